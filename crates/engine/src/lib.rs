@@ -1,0 +1,1 @@
+//! Moves a transfer; the data plane.

@@ -1,0 +1,60 @@
+//! Times as people write them: `90s`, `15min`, `7d`, `250ms`.
+//!
+//! Does not know: calendars. A day is 86,400 seconds.
+
+use std::time::Duration;
+
+use crate::units::{UnitError, split_number};
+
+const REMEDY: &str = "write it like 250ms, 90s, 15min, 12h or 7d";
+
+/// Reads a duration with its unit; a bare number is refused.
+pub fn parse(text: &str) -> Result<Duration, UnitError> {
+    let error = || UnitError { text: text.into(), what: "time", remedy: REMEDY };
+    let (number, unit) = split_number(text).ok_or_else(error)?;
+    let seconds = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "min" | "m" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        "w" => 604_800.0,
+        _ => return Err(error()),
+    };
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| error())
+}
+
+/// Shows a span the way a person reads a clock: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`, `4 d 3 h`.
+pub fn show(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..10 => format!("{:.1} s", span.as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {:02} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_need_a_unit() {
+        assert_eq!(parse("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse("15min"), Ok(Duration::from_secs(900)));
+        assert_eq!(parse("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        assert_eq!(parse("250ms"), Ok(Duration::from_millis(250)));
+        for bad in ["90", "", "s", "-3s", "1e99d", "99999999999999999999999999d"] {
+            assert!(parse(bad).is_err(), "{bad} must be refused");
+        }
+    }
+
+    #[test]
+    fn shown_calmly() {
+        assert_eq!(show(Duration::from_millis(420)), "0.4 s");
+        assert_eq!(show(Duration::from_secs(200)), "3 min 20 s");
+        assert_eq!(show(Duration::from_secs(7_500)), "2 h 05 min");
+    }
+}

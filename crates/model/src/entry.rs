@@ -1,0 +1,58 @@
+//! What a tree is made of: kinds of entries and the facts about them that travel.
+
+/// A point in time as file systems keep it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    /// Seconds since 1970, negative before.
+    pub seconds: i64,
+    /// Nanoseconds, below 10^9.
+    pub nanos: u32,
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+    /// A FIFO, socket or device: never copied, always counted and named.
+    Special,
+}
+
+impl Kind {
+    /// One letter, as `ls -l` shows it.
+    pub fn letter(self) -> char {
+        match self {
+            Kind::File => '-',
+            Kind::Dir => 'd',
+            Kind::Symlink => 'l',
+            Kind::Special => 's',
+        }
+    }
+
+    /// The word scripts see.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::File => "file",
+            Kind::Dir => "dir",
+            Kind::Symlink => "symlink",
+            Kind::Special => "special",
+        }
+    }
+}
+
+/// The facts about an entry that travel with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Meta {
+    /// What it is.
+    pub kind: Kind,
+    /// Permission bits, 0 to 0o7777.
+    pub mode: u32,
+    /// Length in bytes; 0 for what is not a regular file.
+    pub size: u64,
+    /// Last change of the content.
+    pub mtime: Timestamp,
+}

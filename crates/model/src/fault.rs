@@ -1,0 +1,123 @@
+//! Whose fault a failure is, whether trying again helps, and the exit code that says so.
+//!
+//! Every error of every crate answers two questions, [`Fault`] and [`Retry`]; these two drive exit codes, HTTP status
+//! and retry policy, so that no caller ever has to read an error's text.
+
+/// Whose fault it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// What was typed or configured here cannot be done.
+    Config,
+    /// This host withheld something that is not storage (descriptors, memory, a clock).
+    Local,
+    /// The peer broke the protocol, or speaks another.
+    Peer,
+    /// The peer, or the path to it, cannot be reached or went silent.
+    Path,
+    /// A file system said no: full, quota, permission, I/O error.
+    Storage,
+    /// The key, identity or policy does not allow it.
+    Auth,
+    /// Bytes are not what they were.
+    Integrity,
+    /// A defect of ours.
+    Bug,
+}
+
+/// Whether trying again can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Retry {
+    /// The same attempt will fail the same way.
+    Never,
+    /// At once, for example on another stream.
+    Now,
+    /// After a pause.
+    After,
+}
+
+/// Both answers, given by every `Error` in the house.
+pub trait Blame {
+    /// Whose fault it is.
+    fn fault(&self) -> Fault;
+    /// Whether trying again can help.
+    fn retry(&self) -> Retry {
+        match self.fault() {
+            Fault::Path => Retry::After,
+            _ => Retry::Never,
+        }
+    }
+}
+
+/// The exit codes: one table for every command, relied on by scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Failed: nothing, or not all, arrived.
+    Failed = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// Done in part; what is missing is named in the receipt.
+    Partial = 3,
+    /// Refused: key, identity, policy.
+    Refused = 4,
+    /// Peer or path unreachable.
+    Unreachable = 5,
+    /// Storage: full, quota, permission, I/O.
+    Storage = 6,
+    /// Bytes are not what they were.
+    Integrity = 7,
+    /// Version or protocol.
+    Protocol = 8,
+    /// A bug of ours.
+    Bug = 70,
+    /// Interrupted, resumable.
+    Interrupted = 130,
+}
+
+impl From<Fault> for Exit {
+    fn from(fault: Fault) -> Exit {
+        match fault {
+            Fault::Config => Exit::Usage,
+            Fault::Local => Exit::Failed,
+            Fault::Peer => Exit::Protocol,
+            Fault::Path => Exit::Unreachable,
+            Fault::Storage => Exit::Storage,
+            Fault::Auth => Exit::Refused,
+            Fault::Integrity => Exit::Integrity,
+            Fault::Bug => Exit::Bug,
+        }
+    }
+}
+
+impl Fault {
+    /// The byte that stands for this fault on the wire.
+    pub fn code(self) -> u8 {
+        match self {
+            Fault::Config => 1,
+            Fault::Local => 2,
+            Fault::Peer => 3,
+            Fault::Path => 4,
+            Fault::Storage => 5,
+            Fault::Auth => 6,
+            Fault::Integrity => 7,
+            Fault::Bug => 8,
+        }
+    }
+
+    /// The fault for a byte from the wire. A number of a later version reads as the peer's own trouble.
+    pub fn from_code(code: u8) -> Fault {
+        match code {
+            1 => Fault::Config,
+            4 => Fault::Path,
+            5 => Fault::Storage,
+            6 => Fault::Auth,
+            7 => Fault::Integrity,
+            8 => Fault::Bug,
+            2 => Fault::Local,
+            _ => Fault::Peer,
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The nouns and the laws: sizes, rates, names, locators, checksums, the shape of a transfer and its receipt, and the
+//! laws that say what a path can carry. No IO.
+//!
+//! What this crate does not know: clocks, sockets, files, runtimes, randomness. Everything here is a value or a pure
+//! function of values, so that every other room can share it. The public JSON forms live in [`v1`], apart from the
+//! inner types, so that the inside may change without breaking scripts.
+
+pub mod checksum;
+pub mod duration;
+pub mod entry;
+pub mod fault;
+pub mod id;
+pub mod laws;
+pub mod locator;
+pub mod name;
+pub mod spec;
+pub mod units;
+pub mod v1;
+
+pub use checksum::{Algorithm, Digest};
+pub use entry::{Kind, Meta, Timestamp};
+pub use fault::{Blame, Exit, Fault, Retry};
+pub use locator::{DEFAULT_PORT, HostPort, Locator, Place};
+pub use name::{Name, RelPath};
+pub use units::{BitRate, Bytes};

@@ -1,0 +1,214 @@
+//! Names and relative paths as bytes: any byte but `/` and NUL is a legal file name, and names that are not UTF-8 must
+//! survive the journey.
+//!
+//! The types make escaping a directory unsayable: a [`Name`] is never empty, `.`, `..` or a path, and a [`RelPath`] is
+//! a row of names.
+
+use std::fmt;
+
+/// The longest file name that Linux file systems allow, bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// The longest path that Linux takes in one call, bytes, without its NUL.
+pub const PATH_BYTES_MAX: usize = 4095;
+
+/// One component of a path.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Box<[u8]>);
+
+/// Why bytes are not a name or a relative path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Empty, `.`, `..`, or with `/` or NUL.
+    #[error("{0:?} is not a file name")]
+    NotAName(String),
+    /// `..`, or an absolute path, where a path below something was due.
+    #[error("{0:?} leads out of its directory")]
+    Escapes(String),
+    /// Longer than the system allows.
+    #[error("{what} of {bytes} bytes is longer than the {limit} that Linux allows")]
+    TooLong {
+        /// "name" or "path".
+        what: &'static str,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
+    },
+}
+
+/// Bytes for people: what is not UTF-8, and control characters, are escaped as `\xNN`.
+pub fn show_bytes(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() {
+                out.extend(c.to_string().bytes().map(|b| format!("\\x{b:02x}")));
+            } else {
+                out.push(c);
+            }
+        }
+        out.extend(chunk.invalid().iter().map(|b| format!("\\x{b:02x}")));
+    }
+    out
+}
+
+impl Name {
+    /// Checks that the bytes are one component of a path.
+    pub fn new(bytes: &[u8]) -> Result<Name, NameError> {
+        if bytes.len() > NAME_BYTES_MAX {
+            return Err(NameError::TooLong { what: "name", bytes: bytes.len(), limit: NAME_BYTES_MAX });
+        }
+        if bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/') || bytes.contains(&0) {
+            return Err(NameError::NotAName(show_bytes(bytes)));
+        }
+        Ok(Name(bytes.into()))
+    }
+
+    /// The raw bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&show_bytes(&self.0))
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", show_bytes(&self.0))
+    }
+}
+
+/// A path below some root: names joined by single slashes; empty for the root itself.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelPath(Box<[u8]>);
+
+impl RelPath {
+    /// The root itself.
+    pub fn root() -> RelPath {
+        RelPath::default()
+    }
+
+    /// Reads a path below a root: empty parts and `.` are dropped, `..` is refused. A leading slash means the root.
+    pub fn parse(bytes: &[u8]) -> Result<RelPath, NameError> {
+        let mut out = Vec::with_capacity(bytes.len());
+        for part in bytes.split(|b| *b == b'/').filter(|part| !part.is_empty() && *part != b".") {
+            if part == b".." {
+                return Err(NameError::Escapes(show_bytes(bytes)));
+            }
+            Name::new(part)?;
+            if !out.is_empty() {
+                out.push(b'/');
+            }
+            out.extend_from_slice(part);
+        }
+        if out.len() > PATH_BYTES_MAX {
+            return Err(NameError::TooLong { what: "path", bytes: out.len(), limit: PATH_BYTES_MAX });
+        }
+        Ok(RelPath(out.into()))
+    }
+
+    /// This path with one more component.
+    pub fn join(&self, name: &Name) -> RelPath {
+        let mut out = Vec::with_capacity(self.0.len() + 1 + name.0.len());
+        out.extend_from_slice(&self.0);
+        if !out.is_empty() {
+            out.push(b'/');
+        }
+        out.extend_from_slice(&name.0);
+        RelPath(out.into())
+    }
+
+    /// This path with another below it.
+    pub fn join_path(&self, below: &RelPath) -> RelPath {
+        if self.is_root() {
+            return below.clone();
+        }
+        if below.is_root() {
+            return self.clone();
+        }
+        RelPath([&self.0[..], b"/", &below.0[..]].concat().into())
+    }
+
+    /// The last component; none for the root.
+    pub fn name(&self) -> Option<Name> {
+        self.0.rsplit(|b| *b == b'/').next().and_then(|part| Name::new(part).ok())
+    }
+
+    /// The path without its last component; the root is its own parent.
+    pub fn parent(&self) -> RelPath {
+        match self.0.iter().rposition(|b| *b == b'/') {
+            Some(at) => RelPath(self.0[..at].into()),
+            None => RelPath::root(),
+        }
+    }
+
+    /// Whether this is the root itself.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `self` is `prefix` or lies below it, on component boundaries.
+    pub fn starts_with(&self, prefix: &RelPath) -> bool {
+        prefix.is_root()
+            || (self.0.starts_with(&prefix.0)
+                && (self.0.len() == prefix.0.len() || self.0.get(prefix.0.len()) == Some(&b'/')))
+    }
+
+    /// The raw bytes, without a leading slash.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&show_bytes(&self.0))
+    }
+}
+
+impl fmt::Debug for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", show_bytes(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escaping_is_unsayable() {
+        for bad in ["", ".", "..", "a/b", "a\0b"] {
+            assert!(Name::new(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+        assert!(Name::new(&[b'x'; 256]).is_err());
+        assert!(Name::new(&[0xff, 0xfe, b'\n']).is_ok());
+        for bad in ["..", "a/../b", "../x", "/.."] {
+            assert!(RelPath::parse(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+        assert_eq!(RelPath::parse(b"/a//./b/").map(|p| p.as_bytes().to_vec()), Ok(b"a/b".to_vec()));
+    }
+
+    #[test]
+    fn prefixes_end_at_components() {
+        let path = |s: &str| RelPath::parse(s.as_bytes()).expect("valid");
+        assert!(path("a/b").starts_with(&path("a")));
+        assert!(path("a").starts_with(&path("a")));
+        assert!(!path("ab").starts_with(&path("a")));
+        assert!(path("x").starts_with(&RelPath::root()));
+        assert_eq!(path("a/b").parent(), path("a"));
+        assert_eq!(path("a").parent(), RelPath::root());
+        assert_eq!(path("a/b").name(), Name::new(b"b").ok());
+        assert_eq!(path("a").join_path(&path("b/c")), path("a/b/c"));
+    }
+
+    #[test]
+    fn odd_bytes_are_shown_escaped() {
+        assert_eq!(show_bytes(b"a\xffb\n"), "a\\xffb\\x0a");
+        assert_eq!(show_bytes("grün".as_bytes()), "grün");
+    }
+}

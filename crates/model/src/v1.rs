@@ -1,0 +1,207 @@
+//! The public JSON, version 1: what `--json` prints and a receipt file holds.
+//!
+//! Kept apart from the inner types on purpose: a field here is a promise to scripts. Names that are not UTF-8 appear
+//! twice, escaped for people and as base64 in `…_b64`. Rates are bit/s, sizes bytes, times seconds.
+
+use serde::Serialize;
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Everything arrived and was verified.
+    Done,
+    /// Something did not arrive; `failures` names it.
+    Partial,
+    /// Nothing, or not enough, arrived.
+    Failed,
+    /// Stopped by the user; may be run again.
+    Interrupted,
+}
+
+/// Seconds spent in each phase of a job, as seen by the client. Phases overlap; `connect` does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Phases {
+    /// Name resolution, TCP and TLS.
+    pub connect: f64,
+    /// From the first request until the source's tree was known in full.
+    pub scan: f64,
+    /// From the first block until the last.
+    pub transfer: f64,
+    /// From the last block until the last file was verified and named.
+    pub finish: f64,
+}
+
+/// What the kernel said about one stream at its end (Linux `TCP_INFO`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Stream {
+    /// Number within the session, from 1; 0 is the control connection.
+    pub id: u32,
+    /// Payload bytes that this stream carried.
+    pub bytes: u64,
+    /// Smoothed round-trip time.
+    pub rtt_s: f64,
+    /// Smallest round-trip time seen.
+    pub min_rtt_s: f64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Congestion window, segments.
+    pub cwnd_segments: u32,
+    /// Segment size, bytes.
+    pub mss_bytes: u32,
+    /// The kernel's estimate of what the path delivers.
+    pub delivery_rate_bit_s: u64,
+    /// Time limited by the peer's receive window.
+    pub receive_window_limited_s: f64,
+    /// Time limited by our send buffer.
+    pub send_buffer_limited_s: f64,
+    /// Time with data in flight or waiting.
+    pub busy_s: f64,
+    /// Congestion control in force.
+    pub congestion: String,
+    /// `sealed` (encrypted) or `plain`.
+    pub payload: String,
+}
+
+/// What held the job back, with the evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Limit {
+    /// `source`, `sender_cpu`, `network`, `receiver_cpu`, `target`, `cap`, `latency` or `unknown`.
+    pub part: String,
+    /// The numbers that say so.
+    pub evidence: String,
+}
+
+/// A digest that was verified at both ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Its name.
+    pub algorithm: String,
+    /// Files for which both ends agreed.
+    pub files: u64,
+    /// The value, where the job was a single file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// Something that did not arrive, or was left out by design.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Miss {
+    /// Path below the target, escaped where it is not UTF-8.
+    pub path: String,
+    /// The path's bytes in base64, where it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_b64: Option<String>,
+    /// Whose fault: `storage`, `peer`, …
+    pub fault: String,
+    /// Why, in one sentence.
+    pub reason: String,
+}
+
+/// The receipt: what a finished job did. The last line of `--json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Receipt {
+    /// Always 1.
+    pub v: u32,
+    /// Always `receipt`.
+    pub event: &'static str,
+    /// The job's id.
+    pub job: String,
+    /// How it ended.
+    pub state: State,
+    /// The exit code that goes with it.
+    pub exit: u8,
+    /// Where the bytes came from.
+    pub source: Vec<String>,
+    /// Where they went.
+    pub target: String,
+    /// Payload bytes of files that arrived in this job, holes included.
+    pub bytes: u64,
+    /// Files that arrived in this job.
+    pub files: u64,
+    /// Directories that exist at the target because of this job or before it.
+    pub directories: u64,
+    /// Symbolic links that were copied.
+    pub links: u64,
+    /// Files that were there already.
+    pub skipped: u64,
+    /// Bytes that `skipped` files stand for.
+    pub skipped_bytes: u64,
+    /// FIFOs, sockets and devices that were left out.
+    pub special: u64,
+    /// Entries that failed.
+    pub failed: u64,
+    /// The first failures and left-out entries, named; at most 1,000.
+    pub failures: Vec<Miss>,
+    /// Payload bytes that crossed more than once.
+    pub resent_bytes: u64,
+    /// Wall time from start to end.
+    pub seconds: f64,
+    /// Mean rate of `bytes` over `seconds`.
+    pub rate_bit_s: u64,
+    /// Where the time went.
+    pub phases: Phases,
+    /// Digests that both ends agreed on.
+    pub digests: Vec<Verified>,
+    /// One entry per TCP connection.
+    pub streams: Vec<Stream>,
+    /// What held the job back.
+    pub limited_by: Limit,
+    /// Program versions at both ends.
+    pub versions: Versions,
+    /// Why the job failed, where it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Program and protocol versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Versions {
+    /// This program.
+    pub client: String,
+    /// The node's.
+    pub node: String,
+    /// The wire protocol in force.
+    pub protocol: u16,
+}
+
+/// A progress line of `--json`, about once a second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Progress {
+    /// Always 1.
+    pub v: u32,
+    /// Always `progress`.
+    pub event: &'static str,
+    /// Bytes arrived so far.
+    pub bytes: u64,
+    /// Bytes known of so far; final once `scanned`.
+    pub bytes_total: u64,
+    /// Files arrived or found in place.
+    pub files: u64,
+    /// Files known of so far.
+    pub files_total: u64,
+    /// Whether the totals are final.
+    pub scanned: bool,
+    /// Rate over the last seconds.
+    pub rate_bit_s: u64,
+    /// Time to the end at that rate, once the totals are final.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eta_s: Option<f64>,
+    /// Seconds since the start.
+    pub seconds: f64,
+}
+
+/// A failed command, for `--json` where there is no receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// Always 1.
+    pub v: u32,
+    /// Always `error`.
+    pub event: &'static str,
+    /// The exit code.
+    pub exit: u8,
+    /// Whose fault.
+    pub fault: String,
+    /// What, where and the remedy.
+    pub message: String,
+}

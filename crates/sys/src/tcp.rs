@@ -1,0 +1,198 @@
+//! What the kernel knows about a TCP connection, and the options that a mover sets.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use socket2::SockRef;
+
+/// The kernel's view of one connection, in plain units (`TCP_INFO`, tcp(7)).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Smallest round-trip time seen.
+    pub min_rtt: Duration,
+    /// Segments sent again, ever.
+    pub retransmits: u64,
+    /// Congestion window, segments.
+    pub cwnd_segments: u32,
+    /// Segment size, bytes.
+    pub mss_bytes: u32,
+    /// What the path delivers, bytes per second.
+    pub delivery_rate_bytes_s: u64,
+    /// Time with data in flight or waiting.
+    pub busy: Duration,
+    /// Of that, time limited by the peer's receive window.
+    pub receive_window_limited: Duration,
+    /// Of that, time limited by our send buffer.
+    pub send_buffer_limited: Duration,
+    /// Bytes acknowledged by the peer.
+    pub bytes_acked: u64,
+    /// Bytes received from the peer.
+    pub bytes_received: u64,
+}
+
+/// The head of the kernel's `struct tcp_info` (linux/tcp.h) up to the fields used here. The C library's own copy stops
+/// years earlier. The kernel only ever appends, and fills as much as the caller's length allows.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct RawTcpInfo {
+    state_to_flags: [u8; 8],
+    rto: u32,
+    ato: u32,
+    snd_mss: u32,
+    rcv_mss: u32,
+    unacked_to_fackets: [u32; 5],
+    last_times: [u32; 4],
+    pmtu: u32,
+    rcv_ssthresh: u32,
+    rtt_us: u32,
+    rttvar_us: u32,
+    snd_ssthresh: u32,
+    snd_cwnd: u32,
+    advmss: u32,
+    reordering: u32,
+    rcv_rtt_us: u32,
+    rcv_space: u32,
+    total_retrans: u32,
+    pacing_rate: u64,
+    max_pacing_rate: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    segs_out: u32,
+    segs_in: u32,
+    notsent_bytes: u32,
+    min_rtt_us: u32,
+    data_segs_in: u32,
+    data_segs_out: u32,
+    delivery_rate: u64,
+    busy_time_us: u64,
+    rwnd_limited_us: u64,
+    sndbuf_limited_us: u64,
+}
+
+// Offsets from linux/tcp.h; a wrong one would shift every number after it.
+const _: () = assert!(std::mem::offset_of!(RawTcpInfo, rtt_us) == 68);
+const _: () = assert!(std::mem::offset_of!(RawTcpInfo, pacing_rate) == 104);
+const _: () = assert!(std::mem::offset_of!(RawTcpInfo, min_rtt_us) == 148);
+const _: () = assert!(std::mem::offset_of!(RawTcpInfo, sndbuf_limited_us) == 184);
+
+/// Reads `TCP_INFO`. Fields that an old kernel does not know read as zero.
+pub fn info(socket: &TcpStream) -> io::Result<TcpInfo> {
+    let mut raw = MaybeUninit::<RawTcpInfo>::zeroed();
+    let mut len = size_of::<RawTcpInfo>() as libc::socklen_t;
+    // SAFETY: the pointer and length describe `raw`, which outlives the call; the kernel writes at most `len` bytes.
+    let status = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, raw.as_mut_ptr().cast(), &raw mut len)
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: zeroed before the call, and every bit pattern is a valid value of these integer fields.
+    let raw = unsafe { raw.assume_init() };
+    let micros = |us: u64| Duration::from_micros(us);
+    Ok(TcpInfo {
+        rtt: micros(raw.rtt_us.into()),
+        // The kernel's "never measured" is all ones.
+        min_rtt: micros(if raw.min_rtt_us == u32::MAX { 0 } else { raw.min_rtt_us.into() }),
+        retransmits: raw.total_retrans.into(),
+        cwnd_segments: raw.snd_cwnd,
+        mss_bytes: raw.snd_mss,
+        delivery_rate_bytes_s: raw.delivery_rate,
+        busy: micros(raw.busy_time_us),
+        receive_window_limited: micros(raw.rwnd_limited_us),
+        send_buffer_limited: micros(raw.sndbuf_limited_us),
+        bytes_acked: raw.bytes_acked,
+        bytes_received: raw.bytes_received,
+    })
+}
+
+/// The congestion control in force.
+pub fn congestion(socket: &TcpStream) -> String {
+    let name = SockRef::from(socket).tcp_congestion().unwrap_or_default();
+    let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
+/// Chooses the congestion control of one connection. Fails where the host does not have or allow it.
+pub fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_congestion(name.as_bytes())
+}
+
+/// Congestion controls that this host allows to ordinary users.
+pub fn congestion_allowed() -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Caps the rate at which the kernel sends on one connection (`SO_MAX_PACING_RATE`, bytes per second).
+pub fn set_pacing(socket: &TcpStream, bytes_per_second: u64) -> io::Result<()> {
+    let rate: libc::c_ulong = bytes_per_second;
+    // SAFETY: the pointer and length describe `rate`, which outlives the call. Eight bytes: the kernel takes the long
+    // form since 4.20, and four would end at 34 Gbit/s.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const rate).cast(),
+            size_of::<libc::c_ulong>() as libc::socklen_t,
+        )
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Settings of every connection: no Nagle delay, keep-alive, and an end to waiting for a peer that stopped answering
+/// (`TCP_USER_TIMEOUT`, RFC 5482).
+pub fn set_common(socket: &TcpStream, silence: Duration) -> io::Result<()> {
+    let reference = SockRef::from(socket);
+    reference.set_tcp_nodelay(true)?;
+    reference.set_keepalive(true)?;
+    reference.set_tcp_user_timeout(Some(silence))
+}
+
+/// Bounds what waits in the kernel unsent, so that a block is not chosen for a stream long before it can leave.
+pub fn set_unsent_limit(socket: &TcpStream, bytes: u32) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_notsent_lowat(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    #[test]
+    fn facts_of_a_live_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        near.write_all(&[7; 100_000]).unwrap();
+        far.read_exact(&mut vec![0; 100_000]).unwrap();
+        far.write_all(b"x").unwrap();
+        near.read_exact(&mut [0]).unwrap();
+        let near_info = info(&near).unwrap();
+        assert_eq!(near_info.bytes_acked, 100_001); // the SYN counts as one
+        assert_eq!(near_info.bytes_received, 1);
+        assert!(near_info.mss_bytes >= 536, "{near_info:?}");
+        assert!(near_info.rtt > Duration::ZERO && near_info.rtt < Duration::from_secs(1), "{near_info:?}");
+        assert!(near_info.busy > Duration::ZERO && near_info.busy < Duration::from_secs(1), "{near_info:?}");
+    }
+
+    #[test]
+    fn options_take() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        set_common(&socket, Duration::from_secs(30)).unwrap();
+        set_pacing(&socket, 10_000_000_000).unwrap();
+        set_unsent_limit(&socket, 1 << 19).unwrap();
+        let allowed = congestion_allowed();
+        let name = allowed.first().expect("every kernel allows one");
+        set_congestion(&socket, name).unwrap();
+        assert_eq!(&congestion(&socket), name);
+        assert!(set_congestion(&socket, "no-such-thing").is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! A descriptor that another thread can make readable: how worker threads wake a thread that waits in `poll`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Wakes one waiting thread; clones wake the same one.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    /// A new descriptor, not ready.
+    pub fn new() -> io::Result<Waker> {
+        Ok(Waker(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
+    }
+
+    /// Makes the descriptor readable. Many calls before the waiter looks count as one.
+    pub fn wake(&self) {
+        // The only failure is a counter at its maximum, which is readable already.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Forgets all wakes so far.
+    pub fn clear(&self) {
+        let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn ready(waker: &Waker) -> bool {
+        let mut fds = [PollFd::new(waker, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    #[test]
+    fn many_wakes_are_one() {
+        let waker = Waker::new().unwrap();
+        assert!(!ready(&waker));
+        waker.clone().wake();
+        waker.wake();
+        assert!(ready(&waker));
+        waker.clear();
+        assert!(!ready(&waker));
+    }
+}

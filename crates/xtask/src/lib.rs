@@ -1,0 +1,1 @@
+//! Automation that is not shipped; the tidy test.
