@@ -241,7 +241,11 @@ fn parse_node(text: &OsStr, rest: &[u8]) -> Result<Locator, LocatorError> {
 
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') { write!(f, "[{}]:{}", self.host, self.port) } else { write!(f, "{}:{}", self.host, self.port) }
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
     }
 }
 
@@ -320,8 +324,19 @@ mod tests {
         assert_eq!(parse("lh://h/null:"), node("h", DEFAULT_PORT, Place::Null, false));
         assert_eq!(parse("lh://h/zero:1kB"), node("h", DEFAULT_PORT, Place::Zero(Bytes(1000)), false));
         for bad in [
-            "lh://", "lh:///e", "lh://h:0/e", "lh://h:99999/e", "lh://::1/e", "lh://[::1/e", "lh://h/e/../x",
-            "lh://h/e/%2e%2e/x", "lh://h/e/%", "lh://h/e/%zz", "lh://h/a:b/c", "lh://key@h/e", "lh://h/../x",
+            "lh://",
+            "lh:///e",
+            "lh://h:0/e",
+            "lh://h:99999/e",
+            "lh://::1/e",
+            "lh://[::1/e",
+            "lh://h/e/../x",
+            "lh://h/e/%2e%2e/x",
+            "lh://h/e/%",
+            "lh://h/e/%zz",
+            "lh://h/a:b/c",
+            "lh://key@h/e",
+            "lh://h/../x",
         ] {
             assert!(parse(bad).is_err(), "{bad} must be refused");
         }

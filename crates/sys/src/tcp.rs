@@ -175,7 +175,8 @@ mod tests {
         far.write_all(b"x").unwrap();
         near.read_exact(&mut [0]).unwrap();
         let near_info = info(&near).unwrap();
-        assert_eq!(near_info.bytes_acked, 100_001); // the SYN counts as one
+        // Whether the SYN counts has changed between kernels.
+        assert!((100_000..=100_001).contains(&near_info.bytes_acked), "{near_info:?}");
         assert_eq!(near_info.bytes_received, 1);
         assert!(near_info.mss_bytes >= 536, "{near_info:?}");
         assert!(near_info.rtt > Duration::ZERO && near_info.rtt < Duration::from_secs(1), "{near_info:?}");

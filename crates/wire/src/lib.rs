@@ -1,1 +1,32 @@
-//! The native protocol, sans IO.
+//! The native protocol, sans IO: frames and their codec, data records, version negotiation, the block ledger, and the
+//! sender and receiver machines.
+//!
+//! Goals: one session carries a whole job without a round trip per file; any block on any stream; streams may join
+//! and leave; every length, queue and table bounded; a peer can waste its own time, never our memory or our files.
+//! Non-goals: congestion control (the kernel's), encryption (the engine seals records with keys exported from TLS),
+//! generality in the block checksum.
+//!
+//! What this crate does not know: clocks, sockets, threads, files, randomness, and the bytes of files. The machines
+//! issue orders ("read this range, send it on that stream") and are told what happened, so that sendfile, splice or
+//! AEAD stay choices of the engine. Time comes in as an argument. `docs/wire.md` is the same protocol in prose, for
+//! those who write another implementation.
+//!
+//! Calling order of both machines: `handle_*` whatever happened, then `poll_*` until nothing comes.
+
+pub mod codec;
+pub mod error;
+pub mod frame;
+pub mod join;
+pub mod ledger;
+pub mod limits;
+pub mod liveness;
+pub mod receiver;
+pub mod record;
+pub mod sender;
+pub mod version;
+
+pub use error::WireError;
+pub use frame::Frame;
+pub use ledger::Ledger;
+pub use receiver::Receiver;
+pub use sender::Sender;

@@ -1,0 +1,334 @@
+//! The control connection's messages.
+//!
+//! On the wire: length u32 (big-endian, of what follows), type u8, flags u8, body. Flag bit 0 says that a peer which
+//! does not know the type may ignore the message; without it an unknown type ends the session. Names and numbers as in
+//! [`crate::codec`].
+
+mod decode;
+mod encode;
+
+use model::Algorithm;
+use model::checksum::Digest;
+use model::entry::{Kind, Meta, Timestamp};
+use model::fault::Fault;
+use model::locator::Place;
+use model::name::{Name, RelPath};
+use model::spec::Options;
+use model::v1;
+
+use crate::join::SessionId;
+
+pub use decode::{FrameBuffer, decode};
+pub use encode::encode;
+
+/// Length of a frame's head: length, type, flags.
+pub const HEAD_BYTES: usize = 6;
+
+/// Why something was refused or failed, in the words that the other end shows to its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Whose fault, from the view of the one who says it.
+    pub fault: Fault,
+    /// One sentence: what, where and the remedy.
+    pub reason: String,
+}
+
+/// The secret half of an access key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyProof {
+    /// The grant's id.
+    pub id: [u8; 8],
+    /// The secret that proves it. Only ever sent inside TLS to a node whose identity was checked.
+    pub secret: [u8; 32],
+}
+
+impl std::fmt::Debug for KeyProof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyProof").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// How a record's bytes are protected on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// AES-128-GCM.
+    Aes128Gcm,
+    /// ChaCha20-Poly1305, for processors without AES.
+    ChaCha20Poly1305,
+}
+
+/// A question outside of any job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Facts about one entry.
+    Stat(Place),
+    /// The entries of a directory, or the exports.
+    List(Place),
+    /// Make a directory, with its parents.
+    Mkdir(Place),
+    /// Remove a file, link or empty directory; with all below it where asked.
+    Remove(Place, bool),
+    /// Rename within an export.
+    Rename(Place, Place),
+    /// Digests of a file, or of every file below a directory.
+    Digest(Place, Vec<Algorithm>),
+}
+
+/// One line of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Path below the place that was asked for; the root for the place itself.
+    pub path: RelPath,
+    /// Facts.
+    pub meta: Meta,
+    /// Where a symbolic link points.
+    pub link: Option<Vec<u8>>,
+    /// Digests, where those were asked for.
+    pub digests: Vec<Digest>,
+    /// What kept a digest from being made.
+    pub failure: Option<Refusal>,
+}
+
+/// Which way a job's bytes go, seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Client to node.
+    Push,
+    /// Node to client.
+    Pull,
+}
+
+/// A job's order, from the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Open {
+    /// The job's id (a UUID).
+    pub job: [u8; 16],
+    /// Which way.
+    pub direction: Direction,
+    /// Push: the one target. Pull: the sources.
+    pub places: Vec<Place>,
+    /// How to treat what it meets.
+    pub options: Options,
+    /// Congestion control the client asks the node's sockets to use.
+    pub congestion: Option<String>,
+    /// The most that the node's sockets may send together, bit/s; 0 for no cap.
+    pub limit_bit_s: u64,
+}
+
+/// What an offered entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// A directory; entries below it name it as their parent until it is left.
+    Dir {
+        /// Permission bits.
+        mode: u32,
+        /// Last change.
+        mtime: Timestamp,
+    },
+    /// A file. A size of [`UNKNOWN_SIZE`] says that it ends where it ends.
+    File {
+        /// Permission bits.
+        mode: u32,
+        /// Last change.
+        mtime: Timestamp,
+        /// Length, bytes.
+        size: u64,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Last change.
+        mtime: Timestamp,
+        /// Where it points, verbatim.
+        target: Vec<u8>,
+    },
+    /// One more name for a file of this job.
+    HardLink {
+        /// The file's id.
+        to: u64,
+        /// Its path below the same source root.
+        path: RelPath,
+    },
+    /// Left out by design: a FIFO, socket or device.
+    Special,
+    /// Could not be read at the source.
+    Failed(Refusal),
+}
+
+/// The size of a file that ends where it ends.
+pub const UNKNOWN_SIZE: u64 = u64::MAX;
+
+/// One entry of the tree, in depth-first order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A new entry.
+    New {
+        /// Its id: 1, 2, 3 … within the job.
+        id: u64,
+        /// The directory it is in; 0 for a source root.
+        parent: u64,
+        /// Its name.
+        name: Name,
+        /// What it is.
+        what: Offered,
+    },
+    /// All entries of this directory have been offered.
+    Leave(u64),
+}
+
+/// What the receiver wants of an offered file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of it.
+    Want,
+    /// Only these ranges (offset, length); the rest is there already.
+    WantRanges(Vec<(u64, u64)>),
+    /// All of it, unless its digest is this.
+    WantUnless(Digest),
+}
+
+/// What became of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in place, verified.
+    Done,
+    /// It was there already.
+    Skipped,
+    /// It could not be put in place.
+    Failed(Refusal),
+}
+
+/// A file whose blocks have all left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The file.
+    pub id: u64,
+    /// Its length.
+    pub size: u64,
+    /// The digests the source made; the receiver must find the same.
+    pub digests: Vec<Digest>,
+}
+
+/// The receiver's count at the end of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Files put in place.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Directories in place.
+    pub directories: u64,
+    /// Symbolic links put in place.
+    pub links: u64,
+    /// Files that were there already.
+    pub skipped: u64,
+    /// Their bytes.
+    pub skipped_bytes: u64,
+    /// FIFOs, sockets, devices left out.
+    pub special: u64,
+    /// Entries that failed at either end.
+    pub failed: u64,
+    /// Bytes that crossed more than once.
+    pub resent_bytes: u64,
+}
+
+/// A message on the control connection.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame {
+    /// Client's first: who it is.
+    Login {
+        /// A random name for the session.
+        session: SessionId,
+        /// Program and version, for logs.
+        software: String,
+        /// The key, if it has one for this node.
+        key: Option<KeyProof>,
+        /// Suites it can use, best first.
+        suites: Vec<Suite>,
+        /// It asks for payload in clear.
+        plain: bool,
+    },
+    /// Node's answer.
+    Welcome {
+        /// Program and version, for logs.
+        software: String,
+        /// The suite for sealed streams.
+        suite: Suite,
+        /// Payload goes in clear: asked for and allowed.
+        plain: bool,
+    },
+    /// The end of the session, or of the job, with the reason.
+    Abort(Refusal),
+    /// Heartbeat.
+    Ping(u64),
+    /// Its answer.
+    Pong(u64),
+    /// A question.
+    Ask(u32, Request),
+    /// Lines of the answer; `true` where more follow.
+    Answer(u32, Vec<Listed>, bool),
+    /// No.
+    Denied(u32, Refusal),
+    /// A job begins.
+    Open(Open),
+    /// Sender: entries of the tree.
+    Entries(Vec<Entry>),
+    /// Sender: a record on the control connection.
+    Inline(Vec<u8>),
+    /// Sender: files whose blocks have all left.
+    Ends(Vec<End>),
+    /// Sender: files that will not come after all.
+    Drops(Vec<(u64, Refusal)>),
+    /// Sender: files found equal by digest.
+    Same(Vec<u64>),
+    /// Sender: the tree has been offered in full: so many entries.
+    ScanEnd(u64),
+    /// Receiver: what it wants of offered files.
+    Verdicts(Vec<(u64, Verdict)>),
+    /// Receiver: what became of entries.
+    Outcomes(Vec<(u64, Outcome)>),
+    /// Receiver: ranges (file, offset, length) that must come again.
+    Again(Vec<(u64, u64, u64)>),
+    /// Receiver: records taken in so far, per stream.
+    Received(Vec<(u32, u64)>),
+    /// Receiver: everything is settled.
+    Finished(Totals),
+    /// Sender, after `Finished`: the kernel's facts about its streams.
+    Facts(Vec<v1::Stream>),
+}
+
+impl Listed {
+    /// A line with facts only.
+    pub fn plain(path: RelPath, meta: Meta, link: Option<Vec<u8>>) -> Listed {
+        Listed { path, meta, link, digests: Vec::new(), failure: None }
+    }
+}
+
+impl Offered {
+    /// The kind of entry that the target will have.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Offered::Dir { .. } => Kind::Dir,
+            Offered::Symlink { .. } => Kind::Symlink,
+            Offered::Special => Kind::Special,
+            _ => Kind::File,
+        }
+    }
+}
+
+impl Refusal {
+    /// A refusal with its reason.
+    pub fn new(fault: Fault, reason: impl Into<String>) -> Refusal {
+        Refusal { fault, reason: reason.into() }
+    }
+
+    /// A refusal that carries the whole chain of an error's causes.
+    pub fn from_error<E: std::error::Error + model::Blame>(error: &E) -> Refusal {
+        let mut reason = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            reason = format!("{reason}: {inner}");
+            cause = inner.source();
+        }
+        Refusal { fault: error.fault(), reason }
+    }
+}

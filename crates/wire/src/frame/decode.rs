@@ -1,0 +1,331 @@
+//! Reading frames: every length, count and value held to its bound before anything is kept.
+
+use model::Algorithm;
+use model::checksum::Digest;
+use model::entry::{Kind, Meta};
+use model::fault::Fault;
+use model::locator::Place;
+use model::name::PATH_BYTES_MAX;
+use model::spec::{Options, Sync};
+use model::{Bytes, v1};
+
+use super::{
+    Direction, End, Entry, Frame, HEAD_BYTES, KeyProof, Listed, Offered, Open, Outcome, Refusal, Request, Suite,
+    Totals, Verdict,
+};
+use crate::codec::Reader;
+use crate::error::WireError;
+use crate::limits::{FRAME_BYTES_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX};
+
+type Result<T> = std::result::Result<T, WireError>;
+
+/// The most items in one frame; each takes at least two bytes.
+const ITEMS_MAX: usize = FRAME_BYTES_MAX / 2;
+
+/// Bytes from the control connection, cut into frames. Holds at most one frame and one read more.
+#[derive(Default)]
+pub struct FrameBuffer {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl FrameBuffer {
+    /// Adds what was read.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.taken == self.bytes.len() {
+            self.bytes.clear();
+            self.taken = 0;
+        } else if self.taken > FRAME_BYTES_MAX {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, if there is one. Frames of an unknown but ignorable type are passed over.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>> {
+        loop {
+            let rest = &self.bytes[self.taken..];
+            let Some(head) = rest.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+            let len = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
+            if !(2..=FRAME_BYTES_MAX + 2).contains(&len) {
+                let limit = FRAME_BYTES_MAX as u64;
+                return Err(WireError::TooLarge { what: "a message's length", got: len as u64, limit });
+            }
+            if rest.len() < 4 + len {
+                return Ok(None);
+            }
+            let (kind, flags) = (head[4], head[5]);
+            let body = &rest[HEAD_BYTES..4 + len];
+            let frame = decode(kind, body);
+            self.taken += 4 + len;
+            match frame {
+                Err(WireError::Unknown(_)) if flags & 1 == 1 => continue,
+                other => return other.map(Some),
+            }
+        }
+    }
+}
+
+/// Reads the body of a frame of the given type.
+pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
+    let mut reader = Reader::new(body);
+    let r = &mut reader;
+    let frame = match kind {
+        1 => login(r)?,
+        2 => Frame::Welcome { software: r.text("software")?, suite: suite(r)?, plain: r.bool("plain")? },
+        3 => Frame::Abort(refusal(r)?),
+        4 => Frame::Ping(r.number("a ping")?),
+        5 => Frame::Pong(r.number("a pong")?),
+        6 => Frame::Ask(request_id(r)?, request(r)?),
+        7 => Frame::Answer(request_id(r)?, list(r, ITEMS_MAX, "a listing", listed)?, r.bool("more")?),
+        8 => Frame::Denied(request_id(r)?, refusal(r)?),
+        9 => Frame::Open(open(r)?),
+        10 => Frame::Entries(list(r, ITEMS_MAX, "entries", entry)?),
+        11 => Frame::Inline(r.bytes(FRAME_BYTES_MAX, "an inline record")?.to_vec()),
+        12 => Frame::Ends(list(r, ITEMS_MAX, "ends", end)?),
+        13 => Frame::Drops(list(r, ITEMS_MAX, "drops", |r| Ok((r.number("a file")?, refusal(r)?)))?),
+        14 => Frame::Same(list(r, ITEMS_MAX, "equal files", |r| r.number("a file"))?),
+        15 => Frame::ScanEnd(r.number("a count of entries")?),
+        16 => Frame::Verdicts(list(r, ITEMS_MAX, "verdicts", verdict)?),
+        17 => Frame::Outcomes(list(r, ITEMS_MAX, "outcomes", outcome)?),
+        18 => Frame::Again(list(r, RANGES_MAX, "ranges", |r| {
+            Ok((r.number("a file")?, r.number("an offset")?, r.number("a length")?))
+        })?),
+        19 => Frame::Received(list(r, STREAMS_MAX as usize, "streams", |r| {
+            Ok((stream_id(r)?, r.number("a count of records")?))
+        })?),
+        20 => Frame::Finished(totals(r)?),
+        21 => Frame::Facts(list(r, STREAMS_MAX as usize + 1, "streams", facts)?),
+        other => return Err(WireError::Unknown(other)),
+    };
+    reader.finish()?;
+    Ok(frame)
+}
+
+fn list<'a, T>(
+    r: &mut Reader<'a>,
+    limit: usize,
+    what: &'static str,
+    mut each: impl FnMut(&mut Reader<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let count = r.count(limit, what)?;
+    // Grown as items are read, never reserved from the count: an item in memory is larger than on the wire.
+    let mut out = Vec::new();
+    for _ in 0..count {
+        out.push(each(r)?);
+    }
+    Ok(out)
+}
+
+fn request_id(r: &mut Reader) -> Result<u32> {
+    Ok(r.number_max(u32::MAX.into(), "a request's number")? as u32)
+}
+
+fn stream_id(r: &mut Reader) -> Result<u32> {
+    Ok(r.number_max(STREAMS_MAX.into(), "a stream's number")? as u32)
+}
+
+fn mode(r: &mut Reader) -> Result<u32> {
+    Ok(r.number_max(0o7777, "permission bits")? as u32)
+}
+
+fn refusal(r: &mut Reader) -> Result<Refusal> {
+    Ok(Refusal { fault: Fault::from_code(r.u8("a fault")?), reason: r.text("a reason")? })
+}
+
+fn suite(r: &mut Reader) -> Result<Suite> {
+    match r.u8("a suite")? {
+        1 => Ok(Suite::Aes128Gcm),
+        2 => Ok(Suite::ChaCha20Poly1305),
+        _ => Err(WireError::Invalid("a suite")),
+    }
+}
+
+fn algorithm(r: &mut Reader) -> Result<Algorithm> {
+    Algorithm::from_code(r.u8("a checksum's name")?).ok_or(WireError::Invalid("a checksum's name"))
+}
+
+fn digest(r: &mut Reader) -> Result<Digest> {
+    let algorithm = algorithm(r)?;
+    let bytes = r.raw(algorithm.value_bytes(), "a digest")?;
+    Digest::new(algorithm, bytes).ok_or(WireError::Invalid("a digest"))
+}
+
+fn login(r: &mut Reader) -> Result<Frame> {
+    let session = r.array("a session's id")?;
+    let software = r.text("software")?;
+    let key = match r.bool("a key")? {
+        true => Some(KeyProof { id: r.array("a key's id")?, secret: r.array("a key's secret")? }),
+        false => None,
+    };
+    // A suite of a later version is passed over, so that it can be offered to an older node.
+    let offered = list(r, 16, "suites", |r| r.u8("a suite"))?;
+    let suites = offered.iter().filter_map(|s| suite(&mut Reader::new(&[*s])).ok()).collect();
+    Ok(Frame::Login { session, software, key, suites, plain: r.bool("plain")? })
+}
+
+fn place(r: &mut Reader) -> Result<Place> {
+    match r.u8("a place")? {
+        0 => Ok(Place::Exports),
+        1 => {
+            let export = r.text("an export's name")?;
+            if export.is_empty() || export == "." || export == ".." || export.contains(['/', ':', '\0']) {
+                return Err(WireError::Invalid("an export's name"));
+            }
+            Ok(Place::Path { export, path: r.path("a path")? })
+        }
+        2 => Ok(Place::Null),
+        3 => Ok(Place::Zero(Bytes(r.number("a size")?))),
+        _ => Err(WireError::Invalid("a place")),
+    }
+}
+
+fn request(r: &mut Reader) -> Result<Request> {
+    Ok(match r.u8("a request")? {
+        1 => Request::Stat(place(r)?),
+        2 => Request::List(place(r)?),
+        3 => Request::Mkdir(place(r)?),
+        4 => Request::Remove(place(r)?, r.bool("what to remove")?),
+        5 => Request::Rename(place(r)?, place(r)?),
+        6 => Request::Digest(place(r)?, list(r, 16, "checksums", algorithm)?),
+        _ => return Err(WireError::Invalid("a request")),
+    })
+}
+
+fn meta(r: &mut Reader) -> Result<Meta> {
+    let kind = match r.u8("a kind of entry")? {
+        1 => Kind::File,
+        2 => Kind::Dir,
+        3 => Kind::Symlink,
+        4 => Kind::Special,
+        _ => return Err(WireError::Invalid("a kind of entry")),
+    };
+    Ok(Meta { kind, mode: mode(r)?, size: r.number("a size")?, mtime: r.timestamp("a time")? })
+}
+
+fn listed(r: &mut Reader) -> Result<Listed> {
+    let path = r.path("a path")?;
+    let meta = meta(r)?;
+    let link = match r.bool("a link")? {
+        true => Some(r.bytes(PATH_BYTES_MAX, "a link's target")?.to_vec()),
+        false => None,
+    };
+    let digests = list(r, 16, "digests", digest)?;
+    let failure = match r.bool("a failure")? {
+        true => Some(refusal(r)?),
+        false => None,
+    };
+    Ok(Listed { path, meta, link, digests, failure })
+}
+
+fn options(r: &mut Reader) -> Result<Options> {
+    let (recursive, into) = (r.bool("recursive")?, r.bool("into")?);
+    let sync = *Sync::ALL.get(usize::from(r.u8("a sync level")?)).ok_or(WireError::Invalid("a sync level"))?;
+    let (no_overwrite, durable) = (r.bool("no-overwrite")?, r.bool("durable")?);
+    Ok(Options { recursive, into, sync, no_overwrite, durable, checksums: list(r, 16, "checksums", algorithm)? })
+}
+
+fn open(r: &mut Reader) -> Result<Open> {
+    let job = r.array("a job's id")?;
+    let direction = if r.bool("a direction")? { Direction::Pull } else { Direction::Push };
+    let places = list(r, PATHS_MAX, "places", place)?;
+    if places.is_empty() || direction == Direction::Push && places.len() != 1 {
+        return Err(WireError::Invalid("a job's places"));
+    }
+    let options = options(r)?;
+    let congestion = Some(r.text("a congestion control")?).filter(|name| !name.is_empty());
+    Ok(Open { job, direction, places, options, congestion, limit_bit_s: r.number("a limit")? })
+}
+
+fn entry(r: &mut Reader) -> Result<Entry> {
+    let what = r.u8("an entry")?;
+    let id = r.number("an entry's id")?;
+    if what == 0 {
+        return Ok(Entry::Leave(id));
+    }
+    let parent = r.number("an entry's parent")?;
+    let name = r.name("an entry's name")?;
+    let what = match what {
+        1 => Offered::Dir { mode: mode(r)?, mtime: r.timestamp("a time")? },
+        2 => {
+            let (mode, mtime) = (mode(r)?, r.timestamp("a time")?);
+            let size = r.number("a size")?;
+            if size != super::UNKNOWN_SIZE && size > i64::MAX as u64 {
+                return Err(WireError::TooLarge { what: "a file's size", got: size, limit: i64::MAX as u64 });
+            }
+            Offered::File { mode, mtime, size }
+        }
+        3 => Offered::Symlink {
+            mtime: r.timestamp("a time")?,
+            target: r.bytes(PATH_BYTES_MAX, "a link's target")?.to_vec(),
+        },
+        4 => Offered::HardLink { to: r.number("a file")?, path: r.path("a path")? },
+        5 => Offered::Special,
+        6 => Offered::Failed(refusal(r)?),
+        _ => return Err(WireError::Invalid("an entry")),
+    };
+    Ok(Entry::New { id, parent, name, what })
+}
+
+fn end(r: &mut Reader) -> Result<End> {
+    Ok(End { id: r.number("a file")?, size: r.number("a size")?, digests: list(r, 16, "digests", digest)? })
+}
+
+fn verdict(r: &mut Reader) -> Result<(u64, Verdict)> {
+    let id = r.number("a file")?;
+    let verdict = match r.u8("a verdict")? {
+        1 => Verdict::Want,
+        2 => {
+            Verdict::WantRanges(list(r, RANGES_MAX, "ranges", |r| Ok((r.number("an offset")?, r.number("a length")?)))?)
+        }
+        3 => Verdict::WantUnless(digest(r)?),
+        _ => return Err(WireError::Invalid("a verdict")),
+    };
+    Ok((id, verdict))
+}
+
+fn outcome(r: &mut Reader) -> Result<(u64, Outcome)> {
+    let id = r.number("an entry")?;
+    let outcome = match r.u8("an outcome")? {
+        1 => Outcome::Done,
+        2 => Outcome::Skipped,
+        3 => Outcome::Failed(refusal(r)?),
+        _ => return Err(WireError::Invalid("an outcome")),
+    };
+    Ok((id, outcome))
+}
+
+fn totals(r: &mut Reader) -> Result<Totals> {
+    let mut next = || r.number("a total");
+    Ok(Totals {
+        files: next()?,
+        bytes: next()?,
+        directories: next()?,
+        links: next()?,
+        skipped: next()?,
+        skipped_bytes: next()?,
+        special: next()?,
+        failed: next()?,
+        resent_bytes: next()?,
+    })
+}
+
+fn facts(r: &mut Reader) -> Result<v1::Stream> {
+    let id = stream_id(r)?;
+    let mut next = || r.number("a stream's fact");
+    let seconds = |micros: u64| micros as f64 / 1e6;
+    let mut facts = v1::Stream { id, bytes: next()?, ..v1::Stream::default() };
+    facts.rtt_s = seconds(next()?);
+    facts.min_rtt_s = seconds(next()?);
+    facts.retransmits = next()?;
+    facts.cwnd_segments = next()?.min(u32::MAX.into()) as u32;
+    facts.mss_bytes = next()?.min(u32::MAX.into()) as u32;
+    facts.delivery_rate_bit_s = next()?;
+    facts.receive_window_limited_s = seconds(next()?);
+    facts.send_buffer_limited_s = seconds(next()?);
+    facts.busy_s = seconds(next()?);
+    facts.congestion = r.text("a congestion control")?;
+    facts.payload = r.text("a payload's form")?;
+    Ok(facts)
+}

@@ -1,0 +1,337 @@
+//! Writing frames.
+
+use model::checksum::Digest;
+use model::entry::{Kind, Meta};
+use model::locator::Place;
+use model::spec::{Options, Sync};
+use model::v1;
+
+use super::{Direction, End, Entry, Frame, Listed, Offered, Open, Outcome, Refusal, Request, Suite, Totals, Verdict};
+use crate::codec::Writer;
+
+/// A frame's bytes, head included, appended to `out`.
+pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut w = Writer(std::mem::take(out));
+    w.raw(&[0; 4]);
+    w.u8(tag(frame));
+    w.u8(u8::from(matches!(frame, Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_))));
+    body(&mut w, frame);
+    *out = w.0;
+    let len = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&len.to_be_bytes());
+}
+
+/// The number of a frame's type.
+pub(super) fn tag(frame: &Frame) -> u8 {
+    match frame {
+        Frame::Login { .. } => 1,
+        Frame::Welcome { .. } => 2,
+        Frame::Abort(_) => 3,
+        Frame::Ping(_) => 4,
+        Frame::Pong(_) => 5,
+        Frame::Ask(..) => 6,
+        Frame::Answer(..) => 7,
+        Frame::Denied(..) => 8,
+        Frame::Open(_) => 9,
+        Frame::Entries(_) => 10,
+        Frame::Inline(_) => 11,
+        Frame::Ends(_) => 12,
+        Frame::Drops(_) => 13,
+        Frame::Same(_) => 14,
+        Frame::ScanEnd(_) => 15,
+        Frame::Verdicts(_) => 16,
+        Frame::Outcomes(_) => 17,
+        Frame::Again(_) => 18,
+        Frame::Received(_) => 19,
+        Frame::Finished(_) => 20,
+        Frame::Facts(_) => 21,
+    }
+}
+
+fn body(w: &mut Writer, frame: &Frame) {
+    match frame {
+        Frame::Login { session, software, key, suites, plain } => {
+            w.raw(session);
+            w.text(software);
+            w.bool(key.is_some());
+            if let Some(key) = key {
+                w.raw(&key.id);
+                w.raw(&key.secret);
+            }
+            list(w, suites, |w, s| w.u8(suite(*s)));
+            w.bool(*plain);
+        }
+        Frame::Welcome { software, suite: chosen, plain } => {
+            w.text(software);
+            w.u8(suite(*chosen));
+            w.bool(*plain);
+        }
+        Frame::Abort(r) => refusal(w, r),
+        Frame::Ping(nonce) | Frame::Pong(nonce) => w.number(*nonce),
+        Frame::Ask(id, what) => {
+            w.number((*id).into());
+            request(w, what);
+        }
+        Frame::Answer(id, lines, more) => {
+            w.number((*id).into());
+            list(w, lines, listed);
+            w.bool(*more);
+        }
+        Frame::Denied(id, r) => {
+            w.number((*id).into());
+            refusal(w, r);
+        }
+        Frame::Open(order) => open(w, order),
+        Frame::Entries(entries) => list(w, entries, entry),
+        Frame::Inline(record) => w.bytes(record),
+        Frame::Ends(ends) => list(w, ends, end),
+        Frame::Drops(drops) => list(w, drops, |w, (id, r)| {
+            w.number(*id);
+            refusal(w, r);
+        }),
+        Frame::Same(ids) => list(w, ids, |w, id| w.number(*id)),
+        Frame::ScanEnd(count) => w.number(*count),
+        Frame::Verdicts(verdicts) => list(w, verdicts, verdict),
+        Frame::Outcomes(outcomes) => list(w, outcomes, outcome),
+        Frame::Again(ranges) => list(w, ranges, |w, (id, offset, len)| {
+            w.number(*id);
+            w.number(*offset);
+            w.number(*len);
+        }),
+        Frame::Received(counts) => list(w, counts, |w, (stream, records)| {
+            w.number((*stream).into());
+            w.number(*records);
+        }),
+        Frame::Finished(t) => totals(w, t),
+        Frame::Facts(streams) => list(w, streams, facts),
+    }
+}
+
+fn list<T>(w: &mut Writer, items: &[T], mut each: impl FnMut(&mut Writer, &T)) {
+    w.number(items.len() as u64);
+    for item in items {
+        each(w, item);
+    }
+}
+
+fn refusal(w: &mut Writer, refusal: &Refusal) {
+    w.u8(refusal.fault.code());
+    w.text(&refusal.reason);
+}
+
+fn suite(suite: Suite) -> u8 {
+    match suite {
+        Suite::Aes128Gcm => 1,
+        Suite::ChaCha20Poly1305 => 2,
+    }
+}
+
+fn place(w: &mut Writer, place: &Place) {
+    match place {
+        Place::Exports => w.u8(0),
+        Place::Path { export, path } => {
+            w.u8(1);
+            w.text(export);
+            w.bytes(path.as_bytes());
+        }
+        Place::Null => w.u8(2),
+        Place::Zero(size) => {
+            w.u8(3);
+            w.number(size.0);
+        }
+    }
+}
+
+fn request(w: &mut Writer, request: &Request) {
+    match request {
+        Request::Stat(at) => {
+            w.u8(1);
+            place(w, at);
+        }
+        Request::List(at) => {
+            w.u8(2);
+            place(w, at);
+        }
+        Request::Mkdir(at) => {
+            w.u8(3);
+            place(w, at);
+        }
+        Request::Remove(at, below) => {
+            w.u8(4);
+            place(w, at);
+            w.bool(*below);
+        }
+        Request::Rename(from, to) => {
+            w.u8(5);
+            place(w, from);
+            place(w, to);
+        }
+        Request::Digest(at, algorithms) => {
+            w.u8(6);
+            place(w, at);
+            list(w, algorithms, |w, a| w.u8(a.code()));
+        }
+    }
+}
+
+pub(super) fn kind(kind: Kind) -> u8 {
+    match kind {
+        Kind::File => 1,
+        Kind::Dir => 2,
+        Kind::Symlink => 3,
+        Kind::Special => 4,
+    }
+}
+
+fn meta(w: &mut Writer, meta: &Meta) {
+    w.u8(kind(meta.kind));
+    w.number(meta.mode.into());
+    w.number(meta.size);
+    w.timestamp(meta.mtime);
+}
+
+fn digest(w: &mut Writer, digest: &Digest) {
+    w.u8(digest.algorithm().code());
+    w.raw(digest.bytes());
+}
+
+fn listed(w: &mut Writer, line: &Listed) {
+    w.bytes(line.path.as_bytes());
+    meta(w, &line.meta);
+    w.bool(line.link.is_some());
+    if let Some(link) = &line.link {
+        w.bytes(link);
+    }
+    list(w, &line.digests, digest);
+    w.bool(line.failure.is_some());
+    if let Some(failure) = &line.failure {
+        refusal(w, failure);
+    }
+}
+
+fn options(w: &mut Writer, options: &Options) {
+    w.bool(options.recursive);
+    w.bool(options.into);
+    w.u8(Sync::ALL.iter().position(|s| *s == options.sync).unwrap_or(0) as u8);
+    w.bool(options.no_overwrite);
+    w.bool(options.durable);
+    list(w, &options.checksums, |w, a| w.u8(a.code()));
+}
+
+fn open(w: &mut Writer, order: &Open) {
+    w.raw(&order.job);
+    w.bool(order.direction == Direction::Pull);
+    list(w, &order.places, place);
+    options(w, &order.options);
+    w.text(order.congestion.as_deref().unwrap_or(""));
+    w.number(order.limit_bit_s);
+}
+
+fn entry(w: &mut Writer, entry: &Entry) {
+    let (id, parent, name, what) = match entry {
+        Entry::Leave(id) => {
+            w.u8(0);
+            w.number(*id);
+            return;
+        }
+        Entry::New { id, parent, name, what } => (id, parent, name, what),
+    };
+    w.u8(match what {
+        Offered::Dir { .. } => 1,
+        Offered::File { .. } => 2,
+        Offered::Symlink { .. } => 3,
+        Offered::HardLink { .. } => 4,
+        Offered::Special => 5,
+        Offered::Failed(_) => 6,
+    });
+    w.number(*id);
+    w.number(*parent);
+    w.bytes(name.as_bytes());
+    match what {
+        Offered::Dir { mode, mtime } => {
+            w.number((*mode).into());
+            w.timestamp(*mtime);
+        }
+        Offered::File { mode, mtime, size } => {
+            w.number((*mode).into());
+            w.timestamp(*mtime);
+            w.number(*size);
+        }
+        Offered::Symlink { mtime, target } => {
+            w.timestamp(*mtime);
+            w.bytes(target);
+        }
+        Offered::HardLink { to, path } => {
+            w.number(*to);
+            w.bytes(path.as_bytes());
+        }
+        Offered::Special => {}
+        Offered::Failed(r) => refusal(w, r),
+    }
+}
+
+fn end(w: &mut Writer, end: &End) {
+    w.number(end.id);
+    w.number(end.size);
+    list(w, &end.digests, digest);
+}
+
+fn verdict(w: &mut Writer, (id, verdict): &(u64, Verdict)) {
+    w.number(*id);
+    match verdict {
+        Verdict::Want => w.u8(1),
+        Verdict::WantRanges(ranges) => {
+            w.u8(2);
+            list(w, ranges, |w, (offset, len)| {
+                w.number(*offset);
+                w.number(*len);
+            });
+        }
+        Verdict::WantUnless(known) => {
+            w.u8(3);
+            digest(w, known);
+        }
+    }
+}
+
+fn outcome(w: &mut Writer, (id, outcome): &(u64, Outcome)) {
+    w.number(*id);
+    match outcome {
+        Outcome::Done => w.u8(1),
+        Outcome::Skipped => w.u8(2),
+        Outcome::Failed(r) => {
+            w.u8(3);
+            refusal(w, r);
+        }
+    }
+}
+
+fn totals(w: &mut Writer, t: &Totals) {
+    for value in
+        [t.files, t.bytes, t.directories, t.links, t.skipped, t.skipped_bytes, t.special, t.failed, t.resent_bytes]
+    {
+        w.number(value);
+    }
+}
+
+fn facts(w: &mut Writer, s: &v1::Stream) {
+    let micros = |seconds: f64| (seconds * 1e6).round().max(0.0) as u64;
+    for value in [
+        s.id.into(),
+        s.bytes,
+        micros(s.rtt_s),
+        micros(s.min_rtt_s),
+        s.retransmits,
+        s.cwnd_segments.into(),
+        s.mss_bytes.into(),
+        s.delivery_rate_bit_s,
+        micros(s.receive_window_limited_s),
+        micros(s.send_buffer_limited_s),
+        micros(s.busy_s),
+    ] {
+        w.number(value);
+    }
+    w.text(&s.congestion);
+    w.text(&s.payload);
+}

@@ -1,0 +1,390 @@
+//! The receiving machine: judges what is offered, keeps the ledger of what arrived, and knows when a file, a
+//! directory and the job are complete.
+//!
+//! What it does not know: file systems. It asks for actions ([`Action`]) in the order in which they must be done and
+//! is told how each ended; blocks are written by whoever received them, who then says so.
+
+mod arrive;
+mod tree;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use model::Algorithm;
+use model::checksum::{BlockSum, Digest};
+use model::entry::Timestamp;
+use model::name::{Name, RelPath};
+
+use crate::error::WireError;
+use crate::frame::{Frame, Outcome, Refusal, Totals, Verdict};
+use crate::ledger::Ledger;
+use crate::limits;
+use crate::sender::{MISSES_NAMED_MAX, Miss};
+
+pub use arrive::Stored;
+
+/// Where source roots go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The target's path in its store.
+    pub path: RelPath,
+    /// Every root keeps its own name below the target.
+    pub into: bool,
+    /// The target is a directory already, so a file goes into it.
+    pub is_dir: bool,
+}
+
+/// A file to be judged, or being received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its id.
+    pub id: u64,
+    /// Its path in the target's store.
+    pub path: RelPath,
+    /// Length; [`crate::frame::UNKNOWN_SIZE`] for a pipe.
+    pub size: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Last change.
+    pub mtime: Timestamp,
+}
+
+/// A file whose bytes are all there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complete {
+    /// Its id.
+    pub id: u64,
+    /// Its length.
+    pub size: u64,
+    /// The digests that both ends must agree on. CRC32C and Adler-32 have been compared already.
+    pub serial: Vec<Digest>,
+    /// The digest of the whole, from its blocks.
+    pub sum: Option<BlockSum>,
+}
+
+/// Work on the target's store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make a directory, then say [`Receiver::dir_made`].
+    MakeDir {
+        /// Its id.
+        id: u64,
+        /// Its path.
+        path: RelPath,
+    },
+    /// Judge a file against what is there, then say [`Receiver::judged`].
+    Judge(Wanted),
+    /// Make a symbolic link, then say [`Receiver::settled`].
+    Symlink {
+        /// Its id.
+        id: u64,
+        /// Its path.
+        path: RelPath,
+        /// Where it points.
+        target: Vec<u8>,
+        /// Last change.
+        mtime: Timestamp,
+    },
+    /// Make another name for a file that is in place, then say [`Receiver::settled`].
+    HardLink {
+        /// Its id.
+        id: u64,
+        /// Its path.
+        path: RelPath,
+        /// The file's path.
+        to: RelPath,
+    },
+    /// Take in a record that came on the control connection.
+    Record(Vec<u8>),
+    /// Put a file in place, then say [`Receiver::settled`].
+    Commit(Complete),
+    /// Give up what was received of a file.
+    Discard(u64),
+    /// Give a directory its final mode and time, then say [`Receiver::dir_finished`].
+    FinishDir {
+        /// Its id.
+        id: u64,
+        /// Its path.
+        path: RelPath,
+        /// Permission bits.
+        mode: u32,
+        /// Last change.
+        mtime: Timestamp,
+    },
+}
+
+/// What was found where an offered file should go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Not there, or different: send it.
+    Want,
+    /// These ranges (offset, length, checksum) are there from before; send the rest.
+    WantRest(Vec<(u64, u64, BlockSum)>),
+    /// There, with this digest: send it if the source's differs.
+    WantUnless(Digest),
+    /// There already.
+    Skip,
+    /// Cannot be put there.
+    Refuse(Refusal),
+}
+
+#[derive(Debug)]
+struct Dir {
+    path: RelPath,
+    shown: RelPath,
+    parent: u64,
+    mode: u32,
+    mtime: Timestamp,
+    /// Children not settled yet.
+    pending: u64,
+    /// The sender has offered all of it.
+    left: bool,
+    state: DirState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum DirState {
+    Making,
+    Open,
+    Failed,
+    Finishing,
+}
+
+#[derive(Debug)]
+struct FileReceive {
+    path: RelPath,
+    size: u64,
+    /// All of the file was asked for, so its digest is due.
+    whole: bool,
+    /// It comes on the control connection.
+    inline: bool,
+    ledger: Ledger,
+    ended: Option<Vec<Digest>>,
+    said_whole: bool,
+    state: FileState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileState {
+    Judging,
+    Receiving,
+    Committing,
+}
+
+#[derive(Debug)]
+struct Unsettled {
+    parent: u64,
+    name: Name,
+    file: Option<FileReceive>,
+    links: Vec<(u64, RelPath)>,
+    kind: Sort,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Dir,
+    File,
+    Link,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamReceive {
+    records: u64,
+    reported: u64,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Receiver {
+    target: Target,
+    checksums: Vec<Algorithm>,
+    next_id: u64,
+    dirs: HashMap<u64, Dir>,
+    unsettled: HashMap<u64, Unsettled>,
+    actions: VecDeque<Action>,
+    verdicts: Vec<(u64, Verdict)>,
+    outcomes: Vec<(u64, Outcome)>,
+    again: Vec<(u64, u64, u64)>,
+    streams: BTreeMap<u32, StreamReceive>,
+    report_all: bool,
+    inline_bytes: u64,
+    streams_due: bool,
+    bad_blocks: u64,
+    scan_end: Option<u64>,
+    totals: Totals,
+    bytes_arrived: u64,
+    bytes_offered: u64,
+    files_offered: u64,
+    files_settled: u64,
+    misses: Vec<Miss>,
+    specials: Vec<RelPath>,
+    finished: bool,
+    told_finished: bool,
+}
+
+impl Receiver {
+    /// A machine for a job into `target` with these checksums.
+    pub fn new(target: Target, checksums: Vec<Algorithm>) -> Receiver {
+        Receiver {
+            target,
+            checksums,
+            next_id: 1,
+            dirs: HashMap::new(),
+            unsettled: HashMap::new(),
+            actions: VecDeque::new(),
+            verdicts: Vec::new(),
+            outcomes: Vec::new(),
+            again: Vec::new(),
+            streams: BTreeMap::new(),
+            report_all: false,
+            inline_bytes: 0,
+            streams_due: false,
+            bad_blocks: 0,
+            scan_end: None,
+            totals: Totals::default(),
+            bytes_arrived: 0,
+            bytes_offered: 0,
+            files_offered: 0,
+            files_settled: 0,
+            misses: Vec::new(),
+            specials: Vec::new(),
+            finished: false,
+            told_finished: false,
+        }
+    }
+
+    /// A message from the sender. Those of the session (pings, aborts) are the caller's.
+    pub fn handle_frame(&mut self, frame: Frame) -> Result<(), WireError> {
+        match frame {
+            Frame::Entries(entries) => entries.into_iter().try_for_each(|entry| self.offered(entry)),
+            Frame::Inline(record) => {
+                self.actions.push_back(Action::Record(record));
+                Ok(())
+            }
+            Frame::Ends(ends) => ends.into_iter().try_for_each(|end| self.ended(end)),
+            Frame::Drops(drops) => {
+                drops.into_iter().for_each(|(id, refusal)| self.dropped(id, refusal));
+                Ok(())
+            }
+            Frame::Same(ids) => {
+                ids.into_iter().for_each(|id| self.settled(id, Outcome::Skipped));
+                Ok(())
+            }
+            Frame::ScanEnd(count) => {
+                if self.scan_end.is_some() || count + 1 != self.next_id {
+                    return Err(WireError::Unexpected("the count of entries does not match those offered"));
+                }
+                self.scan_end = Some(count);
+                self.finish_if_settled();
+                Ok(())
+            }
+            _ => Err(WireError::Unexpected("a message that only a receiver sends came from the sender")),
+        }
+    }
+
+    /// The next thing to do on the store.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The next message for the sender.
+    pub fn poll_frame(&mut self) -> Option<Frame> {
+        const ITEMS: usize = 2048;
+        if !self.verdicts.is_empty() {
+            let end = self.verdicts.len().min(ITEMS);
+            // Range lists are long; they travel alone.
+            let alone = self.verdicts.iter().take(end).position(|(_, v)| matches!(v, Verdict::WantRanges(_)));
+            let end = alone.map_or(end, |at| at.max(1));
+            return Some(Frame::Verdicts(self.verdicts.drain(..end).collect()));
+        }
+        if !self.again.is_empty() {
+            let end = self.again.len().min(ITEMS);
+            return Some(Frame::Again(self.again.drain(..end).collect()));
+        }
+        if let Some(received) = self.received() {
+            return Some(received);
+        }
+        if !self.outcomes.is_empty() {
+            let mut bytes = 0;
+            let fits = |(_, o): &&(u64, Outcome)| {
+                bytes += match o {
+                    Outcome::Failed(r) => 16 + r.reason.len(),
+                    _ => 8,
+                };
+                bytes < limits::FRAME_BYTES_AIM
+            };
+            let end = self.outcomes.iter().take_while(fits).count().max(1);
+            return Some(Frame::Outcomes(self.outcomes.drain(..end).collect()));
+        }
+        if self.finished && !self.told_finished {
+            self.told_finished = true;
+            return Some(Frame::Finished(self.totals));
+        }
+        None
+    }
+
+    /// Acknowledgements, in batches: when a stream has many new records, or when [`Receiver::tick`] asked for all.
+    fn received(&mut self) -> Option<Frame> {
+        const BATCH: u64 = 16;
+        let all = std::mem::take(&mut self.report_all);
+        let due = |s: &StreamReceive| s.records > s.reported && (all || s.records - s.reported >= BATCH);
+        let mut counts = Vec::new();
+        for (id, state) in self.streams.iter_mut().filter(|(_, s)| due(s)) {
+            state.reported = state.records;
+            counts.push((*id, state.records));
+        }
+        (!counts.is_empty()).then_some(Frame::Received(counts))
+    }
+
+    /// Some time has passed: what was held back for a batch goes out.
+    pub fn tick(&mut self) {
+        self.report_all = true;
+    }
+
+    fn finish_if_settled(&mut self) {
+        self.finished |=
+            self.scan_end.is_some() && self.unsettled.is_empty() && self.dirs.is_empty() && self.actions.is_empty();
+    }
+
+    /// Whether everything is settled and the sender has been told.
+    pub fn is_finished(&self) -> bool {
+        self.told_finished
+    }
+
+    /// What was done.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Numbers for progress.
+    pub fn progress(&self) -> crate::sender::Progress {
+        crate::sender::Progress {
+            bytes_offered: self.bytes_offered,
+            files_offered: self.files_offered,
+            bytes_arrived: self.bytes_arrived,
+            files_settled: self.files_settled,
+            scanned: self.scan_end.is_some(),
+        }
+    }
+
+    /// What did not make it, by name.
+    pub fn misses(&self) -> &[Miss] {
+        &self.misses
+    }
+
+    /// FIFOs, sockets and devices that were left out, by name.
+    pub fn specials(&self) -> &[RelPath] {
+        &self.specials
+    }
+
+    /// Whether some file waits, or has waited, for blocks that only streams carry.
+    pub fn wants_streams(&self) -> bool {
+        self.streams_due
+    }
+
+    fn missed(&mut self, path: RelPath, refusal: Refusal) {
+        if self.misses.len() < MISSES_NAMED_MAX {
+            self.misses.push(Miss { path, refusal });
+        }
+    }
+}

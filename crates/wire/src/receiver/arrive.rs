@@ -1,0 +1,195 @@
+//! Files as they arrive: judged, received block by block, complete.
+
+use model::Algorithm;
+use model::checksum::{BlockSum, Digest};
+use model::fault::Fault;
+
+use super::{Action, Complete, FileReceive, FileState, Judgement, Receiver};
+use crate::error::WireError;
+use crate::frame::{End, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::ledger::Added;
+use crate::limits::{BAD_BLOCKS_MAX, STREAMS_MAX};
+use crate::record::Part;
+
+/// What a stored block leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// More is to come.
+    Open,
+    /// The file is complete: put it in place, then say [`Receiver::settled`].
+    Complete(Complete),
+    /// The file is of no interest (any more).
+    Unwanted,
+}
+
+impl Receiver {
+    /// A file was judged.
+    pub fn judged(&mut self, id: u64, judgement: Judgement) {
+        let Some(file) = self.unsettled.get_mut(&id).and_then(|u| u.file.as_mut()) else { return };
+        let verdict = match judgement {
+            Judgement::Want => Verdict::Want,
+            Judgement::WantUnless(digest) => Verdict::WantUnless(digest),
+            Judgement::WantRest(there) => {
+                for (offset, len, sum) in there {
+                    // What does not fit is asked for again.
+                    let _ = file.ledger.add(offset, len, sum);
+                }
+                file.whole = file.ledger.bytes() == 0;
+                Verdict::WantRanges(file.ledger.missing(file.size))
+            }
+            Judgement::Skip => return self.settled(id, Outcome::Skipped),
+            Judgement::Refuse(refusal) => return self.settled(id, Outcome::Failed(refusal)),
+        };
+        file.state = FileState::Receiving;
+        self.streams_due |= !file.inline;
+        self.verdicts.push((id, verdict));
+    }
+
+    /// Whether a part is to be written: its file is being received, and it lies within it.
+    pub fn expects(&self, part: &Part) -> Result<bool, WireError> {
+        if part.file >= self.next_id {
+            return Err(WireError::Unexpected("a block of a file that was never offered"));
+        }
+        let Some(file) = self.unsettled.get(&part.file).and_then(|u| u.file.as_ref()) else { return Ok(false) };
+        if part.offset.checked_add(part.len).is_none_or(|end| file.size != UNKNOWN_SIZE && end > file.size) {
+            return Err(WireError::Unexpected("a block lies beyond the end of its file"));
+        }
+        if part.whole && part.len != file.size {
+            return Err(WireError::Unexpected("a block says that it is the whole file, and is not"));
+        }
+        Ok(file.state == FileState::Receiving)
+    }
+
+    /// A part was checked and written.
+    pub fn stored(&mut self, part: &Part, sum: BlockSum) -> Result<Stored, WireError> {
+        let Some(file) = self.unsettled.get_mut(&part.file).and_then(|u| u.file.as_mut()) else {
+            return Ok(Stored::Unwanted);
+        };
+        if file.state != FileState::Receiving {
+            return Ok(Stored::Unwanted);
+        }
+        match file.ledger.add(part.offset, part.len, sum)? {
+            Added::New => self.bytes_arrived += part.len,
+            Added::Known => self.totals.resent_bytes += part.len,
+        }
+        file.said_whole |= part.whole;
+        self.complete(part.file)
+    }
+
+    /// A part arrived damaged: asks for it again, up to a bound.
+    pub fn damaged(&mut self, part: &Part) -> Result<(), WireError> {
+        self.bad_blocks += 1;
+        self.streams_due = true;
+        self.totals.resent_bytes += part.len;
+        if self.bad_blocks > BAD_BLOCKS_MAX {
+            let (got, limit) = (self.bad_blocks, BAD_BLOCKS_MAX);
+            return Err(WireError::TooLarge { what: "number of damaged blocks", got, limit });
+        }
+        self.again.push((part.file, part.offset, part.len));
+        Ok(())
+    }
+
+    /// A record was taken in from a stream, whatever became of its parts.
+    pub fn record_done(&mut self, stream: u32) {
+        if stream != 0 && stream <= STREAMS_MAX {
+            self.streams.entry(stream).or_default().records += 1;
+        }
+    }
+
+    /// Files of which blocks may still come, so that what was opened for others can be closed.
+    pub fn is_receiving(&self, id: u64) -> bool {
+        self.unsettled.get(&id).and_then(|u| u.file.as_ref()).is_some_and(|f| f.state == FileState::Receiving)
+    }
+
+    pub(super) fn ended(&mut self, end: End) -> Result<(), WireError> {
+        if end.id >= self.next_id {
+            return Err(WireError::Unexpected("the end of a file that was never offered"));
+        }
+        let Some(file) = self.unsettled.get_mut(&end.id).and_then(|u| u.file.as_mut()) else { return Ok(()) };
+        if file.size == UNKNOWN_SIZE {
+            file.size = end.size;
+            self.bytes_offered += end.size;
+        } else if file.size != end.size {
+            return Err(WireError::Unexpected("a file ended with another size than it was offered with"));
+        }
+        file.ended = Some(end.digests);
+        if let Stored::Complete(complete) = self.complete(end.id)? {
+            self.actions.push_back(Action::Commit(complete));
+        }
+        Ok(())
+    }
+
+    pub(super) fn dropped(&mut self, id: u64, refusal: Refusal) {
+        let Some(file) = self.unsettled.get(&id).and_then(|u| u.file.as_ref()) else { return };
+        if file.state != FileState::Committing {
+            self.actions.push_back(Action::Discard(id));
+            self.settled(id, Outcome::Failed(refusal));
+        }
+    }
+
+    /// Whether a file has all its blocks and digests; compares those that blocks add up to.
+    fn complete(&mut self, id: u64) -> Result<Stored, WireError> {
+        let checksums = self.checksums.clone();
+        let crc_only = checksums.iter().all(|a| *a == Algorithm::Crc32c);
+        let Some(file) = self.unsettled.get_mut(&id).and_then(|u| u.file.as_mut()) else {
+            return Ok(Stored::Unwanted);
+        };
+        if file.state != FileState::Receiving || file.size == UNKNOWN_SIZE {
+            return Ok(Stored::Open);
+        }
+        let sum = file.ledger.whole(file.size);
+        if sum.is_none() {
+            return Ok(Stored::Open);
+        }
+        let expected = match (&file.ended, file.said_whole && crc_only) {
+            (Some(digests), _) => digests.clone(),
+            // A single part that is the whole file: its checksum, already checked, is the file's.
+            (None, true) => sum.map(|s| vec![Digest::crc32c(s.crc32c)]).unwrap_or_default(),
+            (None, false) => return Ok(Stored::Open),
+        };
+        let serial = match agree(file, sum, &checksums, expected) {
+            Ok(serial) => serial,
+            Err(refusal) => {
+                self.actions.push_back(Action::Discard(id));
+                self.settled(id, Outcome::Failed(refusal));
+                return Ok(Stored::Unwanted);
+            }
+        };
+        let size = file.size;
+        file.state = FileState::Committing;
+        Ok(Stored::Complete(Complete { id, size, serial, sum }))
+    }
+}
+
+/// Compares the source's digests with those that the blocks add up to. Returns those that only the store can check.
+fn agree(
+    file: &FileReceive,
+    sum: Option<BlockSum>,
+    checksums: &[Algorithm],
+    expected: Vec<Digest>,
+) -> Result<Vec<Digest>, Refusal> {
+    if file.whole {
+        for algorithm in checksums {
+            if !expected.iter().any(|d| d.algorithm() == *algorithm) {
+                return Err(Refusal::new(Fault::Peer, format!("the source gave no {algorithm} for it")));
+            }
+        }
+    }
+    let mut serial = Vec::new();
+    for digest in expected {
+        let ours = match digest.algorithm() {
+            Algorithm::Crc32c => sum.map(|s| s.crc32c),
+            Algorithm::Adler32 => sum.and_then(|s| s.adler32),
+            _ => {
+                serial.push(digest);
+                continue;
+            }
+        };
+        let known = checksums.contains(&digest.algorithm());
+        if known && ours.is_some_and(|ours| ours.to_be_bytes() != digest.bytes()) {
+            let reason = format!("its {} is not that of the source ({})", digest.algorithm(), digest.hex());
+            return Err(Refusal::new(Fault::Integrity, reason));
+        }
+    }
+    Ok(serial)
+}

@@ -1,0 +1,247 @@
+//! The tree as it is offered: directories that open and close, and everything that is settled inside them.
+
+use model::fault::Fault;
+use model::name::{Name, PATH_BYTES_MAX, RelPath};
+
+use super::{Action, Dir, DirState, FileReceive, FileState, Receiver, Sort, Unsettled, Wanted};
+use crate::error::WireError;
+use crate::frame::{Entry, Offered, Outcome, Refusal, UNKNOWN_SIZE};
+use crate::ledger::Ledger;
+use crate::limits;
+use crate::sender::MISSES_NAMED_MAX;
+
+impl Receiver {
+    pub(super) fn offered(&mut self, entry: Entry) -> Result<(), WireError> {
+        match entry {
+            Entry::Leave(id) => {
+                let dir =
+                    self.dirs.get_mut(&id).ok_or(WireError::Unexpected("a directory that is not open was left"))?;
+                if std::mem::replace(&mut dir.left, true) {
+                    return Err(WireError::Unexpected("a directory was left twice"));
+                }
+                self.finish_dir_if_done(id);
+                Ok(())
+            }
+            Entry::New { id, parent, name, what } => self.offered_new(id, parent, name, what),
+        }
+    }
+
+    fn offered_new(&mut self, id: u64, parent: u64, name: Name, what: Offered) -> Result<(), WireError> {
+        if id != self.next_id || self.scan_end.is_some() {
+            return Err(WireError::Unexpected("entries are not numbered 1, 2, 3 …"));
+        }
+        self.next_id += 1;
+        if self.unsettled.len() > limits::ENTRIES_IN_FLIGHT_MAX || self.dirs.len() > limits::DIRS_OPEN_MAX {
+            let got = self.unsettled.len().max(self.dirs.len()) as u64;
+            return Err(WireError::TooLarge {
+                what: "entries in flight",
+                got,
+                limit: limits::ENTRIES_IN_FLIGHT_MAX as u64,
+            });
+        }
+        let (path, shown, parent_failed) = self.place(parent, &name, &what)?;
+        let sort = match what {
+            Offered::Dir { .. } => Sort::Dir,
+            Offered::File { .. } => Sort::File,
+            Offered::Symlink { .. } | Offered::HardLink { .. } => Sort::Link,
+            _ => Sort::Other,
+        };
+        self.unsettled.insert(id, Unsettled { parent, name, file: None, links: Vec::new(), kind: sort });
+        if let Offered::Dir { mode, mtime } = what {
+            let state = if parent_failed { DirState::Failed } else { DirState::Making };
+            self.dirs
+                .insert(id, Dir { path: path.clone(), shown, parent, mode, mtime, pending: 0, left: false, state });
+        }
+        let mut inline = false;
+        if let Offered::File { size, .. } = what {
+            // Counted for every file, wanted or not: the sender counts the same way.
+            inline = limits::fits_inline(&mut self.inline_bytes, size);
+            self.files_offered += 1;
+            self.bytes_offered += if size == UNKNOWN_SIZE { 0 } else { size };
+        }
+        let refusal = if parent_failed {
+            Some(Refusal::new(Fault::Storage, "the directory it belongs in could not be made"))
+        } else if path.as_bytes().len() > PATH_BYTES_MAX {
+            Some(Refusal::new(
+                Fault::Storage,
+                format!("the path is longer than the {PATH_BYTES_MAX} bytes Linux allows"),
+            ))
+        } else {
+            None
+        };
+        match refusal {
+            Some(refusal) => self.settled(id, Outcome::Failed(refusal)),
+            None => self.act(id, path, what, inline),
+        }
+        Ok(())
+    }
+
+    /// Where an entry goes: its path in the store, the path people know it by, and whether its directory failed.
+    fn place(&mut self, parent: u64, name: &Name, what: &Offered) -> Result<(RelPath, RelPath, bool), WireError> {
+        if parent == 0 {
+            let inside = self.target.into || self.target.is_dir && !matches!(what, Offered::Dir { .. });
+            let path = if inside { self.target.path.join(name) } else { self.target.path.clone() };
+            return Ok((path, RelPath::root().join(name), false));
+        }
+        let dir = self.dirs.get_mut(&parent).filter(|d| !d.left);
+        let dir = dir.ok_or(WireError::Unexpected("an entry is in a directory that is not open"))?;
+        dir.pending += 1;
+        Ok((dir.path.join(name), dir.shown.join(name), dir.state == DirState::Failed))
+    }
+
+    fn act(&mut self, id: u64, path: RelPath, what: Offered, inline: bool) {
+        match what {
+            Offered::Dir { .. } => self.actions.push_back(Action::MakeDir { id, path }),
+            Offered::File { mode, mtime, size } => {
+                let wanted = Wanted { id, path: path.clone(), size, mode, mtime };
+                if let Some(entry) = self.unsettled.get_mut(&id) {
+                    entry.file = Some(FileReceive {
+                        path,
+                        size,
+                        whole: true,
+                        inline,
+                        ledger: Ledger::default(),
+                        ended: None,
+                        said_whole: false,
+                        state: FileState::Judging,
+                    });
+                }
+                self.actions.push_back(Action::Judge(wanted));
+            }
+            Offered::Symlink { mtime, target } => {
+                self.actions.push_back(Action::Symlink { id, path, target, mtime });
+            }
+            Offered::HardLink { to, path: source_path } => self.hard_link(id, path, to, &source_path),
+            Offered::Special => {
+                if self.specials.len() < MISSES_NAMED_MAX {
+                    let shown = self.shown(id);
+                    self.specials.push(shown);
+                }
+                self.totals.special += 1;
+                self.settled(id, Outcome::Done);
+            }
+            Offered::Failed(refusal) => self.settled(id, Outcome::Failed(refusal)),
+        }
+    }
+
+    fn hard_link(&mut self, id: u64, path: RelPath, to: u64, source_path: &RelPath) {
+        if let Some(entry) = self.unsettled.get_mut(&to) {
+            entry.links.push((id, path));
+            return;
+        }
+        // The file is in place already; its path below the root says where.
+        let root = self.target.path.clone();
+        let root_is_file = source_path.is_root();
+        let to = if self.target.into || root_is_file && self.target.is_dir {
+            self.rooted_path(id, source_path)
+        } else {
+            root.join_path(source_path)
+        };
+        self.actions.push_back(Action::HardLink { id, path, to });
+    }
+
+    /// The path of another entry of the same source root, where roots keep their names.
+    fn rooted_path(&self, id: u64, below: &RelPath) -> RelPath {
+        let shown = self.shown(id);
+        let first = shown.as_bytes().split(|b| *b == b'/').next().and_then(|n| Name::new(n).ok());
+        match first {
+            Some(name) => self.target.path.join(&name).join_path(below),
+            None => self.target.path.join_path(below),
+        }
+    }
+
+    /// The path people know an entry by: below its source root, the root's name first.
+    pub(super) fn shown(&self, id: u64) -> RelPath {
+        let Some(entry) = self.unsettled.get(&id) else { return RelPath::root() };
+        match self.dirs.get(&entry.parent) {
+            Some(dir) => dir.shown.join(&entry.name),
+            None => RelPath::root().join(&entry.name),
+        }
+    }
+
+    /// A directory was made, or not.
+    pub fn dir_made(&mut self, id: u64, result: Result<(), Refusal>) {
+        let Some(dir) = self.dirs.get_mut(&id) else { return };
+        dir.state = if result.is_ok() { DirState::Open } else { DirState::Failed };
+        self.settled(id, result.map_or_else(Outcome::Failed, |()| Outcome::Done));
+        self.finish_dir_if_done(id);
+    }
+
+    /// A directory has its final mode and time, or kept what it had.
+    pub fn dir_finished(&mut self, id: u64, result: Result<(), Refusal>) {
+        let Some(dir) = self.dirs.remove(&id) else { return };
+        if let Err(refusal) = result {
+            self.totals.failed += 1;
+            self.missed(dir.shown, refusal);
+        }
+        self.child_done(dir.parent);
+        self.finish_if_settled();
+    }
+
+    fn child_done(&mut self, parent: u64) {
+        if let Some(dir) = self.dirs.get_mut(&parent) {
+            dir.pending -= 1;
+            self.finish_dir_if_done(parent);
+        }
+    }
+
+    fn finish_dir_if_done(&mut self, id: u64) {
+        let Some(dir) = self.dirs.get_mut(&id).filter(|d| d.left && d.pending == 0) else { return };
+        match dir.state {
+            DirState::Open => {
+                dir.state = DirState::Finishing;
+                let (path, mode, mtime) = (dir.path.clone(), dir.mode, dir.mtime);
+                self.actions.push_back(Action::FinishDir { id, path, mode, mtime });
+            }
+            DirState::Failed => self.dir_finished(id, Ok(())),
+            DirState::Making | DirState::Finishing => {}
+        }
+    }
+
+    /// An entry is settled, one way or another: counts it, tells the sender, releases what waited for it.
+    pub fn settled(&mut self, id: u64, outcome: Outcome) {
+        let shown = self.shown(id);
+        let Some(entry) = self.unsettled.remove(&id) else { return };
+        let size = entry.file.as_ref().map_or(0, |f| if f.size == UNKNOWN_SIZE { 0 } else { f.size });
+        if entry.kind == Sort::File {
+            self.files_settled += 1;
+        }
+        match (&outcome, entry.kind) {
+            (Outcome::Done, Sort::Dir) => self.totals.directories += 1,
+            (Outcome::Done, Sort::File) => {
+                self.totals.files += 1;
+                self.totals.bytes += size;
+            }
+            (Outcome::Done, Sort::Link) => self.totals.links += 1,
+            (Outcome::Skipped, _) => {
+                self.totals.skipped += 1;
+                self.totals.skipped_bytes += size;
+                self.bytes_arrived += size;
+            }
+            (Outcome::Failed(refusal), _) => {
+                self.totals.failed += 1;
+                self.missed(shown, refusal.clone());
+            }
+            (Outcome::Done, Sort::Other) => {}
+        }
+        let in_place = !matches!(outcome, Outcome::Failed(_));
+        self.outcomes.push((id, outcome));
+        for (link, path) in entry.links {
+            match &entry.file {
+                Some(file) if in_place => {
+                    let to = file.path.clone();
+                    self.actions.push_back(Action::HardLink { id: link, path, to });
+                }
+                _ => {
+                    let refusal = Refusal::new(Fault::Storage, "the file it is another name of did not arrive");
+                    self.settled(link, Outcome::Failed(refusal));
+                }
+            }
+        }
+        // A directory stays pending in its parent until it is finished.
+        if entry.kind != Sort::Dir {
+            self.child_done(entry.parent);
+        }
+        self.finish_if_settled();
+    }
+}

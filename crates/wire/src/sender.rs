@@ -1,0 +1,439 @@
+//! The sending machine: offers a tree, hears what is wanted of it, and deals out ranges of files to streams.
+//!
+//! A file's life: offered -> (sent inline | wanted -> dealt out range by range) -> ended -> settled. The machine keeps
+//! an entry until the receiver settles it, and never more than [`limits::ENTRIES_IN_FLIGHT_MAX`].
+//!
+//! What it does not know: how bytes are read, sealed or sent. It says which ranges go on which stream and is told
+//! what was built; a lost stream puts its unacknowledged ranges back on the list.
+
+mod deal;
+mod settle;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use model::Algorithm;
+use model::checksum::{BlockSum, Digest};
+use model::entry::Timestamp;
+use model::name::{Name, RelPath};
+
+use crate::error::WireError;
+use crate::frame::{End, Entry, Frame, Offered, Refusal, Totals, UNKNOWN_SIZE};
+use crate::ledger::Ledger;
+use crate::limits;
+
+pub use deal::{Order, Range};
+
+/// A record that was built for a stream: what it covers, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The file.
+    pub file: u64,
+    /// Where the range starts.
+    pub offset: u64,
+    /// How long it is.
+    pub len: u64,
+    /// Its checksum.
+    pub sum: BlockSum,
+    /// The part is marked as the whole file, so that its checksum is the file's.
+    pub whole: bool,
+}
+
+/// Something that did not make it, for the receipt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Miss {
+    /// Path below the source root, the root's name first.
+    pub path: RelPath,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// How many misses are kept by name; the rest is counted.
+pub const MISSES_NAMED_MAX: usize = 1000;
+
+/// Numbers for progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of files offered.
+    pub bytes_offered: u64,
+    /// Files offered.
+    pub files_offered: u64,
+    /// Bytes that the receiver has taken in, skipped files included.
+    pub bytes_arrived: u64,
+    /// Files settled.
+    pub files_settled: u64,
+    /// The tree has been offered in full.
+    pub scanned: bool,
+}
+
+#[derive(Debug)]
+struct Item {
+    source: u32,
+    path: RelPath,
+    cost: usize,
+    file: Option<FileSend>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Offered; nobody has said anything.
+    Offered,
+    /// Sent on the control connection before a verdict.
+    Inlined,
+    /// Wanted; ranges are dealt out.
+    Wanted,
+    /// Given up: the receiver will settle it.
+    Dropped,
+}
+
+#[derive(Debug)]
+struct FileSend {
+    size: u64,
+    mtime: Timestamp,
+    phase: Phase,
+    todo: VecDeque<(u64, u64)>,
+    /// The whole file is asked for, so that its digest will come together from its blocks.
+    complete: bool,
+    /// It goes on the control connection: see [`limits::INLINE_BYTES_MAX`].
+    inline: bool,
+    owner: Option<u32>,
+    ledger: Ledger,
+    serial: Vec<Digest>,
+    ended: bool,
+    arrived: u64,
+}
+
+#[derive(Debug, Default)]
+struct StreamSend {
+    unacknowledged: VecDeque<Vec<(u64, u64, u64)>>,
+    acknowledged: u64,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Sender {
+    checksums: Vec<Algorithm>,
+    roots: Vec<Name>,
+    next_id: u64,
+    dirs: Vec<u64>,
+    items: HashMap<u64, Item>,
+    item_bytes: usize,
+    ready: VecDeque<u64>,
+    again: VecDeque<(u64, u64, u64)>,
+    compare: VecDeque<(u64, Digest)>,
+    streams: BTreeMap<u32, StreamSend>,
+    inline_candidates: VecDeque<u64>,
+    inline_bytes: u64,
+    out_entries: VecDeque<Entry>,
+    out_inline: VecDeque<Vec<u8>>,
+    out_ends: Vec<End>,
+    out_drops: Vec<(u64, Refusal)>,
+    out_same: Vec<u64>,
+    scan_end: ScanEnd,
+    finished: Option<Totals>,
+    progress: Progress,
+    misses: Vec<Miss>,
+    resent_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ScanEnd {
+    Scanning,
+    Due,
+    Told,
+}
+
+impl Sender {
+    /// A machine for a job with these source roots, by name.
+    pub fn new(checksums: Vec<Algorithm>, roots: Vec<Name>) -> Sender {
+        Sender {
+            checksums,
+            roots,
+            next_id: 1,
+            dirs: Vec::new(),
+            items: HashMap::new(),
+            item_bytes: 0,
+            ready: VecDeque::new(),
+            again: VecDeque::new(),
+            compare: VecDeque::new(),
+            streams: BTreeMap::new(),
+            inline_candidates: VecDeque::new(),
+            inline_bytes: 0,
+            out_entries: VecDeque::new(),
+            out_inline: VecDeque::new(),
+            out_ends: Vec::new(),
+            out_drops: Vec::new(),
+            out_same: Vec::new(),
+            scan_end: ScanEnd::Scanning,
+            finished: None,
+            progress: Progress::default(),
+            misses: Vec::new(),
+            resent_bytes: 0,
+        }
+    }
+
+    /// Whether the scanner may offer more now.
+    pub fn has_room(&self) -> bool {
+        self.items.len() < limits::ENTRIES_IN_FLIGHT_MAX && self.item_bytes < limits::ENTRY_BYTES_IN_FLIGHT_MAX
+    }
+
+    /// The scanner found an entry of source `source` at `path` below its root. Directories stay open until
+    /// [`Sender::leave`]. Returns the entry's id.
+    pub fn offer(&mut self, source: u32, path: RelPath, name: Name, what: Offered) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let parent = self.dirs.last().copied().unwrap_or(0);
+        let file = match &what {
+            Offered::File { mtime, size, .. } => Some(self.new_file(id, *size, *mtime)),
+            Offered::Dir { .. } => {
+                self.dirs.push(id);
+                None
+            }
+            _ => None,
+        };
+        let extra = match &what {
+            Offered::Symlink { target, .. } => target.len(),
+            Offered::HardLink { path, .. } => path.as_bytes().len(),
+            Offered::Failed(refusal) => refusal.reason.len(),
+            _ => 0,
+        };
+        let cost = path.as_bytes().len() + name.as_bytes().len() + extra + size_of::<Item>();
+        self.item_bytes += cost;
+        self.items.insert(id, Item { source, path, cost, file });
+        self.out_entries.push_back(Entry::New { id, parent, name, what });
+        id
+    }
+
+    fn new_file(&mut self, id: u64, size: u64, mtime: Timestamp) -> FileSend {
+        self.progress.files_offered += 1;
+        if size != UNKNOWN_SIZE {
+            self.progress.bytes_offered += size;
+        }
+        let inline = limits::fits_inline(&mut self.inline_bytes, size);
+        if inline {
+            self.inline_candidates.push_back(id);
+        }
+        FileSend {
+            size,
+            mtime,
+            phase: Phase::Offered,
+            todo: VecDeque::new(),
+            complete: true,
+            inline,
+            owner: None,
+            ledger: Ledger::default(),
+            serial: Vec::new(),
+            ended: false,
+            arrived: 0,
+        }
+    }
+
+    /// The scanner has seen all of the innermost open directory.
+    pub fn leave(&mut self) {
+        if let Some(id) = self.dirs.pop() {
+            self.out_entries.push_back(Entry::Leave(id));
+        }
+    }
+
+    /// The scanner has seen everything.
+    pub fn scan_end(&mut self) {
+        self.scan_end = ScanEnd::Due;
+        self.progress.scanned = true;
+    }
+
+    /// A stream joined and may be given orders.
+    pub fn stream_joined(&mut self, stream: u32) {
+        self.streams.entry(stream).or_default();
+    }
+
+    /// A stream is gone. What it carried unacknowledged goes out again on others.
+    pub fn stream_lost(&mut self, stream: u32) {
+        let Some(lost) = self.streams.remove(&stream) else { return };
+        for range in lost.unacknowledged.into_iter().flatten() {
+            self.send_again(range);
+        }
+        for item in self.items.values_mut() {
+            if let Some(file) = item.file.as_mut().filter(|f| f.owner == Some(stream)) {
+                file.owner = None;
+            }
+        }
+    }
+
+    fn send_again(&mut self, (id, offset, len): (u64, u64, u64)) {
+        let alive = self.items.get(&id).and_then(|i| i.file.as_ref()).is_some_and(|f| f.phase != Phase::Dropped);
+        if alive {
+            self.resent_bytes += len;
+            // A hole may be of any length; as data it must fit a block.
+            let mut at = offset;
+            while at < offset + len || len == 0 {
+                let step = (offset + len - at).min(limits::BLOCK_BYTES);
+                self.again.push_back((id, at, step));
+                at += step;
+                if len == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether there is work that only streams can do, so that they are worth opening.
+    pub fn wants_streams(&self) -> bool {
+        !self.ready.is_empty() || !self.again.is_empty() || !self.compare.is_empty()
+    }
+
+    /// A record left on a stream.
+    pub fn built(&mut self, stream: u32, parts: &[Built]) -> Result<(), WireError> {
+        if let Some(state) = self.streams.get_mut(&stream) {
+            state.unacknowledged.push_back(parts.iter().map(|p| (p.file, p.offset, p.len)).collect());
+        } else {
+            // Lost while it was being written: the same as lost just after.
+            for part in parts {
+                self.send_again((part.file, part.offset, part.len));
+            }
+        }
+        parts.iter().try_for_each(|part| self.enter(part))
+    }
+
+    /// A record goes out on the control connection.
+    pub fn built_inline(&mut self, record: Vec<u8>, parts: &[Built]) -> Result<(), WireError> {
+        self.out_inline.push_back(record);
+        parts.iter().try_for_each(|part| self.enter(part))
+    }
+
+    fn enter(&mut self, part: &Built) -> Result<(), WireError> {
+        let Some(file) = self.items.get_mut(&part.file).and_then(|i| i.file.as_mut()) else { return Ok(()) };
+        file.ledger.add(part.offset, part.len, part.sum)?;
+        if part.whole && self.checksums.iter().all(|a| *a == Algorithm::Crc32c) {
+            file.ended = true;
+        }
+        self.end_if_complete(part.file);
+        Ok(())
+    }
+
+    /// Serial digests of a file are known (they were made while it was read in order).
+    pub fn digested(&mut self, id: u64, digests: Vec<Digest>) {
+        if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
+            file.serial = digests;
+            self.end_if_complete(id);
+        }
+    }
+
+    /// A file of unknown size ended here.
+    pub fn found_end(&mut self, id: u64, size: u64) {
+        if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
+            file.size = size;
+            file.todo.clear();
+            self.progress.bytes_offered += size;
+            self.ready.retain(|ready| *ready != id);
+            self.end_if_complete(id);
+        }
+    }
+
+    fn needs_serial(&self) -> bool {
+        self.checksums.iter().any(|a| a.is_serial())
+    }
+
+    /// Tells the receiver that a file has been sent in full. A small file sent as one part with no digest but CRC32C
+    /// needs no such word: its part says so.
+    fn end_if_complete(&mut self, id: u64) {
+        let serial_due = self.needs_serial();
+        let checksums = &self.checksums;
+        let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return };
+        if file.ended || file.phase == Phase::Dropped || !file.todo.is_empty() || file.size == UNKNOWN_SIZE {
+            return;
+        }
+        let whole = file.ledger.whole(file.size);
+        if file.complete && whole.is_none() || serial_due && file.serial.is_empty() {
+            return;
+        }
+        let mut digests = file.serial.clone();
+        if let Some(sum) = whole.filter(|_| file.complete) {
+            digests.extend(checksums.iter().filter_map(|a| match a {
+                Algorithm::Crc32c => Some(Digest::crc32c(sum.crc32c)),
+                Algorithm::Adler32 => Digest::new(*a, &sum.adler32?.to_be_bytes()),
+                _ => None,
+            }));
+        }
+        file.ended = true;
+        self.out_ends.push(End { id, size: file.size, digests });
+    }
+
+    /// A file will not come after all: unreadable, changed, gone.
+    pub fn drop_file(&mut self, id: u64, refusal: Refusal) {
+        if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut())
+            && file.phase != Phase::Dropped
+        {
+            file.phase = Phase::Dropped;
+            file.todo.clear();
+            self.ready.retain(|ready| *ready != id);
+            self.out_drops.push((id, refusal));
+        }
+    }
+
+    /// The next message for the receiver.
+    pub fn poll_frame(&mut self) -> Option<Frame> {
+        if !self.out_entries.is_empty() {
+            return Some(Frame::Entries(self.take_entries()));
+        }
+        if let Some(record) = self.out_inline.pop_front() {
+            return Some(Frame::Inline(record));
+        }
+        if !self.out_ends.is_empty() {
+            let end = self.out_ends.len().min(limits::FRAME_BYTES_AIM / 64);
+            return Some(Frame::Ends(self.out_ends.drain(..end).collect()));
+        }
+        if !self.out_drops.is_empty() {
+            let end = self.out_drops.len().min(64);
+            return Some(Frame::Drops(self.out_drops.drain(..end).collect()));
+        }
+        if !self.out_same.is_empty() {
+            return Some(Frame::Same(std::mem::take(&mut self.out_same)));
+        }
+        if self.scan_end == ScanEnd::Due {
+            self.scan_end = ScanEnd::Told;
+            return Some(Frame::ScanEnd(self.next_id - 1));
+        }
+        None
+    }
+
+    fn take_entries(&mut self) -> Vec<Entry> {
+        let mut bytes = 0;
+        let mut out = Vec::new();
+        while bytes < limits::FRAME_BYTES_AIM {
+            let Some(entry) = self.out_entries.pop_front() else { break };
+            bytes += match &entry {
+                Entry::Leave(_) => 10,
+                Entry::New { name, what, .. } => {
+                    40 + name.as_bytes().len()
+                        + match what {
+                            Offered::Symlink { target, .. } => target.len(),
+                            Offered::HardLink { path, .. } => path.as_bytes().len(),
+                            Offered::Failed(refusal) => refusal.reason.len(),
+                            _ => 0,
+                        }
+                }
+            };
+            out.push(entry);
+        }
+        out
+    }
+
+    /// The receiver's totals, once it has said that everything is settled.
+    pub fn finished(&self) -> Option<&Totals> {
+        self.finished.as_ref()
+    }
+
+    /// Numbers for progress.
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// What did not make it, by name.
+    pub fn misses(&self) -> &[Miss] {
+        &self.misses
+    }
+
+    /// Bytes that were sent more than once.
+    pub fn resent_bytes(&self) -> u64 {
+        self.resent_bytes
+    }
+}

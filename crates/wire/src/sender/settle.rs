@@ -1,0 +1,111 @@
+//! What the receiver says, and what follows from it.
+
+use super::{MISSES_NAMED_MAX, Miss, Sender};
+use crate::error::WireError;
+use crate::frame::{Frame, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+
+impl Sender {
+    /// A message from the receiver. Those of the session (pings, aborts) are the caller's.
+    pub fn handle_frame(&mut self, frame: Frame) -> Result<(), WireError> {
+        match frame {
+            Frame::Verdicts(verdicts) => verdicts.into_iter().try_for_each(|(id, verdict)| self.verdict(id, verdict)),
+            Frame::Outcomes(outcomes) => outcomes.into_iter().try_for_each(|(id, outcome)| self.outcome(id, outcome)),
+            Frame::Again(ranges) => ranges.into_iter().try_for_each(|range| self.again(range)),
+            Frame::Received(counts) => {
+                counts.into_iter().try_for_each(|(stream, records)| self.received(stream, records))
+            }
+            Frame::Finished(totals) => {
+                if !self.items.is_empty() {
+                    return Err(WireError::Unexpected("the receiver finished with entries unsettled"));
+                }
+                self.finished = Some(totals);
+                Ok(())
+            }
+            _ => Err(WireError::Unexpected("a message that only a sender sends came from the receiver")),
+        }
+    }
+
+    fn verdict(&mut self, id: u64, verdict: Verdict) -> Result<(), WireError> {
+        if id >= self.next_id {
+            return Err(WireError::Unexpected("a verdict on an entry that was never offered"));
+        }
+        // Settled or dropped meanwhile: nothing to do.
+        let Some(file) = self.items.get(&id).and_then(|i| i.file.as_ref()) else { return Ok(()) };
+        match verdict {
+            Verdict::Want => self.make_ready(id, None),
+            Verdict::WantRanges(ranges) => {
+                let mut end = 0;
+                for (offset, len) in &ranges {
+                    let past = offset.checked_add(*len).filter(|past| *past <= file.size && *offset >= end);
+                    end = past.ok_or(WireError::Invalid("a wanted range"))?;
+                }
+                self.make_ready(id, Some(ranges));
+            }
+            Verdict::WantUnless(_) if file.inline => {}
+            Verdict::WantUnless(known) => self.compare.push_back((id, known)),
+        }
+        Ok(())
+    }
+
+    fn outcome(&mut self, id: u64, outcome: Outcome) -> Result<(), WireError> {
+        if id >= self.next_id {
+            return Err(WireError::Unexpected("an outcome of an entry that was never offered"));
+        }
+        let Some(item) = self.items.remove(&id) else {
+            return Err(WireError::Unexpected("an entry was settled twice"));
+        };
+        self.item_bytes -= item.cost;
+        if let Some(file) = &item.file {
+            self.progress.files_settled += 1;
+            if !file.todo.is_empty() {
+                self.ready.retain(|ready| *ready != id);
+            }
+            if !matches!(outcome, Outcome::Failed(_)) && file.size != UNKNOWN_SIZE {
+                self.progress.bytes_arrived += file.size.saturating_sub(file.arrived);
+            }
+        }
+        if let Outcome::Failed(refusal) = outcome {
+            let root = self.roots.get(item.source as usize).cloned();
+            let path = match root {
+                Some(root) => model::RelPath::root().join(&root).join_path(&item.path),
+                None => item.path,
+            };
+            self.missed(path, refusal);
+        }
+        Ok(())
+    }
+
+    fn missed(&mut self, path: model::RelPath, refusal: Refusal) {
+        if self.misses.len() < MISSES_NAMED_MAX {
+            self.misses.push(Miss { path, refusal });
+        }
+    }
+
+    fn again(&mut self, (id, offset, len): (u64, u64, u64)) -> Result<(), WireError> {
+        let Some(file) = self.items.get(&id).and_then(|i| i.file.as_ref()) else { return Ok(()) };
+        if offset.checked_add(len).is_none_or(|end| end > file.size) {
+            return Err(WireError::Invalid("a range to send again"));
+        }
+        self.send_again((id, offset, len));
+        Ok(())
+    }
+
+    fn received(&mut self, stream: u32, records: u64) -> Result<(), WireError> {
+        // A stream that was lost meanwhile has nothing left to acknowledge.
+        let Some(state) = self.streams.get_mut(&stream) else { return Ok(()) };
+        let news = records.checked_sub(state.acknowledged).filter(|n| *n <= state.unacknowledged.len() as u64);
+        let Some(news) = news else {
+            return Err(WireError::Unexpected("more records were acknowledged than were sent"));
+        };
+        state.acknowledged = records;
+        let arrived: Vec<_> = state.unacknowledged.drain(..news as usize).flatten().collect();
+        for (id, _, len) in arrived {
+            if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
+                let counted = len.min(file.size.saturating_sub(file.arrived));
+                file.arrived += counted;
+                self.progress.bytes_arrived += counted;
+            }
+        }
+        Ok(())
+    }
+}
