@@ -1,1 +1,149 @@
-//! Where bytes rest.
+//! Where bytes rest: one small trait over directories of a file system, memory, and the endless ends `null:` and
+//! `zero:`; digests; one conformance suite for all.
+//!
+//! Everything is blocking and positional: the data plane is plain threads, and a block goes where it belongs, not
+//! where a cursor stands. What a back end can do is data ([`Capabilities`]), not a question of its type.
+//!
+//! What this crate does not know: the network, the protocol, who may do what. A store refuses what leads out of its
+//! root; whether somebody may write below it is decided above.
+
+pub mod digest;
+pub mod ends;
+pub mod error;
+pub mod memory;
+pub mod pipe;
+pub mod posix;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use model::name::{Name, RelPath};
+use model::{Meta, Timestamp};
+
+pub use error::{Error, Result};
+
+/// What a back end can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Files can be written in any order of ranges.
+    pub random_write: bool,
+    /// Modes, times, symbolic and hard links are kept.
+    pub posix: bool,
+    /// Holes take no room and can be found.
+    pub sparse: bool,
+    /// What is written is kept.
+    pub keeps: bool,
+}
+
+/// An entry's facts, with what tells its links apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// What travels.
+    pub meta: Meta,
+    /// Device and inode: equal for two names of one file.
+    pub identity: (u64, u64),
+    /// Names that the file has.
+    pub names: u64,
+    /// Bytes that it takes on the device; less than its size where it has holes.
+    pub allocated: u64,
+}
+
+/// What lies at an offset of a file, and where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Bytes, up to this offset.
+    Data(u64),
+    /// Nothing, up to this offset: it reads as zeros.
+    Hole(u64),
+}
+
+/// How a file is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finish {
+    /// Its length; what was not written below it is a hole.
+    pub size: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Last change.
+    pub mtime: Timestamp,
+    /// It reaches stable storage before the call returns.
+    pub durable: bool,
+    /// An existing file of that name is replaced; otherwise it is an error.
+    pub replace: bool,
+}
+
+/// A directory's entries, in no order. An entry that cannot be examined comes with its error.
+pub type Entries = Box<dyn Iterator<Item = Result<(Name, Result<Stat>)>> + Send>;
+
+/// A place that holds a tree. Paths are below its root; no call follows a link out of it.
+pub trait Store: Send + Sync + Debug {
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+    /// Facts about an entry; a symbolic link is not followed. Idempotent.
+    fn stat(&self, path: &RelPath) -> Result<Stat>;
+    /// Whether the path leads to a directory, links inside the root followed. Idempotent.
+    fn is_dir(&self, path: &RelPath) -> bool;
+    /// The entries of a directory. Idempotent.
+    fn list(&self, path: &RelPath) -> Result<Entries>;
+    /// Where a symbolic link points. Idempotent.
+    fn read_link(&self, path: &RelPath) -> Result<Vec<u8>>;
+    /// Opens a file to read. Idempotent.
+    fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>>;
+    /// Starts a file beside its final name, under a name made from `tag`. Dropping the sink discards it.
+    fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>>;
+    /// Makes a directory; one that exists is left as it is and made usable. Idempotent.
+    fn make_dir(&self, path: &RelPath) -> Result<()>;
+    /// Makes a symbolic link; replaces a file or link of that name where allowed. `tag` as for `create`.
+    fn make_symlink(&self, path: &RelPath, target: &[u8], mtime: Timestamp, replace: bool, tag: &str) -> Result<()>;
+    /// Makes another name for a file; replaces a file or link of that name where allowed. `tag` as for `create`.
+    fn make_hard_link(&self, path: &RelPath, to: &RelPath, replace: bool, tag: &str) -> Result<()>;
+    /// Sets mode and modification time of a directory. Idempotent.
+    fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()>;
+    /// Removes a file, a link or an empty directory.
+    fn remove(&self, path: &RelPath) -> Result<()>;
+    /// Renames, replacing a file of the new name.
+    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()>;
+}
+
+/// A file being read.
+pub trait Source: Send + Sync + Debug {
+    /// Reads at an offset; fewer bytes than asked only at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
+    /// The facts now, which may differ from those listed.
+    fn stat(&self) -> Result<Stat>;
+    /// What lies at an offset before the end of the file.
+    fn extent(&self, offset: u64, size: u64) -> Result<Extent>;
+}
+
+/// A file being written, not yet under its name.
+pub trait Sink: Send + Sync + Debug {
+    /// Writes all of the buffer at an offset.
+    fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()>;
+    /// What has been written, to read it back.
+    fn as_source(&self) -> Result<Arc<dyn Source>>;
+    /// Gives the file its length, mode, time and name. At most once.
+    fn commit(&self, finish: &Finish) -> Result<()>;
+    /// Removes what was written. Harmless after `commit`.
+    fn discard(&self);
+}
+
+/// Makes a directory and all its missing parents.
+pub fn make_dirs(store: &dyn Store, path: &RelPath) -> Result<()> {
+    if store.is_dir(path) {
+        return Ok(());
+    }
+    if !path.is_root() {
+        make_dirs(store, &path.parent())?;
+    }
+    store.make_dir(path)
+}
+
+/// Removes an entry and everything below it, children first. A link is removed, not followed.
+pub fn remove_all(store: &dyn Store, path: &RelPath) -> Result<()> {
+    if store.stat(path)?.meta.kind == model::Kind::Dir {
+        for entry in store.list(path)? {
+            remove_all(store, &path.join(&entry?.0))?;
+        }
+    }
+    store.remove(path)
+}

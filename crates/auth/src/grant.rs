@@ -1,0 +1,128 @@
+//! Grants: what an operator allows to whoever holds a key. The node keeps a hash of the secret, never the secret.
+
+use model::name::RelPath;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::access::{Access, Denied};
+
+/// What a grant allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rights {
+    /// Look and read.
+    Read,
+    /// Put new files and directories; not read, not change what is there.
+    Create,
+    /// Read, create, change, remove.
+    Write,
+}
+
+impl Rights {
+    /// The word people see.
+    pub fn word(self) -> &'static str {
+        match self {
+            Rights::Read => "read",
+            Rights::Create => "create",
+            Rights::Write => "write",
+        }
+    }
+}
+
+/// One grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Its id, hexadecimal.
+    pub id: String,
+    /// What the operator calls it.
+    #[serde(default)]
+    pub name: String,
+    /// The export it is for.
+    pub export: String,
+    /// The path below the export that it is confined to.
+    #[serde(default)]
+    pub prefix: String,
+    /// What it allows.
+    pub rights: Rights,
+    /// When it was made, seconds since 1970.
+    pub created: i64,
+    /// When it ends, seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<i64>,
+    /// SHA-256 of the secret, hexadecimal. The secret is 32 random bytes, so a slow hash would add nothing.
+    pub secret_sha256: String,
+}
+
+/// All grants of a state directory: the content of its `grants.toml`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grants {
+    /// The grants, oldest first.
+    #[serde(default, rename = "grant")]
+    pub list: Vec<Grant>,
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+impl Grant {
+    /// A grant for a new secret.
+    pub fn new(id: [u8; 8], secret: &[u8; 32], export: String, prefix: &RelPath, rights: Rights, now: i64) -> Grant {
+        Grant {
+            id: hex(&id),
+            name: String::new(),
+            export,
+            // Only prefixes that are text can be written to a text file; the binary refuses others.
+            prefix: String::from_utf8_lossy(prefix.as_bytes()).into_owned(),
+            rights,
+            created: now,
+            expires: None,
+            secret_sha256: hex(&Sha256::digest(secret)),
+        }
+    }
+}
+
+impl Grants {
+    /// The access that a key gives at this time, seconds since 1970.
+    pub fn check(&self, id: &[u8; 8], secret: &[u8; 32], now: i64) -> Result<Access, Denied> {
+        let id = hex(id);
+        let grant = self.list.iter().find(|g| g.id == id).ok_or(Denied::UnknownKey)?;
+        let hash = hex(&Sha256::digest(secret));
+        if !bool::from(hash.as_bytes().ct_eq(grant.secret_sha256.as_bytes())) {
+            return Err(Denied::UnknownKey);
+        }
+        if let Some(expires) = grant.expires.filter(|expires| *expires <= now) {
+            return Err(Denied::Expired { seconds_ago: now - expires });
+        }
+        Ok(Access::Granted(grant.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grants() -> Grants {
+        let mut grant = Grant::new([7; 8], &[9; 32], "data".into(), &RelPath::root(), Rights::Read, 100);
+        grant.expires = Some(200);
+        Grants { list: vec![grant] }
+    }
+
+    #[test]
+    fn the_right_key_at_the_right_time() {
+        assert!(grants().check(&[7; 8], &[9; 32], 199).is_ok());
+        assert_eq!(grants().check(&[7; 8], &[8; 32], 150), Err(Denied::UnknownKey));
+        assert_eq!(grants().check(&[6; 8], &[9; 32], 150), Err(Denied::UnknownKey));
+        assert_eq!(grants().check(&[7; 8], &[9; 32], 260), Err(Denied::Expired { seconds_ago: 60 }));
+        assert_eq!(Grants::default().check(&[7; 8], &[9; 32], 0), Err(Denied::UnknownKey));
+    }
+
+    #[test]
+    fn the_secret_is_not_kept() {
+        let kept = serde_json::to_string(&grants()).unwrap();
+        assert!(!kept.contains(&hex(&[9; 32])));
+        assert_eq!(serde_json::from_str::<Grants>(&kept).unwrap(), grants());
+    }
+}

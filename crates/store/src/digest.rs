@@ -1,0 +1,183 @@
+//! Digests of files: those that must see every byte in order, and whole-file digests for `longhaul digest`.
+
+use blake3::Hasher as Blake3;
+use md5::Digest as _;
+use md5::Md5;
+use model::checksum::{BlockSum, Digest};
+use model::{Algorithm, RelPath};
+use sha2::Sha256;
+
+use crate::{Extent, Result, Source};
+
+/// One serial digest in progress.
+enum Serial {
+    Md5(Md5),
+    Sha256(Sha256),
+    Blake3(Box<Blake3>),
+}
+
+impl Serial {
+    fn new(algorithm: Algorithm) -> Option<Serial> {
+        match algorithm {
+            Algorithm::Md5 => Some(Serial::Md5(Md5::new())),
+            Algorithm::Sha256 => Some(Serial::Sha256(Sha256::new())),
+            Algorithm::Blake3 => Some(Serial::Blake3(Box::default())),
+            Algorithm::Crc32c | Algorithm::Adler32 => None,
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Serial::Md5(h) => h.update(bytes),
+            Serial::Sha256(h) => h.update(bytes),
+            Serial::Blake3(h) => {
+                h.update(bytes);
+            }
+        }
+    }
+
+    fn finish(self) -> Option<Digest> {
+        match self {
+            Serial::Md5(h) => Digest::new(Algorithm::Md5, &h.finalize()),
+            Serial::Sha256(h) => Digest::new(Algorithm::Sha256, &h.finalize()),
+            Serial::Blake3(h) => Digest::new(Algorithm::Blake3, h.finalize().as_bytes()),
+        }
+    }
+}
+
+/// All serial digests of one file, fed while its blocks pass. Blocks that come out of order leave a gap; then the
+/// digests cannot be had this way and the file must be read.
+#[derive(Default)]
+pub struct InOrder {
+    serial: Vec<Serial>,
+    next: u64,
+    broken: bool,
+}
+
+impl std::fmt::Debug for InOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InOrder").field("next", &self.next).field("broken", &self.broken).finish_non_exhaustive()
+    }
+}
+
+/// Zeros to feed holes from.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+impl InOrder {
+    /// Digests for the serial ones among `algorithms`.
+    pub fn new(algorithms: &[Algorithm]) -> InOrder {
+        InOrder { serial: algorithms.iter().filter_map(|a| Serial::new(*a)).collect(), next: 0, broken: false }
+    }
+
+    /// The bytes at `offset`. Those that were seen before are passed over.
+    pub fn feed(&mut self, offset: u64, bytes: &[u8]) {
+        self.broken |= offset > self.next;
+        if offset != self.next || self.serial.is_empty() {
+            return;
+        }
+        self.serial.iter_mut().for_each(|s| s.update(bytes));
+        self.next += bytes.len() as u64;
+    }
+
+    /// A hole at `offset`.
+    pub fn feed_hole(&mut self, offset: u64, mut len: u64) {
+        let mut at = offset;
+        while len > 0 && !self.serial.is_empty() {
+            let step = len.min(ZEROS.len() as u64);
+            self.feed(at, &ZEROS[..step as usize]);
+            at += step;
+            len -= step;
+        }
+    }
+
+    /// The digests, if every byte up to `size` came in order.
+    pub fn finish(self, size: u64) -> Option<Vec<Digest>> {
+        if self.serial.is_empty() {
+            return Some(Vec::new());
+        }
+        (!self.broken && self.next == size).then(|| self.serial.into_iter().filter_map(Serial::finish).collect())
+    }
+}
+
+/// Digests of a whole file, read once. Holes are not read.
+pub fn of_file(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm]) -> Result<Vec<Digest>> {
+    let size = source.stat()?.meta.size;
+    let with_adler32 = algorithms.contains(&Algorithm::Adler32);
+    let mut serial = InOrder::new(algorithms);
+    let mut sum = BlockSum::of(&[], with_adler32);
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < size {
+        match source.extent(at, size)? {
+            Extent::Hole(end) => {
+                sum = sum.then(BlockSum::of_zeros(end - at, with_adler32), end - at);
+                serial.feed_hole(at, end - at);
+                at = end;
+            }
+            Extent::Data(end) => {
+                let want = (end - at).min(buffer.len() as u64) as usize;
+                let got = source.read_at(&mut buffer[..want], at)?;
+                if got == 0 {
+                    let error = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "it became shorter meanwhile");
+                    return Err(crate::Error::io("read", path, error));
+                }
+                sum = sum.then(BlockSum::of(&buffer[..got], with_adler32), got as u64);
+                serial.feed(at, &buffer[..got]);
+                at += got as u64;
+            }
+        }
+    }
+    let mut digests = serial.finish(size).unwrap_or_default();
+    for algorithm in algorithms {
+        match (algorithm, sum.adler32) {
+            (Algorithm::Crc32c, _) => digests.push(Digest::crc32c(sum.crc32c)),
+            (Algorithm::Adler32, Some(adler)) => digests.extend(Digest::new(*algorithm, &adler.to_be_bytes())),
+            _ => {}
+        }
+    }
+    digests.sort_by_key(|d| algorithms.iter().position(|a| *a == d.algorithm()));
+    Ok(digests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_answers() {
+        let mut all = InOrder::new(&Algorithm::ALL);
+        all.feed(0, b"a");
+        all.feed(1, b"bc");
+        all.feed(0, b"seen before");
+        let hex: Vec<String> = all.finish(3).unwrap().iter().map(|d| d.to_string()).collect();
+        assert_eq!(
+            hex,
+            [
+                "md5:900150983cd24fb0d6963f7d28e17f72",
+                "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+                "blake3:6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_gap_is_noticed() {
+        let mut md5 = InOrder::new(&[Algorithm::Md5]);
+        md5.feed(0, b"ab");
+        md5.feed(5, b"fg");
+        md5.feed(2, b"cde");
+        assert_eq!(md5.finish(7), None);
+        let mut short = InOrder::new(&[Algorithm::Md5]);
+        short.feed(0, b"ab");
+        assert_eq!(short.finish(3), None);
+    }
+
+    #[test]
+    fn holes_are_zeros() {
+        let mut hole = InOrder::new(&[Algorithm::Sha256]);
+        hole.feed_hole(0, 200_000);
+        let mut zeros = InOrder::new(&[Algorithm::Sha256]);
+        zeros.feed(0, &vec![0; 200_000]);
+        assert_eq!(hole.finish(200_000), zeros.finish(200_000));
+    }
+}

@@ -1,0 +1,141 @@
+//! The endless ends: `null:` takes everything and keeps nothing, `zero:SIZE` gives so many zero bytes. They take the
+//! disk out of a measurement.
+
+use std::sync::Arc;
+
+use model::name::{Name, RelPath};
+use model::{Kind, Meta, Timestamp};
+
+use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store};
+
+/// A file of zeros at the root, or the bottomless bin.
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    /// Takes everything.
+    Null,
+    /// Gives so many zero bytes.
+    Zero(u64),
+}
+
+impl End {
+    fn word(self) -> &'static str {
+        match self {
+            End::Null => "null:",
+            End::Zero(_) => "zero:",
+        }
+    }
+
+    fn only_null<T>(self, what: &'static str, value: T) -> Result<T> {
+        match self {
+            End::Null => Ok(value),
+            End::Zero(_) => Err(Error::Unsupported { what, store: self.word() }),
+        }
+    }
+
+    fn facts(self) -> Stat {
+        let size = match self {
+            End::Null => 0,
+            End::Zero(size) => size,
+        };
+        let meta = Meta { kind: Kind::File, mode: 0o644, size, mtime: Timestamp::default() };
+        Stat { meta, identity: (0, 0), names: 1, allocated: size }
+    }
+}
+
+impl Store for End {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { random_write: true, posix: false, sparse: false, keeps: false }
+    }
+
+    fn stat(&self, path: &RelPath) -> Result<Stat> {
+        match self {
+            End::Zero(_) if path.is_root() => Ok(self.facts()),
+            _ => Err(Error::io("examine", path, std::io::Error::from(std::io::ErrorKind::NotFound))),
+        }
+    }
+
+    fn is_dir(&self, _path: &RelPath) -> bool {
+        matches!(self, End::Null)
+    }
+
+    fn list(&self, _path: &RelPath) -> Result<Entries> {
+        Ok(Box::new(std::iter::empty()))
+    }
+
+    fn read_link(&self, _path: &RelPath) -> Result<Vec<u8>> {
+        Err(Error::Unsupported { what: "a symbolic link", store: self.word() })
+    }
+
+    fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
+        Store::stat(self, path)?;
+        Ok(Arc::new(*self))
+    }
+
+    fn create(&self, _path: &RelPath, _tag: &str) -> Result<Arc<dyn Sink>> {
+        self.only_null("writing", Arc::new(*self) as Arc<dyn Sink>)
+    }
+
+    fn make_dir(&self, _path: &RelPath) -> Result<()> {
+        self.only_null("making a directory", ())
+    }
+
+    fn make_symlink(&self, _: &RelPath, _: &[u8], _: Timestamp, _: bool, _: &str) -> Result<()> {
+        self.only_null("a symbolic link", ())
+    }
+
+    fn make_hard_link(&self, _: &RelPath, _: &RelPath, _: bool, _: &str) -> Result<()> {
+        self.only_null("a hard link", ())
+    }
+
+    fn finish_dir(&self, _: &RelPath, _: u32, _: Timestamp) -> Result<()> {
+        self.only_null("making a directory", ())
+    }
+
+    fn remove(&self, _path: &RelPath) -> Result<()> {
+        Err(Error::Unsupported { what: "removing", store: self.word() })
+    }
+
+    fn rename(&self, _from: &RelPath, _to: &RelPath) -> Result<()> {
+        Err(Error::Unsupported { what: "renaming", store: self.word() })
+    }
+}
+
+impl Source for End {
+    /// The zeros are really written, so that a measurement pays for a buffer of them.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let left = self.facts().meta.size.saturating_sub(offset);
+        let len = left.min(buffer.len() as u64) as usize;
+        buffer[..len].fill(0);
+        Ok(len)
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        Ok(self.facts())
+    }
+
+    fn extent(&self, _offset: u64, size: u64) -> Result<Extent> {
+        Ok(Extent::Data(size))
+    }
+}
+
+impl Sink for End {
+    fn write_at(&self, _buffer: &[u8], _offset: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn as_source(&self) -> Result<Arc<dyn Source>> {
+        Err(Error::Unsupported { what: "reading back", store: self.word() })
+    }
+
+    fn commit(&self, _finish: &Finish) -> Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self) {}
+}
+
+/// The name that a file of zeros travels under.
+pub fn zero_name() -> Name {
+    #[allow(clippy::unwrap_used, reason = "a literal that is a legal name")]
+    Name::new(b"zero").unwrap()
+}

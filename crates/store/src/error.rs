@@ -1,0 +1,106 @@
+//! What a store can fail with: which operation, on what, why, and what to do about it.
+
+use std::io;
+
+use model::fault::{Blame, Fault, Retry};
+use model::name::RelPath;
+
+/// Shorthand.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failed operation.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system said no.
+    #[error("cannot {doing} {path}{}", remedy(.source))]
+    Io {
+        /// What was being done: "read", "create", …
+        doing: &'static str,
+        /// On what.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The path, or a link on it, leads out of the root.
+    #[error("{0} leads out of its export or directory, which is not allowed")]
+    Escapes(String),
+    /// A file was there, and replacing it was not asked for.
+    #[error("{0} exists already and differs (--no-overwrite)")]
+    Exists(String),
+    /// Something of another kind is in the way.
+    #[error("{path} is {found}, not {wanted}")]
+    Kind {
+        /// What is in the way.
+        path: String,
+        /// What it is.
+        found: &'static str,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// The back end cannot do this.
+    #[error("{what} is not possible on {store}")]
+    Unsupported {
+        /// What.
+        what: &'static str,
+        /// Where.
+        store: &'static str,
+    },
+}
+
+/// What a person can do about it, where that is known.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => " (free space there, then run the same command again)",
+        io::ErrorKind::QuotaExceeded => " (the quota is used up; raise it or free space, then run the same command again)",
+        io::ErrorKind::ReadOnlyFilesystem => " (remount it writable or choose another target)",
+        io::ErrorKind::PermissionDenied => " (check the owner and mode for the user that runs this program)",
+        _ => "",
+    }
+}
+
+/// A path for people: the root shows as a dot.
+pub(crate) fn shown(path: &RelPath) -> String {
+    if path.is_root() { ".".into() } else { path.to_string() }
+}
+
+impl Error {
+    /// An operation that the system refused.
+    pub fn io(doing: &'static str, path: &RelPath, source: impl Into<io::Error>) -> Error {
+        Error::Io { doing, path: shown(path), source: source.into() }
+    }
+
+    /// Whether the entry is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether every further file would fail the same way: full, over quota, read-only, broken device.
+    pub fn is_fatal(&self) -> bool {
+        let Error::Io { source, .. } = self else { return false };
+        let kinds =
+            [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::ReadOnlyFilesystem];
+        kinds.contains(&source.kind()) || source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+    }
+}
+
+impl Blame for Error {
+    fn fault(&self) -> Fault {
+        match self {
+            Error::Escapes(_) => Fault::Auth,
+            Error::Unsupported { .. } => Fault::Config,
+            Error::Io { source, .. } => match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => Fault::Local,
+                _ => Fault::Storage,
+            },
+            _ => Fault::Storage,
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => Retry::After,
+            _ => Retry::Never,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! A directory of a file system as a store.
+//!
+//! Every path is resolved by the kernel below the root (`openat2`, Linux 5.6 or later): `..`, absolute links, links
+//! that leave the root and links swapped in during the walk are all refused there, not by string comparison here.
+//! Files are written beside their final name, in the same directory, so that they inherit what the directory gives
+//! (group, default ACL, project quota, allocation group) and the final rename never crosses a file system.
+
+mod file;
+mod list;
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use model::name::{Name, RelPath};
+use model::{Kind, Meta, Timestamp};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::Errno;
+
+use crate::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, error::shown};
+
+/// What to do about symbolic links on the way to an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// Follow those that stay below the root: an operator's export.
+    Inside,
+    /// Follow none: a tree that a stranger's node is filling.
+    Refuse,
+}
+
+/// A directory and everything below it.
+#[derive(Debug)]
+pub struct Posix {
+    root: OwnedFd,
+    resolve: ResolveFlags,
+    /// Set-user-id and set-group-id bits of files are dropped.
+    drop_privilege_bits: bool,
+}
+
+/// The part of a mode that [`Posix::without_privilege_bits`] drops from files.
+const PRIVILEGE_BITS: u32 = 0o6000;
+
+impl Posix {
+    /// The store below a directory. The path itself may go through links: it is the caller's own.
+    pub fn open(root: &Path, links: Links) -> Result<Posix> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(root, flags, Mode::empty());
+        let path = || RelPath::parse(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str())).unwrap_or_default();
+        let root = opened.map_err(|e| Error::io("open the directory", &path(), e))?;
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if links == Links::Refuse {
+            resolve |= ResolveFlags::NO_SYMLINKS;
+        }
+        Ok(Posix { root, resolve, drop_privilege_bits: false })
+    }
+
+    /// Drops set-user-id and set-group-id bits of files written here: a node that runs as root must not hand out
+    /// programs that run as root.
+    pub fn without_privilege_bits(mut self) -> Posix {
+        self.drop_privilege_bits = true;
+        self
+    }
+
+    /// Opens a path below the root.
+    fn open_at(&self, path: &RelPath, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        let bytes = if path.is_root() { &b"."[..] } else { path.as_bytes() };
+        loop {
+            match rustix::fs::openat2(&self.root, bytes, flags | OFlags::CLOEXEC, mode, self.resolve) {
+                // The kernel says so when something was renamed during the walk; the walk starts again.
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The directory that an entry is in, and its name there.
+    fn parent(&self, doing: &'static str, path: &RelPath) -> Result<(OwnedFd, Name)> {
+        let Some(name) = path.name() else {
+            return Err(Error::Unsupported { what: doing, store: "the root itself" });
+        };
+        let dir = self.open_at(&path.parent(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
+        Ok((dir.map_err(|e| error(doing, path, e))?, name))
+    }
+
+    fn stat_kind(dir: &OwnedFd, name: &Name) -> Option<Kind> {
+        rustix::fs::statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).ok().map(|s| facts(&s).meta.kind)
+    }
+
+    fn mode(&self, mode: u32) -> Mode {
+        Mode::from_raw_mode(if self.drop_privilege_bits { mode & !PRIVILEGE_BITS } else { mode })
+    }
+
+    /// Changes the mode of a directory that its owner may not even list. The descriptor pins it, so that a link put
+    /// in its place meanwhile is not followed.
+    fn make_usable(&self, path: &RelPath, mode: u32) -> rustix::io::Result<()> {
+        let fd = self.open_at(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+        rustix::fs::chmod(format!("/proc/self/fd/{}", fd.as_raw_fd()), Mode::from_raw_mode(mode))
+    }
+
+    /// Puts a finished temporary entry under its name.
+    fn put(dir: &OwnedFd, temporary: &[u8], name: &Name, replace: bool) -> rustix::io::Result<()> {
+        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        rustix::fs::renameat_with(dir, temporary, dir, name.as_bytes(), flags)
+    }
+
+    fn put_or_remove(dir: &OwnedFd, temporary: &[u8], path: &RelPath, name: &Name, replace: bool) -> Result<()> {
+        Self::put(dir, temporary, name, replace).map_err(|e| {
+            let _ = rustix::fs::unlinkat(dir, temporary, AtFlags::empty());
+            in_the_way(dir, path, name, e)
+        })
+    }
+}
+
+/// The name of a file that is not finished.
+pub fn temporary_name(tag: &str) -> Vec<u8> {
+    format!(".longhaul-{tag}.part").into_bytes()
+}
+
+/// An error of an operation below the root, with escapes told apart.
+fn error(doing: &'static str, path: &RelPath, errno: Errno) -> Error {
+    match errno {
+        Errno::XDEV => Error::Escapes(shown(path)),
+        Errno::LOOP if doing != "open" => Error::Escapes(shown(path)),
+        other => Error::io(doing, path, other),
+    }
+}
+
+/// An error of a final rename, in words about what is in the way.
+fn in_the_way(dir: &OwnedFd, path: &RelPath, name: &Name, errno: Errno) -> Error {
+    match errno {
+        Errno::EXIST => Error::Exists(shown(path)),
+        Errno::ISDIR | Errno::NOTEMPTY if Posix::stat_kind(dir, name) == Some(Kind::Dir) => {
+            Error::Kind { path: shown(path), found: "a directory", wanted: "a file" }
+        }
+        other => error("put in place", path, other),
+    }
+}
+
+fn timespec(at: Timestamp) -> Timespec {
+    Timespec { tv_sec: at.seconds, tv_nsec: at.nanos.into() }
+}
+
+fn times(mtime: Timestamp) -> Timestamps {
+    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: timespec(mtime) }
+}
+
+fn facts(stat: &rustix::fs::Stat) -> Stat {
+    use rustix::fs::FileType;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Dir,
+        FileType::Symlink => Kind::Symlink,
+        _ => Kind::Special,
+    };
+    let mtime = Timestamp { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 };
+    let size = if kind == Kind::File { stat.st_size as u64 } else { 0 };
+    Stat {
+        meta: Meta { kind, mode: stat.st_mode & 0o7777, size, mtime },
+        identity: (stat.st_dev, stat.st_ino),
+        names: stat.st_nlink as u64,
+        allocated: stat.st_blocks as u64 * 512,
+    }
+}
+
+impl Store for Posix {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { random_write: true, posix: true, sparse: true, keeps: true }
+    }
+
+    fn stat(&self, path: &RelPath) -> Result<Stat> {
+        let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
+        let fd = fd.map_err(|e| error("examine", path, e))?;
+        Ok(facts(&rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?))
+    }
+
+    fn is_dir(&self, path: &RelPath) -> bool {
+        self.open_at(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).is_ok()
+    }
+
+    fn list(&self, path: &RelPath) -> Result<Entries> {
+        let fd = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        list::entries(fd.map_err(|e| error("list", path, e))?, path)
+    }
+
+    fn read_link(&self, path: &RelPath) -> Result<Vec<u8>> {
+        let (dir, name) = self.parent("read the link", path)?;
+        let target = rustix::fs::readlinkat(dir, name.as_bytes(), Vec::new());
+        Ok(target.map_err(|e| error("read the link", path, e))?.into_bytes())
+    }
+
+    fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
+        // Without O_NONBLOCK, opening a FIFO that took the file's place would wait for its other end.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let fd = self.open_at(path, flags, Mode::empty()).map_err(|e| error("open", path, e))?;
+        let source = file::PosixFile::new(fd, path.clone());
+        match source.stat()?.meta.kind {
+            Kind::File => Ok(Arc::new(source)),
+            kind => Err(Error::Kind { path: shown(path), found: kind.word(), wanted: "a file" }),
+        }
+    }
+
+    fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>> {
+        let (dir, name) = self.parent("create", path)?;
+        let temporary = temporary_name(tag);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(&dir, &temporary[..], flags, Mode::RUSR | Mode::WUSR);
+        let opened = match open() {
+            // A leftover of this very job and file: of no use to anybody.
+            Err(Errno::EXIST) => {
+                let _ = rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty());
+                open()
+            }
+            other => other,
+        };
+        let fd = opened.map_err(|e| error("create", path, e))?;
+        let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
+        Ok(Arc::new(file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep)))
+    }
+
+    fn make_dir(&self, path: &RelPath) -> Result<()> {
+        let (dir, name) = self.parent("create the directory", path)?;
+        match rustix::fs::mkdirat(&dir, name.as_bytes(), Mode::RWXU | Mode::from_raw_mode(0o055)) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EXIST) => {}
+            Err(e) => return Err(error("create the directory", path, e)),
+        }
+        let stat = rustix::fs::statat(&dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
+        let stat = facts(&stat.map_err(|e| error("examine", path, e))?).meta;
+        match stat.kind {
+            // Its owner must be able to fill it; the final mode comes when it is full.
+            Kind::Dir if stat.mode & 0o700 != 0o700 => {
+                self.make_usable(path, stat.mode | 0o700).map_err(|e| error("make writable", path, e))
+            }
+            Kind::Dir => Ok(()),
+            kind => Err(Error::Kind { path: shown(path), found: kind.word(), wanted: "a directory" }),
+        }
+    }
+
+    fn make_symlink(&self, path: &RelPath, target: &[u8], mtime: Timestamp, replace: bool, tag: &str) -> Result<()> {
+        let (dir, name) = self.parent("create the link", path)?;
+        let temporary = temporary_name(tag);
+        let _ = rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty());
+        rustix::fs::symlinkat(target, &dir, &temporary[..]).map_err(|e| error("create the link", path, e))?;
+        // Not every file system keeps times of links.
+        let _ = rustix::fs::utimensat(&dir, &temporary[..], &times(mtime), AtFlags::SYMLINK_NOFOLLOW);
+        Self::put_or_remove(&dir, &temporary, path, &name, replace)
+    }
+
+    fn make_hard_link(&self, path: &RelPath, to: &RelPath, replace: bool, tag: &str) -> Result<()> {
+        let (from_dir, from_name) = self.parent("link", to)?;
+        let (dir, name) = self.parent("link", path)?;
+        let temporary = temporary_name(tag);
+        let _ = rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty());
+        let linked = rustix::fs::linkat(&from_dir, from_name.as_bytes(), &dir, &temporary[..], AtFlags::empty());
+        linked.map_err(|e| error("link", path, e))?;
+        Self::put_or_remove(&dir, &temporary, path, &name, replace)?;
+        // Where both names were one file already, rename leaves the temporary name behind (POSIX, rename).
+        let _ = rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty());
+        Ok(())
+    }
+
+    fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let fd = self.open_at(path, flags, Mode::empty()).map_err(|e| error("finish", path, e))?;
+        rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode)).map_err(|e| error("set the mode of", path, e))?;
+        rustix::fs::futimens(&fd, &times(mtime)).map_err(|e| error("set the time of", path, e))
+    }
+
+    fn remove(&self, path: &RelPath) -> Result<()> {
+        let (dir, name) = self.parent("remove", path)?;
+        let flags = match Self::stat_kind(&dir, &name) {
+            Some(Kind::Dir) => AtFlags::REMOVEDIR,
+            _ => AtFlags::empty(),
+        };
+        rustix::fs::unlinkat(&dir, name.as_bytes(), flags).map_err(|e| error("remove", path, e))
+    }
+
+    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+        let (from_dir, from_name) = self.parent("rename", from)?;
+        let (to_dir, to_name) = self.parent("rename", to)?;
+        rustix::fs::renameat(from_dir.as_fd(), from_name.as_bytes(), to_dir.as_fd(), to_name.as_bytes())
+            .map_err(|e| Error::io("rename", from, e))
+    }
+}

@@ -1,0 +1,143 @@
+//! One file of a directory store, being read or written.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use model::name::{Name, RelPath};
+use rustix::fs::{AtFlags, Mode, SeekFrom};
+use rustix::io::Errno;
+
+use super::{Posix, error, facts, in_the_way, times};
+use crate::{Extent, Finish, Result, Sink, Source, Stat};
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct PosixFile {
+    fd: Arc<OwnedFd>,
+    path: RelPath,
+}
+
+impl PosixFile {
+    pub(super) fn new(fd: OwnedFd, path: RelPath) -> PosixFile {
+        PosixFile { fd: Arc::new(fd), path }
+    }
+}
+
+impl Source for PosixFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match rustix::io::pread(&self.fd, &mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(got) => filled += got,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(error("read", &self.path, e)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        Ok(facts(&rustix::fs::fstat(&self.fd).map_err(|e| error("examine", &self.path, e))?))
+    }
+
+    fn extent(&self, offset: u64, size: u64) -> Result<Extent> {
+        match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
+            Ok(data) if data > offset => return Ok(Extent::Hole(data.min(size))),
+            Ok(_) => {}
+            // No data from here on.
+            Err(Errno::NXIO) => return Ok(Extent::Hole(size)),
+            // The file system does not tell.
+            Err(_) => return Ok(Extent::Data(size)),
+        }
+        match rustix::fs::seek(&self.fd, SeekFrom::Hole(offset)) {
+            Ok(hole) if hole > offset => Ok(Extent::Data(hole.min(size))),
+            _ => Ok(Extent::Data(size)),
+        }
+    }
+}
+
+/// A file under a temporary name.
+#[derive(Debug)]
+pub(super) struct PosixSink {
+    file: PosixFile,
+    dir: OwnedFd,
+    temporary: Vec<u8>,
+    name: Name,
+    mode_mask: u32,
+    written_end: AtomicU64,
+    settled: AtomicBool,
+}
+
+impl PosixSink {
+    pub(super) fn new(file: PosixFile, dir: OwnedFd, temporary: Vec<u8>, name: Name, mode_mask: u32) -> PosixSink {
+        let (written_end, settled) = (AtomicU64::new(0), AtomicBool::new(false));
+        PosixSink { file, dir, temporary, name, mode_mask, written_end, settled }
+    }
+
+    fn finish(&self, finish: &Finish) -> Result<()> {
+        let path = &self.file.path;
+        let fd = &self.file.fd;
+        if self.written_end.load(Ordering::Acquire) != finish.size {
+            rustix::fs::ftruncate(fd, finish.size).map_err(|e| error("set the length of", path, e))?;
+        }
+        let mode = Mode::from_raw_mode(finish.mode & self.mode_mask);
+        rustix::fs::fchmod(fd, mode).map_err(|e| error("set the mode of", path, e))?;
+        rustix::fs::futimens(fd, &times(finish.mtime)).map_err(|e| error("set the time of", path, e))?;
+        if finish.durable {
+            rustix::fs::fsync(fd).map_err(|e| error("flush", path, e))?;
+        }
+        Posix::put(&self.dir, &self.temporary, &self.name, finish.replace)
+            .map_err(|e| in_the_way(&self.dir, path, &self.name, e))?;
+        if finish.durable {
+            // The name is durable only when its directory is. A descriptor opened with O_PATH cannot be flushed.
+            let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+            let dir = rustix::fs::openat(&self.dir, c".", flags, Mode::empty());
+            dir.and_then(rustix::fs::fsync).map_err(|e| error("flush the directory of", path, e))?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for PosixSink {
+    fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        let mut written = 0;
+        while written < buffer.len() {
+            match rustix::io::pwrite(&self.file.fd, &buffer[written..], offset + written as u64) {
+                Ok(0) => return Err(error("write", &self.file.path, Errno::IO)),
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(error("write", &self.file.path, e)),
+            }
+        }
+        self.written_end.fetch_max(offset + buffer.len() as u64, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn as_source(&self) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(PosixFile { fd: Arc::clone(&self.file.fd), path: self.file.path.clone() }))
+    }
+
+    fn commit(&self, finish: &Finish) -> Result<()> {
+        let result = self.finish(finish);
+        if result.is_ok() {
+            self.settled.store(true, Ordering::Release);
+        } else {
+            self.discard();
+        }
+        result
+    }
+
+    fn discard(&self) {
+        if !self.settled.swap(true, Ordering::AcqRel) {
+            let _ = rustix::fs::unlinkat(&self.dir, &self.temporary[..], AtFlags::empty());
+        }
+    }
+}
+
+impl Drop for PosixSink {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
