@@ -157,10 +157,7 @@ mod tests {
         assert!(access.allow(Action::Read, "data", true, &path("a/b/c")).is_ok());
         assert!(access.allow(Action::Read, "data", true, &path("a/b")).is_ok());
         for outside in ["a", "a/bc", ""] {
-            assert!(matches!(
-                access.allow(Action::Read, "data", true, &path(outside)),
-                Err(Denied::Elsewhere { .. })
-            ));
+            assert!(matches!(access.allow(Action::Read, "data", true, &path(outside)), Err(Denied::Elsewhere { .. })));
         }
         assert!(access.allow(Action::Read, "other", true, &path("a/b")).is_err());
     }

@@ -52,7 +52,9 @@ pub enum Error {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => " (free space there, then run the same command again)",
-        io::ErrorKind::QuotaExceeded => " (the quota is used up; raise it or free space, then run the same command again)",
+        io::ErrorKind::QuotaExceeded => {
+            " (the quota is used up; raise it or free space, then run the same command again)"
+        }
         io::ErrorKind::ReadOnlyFilesystem => " (remount it writable or choose another target)",
         io::ErrorKind::PermissionDenied => " (check the owner and mode for the user that runs this program)",
         _ => "",
@@ -78,8 +80,7 @@ impl Error {
     /// Whether every further file would fail the same way: full, over quota, read-only, broken device.
     pub fn is_fatal(&self) -> bool {
         let Error::Io { source, .. } = self else { return false };
-        let kinds =
-            [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::ReadOnlyFilesystem];
+        let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::ReadOnlyFilesystem];
         kinds.contains(&source.kind()) || source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
     }
 }

@@ -80,7 +80,8 @@ impl Store for Memory {
         let node = tree.get(path).ok_or_else(|| not_found("examine", path))?;
         let mut stat = facts(node);
         if let Node::File { id, .. } = node {
-            stat.names = tree.values().filter(|n| matches!(n, Node::File { id: other, .. } if other == id)).count() as u64;
+            stat.names =
+                tree.values().filter(|n| matches!(n, Node::File { id: other, .. } if other == id)).count() as u64;
         }
         Ok(stat)
     }

@@ -86,10 +86,6 @@ impl Posix {
         rustix::fs::statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).ok().map(|s| facts(&s).meta.kind)
     }
 
-    fn mode(&self, mode: u32) -> Mode {
-        Mode::from_raw_mode(if self.drop_privilege_bits { mode & !PRIVILEGE_BITS } else { mode })
-    }
-
     /// Changes the mode of a directory that its owner may not even list. The descriptor pins it, so that a link put
     /// in its place meanwhile is not followed.
     fn make_usable(&self, path: &RelPath, mode: u32) -> rustix::io::Result<()> {
