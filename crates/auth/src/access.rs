@@ -69,7 +69,7 @@ pub enum Denied {
 impl Blame for Denied {
     fn fault(&self) -> Fault {
         match self {
-            Denied::NoExport(_) => Fault::Config,
+            Denied::NoExport(_) => Fault::Missing,
             _ => Fault::Auth,
         }
     }

@@ -1,1 +1,17 @@
-//! The node's server.
+//! The node's server: one port for everything a node speaks. It listens, tells protocols apart by their first bytes,
+//! lets in who holds a grant, and answers for its exports.
+//!
+//! What this crate does not know: command lines and settings files (the binary's), how blocks move (the engine's).
+//! It only accepts; it never dials.
+
+pub mod exports;
+mod host;
+mod listen;
+mod questions;
+mod registry;
+mod sniff;
+pub mod state;
+
+pub use exports::{Export, ExportError};
+pub use listen::{Node, NodeConfig, NodeError, Stop};
+pub use state::{StateDir, StateError};

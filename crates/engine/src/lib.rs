@@ -1,1 +1,32 @@
-//! Moves a transfer; the data plane.
+//! Moves a transfer: sessions, streams, readers and writers around the machines of `wire` and the stores of `store`.
+//!
+//! The way of a block, in the order of the code: [`scan`] finds it, the sender's machine deals it out, [`send`] reads,
+//! digests, seals and sends it, [`receive`] takes it in, checks, writes and commits it. One thread per stream and side
+//! does all of its side's steps while the block is hot in one core's cache; no block changes threads. One more thread
+//! per session, the one that calls, owns the control connection and the machine's messages.
+//!
+//! What this crate does not know: command lines, grant files, listening, logging. It dials, and it runs both ends of a
+//! session that somebody else accepted.
+
+pub mod dial;
+pub mod error;
+pub mod identity;
+pub mod job;
+pub mod leftovers;
+pub mod link;
+pub mod node;
+pub mod receive;
+pub mod scan;
+pub mod seal;
+pub mod send;
+pub mod session;
+pub mod stream;
+pub mod timeouts;
+
+pub use error::{Error, Result};
+pub use identity::{NodeIdentity, PeerCheck, Trust};
+pub use session::Session;
+pub use timeouts::Timeouts;
+
+/// This program, as it names itself to peers.
+pub const SOFTWARE: &str = concat!("longhaul/", env!("CARGO_PKG_VERSION"));

@@ -1,2 +1,64 @@
-//! The binary.
-fn main() {}
+//! The binary: arguments, settings, output, exit codes. It wires the rooms below together and decides nothing that
+//! they can decide.
+//!
+//! A command line goes through two stages: what was typed ([`args`]), then what it means here and now ([`settings`]:
+//! environment, state directory, keys). Nothing below sees a flag or the environment.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one room that owns the terminal")]
+
+mod args;
+mod commands;
+mod failure;
+mod known_nodes;
+mod local;
+mod printer;
+mod progress;
+mod receipt;
+mod settings;
+mod verdict;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use model::Exit;
+
+use args::{Args, Command};
+use failure::Failure;
+use printer::Printer;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { Exit::Usage } else { Exit::Done } as u8);
+        }
+    };
+    sys::limits::raise_descriptor_limit();
+    let printer = Printer::new(args.output.json, args.output.quiet);
+    let exit = match run(args, &printer) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            printer.failure(&failure);
+            failure.exit
+        }
+    };
+    ExitCode::from(exit as u8)
+}
+
+fn run(args: Args, printer: &Printer) -> Result<Exit, Failure> {
+    let settings = settings::Settings::new(&args.common)?;
+    match args.command {
+        Command::Cp(cp) => commands::cp::run(&cp, &settings, printer),
+        Command::Serve(serve) => commands::serve::run(serve, &args.common, printer),
+        Command::Grant(grant) => commands::grant::run(grant, &settings, printer),
+        Command::Ls(ls) => commands::ask::ls(&ls, &settings, printer),
+        Command::Stat(at) => commands::ask::stat(&at, &settings, printer),
+        Command::Mkdir(at) => commands::ask::mkdir(&at, &settings),
+        Command::Rm(rm) => commands::ask::rm(&rm, &settings),
+        Command::Mv(mv) => commands::ask::mv(&mv, &settings),
+        Command::Digest(digest) => commands::ask::digest(&digest, &settings, printer),
+        Command::Man(man) => commands::manual::man(&man),
+        Command::Completions(shell) => commands::manual::completions(&shell),
+    }
+}

@@ -4,8 +4,7 @@
 //! and retry policy, so that no caller ever has to read an error's text.
 
 /// Whose fault it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// What was typed or configured here cannot be done.
     Config,
@@ -21,6 +20,10 @@ pub enum Fault {
     Auth,
     /// Bytes are not what they were.
     Integrity,
+    /// What was named is not there.
+    Missing,
+    /// The user stopped it.
+    Interrupted,
     /// A defect of ours.
     Bug,
 }
@@ -81,7 +84,8 @@ impl From<Fault> for Exit {
     fn from(fault: Fault) -> Exit {
         match fault {
             Fault::Config => Exit::Usage,
-            Fault::Local => Exit::Failed,
+            Fault::Local | Fault::Missing => Exit::Failed,
+            Fault::Interrupted => Exit::Interrupted,
             Fault::Peer => Exit::Protocol,
             Fault::Path => Exit::Unreachable,
             Fault::Storage => Exit::Storage,
@@ -93,6 +97,22 @@ impl From<Fault> for Exit {
 }
 
 impl Fault {
+    /// The word in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fault::Config => "config",
+            Fault::Local => "local",
+            Fault::Peer => "peer",
+            Fault::Path => "path",
+            Fault::Storage => "storage",
+            Fault::Auth => "auth",
+            Fault::Integrity => "integrity",
+            Fault::Missing => "missing",
+            Fault::Interrupted => "interrupted",
+            Fault::Bug => "bug",
+        }
+    }
+
     /// The byte that stands for this fault on the wire.
     pub fn code(self) -> u8 {
         match self {
@@ -104,6 +124,8 @@ impl Fault {
             Fault::Auth => 6,
             Fault::Integrity => 7,
             Fault::Bug => 8,
+            Fault::Missing => 9,
+            Fault::Interrupted => 10,
         }
     }
 
@@ -116,6 +138,8 @@ impl Fault {
             6 => Fault::Auth,
             7 => Fault::Integrity,
             8 => Fault::Bug,
+            9 => Fault::Missing,
+            10 => Fault::Interrupted,
             2 => Fault::Local,
             _ => Fault::Peer,
         }

@@ -2,14 +2,16 @@
 
 use std::fmt;
 
+pub use uuid::Uuid;
+
 /// A job, told apart from all others anywhere (UUID version 7, so that they sort by time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobId(pub uuid::Uuid);
+pub struct JobId(pub Uuid);
 
 impl JobId {
     /// A new id from the current time and randomness.
     pub fn random() -> JobId {
-        JobId(uuid::Uuid::now_v7())
+        JobId(Uuid::now_v7())
     }
 
     /// Eight hexadecimal digits that tell jobs apart in file names. The tail is the random part of the UUID.

@@ -3,34 +3,46 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
 /// Wakes one waiting thread; clones wake the same one.
 #[derive(Clone, Debug)]
-pub struct Waker(Arc<OwnedFd>);
+pub struct Waker(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    descriptor: OwnedFd,
+    /// A wake is on its way already: saves the system call where many things happen at once.
+    rung: AtomicBool,
+}
 
 impl Waker {
     /// A new descriptor, not ready.
     pub fn new() -> io::Result<Waker> {
-        Ok(Waker(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
+        let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Waker(Arc::new(Inner { descriptor, rung: AtomicBool::new(false) })))
     }
 
     /// Makes the descriptor readable. Many calls before the waiter looks count as one.
     pub fn wake(&self) {
-        // The only failure is a counter at its maximum, which is readable already.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        if !self.0.rung.swap(true, Ordering::AcqRel) {
+            // The only failure is a counter at its maximum, which is readable already.
+            let _ = rustix::io::write(&self.0.descriptor, &1u64.to_ne_bytes());
+        }
     }
 
-    /// Forgets all wakes so far.
+    /// Forgets all wakes so far. Whoever waits looks at what it waits for after this call, not before.
     pub fn clear(&self) {
-        let _ = rustix::io::read(&*self.0, &mut [0u8; 8]);
+        let _ = rustix::io::read(&self.0.descriptor, &mut [0u8; 8]);
+        self.0.rung.store(false, Ordering::Release);
     }
 }
 
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.descriptor.as_fd()
     }
 }
 

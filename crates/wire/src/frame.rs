@@ -111,7 +111,7 @@ pub struct Open {
     pub options: Options,
     /// Congestion control the client asks the node's sockets to use.
     pub congestion: Option<String>,
-    /// The most that the node's sockets may send together, bit/s; 0 for no cap.
+    /// The most that each of the node's streams may send, bit/s; 0 for no cap.
     pub limit_bit_s: u64,
 }
 

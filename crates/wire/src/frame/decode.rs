@@ -42,6 +42,13 @@ impl FrameBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Whether a whole frame is there.
+    pub fn has_frame(&self) -> bool {
+        let rest = &self.bytes[self.taken..];
+        let len = rest.first_chunk::<4>().map(|head| u32::from_be_bytes(*head) as usize);
+        len.is_some_and(|len| rest.len() - 4 >= len)
+    }
+
     /// The next whole frame, if there is one. Frames of an unknown but ignorable type are passed over.
     pub fn next_frame(&mut self) -> Result<Option<Frame>> {
         loop {

@@ -130,10 +130,11 @@ impl Sender {
             if len > step {
                 file.todo.push_front((offset + step, len - step));
             }
+            if serial || file.size == UNKNOWN_SIZE {
+                file.owner = Some(stream);
+            }
             if file.todo.is_empty() {
                 self.ready.remove(at);
-            } else if serial || file.size == UNKNOWN_SIZE {
-                file.owner = Some(stream);
             }
             return self.range(id, offset, step);
         }
@@ -174,6 +175,11 @@ impl Sender {
         Some((offset, end - offset))
     }
 
+    /// Whether nothing of a file is left to deal.
+    pub fn is_dealt(&self, id: u64) -> bool {
+        self.items.get(&id).and_then(|i| i.file.as_ref()).is_none_or(|f| f.todo.is_empty())
+    }
+
     /// The outcome of an [`Order::Compare`].
     pub fn compared(&mut self, id: u64, equal: Result<bool, Refusal>) {
         match equal {
@@ -190,7 +196,9 @@ impl Sender {
         }
         file.phase = Phase::Wanted;
         file.complete = ranges.is_none();
-        file.todo = ranges.unwrap_or_else(|| vec![(0, file.size)]).into();
+        // A file of unknown size is dealt block by block, as its reader gets on.
+        let all = if file.size == UNKNOWN_SIZE { BLOCK_BYTES } else { file.size };
+        file.todo = ranges.unwrap_or_else(|| vec![(0, all)]).into();
         if file.todo.is_empty() {
             self.end_if_complete(id);
         } else {

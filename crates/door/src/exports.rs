@@ -1,0 +1,93 @@
+//! Exports: the directories that a node offers, by name.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use store::Store;
+use store::posix::{Links, Posix};
+
+/// A directory offered under a name.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// Its name: no slash, no colon.
+    pub name: String,
+    /// The directory.
+    pub dir: PathBuf,
+    /// Whether anything below it may be changed.
+    pub writable: bool,
+}
+
+/// Why an export cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// Not `NAME=DIR`.
+    #[error("{0:?} is not an export; write NAME=DIR, NAME=DIR:ro or NAME=DIR:rw")]
+    Form(String),
+    /// The name cannot stand in a locator.
+    #[error("{0:?} cannot name an export: no slash, no colon, not empty, not . or ..")]
+    Name(String),
+    /// The directory cannot be used.
+    #[error("the export {name} cannot be served")]
+    Directory {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: store::Error,
+    },
+    /// Two of one name.
+    #[error("the export {0} is named twice")]
+    Twice(String),
+}
+
+impl FromStr for Export {
+    type Err = ExportError;
+
+    fn from_str(text: &str) -> Result<Export, ExportError> {
+        let (name, dir) = text.split_once('=').ok_or_else(|| ExportError::Form(text.into()))?;
+        if name.is_empty() || name == "." || name == ".." || name.contains(['/', ':', '\0']) {
+            return Err(ExportError::Name(name.into()));
+        }
+        let (dir, writable) = match dir.strip_suffix(":rw") {
+            Some(dir) => (dir, true),
+            None => (dir.strip_suffix(":ro").unwrap_or(dir), false),
+        };
+        if dir.is_empty() {
+            return Err(ExportError::Form(text.into()));
+        }
+        Ok(Export { name: name.into(), dir: PathBuf::from(dir), writable })
+    }
+}
+
+/// An export with its open store.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub export: Export,
+    pub store: Arc<dyn Store>,
+}
+
+impl Served {
+    /// Opens the directory. It stays open: a directory moved while the node runs is still the one that was meant.
+    pub fn open(export: Export) -> Result<Served, ExportError> {
+        let store = Posix::open(&export.dir, Links::Inside)
+            .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
+        Ok(Served { export, store: Arc::new(store.without_privilege_bits()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms() {
+        let read = |text: &str| text.parse::<Export>().map(|e| (e.name, e.dir.display().to_string(), e.writable)).ok();
+        assert_eq!(read("d=/data"), Some(("d".into(), "/data".into(), false)));
+        assert_eq!(read("d=/data:ro"), Some(("d".into(), "/data".into(), false)));
+        assert_eq!(read("d=/data:rw"), Some(("d".into(), "/data".into(), true)));
+        assert_eq!(read("d=/a=b:c"), Some(("d".into(), "/a=b:c".into(), false)));
+        for bad in ["/data", "=x", "a/b=/x", "a:b=/x", "..=/x", "d=", "d=:rw"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Listening: connections come in, are told apart, and run on threads of their own within bounds.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use auth::Rights;
+use engine::link::Link;
+use engine::{Error, Timeouts, node};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustls::{Connection, ServerConfig, ServerConnection};
+use sys::waker::Waker;
+use wire::join::{JOIN_BYTES, Join};
+use wire::version::Version;
+
+use crate::exports::{Export, ExportError, Served};
+use crate::host::Exports;
+use crate::registry::Registry;
+use crate::sniff::{Speaks, sniff};
+use crate::state::{StateDir, StateError};
+
+/// Connections served at once, streams included.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// What a node is to offer.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Address and port; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Directories.
+    pub exports: Vec<Export>,
+    /// What whoever comes without a key may do, on every export.
+    pub anonymous: Option<Rights>,
+    /// Whether payload may go in clear.
+    pub plain: bool,
+    /// Identity, grants, unfinished jobs.
+    pub state: StateDir,
+    /// Bounds on waiting.
+    pub timeouts: Timeouts,
+}
+
+/// Why a node cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// The address is taken, or not ours.
+    #[error("cannot listen on {address} (is another node running there? --listen HOST:0 takes a free port)")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// An export.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// The state directory.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// TLS.
+    #[error("the node's certificate and key cannot be used")]
+    Tls(#[from] rustls::Error),
+    /// The host.
+    #[error("cannot wait for connections on this host")]
+    Host(#[from] io::Error),
+}
+
+/// Ends a running node from another thread.
+#[derive(Clone, Debug)]
+pub struct Stop(Waker);
+
+impl Stop {
+    /// No more connections are accepted, and [`Node::run`] returns.
+    pub fn stop(&self) {
+        self.0.wake();
+    }
+}
+
+/// A node, listening.
+pub struct Node {
+    listener: TcpListener,
+    inner: Arc<Inner>,
+    stop: Waker,
+}
+
+struct Inner {
+    tls: Arc<ServerConfig>,
+    host: Exports,
+    registry: Registry,
+    timeouts: Timeouts,
+    connections: AtomicUsize,
+}
+
+impl Node {
+    /// Opens the exports and the port. Connections wait from here on; [`Node::run`] serves them.
+    pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
+        let identity = config.state.identity()?;
+        let tls = engine::identity::server_config(&identity)?;
+        let mut served: Vec<Served> = Vec::new();
+        for export in config.exports {
+            if served.iter().any(|s| s.export.name == export.name) {
+                return Err(ExportError::Twice(export.name).into());
+            }
+            served.push(Served::open(export)?);
+        }
+        let swept = engine::leftovers::Leftovers::sweep(config.state.path());
+        if swept > 0 {
+            tracing::info!(files = swept, "removed what interrupted jobs left unfinished");
+        }
+        let listen = |source| NodeError::Listen { address: config.listen, source };
+        let listener = TcpListener::bind(config.listen).map_err(listen)?;
+        listener.set_nonblocking(true)?;
+        let registry = Registry::default();
+        let host = Exports::new(served, config.anonymous, config.plain, config.state, registry.clone());
+        let inner = Inner { tls, host, registry, timeouts: config.timeouts, connections: AtomicUsize::new(0) };
+        Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// A handle to end it.
+    pub fn stopper(&self) -> Stop {
+        Stop(self.stop.clone())
+    }
+
+    /// Serves until stopped.
+    pub fn run(&self) -> Result<(), NodeError> {
+        loop {
+            {
+                let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
+                match poll(&mut fds, None) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(e) => return Err(NodeError::Host(e.into())),
+                }
+                if !fds[1].revents().is_empty() {
+                    return Ok(());
+                }
+            }
+            match self.listener.accept() {
+                Ok((socket, peer)) => self.welcome(socket, peer),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => {
+                    // Out of descriptors, mostly: what is running will free some.
+                    tracing::warn!(error = %e, "cannot accept a connection");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+    }
+
+    fn welcome(&self, socket: TcpStream, peer: SocketAddr) {
+        if self.inner.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+            self.inner.connections.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(%peer, limit = CONNECTIONS_MAX, "too many connections: refused");
+            return;
+        }
+        let inner = Arc::clone(&self.inner);
+        let serve = move || {
+            let guard = Counted(&inner.connections);
+            if let Err(error) = inner.serve(socket, peer) {
+                tracing::info!(target: "access", %peer, outcome = "failed", error = %chain(&error));
+            }
+            drop(guard);
+        };
+        if let Err(e) = std::thread::Builder::new().name("connection".into()).spawn(serve) {
+            self.inner.connections.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(%peer, error = %e, "cannot start a thread for a connection");
+        }
+    }
+}
+
+/// Counts a connection down, also when its thread panics.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// The answer to HTTP, which later releases will serve on this port.
+fn not_http() -> String {
+    let body = "This is a Longhaul node; it does not serve HTTP. Use: longhaul ls lh://HOST:PORT/\n";
+    let head = "HTTP/1.1 501 Not Implemented\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: ";
+    format!("{head}{}\r\n\r\n{body}", body.len())
+}
+
+impl Inner {
+    fn serve(&self, socket: TcpStream, peer: SocketAddr) -> engine::Result<()> {
+        let broken = |source| Error::Broken { peer: peer.to_string(), source };
+        socket.set_nonblocking(false).map_err(broken)?;
+        sys::tcp::set_common(&socket, self.timeouts.pace.gone_after).map_err(broken)?;
+        match sniff(&socket, self.timeouts.handshake).map_err(broken)? {
+            Speaks::Tls => self.tls(socket, peer),
+            Speaks::Stream => self.stream(socket, peer).map_err(broken),
+            Speaks::Http => {
+                tracing::info!(target: "access", %peer, outcome = "refused", error = "HTTP in clear is not served");
+                let _ = socket.set_write_timeout(Some(self.timeouts.handshake));
+                (&socket).write_all(not_http().as_bytes()).map_err(broken)
+            }
+            Speaks::Garbage => {
+                tracing::info!(target: "access", %peer, outcome = "refused", error = "not a protocol this node speaks");
+                Ok(())
+            }
+        }
+    }
+
+    fn tls(&self, socket: TcpStream, peer: SocketAddr) -> engine::Result<()> {
+        let tls = ServerConnection::new(Arc::clone(&self.tls));
+        let tls = tls.map_err(|e| Error::Broken { peer: peer.to_string(), source: io::Error::other(e) })?;
+        let mut link = Link::new(socket, Connection::Server(tls), peer.to_string(), self.timeouts)?;
+        link.handshake()?;
+        if link.tls().alpn_protocol().and_then(Version::from_alpn).is_some() {
+            return node::run(link, peer, &self.host);
+        }
+        tracing::info!(target: "access", %peer, outcome = "refused", error = "HTTPS is not served");
+        link.send_raw(not_http().as_bytes())?;
+        link.close();
+        Ok(())
+    }
+
+    fn stream(&self, mut socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        let mut bytes = [0; JOIN_BYTES];
+        socket.set_read_timeout(Some(self.timeouts.handshake))?;
+        socket.read_exact(&mut bytes)?;
+        socket.set_read_timeout(None)?;
+        let join = Join::decode(&bytes).map_err(io::Error::other)?;
+        if let Err(why) = self.registry.join(&join, socket) {
+            tracing::info!(target: "access", %peer, outcome = "refused", stream = join.stream, error = ?why, "join");
+        }
+        Ok(())
+    }
+}

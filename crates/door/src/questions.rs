@@ -1,0 +1,168 @@
+//! Questions outside of jobs: stat, list, mkdir, remove, rename, digest.
+
+use auth::{Access, Action};
+use model::Algorithm;
+use model::entry::{Kind, Meta, Timestamp};
+use model::fault::Fault;
+use model::locator::Place;
+use model::name::RelPath;
+use store::{Stat, Store};
+use wire::frame::{Listed, Refusal, Request};
+
+use crate::host::{Exports, refuse};
+
+/// Where lines go; `false` says that nobody listens any more.
+type Emit<'a> = &'a mut dyn FnMut(Vec<Listed>) -> bool;
+
+/// Lines sent together.
+const BATCH: usize = 256;
+
+/// A question in the words of the access log.
+pub(crate) fn describe(request: &Request) -> String {
+    match request {
+        Request::Stat(at) => format!("stat {at}"),
+        Request::List(at) => format!("ls {at}"),
+        Request::Mkdir(at) => format!("mkdir {at}"),
+        Request::Remove(at, _) => format!("rm {at}"),
+        Request::Rename(from, to) => format!("mv {from} {to}"),
+        Request::Digest(at, _) => format!("digest {at}"),
+    }
+}
+
+fn storage(error: store::Error) -> Refusal {
+    let mut refusal = refuse(&error);
+    if error.is_not_found() {
+        refusal.fault = Fault::Missing;
+    }
+    refusal
+}
+
+/// Answers a question.
+pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit: Emit<'_>) -> Result<(), Refusal> {
+    match request {
+        Request::List(Place::Exports) | Request::Stat(Place::Exports) => {
+            let line =
+                |name: &str| Listed::plain(RelPath::parse(name.as_bytes()).unwrap_or_default(), dir_meta(), None);
+            emit(exports.visible(access).map(|s| line(&s.export.name)).collect());
+            Ok(())
+        }
+        Request::Stat(place) => {
+            let (served, path) = exports.allowed(access, Action::Read, place)?;
+            let stat = served.store.stat(path).map_err(storage)?;
+            emit(vec![listed(&*served.store, path, RelPath::root(), &stat)]);
+            Ok(())
+        }
+        Request::List(place) => {
+            let (served, path) = exports.allowed(access, Action::Read, place)?;
+            list(&*served.store, path, emit)
+        }
+        Request::Mkdir(place) => {
+            let (served, path) = exports.allowed(access, Action::Create, place)?;
+            store::make_dirs(&*served.store, path).map_err(storage)
+        }
+        Request::Remove(place, below) => {
+            let (served, path) = exports.allowed(access, Action::Modify, place)?;
+            not_the_root(path, "removed")?;
+            let removed = if *below { store::remove_all(&*served.store, path) } else { served.store.remove(path) };
+            removed.map_err(storage)
+        }
+        Request::Rename(from, to) => {
+            let (source, from) = exports.allowed(access, Action::Modify, from)?;
+            let (target, to) = exports.allowed(access, Action::Modify, to)?;
+            not_the_root(from, "renamed")?;
+            if source.export.name != target.export.name {
+                let reason = "a rename stays within one export; copy and remove instead";
+                return Err(Refusal::new(Fault::Config, reason));
+            }
+            // Into a directory that exists, as mv does.
+            let into = target.store.is_dir(to) && *to != *from;
+            let to = from.name().filter(|_| into).map_or_else(|| to.clone(), |name| to.join(&name));
+            source.store.rename(from, &to).map_err(storage)
+        }
+        Request::Digest(place, algorithms) => {
+            let (served, path) = exports.allowed(access, Action::Read, place)?;
+            let stat = served.store.stat(path).map_err(storage)?;
+            digest(&*served.store, path, &RelPath::root(), &stat, algorithms, emit).map(drop)
+        }
+    }
+}
+
+fn not_the_root(path: &RelPath, what: &str) -> Result<(), Refusal> {
+    if path.is_root() {
+        return Err(Refusal::new(Fault::Auth, format!("an export itself cannot be {what}; that is its operator's")));
+    }
+    Ok(())
+}
+
+fn dir_meta() -> Meta {
+    Meta { kind: Kind::Dir, mode: 0o755, size: 0, mtime: Timestamp::default() }
+}
+
+fn listed(store: &dyn Store, path: &RelPath, shown: RelPath, stat: &Stat) -> Listed {
+    let link = if stat.meta.kind == Kind::Symlink { store.read_link(path).ok() } else { None };
+    Listed::plain(shown, stat.meta, link)
+}
+
+fn list(store: &dyn Store, path: &RelPath, emit: Emit<'_>) -> Result<(), Refusal> {
+    if !store.is_dir(path) {
+        let stat = store.stat(path).map_err(storage)?;
+        let name = path.name().map(|name| RelPath::root().join(&name)).unwrap_or_default();
+        emit(vec![listed(store, path, name, &stat)]);
+        return Ok(());
+    }
+    let mut batch = Vec::new();
+    for entry in store.list(path).map_err(storage)? {
+        let (name, stat) = entry.map_err(storage)?;
+        let shown = RelPath::root().join(&name);
+        batch.push(match stat {
+            Ok(stat) => listed(store, &path.join(&name), shown, &stat),
+            Err(error) => failed(shown, storage(error)),
+        });
+        if batch.len() >= BATCH && !emit(std::mem::take(&mut batch)) {
+            return Ok(());
+        }
+    }
+    emit(batch);
+    Ok(())
+}
+
+fn failed(shown: RelPath, refusal: Refusal) -> Listed {
+    let meta = Meta { kind: Kind::Special, mode: 0, size: 0, mtime: Timestamp::default() };
+    Listed { failure: Some(refusal), ..Listed::plain(shown, meta, None) }
+}
+
+/// Digests of a file, or of every file below a directory. Returns whether anybody still listens.
+fn digest(
+    store: &dyn Store,
+    path: &RelPath,
+    shown: &RelPath,
+    stat: &Stat,
+    algorithms: &[Algorithm],
+    emit: Emit<'_>,
+) -> Result<bool, Refusal> {
+    match stat.meta.kind {
+        Kind::File => {
+            let made = store.open(path).and_then(|source| store::digest::of_file(&*source, path, algorithms));
+            let line = match made {
+                Ok(digests) => Listed { digests, ..Listed::plain(shown.clone(), stat.meta, None) },
+                Err(error) => failed(shown.clone(), storage(error)),
+            };
+            Ok(emit(vec![line]))
+        }
+        Kind::Dir => {
+            for entry in store.list(path).map_err(storage)? {
+                let (name, stat) = entry.map_err(storage)?;
+                let (below, shown) = (path.join(&name), shown.join(&name));
+                let goes_on = match stat {
+                    Ok(stat) => digest(store, &below, &shown, &stat, algorithms, emit)?,
+                    Err(error) => emit(vec![failed(shown, storage(error))]),
+                };
+                if !goes_on {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        _ => Ok(true),
+    }
+}

@@ -1,0 +1,73 @@
+//! The gates of the sessions that live here: how a data stream finds the session it wants to join.
+
+use std::collections::{HashMap, HashSet};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::node::Gate;
+use model::fault::Fault;
+use wire::frame::Refusal;
+use wire::join::{Join, SessionId};
+
+struct Entry {
+    gate: Gate,
+    used: HashSet<u32>,
+}
+
+/// All gates that are open.
+#[derive(Clone, Default)]
+pub(crate) struct Registry(Arc<Mutex<HashMap<SessionId, Entry>>>);
+
+/// Why a stream may not join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JoinRefused {
+    /// No session of that name, or not its code: not told apart.
+    Unknown,
+    /// The number has been used in this session.
+    Again,
+    /// Sealed where the session is plain, or the other way round.
+    Terms,
+}
+
+/// Closes a session's gate when dropped.
+struct Guard(Registry, SessionId);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.entries().remove(&self.1);
+    }
+}
+
+impl Registry {
+    fn entries(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a gate.
+    pub fn open(&self, session: SessionId, gate: Gate) -> Result<Box<dyn Send>, Refusal> {
+        let mut entries = self.entries();
+        if entries.contains_key(&session) {
+            return Err(Refusal::new(Fault::Peer, "a session of this name is open already"));
+        }
+        entries.insert(session, Entry { gate, used: HashSet::new() });
+        Ok(Box::new(Guard(self.clone(), session)))
+    }
+
+    /// Hands a stream over to its session.
+    pub fn join(&self, join: &Join, socket: TcpStream) -> Result<(), JoinRefused> {
+        let mut entries = self.entries();
+        let entry = entries.get_mut(&join.session).ok_or(JoinRefused::Unknown)?;
+        if !entry.gate.secret.verify_join(join) {
+            return Err(JoinRefused::Unknown);
+        }
+        if join.sealed != entry.gate.sealed {
+            return Err(JoinRefused::Terms);
+        }
+        if !entry.used.insert(join.stream) {
+            return Err(JoinRefused::Again);
+        }
+        entry.gate.joined.send((socket, join.stream)).map_err(|_| JoinRefused::Unknown)?;
+        entry.gate.waker.wake();
+        Ok(())
+    }
+}

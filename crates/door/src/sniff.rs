@@ -1,0 +1,95 @@
+//! The first bytes of a connection tell what it speaks. They are looked at, not taken, so that whoever is right reads
+//! them again.
+
+use std::io;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use wire::join::MAGIC;
+
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    /// TLS: the native protocol's control connection, or HTTPS.
+    Tls,
+    /// A data stream of the native protocol.
+    Stream,
+    /// HTTP in clear.
+    Http,
+    /// Nothing we know.
+    Garbage,
+}
+
+/// A verdict on the first bytes, or none while more are needed.
+fn judge(first: &[u8]) -> Option<Speaks> {
+    match first {
+        [] => None,
+        // A TLS handshake record (RFC 8446, section 5.1), and its major version.
+        [0x16] => None,
+        [0x16, 3, ..] => Some(Speaks::Tls),
+        _ if MAGIC.starts_with(first) => {
+            if first.len() == MAGIC.len() {
+                Some(Speaks::Stream)
+            } else {
+                None
+            }
+        }
+        _ if first.starts_with(&MAGIC) => Some(Speaks::Stream),
+        // Every HTTP method starts with capital letters (RFC 9110, section 9).
+        _ if first.iter().take(3).all(u8::is_ascii_uppercase) => {
+            if first.len() >= 3 {
+                Some(Speaks::Http)
+            } else {
+                None
+            }
+        }
+        _ => Some(Speaks::Garbage),
+    }
+}
+
+/// Looks at the first bytes until they tell, or the time is up.
+pub(crate) fn sniff(socket: &TcpStream, within: Duration) -> io::Result<Speaks> {
+    let deadline = Instant::now() + within;
+    let mut first = [0; 8];
+    let mut seen = 0;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        let got = socket.peek(&mut first)?;
+        if got == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Some(speaks) = judge(&first[..got]) {
+            socket.set_read_timeout(None)?;
+            return Ok(speaks);
+        }
+        // Peeking cannot wait for more than there is.
+        if got == seen {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        seen = got;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_bytes_tell() {
+        assert_eq!(judge(&[0x16, 3, 1, 2]), Some(Speaks::Tls));
+        assert_eq!(judge(b"LHS1...."), Some(Speaks::Stream));
+        assert_eq!(judge(b"LHS"), None);
+        assert_eq!(judge(b"GET / HT"), Some(Speaks::Http));
+        assert_eq!(judge(b"LOCK /x "), Some(Speaks::Http));
+        assert_eq!(judge(b"PRI * HT"), Some(Speaks::Http));
+        assert_eq!(judge(b"GE"), None);
+        assert_eq!(judge(&[0x16, 9]), Some(Speaks::Garbage));
+        assert_eq!(judge(b"SSH-2.0-"), Some(Speaks::Http)); // told apart from HTTP by its answer only
+        assert_eq!(judge(b"\0\0\0\0"), Some(Speaks::Garbage));
+        assert_eq!(judge(b"hello"), Some(Speaks::Garbage));
+    }
+}

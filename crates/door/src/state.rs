@@ -1,0 +1,189 @@
+//! The state directory: the node's identity and its grants, safe for several nodes and `longhaul grant` at once.
+//!
+//! Every file is written beside its name and renamed into place, under a lock, so that a reader never sees half of
+//! one; the secrets' files are readable by their owner only.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use auth::{Fingerprint, Grants};
+use engine::NodeIdentity;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// A state directory.
+#[derive(Clone, Debug)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+/// Why the state cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// A file of it.
+    #[error("cannot {doing} {path} (the state directory is chosen by --state or LONGHAUL_STATE)")]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// Where.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that does not read.
+    #[error("{path} is damaged: {why}")]
+    Damaged {
+        /// Where.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// The identity could not be made.
+    #[error("cannot make an identity: {0}")]
+    Identity(String),
+}
+
+type Result<T> = std::result::Result<T, StateError>;
+
+impl StateDir {
+    /// The directory, made if it is missing.
+    pub fn open(path: &Path) -> Result<StateDir> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+        let state = StateDir { path: path.to_owned() };
+        made.map_err(|source| state.error("create", path, source))?;
+        Ok(state)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn error(&self, doing: &'static str, path: &Path, source: io::Error) -> StateError {
+        StateError::File { doing, path: path.display().to_string(), source }
+    }
+
+    /// Holds the directory's lock until the file is dropped.
+    fn lock(&self) -> Result<File> {
+        let path = self.path.join("lock");
+        let open = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = open.map_err(|e| self.error("open", &path, e))?;
+        file.lock().map_err(|e| self.error("lock", &path, e))?;
+        Ok(file)
+    }
+
+    /// Writes a file whole or not at all. Call with the lock held.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path.join(name);
+        let temporary = self.path.join(format!("{name}.new"));
+        let write = || -> io::Result<()> {
+            let _ = fs::remove_file(&temporary);
+            let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)
+        };
+        write().map_err(|e| self.error("write", &path, e))
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.path.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(self.error("read", &path, e)),
+        }
+    }
+
+    /// The node's identity, made on first use. The certificate names no host: clients know the node by its key.
+    pub fn identity(&self) -> Result<NodeIdentity> {
+        let _lock = self.lock()?;
+        if let (Some(cert), Some(key)) = (self.read("identity.cert.der")?, self.read("identity.key.der")?) {
+            let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
+            return Ok(NodeIdentity { chain: vec![CertificateDer::from(cert)], key });
+        }
+        let made = rcgen::generate_simple_self_signed(vec!["longhaul-node".to_owned()]);
+        let made = made.map_err(|e| StateError::Identity(e.to_string()))?;
+        let key = made.signing_key.serialize_der();
+        // The key first: a certificate without its key would be taken for a damaged state.
+        self.write("identity.key.der", &key)?;
+        self.write("identity.cert.der", made.cert.der())?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
+        Ok(NodeIdentity { chain: vec![made.cert.der().clone()], key })
+    }
+
+    /// The fingerprint of the node's identity.
+    pub fn fingerprint(&self) -> Result<Fingerprint> {
+        let identity = self.identity()?;
+        let shown = identity.chain.first().and_then(engine::identity::fingerprint);
+        let damaged = || self.damaged("identity.cert.der", "it is not a certificate".into());
+        shown.ok_or_else(damaged)
+    }
+
+    fn damaged(&self, name: &str, why: String) -> StateError {
+        StateError::Damaged { path: self.path.join(name).display().to_string(), why }
+    }
+
+    /// The grants as they are now.
+    pub fn grants(&self) -> Result<Grants> {
+        let Some(bytes) = self.read("grants.toml")? else { return Ok(Grants::default()) };
+        let text = String::from_utf8(bytes).map_err(|_| self.damaged("grants.toml", "it is not text".into()))?;
+        toml::from_str(&text).map_err(|e| self.damaged("grants.toml", e.message().to_owned()))
+    }
+
+    /// Changes the grants under the lock, so that two changes at once both count.
+    pub fn change_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
+        let _lock = self.lock()?;
+        let mut grants = self.grants()?;
+        let out = change(&mut grants);
+        let text = toml::to_string(&grants).map_err(|e| self.damaged("grants.toml", e.to_string()))?;
+        self.write("grants.toml", text.as_bytes())?;
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use auth::{Grant, Rights};
+    use model::RelPath;
+
+    #[test]
+    fn an_identity_lasts() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("deep/er")).unwrap();
+        let first = state.fingerprint().unwrap();
+        assert_eq!(StateDir::open(state.path()).unwrap().fingerprint().unwrap(), first);
+        let other = StateDir::open(&dir.path().join("other")).unwrap();
+        assert_ne!(other.fingerprint().unwrap(), first);
+        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(state.path().join("identity.key.der")).unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn grants_of_many_writers_all_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        std::thread::scope(|scope| {
+            for n in 0..8u8 {
+                let state = &state;
+                scope.spawn(move || {
+                    let grant = Grant::new([n; 8], &[n; 32], "e".into(), &RelPath::root(), Rights::Read, 0);
+                    state.change_grants(|grants| grants.list.push(grant)).unwrap();
+                });
+            }
+        });
+        assert_eq!(state.grants().unwrap().list.len(), 8);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        fs::write(dir.path().join("grants.toml"), "what is this").unwrap();
+        let error = state.grants().unwrap_err().to_string();
+        assert!(error.contains("grants.toml is damaged"), "{error}");
+    }
+}

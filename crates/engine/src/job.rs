@@ -1,0 +1,381 @@
+//! Driving a job: one thread carries messages between the control connection and a side's machine, opens or accepts
+//! streams, replaces lost ones, and notices when nothing moves any more.
+
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::v1;
+use sys::waker::Waker;
+use wire::frame::Suite;
+use wire::join::{Join, SessionId};
+use wire::sender::Progress;
+use wire::{Frame, WireError};
+
+use crate::error::{Error, Result};
+use crate::link::Link;
+use crate::seal::{self, Sealer, Secret};
+use crate::stream::DataStream;
+use crate::timeouts::Timeouts;
+
+/// Where the time of a stream's thread went: the evidence for what limits a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effort {
+    /// Reading or writing files.
+    pub storage: Duration,
+    /// Checksums and sealing.
+    pub compute: Duration,
+    /// Waiting for the socket.
+    pub socket: Duration,
+    /// Waiting for something to do.
+    pub idle: Duration,
+}
+
+/// How a stream ended.
+#[derive(Debug)]
+pub struct StreamEnd {
+    /// The kernel's facts about it.
+    pub facts: v1::Stream,
+    /// Where its thread's time went.
+    pub effort: Effort,
+    /// Whether it ended in peace.
+    pub result: Result<()>,
+}
+
+/// One side of a job: a machine and the threads around it.
+pub trait Side: Send + Sync + 'static {
+    /// A message from the other side.
+    fn handle(&self, frame: Frame) -> std::result::Result<(), WireError>;
+    /// The next message for the other side.
+    fn poll_frame(&self) -> Option<Frame>;
+    /// Does what the control thread owes the machine.
+    fn pump(&self) -> Result<()>;
+    /// Some time has passed.
+    fn tick(&self);
+    /// Whether streams are worth opening.
+    fn wants_streams(&self) -> bool;
+    /// Whether the job is done.
+    fn is_finished(&self) -> bool;
+    /// Numbers for progress.
+    fn progress(&self) -> Progress;
+    /// Why the job cannot go on, if so.
+    fn take_failure(&self) -> Option<Error>;
+    /// Sends all waiting threads home.
+    fn close(&self);
+    /// A stream's thread, from its join to its end.
+    fn run_stream(&self, stream: DataStream) -> StreamEnd;
+}
+
+/// How streams are protected and paced, agreed for the session and the job.
+#[derive(Clone, Debug)]
+pub struct StreamTerms {
+    /// The session.
+    pub session: SessionId,
+    /// Its secret.
+    pub secret: Secret,
+    /// Who we are in it.
+    pub role: seal::From,
+    /// How records are sealed; none for plain.
+    pub suite: Option<Suite>,
+    /// Congestion control asked for.
+    pub congestion: Option<String>,
+    /// The most that one stream of ours may send, bytes per second; 0 for no cap.
+    pub pacing_bytes_s: u64,
+}
+
+impl StreamTerms {
+    /// A stream over a joined socket.
+    pub fn stream(&self, socket: TcpStream, id: u32, peer: &str) -> DataStream {
+        if let Some(name) = &self.congestion {
+            // A name that this host does not have or allow is named in the receipt by the one in force.
+            let _ = sys::tcp::set_congestion(&socket, name);
+        }
+        if self.pacing_bytes_s > 0 {
+            let _ = sys::tcp::set_pacing(&socket, self.pacing_bytes_s);
+        }
+        let sealers = self.suite.map(|suite| {
+            let sealer = |from| Sealer::new(self.secret.clone(), suite, id, from);
+            (sealer(self.role), sealer(self.role.other()))
+        });
+        DataStream::new(socket, id, peer.to_owned(), sealers)
+    }
+}
+
+/// Where a job's streams come from.
+pub enum Streams<'a> {
+    /// We dial them.
+    Dial {
+        /// The node.
+        address: SocketAddr,
+        /// How many.
+        count: u32,
+        /// Streams opened in this session so far: numbers are never used twice.
+        opened: &'a mut u32,
+    },
+    /// They come to us.
+    Accept(&'a Receiver<(TcpStream, u32)>),
+}
+
+/// How a job went, for the receipt.
+#[derive(Debug, Default)]
+pub struct Driven {
+    /// Facts about each stream of this end.
+    pub streams: Vec<v1::Stream>,
+    /// Where their threads' time went.
+    pub efforts: Vec<Effort>,
+    /// Messages that came after the job's own.
+    pub facts: Vec<v1::Stream>,
+    /// When the tree was known in full.
+    pub scanned_after: Option<Duration>,
+    /// When the last byte had arrived.
+    pub arrived_after: Option<Duration>,
+}
+
+/// Called about ten times a second while a job runs.
+pub type Watch<'a> = &'a mut dyn FnMut(&Progress);
+
+const TICK: Duration = Duration::from_millis(100);
+
+struct Crew {
+    side: Arc<dyn Side>,
+    terms: Arc<StreamTerms>,
+    ended: Sender<StreamEnd>,
+    sockets: Arc<Mutex<Vec<TcpStream>>>,
+    waker: Waker,
+    peer: String,
+    timeouts: Timeouts,
+    running: usize,
+}
+
+impl Crew {
+    fn start(&mut self, open: impl FnOnce(&StreamTerms) -> Result<(TcpStream, u32)> + Send + 'static, id: u32) {
+        let (side, terms, ended) = (Arc::clone(&self.side), Arc::clone(&self.terms), self.ended.clone());
+        let (sockets, waker, peer) = (Arc::clone(&self.sockets), self.waker.clone(), self.peer.clone());
+        self.running += 1;
+        let run = move || {
+            let end = open(&terms).and_then(|(socket, id)| {
+                let stream = terms.stream(socket, id, &peer);
+                let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
+                sockets.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+                Ok(side.run_stream(stream))
+            });
+            let failed = |error| StreamEnd {
+                facts: v1::Stream { id, ..v1::Stream::default() },
+                effort: Effort::default(),
+                result: Err(error),
+            };
+            let _ = ended.send(end.unwrap_or_else(failed));
+            waker.wake();
+        };
+        if let Err(source) = std::thread::Builder::new().name(format!("stream-{id}")).spawn(run) {
+            self.running -= 1;
+            let result = Err(Error::Host { doing: "start a thread", source });
+            let facts = v1::Stream { id, ..v1::Stream::default() };
+            let _ = self.ended.send(StreamEnd { facts, effort: Effort::default(), result });
+        }
+    }
+
+    fn dial(&mut self, address: SocketAddr, id: u32, after: Duration) {
+        let (timeouts, peer) = (self.timeouts, self.peer.clone());
+        let open = move |terms: &StreamTerms| {
+            std::thread::sleep(after);
+            let connect = |source| Error::Connect { to: peer.clone(), source };
+            let socket = crate::dial::dial_address(address, &timeouts).map_err(connect)?;
+            let mut join = Join { session: terms.session, stream: id, sealed: terms.suite.is_some(), code: [0; 32] };
+            terms.secret.sign_join(&mut join);
+            let sent = std::io::Write::write_all(&mut &socket, &join.encode());
+            sent.map_err(|source| Error::Broken { peer: peer.clone(), source })?;
+            Ok((socket, id))
+        };
+        self.start(open, id);
+    }
+
+    fn hang_up(&self) {
+        for socket in self.sockets.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// Carries one job to its end. The side's threads are gone when this returns.
+pub fn drive(
+    link: &mut Link,
+    side: &Arc<dyn Side>,
+    terms: StreamTerms,
+    mut streams: Streams<'_>,
+    watch: Watch<'_>,
+    cancel: &AtomicBool,
+) -> Result<Driven> {
+    let (ended, ends) = channel();
+    let mut crew = Crew {
+        side: Arc::clone(side),
+        terms: Arc::new(terms),
+        ended,
+        sockets: Arc::default(),
+        waker: link.waker(),
+        peer: link.peer().to_owned(),
+        timeouts: *link.timeouts(),
+        running: 0,
+    };
+    let mut driven = Driven::default();
+    let result = run(link, &mut crew, &ends, &mut streams, watch, cancel, &mut driven);
+    side.close();
+    if result.is_err() {
+        crew.hang_up();
+    }
+    let deadline = Instant::now() + crew.timeouts.handshake;
+    while crew.running > 0 {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            crew.hang_up();
+        }
+        let Ok(end) = ends.recv_timeout(left.max(TICK)) else { continue };
+        crew.running -= 1;
+        // The job is over: how a stream ended no longer matters.
+        let _ = driven.note(end);
+    }
+    driven.streams.sort_by_key(|s| s.id);
+    result.map(|()| driven)
+}
+
+impl Driven {
+    fn note(&mut self, end: StreamEnd) -> Result<()> {
+        if end.facts.bytes > 0 || end.result.is_ok() {
+            self.streams.push(end.facts);
+            self.efforts.push(end.effort);
+        }
+        end.result
+    }
+}
+
+fn run(
+    link: &mut Link,
+    crew: &mut Crew,
+    ends: &Receiver<StreamEnd>,
+    streams: &mut Streams<'_>,
+    watch: Watch<'_>,
+    cancel: &AtomicBool,
+    driven: &mut Driven,
+) -> Result<()> {
+    let side = Arc::clone(&crew.side);
+    let started = Instant::now();
+    let mut ticked = started;
+    let mut supply = Supply::default();
+    let mut stall = Stall::new(started);
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        side.pump()?;
+        while link.has_room() {
+            let Some(frame) = side.poll_frame() else { break };
+            link.send(&frame)?;
+        }
+        if let Some(error) = side.take_failure() {
+            return Err(error);
+        }
+        if side.is_finished() {
+            return Ok(());
+        }
+        supply.tend(link, crew, ends, streams, driven)?;
+        if ticked.elapsed() >= TICK {
+            ticked = Instant::now();
+            side.tick();
+            let progress = side.progress();
+            watch(&progress);
+            driven.note_progress(&progress, started.elapsed());
+            stall.check(&progress, link)?;
+        }
+        link.exchange(TICK.saturating_sub(ticked.elapsed()))?;
+        while let Some(frame) = link.next_frame()? {
+            let handled = side.handle(frame);
+            handled.map_err(|source| Error::Protocol { peer: link.peer().to_owned(), source })?;
+        }
+    }
+}
+
+/// Keeps a job in streams: dials or accepts them, and dials again those that were lost, slower each time, and not for
+/// ever.
+#[derive(Default)]
+struct Supply {
+    dialled: bool,
+    replaced: u32,
+}
+
+impl Supply {
+    /// Streams that may be lost in one job before it is given up.
+    const REPLACED_MAX: u32 = 32;
+
+    fn tend(
+        &mut self,
+        link: &Link,
+        crew: &mut Crew,
+        ends: &Receiver<StreamEnd>,
+        streams: &mut Streams<'_>,
+        driven: &mut Driven,
+    ) -> Result<()> {
+        match (&mut *streams, link.welcome()) {
+            (Streams::Dial { address, count, opened }, Some(welcome)) if !self.dialled && crew.side.wants_streams() => {
+                self.dialled = true;
+                Arc::make_mut(&mut crew.terms).suite = welcome.suite;
+                for _ in 0..*count {
+                    **opened += 1;
+                    crew.dial(*address, **opened, Duration::ZERO);
+                }
+            }
+            (Streams::Accept(joined), _) => {
+                while let Ok((socket, id)) = joined.try_recv() {
+                    crew.start(move |_| Ok((socket, id)), id);
+                }
+            }
+            _ => {}
+        }
+        while let Ok(end) = ends.try_recv() {
+            crew.running -= 1;
+            if let (Err(error), Streams::Dial { address, opened, .. }) = (driven.note(end), &mut *streams) {
+                self.replaced += 1;
+                if self.replaced > Self::REPLACED_MAX || crew.running == 0 && self.replaced > Self::REPLACED_MAX / 4 {
+                    return Err(error);
+                }
+                **opened += 1;
+                crew.dial(*address, **opened, Duration::from_millis(50) * self.replaced);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Driven {
+    fn note_progress(&mut self, progress: &Progress, elapsed: Duration) {
+        if progress.scanned && self.scanned_after.is_none() {
+            self.scanned_after = Some(elapsed);
+        }
+        if progress.scanned && progress.bytes_arrived >= progress.bytes_offered && self.arrived_after.is_none() {
+            self.arrived_after = Some(elapsed);
+        }
+    }
+}
+
+/// Notices that nothing moves though everybody is still there.
+struct Stall {
+    last: Progress,
+    since: Instant,
+}
+
+impl Stall {
+    fn new(now: Instant) -> Stall {
+        Stall { last: Progress::default(), since: now }
+    }
+
+    fn check(&mut self, progress: &Progress, link: &Link) -> Result<()> {
+        if *progress != self.last {
+            self.last = *progress;
+            self.since = Instant::now();
+        } else if self.since.elapsed() > link.timeouts().stall {
+            return Err(Error::Stalled { peer: link.peer().to_owned(), seconds: link.timeouts().stall.as_secs() });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Unfinished files of jobs that were killed: a job writes down the directories in which it makes them, and the next
+//! job with the same state directory removes what a dead one left.
+//!
+//! One small file per job, locked while the job lives. Only names that carry the dead job's own tag are removed.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use model::RelPath;
+use store::Store;
+use store::posix::{Links, Posix};
+
+/// A living job's list of directories.
+#[derive(Debug)]
+pub struct Leftovers {
+    path: PathBuf,
+    inner: Mutex<(File, HashSet<RelPath>)>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    if digits.len().is_multiple_of(2) { digits.chunks(2).map(byte).collect() } else { None }
+}
+
+impl Leftovers {
+    /// Starts the list of a job that writes below `root`, with `tag` in the names of its unfinished files.
+    pub fn begin(state: &Path, root: &Path, tag: &str) -> io::Result<Leftovers> {
+        let dir = state.join("unfinished");
+        fs::create_dir_all(&dir)?;
+        let path = dir.join(tag);
+        let mut file = OpenOptions::new().create_new(true).append(true).open(&path)?;
+        file.lock()?;
+        writeln!(file, "{}", hex(root.as_os_str().as_bytes()))?;
+        Ok(Leftovers { path, inner: Mutex::new((file, HashSet::new())) })
+    }
+
+    /// An unfinished file is about to be made in this directory.
+    pub fn opening(&self, dir: &RelPath) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if !inner.1.contains(dir) {
+            inner.1.insert(dir.clone());
+            // Without a line the sweep misses this directory; the transfer itself does not depend on it.
+            let _ = writeln!(inner.0, "{}", hex(dir.as_bytes()));
+        }
+    }
+
+    /// Removes what dead jobs left. Returns how many files that were.
+    pub fn sweep(state: &Path) -> usize {
+        let Ok(entries) = fs::read_dir(state.join("unfinished")) else { return 0 };
+        entries.flatten().filter_map(|entry| sweep_one(&entry.path())).sum()
+    }
+}
+
+impl Drop for Leftovers {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn sweep_one(path: &Path) -> Option<usize> {
+    let file = File::open(path).ok()?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return None,
+    }
+    let prefix = store::posix::temporary_name(path.file_name()?.to_str()?);
+    let prefix = prefix.strip_suffix(b".part").unwrap_or(&prefix).to_vec();
+    let mut lines = BufReader::new(file).lines().map_while(Result::ok);
+    let root = lines.next().and_then(|line| unhex(&line));
+    let mut removed = 0;
+    if let Some(store) =
+        root.and_then(|root| Posix::open(Path::new(std::ffi::OsStr::from_bytes(&root)), Links::Inside).ok())
+    {
+        for dir in lines.filter_map(|line| RelPath::parse(&unhex(&line)?).ok()) {
+            removed += sweep_dir(&store, &dir, &prefix);
+        }
+    }
+    let _ = fs::remove_file(path);
+    Some(removed)
+}
+
+fn sweep_dir(store: &Posix, dir: &RelPath, prefix: &[u8]) -> usize {
+    let Ok(entries) = store.list(dir) else { return 0 };
+    let ours = |name: &model::Name| {
+        name.as_bytes().strip_prefix(prefix).is_some_and(|rest| rest.starts_with(b"-") && rest.ends_with(b".part"))
+    };
+    let names: Vec<_> = entries.flatten().map(|(name, _)| name).filter(ours).collect();
+    names.iter().filter(|name| store.remove(&dir.join(name)).is_ok()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_dead_job_left_goes() {
+        let state = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        let names = ["a/b/.longhaul-dead-1f.part", "a/b/.longhaul-alive-1.part", "a/b/kept", ".longhaul-dead-2.part"];
+        names.iter().for_each(|name| fs::write(root.path().join(name), "x").unwrap());
+        let dir = |text: &str| RelPath::parse(text.as_bytes()).unwrap();
+        let dead = Leftovers::begin(state.path(), root.path(), "dead").unwrap();
+        dead.opening(&dir("a/b"));
+        dead.opening(&RelPath::root());
+        let alive = Leftovers::begin(state.path(), root.path(), "alive").unwrap();
+        alive.opening(&dir("a/b"));
+        assert_eq!(Leftovers::sweep(state.path()), 0, "both jobs live");
+        // A killed process drops its locks and nothing else.
+        dead.inner.lock().unwrap().0.unlock().unwrap();
+        assert_eq!(Leftovers::sweep(state.path()), 2);
+        let left: Vec<bool> = names.iter().map(|name| root.path().join(name).exists()).collect();
+        assert_eq!(left, [false, true, true, false]);
+        assert_eq!(Leftovers::sweep(state.path()), 0);
+    }
+}

@@ -1,0 +1,318 @@
+//! The control connection: TLS over one non-blocking socket, owned by one thread, woken by any.
+//!
+//! It turns bytes into frames and back, answers pings, and notices silence. What the frames mean it does not know.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::Connection;
+use sys::waker::Waker;
+use wire::Frame;
+use wire::frame::{self, FrameBuffer, Refusal, Suite};
+use wire::liveness::{Due, Liveness};
+
+use crate::error::{Error, Result};
+use crate::seal::{EXPORT_LABEL, Secret};
+use crate::timeouts::Timeouts;
+
+/// Bytes of messages that may wait for the socket before the machines are no longer asked for more.
+const BACKLOG_BYTES_MAX: usize = 1 << 20;
+
+/// A control connection.
+pub struct Link {
+    socket: TcpStream,
+    tls: Connection,
+    frames: FrameBuffer,
+    waker: Waker,
+    peer: String,
+    timeouts: Timeouts,
+    started: Instant,
+    live: Liveness,
+    /// Bytes given to TLS since its buffer was last empty.
+    backlog: usize,
+    /// When the socket last took something, while there was something to take.
+    write_progress: Instant,
+    closed: bool,
+    welcome: Option<Welcome>,
+}
+
+/// What a node said when it let us in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// Its program and version.
+    pub software: String,
+    /// How records are sealed; none where they go in clear.
+    pub suite: Option<Suite>,
+}
+
+impl Link {
+    /// Over a connected socket. `peer` is what messages call the other end.
+    pub fn new(socket: TcpStream, mut tls: Connection, peer: String, timeouts: Timeouts) -> Result<Link> {
+        let host = |doing| move |source| Error::Host { doing, source };
+        socket.set_nonblocking(true).map_err(host("set up a socket"))?;
+        tls.set_buffer_limit(None);
+        let now = Instant::now();
+        Ok(Link {
+            socket,
+            tls,
+            frames: FrameBuffer::default(),
+            waker: Waker::new().map_err(host("make a wake-up descriptor"))?,
+            peer,
+            timeouts,
+            started: now,
+            live: Liveness::new(timeouts.pace, Duration::ZERO),
+            backlog: 0,
+            write_progress: now,
+            closed: false,
+            welcome: None,
+        })
+    }
+
+    /// What messages call the other end.
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// The bounds on waiting.
+    pub fn timeouts(&self) -> &Timeouts {
+        &self.timeouts
+    }
+
+    /// Wakes the thread that waits in [`Link::exchange`].
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// The TLS connection.
+    pub fn tls(&self) -> &Connection {
+        &self.tls
+    }
+
+    /// The socket, for its facts.
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Runs the handshake to its end.
+    pub fn handshake(&mut self) -> Result<()> {
+        let deadline = Instant::now() + self.timeouts.handshake;
+        while self.tls.is_handshaking() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.broken(io::Error::new(io::ErrorKind::TimedOut, "no answer to the handshake")));
+            }
+            self.exchange(left)?;
+        }
+        Ok(())
+    }
+
+    /// The secret that both ends can export once the handshake is done.
+    pub fn secret(&self) -> Result<Secret> {
+        let exported = match &self.tls {
+            Connection::Client(c) => c.export_keying_material([0; 32], EXPORT_LABEL, None),
+            Connection::Server(s) => s.export_keying_material([0; 32], EXPORT_LABEL, None),
+        };
+        exported.map(|bytes| Secret::new(&bytes)).map_err(|e| self.broken(io::Error::other(e)))
+    }
+
+    /// Puts a message into the queue.
+    pub fn send(&mut self, frame: &Frame) -> Result<()> {
+        let mut bytes = Vec::new();
+        frame::encode(frame, &mut bytes);
+        self.send_raw(&bytes)
+    }
+
+    /// Puts bytes into the queue.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.backlog == 0 {
+            self.write_progress = Instant::now();
+        }
+        self.backlog += bytes.len();
+        let written = self.tls.writer().write_all(bytes);
+        written.map_err(|e| self.broken(e))
+    }
+
+    /// What the node said when it let us in, once it has.
+    pub fn welcome(&self) -> Option<&Welcome> {
+        self.welcome.as_ref()
+    }
+
+    /// Whether the queue can take more now.
+    pub fn has_room(&self) -> bool {
+        self.backlog < BACKLOG_BYTES_MAX
+    }
+
+    /// The next message, if one has arrived. Pings are answered here; an abort is an error.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>> {
+        loop {
+            let frame = self.frames.next_frame();
+            let frame = frame.map_err(|source| Error::Protocol { peer: self.peer.clone(), source })?;
+            match frame {
+                Some(Frame::Ping(nonce)) => self.send(&Frame::Pong(nonce))?,
+                Some(Frame::Pong(_)) => {}
+                // It comes with the answer to the first question, which did not wait for it.
+                Some(Frame::Welcome { software, suite, plain }) => {
+                    self.welcome = Some(Welcome { software, suite: (!plain).then_some(suite) });
+                }
+                Some(Frame::Abort(refusal)) => return Err(Error::Refused { peer: self.peer.clone(), refusal }),
+                None if self.closed => {
+                    return Err(self.broken(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")));
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Sends what waits, takes in what has come, and otherwise waits: for the socket, a wake, or `timeout`.
+    pub fn exchange(&mut self, timeout: Duration) -> Result<()> {
+        self.write()?;
+        let wait = timeout.min(self.keep_alive()?);
+        let wants = if self.tls.wants_write() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        // An end of file stays readable; polling it would spin.
+        let wants = if self.closed { wants & !PollFlags::IN } else { wants };
+        let spec = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        let (socket_ready, woken) = {
+            let mut fds = [PollFd::new(&self.socket, wants), PollFd::new(&self.waker, PollFlags::IN)];
+            match poll(&mut fds, Some(&spec)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(Error::Host { doing: "wait for a socket", source: e.into() }),
+            }
+            (fds[0].revents(), !fds[1].revents().is_empty())
+        };
+        if woken {
+            self.waker.clear();
+        }
+        if socket_ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) && !self.closed {
+            self.read()?;
+        }
+        self.write()
+    }
+
+    /// Sends all that waits, for at most `timeout`; for the last words before closing.
+    pub fn drain(&mut self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        while self.tls.wants_write() && Instant::now() < deadline && !self.closed {
+            if self.exchange(deadline.saturating_duration_since(Instant::now())).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Tells the peer why, as far as it still listens, and closes.
+    pub fn abort(&mut self, refusal: Refusal) {
+        let _ = self.send(&Frame::Abort(refusal));
+        self.tls.send_close_notify();
+        self.drain(Duration::from_secs(1));
+        let _ = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Closes in peace.
+    pub fn close(&mut self) {
+        self.tls.send_close_notify();
+        self.drain(Duration::from_secs(1));
+        let _ = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Heartbeat: a ping where one is due, an error where the peer is gone. Returns how long nothing is due.
+    fn keep_alive(&mut self) -> Result<Duration> {
+        if self.tls.is_handshaking() {
+            return Ok(self.timeouts.handshake);
+        }
+        let now = self.started.elapsed();
+        let silent = || Error::Silent { peer: self.peer.clone(), seconds: self.timeouts.pace.gone_after.as_secs() };
+        if self.backlog > 0 && self.write_progress.elapsed() > self.timeouts.pace.gone_after {
+            return Err(silent());
+        }
+        match self.live.due(now) {
+            Due::Gone => Err(silent()),
+            Due::Ping => {
+                self.live.spoke(now);
+                self.send(&Frame::Ping(now.as_millis() as u64))?;
+                self.write()?;
+                Ok(self.timeouts.pace.ping_after)
+            }
+            Due::At(at) => Ok(at.saturating_sub(now)),
+        }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut &self.socket) {
+                Ok(0) => break,
+                Ok(_) => {
+                    self.write_progress = Instant::now();
+                    self.live.spoke(self.started.elapsed());
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // The peer's last words may still be waiting to be read; they say why it closed.
+                Err(_) if self.closed => return Ok(()),
+                Err(e) => {
+                    let _ = self.read();
+                    if self.frames_waiting() {
+                        self.closed = true;
+                        return Ok(());
+                    }
+                    return Err(self.broken(e));
+                }
+            }
+        }
+        self.backlog = 0;
+        Ok(())
+    }
+
+    fn frames_waiting(&self) -> bool {
+        self.frames.has_frame()
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let mut plain = [0; 1 << 14];
+        loop {
+            match self.tls.read_tls(&mut &self.socket) {
+                Ok(0) => {
+                    self.closed = true;
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                // A reset behind the peer's last words must not hide them.
+                Err(_) if self.frames_waiting() => {
+                    self.closed = true;
+                    return Ok(());
+                }
+                Err(e) => return Err(self.broken(e)),
+            }
+            self.live.heard(self.started.elapsed());
+            if let Err(e) = self.tls.process_new_packets() {
+                // Tell the peer by an alert what was wrong.
+                let _ = self.tls.write_tls(&mut &self.socket);
+                return Err(Error::Broken { peer: self.peer.clone(), source: io::Error::other(e) });
+            }
+            loop {
+                match self.tls.reader().read(&mut plain) {
+                    Ok(0) => {
+                        self.closed = true;
+                        return Ok(());
+                    }
+                    Ok(got) => self.frames.push(&plain[..got]),
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => {
+                        self.closed = true;
+                        return Ok(());
+                    }
+                }
+            }
+            // One message at a time is worked off before more is read, so that a peer cannot fill memory.
+            if self.frames_waiting() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn broken(&self, source: io::Error) -> Error {
+        Error::Broken { peer: self.peer.clone(), source }
+    }
+}

@@ -1,0 +1,343 @@
+//! The node's side of a session that somebody accepted: login, questions, jobs.
+//!
+//! Who may come, what they may do and where exports lie is the [`Host`]'s; this room keeps the order of a session.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use auth::Access;
+use model::fault::Fault;
+use model::locator::Place;
+use model::name::RelPath;
+use store::Store;
+use sys::waker::Waker;
+use wire::frame::{Direction, KeyProof, Listed, Open, Refusal, Request, Totals};
+use wire::join::SessionId;
+use wire::receiver::Target;
+use wire::{Frame, WireError};
+
+use crate::SOFTWARE;
+use crate::error::{Error, Result};
+use crate::job::{self, Side, StreamTerms, Streams};
+use crate::link::Link;
+use crate::receive::{Policy, Receiving};
+use crate::scan::{Scanner, SourceRoot};
+use crate::seal::{self, Secret};
+use crate::send::Sending;
+
+/// How a stream that wants to join finds its session.
+pub struct Gate {
+    /// The session's secret, to check the join's code.
+    pub secret: Secret,
+    /// Whether the session's records are sealed.
+    pub sealed: bool,
+    /// Where the joined socket goes.
+    pub joined: Sender<(TcpStream, u32)>,
+    /// Wakes the session.
+    pub waker: Waker,
+}
+
+/// A target that somebody may write to.
+pub struct TargetPlace {
+    /// Its store.
+    pub store: Arc<dyn Store>,
+    /// Its path there.
+    pub path: RelPath,
+    /// Whether existing files may be replaced.
+    pub may_replace: std::result::Result<(), Refusal>,
+    /// Hears of directories in which unfinished files are made.
+    pub opening: Box<dyn Fn(&RelPath) + Send + Sync>,
+}
+
+/// What a session did, for the access log.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Let in.
+    Login {
+        /// Its program.
+        software: &'a str,
+    },
+    /// A question was answered, or not.
+    Asked {
+        /// The question.
+        request: &'a Request,
+        /// The answer.
+        refusal: Option<&'a Refusal>,
+    },
+    /// A job ended.
+    Job {
+        /// Its order.
+        order: &'a Open,
+        /// What arrived.
+        totals: Totals,
+        /// How long it took.
+        elapsed: Duration,
+        /// Why it failed.
+        error: Option<&'a Error>,
+    },
+}
+
+/// The node around its sessions.
+pub trait Host: Send + Sync {
+    /// Who this is, or why not.
+    fn login(&self, key: Option<&KeyProof>, peer: SocketAddr) -> std::result::Result<Access, Refusal>;
+    /// Opens the gate for the session's streams; it closes when the returned guard is dropped.
+    fn open_gate(&self, session: SessionId, gate: Gate) -> std::result::Result<Box<dyn Send>, Refusal>;
+    /// Whether payload may go in clear.
+    fn allows_plain(&self) -> bool;
+    /// A place to read from.
+    fn source(&self, access: &Access, place: &Place) -> std::result::Result<SourceRoot, Refusal>;
+    /// A place to write to.
+    fn target(&self, access: &Access, place: &Place, tag: &str) -> std::result::Result<TargetPlace, Refusal>;
+    /// Answers a question, line by line; `emit` returns `false` when nobody listens any more.
+    fn ask(
+        &self,
+        access: &Access,
+        request: &Request,
+        emit: &mut dyn FnMut(Vec<Listed>) -> bool,
+    ) -> std::result::Result<(), Refusal>;
+    /// Something worth a line in the access log.
+    fn note(&self, peer: SocketAddr, access: &Access, event: &Event<'_>);
+}
+
+struct Guest<'a> {
+    host: &'a dyn Host,
+    link: Link,
+    peer: SocketAddr,
+    access: Access,
+    terms: StreamTerms,
+    joined: Receiver<(TcpStream, u32)>,
+    _gate: Box<dyn Send>,
+}
+
+/// Runs a session to its end. The link's handshake is done.
+pub fn run(mut link: Link, peer: SocketAddr, host: &dyn Host) -> Result<()> {
+    let guest = match Guest::login(&mut link, peer, host)? {
+        Ok(parts) => parts,
+        Err(refusal) => {
+            let name = link.peer().to_owned();
+            link.abort(refusal.clone());
+            return Err(Error::Refused { peer: name, refusal });
+        }
+    };
+    let (access, terms, joined, gate) = guest;
+    let mut guest = Guest { host, link, peer, access, terms, joined, _gate: gate };
+    let result = guest.serve();
+    match &result {
+        Ok(()) => guest.link.close(),
+        // The guest's own words need no echo.
+        Err(Error::Refused { .. } | Error::Silent { .. } | Error::Broken { .. }) => {}
+        Err(error) => guest.link.abort(error.as_refusal()),
+    }
+    result
+}
+
+type LoggedIn = (Access, StreamTerms, Receiver<(TcpStream, u32)>, Box<dyn Send>);
+
+fn unexpected(link: &Link, what: &'static str) -> Error {
+    Error::Protocol { peer: link.peer().to_owned(), source: WireError::Unexpected(what) }
+}
+
+impl<'a> Guest<'a> {
+    fn login(link: &mut Link, peer: SocketAddr, host: &'a dyn Host) -> Result<std::result::Result<LoggedIn, Refusal>> {
+        let deadline = Instant::now() + link.timeouts().handshake;
+        let first = loop {
+            if let Some(frame) = link.next_frame()? {
+                break frame;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Err(Refusal::new(Fault::Peer, "no login came in time")));
+            }
+            link.exchange(left)?;
+        };
+        let Frame::Login { session, software, key, suites, plain } = first else {
+            return Err(unexpected(link, "the first message is not a login"));
+        };
+        let access = match host.login(key.as_ref(), peer) {
+            Ok(access) => access,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let ours = seal::suites();
+        let Some(suite) = suites.into_iter().find(|s| ours.contains(s)) else {
+            return Ok(Err(Refusal::new(Fault::Peer, "no cipher in common; update the older program")));
+        };
+        let plain = plain && host.allows_plain();
+        let (sender, joined) = channel();
+        let secret = link.secret()?;
+        let gate = Gate { secret: secret.clone(), sealed: !plain, joined: sender, waker: link.waker() };
+        let gate = match host.open_gate(session, gate) {
+            Ok(gate) => gate,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        link.send(&Frame::Welcome { software: SOFTWARE.into(), suite, plain })?;
+        host.note(peer, &access, &Event::Login { software: &software });
+        let terms = StreamTerms {
+            session,
+            secret,
+            role: seal::From::Node,
+            suite: (!plain).then_some(suite),
+            congestion: None,
+            pacing_bytes_s: 0,
+        };
+        Ok(Ok((access, terms, joined, gate)))
+    }
+
+    /// Questions and jobs, one after another, until the guest leaves or says nothing for too long.
+    fn serve(&mut self) -> Result<()> {
+        let mut idle_since = Instant::now();
+        loop {
+            match self.link.next_frame() {
+                Ok(Some(Frame::Ask(id, request))) => self.answer(id, &request)?,
+                Ok(Some(Frame::Open(order))) => self.job(order)?,
+                Ok(Some(_)) => return Err(unexpected(&self.link, "neither a question nor a job")),
+                Ok(None) => {
+                    let left = self.link.timeouts().idle.saturating_sub(idle_since.elapsed());
+                    if left.is_zero() {
+                        return Ok(());
+                    }
+                    self.link.exchange(left)?;
+                    continue;
+                }
+                // A guest that hangs up between jobs is done.
+                Err(Error::Broken { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            idle_since = Instant::now();
+        }
+    }
+
+    /// Answers on a thread of its own, so that pings are answered while a large tree is removed or digested.
+    fn answer(&mut self, id: u32, request: &Request) -> Result<()> {
+        let (host, access, waker) = (self.host, &self.access, self.link.waker());
+        let (lines, batches) = sync_channel::<Vec<Listed>>(4);
+        let link = &mut self.link;
+        let refusal = std::thread::scope(|scope| -> Result<Option<Refusal>> {
+            let worker = scope.spawn(move || {
+                let mut emit = |batch| {
+                    let sent = lines.send(batch).is_ok();
+                    waker.wake();
+                    sent
+                };
+                let result = host.ask(access, request, &mut emit);
+                drop(lines);
+                waker.wake();
+                result.err()
+            });
+            loop {
+                // The receiver must go first when the link fails, so that the worker notices and ends.
+                let batch = batches.try_recv();
+                match batch {
+                    Ok(batch) => {
+                        link.send(&Frame::Answer(id, batch, true))?;
+                        while !link.has_room() {
+                            wait(link)?;
+                        }
+                    }
+                    Err(std::sync::mpsc::TryRecvError::Empty) => wait(link)?,
+                    Err(std::sync::mpsc::TryRecvError::Disconnected) => break,
+                }
+            }
+            drop(batches);
+            let bug = || Some(Refusal::new(Fault::Bug, "the node failed while answering; its log says where"));
+            Ok(worker.join().unwrap_or_else(|_| bug()))
+        })?;
+        self.host.note(self.peer, &self.access, &Event::Asked { request, refusal: refusal.as_ref() });
+        match refusal {
+            Some(refusal) => self.link.send(&Frame::Denied(id, refusal)),
+            None => self.link.send(&Frame::Answer(id, Vec::new(), false)),
+        }
+    }
+
+    fn job(&mut self, order: Open) -> Result<()> {
+        let started = Instant::now();
+        let result = match order.direction {
+            Direction::Push => self.push(&order),
+            Direction::Pull => self.pull(&order),
+        };
+        let (totals, error) = match result {
+            Ok(totals) => (totals, None),
+            Err((totals, error)) => (totals, Some(error)),
+        };
+        let event = Event::Job { order: &order, totals, elapsed: started.elapsed(), error: error.as_ref() };
+        self.host.note(self.peer, &self.access, &event);
+        match error {
+            None => Ok(()),
+            // The refusal of a job that never began is the node's own: the guest hears it.
+            Some(Error::Refused { refusal, peer }) if peer == OURS => {
+                self.link.abort(refusal.clone());
+                Err(Error::Refused { peer, refusal })
+            }
+            Some(error) => Err(error),
+        }
+    }
+
+    fn job_terms(&self, order: &Open) -> StreamTerms {
+        let pacing = if order.limit_bit_s == 0 { 0 } else { (order.limit_bit_s / 8).max(1) };
+        StreamTerms { congestion: order.congestion.clone(), pacing_bytes_s: pacing, ..self.terms.clone() }
+    }
+
+    fn push(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
+        let none = Totals::default();
+        let tag = model::id::JobId(uuid(order.job)).short();
+        let place = self.host.target(&self.access, &order.places[0], &tag).map_err(|r| (none, ours(r)))?;
+        let is_dir = place.store.is_dir(&place.path);
+        let target = Target { path: place.path, into: order.options.into, is_dir };
+        let policy = Policy { options: order.options.clone(), may_replace: place.may_replace, tag };
+        let receiving = Receiving::new(place.store, target, policy, self.link.waker(), place.opening);
+        let terms = self.job_terms(order);
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| receiving.clerk());
+            let side: Arc<dyn Side> = receiving.clone();
+            let never = AtomicBool::new(false);
+            job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &mut |_| {}, &never)
+        });
+        let totals = receiving.totals();
+        result.map(|_| totals).map_err(|e| (totals, e))
+    }
+
+    fn pull(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
+        let none = Totals::default();
+        let sources = order.places.iter().map(|place| self.host.source(&self.access, place));
+        let sources: std::result::Result<Vec<SourceRoot>, Refusal> = sources.collect();
+        let sources = sources.map_err(|r| (none, ours(r)))?;
+        let sending = Sending::new(sources, order.options.checksums.clone(), self.link.waker());
+        let terms = self.job_terms(order);
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| Scanner::new(&sending, &order.options).run());
+            let side: Arc<dyn Side> = sending.clone();
+            let never = AtomicBool::new(false);
+            job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &mut |_| {}, &never)
+        });
+        let totals = sending.totals().unwrap_or_default();
+        match result {
+            Ok(driven) if driven.streams.is_empty() => Ok(totals),
+            Ok(driven) => self.link.send(&Frame::Facts(driven.streams)).map(|()| totals).map_err(|e| (totals, e)),
+            Err(error) => Err((totals, error)),
+        }
+    }
+}
+
+/// Waits while a question is being answered. Pings are answered; a second question is not expected before the answer
+/// to the first.
+fn wait(link: &mut Link) -> Result<()> {
+    link.exchange(Duration::from_secs(1))?;
+    match link.next_frame()? {
+        None => Ok(()),
+        Some(_) => Err(unexpected(link, "a message came before the last question was answered")),
+    }
+}
+
+/// How a refusal of the node's own is told from the guest's.
+const OURS: &str = "this node";
+
+fn ours(refusal: Refusal) -> Error {
+    Error::Refused { peer: OURS.into(), refusal }
+}
+
+fn uuid(bytes: [u8; 16]) -> model::id::Uuid {
+    model::id::Uuid::from_bytes(bytes)
+}

@@ -1,0 +1,237 @@
+//! The receiving side of a job: stream threads take records in, check them, write them and put complete files in
+//! place; one more thread, the clerk, does what the tree needs (directories, links, judging what is there).
+//!
+//! What it does not know: where streams come from, and who is allowed what beyond the [`Policy`] it is given.
+
+mod clerk;
+mod file;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use model::Algorithm;
+use model::checksum::BlockSum;
+use model::spec::Options;
+use store::Store;
+use sys::waker::Waker;
+use wire::frame::{Refusal, Totals};
+use wire::receiver::{Stored, Target};
+use wire::record::Part;
+use wire::sender::{Miss, Progress};
+use wire::{Frame, Receiver, WireError};
+
+use crate::error::{Error, Result};
+use crate::job::{Effort, Side, StreamEnd};
+use crate::stream::{DataStream, RecordBuffer};
+
+use file::Incoming;
+
+/// What the receiving side may do with what is there.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The job's options.
+    pub options: Options,
+    /// Whether existing files may be replaced; if not, why.
+    pub may_replace: std::result::Result<(), Refusal>,
+    /// Part of the names of unfinished files: tells jobs apart.
+    pub tag: String,
+}
+
+struct State {
+    machine: Receiver,
+    over: bool,
+    failure: Option<Error>,
+}
+
+/// The receiving side of one job, shared by its threads.
+pub struct Receiving {
+    state: Mutex<State>,
+    /// The clerk waits here for something to do.
+    actions: Condvar,
+    waker: Waker,
+    store: Arc<dyn Store>,
+    target: Target,
+    policy: Policy,
+    incoming: Mutex<HashMap<u64, Arc<Incoming>>>,
+    opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
+}
+
+/// Records of one stream after which the sender is told without waiting for the next tick.
+const RECORDS_PER_WAKE: u64 = 16;
+
+impl Receiving {
+    /// For a job into `target` of `store`. `opening` hears of every directory before an unfinished file is made there.
+    pub fn new(
+        store: Arc<dyn Store>,
+        target: Target,
+        policy: Policy,
+        waker: Waker,
+        opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
+    ) -> Arc<Receiving> {
+        let machine = Receiver::new(target.clone(), policy.options.checksums.clone());
+        Arc::new(Receiving {
+            state: Mutex::new(State { machine, over: false, failure: None }),
+            actions: Condvar::new(),
+            waker,
+            store,
+            target,
+            policy,
+            incoming: Mutex::default(),
+            opening,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn incoming(&self) -> MutexGuard<'_, HashMap<u64, Arc<Incoming>>> {
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The job cannot go on.
+    fn fail(&self, error: Error) {
+        let mut state = self.state();
+        state.failure.get_or_insert(error);
+        drop(state);
+        self.waker.wake();
+    }
+
+    /// What was done so far.
+    pub fn totals(&self) -> Totals {
+        *self.state().machine.totals()
+    }
+
+    /// What did not make it, by name.
+    pub fn misses(&self) -> Vec<Miss> {
+        self.state().machine.misses().to_vec()
+    }
+
+    /// FIFOs, sockets and devices that were left out, by name.
+    pub fn specials(&self) -> Vec<model::RelPath> {
+        self.state().machine.specials().to_vec()
+    }
+
+    /// Takes in a record: checks every part, writes those that are expected, completes files.
+    fn take_record(&self, parts: &[Part], payload: &[u8], effort: &mut Effort) -> std::result::Result<(), WireError> {
+        let mut at = 0;
+        for part in parts {
+            let len = if part.hole { 0 } else { part.len as usize };
+            let bytes = &payload[at..at + len];
+            at += len;
+            let started = Instant::now();
+            let sum = self.check(part, bytes);
+            effort.compute += started.elapsed();
+            let expected = self.state().machine.expects(part)?;
+            match sum {
+                _ if !expected => {}
+                None => {
+                    self.state().machine.damaged(part)?;
+                    self.waker.wake();
+                }
+                Some(sum) => {
+                    let started = Instant::now();
+                    self.take_part(part, bytes, sum)?;
+                    effort.storage += started.elapsed();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The part's checksum, if it is the one that it came with.
+    fn check(&self, part: &Part, bytes: &[u8]) -> Option<BlockSum> {
+        let checksums = &self.policy.options.checksums;
+        if checksums.is_empty() {
+            return Some(BlockSum { crc32c: part.crc32c, adler32: None });
+        }
+        let with_adler32 = checksums.contains(&Algorithm::Adler32);
+        let sum = match part.hole {
+            true => BlockSum::of_zeros(part.len, with_adler32),
+            false => BlockSum::of(bytes, with_adler32),
+        };
+        (sum.crc32c == part.crc32c).then_some(sum)
+    }
+
+    fn take_part(&self, part: &Part, bytes: &[u8], sum: BlockSum) -> std::result::Result<(), WireError> {
+        let Some(incoming) = self.incoming().get(&part.file).cloned() else { return Ok(()) };
+        if let Err(error) = incoming.write(self, part, bytes) {
+            self.file_failed(part.file, error);
+            return Ok(());
+        }
+        let stored = self.state().machine.stored(part, sum)?;
+        if let Stored::Complete(complete) = stored {
+            self.complete(&complete);
+        }
+        Ok(())
+    }
+
+    fn receive_loop(&self, stream: &mut DataStream, effort: &mut Effort) -> Result<()> {
+        let mut buffer = RecordBuffer::default();
+        let mut records = 0u64;
+        loop {
+            let waiting = Instant::now();
+            let Some(parts) = stream.receive(&mut buffer)? else { return Ok(()) };
+            effort.socket += waiting.elapsed();
+            let taken = self.take_record(&parts, buffer.payload(), effort);
+            if let Err(source) = taken {
+                // Not the stream's fault but the peer's: the job ends.
+                self.fail(Error::Protocol { peer: "the sender".into(), source });
+                return Ok(());
+            }
+            self.state().machine.record_done(stream.id());
+            records += 1;
+            if records.is_multiple_of(RECORDS_PER_WAKE) {
+                self.waker.wake();
+            }
+        }
+    }
+}
+
+impl Side for Receiving {
+    fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
+        let result = self.state().machine.handle_frame(frame);
+        self.actions.notify_one();
+        result
+    }
+
+    fn poll_frame(&self) -> Option<Frame> {
+        self.state().machine.poll_frame()
+    }
+
+    fn pump(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn tick(&self) {
+        self.state().machine.tick();
+    }
+
+    fn wants_streams(&self) -> bool {
+        self.state().machine.wants_streams()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.state().machine.is_finished()
+    }
+
+    fn progress(&self) -> Progress {
+        self.state().machine.progress()
+    }
+
+    fn take_failure(&self) -> Option<Error> {
+        self.state().failure.take()
+    }
+
+    fn close(&self) {
+        self.state().over = true;
+        self.actions.notify_all();
+    }
+
+    fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
+        let mut effort = Effort::default();
+        let result = self.receive_loop(&mut stream, &mut effort);
+        StreamEnd { facts: stream.facts(), effort, result }
+    }
+}

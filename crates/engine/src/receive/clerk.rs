@@ -1,0 +1,198 @@
+//! The clerk: does the machine's actions on the target's store, in order, on a thread of its own, so that a slow
+//! directory does not keep the control connection from answering pings.
+
+use std::sync::PoisonError;
+
+use model::checksum::Digest;
+use model::fault::Fault;
+use model::name::RelPath;
+use model::spec::Sync;
+use model::{Algorithm, Kind, Timestamp};
+use store::Stat;
+use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
+use wire::receiver::{Action, Judgement, Wanted};
+
+use super::Receiving;
+use crate::error::Error;
+use crate::job::Effort;
+use crate::stream::RecordBuffer;
+
+impl Receiving {
+    /// Works until the job is over.
+    pub fn clerk(&self) {
+        let mut buffer = None;
+        while let Some(action) = self.next_action() {
+            self.act(action, &mut buffer);
+            self.waker.wake();
+        }
+        // What is still open is of no use to anybody.
+        let open: Vec<u64> = self.incoming().keys().copied().collect();
+        open.into_iter().for_each(|id| self.discard(id));
+    }
+
+    fn next_action(&self) -> Option<Action> {
+        let mut state = self.state();
+        loop {
+            if state.over {
+                return None;
+            }
+            if let Some(action) = state.machine.poll_action() {
+                return Some(action);
+            }
+            state = self.actions.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn act(&self, action: Action, buffer: &mut Option<RecordBuffer>) {
+        match action {
+            Action::MakeDir { id, path } => {
+                let made = self.make_dir(&path);
+                let made = made.map_err(|e| self.refusal(e));
+                self.state().machine.dir_made(id, made);
+            }
+            Action::Judge(wanted) => self.judge(wanted),
+            Action::Symlink { id, path, target, mtime } => {
+                let outcome = self.symlink(id, &path, &target, mtime);
+                self.settle(id, outcome);
+            }
+            Action::HardLink { id, path, to } => {
+                let made = self
+                    .prepare_parent(&path)
+                    .and_then(|()| self.store.make_hard_link(&path, &to, self.may_replace(), &self.tag(id)));
+                let outcome = made.map_or_else(|e| Outcome::Failed(self.refusal(e)), |()| Outcome::Done);
+                self.settle(id, outcome);
+            }
+            Action::Record(record) => self.inline_record(&record, buffer.get_or_insert_default()),
+            Action::Commit(complete) => self.complete(&complete),
+            Action::Discard(id) => self.discard(id),
+            Action::FinishDir { id, path, mode, mtime } => {
+                let finished = self.store.finish_dir(&path, mode, mtime);
+                let finished = finished.map_err(|e| self.refusal(e));
+                self.state().machine.dir_finished(id, finished);
+            }
+        }
+    }
+
+    fn tag(&self, id: u64) -> String {
+        format!("{}-{id:x}", self.policy.tag)
+    }
+
+    fn may_replace(&self) -> bool {
+        !self.policy.options.no_overwrite && self.policy.may_replace.is_ok()
+    }
+
+    /// The words for a store's error; one that would meet every further file ends the job.
+    fn refusal(&self, error: store::Error) -> Refusal {
+        let refusal = Refusal::from_error(&error);
+        if error.is_fatal() {
+            self.fail(Error::Store(error));
+        }
+        refusal
+    }
+
+    fn inline_record(&self, record: &[u8], buffer: &mut RecordBuffer) {
+        let taken = buffer
+            .from_inline(record)
+            .and_then(|parts| self.take_record(&parts, buffer.payload(), &mut Effort::default()));
+        if let Err(source) = taken {
+            self.fail(Error::Protocol { peer: "the sender".into(), source });
+        }
+    }
+
+    /// A source root's missing parents are made; everything deeper has a directory that was offered.
+    fn prepare_parent(&self, path: &RelPath) -> store::Result<()> {
+        let parent = path.parent();
+        let above = parent == self.target.path || self.target.path.starts_with(&parent);
+        if above && !self.store.is_dir(&parent) { store::make_dirs(&*self.store, &parent) } else { Ok(()) }
+    }
+
+    fn make_dir(&self, path: &RelPath) -> store::Result<()> {
+        if *path == self.target.path && self.target.is_dir {
+            return Ok(());
+        }
+        self.prepare_parent(path)?;
+        match self.store.make_dir(path) {
+            // A file or link in the way gives way, as it would to a file.
+            Err(store::Error::Kind { .. }) if self.may_replace() => {
+                self.store.remove(path)?;
+                self.store.make_dir(path)
+            }
+            other => other,
+        }
+    }
+
+    fn symlink(&self, id: u64, path: &RelPath, target: &[u8], mtime: Timestamp) -> Outcome {
+        if self.store.read_link(path).is_ok_and(|there| there == target) {
+            return Outcome::Done;
+        }
+        let made = self
+            .prepare_parent(path)
+            .and_then(|()| self.store.make_symlink(path, target, mtime, self.may_replace(), &self.tag(id)));
+        made.map_or_else(|e| Outcome::Failed(self.refusal(e)), |()| Outcome::Done)
+    }
+
+    fn judge(&self, wanted: Wanted) {
+        let id = wanted.id;
+        let judgement = match self.prepare_parent(&wanted.path) {
+            Ok(()) => self.judgement(&wanted),
+            Err(error) => Judgement::Refuse(self.refusal(error)),
+        };
+        if matches!(judgement, Judgement::Want | Judgement::WantUnless(_) | Judgement::WantRest(_)) {
+            self.expect_file(wanted);
+        }
+        self.state().machine.judged(id, judgement);
+    }
+
+    fn judgement(&self, wanted: &Wanted) -> Judgement {
+        let there = match self.store.stat(&wanted.path) {
+            Ok(stat) => stat,
+            Err(error) if error.is_not_found() => return Judgement::Want,
+            Err(error) => return Judgement::Refuse(self.refusal(error)),
+        };
+        if there.meta.kind == Kind::Dir {
+            let reason = format!("{} is a directory at the target, and a file at the source", wanted.path);
+            return Judgement::Refuse(Refusal::new(Fault::Storage, reason));
+        }
+        let sync = self.policy.options.sync;
+        match sync {
+            _ if there.meta.kind != Kind::File => {}
+            Sync::Digest if there.meta.size == wanted.size => match self.digest_of(&wanted.path) {
+                Ok(digest) => return Judgement::WantUnless(digest),
+                Err(error) => return Judgement::Refuse(self.refusal(error)),
+            },
+            _ if is_same(sync, &there, wanted) => return Judgement::Skip,
+            _ => {}
+        }
+        if self.policy.options.no_overwrite {
+            let reason = format!("{} exists already and differs (--no-overwrite)", wanted.path);
+            return Judgement::Refuse(Refusal::new(Fault::Storage, reason));
+        }
+        match &self.policy.may_replace {
+            Ok(()) => Judgement::Want,
+            Err(refusal) => Judgement::Refuse(refusal.clone()),
+        }
+    }
+
+    fn digest_of(&self, path: &RelPath) -> store::Result<Digest> {
+        let source = self.store.open(path)?;
+        let digests = store::digest::of_file(&*source, path, &[Algorithm::Crc32c])?;
+        Ok(digests.first().copied().unwrap_or_else(|| Digest::crc32c(0)))
+    }
+}
+
+/// Whether a file that is there counts as the one that is offered.
+fn is_same(sync: Sync, there: &Stat, wanted: &Wanted) -> bool {
+    if wanted.size == UNKNOWN_SIZE {
+        return sync == Sync::Exists;
+    }
+    // A file system that keeps whole seconds only cannot be expected to show more.
+    let same_time = there.meta.mtime == wanted.mtime
+        || there.meta.mtime.nanos == 0 && there.meta.mtime.seconds == wanted.mtime.seconds;
+    match sync {
+        Sync::None => false,
+        Sync::Exists => true,
+        Sync::Size => there.meta.size == wanted.size,
+        Sync::Mtime => there.meta.size == wanted.size && same_time,
+        Sync::Digest => false,
+    }
+}

@@ -1,0 +1,162 @@
+//! One file on its way in: made when its first block comes, put in place when it is complete and verified.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use model::Algorithm;
+use model::fault::Fault;
+use store::digest::{self, InOrder};
+use store::{Finish, Sink};
+use wire::frame::{Outcome, Refusal};
+use wire::receiver::{Complete, Wanted};
+use wire::record::Part;
+
+use super::Receiving;
+use crate::error::Error;
+
+/// A file that blocks are being written to.
+pub(super) struct Incoming {
+    wanted: Wanted,
+    sink: Mutex<Option<Arc<dyn Sink>>>,
+    serial: Mutex<InOrder>,
+}
+
+impl Incoming {
+    pub(super) fn new(wanted: Wanted, checksums: &[Algorithm]) -> Incoming {
+        Incoming { wanted, sink: Mutex::default(), serial: Mutex::new(InOrder::new(checksums)) }
+    }
+
+    /// The file, made on first use.
+    fn sink(&self, receiving: &Receiving) -> store::Result<Arc<dyn Sink>> {
+        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sink) = &*sink {
+            return Ok(Arc::clone(sink));
+        }
+        (receiving.opening)(&self.wanted.path.parent());
+        let tag = format!("{}-{:x}", receiving.policy.tag, self.wanted.id);
+        let made = receiving.store.create(&self.wanted.path, &tag)?;
+        *sink = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    pub(super) fn write(&self, receiving: &Receiving, part: &Part, bytes: &[u8]) -> store::Result<()> {
+        let sink = self.sink(receiving)?;
+        let mut serial = self.serial.lock().unwrap_or_else(PoisonError::into_inner);
+        if part.hole {
+            serial.feed_hole(part.offset, part.len);
+            return Ok(());
+        }
+        serial.feed(part.offset, bytes);
+        drop(serial);
+        if bytes.is_empty() { Ok(()) } else { sink.write_at(bytes, part.offset) }
+    }
+
+    fn discard(&self) {
+        if let Some(sink) = self.sink.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            sink.discard();
+        }
+    }
+
+    /// Compares the digests that need the whole file in order. One that was not fed in order is read back.
+    fn verify(&self, complete: &Complete, sink: &dyn Sink) -> Result<(), Refusal> {
+        if complete.serial.is_empty() {
+            return Ok(());
+        }
+        let in_order = std::mem::take(&mut *self.serial.lock().unwrap_or_else(PoisonError::into_inner));
+        let storage = |e: store::Error| Refusal::from_error(&e);
+        let ours = match in_order.finish(complete.size) {
+            Some(digests) => digests,
+            None => {
+                let algorithms: Vec<Algorithm> = complete.serial.iter().map(|d| d.algorithm()).collect();
+                digest::of_file(&*sink.as_source().map_err(storage)?, &self.wanted.path, &algorithms)
+                    .map_err(storage)?
+            }
+        };
+        match complete.serial.iter().find(|theirs| !ours.contains(theirs)) {
+            None => Ok(()),
+            Some(theirs) => {
+                let reason = format!("{}: its {theirs} at the source is not that of what arrived", self.wanted.path);
+                Err(Refusal::new(Fault::Integrity, reason))
+            }
+        }
+    }
+}
+
+impl Receiving {
+    /// Makes room for a file's blocks, before the sender can hear that it is wanted.
+    pub(super) fn expect_file(&self, wanted: Wanted) {
+        let incoming = Incoming::new(wanted, &self.policy.options.checksums);
+        self.incoming().insert(incoming.wanted.id, Arc::new(incoming));
+    }
+
+    /// Verifies a complete file and puts it in place.
+    pub(super) fn complete(&self, complete: &Complete) {
+        let Some(incoming) = self.incoming().remove(&complete.id) else { return };
+        match self.put_in_place(&incoming, complete) {
+            Ok(()) => self.settle(complete.id, Outcome::Done),
+            Err(PutError::Refused(refusal)) => {
+                incoming.discard();
+                self.settle(complete.id, Outcome::Failed(refusal));
+            }
+            Err(PutError::Store(error)) => {
+                incoming.discard();
+                self.store_failed(complete.id, error);
+            }
+        }
+    }
+
+    fn put_in_place(&self, incoming: &Incoming, complete: &Complete) -> Result<(), PutError> {
+        let sink = incoming.sink(self)?;
+        incoming.verify(complete, &*sink)?;
+        let finish = Finish {
+            size: complete.size,
+            mode: incoming.wanted.mode,
+            mtime: incoming.wanted.mtime,
+            durable: self.policy.options.durable,
+            replace: !self.policy.options.no_overwrite && self.policy.may_replace.is_ok(),
+        };
+        Ok(sink.commit(&finish)?)
+    }
+
+    /// A file cannot be written.
+    pub(super) fn file_failed(&self, id: u64, error: store::Error) {
+        self.discard(id);
+        self.store_failed(id, error);
+    }
+
+    fn store_failed(&self, id: u64, error: store::Error) {
+        self.settle(id, Outcome::Failed(Refusal::from_error(&error)));
+        if error.is_fatal() {
+            self.fail(Error::Store(error));
+        }
+    }
+
+    pub(super) fn discard(&self, id: u64) {
+        let incoming = self.incoming().remove(&id);
+        if let Some(incoming) = incoming {
+            incoming.discard();
+        }
+    }
+
+    pub(super) fn settle(&self, id: u64, outcome: Outcome) {
+        self.state().machine.settled(id, outcome);
+        self.actions.notify_one();
+        self.waker.wake();
+    }
+}
+
+enum PutError {
+    Refused(Refusal),
+    Store(store::Error),
+}
+
+impl From<Refusal> for PutError {
+    fn from(refusal: Refusal) -> PutError {
+        PutError::Refused(refusal)
+    }
+}
+
+impl From<store::Error> for PutError {
+    fn from(error: store::Error) -> PutError {
+        PutError::Store(error)
+    }
+}

@@ -1,0 +1,271 @@
+//! The sending side of a job: stream threads take orders from the machine, read, digest, seal and send.
+//!
+//! What it does not know: where streams come from, and what the control connection carries; see [`crate::job`].
+
+mod read;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::name::{Name, RelPath};
+use model::{Algorithm, v1};
+use sys::waker::Waker;
+use wire::frame::{Offered, Refusal};
+use wire::sender::{Miss, Order, Progress};
+use wire::{Frame, Sender, WireError};
+
+use crate::error::{Error, Result};
+use crate::job::{Effort, Side, StreamEnd};
+use crate::scan::SourceRoot;
+use crate::stream::{DataStream, RecordBuffer};
+
+use read::{OpenFile, Pending};
+
+struct State {
+    machine: Sender,
+    over: bool,
+    failure: Option<Error>,
+}
+
+/// The sending side of one job, shared by its threads.
+pub struct Sending {
+    state: Mutex<State>,
+    /// Stream threads wait here for orders.
+    work: Condvar,
+    /// The scanner waits here for room.
+    room: Condvar,
+    waker: Waker,
+    roots: Vec<SourceRoot>,
+    checksums: Vec<Algorithm>,
+    open: Mutex<HashMap<u64, Arc<OpenFile>>>,
+}
+
+impl Sending {
+    /// For a job from these sources.
+    pub fn new(roots: Vec<SourceRoot>, checksums: Vec<Algorithm>, waker: Waker) -> Arc<Sending> {
+        let names = roots.iter().map(|r| r.name.clone()).collect();
+        let machine = Sender::new(checksums.clone(), names);
+        Arc::new(Sending {
+            state: Mutex::new(State { machine, over: false, failure: None }),
+            work: Condvar::new(),
+            room: Condvar::new(),
+            waker,
+            roots,
+            checksums,
+            open: Mutex::default(),
+        })
+    }
+
+    /// The sources.
+    pub fn roots(&self) -> &[SourceRoot] {
+        &self.roots
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Offers an entry, when there is room. `None` when the job is over.
+    pub fn offer(&self, source: u32, path: RelPath, name: Name, what: Offered) -> Option<u64> {
+        let mut state = self.state();
+        while !state.over && !state.machine.has_room() {
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.over {
+            return None;
+        }
+        let id = state.machine.offer(source, path, name, what);
+        drop(state);
+        self.waker.wake();
+        Some(id)
+    }
+
+    /// Leaves the innermost directory. `None` when the job is over.
+    pub fn leave(&self) -> Option<()> {
+        let mut state = self.state();
+        state.machine.leave();
+        (!state.over).then_some(())
+    }
+
+    /// Everything has been offered.
+    pub fn scan_end(&self) {
+        self.state().machine.scan_end();
+        self.waker.wake();
+    }
+
+    /// Builds the records that go on the control connection.
+    pub fn pump_inline(&self) -> Result<()> {
+        let mut buffer: Option<RecordBuffer> = None;
+        loop {
+            let Some(range) = self.state().machine.next_inline() else { return Ok(()) };
+            let buffer = buffer.get_or_insert_default();
+            let pending = self.build(std::slice::from_ref(&range), buffer);
+            if !pending.parts.is_empty() {
+                let record = buffer.to_inline(&pending.parts);
+                let built = self.state().machine.built_inline(record, &pending.built);
+                built.map_err(|e| self.bug(e))?;
+            }
+        }
+    }
+
+    /// The next order for a stream; waits for one. `None` when the job is over.
+    fn next_order(&self, stream: u32, effort: &mut Effort) -> Option<Order> {
+        let waiting = Instant::now();
+        let mut state = self.state();
+        loop {
+            if state.over {
+                return None;
+            }
+            if let Some(order) = state.machine.next_order(stream) {
+                effort.idle += waiting.elapsed();
+                return Some(order);
+            }
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn send_loop(&self, stream: &mut DataStream, effort: &mut Effort) -> Result<()> {
+        let mut buffer = RecordBuffer::default();
+        while let Some(order) = self.next_order(stream.id(), effort) {
+            let ranges = match order {
+                Order::Send(ranges) => ranges,
+                Order::Compare { range, known } => {
+                    let equal = self.compare(&range, &known);
+                    self.state().machine.compared(range.file, equal);
+                    self.work.notify_all();
+                    self.waker.wake();
+                    continue;
+                }
+            };
+            let started = Instant::now();
+            let pending = self.build(&ranges, &mut buffer);
+            effort.storage += pending.reading;
+            effort.compute += started.elapsed().saturating_sub(pending.reading);
+            if pending.parts.is_empty() {
+                self.waker.wake();
+                continue;
+            }
+            let built = self.state().machine.built(stream.id(), &pending.built);
+            built.map_err(|e| self.bug(e))?;
+            if pending.ended {
+                self.waker.wake();
+            }
+            let sending = Instant::now();
+            stream.send(&pending.parts, &mut buffer)?;
+            effort.socket += sending.elapsed();
+        }
+        stream.finish();
+        Ok(())
+    }
+
+    /// Our own ledger refused what we dealt ourselves.
+    fn bug(&self, source: WireError) -> Error {
+        Error::Protocol { peer: "this side's own bookkeeping".into(), source }
+    }
+
+    fn drop_file(&self, id: u64, refusal: Refusal) {
+        self.state().machine.drop_file(id, refusal);
+        self.waker.wake();
+    }
+
+    /// What did not make it, by name, as far as this side knows.
+    pub fn misses(&self) -> Vec<Miss> {
+        self.state().machine.misses().to_vec()
+    }
+
+    /// The receiver's totals, once the job is finished.
+    pub fn totals(&self) -> Option<wire::frame::Totals> {
+        self.state().machine.finished().copied()
+    }
+
+    /// Bytes that were sent more than once.
+    pub fn resent_bytes(&self) -> u64 {
+        self.state().machine.resent_bytes()
+    }
+
+    fn build(&self, ranges: &[wire::sender::Range], buffer: &mut RecordBuffer) -> Pending {
+        buffer.clear();
+        let mut pending = Pending::default();
+        for (at, range) in ranges.iter().enumerate() {
+            let mark = pending.mark();
+            if let Err(refusal) = self.read_range(range, ranges.len() - at, buffer, &mut pending) {
+                pending.rewind(mark, buffer);
+                self.close_file(range.file);
+                self.drop_file(range.file, refusal);
+            }
+        }
+        pending
+    }
+}
+
+impl Side for Sending {
+    fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
+        let result = self.state().machine.handle_frame(frame);
+        self.work.notify_all();
+        self.room.notify_all();
+        result
+    }
+
+    fn poll_frame(&self) -> Option<Frame> {
+        self.state().machine.poll_frame()
+    }
+
+    fn pump(&self) -> Result<()> {
+        self.pump_inline()
+    }
+
+    fn tick(&self) {}
+
+    fn wants_streams(&self) -> bool {
+        self.state().machine.wants_streams()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.state().machine.finished().is_some()
+    }
+
+    fn progress(&self) -> Progress {
+        self.state().machine.progress()
+    }
+
+    fn take_failure(&self) -> Option<Error> {
+        self.state().failure.take()
+    }
+
+    fn close(&self) {
+        self.state().over = true;
+        self.work.notify_all();
+        self.room.notify_all();
+    }
+
+    fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
+        self.state().machine.stream_joined(stream.id());
+        let mut effort = Effort::default();
+        let result = self.send_loop(&mut stream, &mut effort);
+        if result.is_err() {
+            let mut state = self.state();
+            state.machine.stream_lost(stream.id());
+            if let Err(error @ Error::Protocol { .. }) = &result
+                && state.failure.is_none()
+            {
+                state.failure = Some(Error::Order(error.to_string()));
+            }
+        }
+        self.work.notify_all();
+        StreamEnd { facts: stream.facts(), effort, result }
+    }
+}
+
+/// Adds up how long reading took.
+pub(crate) fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let out = work();
+    *total += started.elapsed();
+    out
+}
+
+/// A receipt's stream, for a connection that carried no records.
+pub fn control_facts(socket: &std::net::TcpStream) -> v1::Stream {
+    crate::stream::facts(socket, 0, 0, "sealed")
+}

@@ -1,0 +1,241 @@
+//! Reading ranges of files into a record: data and holes, with their checksums, and the watch for files that change
+//! while they are read.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use model::Algorithm;
+use model::checksum::{BlockSum, Digest};
+use model::fault::Fault;
+use model::name::RelPath;
+use store::digest::{self, InOrder};
+use store::{Extent, Source};
+use wire::frame::{Refusal, UNKNOWN_SIZE};
+use wire::limits::RECORD_PARTS_MAX;
+use wire::record::Part;
+use wire::sender::{Built, Range};
+
+use super::{Sending, timed};
+use crate::stream::RecordBuffer;
+
+/// A file open for reading.
+pub(super) struct OpenFile {
+    source: Arc<dyn Source>,
+    path: RelPath,
+    /// It takes less room than its length: holes are worth looking for.
+    sparse: bool,
+    serial: Mutex<InOrder>,
+}
+
+/// A record being put together.
+#[derive(Default)]
+pub(super) struct Pending {
+    pub parts: Vec<Part>,
+    pub built: Vec<Built>,
+    pub reading: Duration,
+    /// A file's last range is in it, so the receiver may have to be told.
+    pub ended: bool,
+}
+
+impl Pending {
+    pub(super) fn mark(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Takes back what was added since the mark.
+    pub(super) fn rewind(&mut self, mark: usize, buffer: &mut RecordBuffer) {
+        self.parts.truncate(mark);
+        self.built.truncate(mark);
+        buffer.clear();
+        let kept: u64 = self.parts.iter().filter(|p| !p.hole).map(|p| p.len).sum();
+        buffer.take(kept as usize);
+    }
+
+    fn push(&mut self, part: Part, sum: BlockSum) {
+        let Part { file, offset, len, whole, .. } = part;
+        self.parts.push(part);
+        self.built.push(Built { file, offset, len, sum, whole });
+    }
+}
+
+fn storage(error: &store::Error) -> Refusal {
+    let mut refusal = Refusal::from_error(error);
+    if error.is_not_found() {
+        refusal.reason = format!("{} (it vanished after it was listed)", refusal.reason);
+    }
+    refusal
+}
+
+fn changed(path: &RelPath) -> Refusal {
+    let reason = format!("{path} changed while it was being copied; run the same command again when it is at rest");
+    Refusal::new(Fault::Storage, reason)
+}
+
+impl Sending {
+    fn with_adler32(&self) -> bool {
+        self.checksums.contains(&Algorithm::Adler32)
+    }
+
+    fn open_file(&self, range: &Range) -> Result<Arc<OpenFile>, Refusal> {
+        let root = &self.roots[range.source as usize];
+        let path = root.path.join_path(&range.path);
+        let source = root.store.open(&path).map_err(|e| storage(&e))?;
+        let mut sparse = false;
+        if range.size != UNKNOWN_SIZE {
+            let stat = source.stat().map_err(|e| storage(&e))?;
+            if stat.meta.size != range.size || stat.meta.mtime != range.mtime {
+                return Err(changed(&path));
+            }
+            sparse = root.store.capabilities().sparse && stat.allocated < stat.meta.size;
+        }
+        let serial = Mutex::new(InOrder::new(&self.checksums));
+        Ok(Arc::new(OpenFile { source, path, sparse, serial }))
+    }
+
+    /// The open file of a range; files of several ranges stay open in between.
+    fn file(&self, range: &Range) -> Result<Arc<OpenFile>, Refusal> {
+        if range.is_whole() {
+            return self.open_file(range);
+        }
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.get(&range.file) {
+            return Ok(Arc::clone(file));
+        }
+        let file = self.open_file(range)?;
+        open.insert(range.file, Arc::clone(&file));
+        Ok(file)
+    }
+
+    pub(super) fn close_file(&self, id: u64) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    /// Reads one range behind what the record holds already.
+    pub(super) fn read_range(
+        &self,
+        range: &Range,
+        ranges_left: usize,
+        buffer: &mut RecordBuffer,
+        pending: &mut Pending,
+    ) -> Result<(), Refusal> {
+        let file = timed(&mut pending.reading, || self.file(range))?;
+        let end = range.offset + range.len;
+        let mut at = range.offset;
+        let mut last = range.last;
+        if range.len == 0 {
+            self.push_data(range, &file, at, 0, buffer, pending);
+        }
+        while at < end {
+            // Rows are kept for the other files of the pack, and one for a hole beyond this range.
+            let rows_free = RECORD_PARTS_MAX.saturating_sub(pending.parts.len() + ranges_left + 1) > 0;
+            let extent = match file.sparse && rows_free {
+                true => file.source.extent(at, range.size).map_err(|e| storage(&e))?,
+                false => Extent::Data(end),
+            };
+            match extent {
+                Extent::Hole(to) => {
+                    let stop = to.min(end);
+                    self.push_hole(range, &file, at, stop - at, pending);
+                    at = stop;
+                    if to > end {
+                        last |= self.claim_hole(range, &file, end, to, pending);
+                    }
+                }
+                Extent::Data(to) => {
+                    let want = (to.min(end) - at) as usize;
+                    let free = &mut buffer.free()[..want];
+                    let got = timed(&mut pending.reading, || file.source.read_at(free, at)).map_err(|e| storage(&e))?;
+                    self.push_data(range, &file, at, got, buffer, pending);
+                    at += got as u64;
+                    if got < want && range.size == UNKNOWN_SIZE {
+                        self.state().machine.found_end(range.file, at);
+                        return self.last_of(range, &file, at, pending);
+                    }
+                    if got < want {
+                        return Err(changed(&file.path));
+                    }
+                }
+            }
+        }
+        if last && range.size != UNKNOWN_SIZE {
+            return self.last_of(range, &file, range.size, pending);
+        }
+        if range.size == UNKNOWN_SIZE {
+            self.state().machine.deal_more(range.file, at);
+        }
+        Ok(())
+    }
+
+    fn push_data(
+        &self,
+        range: &Range,
+        file: &OpenFile,
+        offset: u64,
+        len: usize,
+        buffer: &mut RecordBuffer,
+        pending: &mut Pending,
+    ) {
+        let bytes = buffer.take(len);
+        let sum = if self.checksums.is_empty() {
+            BlockSum { crc32c: 0, adler32: None }
+        } else {
+            BlockSum::of(bytes, self.with_adler32())
+        };
+        file.serial.lock().unwrap_or_else(PoisonError::into_inner).feed(offset, bytes);
+        let whole = range.is_whole() && len as u64 == range.size;
+        let part = Part { file: range.file, offset, len: len as u64, crc32c: sum.crc32c, hole: false, whole };
+        pending.push(part, sum);
+    }
+
+    fn push_hole(&self, range: &Range, file: &OpenFile, offset: u64, len: u64, pending: &mut Pending) {
+        let sum = BlockSum::of_zeros(len, self.with_adler32());
+        file.serial.lock().unwrap_or_else(PoisonError::into_inner).feed_hole(offset, len);
+        let whole = range.is_whole() && len == range.size;
+        pending.push(Part { file: range.file, offset, len, crc32c: sum.crc32c, hole: true, whole }, sum);
+    }
+
+    /// A hole goes on behind the range: takes what nobody has been dealt yet in one step, so that terabytes of nothing
+    /// cost nothing. Says whether that was the end of the file.
+    fn claim_hole(&self, range: &Range, file: &OpenFile, from: u64, to: u64, pending: &mut Pending) -> bool {
+        let claimed = {
+            let mut state = self.state();
+            let claimed = state.machine.claim_hole(range.file, from, to);
+            claimed.map(|claimed| (claimed, state.machine.is_dealt(range.file)))
+        };
+        let Some(((offset, len), last)) = claimed else { return false };
+        self.push_hole(range, file, offset, len, pending);
+        last
+    }
+
+    /// The last range of a file has been read: makes sure that it is still the file that was offered, and completes
+    /// the digests that need all of it.
+    fn last_of(&self, range: &Range, file: &OpenFile, size: u64, pending: &mut Pending) -> Result<(), Refusal> {
+        pending.ended = true;
+        self.close_file(range.file);
+        if range.size != UNKNOWN_SIZE {
+            let stat = file.source.stat().map_err(|e| storage(&e))?;
+            if stat.meta.size != range.size || stat.meta.mtime != range.mtime {
+                return Err(changed(&file.path));
+            }
+        }
+        let serial: Vec<Algorithm> = self.checksums.iter().copied().filter(|a| a.is_serial()).collect();
+        if serial.is_empty() {
+            return Ok(());
+        }
+        let in_order = std::mem::take(&mut *file.serial.lock().unwrap_or_else(PoisonError::into_inner));
+        let digests = match in_order.finish(size) {
+            Some(digests) => digests,
+            // A stream was lost on the way and its ranges went out later than those behind them.
+            None => digest::of_file(&*file.source, &file.path, &serial).map_err(|e| storage(&e))?,
+        };
+        self.state().machine.digested(range.file, digests);
+        Ok(())
+    }
+
+    /// Whether a file equals what the receiver has.
+    pub(super) fn compare(&self, range: &Range, known: &Digest) -> Result<bool, Refusal> {
+        let file = self.open_file(range)?;
+        let ours = digest::of_file(&*file.source, &file.path, &[known.algorithm()]).map_err(|e| storage(&e))?;
+        Ok(ours.first() == Some(known))
+    }
+}

@@ -1,0 +1,319 @@
+//! The client's side of a session: connect, make sure of the node, log in, ask, push, pull.
+//!
+//! Nothing waits that need not: the login and the first question leave together, behind the handshake's last message.
+//! A job of one small file ends three round trips after the first SYN.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use auth::{AccessKey, Fingerprint};
+use model::{HostPort, RelPath, v1};
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, ClientConnection, Connection};
+use wire::Frame;
+use wire::frame::{Direction, KeyProof, Listed, Open, Request, Totals};
+use wire::join::SessionId;
+use wire::sender::Miss;
+use wire::version::{SPOKEN, Version};
+
+use crate::error::{Error, Result};
+use crate::identity::{self, Seen, Trust};
+use crate::job::{self, Driven, Effort, Side, StreamTerms, Streams, Watch};
+use crate::link::Link;
+use crate::receive::Receiving;
+use crate::scan::{Scanner, SourceRoot};
+use crate::seal::{self, Secret};
+use crate::send::Sending;
+use crate::timeouts::Timeouts;
+use crate::{SOFTWARE, dial};
+
+/// How to connect.
+pub struct Connect<'a> {
+    /// How to make sure of the node.
+    pub trust: Trust,
+    /// Keys to choose from, by the node's fingerprint.
+    pub keys: &'a [AccessKey],
+    /// Payload in clear, where the node allows it.
+    pub plain: bool,
+    /// Bounds on waiting.
+    pub timeouts: Timeouts,
+    /// A random name for the session.
+    pub session: SessionId,
+}
+
+/// A session with a node.
+pub struct Session {
+    link: Link,
+    secret: Secret,
+    id: SessionId,
+    address: SocketAddr,
+    opened: u32,
+    asked: u32,
+    fingerprint: Fingerprint,
+    version: Version,
+    has_key: bool,
+    connected_after: Duration,
+}
+
+/// How a job ended.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The receiver's count.
+    pub totals: Totals,
+    /// What did not make it.
+    pub misses: Vec<Miss>,
+    /// FIFOs, sockets, devices that were left out.
+    pub specials: Vec<RelPath>,
+    /// Bytes that were sent more than once.
+    pub resent_bytes: u64,
+    /// Facts about the streams, from the end that sent; the control connection's from here.
+    pub streams: Vec<v1::Stream>,
+    /// Where the time of this end's stream threads went.
+    pub efforts: Vec<Effort>,
+    /// When the tree was known in full, after the job's start.
+    pub scanned_after: Option<Duration>,
+    /// When the last byte had arrived.
+    pub arrived_after: Option<Duration>,
+    /// How the job failed, if it did. What arrived before is counted all the same.
+    pub error: Option<Error>,
+}
+
+impl Session {
+    /// Connects and logs in. The node's answer to the login comes with the answer to the first question.
+    pub fn connect(to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
+        let started = Instant::now();
+        let socket = dial::dial(to, &connect.timeouts)?;
+        let address = socket.peer_addr().map_err(|source| Error::Connect { to: to.to_string(), source })?;
+        let tls_error = |e: rustls::Error| Error::NotANode { to: to.to_string(), why: e.to_string() };
+        let (config, seen) = identity::client_config(&connect.trust, SPOKEN).map_err(tls_error)?;
+        let name = ServerName::try_from(to.host.clone()).unwrap_or_else(|_| ServerName::from(address.ip()));
+        let tls = ClientConnection::new(config, name).map_err(tls_error)?;
+        let mut link = Link::new(socket, Connection::Client(tls), to.to_string(), connect.timeouts)?;
+        link.handshake().map_err(|e| handshake_error(e, to, &connect.trust, &seen))?;
+        let version = link.tls().alpn_protocol().and_then(Version::from_alpn);
+        let version = version.ok_or_else(|| Error::NotANode {
+            to: to.to_string(),
+            why: "it speaks TLS, but not this protocol".into(),
+        })?;
+        let fingerprint = seen.get().unwrap_or(Fingerprint([0; 32]));
+        let key = connect.keys.iter().find(|k| k.node == fingerprint);
+        let login = Frame::Login {
+            session: connect.session,
+            software: SOFTWARE.into(),
+            key: key.map(|k| KeyProof { id: k.id, secret: *k.expose_secret() }),
+            suites: seal::suites(),
+            plain: connect.plain,
+        };
+        link.send(&login)?;
+        Ok(Session {
+            secret: link.secret()?,
+            link,
+            id: connect.session,
+            address,
+            opened: 0,
+            asked: 0,
+            fingerprint,
+            version,
+            has_key: key.is_some(),
+            connected_after: started.elapsed(),
+        })
+    }
+
+    /// The node's fingerprint, proven by the handshake.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// Whether one of the given keys is for this node.
+    pub fn has_key(&self) -> bool {
+        self.has_key
+    }
+
+    /// The protocol version in force.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// How long connecting took.
+    pub fn connected_after(&self) -> Duration {
+        self.connected_after
+    }
+
+    /// The node's program and version, once it has answered.
+    pub fn node_software(&self) -> &str {
+        self.link.welcome().map_or("", |w| w.software.as_str())
+    }
+
+    /// Asks a question; `lines` is called as the answer comes in.
+    pub fn ask(&mut self, request: Request, mut lines: impl FnMut(Vec<Listed>)) -> Result<()> {
+        self.asked += 1;
+        let id = self.asked;
+        self.link.send(&Frame::Ask(id, request))?;
+        loop {
+            while let Some(frame) = self.link.next_frame()? {
+                match frame {
+                    Frame::Answer(of, listed, more) if of == id => {
+                        lines(listed);
+                        if !more {
+                            return Ok(());
+                        }
+                    }
+                    Frame::Denied(of, refusal) if of == id => {
+                        return Err(Error::Refused { peer: self.link.peer().to_owned(), refusal });
+                    }
+                    _ => return Err(self.unexpected()),
+                }
+            }
+            self.link.exchange(Duration::from_secs(3600))?;
+        }
+    }
+
+    fn unexpected(&self) -> Error {
+        let source = wire::WireError::Unexpected("the node sent a message that answers nothing");
+        Error::Protocol { peer: self.link.peer().to_owned(), source }
+    }
+
+    fn terms(&self, order: &Open) -> StreamTerms {
+        StreamTerms {
+            session: self.id,
+            secret: self.secret.clone(),
+            role: seal::From::Client,
+            suite: None,
+            congestion: order.congestion.clone(),
+            pacing_bytes_s: 0,
+        }
+    }
+
+    /// Sends sources to the node. The order's direction is [`Direction::Push`].
+    pub fn push(
+        &mut self,
+        order: Open,
+        sources: Vec<SourceRoot>,
+        streams: u32,
+        watch: Watch<'_>,
+        cancel: &AtomicBool,
+    ) -> Report {
+        debug_assert_eq!(order.direction, Direction::Push);
+        let mut terms = self.terms(&order);
+        terms.pacing_bytes_s = order.limit_bit_s / 8 / u64::from(streams.max(1));
+        let sending = Sending::new(sources, order.options.checksums.clone(), self.link.waker());
+        let driven = self.link.send(&Frame::Open(order.clone())).and_then(|()| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| Scanner::new(&sending, &order.options).run());
+                let side: Arc<dyn Side> = sending.clone();
+                let dial = Streams::Dial { address: self.address, count: streams, opened: &mut self.opened };
+                job::drive(&mut self.link, &side, terms, dial, watch, cancel)
+            })
+        });
+        let mut report = self.report(driven);
+        report.totals = sending.totals().unwrap_or(report.totals);
+        report.misses = sending.misses();
+        report.resent_bytes = sending.resent_bytes();
+        report
+    }
+
+    /// Fetches sources from the node into a receiving side made by `receiving`.
+    pub fn pull(
+        &mut self,
+        order: Open,
+        streams: u32,
+        receiving: impl FnOnce(sys::waker::Waker) -> Arc<Receiving>,
+        watch: Watch<'_>,
+        cancel: &AtomicBool,
+    ) -> Report {
+        debug_assert_eq!(order.direction, Direction::Pull);
+        let terms = self.terms(&order);
+        let receiving = receiving(self.link.waker());
+        let driven = self.link.send(&Frame::Open(order)).and_then(|()| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| receiving.clerk());
+                let side: Arc<dyn Side> = receiving.clone();
+                let dial = Streams::Dial { address: self.address, count: streams, opened: &mut self.opened };
+                let mut driven = job::drive(&mut self.link, &side, terms, dial, watch, cancel)?;
+                driven.facts = self.await_facts(&driven)?;
+                Ok(driven)
+            })
+        });
+        // Where the connection itself failed, nobody has sent the clerk home yet.
+        receiving.close();
+        let mut report = self.report(driven);
+        report.totals = receiving.totals();
+        report.misses = receiving.misses();
+        report.specials = receiving.specials();
+        report.resent_bytes = report.totals.resent_bytes;
+        report
+    }
+
+    /// The node's facts about the streams it sent on. Without streams there is nothing to wait for.
+    fn await_facts(&mut self, driven: &Driven) -> Result<Vec<v1::Stream>> {
+        let deadline = Instant::now() + Duration::from_secs(2);
+        if driven.streams.is_empty() {
+            self.link.drain(Duration::from_secs(5));
+            return Ok(Vec::new());
+        }
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.link.next_frame() {
+                Ok(Some(Frame::Facts(facts))) => return Ok(facts),
+                Ok(Some(_)) => return Err(self.unexpected()),
+                // Everything has arrived; only the sender's view of the path is missing.
+                Err(_) => return Ok(Vec::new()),
+                Ok(None) if left.is_zero() => return Ok(Vec::new()),
+                Ok(None) => self.link.exchange(left)?,
+            }
+        }
+    }
+
+    fn report(&mut self, driven: Result<Driven>) -> Report {
+        let mut report = Report::default();
+        match driven {
+            Ok(driven) => {
+                report.streams = if driven.facts.is_empty() { driven.streams } else { driven.facts };
+                report.efforts = driven.efforts;
+                report.scanned_after = driven.scanned_after;
+                report.arrived_after = driven.arrived_after;
+            }
+            Err(error) => {
+                // Our own trouble is told; what the peer told us it knows.
+                if !matches!(error, Error::Refused { .. } | Error::Silent { .. } | Error::Broken { .. }) {
+                    self.link.abort(error.as_refusal());
+                }
+                report.error = Some(error);
+            }
+        }
+        report.streams.insert(0, crate::send::control_facts(self.link.socket()));
+        report
+    }
+
+    /// Ends the session.
+    pub fn close(mut self) {
+        self.link.close();
+    }
+}
+
+/// What a failed handshake means.
+fn handshake_error(error: Error, to: &HostPort, trust: &Trust, seen: &Seen) -> Error {
+    let to = to.to_string();
+    let Error::Broken { source, .. } = &error else { return error };
+    let tls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match (tls, seen.get(), trust) {
+        (Some(rustls::Error::InvalidCertificate(why)), _, Trust::Authorities(_)) => {
+            Error::Certificate { to, why: why.to_string() }
+        }
+        (Some(rustls::Error::InvalidCertificate(_)), Some(shown), Trust::Fingerprints(expected)) => {
+            let expected: Vec<String> = expected.iter().map(Fingerprint::to_string).collect();
+            Error::Identity { to, shown, expected: expected.join(" or "), remedy: String::new() }
+        }
+        (Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)), _, _) => {
+            Error::Version { to, ours: wire::version::list(SPOKEN) }
+        }
+        (Some(other), _, _) => Error::NotANode { to, why: other.to_string() },
+        (None, _, _) if source.kind() == io::ErrorKind::TimedOut => {
+            Error::NotANode { to, why: "it accepts connections and says nothing".into() }
+        }
+        (None, _, _) => Error::NotANode { to, why: "it closed the connection during the handshake".into() },
+    }
+}

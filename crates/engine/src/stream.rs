@@ -1,0 +1,208 @@
+//! One data stream: records over a blocking TCP socket, sealed or plain, through one reused buffer.
+//!
+//! The buffer's layout puts the payload at a fixed, page-aligned place and the table, whose length varies, right
+//! before it, so that neither end copies a block to make room:
+//!
+//! ```text
+//! … | head 8 | table | check | payload … | tag
+//!                            ^ PAYLOAD_AT
+//! ```
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use model::v1;
+use wire::error::WireError;
+use wire::limits::{RECORD_PARTS_MAX, RECORD_PAYLOAD_BYTES_MAX};
+use wire::record::{self, HEAD_BYTES, Head, Part, ROW_BYTES};
+
+use crate::error::{Error, Result};
+use crate::seal::{Sealer, TAG_BYTES};
+
+/// Where the payload starts in the buffer: behind the largest head and table, on a page.
+pub const PAYLOAD_AT: usize = (HEAD_BYTES + RECORD_PARTS_MAX * ROW_BYTES + record::CHECK_BYTES).next_multiple_of(4096);
+
+/// A buffer for one record.
+pub struct RecordBuffer {
+    bytes: Vec<u8>,
+    payload_len: usize,
+}
+
+impl Default for RecordBuffer {
+    fn default() -> RecordBuffer {
+        RecordBuffer { bytes: vec![0; PAYLOAD_AT + RECORD_PAYLOAD_BYTES_MAX + TAG_BYTES], payload_len: 0 }
+    }
+}
+
+impl RecordBuffer {
+    /// Empties the buffer.
+    pub fn clear(&mut self) {
+        self.payload_len = 0;
+    }
+
+    /// Room for payload that is not used yet.
+    pub fn free(&mut self) -> &mut [u8] {
+        let from = PAYLOAD_AT + self.payload_len;
+        &mut self.bytes[from..PAYLOAD_AT + RECORD_PAYLOAD_BYTES_MAX]
+    }
+
+    /// Takes the first bytes of [`RecordBuffer::free`] as payload and returns them.
+    pub fn take(&mut self, len: usize) -> &[u8] {
+        let from = PAYLOAD_AT + self.payload_len;
+        self.payload_len += len;
+        &self.bytes[from..from + len]
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[PAYLOAD_AT..PAYLOAD_AT + self.payload_len]
+    }
+
+    /// Puts head and table before the payload and returns where the record starts.
+    fn frame(&mut self, parts: &[Part]) -> (Head, usize) {
+        let head = Head::new(parts.len(), self.payload_len);
+        let table_at = PAYLOAD_AT - head.table_len();
+        record::encode_table(&head, parts, &mut self.bytes[table_at..PAYLOAD_AT]);
+        self.bytes[table_at - HEAD_BYTES..table_at].copy_from_slice(&head.encode());
+        (head, table_at - HEAD_BYTES)
+    }
+
+    /// The whole record in clear, for the control connection.
+    pub fn to_inline(&mut self, parts: &[Part]) -> Vec<u8> {
+        let (_, at) = self.frame(parts);
+        self.bytes[at..PAYLOAD_AT + self.payload_len].to_vec()
+    }
+
+    /// Takes in a record that came on the control connection.
+    pub fn from_inline(&mut self, record: &[u8]) -> std::result::Result<Vec<Part>, WireError> {
+        let head = record.first_chunk::<HEAD_BYTES>().ok_or(WireError::Short("an inline record"))?;
+        let head = Head::decode(head)?;
+        let body = &record[HEAD_BYTES..];
+        if body.len() != head.body_len {
+            return Err(WireError::Invalid("an inline record's length"));
+        }
+        let parts = record::decode_table(&head, body)?;
+        let payload = &body[head.table_len()..];
+        self.bytes[PAYLOAD_AT..PAYLOAD_AT + payload.len()].copy_from_slice(payload);
+        self.payload_len = payload.len();
+        Ok(parts)
+    }
+}
+
+/// A data stream, after its join.
+pub struct DataStream {
+    socket: TcpStream,
+    id: u32,
+    peer: String,
+    seal: Option<Sealer>,
+    open: Option<Sealer>,
+    bytes: u64,
+}
+
+impl DataStream {
+    /// Over a joined socket; the sealers are for what this end sends and what it receives.
+    pub fn new(socket: TcpStream, id: u32, peer: String, sealers: Option<(Sealer, Sealer)>) -> DataStream {
+        let (seal, open) = sealers.unzip();
+        DataStream { socket, id, peer, seal, open, bytes: 0 }
+    }
+
+    /// Its number in the session.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Another handle on the socket, to end both directions from another thread.
+    pub fn handle(&self) -> io::Result<TcpStream> {
+        self.socket.try_clone()
+    }
+
+    /// Sends the buffer's payload as one record.
+    pub fn send(&mut self, parts: &[Part], buffer: &mut RecordBuffer) -> Result<()> {
+        let (head, at) = buffer.frame(parts);
+        let mut end = PAYLOAD_AT + buffer.payload_len;
+        if let Some(sealer) = &mut self.seal {
+            let body = &mut buffer.bytes[at + HEAD_BYTES..end];
+            let tag = sealer.seal(&head.encode(), body).map_err(|_| Error::Seal { peer: self.peer.clone() })?;
+            buffer.bytes[end..end + TAG_BYTES].copy_from_slice(&tag);
+            end += TAG_BYTES;
+        }
+        self.bytes += buffer.payload_len as u64;
+        let sent = (&self.socket).write_all(&buffer.bytes[at..end]);
+        sent.map_err(|source| self.broken(source))
+    }
+
+    /// Receives one record; none at the end of the stream.
+    pub fn receive(&mut self, buffer: &mut RecordBuffer) -> Result<Option<Vec<Part>>> {
+        let mut head_bytes = [0; HEAD_BYTES];
+        if !self.read_head(&mut head_bytes)? {
+            return Ok(None);
+        }
+        let head = Head::decode(&head_bytes).map_err(|source| self.breach(source))?;
+        let at = PAYLOAD_AT - head.table_len();
+        let tag = if self.open.is_some() { TAG_BYTES } else { 0 };
+        let body = &mut buffer.bytes[at..at + head.body_len + tag];
+        let read = (&self.socket).read_exact(body);
+        read.map_err(|source| Error::Broken { peer: self.peer.clone(), source })?;
+        if let Some(sealer) = &mut self.open {
+            sealer.open(&head_bytes, body).map_err(|_| Error::Seal { peer: self.peer.clone() })?;
+        }
+        let parts = record::decode_table(&head, body).map_err(|source| self.breach(source))?;
+        buffer.payload_len = head.payload_len();
+        self.bytes += head.payload_len() as u64;
+        Ok(Some(parts))
+    }
+
+    /// Reads a head; `false` at the end of the stream, which must lie between records.
+    fn read_head(&self, head: &mut [u8; HEAD_BYTES]) -> Result<bool> {
+        let mut got = 0;
+        while got < head.len() {
+            match (&self.socket).read(&mut head[got..]) {
+                Ok(0) if got == 0 => return Ok(false),
+                Ok(0) => return Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
+                Ok(more) => got += more,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.broken(e)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// No more records will be sent from here.
+    pub fn finish(&self) {
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// What the kernel says about this stream.
+    pub fn facts(&self) -> v1::Stream {
+        let payload = if self.seal.is_some() { "sealed" } else { "plain" };
+        facts(&self.socket, self.id, self.bytes, payload)
+    }
+
+    fn broken(&self, source: io::Error) -> Error {
+        Error::Broken { peer: self.peer.clone(), source }
+    }
+
+    fn breach(&self, source: WireError) -> Error {
+        Error::Protocol { peer: self.peer.clone(), source }
+    }
+}
+
+/// The kernel's facts about a socket in the form of a receipt.
+pub fn facts(socket: &TcpStream, id: u32, bytes: u64, payload: &str) -> v1::Stream {
+    let info = sys::tcp::info(socket).unwrap_or_default();
+    v1::Stream {
+        id,
+        bytes,
+        rtt_s: info.rtt.as_secs_f64(),
+        min_rtt_s: info.min_rtt.as_secs_f64(),
+        retransmits: info.retransmits,
+        cwnd_segments: info.cwnd_segments,
+        mss_bytes: info.mss_bytes,
+        delivery_rate_bit_s: info.delivery_rate_bytes_s.saturating_mul(8),
+        receive_window_limited_s: info.receive_window_limited.as_secs_f64(),
+        send_buffer_limited_s: info.send_buffer_limited.as_secs_f64(),
+        busy_s: info.busy.as_secs_f64(),
+        congestion: sys::tcp::congestion(socket),
+        payload: payload.into(),
+    }
+}

@@ -1,0 +1,319 @@
+//! What can be typed. Validation only; what it means is [`crate::settings`]'s and the commands'.
+//!
+//! The texts here are the help, the manual page and the completions.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use model::units::BitRate;
+use model::{Algorithm, spec};
+
+/// Moves science data between sites: one job fills the path, verified and encrypted.
+#[derive(Debug, Parser)]
+#[command(name = "longhaul", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Args {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub output: Output,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER_HELP: &str = "\
+LOCATORS
+  lh://HOST[:PORT]/EXPORT/PATH   a path on a node       lh://HOST/            its exports
+  lh://HOST/null:, zero:SIZE     a node's memory ends   PATH, null:, zero:SIZE, -   here
+
+EXIT STATUS
+  0 done   1 failed, nothing or not all arrived   2 usage   3 partial (named in the receipt)
+  4 refused (key, identity, policy)   5 peer or path unreachable   6 storage (full, quota, permission, I/O)
+  7 integrity   8 version or protocol   130 interrupted, resumable   70 a bug of ours
+
+ENVIRONMENT
+  LONGHAUL_KEY    access keys, separated by commas; the one for the node's identity is used
+  LONGHAUL_STATE  the state directory (identity, grants, pinned nodes)";
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Common {
+    /// State directory: identity, grants, pinned nodes, unfinished jobs
+    ///
+    /// Default: LONGHAUL_STATE, else /var/lib/longhaul for root, else $XDG_STATE_HOME/longhaul.
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Common options")]
+    pub state: Option<PathBuf>,
+    /// Read access keys from this file, one per line, in addition to LONGHAUL_KEY
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
+    pub key_file: Option<PathBuf>,
+    /// Trust nodes that the authorities in this PEM file vouch for, instead of pinned identities
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
+    pub cacert: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Output {
+    /// One JSON object per line on stdout; the last is the receipt
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub json: bool,
+    /// Errors only
+    #[arg(long, short, global = true, help_heading = "Common options")]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Copy files and trees to, from or within nodes
+    Cp(Cp),
+    /// Run a node: offer directories to others
+    Serve(Serve),
+    /// Hand out, list and revoke access keys
+    Grant(Grant),
+    /// List a directory, or a node's exports
+    Ls(Ls),
+    /// Show facts about one file, link or directory
+    Stat(At),
+    /// Make a directory and its parents
+    Mkdir(At),
+    /// Remove a file, link or directory
+    Rm(Rm),
+    /// Rename within one export, or here
+    Mv(Mv),
+    /// Print digests, computed where the files are
+    Digest(DigestArgs),
+    /// Print the manual page (roff), or write all of them into a directory
+    #[command(hide = true)]
+    Man(Man),
+    /// Print completions for a shell
+    Completions(Completions),
+}
+
+/// Copy files and trees to, from or within nodes.
+///
+/// `cp -r S T` makes T the copy of S (S/a becomes T/a), whether T exists or not, so the same command run again goes on
+/// where it stopped and never nests. A T that ends in a slash, or several sources, copy into T. Every block is
+/// verified; a file appears under its name only when it is complete. Symbolic links are copied as they are.
+#[derive(Debug, ClapArgs)]
+pub struct Cp {
+    /// What to copy, then where to
+    #[arg(required = true, num_args = 2.., value_name = "LOCATOR")]
+    pub locators: Vec<OsString>,
+    /// Copy directories with all that is in them
+    #[arg(long, short)]
+    pub recursive: bool,
+    /// When an existing target counts as already there
+    #[arg(long, value_name = "LEVEL", default_value = "mtime")]
+    pub sync: SyncLevel,
+    /// An existing target that differs is an error
+    #[arg(long)]
+    pub no_overwrite: bool,
+    /// Flush every file to stable storage before it counts as done
+    #[arg(long)]
+    pub durable: bool,
+    /// Whole-file digests to verify at both ends, separated by commas; `none` only for null: and zero:
+    ///
+    /// crc32c is always made block by block and costs next to nothing, as does adler32. md5 (0.7 GB/s per file),
+    /// sha256 (2 GB/s) and blake3 (10 GB/s) must see a file in order, which keeps each file on one stream.
+    #[arg(long, value_name = "LIST", default_value = "crc32c", value_parser = checksums)]
+    pub checksum: Checksums,
+    /// TCP streams
+    ///
+    /// Default: one per processor, at least 2 and at most 8.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub streams: Option<u32>,
+    /// The most to send, all streams together: 200Mbit/s, 25MB/s, 2Gbit/s
+    #[arg(long, value_name = "RATE")]
+    pub limit: Option<BitRate>,
+    /// Congestion control of the data streams, for example bbr or cubic
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<String>,
+    /// Payload in clear, where the node allows it; handshake, keys and metadata stay encrypted
+    #[arg(long)]
+    pub plain: bool,
+    /// Keep trying this long without progress once the node has been reached
+    #[arg(long, value_name = "TIME", default_value = "15min", value_parser = model::duration::parse)]
+    pub retry_for: Duration,
+    /// Write the receipt (JSON) to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub receipt: Option<PathBuf>,
+}
+
+/// The checksums of a job; empty for none.
+#[derive(Debug, Clone)]
+pub struct Checksums(pub Vec<Algorithm>);
+
+fn checksums(text: &str) -> Result<Checksums, String> {
+    if text == "none" {
+        return Ok(Checksums(Vec::new()));
+    }
+    let mut list: Vec<Algorithm> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    // Blocks are always guarded by CRC32C, so its digest of the whole comes for nothing.
+    if !list.contains(&Algorithm::Crc32c) {
+        list.insert(0, Algorithm::Crc32c);
+    }
+    list.dedup();
+    Ok(Checksums(list))
+}
+
+/// When an existing target counts as already there.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum SyncLevel {
+    /// Never: always send
+    None,
+    /// A file of that name is enough
+    Exists,
+    /// Equal size
+    Size,
+    /// Equal size and modification time
+    Mtime,
+    /// Equal size and digest (reads both in full)
+    Digest,
+}
+
+impl From<SyncLevel> for spec::Sync {
+    fn from(level: SyncLevel) -> spec::Sync {
+        match level {
+            SyncLevel::None => spec::Sync::None,
+            SyncLevel::Exists => spec::Sync::Exists,
+            SyncLevel::Size => spec::Sync::Size,
+            SyncLevel::Mtime => spec::Sync::Mtime,
+            SyncLevel::Digest => spec::Sync::Digest,
+        }
+    }
+}
+
+/// Run a node: offer directories to others.
+///
+/// Prints `listening on HOST:PORT` on stdout once ready, then serves until it is stopped (SIGINT, SIGTERM). Nobody is
+/// let in without a key (`longhaul grant`) unless --anonymous says so. Every option has a key of the same name in the
+/// TOML file of --config; what is typed wins.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Serve {
+    /// Offer a directory: NAME=DIR (read-only), NAME=DIR:rw
+    #[arg(long, value_name = "NAME=DIR[:ro|:rw]")]
+    pub export: Vec<String>,
+    /// Where to listen; port 0 takes a free one
+    ///
+    /// Default: all addresses, port 7411.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Let anybody in without a key: `ro` to read, `rw` to write what exports allow
+    #[arg(long, value_name = "ro|rw")]
+    pub anonymous: Option<Anonymous>,
+    /// Allow payload in clear to clients that ask for it
+    #[arg(long)]
+    pub plain: bool,
+    /// Read options from this TOML file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// What anonymous visitors may do.
+#[derive(Debug, Clone, Copy, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Anonymous {
+    /// Read
+    Ro,
+    /// Read and write
+    Rw,
+}
+
+/// Hand out, list and revoke access keys.
+///
+/// Edits the state directory; no node needs to run, and running nodes take notice at the next login. Without a
+/// subcommand it makes a key: the last line on stdout is the key alone.
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Grant {
+    #[command(subcommand)]
+    pub action: Option<GrantAction>,
+    #[command(flatten)]
+    pub new: NewGrant,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum GrantAction {
+    /// List grants
+    List,
+    /// Revoke a grant; running transfers finish
+    Revoke {
+        /// Its id, as listed
+        id: String,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct NewGrant {
+    /// The export that the key opens
+    #[arg(long, value_name = "NAME")]
+    pub export: Option<String>,
+    /// Confine the key to this path below the export
+    #[arg(long, value_name = "PREFIX", default_value = "")]
+    pub path: OsString,
+    /// Allow to read, create and modify (default: read)
+    #[arg(long)]
+    pub write: bool,
+    /// Allow to create only: not to read, not to change what is there
+    #[arg(long, conflicts_with = "write")]
+    pub create: bool,
+    /// Let the key end after this time, for example 7d
+    #[arg(long = "for", value_name = "TIME", value_parser = model::duration::parse)]
+    pub lasting: Option<Duration>,
+    /// What to call it in lists and logs
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub name: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct At {
+    /// The file or directory
+    pub locator: OsString,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Ls {
+    /// The directory, or lh://HOST/ for the exports
+    pub locator: OsString,
+    /// Kind, mode, size and time of every entry
+    #[arg(long, short)]
+    pub long: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Rm {
+    /// The file or directory
+    pub locator: OsString,
+    /// Remove a directory with all that is in it
+    #[arg(long, short)]
+    pub recursive: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Mv {
+    /// What to rename
+    pub from: OsString,
+    /// The new name, or a directory to move it into
+    pub to: OsString,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct DigestArgs {
+    /// A file, or a directory for every file below it
+    pub locator: OsString,
+    /// Which digests, separated by commas: crc32c, adler32, md5, sha256, blake3
+    #[arg(long, value_name = "LIST", default_value = "crc32c", value_delimiter = ',')]
+    pub checksum: Vec<Algorithm>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Man {
+    /// Write one page per command into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}

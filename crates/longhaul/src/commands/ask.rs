@@ -1,0 +1,257 @@
+//! `ls`, `stat`, `mkdir`, `rm`, `mv`, `digest`: one question to a node, or the same thing here.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use base64::Engine;
+use engine::Timeouts;
+use jiff::Timestamp;
+use model::locator::Place;
+use model::name::RelPath;
+use model::units::Bytes;
+use model::{Exit, HostPort, Kind, Locator};
+use serde::Serialize;
+use store::Store;
+use wire::frame::{Listed, Request};
+
+use crate::args::{At, DigestArgs, Ls, Mv, Rm};
+use crate::failure::Failure;
+use crate::local;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// One entry in JSON.
+#[derive(Serialize)]
+struct Entry {
+    v: u32,
+    event: &'static str,
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_b64: Option<String>,
+    kind: &'static str,
+    mode: String,
+    size: u64,
+    mtime: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    digests: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+fn time(line: &Listed) -> String {
+    let at = Timestamp::new(line.meta.mtime.seconds, line.meta.mtime.nanos as i32);
+    at.map_or_else(|_| line.meta.mtime.seconds.to_string(), |at| at.to_string())
+}
+
+fn entry(line: &Listed, event: &'static str) -> Entry {
+    let bytes = line.path.as_bytes();
+    Entry {
+        v: 1,
+        event,
+        path: line.path.to_string(),
+        path_b64: std::str::from_utf8(bytes).is_err().then(|| base64::engine::general_purpose::STANDARD.encode(bytes)),
+        kind: line.meta.kind.word(),
+        mode: format!("{:04o}", line.meta.mode),
+        size: line.meta.size,
+        mtime: time(line),
+        target: line.link.as_ref().map(|l| model::name::show_bytes(l)),
+        digests: line.digests.iter().map(ToString::to_string).collect(),
+        error: line.failure.as_ref().map(|f| f.reason.clone()),
+    }
+}
+
+/// A place on a node, or a store here.
+enum Where {
+    Node(HostPort, Place),
+    Here(Arc<dyn Store>, RelPath),
+}
+
+fn place(text: &OsStr) -> Result<Where, Failure> {
+    match Locator::parse(text)? {
+        Locator::Node { at, place, .. } => Ok(Where::Node(at, place)),
+        here @ Locator::Local(_) => {
+            let root = local::source(&here)?;
+            Ok(Where::Here(root.store, root.path))
+        }
+        other => Err(Failure::usage(format!("{other} is neither a path nor a place on a node"))),
+    }
+}
+
+fn ask(settings: &Settings, at: &HostPort, request: Request, lines: impl FnMut(Vec<Listed>)) -> Result<(), Failure> {
+    let mut session = settings.connect(at, false, Timeouts::default())?;
+    session.ask(request, lines)?;
+    session.close();
+    Ok(())
+}
+
+fn listed(store: &dyn Store, path: &RelPath, shown: RelPath) -> Result<Listed, Failure> {
+    let stat = store.stat(path)?;
+    let link = if stat.meta.kind == Kind::Symlink { Some(store.read_link(path)?) } else { None };
+    Ok(Listed::plain(shown, stat.meta, link))
+}
+
+/// Shows one line of a listing.
+fn show(line: &Listed, long: bool, printer: &Printer) {
+    if printer.is_json() {
+        return printer.object(&entry(line, "entry"));
+    }
+    let slash = if line.meta.kind == Kind::Dir { "/" } else { "" };
+    if !long {
+        return printer.line(&format!("{}{slash}", line.path));
+    }
+    let link = line.link.as_ref().map_or(String::new(), |to| format!(" -> {}", model::name::show_bytes(to)));
+    let (kind, mode, size) = (line.meta.kind.letter(), line.meta.mode, line.meta.size);
+    printer.line(&format!("{kind} {mode:04o} {size:>15} {:<30} {}{slash}{link}", time(line), line.path));
+}
+
+/// `longhaul ls`.
+pub fn ls(ls: &Ls, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let mut failed = false;
+    let mut print = |lines: Vec<Listed>| {
+        for line in lines {
+            if let Some(failure) = &line.failure {
+                Printer::note(&failure.reason);
+                failed = true;
+            } else {
+                show(&line, ls.long, printer);
+            }
+        }
+    };
+    match place(&ls.locator)? {
+        Where::Node(at, place) => ask(settings, &at, Request::List(place), print)?,
+        Where::Here(store, path) if store.is_dir(&path) => {
+            for item in store.list(&path)? {
+                let (name, _) = item?;
+                print(vec![listed(&*store, &path.join(&name), RelPath::root().join(&name))?]);
+            }
+        }
+        Where::Here(store, path) => print(vec![listed(&*store, &path, path.clone())?]),
+    }
+    Ok(if failed { Exit::Partial } else { Exit::Done })
+}
+
+/// `longhaul stat`.
+pub fn stat(at: &At, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let typed = model::name::show_bytes(std::os::unix::ffi::OsStrExt::as_bytes(at.locator.as_os_str()));
+    let print = |lines: Vec<Listed>| {
+        for line in lines {
+            if printer.is_json() {
+                printer.object(&Entry { path: typed.clone(), ..entry(&line, "entry") });
+                continue;
+            }
+            printer.line(&format!("path   {typed}"));
+            printer.line(&format!("kind   {}", line.meta.kind.word()));
+            printer.line(&format!("size   {} bytes ({})", line.meta.size, Bytes(line.meta.size)));
+            printer.line(&format!("mode   {:04o}", line.meta.mode));
+            printer.line(&format!("mtime  {}", time(&line)));
+            if let Some(link) = &line.link {
+                printer.line(&format!("target {}", model::name::show_bytes(link)));
+            }
+        }
+    };
+    match place(&at.locator)? {
+        Where::Node(at, place) => ask(settings, &at, Request::Stat(place), print)?,
+        Where::Here(store, path) => print(vec![listed(&*store, &path, path.clone())?]),
+    }
+    Ok(Exit::Done)
+}
+
+/// `longhaul mkdir`.
+pub fn mkdir(at: &At, settings: &Settings) -> Result<Exit, Failure> {
+    match Locator::parse(&at.locator)? {
+        Locator::Node { at, place, .. } => ask(settings, &at, Request::Mkdir(place), |_| {})?,
+        here => {
+            let target = local::target(&here)?;
+            store::make_dirs(&*target.store, &target.path)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// `longhaul rm`.
+pub fn rm(rm: &Rm, settings: &Settings) -> Result<Exit, Failure> {
+    match place(&rm.locator)? {
+        Where::Node(at, place) => ask(settings, &at, Request::Remove(place, rm.recursive), |_| {})?,
+        Where::Here(store, path) if rm.recursive => store::remove_all(&*store, &path)?,
+        Where::Here(store, path) => store.remove(&path)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// `longhaul mv`.
+pub fn mv(mv: &Mv, settings: &Settings) -> Result<Exit, Failure> {
+    match (Locator::parse(&mv.from)?, Locator::parse(&mv.to)?) {
+        (Locator::Node { at, place: from, .. }, Locator::Node { at: to_at, place: to, .. }) => {
+            if at != to_at {
+                return Err(Failure::usage("a rename stays on one node; copy with `longhaul cp`, then remove"));
+            }
+            ask(settings, &at, Request::Rename(from, to), |_| {})?;
+        }
+        (Locator::Local(from), Locator::Local(to)) => {
+            let into = if to.is_dir() { from.file_name().map(|name| to.join(name)) } else { None };
+            let to = into.unwrap_or(to);
+            let fail = |e: std::io::Error| {
+                store::Error::io("rename", &RelPath::parse(from.as_os_str().as_encoded_bytes()).unwrap_or_default(), e)
+            };
+            std::fs::rename(&from, &to).map_err(fail)?;
+        }
+        _ => return Err(Failure::usage("a rename stays on one node; copy with `longhaul cp`, then remove")),
+    }
+    Ok(Exit::Done)
+}
+
+/// `longhaul digest`: as `sha256sum` prints them, each line with the algorithm before the value.
+pub fn digest(args: &DigestArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let typed = model::name::show_bytes(std::os::unix::ffi::OsStrExt::as_bytes(args.locator.as_os_str()));
+    let mut failed = 0;
+    let mut print = |lines: Vec<Listed>| {
+        for line in lines {
+            let shown = if line.path.is_root() {
+                typed.clone()
+            } else {
+                format!("{}/{}", typed.trim_end_matches('/'), line.path)
+            };
+            if let Some(failure) = &line.failure {
+                Printer::note(&failure.reason);
+                failed += 1;
+            }
+            if printer.is_json() {
+                printer.object(&Entry { path: shown, ..entry(&line, "digest") });
+                continue;
+            }
+            line.digests.iter().for_each(|digest| printer.line(&format!("{digest}  {shown}")));
+        }
+    };
+    match place(&args.locator)? {
+        Where::Node(at, place) => ask(settings, &at, Request::Digest(place, args.checksum.clone()), print)?,
+        Where::Here(store, path) => here(&*store, &path, &RelPath::root(), args, &mut print)?,
+    }
+    Ok(if failed > 0 { Exit::Partial } else { Exit::Done })
+}
+
+fn here(
+    store: &dyn Store,
+    path: &RelPath,
+    shown: &RelPath,
+    args: &DigestArgs,
+    print: &mut dyn FnMut(Vec<Listed>),
+) -> Result<(), Failure> {
+    let mut line = listed(store, path, shown.clone())?;
+    match line.meta.kind {
+        Kind::Dir => {
+            for item in store.list(path)? {
+                let (name, _) = item?;
+                here(store, &path.join(&name), &shown.join(&name), args, print)?;
+            }
+        }
+        Kind::File => {
+            let source = store.open(path)?;
+            line.digests = store::digest::of_file(&*source, path, &args.checksum)?;
+            print(vec![line]);
+        }
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,395 @@
+//! `longhaul cp`: from locators to a job, again and again where the path breaks, to a receipt.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use auth::Rights;
+use door::{Export, Node, NodeConfig};
+use engine::leftovers::Leftovers;
+use engine::receive::{Policy, Receiving};
+use engine::session::Report;
+use engine::{SOFTWARE, Timeouts};
+use model::fault::{Blame, Exit, Retry};
+use model::id::JobId;
+use model::locator::Place;
+use model::spec::{self, Options};
+use model::{HostPort, Locator, v1};
+use wire::frame::{Direction, Open};
+use wire::receiver::Target;
+use wire::sender::Progress;
+
+use crate::args::Cp;
+use crate::failure::Failure;
+use crate::local::{self, LocalTarget};
+use crate::printer::Printer;
+use crate::progress::Display;
+use crate::receipt::{self, Context};
+use crate::settings::Settings;
+use crate::verdict;
+
+/// Streams where the user does not say.
+fn default_streams() -> u32 {
+    sys::limits::processors().clamp(2, 8) as u32
+}
+
+/// What is copied where.
+enum Plan {
+    Push { at: HostPort, sources: Vec<Locator>, target: Place },
+    Pull { at: HostPort, sources: Vec<Place>, target: Locator },
+}
+
+/// Runs the command.
+pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let mut locators = cp.locators.iter().map(|text| Locator::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let target = locators.pop().ok_or_else(|| Failure::usage("say what to copy, then where to"))?;
+    let into = target.into_dir() || locators.len() > 1;
+    check_pipes(&locators, &target)?;
+    check_checksum_none(cp, &locators, &target)?;
+    let cancel = interruptible()?;
+    if let (true, Locator::Local(_)) = (locators.iter().all(is_here), &target) {
+        return within(cp, settings, printer, &locators, &target, into, &cancel);
+    }
+    let plan = plan(&locators, &target)?;
+    let job = Job { cp, settings, printer, into, cancel: &cancel, sources: &locators, target: &target };
+    job.run(&plan)
+}
+
+fn is_here(locator: &Locator) -> bool {
+    matches!(locator, Locator::Local(_) | Locator::Zero(_) | Locator::Pipe | Locator::Null)
+}
+
+fn not_built(what: &str) -> Failure {
+    Failure::usage(format!("{what} cannot be copied from or to by this version"))
+}
+
+fn plan(sources: &[Locator], target: &Locator) -> Result<Plan, Failure> {
+    for locator in sources.iter().chain([target]) {
+        match locator {
+            Locator::Ssh { .. } => {
+                return Err(not_built("a path over ssh (user@host:path; a local name with a colon is ./NAME)"));
+            }
+            Locator::Foreign { scheme, .. } => return Err(not_built(&format!("{scheme}://"))),
+            _ => {}
+        }
+    }
+    match target {
+        Locator::Node { at, place, .. } => {
+            if sources.iter().any(|s| !is_here(s)) {
+                let way = "run it on one of the two nodes' hosts, or copy here first";
+                return Err(Failure::usage(format!("this version does not copy from node to node; {way}")));
+            }
+            Ok(Plan::Push { at: at.clone(), sources: sources.to_vec(), target: place.clone() })
+        }
+        here => {
+            let nodes: Vec<(&HostPort, &Place)> = sources
+                .iter()
+                .filter_map(|s| match s {
+                    Locator::Node { at, place, .. } => Some((at, place)),
+                    _ => None,
+                })
+                .collect();
+            match nodes.first() {
+                Some((at, _)) if nodes.len() == sources.len() && nodes.iter().all(|(other, _)| other == at) => {
+                    let places = nodes.iter().map(|(_, place)| (*place).clone()).collect();
+                    Ok(Plan::Pull { at: (*at).clone(), sources: places, target: here.clone() })
+                }
+                _ => Err(Failure::usage("the sources of one copy must all be here, or all on one node")),
+            }
+        }
+    }
+}
+
+fn check_pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
+    if sources.contains(&Locator::Pipe) && sources.len() > 1 {
+        return Err(Failure::usage("- (standard input) is copied alone"));
+    }
+    if *target == Locator::Pipe && sources.len() > 1 {
+        return Err(Failure::usage("- (standard output) takes one file"));
+    }
+    Ok(())
+}
+
+fn check_checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), Failure> {
+    let memory = |l: &Locator| match l {
+        Locator::Null | Locator::Zero(_) => true,
+        Locator::Node { place, .. } => matches!(place, Place::Null | Place::Zero(_)),
+        _ => false,
+    };
+    if cp.checksum.0.is_empty() && !memory(target) && !sources.iter().all(memory) {
+        return Err(Failure::usage("--checksum none is for null: and zero: only; data that is kept is verified"));
+    }
+    Ok(())
+}
+
+/// Ctrl-C once ends the job in good order, twice at once.
+fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let cancel = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&cancel))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&cancel)))
+            .map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
+    }
+    Ok(cancel)
+}
+
+/// From here to here: by a node of our own that lives as long as the job, so that a local copy is verified, resumed
+/// and reported like any other.
+fn within(
+    cp: &Cp,
+    settings: &Settings,
+    printer: &Printer,
+    sources: &[Locator],
+    target: &Locator,
+    into: bool,
+    cancel: &AtomicBool,
+) -> Result<Exit, Failure> {
+    let there = local::target(target)?;
+    let dir = there.root.ok_or_else(|| Failure::usage("that target is not a directory's"))?;
+    let config = NodeConfig {
+        listen: ([127, 0, 0, 1], 0).into(),
+        exports: vec![Export { name: "here".into(), dir, writable: true }],
+        anonymous: Some(Rights::Write),
+        plain: true,
+        state: settings.state()?,
+        timeouts: Timeouts::default(),
+    };
+    let node = Node::bind(config)?;
+    let address = node.address().map_err(door::NodeError::Host)?;
+    let at = HostPort { host: address.ip().to_string(), port: address.port() };
+    let place = Place::Path { export: "here".into(), path: there.path };
+    let plan = Plan::Push { at, sources: sources.to_vec(), target: place };
+    let job = Job { cp, settings, printer, into, cancel, sources, target };
+    std::thread::scope(|scope| {
+        let stopper = node.stopper();
+        scope.spawn(|| node.run());
+        let result = job.run(&plan);
+        stopper.stop();
+        result
+    })
+}
+
+struct Job<'a> {
+    cp: &'a Cp,
+    settings: &'a Settings,
+    printer: &'a Printer,
+    into: bool,
+    cancel: &'a AtomicBool,
+    sources: &'a [Locator],
+    target: &'a Locator,
+}
+
+/// What one attempt brought.
+struct Attempt {
+    report: Report,
+    connected: Duration,
+    versions: v1::Versions,
+}
+
+impl Job<'_> {
+    fn run(&self, plan: &Plan) -> Result<Exit, Failure> {
+        let started = Instant::now();
+        let id = JobId::random();
+        let mut display = Display::new(self.printer);
+        let mut total: Option<Attempt> = None;
+        let mut patience = Patience::new(self.cp.retry_for);
+        loop {
+            let mut watch = |progress: &Progress| display.update(progress);
+            let attempt = self.attempt(plan, id, total.is_some(), &mut watch);
+            let attempt = match (attempt, &total) {
+                (Ok(attempt), _) => attempt,
+                // The first contact fails at once: nobody is helped by waiting for a mistyped name.
+                (Err(failure), None) => {
+                    display.finish();
+                    return Err(failure);
+                }
+                (Err(failure), Some(_)) if failure.fault != model::Fault::Path => {
+                    display.finish();
+                    return Err(failure);
+                }
+                (Err(failure), Some(_)) => {
+                    let error = engine::Error::Order(failure.message);
+                    Attempt {
+                        report: Report { error: Some(error), ..Report::default() },
+                        connected: Duration::ZERO,
+                        versions: v1::Versions::default(),
+                    }
+                }
+            };
+            let retry =
+                attempt.report.error.as_ref().is_some_and(|e| {
+                    e.retry() == Retry::After || total.is_some() && matches!(e, engine::Error::Order(_))
+                });
+            let moved = attempt.report.totals.files > 0;
+            let merged = merge(total.take(), attempt);
+            if let Some(pause) = patience.next(moved).filter(|_| retry && !self.cancel.load(Ordering::Relaxed)) {
+                let why = merged.report.error.as_ref().map(ToString::to_string).unwrap_or_default();
+                Printer::note(&format!("{why}; trying again in {:.0} s", pause.as_secs_f64()));
+                std::thread::sleep(pause);
+                total = Some(merged);
+                continue;
+            }
+            display.finish();
+            return self.conclude(plan, id, started, &merged);
+        }
+    }
+
+    fn options(&self, again: bool) -> Options {
+        let sync = spec::Sync::from(self.cp.sync);
+        Options {
+            recursive: self.cp.recursive,
+            into: self.into,
+            // What this job itself put in place need not go again.
+            sync: if again && sync == spec::Sync::None { spec::Sync::Mtime } else { sync },
+            no_overwrite: self.cp.no_overwrite,
+            durable: self.cp.durable,
+            checksums: self.cp.checksum.0.clone(),
+        }
+    }
+
+    fn streams(&self) -> u32 {
+        let piped = self.sources.contains(&Locator::Pipe) || *self.target == Locator::Pipe;
+        if piped { 1 } else { self.cp.streams.unwrap_or_else(default_streams) }
+    }
+
+    fn attempt(
+        &self,
+        plan: &Plan,
+        id: JobId,
+        again: bool,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<Attempt, Failure> {
+        let streams = self.streams();
+        let timeouts = Timeouts { stall: self.cp.retry_for, ..Timeouts::default() };
+        let (at, direction, places) = match plan {
+            Plan::Push { at, target, .. } => (at, Direction::Push, vec![target.clone()]),
+            Plan::Pull { at, sources, .. } => (at, Direction::Pull, sources.clone()),
+        };
+        // What is wrong here is found before anybody is called.
+        let roots = match plan {
+            Plan::Push { sources, .. } => sources.iter().map(local::source).collect::<Result<Vec<_>, _>>()?,
+            Plan::Pull { .. } => Vec::new(),
+        };
+        let here = match plan {
+            Plan::Pull { target, .. } => Some(local::target(target)?),
+            Plan::Push { .. } => None,
+        };
+        let limit = self.cp.limit.map_or(0, |rate| rate.0);
+        let order = Open {
+            job: *id.0.as_bytes(),
+            direction,
+            places,
+            options: self.options(again),
+            congestion: self.cp.congestion.clone(),
+            limit_bit_s: if direction == Direction::Pull { limit.div_ceil(u64::from(streams)) } else { limit },
+        };
+        let mut session = self.settings.connect(at, self.cp.plain, timeouts)?;
+        let report = match here {
+            None => session.push(order, roots, streams, watch, self.cancel),
+            Some(here) => {
+                let receiving = |waker| self.receiving(here, &order.options, id, waker);
+                session.pull(order.clone(), streams, receiving, watch, self.cancel)
+            }
+        };
+        let versions = v1::Versions {
+            client: SOFTWARE.into(),
+            node: session.node_software().to_owned(),
+            protocol: session.version().0,
+        };
+        let connected = session.connected_after();
+        session.close();
+        Ok(Attempt { report, connected, versions })
+    }
+
+    fn receiving(&self, here: LocalTarget, options: &Options, id: JobId, waker: sys::waker::Waker) -> Arc<Receiving> {
+        let tag = id.short();
+        let leftovers = here.root.as_ref().and_then(|root| {
+            let state = self.settings.state().ok()?;
+            Leftovers::sweep(state.path());
+            Leftovers::begin(state.path(), root, &tag).ok()
+        });
+        let opening: Box<dyn Fn(&model::RelPath) + Send + Sync> = match leftovers {
+            Some(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
+            None => Box::new(|_| {}),
+        };
+        let is_dir = here.store.is_dir(&here.path);
+        let target = Target { path: here.path, into: options.into, is_dir };
+        let policy = Policy { options: options.clone(), may_replace: Ok(()), tag };
+        Receiving::new(here.store, target, policy, waker, opening)
+    }
+
+    fn conclude(&self, plan: &Plan, id: JobId, started: Instant, done: &Attempt) -> Result<Exit, Failure> {
+        let pushing = matches!(plan, Plan::Push { .. });
+        let context = Context {
+            job: id.to_string(),
+            source: self.sources.iter().map(ToString::to_string).collect(),
+            target: self.target.to_string(),
+            checksums: self.cp.checksum.0.clone(),
+            seconds: started.elapsed().as_secs_f64(),
+            connect_s: done.connected.as_secs_f64(),
+            limited_by: verdict::of(&done.report, pushing, self.cp.limit.is_some()),
+            versions: done.versions.clone(),
+        };
+        let receipt = receipt::build(&done.report, context);
+        if let Some(file) = &self.cp.receipt {
+            let text = serde_json::to_string_pretty(&receipt).unwrap_or_default();
+            let written = std::fs::write(file, text + "\n");
+            written.map_err(|e| Failure::local(format!("cannot write the receipt to {}: {e}", file.display())))?;
+        }
+        if let Some(error) = &receipt.error {
+            Printer::note(error);
+        } else if receipt.failed > 0 && receipt.files + receipt.links + receipt.skipped == 0 {
+            let reason = receipt.failures.first().map_or("nothing arrived", |miss| miss.reason.as_str());
+            Printer::note(reason);
+        }
+        if self.printer.is_json() {
+            self.printer.object(&receipt);
+        } else if self.printer.is_chatty() && *self.target == Locator::Pipe {
+            receipt::lines(&receipt).iter().for_each(|line| Printer::note(line));
+        } else if self.printer.is_chatty() {
+            receipt::lines(&receipt).iter().for_each(|line| self.printer.line(line));
+        }
+        Ok(receipt::exit(&done.report))
+    }
+}
+
+/// Adds an attempt to what the ones before it brought. What those put in place, this one found in place.
+fn merge(before: Option<Attempt>, mut now: Attempt) -> Attempt {
+    if let Some(Attempt { report, versions, connected }) = before {
+        let t = &mut now.report.totals;
+        t.skipped = t.skipped.saturating_sub(report.totals.files);
+        t.skipped_bytes = t.skipped_bytes.saturating_sub(report.totals.bytes);
+        t.files += report.totals.files;
+        t.bytes += report.totals.bytes;
+        now.report.resent_bytes += report.resent_bytes;
+        if now.versions.node.is_empty() {
+            now.versions = versions;
+            now.connected = connected;
+        }
+    }
+    now
+}
+
+/// How long to keep trying: pauses that grow, and start over whenever something moved.
+struct Patience {
+    limit: Duration,
+    since: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new(limit: Duration) -> Patience {
+        Patience { limit, since: Instant::now(), pause: Duration::from_secs(1) }
+    }
+
+    /// The pause before the next attempt, if there is to be one.
+    fn next(&mut self, moved: bool) -> Option<Duration> {
+        if moved {
+            *self = Patience::new(self.limit);
+        }
+        let pause = self.pause;
+        self.pause = (pause * 2).min(Duration::from_secs(30));
+        (self.since.elapsed() + pause < self.limit).then_some(pause)
+    }
+}

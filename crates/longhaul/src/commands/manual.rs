@@ -1,0 +1,34 @@
+//! The manual pages and completions, made from the same table as the help.
+
+use std::io::Write;
+
+use clap::CommandFactory;
+use model::Exit;
+
+use crate::args::{Args, Completions, Man};
+use crate::failure::Failure;
+
+fn failed(error: &std::io::Error) -> Failure {
+    Failure::local(format!("cannot write the manual: {error}"))
+}
+
+/// `longhaul man`.
+pub fn man(man: &Man) -> Result<Exit, Failure> {
+    let command = Args::command();
+    match &man.out {
+        Some(dir) => {
+            std::fs::create_dir_all(dir).map_err(|e| failed(&e))?;
+            clap_mangen::generate_to(command, dir).map_err(|e| failed(&e))?;
+        }
+        None => clap_mangen::Man::new(command).render(&mut std::io::stdout()).map_err(|e| failed(&e))?,
+    }
+    Ok(Exit::Done)
+}
+
+/// `longhaul completions SHELL`.
+pub fn completions(shell: &Completions) -> Result<Exit, Failure> {
+    let mut out = Vec::new();
+    clap_complete::generate(shell.shell, &mut Args::command(), "longhaul", &mut out);
+    std::io::stdout().write_all(&out).map_err(|e| failed(&e))?;
+    Ok(Exit::Done)
+}

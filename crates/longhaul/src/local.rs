@@ -1,0 +1,161 @@
+//! Local ends of a transfer: which directory a path belongs to, and how far links on the way are followed.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use engine::scan::SourceRoot;
+use model::Locator;
+use model::name::{Name, RelPath};
+use store::Store;
+use store::ends::{self, End};
+use store::pipe::Pipe;
+use store::posix::{Links, Posix};
+
+use crate::failure::Failure;
+
+/// A local target: the store it is in, its path there, and the store's directory if it has one.
+pub struct LocalTarget {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The target's path in it.
+    pub path: RelPath,
+    /// The directory that the store is rooted in.
+    pub root: Option<PathBuf>,
+}
+
+fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
+    let fault = match error.kind() {
+        std::io::ErrorKind::NotFound => model::Fault::Missing,
+        _ => model::Fault::Storage,
+    };
+    let message = format!("cannot {doing} {}: {error}", model::name::show_bytes(path.as_os_str().as_bytes()));
+    Failure { exit: fault.into(), fault, message }
+}
+
+fn rel(path: &Path) -> Result<RelPath, Failure> {
+    RelPath::parse(path.as_os_str().as_bytes()).map_err(|e| Failure::usage(e.to_string()))
+}
+
+/// Splits a path into the directory that its last component is in and that component. Links on the way are the user's
+/// own and are followed; the last component is not, unless `follow`.
+fn split(path: &Path, follow: bool) -> Result<(PathBuf, RelPath), Failure> {
+    let plain = matches!(path.components().next_back(), Some(Component::Normal(_)));
+    if plain && !follow {
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = fs::canonicalize(parent).map_err(|e| cannot("find", path, &e))?;
+        return Ok((parent, rel(Path::new(path.file_name().unwrap_or_default()))?));
+    }
+    let canonical = fs::canonicalize(path).map_err(|e| cannot("find", path, &e))?;
+    match (canonical.parent(), canonical.file_name()) {
+        (Some(parent), Some(name)) => Ok((parent.to_owned(), rel(Path::new(name))?)),
+        _ => Ok((canonical, RelPath::root())),
+    }
+}
+
+/// A local source.
+pub fn source(locator: &Locator) -> Result<SourceRoot, Failure> {
+    match locator {
+        Locator::Local(path) => {
+            let (dir, below) = split(path, locator.into_dir())?;
+            let store = Arc::new(Posix::open(&dir, Links::Inside)?);
+            // The root directory has no name of its own.
+            let name = below.name().or_else(|| Name::new(b"root").ok());
+            let name = name.ok_or_else(|| Failure::usage("that path has no name"))?;
+            Ok(SourceRoot { store, path: below, name })
+        }
+        Locator::Zero(size) => {
+            let store = Arc::new(End::Zero(size.0));
+            Ok(SourceRoot { store, path: RelPath::root(), name: ends::zero_name() })
+        }
+        Locator::Pipe => {
+            let store = Arc::new(Pipe::new(descriptor(std::io::stdin())?));
+            let name = Name::new(b"stdin").map_err(|e| Failure::usage(e.to_string()))?;
+            Ok(SourceRoot { store, path: RelPath::root(), name })
+        }
+        other => Err(Failure::usage(format!("{other} cannot be read from"))),
+    }
+}
+
+fn descriptor(of: impl std::os::fd::AsFd) -> Result<OwnedFd, Failure> {
+    of.as_fd().try_clone_to_owned().map_err(|e| Failure::local(format!("cannot use standard input or output: {e}")))
+}
+
+/// A local target.
+pub fn target(locator: &Locator) -> Result<LocalTarget, Failure> {
+    match locator {
+        Locator::Local(path) => {
+            let (root, below) = if path.exists() { split(path, true)? } else { missing(path)? };
+            let store = Arc::new(Posix::open(&root, Links::Refuse)?);
+            Ok(LocalTarget { store, path: below, root: Some(root) })
+        }
+        Locator::Null => Ok(LocalTarget { store: Arc::new(End::Null), path: RelPath::root(), root: None }),
+        Locator::Pipe => {
+            let store = Arc::new(Pipe::new(descriptor(std::io::stdout())?));
+            Ok(LocalTarget { store, path: RelPath::root(), root: None })
+        }
+        other => Err(Failure::usage(format!("{other} cannot be written to"))),
+    }
+}
+
+/// A target that is not there yet: the nearest directory above it that is, and the rest of the way.
+fn missing(path: &Path) -> Result<(PathBuf, RelPath), Failure> {
+    let mut below: Vec<&OsStr> = Vec::new();
+    let mut above = path;
+    loop {
+        match above.components().next_back() {
+            Some(Component::Normal(name)) => below.push(name),
+            Some(Component::CurDir) => {}
+            _ => return Err(cannot("find", above, &std::io::ErrorKind::NotFound.into())),
+        }
+        above = above.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if above.exists() {
+            break;
+        }
+    }
+    let root = fs::canonicalize(above).map_err(|e| cannot("find", above, &e))?;
+    let rest: PathBuf = below.iter().rev().collect();
+    Ok((root, rel(&rest)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(path: &Path) -> Locator {
+        Locator::Local(path.to_owned())
+    }
+
+    #[test]
+    fn targets_are_rooted_where_something_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir(base.join("d")).unwrap();
+        std::os::unix::fs::symlink("d", base.join("link")).unwrap();
+        let at = |path: &str| target(&local(&base.join(path))).map(|t| (t.root.unwrap(), t.path.to_string())).unwrap();
+        assert_eq!(at("d"), (base.clone(), "d".into()));
+        assert_eq!(at("link"), (base.clone(), "d".into()), "a link the user names is followed");
+        assert_eq!(at("d/new/er"), (base.join("d"), "new/er".into()));
+        assert_eq!(at("link/new/"), (base.join("d"), "new".into()));
+        assert!(target(&local(&base.join("no/../x"))).is_err());
+    }
+
+    #[test]
+    fn sources_keep_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir(base.join("d")).unwrap();
+        std::os::unix::fs::symlink("d", base.join("link")).unwrap();
+        let name = |path: PathBuf| source(&local(&path)).map(|s| (s.name.to_string(), s.path.to_string())).unwrap();
+        assert_eq!(name(base.join("d")), ("d".into(), "d".into()));
+        assert_eq!(name(base.join("link")), ("link".into(), "link".into()), "a link is copied as a link");
+        assert_eq!(name(base.join("link/")), ("d".into(), "d".into()), "a slash asks for what it points to");
+        assert_eq!(name(base.join("d/.")), ("d".into(), "d".into()));
+        assert_eq!(name(PathBuf::from("/")), ("root".into(), String::new()));
+        assert!(source(&local(&base.join("d/.."))).is_ok());
+        assert!(source(&Locator::Null).is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! Progress for people: one calm line, at 10 files or 10 million. Bytes, rate now and on average, files, time left.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use model::duration;
+use model::units::{BitRate, Bytes};
+use model::v1;
+use wire::sender::Progress;
+
+use crate::printer::Printer;
+
+/// Over how long the rate "now" is taken: long enough to be calm, short enough to show a stall.
+const WINDOW: Duration = Duration::from_secs(3);
+
+/// Shows a running job.
+pub struct Display<'a> {
+    printer: &'a Printer,
+    started: Instant,
+    samples: VecDeque<(Instant, u64)>,
+    bar: Option<ProgressBar>,
+    said: Instant,
+    every: Duration,
+}
+
+impl<'a> Display<'a> {
+    /// A display that starts now. Where nobody watches, a line goes out now and then, slower as time goes on.
+    pub fn new(printer: &'a Printer) -> Display<'a> {
+        let now = Instant::now();
+        let bar = printer.is_watched().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+            bar.set_style(ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        Display { printer, started: now, samples: VecDeque::new(), bar, said: now, every: Duration::from_secs(1) }
+    }
+
+    /// The job's numbers, about ten times a second.
+    pub fn update(&mut self, progress: &Progress) {
+        let now = Instant::now();
+        self.samples.push_back((now, progress.bytes_arrived));
+        while self.samples.front().is_some_and(|(at, _)| now - *at > WINDOW) && self.samples.len() > 2 {
+            self.samples.pop_front();
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_message(self.text(progress));
+            return;
+        }
+        if now - self.said < self.every {
+            return;
+        }
+        self.said = now;
+        if self.printer.is_json() {
+            self.printer.object(&self.event(progress));
+        } else if self.printer.is_chatty() {
+            Printer::note(&self.text(progress));
+            self.every = (self.every * 3 / 2).min(Duration::from_secs(60));
+        }
+    }
+
+    /// The line is taken away; the receipt follows.
+    pub fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn rate_now(&self) -> BitRate {
+        match (self.samples.front(), self.samples.back()) {
+            (Some((from, before)), Some((to, after))) => {
+                BitRate::mean(Bytes(after.saturating_sub(*before)), (*to - *from).as_secs_f64())
+            }
+            _ => BitRate(0),
+        }
+    }
+
+    fn eta(&self, progress: &Progress) -> Option<Duration> {
+        let rate = self.rate_now().bytes_per_second();
+        let left = progress.bytes_offered.saturating_sub(progress.bytes_arrived);
+        (progress.scanned && rate > 0).then(|| Duration::from_secs_f64(left as f64 / rate as f64))
+    }
+
+    fn text(&self, progress: &Progress) -> String {
+        let elapsed = self.started.elapsed();
+        let mean = BitRate::mean(Bytes(progress.bytes_arrived), elapsed.as_secs_f64());
+        let more = if progress.scanned { "" } else { "+" };
+        let percent = match progress.bytes_offered {
+            total if progress.scanned && total > 0 => format!("{:3}%  ", progress.bytes_arrived * 100 / total),
+            _ => String::new(),
+        };
+        let left = match self.eta(progress) {
+            Some(left) => format!("  {} left", duration::show(left)),
+            None if !progress.scanned => "  still looking".into(),
+            None => String::new(),
+        };
+        format!(
+            "{percent}{} of {}{more}  {} now, {mean} mean  {}/{}{more} files{left}",
+            Bytes(progress.bytes_arrived),
+            Bytes(progress.bytes_offered),
+            self.rate_now(),
+            progress.files_settled,
+            progress.files_offered,
+        )
+    }
+
+    fn event(&self, progress: &Progress) -> v1::Progress {
+        v1::Progress {
+            v: 1,
+            event: "progress",
+            bytes: progress.bytes_arrived,
+            bytes_total: progress.bytes_offered,
+            files: progress.files_settled,
+            files_total: progress.files_offered,
+            scanned: progress.scanned,
+            rate_bit_s: self.rate_now().0,
+            eta_s: self.eta(progress).map(|eta| eta.as_secs_f64()),
+            seconds: self.started.elapsed().as_secs_f64(),
+        }
+    }
+}

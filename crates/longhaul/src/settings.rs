@@ -1,0 +1,122 @@
+//! What was typed, together with the environment and the state directory: what a command really works with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use auth::{AccessKey, Fingerprint};
+use door::StateDir;
+use engine::session::{Connect, Session};
+use engine::{Error, Timeouts, Trust};
+use model::HostPort;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use crate::args::Common;
+use crate::failure::Failure;
+use crate::known_nodes::KnownNodes;
+use crate::printer::Printer;
+
+/// Everything a client command needs besides its own arguments.
+pub struct Settings {
+    state: PathBuf,
+    keys: Vec<AccessKey>,
+    authorities: Option<Arc<RootCertStore>>,
+}
+
+/// Where the state lies: option, environment, then the place that fits the user.
+pub fn state_dir(option: Option<&PathBuf>) -> Result<PathBuf, Failure> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(dir) = option.cloned().or_else(|| set("LONGHAUL_STATE")) {
+        return Ok(dir);
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/longhaul"));
+    }
+    let base = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    let missing = || Failure::usage("no place for the state: set LONGHAUL_STATE or HOME, or use --state DIR");
+    Ok(base.ok_or_else(missing)?.join("longhaul"))
+}
+
+fn read_keys(common: &Common) -> Result<Vec<AccessKey>, Failure> {
+    let mut texts: Vec<(String, String)> = Vec::new();
+    if let Ok(keys) = std::env::var("LONGHAUL_KEY") {
+        texts.extend(keys.split(',').map(|key| ("LONGHAUL_KEY".to_owned(), key.to_owned())));
+    }
+    if let Some(file) = &common.key_file {
+        let name = file.display().to_string();
+        let content = std::fs::read_to_string(file).map_err(|e| Failure::usage(format!("cannot read {name}: {e}")))?;
+        texts.extend(content.lines().map(|line| (name.clone(), line.to_owned())));
+    }
+    let wanted = texts.into_iter().filter(|(_, key)| !key.trim().is_empty() && !key.trim_start().starts_with('#'));
+    wanted.map(|(from, key)| key.parse().map_err(|e| Failure::usage(format!("{from}: {e}")))).collect()
+}
+
+fn read_authorities(file: &PathBuf) -> Result<Arc<RootCertStore>, Failure> {
+    let fail = |why: String| Failure::usage(format!("cannot use {} as --cacert: {why}", file.display()));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|e| fail(e.to_string()))? {
+        let added = certificate.map_err(|e| fail(e.to_string())).map(|c| roots.add(c));
+        added?.map_err(|e| fail(e.to_string()))?;
+    }
+    if roots.is_empty() { Err(fail("there is no certificate in it".into())) } else { Ok(Arc::new(roots)) }
+}
+
+impl Settings {
+    /// Reads the environment and the files that the options name.
+    pub fn new(common: &Common) -> Result<Settings, Failure> {
+        Ok(Settings {
+            state: state_dir(common.state.as_ref())?,
+            keys: read_keys(common)?,
+            authorities: common.cacert.as_ref().map(read_authorities).transpose()?,
+        })
+    }
+
+    /// The state directory, made if it is missing.
+    pub fn state(&self) -> Result<StateDir, Failure> {
+        Ok(StateDir::open(&self.state)?)
+    }
+
+    /// Connects to a node, makes sure of it and remembers it.
+    pub fn connect(&self, to: &HostPort, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
+        let known = KnownNodes::new(&self.state);
+        let pinned = known.find(to)?;
+        let mut accepted: Vec<Fingerprint> = self.keys.iter().map(|k| k.node).collect();
+        accepted.extend(pinned);
+        let trust = match &self.authorities {
+            Some(roots) => Trust::Authorities(Arc::clone(roots)),
+            None => Trust::Fingerprints(accepted),
+        };
+        let session = random()?;
+        let connect = Connect { trust, keys: &self.keys, plain, timeouts, session };
+        let session = Session::connect(to, &connect).map_err(|e| self.explain(e, pinned, &known))?;
+        let shown = session.fingerprint();
+        if self.authorities.is_none() && pinned != Some(shown) {
+            known.pin(to, shown)?;
+            let why = if session.has_key() { "the access key names it" } else { "first contact" };
+            Printer::note(&format!("{to} is {shown} ({why}; remembered)"));
+        }
+        Ok(session)
+    }
+
+    /// What to do about an identity that is not the expected one.
+    fn explain(&self, error: Error, pinned: Option<Fingerprint>, known: &KnownNodes) -> Failure {
+        let Error::Identity { to, shown, expected, .. } = error else { return error.into() };
+        let remedy = match pinned {
+            Some(_) => format!(
+                "If its operator confirms the change, remove the line of {to} from {} and try again; if not, somebody \
+                 may be in between",
+                known.path().display()
+            ),
+            None => "None of your access keys is for this node: check the address, or ask its operator for a key (to \
+                     go without one, unset LONGHAUL_KEY)"
+                .into(),
+        };
+        Error::Identity { to, shown, expected, remedy }.into()
+    }
+}
+
+/// Random bytes, or the one failure there is.
+pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    engine::identity::random().map_err(|_| Failure::local("the system gives no random numbers"))
+}
