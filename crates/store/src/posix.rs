@@ -107,9 +107,10 @@ impl Posix {
     }
 }
 
-/// The name of a file that is not finished.
+/// The name of a file that is not finished. It is used beside the final name without another check by the kernel, so
+/// a tag can say no path: its slashes and NULs become underscores.
 pub fn temporary_name(tag: &str) -> Vec<u8> {
-    format!(".longhaul-{tag}.part").into_bytes()
+    format!(".longhaul-{}.part", tag.replace(['/', '\0'], "_")).into_bytes()
 }
 
 /// An error of an operation below the root, with escapes told apart.
