@@ -125,10 +125,11 @@ fn error(doing: &'static str, path: &RelPath, errno: Errno) -> Error {
 /// An error of a final rename, in words about what is in the way.
 fn in_the_way(dir: &OwnedFd, path: &RelPath, name: &Name, errno: Errno) -> Error {
     match errno {
-        Errno::EXIST => Error::Exists(shown(path)),
-        Errno::ISDIR | Errno::NOTEMPTY if Posix::stat_kind(dir, name) == Some(Kind::Dir) => {
+        // Which of the three it is depends on whether replacing was asked for; a directory is in the way either way.
+        Errno::EXIST | Errno::ISDIR | Errno::NOTEMPTY if Posix::stat_kind(dir, name) == Some(Kind::Dir) => {
             Error::Kind { path: shown(path), found: "a directory", wanted: "a file" }
         }
+        Errno::EXIST => Error::Exists(shown(path)),
         other => error("put in place", path, other),
     }
 }
