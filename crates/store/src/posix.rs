@@ -17,7 +17,8 @@ use model::{Kind, Meta, Timestamp};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
-use crate::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, error::shown};
+use crate::error::{in_words, shown};
+use crate::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store};
 
 /// What to do about symbolic links on the way to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +194,7 @@ impl Store for Posix {
         let source = file::PosixFile::new(fd, path.clone());
         match source.stat()?.meta.kind {
             Kind::File => Ok(Arc::new(source)),
-            kind => Err(Error::Kind { path: shown(path), found: kind.word(), wanted: "a file" }),
+            kind => Err(Error::Kind { path: shown(path), found: in_words(kind), wanted: "a file" }),
         }
     }
 
@@ -230,7 +231,7 @@ impl Store for Posix {
                 self.make_usable(path, stat.mode | 0o700).map_err(|e| error("make writable", path, e))
             }
             Kind::Dir => Ok(()),
-            kind => Err(Error::Kind { path: shown(path), found: kind.word(), wanted: "a directory" }),
+            kind => Err(Error::Kind { path: shown(path), found: in_words(kind), wanted: "a directory" }),
         }
     }
 
