@@ -251,7 +251,8 @@ impl Store for Posix {
         let temporary = temporary_name(tag);
         let _ = rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty());
         let linked = rustix::fs::linkat(&from_dir, from_name.as_bytes(), &dir, &temporary[..], AtFlags::empty());
-        linked.map_err(|e| error("link", path, e))?;
+        // Both directories are below the root here: EXDEV says that they are on two file systems, not that one leads out.
+        linked.map_err(|e| Error::io("link", path, e))?;
         Self::put_or_remove(&dir, &temporary, path, &name, replace)?;
         // Where both names were one file already, rename leaves the temporary name behind (POSIX, rename).
         let _ = rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty());
