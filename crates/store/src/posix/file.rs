@@ -46,8 +46,12 @@ impl Source for PosixFile {
         match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
             Ok(data) if data > offset => return Ok(Extent::Hole(data.min(size))),
             Ok(_) => {}
-            // No data from here on.
-            Err(Errno::NXIO) => return Ok(Extent::Hole(size)),
+            // No data from here on: a hole at the end, or the file became shorter than the caller believes. What was
+            // cut off is no hole: as data, its reader comes up short and notices.
+            Err(Errno::NXIO) => {
+                let now = self.stat()?.meta.size;
+                return Ok(if offset < now { Extent::Hole(now.min(size)) } else { Extent::Data(size) });
+            }
             // The file system does not tell.
             Err(_) => return Ok(Extent::Data(size)),
         }
