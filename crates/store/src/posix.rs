@@ -261,7 +261,12 @@ impl Store for Posix {
 
     fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let fd = self.open_at(path, flags, Mode::empty()).map_err(|e| error("finish", path, e))?;
+        let fd = match self.open_at(path, flags, Mode::empty()) {
+            // Finished before with a mode that keeps its own owner out, who may still change it.
+            Err(Errno::ACCESS) => self.make_usable(path, 0o700).and_then(|()| self.open_at(path, flags, Mode::empty())),
+            other => other,
+        };
+        let fd = fd.map_err(|e| error("finish", path, e))?;
         rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode)).map_err(|e| error("set the mode of", path, e))?;
         rustix::fs::futimens(&fd, &times(mtime)).map_err(|e| error("set the time of", path, e))
     }
