@@ -97,8 +97,12 @@ impl PosixSink {
         if finish.durable {
             // The name is durable only when its directory is. A descriptor opened with O_PATH cannot be flushed.
             let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-            let dir = rustix::fs::openat(&self.dir, c".", flags, Mode::empty());
-            dir.and_then(rustix::fs::fsync).map_err(|e| error("flush the directory of", path, e))?;
+            let dir = match rustix::fs::openat(&self.dir, c".", flags, Mode::empty()) {
+                // A drop box: one may put files there, not list them. The dear way is the only one left.
+                Err(Errno::ACCESS) => rustix::fs::syncfs(fd),
+                dir => dir.and_then(rustix::fs::fsync),
+            };
+            dir.map_err(|e| error("flush the directory of", path, e))?;
         }
         Ok(())
     }
