@@ -162,11 +162,13 @@ fn facts(stat: &rustix::fs::Stat) -> Stat {
         _ => Kind::Special,
     };
     let mtime = Timestamp { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 };
+    #[allow(clippy::unnecessary_cast, reason = "32 bits wide on 64-bit ARM")]
+    let names = stat.st_nlink as u64;
     let size = if kind == Kind::File { stat.st_size as u64 } else { 0 };
     Stat {
         meta: Meta { kind, mode: stat.st_mode & 0o7777, size, mtime },
         identity: (stat.st_dev, stat.st_ino),
-        names: stat.st_nlink as u64,
+        names,
         allocated: stat.st_blocks as u64 * 512,
     }
 }
