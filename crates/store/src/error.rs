@@ -2,6 +2,7 @@
 
 use std::io;
 
+use model::Kind;
 use model::fault::{Blame, Fault, Retry};
 use model::name::RelPath;
 
@@ -64,6 +65,16 @@ fn remedy(error: &io::Error) -> &'static str {
 /// A path for people: the root shows as a dot.
 pub(crate) fn shown(path: &RelPath) -> String {
     if path.is_root() { ".".into() } else { path.to_string() }
+}
+
+/// A kind of entry as a sentence names it.
+pub(crate) fn in_words(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "a file",
+        Kind::Dir => "a directory",
+        Kind::Symlink => "a symbolic link",
+        Kind::Special => "a FIFO, socket or device",
+    }
 }
 
 impl Error {

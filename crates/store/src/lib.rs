@@ -141,9 +141,16 @@ pub fn make_dirs(store: &dyn Store, path: &RelPath) -> Result<()> {
 /// Removes an entry and everything below it, children first. A link is removed, not followed.
 pub fn remove_all(store: &dyn Store, path: &RelPath) -> Result<()> {
     if store.stat(path)?.meta.kind == model::Kind::Dir {
+        // A listing holds descriptors, and a path can be 2,000 levels deep: only the names of directories outlive it.
+        let mut dirs = Vec::new();
         for entry in store.list(path)? {
-            remove_all(store, &path.join(&entry?.0))?;
+            let (name, stat) = entry?;
+            match stat?.meta.kind {
+                model::Kind::Dir => dirs.push(name),
+                _ => store.remove(&path.join(&name))?,
+            }
         }
+        dirs.iter().try_for_each(|name| remove_all(store, &path.join(name)))?;
     }
     store.remove(path)
 }

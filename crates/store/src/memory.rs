@@ -1,12 +1,17 @@
 //! A store in memory: the smallest honest implementation of the trait, for tests of everything above.
+//!
+//! Does not know: following a symbolic link. A path leads through directories only.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::name::RelPath;
 use model::{Kind, Meta, Timestamp};
 
-use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store, error::shown};
+use crate::error::{in_words, shown};
+use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store};
 
 #[derive(Clone, Debug)]
 enum Node {
@@ -21,17 +26,27 @@ type Tree = BTreeMap<RelPath, Node>;
 #[derive(Clone, Debug)]
 pub struct Memory {
     tree: Arc<Mutex<Tree>>,
+    next_id: Arc<AtomicU64>,
 }
 
 impl Default for Memory {
     fn default() -> Memory {
         let root = Node::Dir { mode: 0o755, mtime: Timestamp::default() };
-        Memory { tree: Arc::new(Mutex::new(BTreeMap::from([(RelPath::root(), root)]))) }
+        let tree = Arc::new(Mutex::new(BTreeMap::from([(RelPath::root(), root)])));
+        Memory { tree, next_id: Arc::new(AtomicU64::new(1)) }
     }
 }
 
 fn not_found(doing: &'static str, path: &RelPath) -> Error {
     Error::io(doing, path, std::io::Error::from(std::io::ErrorKind::NotFound))
+}
+
+fn in_the_way(path: &RelPath, node: &Node, wanted: &'static str) -> Error {
+    Error::Kind { path: shown(path), found: in_words(facts(node, &BTreeMap::new()).meta.kind), wanted }
+}
+
+fn has_children(tree: &Tree, path: &RelPath) -> bool {
+    tree.keys().any(|p| !p.is_root() && p.parent() == *path)
 }
 
 impl Memory {
@@ -43,6 +58,13 @@ impl Memory {
         match tree.get(&path.parent()) {
             Some(Node::Dir { .. }) => Ok(()),
             _ => Err(not_found(doing, path)),
+        }
+    }
+
+    fn not_the_root(doing: &'static str, path: &RelPath) -> Result<()> {
+        match path.is_root() {
+            true => Err(Error::Unsupported { what: doing, store: "the root itself" }),
+            false => Ok(()),
         }
     }
 
@@ -61,13 +83,25 @@ impl Memory {
     }
 }
 
-fn facts(node: &Node) -> Stat {
+/// How many names each file has.
+fn names(tree: &Tree) -> BTreeMap<u64, u64> {
+    let mut names = BTreeMap::new();
+    for node in tree.values() {
+        if let Node::File { id, .. } = node {
+            *names.entry(*id).or_default() += 1;
+        }
+    }
+    names
+}
+
+fn facts(node: &Node, names: &BTreeMap<u64, u64>) -> Stat {
     let (kind, mode, size, mtime, id) = match node {
         Node::Dir { mode, mtime } => (Kind::Dir, *mode, 0, *mtime, 0),
         Node::File { id, bytes, mode, mtime } => (Kind::File, *mode, bytes.len() as u64, *mtime, *id),
         Node::Link { mtime, .. } => (Kind::Symlink, 0o777, 0, *mtime, 0),
     };
-    Stat { meta: Meta { kind, mode, size, mtime }, identity: (0, id), names: 1, allocated: size }
+    let names = names.get(&id).copied().unwrap_or(1);
+    Stat { meta: Meta { kind, mode, size, mtime }, identity: (0, id), names, allocated: size }
 }
 
 impl Store for Memory {
@@ -78,12 +112,7 @@ impl Store for Memory {
     fn stat(&self, path: &RelPath) -> Result<Stat> {
         let tree = self.tree();
         let node = tree.get(path).ok_or_else(|| not_found("examine", path))?;
-        let mut stat = facts(node);
-        if let Node::File { id, .. } = node {
-            stat.names =
-                tree.values().filter(|n| matches!(n, Node::File { id: other, .. } if other == id)).count() as u64;
-        }
-        Ok(stat)
+        Ok(facts(node, &names(&tree)))
     }
 
     fn is_dir(&self, path: &RelPath) -> bool {
@@ -97,10 +126,11 @@ impl Store for Memory {
             Some(_) => return Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory" }),
             None => return Err(not_found("list", path)),
         }
+        let names = names(&tree);
         let children: Vec<_> = tree
             .iter()
             .filter(|(p, _)| !p.is_root() && p.parent() == *path)
-            .filter_map(|(p, node)| p.name().map(|name| Ok((name, Ok(facts(node))))))
+            .filter_map(|(p, node)| p.name().map(|name| Ok((name, Ok(facts(node, &names))))))
             .collect();
         Ok(Box::new(children.into_iter()))
     }
@@ -113,16 +143,18 @@ impl Store for Memory {
     }
 
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
-        match self.tree().get(path) {
+        let tree = self.tree();
+        match tree.get(path) {
             Some(node @ Node::File { bytes, .. }) => {
-                Ok(Arc::new(MemoryFile { bytes: Arc::clone(bytes), stat: facts(node) }))
+                Ok(Arc::new(MemoryFile { bytes: Arc::clone(bytes), stat: facts(node, &names(&tree)) }))
             }
-            Some(_) => Err(Error::Kind { path: shown(path), found: "not a file", wanted: "a file" }),
+            Some(node) => Err(in_the_way(path, node, "a file")),
             None => Err(not_found("open", path)),
         }
     }
 
     fn create(&self, path: &RelPath, _tag: &str) -> Result<Arc<dyn Sink>> {
+        Self::not_the_root("create", path)?;
         Self::parent_is_dir(&self.tree(), "create", path)?;
         Ok(Arc::new(MemorySink { store: self.clone(), path: path.clone(), bytes: Mutex::default() }))
     }
@@ -130,8 +162,13 @@ impl Store for Memory {
     fn make_dir(&self, path: &RelPath) -> Result<()> {
         let mut tree = self.tree();
         Self::parent_is_dir(&tree, "create", path)?;
-        if !matches!(tree.get(path), Some(Node::Dir { .. })) {
-            tree.insert(path.clone(), Node::Dir { mode: 0o700, mtime: Timestamp::default() });
+        match tree.get_mut(path) {
+            // Its owner must be able to fill it; the final mode comes when it is full.
+            Some(Node::Dir { mode, .. }) => *mode |= 0o700,
+            Some(node) => return Err(in_the_way(path, node, "a directory")),
+            None => {
+                tree.insert(path.clone(), Node::Dir { mode: 0o755, mtime: Timestamp::default() });
+            }
         }
         Ok(())
     }
@@ -155,8 +192,9 @@ impl Store for Memory {
     }
 
     fn remove(&self, path: &RelPath) -> Result<()> {
+        Self::not_the_root("remove", path)?;
         let mut tree = self.tree();
-        if tree.keys().any(|p| !p.is_root() && p.parent() == *path && p != path) {
+        if has_children(&tree, path) {
             let error = std::io::Error::from(std::io::ErrorKind::DirectoryNotEmpty);
             return Err(Error::io("remove", path, error));
         }
@@ -165,11 +203,22 @@ impl Store for Memory {
 
     fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
         let mut tree = self.tree();
+        Self::not_the_root("rename", from)?;
+        Self::not_the_root("rename", to)?;
         Self::parent_is_dir(&tree, "rename", to)?;
-        let moved: Vec<_> = tree.keys().filter(|p| p.starts_with(from)).cloned().collect();
-        if moved.is_empty() {
-            return Err(not_found("rename", from));
+        let from_dir = matches!(tree.get(from).ok_or_else(|| not_found("rename", from))?, Node::Dir { .. });
+        let refused = match tree.get(to) {
+            _ if from != to && to.starts_with(from) => Some(ErrorKind::InvalidInput),
+            _ if from == to => None,
+            Some(Node::Dir { .. }) if !from_dir => Some(ErrorKind::IsADirectory),
+            Some(Node::Dir { .. }) if has_children(&tree, to) => Some(ErrorKind::DirectoryNotEmpty),
+            Some(Node::File { .. } | Node::Link { .. }) if from_dir => Some(ErrorKind::NotADirectory),
+            _ => None,
+        };
+        if let Some(kind) = refused {
+            return Err(Error::io("rename", from, std::io::Error::from(kind)));
         }
+        let moved: Vec<_> = tree.keys().filter(|p| p.starts_with(from)).cloned().collect();
         for path in moved {
             let below = RelPath::parse(&path.as_bytes()[from.as_bytes().len()..]).unwrap_or_default();
             if let Some(node) = tree.remove(&path) {
@@ -230,14 +279,15 @@ impl Sink for MemorySink {
     fn as_source(&self) -> Result<Arc<dyn Source>> {
         let bytes = Arc::new(self.bytes().clone());
         let node = Node::File { id: 0, bytes: Arc::clone(&bytes), mode: 0, mtime: Timestamp::default() };
-        Ok(Arc::new(MemoryFile { bytes, stat: facts(&node) }))
+        Ok(Arc::new(MemoryFile { bytes, stat: facts(&node, &BTreeMap::new()) }))
     }
 
     fn commit(&self, finish: &Finish) -> Result<()> {
         let mut bytes = std::mem::take(&mut *self.bytes());
         bytes.resize(finish.size as usize, 0);
         let mut tree = self.store.tree();
-        let id = 1 + tree.values().map(|n| facts(n).identity.1).max().unwrap_or(0);
+        // Never one that was used before: a reader may still hold the file that had it.
+        let id = self.store.next_id.fetch_add(1, Ordering::Relaxed);
         let node = Node::File { id, bytes: Arc::new(bytes), mode: finish.mode, mtime: finish.mtime };
         Memory::put(&mut tree, &self.path, node, finish.replace)
     }

@@ -17,7 +17,8 @@ use model::{Kind, Meta, Timestamp};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
-use crate::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, error::shown};
+use crate::error::{in_words, shown};
+use crate::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store};
 
 /// What to do about symbolic links on the way to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +97,17 @@ impl Posix {
     /// Puts a finished temporary entry under its name.
     fn put(dir: &OwnedFd, temporary: &[u8], name: &Name, replace: bool) -> rustix::io::Result<()> {
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        rustix::fs::renameat_with(dir, temporary, dir, name.as_bytes(), flags)
+        match rustix::fs::renameat_with(dir, temporary, dir, name.as_bytes(), flags) {
+            // NFS, Lustre and old kernels do not know the flag.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !replace => Self::put_by_link(dir, temporary, name),
+            other => other,
+        }
+    }
+
+    /// Gives a temporary entry its name unless that is taken, in two steps: a link refuses a taken name everywhere.
+    fn put_by_link(dir: &OwnedFd, temporary: &[u8], name: &Name) -> rustix::io::Result<()> {
+        rustix::fs::linkat(dir, temporary, dir, name.as_bytes(), AtFlags::empty())?;
+        rustix::fs::unlinkat(dir, temporary, AtFlags::empty())
     }
 
     fn put_or_remove(dir: &OwnedFd, temporary: &[u8], path: &RelPath, name: &Name, replace: bool) -> Result<()> {
@@ -107,9 +118,10 @@ impl Posix {
     }
 }
 
-/// The name of a file that is not finished.
+/// The name of a file that is not finished. It is used beside the final name without another check by the kernel, so
+/// a tag can say no path: its slashes and NULs become underscores.
 pub fn temporary_name(tag: &str) -> Vec<u8> {
-    format!(".longhaul-{tag}.part").into_bytes()
+    format!(".longhaul-{}.part", tag.replace(['/', '\0'], "_")).into_bytes()
 }
 
 /// An error of an operation below the root, with escapes told apart.
@@ -124,10 +136,11 @@ fn error(doing: &'static str, path: &RelPath, errno: Errno) -> Error {
 /// An error of a final rename, in words about what is in the way.
 fn in_the_way(dir: &OwnedFd, path: &RelPath, name: &Name, errno: Errno) -> Error {
     match errno {
-        Errno::EXIST => Error::Exists(shown(path)),
-        Errno::ISDIR | Errno::NOTEMPTY if Posix::stat_kind(dir, name) == Some(Kind::Dir) => {
+        // Which of the three it is depends on whether replacing was asked for; a directory is in the way either way.
+        Errno::EXIST | Errno::ISDIR | Errno::NOTEMPTY if Posix::stat_kind(dir, name) == Some(Kind::Dir) => {
             Error::Kind { path: shown(path), found: "a directory", wanted: "a file" }
         }
+        Errno::EXIST => Error::Exists(shown(path)),
         other => error("put in place", path, other),
     }
 }
@@ -149,11 +162,13 @@ fn facts(stat: &rustix::fs::Stat) -> Stat {
         _ => Kind::Special,
     };
     let mtime = Timestamp { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 };
+    #[allow(clippy::unnecessary_cast, reason = "32 bits wide on 64-bit ARM")]
+    let names = stat.st_nlink as u64;
     let size = if kind == Kind::File { stat.st_size as u64 } else { 0 };
     Stat {
         meta: Meta { kind, mode: stat.st_mode & 0o7777, size, mtime },
         identity: (stat.st_dev, stat.st_ino),
-        names: stat.st_nlink as u64,
+        names,
         allocated: stat.st_blocks as u64 * 512,
     }
 }
@@ -191,7 +206,7 @@ impl Store for Posix {
         let source = file::PosixFile::new(fd, path.clone());
         match source.stat()?.meta.kind {
             Kind::File => Ok(Arc::new(source)),
-            kind => Err(Error::Kind { path: shown(path), found: kind.word(), wanted: "a file" }),
+            kind => Err(Error::Kind { path: shown(path), found: in_words(kind), wanted: "a file" }),
         }
     }
 
@@ -228,7 +243,7 @@ impl Store for Posix {
                 self.make_usable(path, stat.mode | 0o700).map_err(|e| error("make writable", path, e))
             }
             Kind::Dir => Ok(()),
-            kind => Err(Error::Kind { path: shown(path), found: kind.word(), wanted: "a directory" }),
+            kind => Err(Error::Kind { path: shown(path), found: in_words(kind), wanted: "a directory" }),
         }
     }
 
@@ -248,7 +263,8 @@ impl Store for Posix {
         let temporary = temporary_name(tag);
         let _ = rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty());
         let linked = rustix::fs::linkat(&from_dir, from_name.as_bytes(), &dir, &temporary[..], AtFlags::empty());
-        linked.map_err(|e| error("link", path, e))?;
+        // Both directories are below the root here: EXDEV says that they are on two file systems, not that one leads out.
+        linked.map_err(|e| Error::io("link", path, e))?;
         Self::put_or_remove(&dir, &temporary, path, &name, replace)?;
         // Where both names were one file already, rename leaves the temporary name behind (POSIX, rename).
         let _ = rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty());
@@ -257,7 +273,12 @@ impl Store for Posix {
 
     fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let fd = self.open_at(path, flags, Mode::empty()).map_err(|e| error("finish", path, e))?;
+        let fd = match self.open_at(path, flags, Mode::empty()) {
+            // Finished before with a mode that keeps its own owner out, who may still change it.
+            Err(Errno::ACCESS) => self.make_usable(path, 0o700).and_then(|()| self.open_at(path, flags, Mode::empty())),
+            other => other,
+        };
+        let fd = fd.map_err(|e| error("finish", path, e))?;
         rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode)).map_err(|e| error("set the mode of", path, e))?;
         rustix::fs::futimens(&fd, &times(mtime)).map_err(|e| error("set the time of", path, e))
     }
@@ -276,5 +297,27 @@ impl Store for Posix {
         let (to_dir, to_name) = self.parent("rename", to)?;
         rustix::fs::renameat(from_dir.as_fd(), from_name.as_bytes(), to_dir.as_fd(), to_name.as_bytes())
             .map_err(|e| Error::io("rename", from, e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// File systems without RENAME_NOREPLACE are rarely at hand; what stands in for it is tested by itself.
+    #[test]
+    fn a_link_stands_in_for_a_rename_that_must_not_replace() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = OwnedFd::from(std::fs::File::open(temp.path()).unwrap());
+        let name = Name::new(b"f").unwrap();
+        std::fs::write(temp.path().join("part"), "new").unwrap();
+        Posix::put_by_link(&dir, b"part", &name).unwrap();
+        assert!(!temp.path().join("part").exists());
+        std::fs::write(temp.path().join("part"), "newer").unwrap();
+        assert_eq!(Posix::put_by_link(&dir, b"part", &name), Err(Errno::EXIST));
+        assert_eq!(std::fs::read(temp.path().join("f")).unwrap(), b"new");
+        std::os::unix::fs::symlink("nowhere", temp.path().join("link")).unwrap();
+        Posix::put_by_link(&dir, b"link", &Name::new(b"l").unwrap()).unwrap();
+        assert_eq!(std::fs::read_link(temp.path().join("l")).unwrap(), Path::new("nowhere"));
     }
 }

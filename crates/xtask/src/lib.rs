@@ -1,1 +1,3 @@
-//! Automation that is not shipped; the tidy test.
+//! Automation that is not shipped: `cargo xtask <task>`, and the tidy test that holds the house rules.
+
+pub mod tidy;

@@ -46,8 +46,12 @@ impl Source for PosixFile {
         match rustix::fs::seek(&self.fd, SeekFrom::Data(offset)) {
             Ok(data) if data > offset => return Ok(Extent::Hole(data.min(size))),
             Ok(_) => {}
-            // No data from here on.
-            Err(Errno::NXIO) => return Ok(Extent::Hole(size)),
+            // No data from here on: a hole at the end, or the file became shorter than the caller believes. What was
+            // cut off is no hole: as data, its reader comes up short and notices.
+            Err(Errno::NXIO) => {
+                let now = self.stat()?.meta.size;
+                return Ok(if offset < now { Extent::Hole(now.min(size)) } else { Extent::Data(size) });
+            }
             // The file system does not tell.
             Err(_) => return Ok(Extent::Data(size)),
         }
@@ -93,8 +97,12 @@ impl PosixSink {
         if finish.durable {
             // The name is durable only when its directory is. A descriptor opened with O_PATH cannot be flushed.
             let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-            let dir = rustix::fs::openat(&self.dir, c".", flags, Mode::empty());
-            dir.and_then(rustix::fs::fsync).map_err(|e| error("flush the directory of", path, e))?;
+            let dir = match rustix::fs::openat(&self.dir, c".", flags, Mode::empty()) {
+                // A drop box: one may put files there, not list them. The dear way is the only one left.
+                Err(Errno::ACCESS) => rustix::fs::syncfs(fd),
+                dir => dir.and_then(rustix::fs::fsync),
+            };
+            dir.map_err(|e| error("flush the directory of", path, e))?;
         }
         Ok(())
     }

@@ -1,0 +1,74 @@
+//! The conformance suite: one set of facts that every back end which keeps a tree must hold, told as functions over
+//! `&dyn Store`. What a back end need not do is data (`Capabilities`), never its type.
+//!
+//! A new back end joins by one more module in `on_every_store`. The ends that keep no tree (`null:`, `zero:`, pipes)
+//! have tests of their own in `ends.rs`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod support;
+
+mod conformance {
+    pub mod dirs;
+    pub mod errors;
+    pub mod files;
+    pub mod links;
+    pub mod names;
+    pub mod sparse;
+}
+
+use store::Store;
+use store::posix::{Links, Posix};
+
+fn on_posix(links: Links, check: fn(&dyn Store)) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Posix::open(dir.path(), links).unwrap();
+    check(&store);
+    // Whatever a check does, it must not leave unfinished files behind.
+    let mut left = Vec::new();
+    unfinished(dir.path(), &mut left);
+    assert!(left.is_empty(), "unfinished files were left behind: {left:?}");
+}
+
+fn unfinished(dir: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_name().as_encoded_bytes().starts_with(b".longhaul-") {
+            found.push(entry.path());
+        }
+        // Trees as deep as a path may be long are checked by the test that makes them.
+        if entry.file_type().unwrap().is_dir() && entry.path().as_os_str().len() < 2000 {
+            unfinished(&entry.path(), found);
+        }
+    }
+}
+
+macro_rules! on_every_store {
+    ($($room:ident: $($check:ident)*;)*) => {
+        mod posix_inside {
+            $($(#[test] fn $check() { crate::on_posix(store::posix::Links::Inside, crate::conformance::$room::$check); })*)*
+        }
+        mod posix_refuse {
+            $($(#[test] fn $check() { crate::on_posix(store::posix::Links::Refuse, crate::conformance::$room::$check); })*)*
+        }
+        mod memory {
+            $($(#[test] fn $check() { crate::conformance::$room::$check(&store::memory::Memory::default()); })*)*
+        }
+    };
+}
+
+on_every_store! {
+    names: any_byte_is_a_name long_and_odd_names;
+    files: sizes_read_back writes_out_of_order reads_past_the_end commit_gives_mode_and_time
+        nothing_has_the_name_before_commit discard_and_drop_leave_nothing replace_is_asked_for
+        a_directory_is_in_the_way commit_sets_the_length a_sink_reads_back a_reader_keeps_what_it_opened
+        durable_files_read_back two_files_at_once a_leftover_is_replaced a_tag_is_only_a_name;
+    dirs: trees_nest make_dir_twice_is_once make_dir_makes_usable a_file_is_in_the_way finish_dir_sets_mode_and_time
+        make_dirs_makes_parents remove_takes_what_is_empty remove_all_takes_the_tree remove_all_goes_deep
+        rename_moves_trees rename_replaces_files rename_refuses_nonsense an_empty_directory_lists_nothing
+        a_large_directory_lists_all is_dir_tells the_root_stays;
+    links: symlinks_are_verbatim symlinks_replace remove_all_takes_links_not_their_targets
+        hard_links_share_one_file hard_links_replace hard_links_need_a_file;
+    sparse: holes_are_found;
+    errors: errors_name_the_path_and_the_deed;
+}

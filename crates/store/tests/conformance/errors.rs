@@ -1,0 +1,36 @@
+//! Errors say which deed failed on which path, and never show raw bytes to a terminal.
+
+use model::Timestamp;
+use store::{Error, Result, Store};
+
+use crate::support::{path, write};
+
+pub fn errors_name_the_path_and_the_deed(store: &dyn Store) {
+    let at = path(b"no/such\n\xff");
+    let shown = "no/such\\x0a\\xff";
+    let mut errors: Vec<(&str, Error)> = Vec::new();
+    let mut failing = |deed, result: Result<()>| errors.push((deed, result.unwrap_err()));
+    failing("stat", store.stat(&at).map(drop));
+    failing("list", store.list(&at).map(drop));
+    failing("open", store.open(&at).map(drop));
+    failing("create", write(store, &at, b""));
+    failing("make_dir", store.make_dir(&at));
+    failing("remove", store.remove(&at));
+    failing("rename", store.rename(&at, &path("x")));
+    if store.capabilities().posix {
+        failing("read_link", store.read_link(&at).map(drop));
+        failing("make_symlink", store.make_symlink(&at, b"x", Timestamp::default(), true, "t"));
+        failing("make_hard_link", store.make_hard_link(&path("x"), &at, true, "t"));
+        failing("finish_dir", store.finish_dir(&at, 0o755, Timestamp::default()));
+    }
+    for (deed, error) in errors {
+        assert!(error.is_not_found() && !error.is_fatal(), "{deed}: {error}");
+        let Error::Io { doing, path, .. } = &error else { panic!("{deed}: {error:?}") };
+        assert_eq!(path, shown, "{deed}");
+        assert_eq!(error.to_string(), format!("cannot {doing} {shown}"), "{deed}");
+        assert!(std::error::Error::source(&error).is_some(), "{deed}");
+    }
+    // The root shows as a dot, not as nothing.
+    let Err(error) = store.remove(&path("")) else { panic!("the root was removed") };
+    assert!(!error.to_string().contains("  "), "{error}");
+}

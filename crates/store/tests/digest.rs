@@ -1,0 +1,136 @@
+//! Digests of whole files against values computed by other programs (Python's hashlib and zlib; the CRC-32C by bit
+//! matrices), and what happens to a digest when its file changes meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::Algorithm;
+use store::digest::of_file;
+use store::memory::Memory;
+use store::posix::{Links, Posix};
+use store::{Extent, Finish, Source, Store};
+use support::{finish, path, pattern, skipped};
+
+fn stores() -> (tempfile::TempDir, [Box<dyn Store>; 2]) {
+    let temp = tempfile::tempdir().unwrap();
+    let posix = Posix::open(temp.path(), Links::Inside).unwrap();
+    (temp, [Box::new(posix), Box::new(Memory::default())])
+}
+
+fn written(store: &dyn Store, blocks: &[(u64, &[u8])], size: u64) -> Arc<dyn Source> {
+    let sink = store.create(&path("f"), "t").unwrap();
+    blocks.iter().for_each(|(at, bytes)| sink.write_at(bytes, *at).unwrap());
+    sink.commit(&Finish { ..finish(size) }).unwrap();
+    store.open(&path("f")).unwrap()
+}
+
+fn digests(source: &dyn Source, algorithms: &[Algorithm]) -> Vec<String> {
+    of_file(source, &path("f"), algorithms).unwrap().iter().map(|d| d.to_string()).collect()
+}
+
+#[test]
+fn a_dense_file() {
+    let (_temp, stores) = stores();
+    for store in stores {
+        let bytes = pattern((1 << 20) + 1);
+        let source = written(&*store, &[(0, &bytes)], bytes.len() as u64);
+        // In the order that was asked for.
+        use Algorithm::{Adler32, Blake3, Crc32c, Md5, Sha256};
+        let expected = [
+            "sha256:25514c44a439ee6cf72c0efb36ed960ce101dc95703b2bc816ea6c286bbd92a9".to_string(),
+            "adler32:6e2c74c7".into(),
+            "md5:6c1429fdb6f38f35f5e229537de7607f".into(),
+            "crc32c:aeaeda1c".into(),
+            format!("blake3:{}", blake3::hash(&bytes)),
+        ];
+        assert_eq!(digests(&*source, &[Sha256, Adler32, Md5, Crc32c, Blake3]), expected);
+        assert_eq!(digests(&*source, &[Crc32c]), ["crc32c:aeaeda1c"]);
+        assert!(digests(&*source, &[]).is_empty());
+    }
+}
+
+#[test]
+fn a_sparse_file() {
+    let (_temp, stores) = stores();
+    for store in stores {
+        let source = written(&*store, &[(1 << 20, &pattern(1 << 16))], 3 << 20);
+        let expected = [
+            "crc32c:2d57192a",
+            "adler32:88d3187d",
+            "md5:15499941052489700cb10bf8e5c48751",
+            "sha256:ef65ad99a029b862c291db18722950819df39d1885c1a979afc8122fc7309dbd",
+        ];
+        assert_eq!(digests(&*source, &Algorithm::ALL)[..4], expected);
+    }
+}
+
+#[test]
+fn an_empty_file() {
+    let (_temp, stores) = stores();
+    for store in stores {
+        let source = written(&*store, &[], 0);
+        let expected = [
+            "crc32c:00000000",
+            "adler32:00000001",
+            "md5:d41d8cd98f00b204e9800998ecf8427e",
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262",
+        ];
+        assert_eq!(digests(&*source, &Algorithm::ALL), expected);
+    }
+}
+
+/// 5 GiB of nothing: no byte is read, and the two sums that combine need none.
+#[test]
+fn five_gib_of_hole_take_no_time() {
+    let (_temp, [posix, _]) = stores();
+    let size = 5 << 30;
+    let source = written(&*posix, &[], size);
+    if source.extent(0, size).unwrap() != Extent::Hole(size) {
+        return skipped("five_gib_of_hole_take_no_time", "this file system does not tell where holes are");
+    }
+    let start = Instant::now();
+    let sums = digests(&*source, &[Algorithm::Crc32c, Algorithm::Adler32]);
+    assert_eq!(sums, ["crc32c:2cc5f6d6", "adler32:c10e0001"]);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+/// A file that says it is longer than it is, as one does that is cut short between two calls.
+#[derive(Debug)]
+struct Longer(Arc<dyn Source>, u64);
+
+impl Source for Longer {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> store::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn stat(&self) -> store::Result<store::Stat> {
+        let mut stat = self.0.stat()?;
+        stat.meta.size = self.1;
+        Ok(stat)
+    }
+
+    fn extent(&self, offset: u64, size: u64) -> store::Result<Extent> {
+        self.0.extent(offset, size)
+    }
+}
+
+/// What was cut off must not count as zeros.
+#[test]
+fn a_file_cut_short_is_an_error() {
+    let (_temp, stores) = stores();
+    for store in stores {
+        for (block, size, believed) in [(4096, 4096, 8192), (4096, 1 << 20, 2 << 20), (0, 1 << 20, 2 << 20), (0, 0, 1)]
+        {
+            let source = written(&*store, &[(0, &pattern(block))], size);
+            let error = of_file(&Longer(source, believed), &path("f"), &Algorithm::ALL).unwrap_err();
+            assert!(error.to_string().contains("cannot read f"), "{error}");
+            assert!(std::error::Error::source(&error).unwrap().to_string().contains("shorter"), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! `cargo xtask <task>`: finds the task and reports what it says.
+
+use std::process::ExitCode;
+
+use xtask::tidy;
+
+const USAGE: &str = "usage: cargo xtask <task>
+
+tasks:
+  tidy    check the house rules, which `cargo test -p xtask` checks as well";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["tidy"] => report(),
+        ["--help" | "-h" | "help"] => say(USAGE, ExitCode::SUCCESS),
+        _ => say(USAGE, ExitCode::from(2)),
+    }
+}
+
+#[allow(clippy::print_stdout, reason = "a task of the command line answers there")]
+fn say(text: &str, code: ExitCode) -> ExitCode {
+    println!("{text}");
+    code
+}
+
+fn report() -> ExitCode {
+    match tidy::run_all() {
+        Ok(report) if report.is_empty() => say("tidy: all rules hold", ExitCode::SUCCESS),
+        Ok(report) => say(&report, ExitCode::FAILURE),
+        Err(error) => say(&format!("tidy: {error:#}"), ExitCode::FAILURE),
+    }
+}

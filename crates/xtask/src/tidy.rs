@@ -1,0 +1,143 @@
+//! The house rules as tests: what a reviewer would otherwise have to notice. A rule reads the tree and names what
+//! breaks it by file and line, with the remedy.
+//!
+//! Does not know: types. It reads text and the manifests; what the compiler and clippy can hold is left to them.
+
+mod arrows;
+mod names;
+mod papers;
+mod shape;
+mod text;
+mod words;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+pub use text::Source;
+
+/// One breach of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// File below the root, or crate.
+    pub file: String,
+    /// Line, from 1; 0 where the whole file is meant.
+    pub line: usize,
+    /// What is wrong, and what to do about it.
+    pub what: String,
+}
+
+impl Breach {
+    fn new(file: &str, line: usize, what: impl Into<String>) -> Breach {
+        Breach { file: file.into(), line, what: what.into() }
+    }
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.what),
+            line => write!(f, "{}:{line}: {}", self.file, self.what),
+        }
+    }
+}
+
+/// A file that git knows, or would take.
+#[derive(Clone, Debug)]
+pub struct Paper {
+    /// Below the root, with slashes.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// What the rules look at.
+#[derive(Debug)]
+pub struct Tree {
+    /// Where it is.
+    pub root: PathBuf,
+    /// All files.
+    pub papers: Vec<Paper>,
+    /// The Rust files among them, read.
+    pub sources: Vec<Source>,
+}
+
+/// A rule: its name, and what finds its breaches.
+pub type Rule = (&'static str, fn(&Tree) -> Result<Vec<Breach>>);
+
+/// All rules.
+pub const RULES: &[Rule] = &[
+    ("arrows_point_down", arrows::check),
+    ("files_open_with_their_purpose", shape::openings),
+    ("files_are_short", shape::file_lengths),
+    ("functions_are_short", shape::function_lengths),
+    ("lines_are_not_endless", shape::line_lengths),
+    ("unsafe_is_in_sys", words::unsafe_code),
+    ("only_programs_print", words::prints),
+    ("nothing_unwraps", words::unwraps),
+    ("pure_crates_stay_pure", words::impurities),
+    ("names_say_something", names::check),
+    ("the_licence_is_there", papers::licence),
+    ("committed_files_are_small_texts", papers::small_texts),
+    ("documents_name_no_machine", papers::machine_paths),
+];
+
+impl Tree {
+    /// The tree that this program was built from.
+    pub fn load() -> Result<Tree> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+        // New files count before they are committed, so that the rule speaks up in time.
+        let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+        let output = Command::new("git").arg("-C").arg(&root).args(list).output().context("cannot run git")?;
+        ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim());
+        let mut papers = Vec::new();
+        for path in output.stdout.split(|b| *b == 0).filter(|path| !path.is_empty()) {
+            let path = String::from_utf8_lossy(path).into_owned();
+            // One that was deleted and not yet committed is still listed.
+            if let Ok(bytes) = std::fs::read(root.join(&path)) {
+                papers.push(Paper { path, bytes });
+            }
+        }
+        Ok(Tree::of(root, papers))
+    }
+
+    /// A tree of these files.
+    pub fn of(root: PathBuf, papers: Vec<Paper>) -> Tree {
+        let rust = papers.iter().filter(|p| p.path.ends_with(".rs") && !in_testdata(&p.path));
+        let sources = rust.map(|p| Source::new(&p.path, &String::from_utf8_lossy(&p.bytes))).collect();
+        Tree { root, papers, sources }
+    }
+}
+
+fn in_testdata(path: &str) -> bool {
+    path.split('/').any(|part| part == "testdata")
+}
+
+/// Checks one rule; the report is empty where it holds.
+pub fn run(tree: &Tree, (name, check): &Rule) -> Result<String> {
+    let breaches = check(tree).with_context(|| format!("the rule {name} could not be checked"))?;
+    Ok(breaches.iter().map(|breach| format!("{name}: {breach}\n")).collect())
+}
+
+/// Checks all rules.
+pub fn run_all() -> Result<String> {
+    let tree = Tree::load()?;
+    RULES.iter().map(|rule| run(&tree, rule)).collect()
+}
+
+#[cfg(test)]
+mod samples {
+    use super::*;
+
+    /// A tree of one file.
+    pub fn tree(path: &str, text: &str) -> Tree {
+        Tree::of(PathBuf::new(), vec![Paper { path: path.into(), bytes: text.into() }])
+    }
+
+    /// The lines that a rule finds fault with.
+    pub fn lines(rule: fn(&Tree) -> Result<Vec<Breach>>, path: &str, text: &str) -> Vec<usize> {
+        rule(&tree(path, text)).unwrap().iter().map(|breach| breach.line).collect()
+    }
+}

@@ -1,0 +1,127 @@
+//! The floors of the house: a crate links only what is strictly below it.
+
+use anyhow::{Context, Result};
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+use super::{Breach, Tree};
+
+/// The floors, lowest first. A new room is entered here when it opens.
+const FLOORS: [&[&str]; 5] = [
+    &["model", "sys"],
+    &["wire", "store", "auth", "sched"],
+    &["engine", "probe", "tune", "lab", "plan"],
+    &["door", "watch", "hub"],
+    &["longhaul", "bench", "xtask"],
+];
+
+/// Links that the floors allow and the design does not, directly or through others.
+const NEVER: [(&str, &str, &str); 3] = [
+    ("hub", "engine", "the hub speaks HTTP to nodes"),
+    ("hub", "door", "the hub speaks HTTP to nodes"),
+    ("lab", "engine", "the lab runs the binaries"),
+];
+
+/// One crate of the workspace linking another.
+#[derive(Clone, Debug)]
+struct Arrow {
+    from: String,
+    to: String,
+    /// For tests only.
+    dev: bool,
+}
+
+/// All arrows point down.
+pub fn check(tree: &Tree) -> Result<Vec<Breach>> {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(tree.root.join("Cargo.toml")).no_deps().other_options(["--offline".to_string()]);
+    let metadata = command.exec().context("cargo metadata failed")?;
+    let members: Vec<String> = metadata.workspace_packages().iter().map(|p| p.name.to_string()).collect();
+    let mut arrows = Vec::new();
+    for package in metadata.workspace_packages() {
+        for dependency in package.dependencies.iter().filter(|d| d.path.is_some()) {
+            let dev = dependency.kind == DependencyKind::Development;
+            arrows.push(Arrow { from: package.name.to_string(), to: dependency.name.clone(), dev });
+        }
+    }
+    Ok(judge(&members, &arrows))
+}
+
+fn floor(room: &str) -> Option<usize> {
+    FLOORS.iter().position(|rooms| rooms.contains(&room))
+}
+
+fn judge(members: &[String], arrows: &[Arrow]) -> Vec<Breach> {
+    let manifest = |room: &str| format!("crates/{room}/Cargo.toml");
+    let mut breaches = Vec::new();
+    for room in members.iter().filter(|room| floor(room).is_none()) {
+        let what = format!("`{room}` is on no floor; enter it in the table of the tidy test and in the workspace's");
+        breaches.push(Breach::new(&manifest(room), 0, what));
+    }
+    for arrow in arrows {
+        // A crate on no floor was named above, or is none of the workspace's.
+        let (Some(from), Some(to)) = (floor(&arrow.from), floor(&arrow.to)) else { continue };
+        let (a, b) = (&arrow.from, &arrow.to);
+        let what = match arrow.dev {
+            true if from == 0 && to > 0 => {
+                format!("`{a}` is the ground floor: even its tests link nothing above ({b})")
+            }
+            false if to >= from => {
+                format!(
+                    "`{a}` (floor {from}) links `{b}` (floor {to}); arrows point strictly down: move what both need below"
+                )
+            }
+            _ => continue,
+        };
+        breaches.push(Breach::new(&manifest(a), 0, what));
+    }
+    for (from, to, why) in NEVER {
+        if reaches(arrows, from, to) {
+            breaches.push(Breach::new(
+                &manifest(from),
+                0,
+                format!("`{from}` links `{to}`, which it must never: {why}"),
+            ));
+        }
+    }
+    breaches
+}
+
+/// Whether a crate links another, directly or through others. Arrows that form a ring end the search too.
+fn reaches(arrows: &[Arrow], from: &str, to: &str) -> bool {
+    let mut seen = vec![from];
+    let mut next = 0;
+    while let Some(room) = seen.get(next).copied() {
+        for arrow in arrows.iter().filter(|arrow| !arrow.dev && arrow.from == room) {
+            if !seen.contains(&arrow.to.as_str()) {
+                seen.push(&arrow.to);
+            }
+        }
+        next += 1;
+    }
+    seen[1..].contains(&to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(arrows: &[(&str, &str, bool)]) -> usize {
+        let arrow = |(from, to, dev): &(&str, &str, bool)| Arrow { from: (*from).into(), to: (*to).into(), dev: *dev };
+        judge(&[], &arrows.iter().map(arrow).collect::<Vec<_>>()).len()
+    }
+
+    #[test]
+    fn arrows_are_judged() {
+        assert_eq!(faults(&[("wire", "model", false), ("door", "wire", false), ("longhaul", "model", false)]), 0);
+        assert_eq!(faults(&[("model", "wire", false)]), 1, "up");
+        assert_eq!(faults(&[("wire", "store", false)]), 1, "sideways");
+        assert_eq!(faults(&[("bench", "longhaul", false)]), 1, "between programs");
+        assert_eq!(faults(&[("wire", "engine", true)]), 0, "tests may link upward");
+        assert_eq!(faults(&[("sys", "wire", true), ("sys", "model", true)]), 1, "but from the ground floor");
+        assert_eq!(faults(&[("hub", "engine", false)]), 1, "allowed by the floors, never by design");
+        assert_eq!(faults(&[("hub", "door", true)]), 0);
+        // Sideways from `lab` to `probe`, and through it to the engine; a ring does not hang.
+        assert_eq!(faults(&[("lab", "probe", false), ("probe", "engine", false), ("engine", "lab", false)]), 4);
+        assert_eq!(judge(&["annex".into()], &[]).len(), 1);
+    }
+}

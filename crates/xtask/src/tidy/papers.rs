@@ -1,0 +1,122 @@
+//! Everything else that is committed: the licence, sizes, and what documents must not give away.
+
+use anyhow::Result;
+
+use super::{Breach, Tree, in_testdata};
+
+/// What is larger is data, not source.
+const FILE_BYTES_MAX: usize = 1 << 20;
+/// Directories of the machine something was written on; nobody else has them.
+const MACHINE_PATHS: [&str; 2] = ["/work/", "/root/"];
+
+/// The licence is there, in full, and every crate has it.
+pub fn licence(tree: &Tree) -> Result<Vec<Breach>> {
+    let mut breaches = Vec::new();
+    let text = |path: &str| {
+        let paper = tree.papers.iter().find(|paper| paper.path == path);
+        paper.map(|paper| String::from_utf8_lossy(&paper.bytes).into_owned()).unwrap_or_default()
+    };
+    let licence = text("LICENSE");
+    let head: Vec<&str> = licence.lines().map(str::trim).filter(|line| !line.is_empty()).take(2).collect();
+    if head != ["Apache License", "Version 2.0, January 2004"] || !licence.contains("END OF TERMS AND CONDITIONS") {
+        breaches.push(Breach::new("LICENSE", 1, "must be the full text of the Apache License 2.0"));
+    }
+    if !has_line(&text("Cargo.toml"), "license = \"Apache-2.0\"") {
+        breaches.push(Breach::new("Cargo.toml", 0, "[workspace.package] must say license = \"Apache-2.0\""));
+    }
+    for paper in tree.papers.iter().filter(|paper| is_member_manifest(&paper.path)) {
+        if !has_line(&String::from_utf8_lossy(&paper.bytes), "license.workspace = true") {
+            breaches.push(Breach::new(&paper.path, 0, "add `license.workspace = true` to [package]"));
+        }
+    }
+    Ok(breaches)
+}
+
+fn has_line(text: &str, wanted: &str) -> bool {
+    text.lines().any(|line| line.trim() == wanted)
+}
+
+fn is_member_manifest(path: &str) -> bool {
+    path.strip_prefix("crates/")
+        .and_then(|rest| rest.strip_suffix("/Cargo.toml"))
+        .is_some_and(|room| !room.contains('/'))
+}
+
+/// What is committed is text of a size that a person could read.
+pub fn small_texts(tree: &Tree) -> Result<Vec<Breach>> {
+    let mut breaches = Vec::new();
+    for paper in &tree.papers {
+        if paper.bytes.len() > FILE_BYTES_MAX {
+            let what = format!(
+                "{} bytes; above {FILE_BYTES_MAX} it does not belong in git: make it, or fetch it",
+                paper.bytes.len()
+            );
+            breaches.push(Breach::new(&paper.path, 0, what));
+        }
+        if paper.bytes.contains(&0) && !in_testdata(&paper.path) {
+            let what = "a binary (it has NUL bytes); golden files belong below testdata/, programs nowhere";
+            breaches.push(Breach::new(&paper.path, 0, what));
+        }
+    }
+    Ok(breaches)
+}
+
+/// Documents speak of nobody's own directories.
+pub fn machine_paths(tree: &Tree) -> Result<Vec<Breach>> {
+    let mut breaches = Vec::new();
+    for paper in tree.papers.iter().filter(|paper| is_document(&paper.path)) {
+        for (n, line) in String::from_utf8_lossy(&paper.bytes).lines().enumerate() {
+            for path in MACHINE_PATHS.into_iter().filter(|path| names_path(line, path)) {
+                let what = format!("names `{path}`, a directory of one machine; use a path that any reader has");
+                breaches.push(Breach::new(&paper.path, n + 1, what));
+            }
+        }
+    }
+    Ok(breaches)
+}
+
+fn is_document(path: &str) -> bool {
+    path.ends_with(".md") || path.starts_with("docs/")
+}
+
+/// Whether a line names a directory from the root on, and not a part of another path.
+fn names_path(line: &str, path: &str) -> bool {
+    let inside = |before: char| before.is_alphanumeric() || "._-~/*}$".contains(before);
+    line.match_indices(path).any(|(at, _)| !line[..at].ends_with(inside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{lines, tree};
+    use super::super::{Paper, Tree};
+    use super::*;
+
+    #[test]
+    fn documents_name_no_machine() {
+        let text = "See `/root/x`.\n/work/y\nhttps://host/work/z\na/root/b\n~/work/\n(/work/)\n";
+        assert_eq!(lines(machine_paths, "docs/guide.md", text), [1, 2, 6]);
+        assert!(lines(machine_paths, "crates/a/src/lib.rs", text).is_empty());
+    }
+
+    #[test]
+    fn data_is_not_committed() {
+        assert_eq!(lines(small_texts, "a.txt", &"x".repeat(FILE_BYTES_MAX + 1)), [0]);
+        assert_eq!(lines(small_texts, "a.out", "a\0b"), [0]);
+        assert!(lines(small_texts, "crates/wire/testdata/frame.bin", "a\0b").is_empty());
+    }
+
+    #[test]
+    fn a_licence_is_missed() {
+        let files =
+            |path: &str| licence(&tree(path, "[package]\n")).unwrap().into_iter().map(|b| b.file).collect::<Vec<_>>();
+        assert_eq!(files("crates/a/Cargo.toml"), ["LICENSE", "Cargo.toml", "crates/a/Cargo.toml"]);
+        let paper = |path: &str, text: &str| Paper { path: path.into(), bytes: text.into() };
+        let whole = "\n  Apache License\n  Version 2.0, January 2004\n\nEND OF TERMS AND CONDITIONS\n";
+        let papers = vec![
+            paper("LICENSE", whole),
+            paper("Cargo.toml", "license = \"Apache-2.0\"\n"),
+            paper("crates/a/Cargo.toml", "license.workspace = true\n"),
+        ];
+        assert_eq!(licence(&Tree::of("".into(), papers)).unwrap(), []);
+    }
+}

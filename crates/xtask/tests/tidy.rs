@@ -1,0 +1,42 @@
+//! The house rules, one test each. What fails names file, line and remedy.
+
+use std::sync::OnceLock;
+
+use xtask::tidy::{RULES, Tree, run};
+
+fn holds(name: &str) {
+    static TREE: OnceLock<Tree> = OnceLock::new();
+    let tree = TREE.get_or_init(|| Tree::load().expect("the files of the workspace can be listed and read"));
+    assert!(tree.sources.len() > 20, "the tree was not found at {}", tree.root.display());
+    let rule = RULES.iter().find(|rule| rule.0 == name).expect("a rule of that name");
+    let report = run(tree, rule).unwrap_or_else(|error| panic!("{error:#}"));
+    assert!(report.is_empty(), "\n{report}");
+}
+
+macro_rules! rules {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { holds(stringify!($name)); })*
+
+        #[test]
+        fn every_rule_has_its_test() {
+            let tested = [$(stringify!($name)),*];
+            assert_eq!(tested.to_vec(), RULES.iter().map(|rule| rule.0).collect::<Vec<_>>());
+        }
+    };
+}
+
+rules! {
+    arrows_point_down
+    files_open_with_their_purpose
+    files_are_short
+    functions_are_short
+    lines_are_not_endless
+    unsafe_is_in_sys
+    only_programs_print
+    nothing_unwraps
+    pure_crates_stay_pure
+    names_say_something
+    the_licence_is_there
+    committed_files_are_small_texts
+    documents_name_no_machine
+}
