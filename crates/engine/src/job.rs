@@ -222,8 +222,10 @@ pub fn drive(
     let mut driven = Driven::default();
     let result = run(link, &mut crew, &ends, &mut streams, watch, cancel, &mut driven);
     side.close();
-    if result.is_err() {
-        crew.hang_up();
+    match result {
+        // The last message is what sends the other side's threads home.
+        Ok(()) => link.drain(crew.timeouts.handshake),
+        Err(_) => crew.hang_up(),
     }
     let deadline = Instant::now() + crew.timeouts.handshake;
     while crew.running > 0 {

@@ -193,8 +193,12 @@ impl Link {
     /// Sends all that waits, for at most `timeout`; for the last words before closing.
     pub fn drain(&mut self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
-        while self.tls.wants_write() && Instant::now() < deadline && !self.closed {
-            if self.exchange(deadline.saturating_duration_since(Instant::now())).is_err() {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.write().is_err() || !self.tls.wants_write() || left.is_zero() || self.closed {
+                return;
+            }
+            if self.exchange(left).is_err() {
                 return;
             }
         }

@@ -145,7 +145,9 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     if !also.is_empty() {
         out.push(format!("  also: {}", also.join(", ")));
     }
-    out.extend(details(receipt));
+    if receipt.files > 0 {
+        out.extend(details(receipt));
+    }
     for miss in receipt.failures.iter().take(FAILURES_SHOWN) {
         out.push(format!("  not copied: {}: {}", miss.path, miss.reason));
     }
@@ -163,10 +165,9 @@ fn count(n: u64, noun: &str) -> String {
 fn details(receipt: &v1::Receipt) -> Vec<String> {
     let data: Vec<&v1::Stream> = receipt.streams.iter().filter(|s| s.id > 0).collect();
     let digests: Vec<&str> = receipt.digests.iter().map(|d| d.algorithm.as_str()).collect();
-    let digests = match (digests.is_empty(), receipt.files) {
-        (true, _) => "not verified (--checksum none)".to_owned(),
-        (_, 0) => "nothing to verify".to_owned(),
-        _ => format!("verified by {}", digests.join(", ")),
+    let digests = match digests.is_empty() {
+        true => "not verified (--checksum none)".to_owned(),
+        false => format!("verified by {}", digests.join(", ")),
     };
     let payload = receipt.streams.iter().max_by_key(|s| s.id).map_or("sealed", |s| s.payload.as_str());
     let mut out = vec![format!("  {digests}; payload {payload}; limited by {}", receipt.limited_by.part)];

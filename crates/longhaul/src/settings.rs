@@ -99,6 +99,13 @@ impl Settings {
         Ok(session)
     }
 
+    /// Connects to a node that this process itself runs: no key, nothing to remember.
+    pub fn connect_own(&self, to: &HostPort, own: Fingerprint, timeouts: Timeouts) -> Result<Session, Failure> {
+        let trust = Trust::Fingerprints(vec![own]);
+        let connect = Connect { trust, keys: &[], plain: true, timeouts, session: random()? };
+        Ok(Session::connect(to, &connect)?)
+    }
+
     /// What to do about an identity that is not the expected one.
     fn explain(&self, error: Error, pinned: Option<Fingerprint>, known: &KnownNodes) -> Failure {
         let Error::Identity { to, shown, expected, .. } = error else { return error.into() };

@@ -101,6 +101,9 @@ impl Receiving {
 
     /// A source root's missing parents are made; everything deeper has a directory that was offered.
     fn prepare_parent(&self, path: &RelPath) -> store::Result<()> {
+        if path.is_root() {
+            return Ok(());
+        }
         let parent = path.parent();
         let above = parent == self.target.path || self.target.path.starts_with(&parent);
         if above && !self.store.is_dir(&parent) { store::make_dirs(&*self.store, &parent) } else { Ok(()) }

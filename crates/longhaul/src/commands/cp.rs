@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use auth::Rights;
+use auth::{Fingerprint, Rights};
 use door::{Export, Node, NodeConfig};
 use engine::leftovers::Leftovers;
 use engine::receive::{Policy, Receiving};
@@ -51,7 +51,7 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
         return within(cp, settings, printer, &locators, &target, into, &cancel);
     }
     let plan = plan(&locators, &target)?;
-    let job = Job { cp, settings, printer, into, cancel: &cancel, sources: &locators, target: &target };
+    let job = Job { cp, settings, printer, into, cancel: &cancel, sources: &locators, target: &target, own: None };
     job.run(&plan)
 }
 
@@ -147,12 +147,14 @@ fn within(
 ) -> Result<Exit, Failure> {
     let there = local::target(target)?;
     let dir = there.root.ok_or_else(|| Failure::usage("that target is not a directory's"))?;
+    let state = settings.state()?;
+    let own = Some(state.fingerprint()?);
     let config = NodeConfig {
         listen: ([127, 0, 0, 1], 0).into(),
         exports: vec![Export { name: "here".into(), dir, writable: true }],
         anonymous: Some(Rights::Write),
         plain: true,
-        state: settings.state()?,
+        state,
         timeouts: Timeouts::default(),
     };
     let node = Node::bind(config)?;
@@ -160,7 +162,7 @@ fn within(
     let at = HostPort { host: address.ip().to_string(), port: address.port() };
     let place = Place::Path { export: "here".into(), path: there.path };
     let plan = Plan::Push { at, sources: sources.to_vec(), target: place };
-    let job = Job { cp, settings, printer, into, cancel, sources, target };
+    let job = Job { cp, settings, printer, into, cancel, sources, target, own };
     std::thread::scope(|scope| {
         let stopper = node.stopper();
         scope.spawn(|| node.run());
@@ -178,6 +180,8 @@ struct Job<'a> {
     cancel: &'a AtomicBool,
     sources: &'a [Locator],
     target: &'a Locator,
+    /// The node is this process's own.
+    own: Option<Fingerprint>,
 }
 
 /// What one attempt brought.
@@ -284,7 +288,10 @@ impl Job<'_> {
             congestion: self.cp.congestion.clone(),
             limit_bit_s: if direction == Direction::Pull { limit.div_ceil(u64::from(streams)) } else { limit },
         };
-        let mut session = self.settings.connect(at, self.cp.plain, timeouts)?;
+        let mut session = match self.own {
+            Some(own) => self.settings.connect_own(at, own, timeouts)?,
+            None => self.settings.connect(at, self.cp.plain, timeouts)?,
+        };
         let report = match here {
             None => session.push(order, roots, streams, watch, self.cancel),
             Some(here) => {
