@@ -1,0 +1,34 @@
+# The three words everybody needs: demo, test, build. Everything else is in `cargo xtask`.
+
+.DEFAULT_GOAL := build
+
+.PHONY: build
+build: setup ## the one binary, at target/release/longhaul
+	cargo build --release --package longhaul
+
+.PHONY: setup
+setup: ## installs what building and testing need, or says what to install
+	@sh scripts/setup.sh
+
+.PHONY: demo
+demo: build ## two nodes on this machine and a real tree from one to the other
+	cargo xtask demo
+
+.PHONY: test
+test: setup ## every test and every check, as CI runs them
+	cargo fmt --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace
+
+.PHONY: bench
+bench: build ## what a job costs here; writes docs/results
+	cargo xtask bench
+
+.PHONY: man
+man: build ## manual pages and completions, into target/man
+	target/release/longhaul man --out target/man
+	for shell in bash zsh fish; do target/release/longhaul completions $$shell > target/man/longhaul.$$shell; done
+
+.PHONY: help
+help:
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Installs the system packages that building and testing Longhaul need on Debian and its kin. An ordinary user is told
+# the one line to run instead.
+#
+#   gcc libc6-dev   the linker, and the C and assembly in the crypto library (aws-lc) and BLAKE3
+#   util-linux      unshare and setpriv: tests of full and read-only file systems and of missing permissions
+#   mount           for the same tests
+set -eu
+
+missing=
+need() { # COMMAND PACKAGE...
+    command -v "$1" >/dev/null 2>&1 && return 0
+    shift
+    missing="$missing $*"
+}
+need cc gcc libc6-dev
+need unshare util-linux
+need setpriv util-linux
+need mount mount
+[ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
+
+if ! command -v cargo >/dev/null 2>&1; then
+    echo "setup: no Rust toolchain found. Install Rust 1.95 or later (rustup, or your distribution's packages)." >&2
+    exit 1
+fi
+[ -z "$missing" ] && exit 0
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    echo "setup: these packages are missing. As root, run:  apt-get install -y $missing" >&2
+    exit 1
+fi
+apt-get update -qq
+# shellcheck disable=SC2086 -- a list of package names
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
