@@ -218,7 +218,6 @@ pub struct Receiver {
     files_settled: u64,
     misses: Vec<Miss>,
     specials: Vec<RelPath>,
-    finished: bool,
     told_finished: bool,
 }
 
@@ -248,7 +247,6 @@ impl Receiver {
             files_settled: 0,
             misses: Vec::new(),
             specials: Vec::new(),
-            finished: false,
             told_finished: false,
         }
     }
@@ -275,7 +273,6 @@ impl Receiver {
                     return Err(WireError::Unexpected("the count of entries does not match those offered"));
                 }
                 self.scan_end = Some(count);
-                self.finish_if_settled();
                 Ok(())
             }
             _ => Err(WireError::Unexpected("a message that only a receiver sends came from the sender")),
@@ -316,7 +313,7 @@ impl Receiver {
             let end = self.outcomes.iter().take_while(fits).count().max(1);
             return Some(Frame::Outcomes(self.outcomes.drain(..end).collect()));
         }
-        if self.finished && !self.told_finished {
+        if !self.told_finished && self.all_settled() {
             self.told_finished = true;
             return Some(Frame::Finished(self.totals));
         }
@@ -341,9 +338,10 @@ impl Receiver {
         self.report_all = true;
     }
 
-    fn finish_if_settled(&mut self) {
-        self.finished |=
-            self.scan_end.is_some() && self.unsettled.is_empty() && self.dirs.is_empty() && self.actions.is_empty();
+    /// Asked anew at every poll, not noted when the last entry is settled: actions may be left over then, such as a
+    /// record of a file that turned out to be there already.
+    fn all_settled(&self) -> bool {
+        self.scan_end.is_some() && self.unsettled.is_empty() && self.dirs.is_empty() && self.actions.is_empty()
     }
 
     /// Whether everything is settled and the sender has been told.

@@ -175,7 +175,6 @@ impl Receiver {
             self.missed(dir.shown, refusal);
         }
         self.child_done(dir.parent);
-        self.finish_if_settled();
     }
 
     fn child_done(&mut self, parent: u64) {
@@ -242,6 +241,5 @@ impl Receiver {
         if entry.kind != Sort::Dir {
             self.child_done(entry.parent);
         }
-        self.finish_if_settled();
     }
 }
