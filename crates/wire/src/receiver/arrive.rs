@@ -7,8 +7,8 @@ use model::fault::Fault;
 use super::{Action, Complete, FileReceive, FileState, Judgement, Receiver};
 use crate::error::WireError;
 use crate::frame::{End, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
-use crate::ledger::Added;
-use crate::limits::{BAD_BLOCKS_MAX, STREAMS_MAX};
+use crate::ledger::{Added, Ledger};
+use crate::limits::{BAD_BLOCKS_MAX, RANGES_MAX, STREAMS_MAX};
 use crate::record::Part;
 
 /// What a stored block leads to.
@@ -29,14 +29,7 @@ impl Receiver {
         let verdict = match judgement {
             Judgement::Want => Verdict::Want,
             Judgement::WantUnless(digest) => Verdict::WantUnless(digest),
-            Judgement::WantRest(there) => {
-                for (offset, len, sum) in there {
-                    // What does not fit is asked for again.
-                    let _ = file.ledger.add(offset, len, sum);
-                }
-                file.whole = file.ledger.bytes() == 0;
-                Verdict::WantRanges(file.ledger.missing(file.size))
-            }
+            Judgement::WantRest(there) => ask_for_rest(file, there),
             Judgement::Skip => return self.settled(id, Outcome::Skipped),
             Judgement::Refuse(refusal) => return self.settled(id, Outcome::Failed(refusal)),
         };
@@ -159,6 +152,27 @@ impl Receiver {
         file.state = FileState::Committing;
         Ok(Stored::Complete(Complete { id, size, serial, sum }))
     }
+}
+
+/// Enters what is there from before, and asks for the rest: or for all, where the file comes whole in any case (inline,
+/// a pipe), where nothing is there, or where the rest is in more pieces than a verdict holds.
+fn ask_for_rest(file: &mut FileReceive, there: Vec<(u64, u64, BlockSum)>) -> Verdict {
+    if file.inline || file.size == UNKNOWN_SIZE {
+        return Verdict::Want;
+    }
+    for (offset, len, sum) in there {
+        // What does not fit is asked for again.
+        if offset.checked_add(len).is_some_and(|end| end <= file.size) {
+            let _ = file.ledger.add(offset, len, sum);
+        }
+    }
+    let missing = file.ledger.missing(file.size);
+    if file.ledger.bytes() == 0 || missing.len() > RANGES_MAX {
+        file.ledger = Ledger::default();
+        return Verdict::Want;
+    }
+    file.whole = false;
+    Verdict::WantRanges(missing)
 }
 
 /// Compares the source's digests with those that the blocks add up to. Returns those that only the store can check.
