@@ -40,6 +40,7 @@ impl Receiver {
             });
         }
         let (path, shown, parent_failed) = self.place(parent, &name, &what)?;
+        let too_long = path.as_bytes().len() > PATH_BYTES_MAX;
         let sort = match what {
             Offered::Dir { .. } => Sort::Dir,
             Offered::File { .. } => Sort::File,
@@ -48,9 +49,10 @@ impl Receiver {
         };
         self.unsettled.insert(id, Unsettled { parent, name, file: None, links: Vec::new(), kind: sort });
         if let Offered::Dir { mode, mtime } = what {
-            let state = if parent_failed { DirState::Failed } else { DirState::Making };
-            self.dirs
-                .insert(id, Dir { path: path.clone(), shown, parent, mode, mtime, pending: 0, left: false, state });
+            let state = if parent_failed || too_long { DirState::Failed } else { DirState::Making };
+            // A failed directory's path leads nowhere, and need not be kept.
+            let path = if state == DirState::Failed { RelPath::root() } else { path.clone() };
+            self.dirs.insert(id, Dir { path, shown, parent, mode, mtime, pending: 0, left: false, state });
         }
         let mut inline = false;
         if let Offered::File { size, .. } = what {
@@ -61,7 +63,7 @@ impl Receiver {
         }
         let refusal = if parent_failed {
             Some(Refusal::new(Fault::Storage, "the directory it belongs in could not be made"))
-        } else if path.as_bytes().len() > PATH_BYTES_MAX {
+        } else if too_long {
             Some(Refusal::new(
                 Fault::Storage,
                 format!("the path is longer than the {PATH_BYTES_MAX} bytes Linux allows"),
@@ -86,7 +88,10 @@ impl Receiver {
         let dir = self.dirs.get_mut(&parent).filter(|d| !d.left);
         let dir = dir.ok_or(WireError::Unexpected("an entry is in a directory that is not open"))?;
         dir.pending += 1;
-        Ok((dir.path.join(name), dir.shown.join(name), dir.state == DirState::Failed))
+        // Below a path that is too long all fails, and names grow no further: a peer may nest directories without end.
+        let endless = dir.shown.as_bytes().len() > PATH_BYTES_MAX;
+        let shown = if endless { dir.shown.clone() } else { dir.shown.join(name) };
+        Ok((dir.path.join(name), shown, dir.state == DirState::Failed))
     }
 
     fn act(&mut self, id: u64, path: RelPath, what: Offered, inline: bool) {
@@ -184,16 +189,25 @@ impl Receiver {
         }
     }
 
-    fn finish_dir_if_done(&mut self, id: u64) {
-        let Some(dir) = self.dirs.get_mut(&id).filter(|d| d.left && d.pending == 0) else { return };
-        match dir.state {
-            DirState::Open => {
-                dir.state = DirState::Finishing;
-                let (path, mode, mtime) = (dir.path.clone(), dir.mode, dir.mtime);
-                self.actions.push_back(Action::FinishDir { id, path, mode, mtime });
+    /// A failed directory has nothing to finish: it closes at once, and then perhaps the one above it. A loop, because
+    /// a peer may nest them deeper than any call stack.
+    fn finish_dir_if_done(&mut self, mut id: u64) {
+        while let Some(dir) = self.dirs.get_mut(&id).filter(|d| d.left && d.pending == 0) {
+            match dir.state {
+                DirState::Open => {
+                    dir.state = DirState::Finishing;
+                    let (path, mode, mtime) = (dir.path.clone(), dir.mode, dir.mtime);
+                    return self.actions.push_back(Action::FinishDir { id, path, mode, mtime });
+                }
+                DirState::Making | DirState::Finishing => return,
+                DirState::Failed => {
+                    let parent = dir.parent;
+                    self.dirs.remove(&id);
+                    let Some(above) = self.dirs.get_mut(&parent) else { return };
+                    above.pending -= 1;
+                    id = parent;
+                }
             }
-            DirState::Failed => self.dir_finished(id, Ok(())),
-            DirState::Making | DirState::Finishing => {}
         }
     }
 
