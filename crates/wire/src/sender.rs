@@ -119,6 +119,8 @@ pub struct Sender {
     item_bytes: usize,
     ready: VecDeque<u64>,
     again: VecDeque<(u64, u64, u64)>,
+    /// Ranges that the receiver asked for again.
+    bad_blocks: u64,
     compare: VecDeque<(u64, Digest)>,
     streams: BTreeMap<u32, StreamSend>,
     inline_candidates: VecDeque<u64>,
@@ -154,6 +156,7 @@ impl Sender {
             item_bytes: 0,
             ready: VecDeque::new(),
             again: VecDeque::new(),
+            bad_blocks: 0,
             compare: VecDeque::new(),
             streams: BTreeMap::new(),
             inline_candidates: VecDeque::new(),
@@ -258,20 +261,12 @@ impl Sender {
         }
     }
 
+    /// Kept as one range, of any length where it was a hole, and cut into blocks when it is dealt out.
     fn send_again(&mut self, (id, offset, len): (u64, u64, u64)) {
         let alive = self.items.get(&id).and_then(|i| i.file.as_ref()).is_some_and(|f| f.phase != Phase::Dropped);
         if alive {
-            self.resent_bytes += len;
-            // A hole may be of any length; as data it must fit a block.
-            let mut at = offset;
-            while at < offset + len || len == 0 {
-                let step = (offset + len - at).min(limits::BLOCK_BYTES);
-                self.again.push_back((id, at, step));
-                at += step;
-                if len == 0 {
-                    break;
-                }
-            }
+            self.resent_bytes = self.resent_bytes.saturating_add(len);
+            self.again.push_back((id, offset, len));
         }
     }
 

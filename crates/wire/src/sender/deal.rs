@@ -64,7 +64,11 @@ impl Sender {
             return None;
         }
         while let Some((id, offset, len)) = self.again.pop_front() {
-            if let Some(range) = self.range(id, offset, len) {
+            let step = len.min(BLOCK_BYTES);
+            if let Some(range) = self.range(id, offset, step) {
+                if len > step {
+                    self.again.push_front((id, offset + step, len - step));
+                }
                 return Some(Order::Send(vec![range]));
             }
         }

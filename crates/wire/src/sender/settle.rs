@@ -3,6 +3,7 @@
 use super::{MISSES_NAMED_MAX, Miss, Sender};
 use crate::error::WireError;
 use crate::frame::{Frame, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::limits::BAD_BLOCKS_MAX;
 
 impl Sender {
     /// A message from the receiver. Those of the session (pings, aborts) are the caller's.
@@ -85,6 +86,11 @@ impl Sender {
         let Some(file) = self.items.get(&id).and_then(|i| i.file.as_ref()) else { return Ok(()) };
         if offset.checked_add(len).is_none_or(|end| end > file.size) {
             return Err(WireError::Invalid("a range to send again"));
+        }
+        self.bad_blocks += 1;
+        if self.bad_blocks > BAD_BLOCKS_MAX {
+            let (got, limit) = (self.bad_blocks, BAD_BLOCKS_MAX);
+            return Err(WireError::TooLarge { what: "number of damaged blocks", got, limit });
         }
         self.send_again((id, offset, len));
         Ok(())
