@@ -79,6 +79,8 @@ enum Phase {
     Offered,
     /// Sent on the control connection before a verdict.
     Inlined,
+    /// Wanted unless it equals what the receiver has: to be compared.
+    Compare,
     /// Wanted; ranges are dealt out.
     Wanted,
     /// Given up: the receiver will settle it.

@@ -189,7 +189,7 @@ impl Sender {
 
     pub(super) fn make_ready(&mut self, id: u64, ranges: Option<Vec<(u64, u64)>>) {
         let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return };
-        if file.phase != Phase::Offered || file.inline {
+        if !matches!(file.phase, Phase::Offered | Phase::Compare) || file.inline {
             return;
         }
         file.phase = Phase::Wanted;

@@ -1,6 +1,6 @@
 //! What the receiver says, and what follows from it.
 
-use super::{MISSES_NAMED_MAX, Miss, Sender};
+use super::{MISSES_NAMED_MAX, Miss, Phase, ScanEnd, Sender};
 use crate::error::WireError;
 use crate::frame::{Frame, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
 use crate::limits::BAD_BLOCKS_MAX;
@@ -16,7 +16,7 @@ impl Sender {
                 counts.into_iter().try_for_each(|(stream, records)| self.received(stream, records))
             }
             Frame::Finished(totals) => {
-                if !self.items.is_empty() {
+                if !self.items.is_empty() || self.scan_end != ScanEnd::Told {
                     return Err(WireError::Unexpected("the receiver finished with entries unsettled"));
                 }
                 self.finished = Some(totals);
@@ -31,19 +31,28 @@ impl Sender {
             return Err(WireError::Unexpected("a verdict on an entry that was never offered"));
         }
         // Settled or dropped meanwhile: nothing to do.
-        let Some(file) = self.items.get(&id).and_then(|i| i.file.as_ref()) else { return Ok(()) };
+        let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return Ok(()) };
+        // One verdict a file. What goes inline has left without waiting for it.
+        if matches!(file.phase, Phase::Compare | Phase::Wanted) {
+            return Err(WireError::Unexpected("a second verdict on a file"));
+        }
+        if file.inline || file.phase != Phase::Offered {
+            return Ok(());
+        }
         match verdict {
             Verdict::Want => self.make_ready(id, None),
             Verdict::WantRanges(ranges) => {
                 let mut end = 0;
                 for (offset, len) in &ranges {
-                    let past = offset.checked_add(*len).filter(|past| *past <= file.size && *offset >= end);
+                    let past = offset.checked_add(*len).filter(|past| *len > 0 && *past <= file.size && *offset >= end);
                     end = past.ok_or(WireError::Invalid("a wanted range"))?;
                 }
                 self.make_ready(id, Some(ranges));
             }
-            Verdict::WantUnless(_) if file.inline => {}
-            Verdict::WantUnless(known) => self.compare.push_back((id, known)),
+            Verdict::WantUnless(known) => {
+                file.phase = Phase::Compare;
+                self.compare.push_back((id, known));
+            }
         }
         Ok(())
     }
