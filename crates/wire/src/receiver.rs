@@ -157,6 +157,8 @@ struct FileReceive {
     whole: bool,
     /// It comes on the control connection.
     inline: bool,
+    /// The sender knows the digest of what is here, and may say that the file is the same.
+    compared: bool,
     ledger: Ledger,
     ended: Option<Vec<Digest>>,
     said_whole: bool,
@@ -264,12 +266,9 @@ impl Receiver {
                 drops.into_iter().for_each(|(id, refusal)| self.dropped(id, refusal));
                 Ok(())
             }
-            Frame::Same(ids) => {
-                ids.into_iter().for_each(|id| self.settled(id, Outcome::Skipped));
-                Ok(())
-            }
+            Frame::Same(ids) => ids.into_iter().try_for_each(|id| self.same(id)),
             Frame::ScanEnd(count) => {
-                if self.scan_end.is_some() || count + 1 != self.next_id {
+                if self.scan_end.is_some() || count != self.next_id - 1 {
                     return Err(WireError::Unexpected("the count of entries does not match those offered"));
                 }
                 self.scan_end = Some(count);

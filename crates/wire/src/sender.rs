@@ -211,7 +211,7 @@ impl Sender {
     fn new_file(&mut self, id: u64, size: u64, mtime: Timestamp) -> FileSend {
         self.progress.files_offered += 1;
         if size != UNKNOWN_SIZE {
-            self.progress.bytes_offered += size;
+            self.progress.bytes_offered = self.progress.bytes_offered.saturating_add(size);
         }
         let inline = limits::fits_inline(&mut self.inline_bytes, size);
         if inline {
@@ -319,7 +319,7 @@ impl Sender {
         if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
             file.size = size;
             file.todo.clear();
-            self.progress.bytes_offered += size;
+            self.progress.bytes_offered = self.progress.bytes_offered.saturating_add(size);
             self.ready.retain(|ready| *ready != id);
             self.end_if_complete(id);
         }

@@ -59,7 +59,7 @@ impl Receiver {
             // Counted for every file, wanted or not: the sender counts the same way.
             inline = limits::fits_inline(&mut self.inline_bytes, size);
             self.files_offered += 1;
-            self.bytes_offered += if size == UNKNOWN_SIZE { 0 } else { size };
+            self.bytes_offered = self.bytes_offered.saturating_add(if size == UNKNOWN_SIZE { 0 } else { size });
         }
         let refusal = if parent_failed {
             Some(Refusal::new(Fault::Storage, "the directory it belongs in could not be made"))
@@ -73,7 +73,7 @@ impl Receiver {
         };
         match refusal {
             Some(refusal) => self.settled(id, Outcome::Failed(refusal)),
-            None => self.act(id, path, what, inline),
+            None => self.act(id, path, what, inline)?,
         }
         Ok(())
     }
@@ -94,7 +94,7 @@ impl Receiver {
         Ok((dir.path.join(name), shown, dir.state == DirState::Failed))
     }
 
-    fn act(&mut self, id: u64, path: RelPath, what: Offered, inline: bool) {
+    fn act(&mut self, id: u64, path: RelPath, what: Offered, inline: bool) -> Result<(), WireError> {
         match what {
             Offered::Dir { .. } => self.actions.push_back(Action::MakeDir { id, path }),
             Offered::File { mode, mtime, size } => {
@@ -105,6 +105,7 @@ impl Receiver {
                         size,
                         whole: true,
                         inline,
+                        compared: false,
                         ledger: Ledger::default(),
                         ended: None,
                         said_whole: false,
@@ -116,7 +117,7 @@ impl Receiver {
             Offered::Symlink { mtime, target } => {
                 self.actions.push_back(Action::Symlink { id, path, target, mtime });
             }
-            Offered::HardLink { to, path: source_path } => self.hard_link(id, path, to, &source_path),
+            Offered::HardLink { to, path: source_path } => self.hard_link(id, path, to, &source_path)?,
             Offered::Special => {
                 if self.specials.len() < MISSES_NAMED_MAX {
                     let shown = self.shown(id);
@@ -127,12 +128,18 @@ impl Receiver {
             }
             Offered::Failed(refusal) => self.settled(id, Outcome::Failed(refusal)),
         }
+        Ok(())
     }
 
-    fn hard_link(&mut self, id: u64, path: RelPath, to: u64, source_path: &RelPath) {
-        if let Some(entry) = self.unsettled.get_mut(&to) {
-            entry.links.push((id, path));
-            return;
+    fn hard_link(&mut self, id: u64, path: RelPath, to: u64, source_path: &RelPath) -> Result<(), WireError> {
+        // Only to a file, and only backwards: a link that waits for a link could make a chain as long as a peer likes.
+        match self.unsettled.get_mut(&to) {
+            Some(entry) if entry.file.is_some() => {
+                entry.links.push((id, path));
+                return Ok(());
+            }
+            None if to < id => {}
+            _ => return Err(WireError::Unexpected("a hard link is not to a file that was offered before")),
         }
         // The file is in place already; its path below the root says where.
         let root = self.target.path.clone();
@@ -143,6 +150,7 @@ impl Receiver {
             root.join_path(source_path)
         };
         self.actions.push_back(Action::HardLink { id, path, to });
+        Ok(())
     }
 
     /// The path of another entry of the same source root, where roots keep their names.
@@ -223,13 +231,13 @@ impl Receiver {
             (Outcome::Done, Sort::Dir) => self.totals.directories += 1,
             (Outcome::Done, Sort::File) => {
                 self.totals.files += 1;
-                self.totals.bytes += size;
+                self.totals.bytes = self.totals.bytes.saturating_add(size);
             }
             (Outcome::Done, Sort::Link) => self.totals.links += 1,
             (Outcome::Skipped, _) => {
                 self.totals.skipped += 1;
-                self.totals.skipped_bytes += size;
-                self.bytes_arrived += size;
+                self.totals.skipped_bytes = self.totals.skipped_bytes.saturating_add(size);
+                self.bytes_arrived = self.bytes_arrived.saturating_add(size);
             }
             (Outcome::Failed(refusal), _) => {
                 self.totals.failed += 1;

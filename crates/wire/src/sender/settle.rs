@@ -71,7 +71,8 @@ impl Sender {
                 self.ready.retain(|ready| *ready != id);
             }
             if !matches!(outcome, Outcome::Failed(_)) && file.size != UNKNOWN_SIZE {
-                self.progress.bytes_arrived += file.size.saturating_sub(file.arrived);
+                let rest = file.size.saturating_sub(file.arrived);
+                self.progress.bytes_arrived = self.progress.bytes_arrived.saturating_add(rest);
             }
         }
         if let Outcome::Failed(refusal) = outcome {
@@ -118,7 +119,7 @@ impl Sender {
             if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
                 let counted = len.min(file.size.saturating_sub(file.arrived));
                 file.arrived += counted;
-                self.progress.bytes_arrived += counted;
+                self.progress.bytes_arrived = self.progress.bytes_arrived.saturating_add(counted);
             }
         }
         Ok(())

@@ -20,15 +20,17 @@ impl Content {
     }
 
     pub fn read(&self, offset: u64, len: u64) -> Vec<u8> {
-        let end = (offset + len).min(self.len);
-        let first = offset / 8;
-        let words = (first..end.div_ceil(8)).flat_map(|word| mix(self.seed ^ mix(word)).to_le_bytes());
-        let mut out: Vec<u8> = words.skip((offset - first * 8) as usize).take((end - offset) as usize).collect();
-        for (start, hole) in &self.holes {
-            let (from, to) = ((*start).max(offset), (start + hole).min(end));
-            if from < to {
-                out[(from - offset) as usize..(to - offset) as usize].fill(0);
+        let len = len.min(self.len - offset);
+        let mut out = Vec::with_capacity(len as usize);
+        for (at, piece, hole) in self.pieces(offset, len) {
+            if hole.is_some() {
+                out.resize(out.len() + piece as usize, 0);
+                continue;
             }
+            let (first, last) = (at / 8, (at + piece).div_ceil(8));
+            let words = (first..last).map(|word| mix(self.seed ^ mix(word)).to_le_bytes());
+            let bytes = words.collect::<Vec<[u8; 8]>>().concat();
+            out.extend_from_slice(&bytes[(at - first * 8) as usize..][..piece as usize]);
         }
         out
     }
