@@ -90,6 +90,8 @@ enum Phase {
 #[derive(Debug)]
 struct FileSend {
     size: u64,
+    /// It ends where it ends: its size was not known when it was offered.
+    pipe: bool,
     mtime: Timestamp,
     phase: Phase,
     todo: VecDeque<(u64, u64)>,
@@ -219,6 +221,7 @@ impl Sender {
         }
         FileSend {
             size,
+            pipe: size == UNKNOWN_SIZE,
             mtime,
             phase: Phase::Offered,
             todo: VecDeque::new(),

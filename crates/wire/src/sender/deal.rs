@@ -151,7 +151,9 @@ impl Sender {
             file: id,
             source: *source,
             path: path.clone(),
-            size: file.size,
+            // Also after its end was found: a part of a pipe is never marked as the whole file, because the receiver
+            // may see it before it knows where the pipe ended.
+            size: if file.pipe { UNKNOWN_SIZE } else { file.size },
             mtime: file.mtime,
             offset,
             len,

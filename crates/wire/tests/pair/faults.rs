@@ -210,3 +210,21 @@ fn a_path_too_long_for_the_target_is_named_and_the_rest_arrives() {
     assert_eq!(totals.failed + totals.files + totals.directories + totals.special, pair.source.offered);
     assert_eq!(pair.sender.misses().len() as u64, totals.failed);
 }
+
+#[test]
+fn a_short_pipe_sent_again_is_never_said_to_be_whole() {
+    // The receiver may see the block before the word on the control connection that says where the pipe ends.
+    let mut sender = wire::Sender::new(vec![Algorithm::Crc32c], vec![]);
+    let what = wire::frame::Offered::File { mode: 0, mtime: Default::default(), size: wire::frame::UNKNOWN_SIZE };
+    let id = sender.offer(0, RelPath::root(), crate::tree::name("pipe"), what);
+    sender.handle_frame(wire::Frame::Verdicts(vec![(id, wire::frame::Verdict::Want)])).unwrap();
+    sender.stream_joined(1);
+    assert!(sender.next_order(1).is_some());
+    let sum = model::checksum::BlockSum::of(b"abc", false);
+    sender.built(1, &[wire::sender::Built { file: id, offset: 0, len: 3, sum, whole: false }]).unwrap();
+    sender.found_end(id, 3);
+    sender.stream_lost(1);
+    sender.stream_joined(2);
+    let Some(wire::sender::Order::Send(ranges)) = sender.next_order(2) else { panic!("nothing goes again") };
+    assert!((ranges[0].offset, ranges[0].len) == (0, 3) && !ranges[0].is_whole());
+}
