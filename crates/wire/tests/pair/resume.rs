@@ -104,7 +104,7 @@ fn equal_files_are_found_by_digest() {
             pair.store.judgements.insert(at, Judgement::WantUnless(known));
         }
         pair.run().unwrap();
-        pair.store.held.clear();
+        pair.store.forget_compared(&pair.receiver);
         let totals = check(&pair, &roots);
         // The small one came on the control connection before anybody could ask.
         assert_eq!((totals.files, totals.skipped), (2, 2));

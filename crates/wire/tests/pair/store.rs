@@ -239,6 +239,13 @@ impl Store {
         receiver.settled(complete.id, Outcome::Done);
     }
 
+    /// Files found equal at the source: the machine does not say so, but no longer receives them.
+    pub fn forget_compared(&mut self, receiver: &Receiver) {
+        self.held.retain(|id, staged| {
+            !matches!(self.judgements.get(&staged.wanted.path), Some(Judgement::WantUnless(_))) || receiver.is_receiving(*id)
+        });
+    }
+
     /// Files of which bytes are held and which nobody committed or discarded.
     pub fn staged(&self) -> usize {
         self.held.len()
