@@ -122,7 +122,11 @@ impl Receiver {
     pub(super) fn same(&mut self, id: u64) -> Result<(), WireError> {
         let Some(entry) = self.unsettled.get(&id) else {
             // Failed here meanwhile, or never offered.
-            return if id < self.next_id { Ok(()) } else { Err(WireError::Unexpected("an equal file was never offered")) };
+            return if id < self.next_id {
+                Ok(())
+            } else {
+                Err(WireError::Unexpected("an equal file was never offered"))
+            };
         };
         let asked = entry.file.as_ref().is_some_and(|f| f.compared && f.state == FileState::Receiving);
         if !asked {

@@ -69,16 +69,8 @@ fn session() -> Vec<(&'static str, Vec<Frame>)> {
     ]
 }
 
-const FAULTS: [Fault; 8] = [
-    Fault::Config,
-    Fault::Local,
-    Fault::Peer,
-    Fault::Path,
-    Fault::Storage,
-    Fault::Auth,
-    Fault::Integrity,
-    Fault::Bug,
-];
+const FAULTS: [Fault; 8] =
+    [Fault::Config, Fault::Local, Fault::Peer, Fault::Path, Fault::Storage, Fault::Auth, Fault::Integrity, Fault::Bug];
 
 fn facts() -> v1::Stream {
     v1::Stream {

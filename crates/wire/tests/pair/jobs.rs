@@ -66,7 +66,8 @@ fn holes_are_not_sent() {
 
 #[test]
 fn a_single_root_takes_the_name_of_the_target() {
-    let roots = [dir("top", vec![file("a", 70_000), node("b", What::HardLink(path("a"))), dir("d", vec![file("a", 1)])])];
+    let roots =
+        [dir("top", vec![file("a", 70_000), node("b", What::HardLink(path("a"))), dir("d", vec![file("a", 1)])])];
     let pair = arrives(Config { into: false, ..Config::default() }, &roots);
     assert!(pair.store.there.contains_key(&path("d/a")));
 }

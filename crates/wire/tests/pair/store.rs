@@ -242,7 +242,8 @@ impl Store {
     /// Files found equal at the source: the machine does not say so, but no longer receives them.
     pub fn forget_compared(&mut self, receiver: &Receiver) {
         self.held.retain(|id, staged| {
-            !matches!(self.judgements.get(&staged.wanted.path), Some(Judgement::WantUnless(_))) || receiver.is_receiving(*id)
+            !matches!(self.judgements.get(&staged.wanted.path), Some(Judgement::WantUnless(_)))
+                || receiver.is_receiving(*id)
         });
     }
 

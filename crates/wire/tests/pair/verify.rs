@@ -28,7 +28,8 @@ pub fn check(pair: &Pair, roots: &[Node]) -> Totals {
     let told: BTreeSet<RelPath> = missed.difference(&unfinished).cloned().collect();
     let sent: BTreeSet<RelPath> = names(pair.sender.misses()).difference(&unfinished).cloned().collect();
     assert_eq!(told, sent, "both ends name the same misses");
-    let mut walk = Walk { pair, missed: &missed, unfinished: &unfinished, arrived_bytes: 0, arrived: Totals::default() };
+    let mut walk =
+        Walk { pair, missed: &missed, unfinished: &unfinished, arrived_bytes: 0, arrived: Totals::default() };
     for root in roots {
         let at = if pair.config.into { RelPath::root().join(&root.name) } else { RelPath::root() };
         walk.node(&at, &RelPath::root().join(&root.name), root, roots);
@@ -85,7 +86,9 @@ impl Walk<'_> {
         let there = self.pair.store.there.get(at);
         match &node.what {
             What::File(content) | What::Pipe(content) => {
-                let Some(There::File { bytes, mode, mtime }) = there else { panic!("{shown} did not arrive: {there:?}") };
+                let Some(There::File { bytes, mode, mtime }) = there else {
+                    panic!("{shown} did not arrive: {there:?}")
+                };
                 assert!(*bytes == content.all(), "{shown} is not what it was");
                 assert_eq!((*mode, *mtime), (mode_of(&node.name), mtime_of(&node.name)), "{shown}");
                 self.arrived.files += 1;
