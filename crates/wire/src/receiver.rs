@@ -202,6 +202,8 @@ pub struct Receiver {
     checksums: Vec<Algorithm>,
     next_id: u64,
     dirs: HashMap<u64, Dir>,
+    /// Those of them that wait for nothing but the store.
+    dirs_finishing: usize,
     unsettled: HashMap<u64, Unsettled>,
     actions: VecDeque<Action>,
     verdicts: Vec<(u64, Verdict)>,
@@ -231,6 +233,7 @@ impl Receiver {
             checksums,
             next_id: 1,
             dirs: HashMap::new(),
+            dirs_finishing: 0,
             unsettled: HashMap::new(),
             actions: VecDeque::new(),
             verdicts: Vec::new(),

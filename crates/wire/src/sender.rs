@@ -7,6 +7,7 @@
 //! what was built; a lost stream puts its unacknowledged ranges back on the list.
 
 mod deal;
+mod open;
 mod settle;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -20,6 +21,8 @@ use crate::error::WireError;
 use crate::frame::{End, Entry, Frame, Offered, Refusal, Totals, UNKNOWN_SIZE};
 use crate::ledger::Ledger;
 use crate::limits;
+
+use open::OpenDirs;
 
 pub use deal::{Order, Range};
 
@@ -68,6 +71,7 @@ pub struct Progress {
 #[derive(Debug)]
 struct Item {
     source: u32,
+    parent: u64,
     path: RelPath,
     cost: usize,
     file: Option<FileSend>,
@@ -118,7 +122,7 @@ pub struct Sender {
     checksums: Vec<Algorithm>,
     roots: Vec<Name>,
     next_id: u64,
-    dirs: Vec<u64>,
+    dirs: OpenDirs,
     items: HashMap<u64, Item>,
     item_bytes: usize,
     ready: VecDeque<u64>,
@@ -155,7 +159,7 @@ impl Sender {
             checksums,
             roots,
             next_id: 1,
-            dirs: Vec::new(),
+            dirs: OpenDirs::default(),
             items: HashMap::new(),
             item_bytes: 0,
             ready: VecDeque::new(),
@@ -180,7 +184,9 @@ impl Sender {
 
     /// Whether the scanner may offer more now.
     pub fn has_room(&self) -> bool {
-        self.items.len() < limits::ENTRIES_IN_FLIGHT_MAX && self.item_bytes < limits::ENTRY_BYTES_IN_FLIGHT_MAX
+        self.items.len() < limits::ENTRIES_IN_FLIGHT_MAX
+            && self.item_bytes < limits::ENTRY_BYTES_IN_FLIGHT_MAX
+            && self.dirs.has_room()
     }
 
     /// The scanner found an entry of source `source` at `path` below its root. Directories stay open until
@@ -188,13 +194,9 @@ impl Sender {
     pub fn offer(&mut self, source: u32, path: RelPath, name: Name, what: Offered) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let parent = self.dirs.last().copied().unwrap_or(0);
+        let parent = self.dirs.offered(id, matches!(what, Offered::Dir { .. }));
         let file = match &what {
             Offered::File { mtime, size, .. } => Some(self.new_file(id, *size, *mtime)),
-            Offered::Dir { .. } => {
-                self.dirs.push(id);
-                None
-            }
             _ => None,
         };
         let extra = match &what {
@@ -205,7 +207,7 @@ impl Sender {
         };
         let cost = path.as_bytes().len() + name.as_bytes().len() + extra + size_of::<Item>();
         self.item_bytes += cost;
-        self.items.insert(id, Item { source, path, cost, file });
+        self.items.insert(id, Item { source, parent, path, cost, file });
         self.out_entries.push_back(Entry::New { id, parent, name, what });
         id
     }
@@ -237,7 +239,7 @@ impl Sender {
 
     /// The scanner has seen all of the innermost open directory.
     pub fn leave(&mut self) {
-        if let Some(id) = self.dirs.pop() {
+        if let Some(id) = self.dirs.leave() {
             self.out_entries.push_back(Entry::Leave(id));
         }
     }

@@ -12,8 +12,8 @@ mod samples;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::frame::{self, Entry, Frame, HEAD_BYTES, Offered, UNKNOWN_SIZE, Verdict};
-use wire::record::Part;
 use wire::fuzzing;
+use wire::record::Part;
 
 /// Every golden frame, encoded.
 fn golden() -> Vec<Vec<u8>> {

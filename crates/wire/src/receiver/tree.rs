@@ -31,14 +31,7 @@ impl Receiver {
             return Err(WireError::Unexpected("entries are not numbered 1, 2, 3 …"));
         }
         self.next_id += 1;
-        if self.unsettled.len() > limits::ENTRIES_IN_FLIGHT_MAX || self.dirs.len() > limits::DIRS_OPEN_MAX {
-            let got = self.unsettled.len().max(self.dirs.len()) as u64;
-            return Err(WireError::TooLarge {
-                what: "entries in flight",
-                got,
-                limit: limits::ENTRIES_IN_FLIGHT_MAX as u64,
-            });
-        }
+        self.hold_to_bounds()?;
         let (path, shown, parent_failed) = self.place(parent, &name, &what)?;
         let too_long = path.as_bytes().len() > PATH_BYTES_MAX;
         let sort = match what {
@@ -76,6 +69,21 @@ impl Receiver {
             None => self.act(id, path, what, inline)?,
         }
         Ok(())
+    }
+
+    /// A directory that is being finished does not count: the sender may have heard that all in it is settled.
+    fn hold_to_bounds(&self) -> Result<(), WireError> {
+        let (entries, dirs) = (self.unsettled.len() as u64, (self.dirs.len() - self.dirs_finishing) as u64);
+        let breach = |what, got, limit: usize| Err(WireError::TooLarge { what, got, limit: limit as u64 });
+        match () {
+            _ if entries >= limits::ENTRIES_IN_FLIGHT_MAX as u64 => {
+                breach("number of entries in flight", entries + 1, limits::ENTRIES_IN_FLIGHT_MAX)
+            }
+            _ if dirs > limits::DIRS_OPEN_MAX as u64 => {
+                breach("number of open directories", dirs, limits::DIRS_OPEN_MAX)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where an entry goes: its path in the store, the path people know it by, and whether its directory failed.
@@ -183,6 +191,7 @@ impl Receiver {
     /// A directory has its final mode and time, or kept what it had.
     pub fn dir_finished(&mut self, id: u64, result: Result<(), Refusal>) {
         let Some(dir) = self.dirs.remove(&id) else { return };
+        self.dirs_finishing -= usize::from(dir.state == DirState::Finishing);
         if let Err(refusal) = result {
             self.totals.failed += 1;
             self.missed(dir.shown, refusal);
@@ -204,6 +213,7 @@ impl Receiver {
             match dir.state {
                 DirState::Open => {
                     dir.state = DirState::Finishing;
+                    self.dirs_finishing += 1;
                     let (path, mode, mtime) = (dir.path.clone(), dir.mode, dir.mtime);
                     return self.actions.push_back(Action::FinishDir { id, path, mode, mtime });
                 }

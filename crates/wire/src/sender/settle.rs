@@ -65,6 +65,7 @@ impl Sender {
             return Err(WireError::Unexpected("an entry was settled twice"));
         };
         self.item_bytes -= item.cost;
+        self.dirs.settled(id, item.parent);
         if let Some(file) = &item.file {
             self.progress.files_settled += 1;
             if !file.todo.is_empty() {
