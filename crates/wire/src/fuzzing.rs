@@ -115,7 +115,7 @@ fn serve(sender: &mut Sender) -> Result<(), WireError> {
     for _ in 0..ORDERS {
         match sender.next_order(1) {
             Some(Order::Send(ranges)) => sender.built(1, &ranges.iter().map(built).collect::<Vec<_>>())?,
-            Some(Order::Compare { range, .. }) => sender.compared(range.file, Ok(range.file % 2 == 0)),
+            Some(Order::Compare { range, .. }) => sender.compared(range.file, Ok(range.file.is_multiple_of(2))),
             None => break,
         }
     }
@@ -151,10 +151,12 @@ pub fn receiver_hears(bytes: &[u8]) {
 /// What an engine does for a receiver between two messages; the store's answers depend on the id alone.
 fn obey(receiver: &mut Receiver) -> Result<(), WireError> {
     let refusal = || Refusal::new(Fault::Storage, "no");
-    let outcome = |id: u64| if id % 5 == 0 { Outcome::Failed(refusal()) } else { Outcome::Done };
+    let outcome = |id: u64| if id.is_multiple_of(5) { Outcome::Failed(refusal()) } else { Outcome::Done };
     while let Some(action) = receiver.poll_action() {
         match action {
-            Action::MakeDir { id, .. } => receiver.dir_made(id, if id % 4 == 0 { Err(refusal()) } else { Ok(()) }),
+            Action::MakeDir { id, .. } => {
+                receiver.dir_made(id, if id.is_multiple_of(4) { Err(refusal()) } else { Ok(()) })
+            }
             Action::Judge(wanted) => receiver.judged(wanted.id, judgement(wanted.id, refusal())),
             Action::Symlink { id, .. } | Action::HardLink { id, .. } => receiver.settled(id, outcome(id)),
             Action::Record(record) => take(receiver, &record)?,
@@ -175,8 +177,8 @@ fn judgement(id: u64, refusal: Refusal) -> Judgement {
         0..=5 => Judgement::Want,
         9 => Judgement::WantRest(vec![(10, 20, BlockSum::of_zeros(20, false)), (50, 5, BlockSum::of_zeros(5, false))]),
         10 => Judgement::WantUnless(Digest::crc32c(0)),
-        _ if id % 7 == 0 => Judgement::Refuse(refusal),
-        _ if id % 3 == 0 => Judgement::Skip,
+        _ if id.is_multiple_of(7) => Judgement::Refuse(refusal),
+        _ if id.is_multiple_of(3) => Judgement::Skip,
         _ => Judgement::Want,
     }
 }

@@ -1,6 +1,7 @@
 //! Random small trees, random paths, random faults: every run ends, and what is not named as missing is right.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest, crc32c};
@@ -75,8 +76,8 @@ fn config(rng: &mut Rng) -> Config {
         streams: 1 + rng.below(6) as u32,
         pull: rng.chance(500),
         checksums,
-        scan_gap: if rng.chance(300) { rng.below(50) as u32 * MS } else { 0 * MS },
-        action_delay: if rng.chance(300) { rng.below(50) as u32 * MS } else { 0 * MS },
+        scan_gap: if rng.chance(300) { rng.below(50) as u32 * MS } else { Duration::ZERO },
+        action_delay: if rng.chance(300) { rng.below(50) as u32 * MS } else { Duration::ZERO },
         cut_per_mille: if rng.chance(300) { rng.below(300) } else { 0 },
         seed: rng.next(),
         ..Config::default()
