@@ -14,7 +14,7 @@ use crate::store::There;
 use crate::tree::{Content, Node, What, mode_of, mtime_of, name, node};
 use crate::verify::check;
 
-const SEEDS: u64 = 600;
+const SEEDS: u64 = 400;
 
 fn content(rng: &mut Rng) -> Content {
     let len = match rng.below(8) {
