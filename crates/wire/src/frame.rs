@@ -24,6 +24,10 @@ pub use encode::encode;
 /// Length of a frame's head: length, type, flags.
 pub const HEAD_BYTES: usize = 6;
 
+/// The longest time among the facts about a stream, µs: 35 years. Up to here a time in seconds, as a float, gives back
+/// the very microseconds it was made of.
+const MICROS_MAX: u64 = 1 << 50;
+
 /// Why something was refused or failed, in the words that the other end shows to its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {

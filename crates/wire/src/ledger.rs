@@ -84,6 +84,11 @@ impl Ledger {
         self.spans.values().map(|s| s.len).sum()
     }
 
+    /// Where the last range ends.
+    pub fn end(&self) -> u64 {
+        self.spans.last_key_value().map_or(0, |(start, span)| start + span.len)
+    }
+
     /// Ranges of `[0, size)` not entered.
     pub fn missing(&self, size: u64) -> Vec<(u64, u64)> {
         let mut out = Vec::new();

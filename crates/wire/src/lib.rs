@@ -16,6 +16,7 @@
 pub mod codec;
 pub mod error;
 pub mod frame;
+pub mod fuzzing;
 pub mod join;
 pub mod ledger;
 pub mod limits;

@@ -20,7 +20,8 @@ pub const FRAME_BYTES_AIM: usize = 64 << 10;
 pub const ENTRIES_IN_FLIGHT_MAX: usize = 65_536;
 /// Bytes of names and link targets of those entries.
 pub const ENTRY_BYTES_IN_FLIGHT_MAX: usize = 16 << 20;
-/// Directories open at once at the receiver: the depth of the tree plus those whose files are still in flight.
+/// Directories open at once at the receiver: the depth of the tree plus those with something in flight below them. The
+/// sender keeps the same count and waits.
 pub const DIRS_OPEN_MAX: usize = ENTRIES_IN_FLIGHT_MAX + 4096;
 /// Bytes of a job's first files that go on the control connection, without waiting for a verdict: what one initial
 /// window of a jumbo path carries, and small against any job that wants streams.

@@ -157,6 +157,8 @@ struct FileReceive {
     whole: bool,
     /// It comes on the control connection.
     inline: bool,
+    /// The sender knows the digest of what is here, and may say that the file is the same.
+    compared: bool,
     ledger: Ledger,
     ended: Option<Vec<Digest>>,
     said_whole: bool,
@@ -200,6 +202,8 @@ pub struct Receiver {
     checksums: Vec<Algorithm>,
     next_id: u64,
     dirs: HashMap<u64, Dir>,
+    /// Those of them that wait for nothing but the store.
+    dirs_finishing: usize,
     unsettled: HashMap<u64, Unsettled>,
     actions: VecDeque<Action>,
     verdicts: Vec<(u64, Verdict)>,
@@ -218,7 +222,6 @@ pub struct Receiver {
     files_settled: u64,
     misses: Vec<Miss>,
     specials: Vec<RelPath>,
-    finished: bool,
     told_finished: bool,
 }
 
@@ -230,6 +233,7 @@ impl Receiver {
             checksums,
             next_id: 1,
             dirs: HashMap::new(),
+            dirs_finishing: 0,
             unsettled: HashMap::new(),
             actions: VecDeque::new(),
             verdicts: Vec::new(),
@@ -248,7 +252,6 @@ impl Receiver {
             files_settled: 0,
             misses: Vec::new(),
             specials: Vec::new(),
-            finished: false,
             told_finished: false,
         }
     }
@@ -266,16 +269,12 @@ impl Receiver {
                 drops.into_iter().for_each(|(id, refusal)| self.dropped(id, refusal));
                 Ok(())
             }
-            Frame::Same(ids) => {
-                ids.into_iter().for_each(|id| self.settled(id, Outcome::Skipped));
-                Ok(())
-            }
+            Frame::Same(ids) => ids.into_iter().try_for_each(|id| self.same(id)),
             Frame::ScanEnd(count) => {
-                if self.scan_end.is_some() || count + 1 != self.next_id {
+                if self.scan_end.is_some() || count != self.next_id - 1 {
                     return Err(WireError::Unexpected("the count of entries does not match those offered"));
                 }
                 self.scan_end = Some(count);
-                self.finish_if_settled();
                 Ok(())
             }
             _ => Err(WireError::Unexpected("a message that only a receiver sends came from the sender")),
@@ -316,7 +315,7 @@ impl Receiver {
             let end = self.outcomes.iter().take_while(fits).count().max(1);
             return Some(Frame::Outcomes(self.outcomes.drain(..end).collect()));
         }
-        if self.finished && !self.told_finished {
+        if !self.told_finished && self.all_settled() {
             self.told_finished = true;
             return Some(Frame::Finished(self.totals));
         }
@@ -341,9 +340,10 @@ impl Receiver {
         self.report_all = true;
     }
 
-    fn finish_if_settled(&mut self) {
-        self.finished |=
-            self.scan_end.is_some() && self.unsettled.is_empty() && self.dirs.is_empty() && self.actions.is_empty();
+    /// Asked anew at every poll, not noted when the last entry is settled: actions may be left over then, such as a
+    /// record of a file that turned out to be there already.
+    fn all_settled(&self) -> bool {
+        self.scan_end.is_some() && self.unsettled.is_empty() && self.dirs.is_empty() && self.actions.is_empty()
     }
 
     /// Whether everything is settled and the sender has been told.

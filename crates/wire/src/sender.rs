@@ -7,6 +7,7 @@
 //! what was built; a lost stream puts its unacknowledged ranges back on the list.
 
 mod deal;
+mod open;
 mod settle;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -20,6 +21,8 @@ use crate::error::WireError;
 use crate::frame::{End, Entry, Frame, Offered, Refusal, Totals, UNKNOWN_SIZE};
 use crate::ledger::Ledger;
 use crate::limits;
+
+use open::OpenDirs;
 
 pub use deal::{Order, Range};
 
@@ -68,6 +71,7 @@ pub struct Progress {
 #[derive(Debug)]
 struct Item {
     source: u32,
+    parent: u64,
     path: RelPath,
     cost: usize,
     file: Option<FileSend>,
@@ -79,6 +83,8 @@ enum Phase {
     Offered,
     /// Sent on the control connection before a verdict.
     Inlined,
+    /// Wanted unless it equals what the receiver has: to be compared.
+    Compare,
     /// Wanted; ranges are dealt out.
     Wanted,
     /// Given up: the receiver will settle it.
@@ -88,6 +94,8 @@ enum Phase {
 #[derive(Debug)]
 struct FileSend {
     size: u64,
+    /// It ends where it ends: its size was not known when it was offered.
+    pipe: bool,
     mtime: Timestamp,
     phase: Phase,
     todo: VecDeque<(u64, u64)>,
@@ -114,11 +122,13 @@ pub struct Sender {
     checksums: Vec<Algorithm>,
     roots: Vec<Name>,
     next_id: u64,
-    dirs: Vec<u64>,
+    dirs: OpenDirs,
     items: HashMap<u64, Item>,
     item_bytes: usize,
     ready: VecDeque<u64>,
     again: VecDeque<(u64, u64, u64)>,
+    /// Ranges that the receiver asked for again.
+    bad_blocks: u64,
     compare: VecDeque<(u64, Digest)>,
     streams: BTreeMap<u32, StreamSend>,
     inline_candidates: VecDeque<u64>,
@@ -149,11 +159,12 @@ impl Sender {
             checksums,
             roots,
             next_id: 1,
-            dirs: Vec::new(),
+            dirs: OpenDirs::default(),
             items: HashMap::new(),
             item_bytes: 0,
             ready: VecDeque::new(),
             again: VecDeque::new(),
+            bad_blocks: 0,
             compare: VecDeque::new(),
             streams: BTreeMap::new(),
             inline_candidates: VecDeque::new(),
@@ -173,7 +184,9 @@ impl Sender {
 
     /// Whether the scanner may offer more now.
     pub fn has_room(&self) -> bool {
-        self.items.len() < limits::ENTRIES_IN_FLIGHT_MAX && self.item_bytes < limits::ENTRY_BYTES_IN_FLIGHT_MAX
+        self.items.len() < limits::ENTRIES_IN_FLIGHT_MAX
+            && self.item_bytes < limits::ENTRY_BYTES_IN_FLIGHT_MAX
+            && self.dirs.has_room()
     }
 
     /// The scanner found an entry of source `source` at `path` below its root. Directories stay open until
@@ -181,13 +194,9 @@ impl Sender {
     pub fn offer(&mut self, source: u32, path: RelPath, name: Name, what: Offered) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let parent = self.dirs.last().copied().unwrap_or(0);
+        let parent = self.dirs.offered(id, matches!(what, Offered::Dir { .. }));
         let file = match &what {
             Offered::File { mtime, size, .. } => Some(self.new_file(id, *size, *mtime)),
-            Offered::Dir { .. } => {
-                self.dirs.push(id);
-                None
-            }
             _ => None,
         };
         let extra = match &what {
@@ -198,7 +207,7 @@ impl Sender {
         };
         let cost = path.as_bytes().len() + name.as_bytes().len() + extra + size_of::<Item>();
         self.item_bytes += cost;
-        self.items.insert(id, Item { source, path, cost, file });
+        self.items.insert(id, Item { source, parent, path, cost, file });
         self.out_entries.push_back(Entry::New { id, parent, name, what });
         id
     }
@@ -206,7 +215,7 @@ impl Sender {
     fn new_file(&mut self, id: u64, size: u64, mtime: Timestamp) -> FileSend {
         self.progress.files_offered += 1;
         if size != UNKNOWN_SIZE {
-            self.progress.bytes_offered += size;
+            self.progress.bytes_offered = self.progress.bytes_offered.saturating_add(size);
         }
         let inline = limits::fits_inline(&mut self.inline_bytes, size);
         if inline {
@@ -214,6 +223,7 @@ impl Sender {
         }
         FileSend {
             size,
+            pipe: size == UNKNOWN_SIZE,
             mtime,
             phase: Phase::Offered,
             todo: VecDeque::new(),
@@ -229,7 +239,7 @@ impl Sender {
 
     /// The scanner has seen all of the innermost open directory.
     pub fn leave(&mut self) {
-        if let Some(id) = self.dirs.pop() {
+        if let Some(id) = self.dirs.leave() {
             self.out_entries.push_back(Entry::Leave(id));
         }
     }
@@ -258,20 +268,12 @@ impl Sender {
         }
     }
 
+    /// Kept as one range, of any length where it was a hole, and cut into blocks when it is dealt out.
     fn send_again(&mut self, (id, offset, len): (u64, u64, u64)) {
         let alive = self.items.get(&id).and_then(|i| i.file.as_ref()).is_some_and(|f| f.phase != Phase::Dropped);
         if alive {
-            self.resent_bytes += len;
-            // A hole may be of any length; as data it must fit a block.
-            let mut at = offset;
-            while at < offset + len || len == 0 {
-                let step = (offset + len - at).min(limits::BLOCK_BYTES);
-                self.again.push_back((id, at, step));
-                at += step;
-                if len == 0 {
-                    break;
-                }
-            }
+            self.resent_bytes = self.resent_bytes.saturating_add(len);
+            self.again.push_back((id, offset, len));
         }
     }
 
@@ -322,7 +324,7 @@ impl Sender {
         if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
             file.size = size;
             file.todo.clear();
-            self.progress.bytes_offered += size;
+            self.progress.bytes_offered = self.progress.bytes_offered.saturating_add(size);
             self.ready.retain(|ready| *ready != id);
             self.end_if_complete(id);
         }
@@ -353,7 +355,8 @@ impl Sender {
             return;
         }
         let whole = file.ledger.whole(file.size);
-        if file.complete && whole.is_none() || serial_due && file.serial.is_empty() {
+        // Of a file that was asked for in part, nobody here sees all the bytes: no digest is due.
+        if file.complete && (whole.is_none() || serial_due && file.serial.is_empty()) {
             return;
         }
         let mut digests = file.serial.clone();

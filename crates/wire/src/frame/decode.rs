@@ -10,8 +10,8 @@ use model::spec::{Options, Sync};
 use model::{Bytes, v1};
 
 use super::{
-    Direction, End, Entry, Frame, HEAD_BYTES, KeyProof, Listed, Offered, Open, Outcome, Refusal, Request, Suite,
-    Totals, Verdict,
+    Direction, End, Entry, Frame, HEAD_BYTES, KeyProof, Listed, MICROS_MAX, Offered, Open, Outcome, Refusal, Request,
+    Suite, Totals, Verdict,
 };
 use crate::codec::Reader;
 use crate::error::WireError;
@@ -320,18 +320,19 @@ fn totals(r: &mut Reader) -> Result<Totals> {
 
 fn facts(r: &mut Reader) -> Result<v1::Stream> {
     let id = stream_id(r)?;
-    let mut next = || r.number("a stream's fact");
+    let what = "a stream's fact";
+    let mut next = |limit: u64| r.number_max(limit, what);
     let seconds = |micros: u64| micros as f64 / 1e6;
-    let mut facts = v1::Stream { id, bytes: next()?, ..v1::Stream::default() };
-    facts.rtt_s = seconds(next()?);
-    facts.min_rtt_s = seconds(next()?);
-    facts.retransmits = next()?;
-    facts.cwnd_segments = next()?.min(u32::MAX.into()) as u32;
-    facts.mss_bytes = next()?.min(u32::MAX.into()) as u32;
-    facts.delivery_rate_bit_s = next()?;
-    facts.receive_window_limited_s = seconds(next()?);
-    facts.send_buffer_limited_s = seconds(next()?);
-    facts.busy_s = seconds(next()?);
+    let mut facts = v1::Stream { id, bytes: next(u64::MAX)?, ..v1::Stream::default() };
+    facts.rtt_s = seconds(next(MICROS_MAX)?);
+    facts.min_rtt_s = seconds(next(MICROS_MAX)?);
+    facts.retransmits = next(u64::MAX)?;
+    facts.cwnd_segments = next(u32::MAX.into())? as u32;
+    facts.mss_bytes = next(u32::MAX.into())? as u32;
+    facts.delivery_rate_bit_s = next(u64::MAX)?;
+    facts.receive_window_limited_s = seconds(next(MICROS_MAX)?);
+    facts.send_buffer_limited_s = seconds(next(MICROS_MAX)?);
+    facts.busy_s = seconds(next(MICROS_MAX)?);
     facts.congestion = r.text("a congestion control")?;
     facts.payload = r.text("a payload's form")?;
     Ok(facts)

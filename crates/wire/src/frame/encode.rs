@@ -6,7 +6,9 @@ use model::locator::Place;
 use model::spec::{Options, Sync};
 use model::v1;
 
-use super::{Direction, End, Entry, Frame, Listed, Offered, Open, Outcome, Refusal, Request, Suite, Totals, Verdict};
+use super::{
+    Direction, End, Entry, Frame, Listed, MICROS_MAX, Offered, Open, Outcome, Refusal, Request, Suite, Totals, Verdict,
+};
 use crate::codec::Writer;
 
 /// A frame's bytes, head included, appended to `out`.
@@ -316,7 +318,7 @@ fn totals(w: &mut Writer, t: &Totals) {
 }
 
 fn facts(w: &mut Writer, s: &v1::Stream) {
-    let micros = |seconds: f64| (seconds * 1e6).round().max(0.0) as u64;
+    let micros = |seconds: f64| ((seconds * 1e6).round().max(0.0) as u64).min(MICROS_MAX);
     for value in [
         s.id.into(),
         s.bytes,

@@ -7,8 +7,8 @@ use model::fault::Fault;
 use super::{Action, Complete, FileReceive, FileState, Judgement, Receiver};
 use crate::error::WireError;
 use crate::frame::{End, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
-use crate::ledger::Added;
-use crate::limits::{BAD_BLOCKS_MAX, STREAMS_MAX};
+use crate::ledger::{Added, Ledger};
+use crate::limits::{BAD_BLOCKS_MAX, RANGES_MAX, STREAMS_MAX};
 use crate::record::Part;
 
 /// What a stored block leads to.
@@ -28,15 +28,11 @@ impl Receiver {
         let Some(file) = self.unsettled.get_mut(&id).and_then(|u| u.file.as_mut()) else { return };
         let verdict = match judgement {
             Judgement::Want => Verdict::Want,
-            Judgement::WantUnless(digest) => Verdict::WantUnless(digest),
-            Judgement::WantRest(there) => {
-                for (offset, len, sum) in there {
-                    // What does not fit is asked for again.
-                    let _ = file.ledger.add(offset, len, sum);
-                }
-                file.whole = file.ledger.bytes() == 0;
-                Verdict::WantRanges(file.ledger.missing(file.size))
+            Judgement::WantUnless(digest) => {
+                file.compared = !file.inline;
+                Verdict::WantUnless(digest)
             }
+            Judgement::WantRest(there) => ask_for_rest(file, there),
             Judgement::Skip => return self.settled(id, Outcome::Skipped),
             Judgement::Refuse(refusal) => return self.settled(id, Outcome::Failed(refusal)),
         };
@@ -69,8 +65,8 @@ impl Receiver {
             return Ok(Stored::Unwanted);
         }
         match file.ledger.add(part.offset, part.len, sum)? {
-            Added::New => self.bytes_arrived += part.len,
-            Added::Known => self.totals.resent_bytes += part.len,
+            Added::New => self.bytes_arrived = self.bytes_arrived.saturating_add(part.len),
+            Added::Known => self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len),
         }
         file.said_whole |= part.whole;
         self.complete(part.file)
@@ -80,7 +76,7 @@ impl Receiver {
     pub fn damaged(&mut self, part: &Part) -> Result<(), WireError> {
         self.bad_blocks += 1;
         self.streams_due = true;
-        self.totals.resent_bytes += part.len;
+        self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);
         if self.bad_blocks > BAD_BLOCKS_MAX {
             let (got, limit) = (self.bad_blocks, BAD_BLOCKS_MAX);
             return Err(WireError::TooLarge { what: "number of damaged blocks", got, limit });
@@ -107,8 +103,11 @@ impl Receiver {
         }
         let Some(file) = self.unsettled.get_mut(&end.id).and_then(|u| u.file.as_mut()) else { return Ok(()) };
         if file.size == UNKNOWN_SIZE {
+            if end.size > i64::MAX as u64 || file.ledger.end() > end.size {
+                return Err(WireError::Unexpected("a file of unknown size ended where it cannot"));
+            }
             file.size = end.size;
-            self.bytes_offered += end.size;
+            self.bytes_offered = self.bytes_offered.saturating_add(end.size);
         } else if file.size != end.size {
             return Err(WireError::Unexpected("a file ended with another size than it was offered with"));
         }
@@ -116,6 +115,24 @@ impl Receiver {
         if let Stored::Complete(complete) = self.complete(end.id)? {
             self.actions.push_back(Action::Commit(complete));
         }
+        Ok(())
+    }
+
+    /// The sender found a file equal to what is here.
+    pub(super) fn same(&mut self, id: u64) -> Result<(), WireError> {
+        let Some(entry) = self.unsettled.get(&id) else {
+            // Failed here meanwhile, or never offered.
+            return if id < self.next_id {
+                Ok(())
+            } else {
+                Err(WireError::Unexpected("an equal file was never offered"))
+            };
+        };
+        let asked = entry.file.as_ref().is_some_and(|f| f.compared && f.state == FileState::Receiving);
+        if !asked {
+            return Err(WireError::Unexpected("a file was found equal that was not to be compared"));
+        }
+        self.settled(id, Outcome::Skipped);
         Ok(())
     }
 
@@ -159,6 +176,27 @@ impl Receiver {
         file.state = FileState::Committing;
         Ok(Stored::Complete(Complete { id, size, serial, sum }))
     }
+}
+
+/// Enters what is there from before, and asks for the rest: or for all, where the file comes whole in any case (inline,
+/// a pipe), where nothing is there, or where the rest is in more pieces than a verdict holds.
+fn ask_for_rest(file: &mut FileReceive, there: Vec<(u64, u64, BlockSum)>) -> Verdict {
+    if file.inline || file.size == UNKNOWN_SIZE {
+        return Verdict::Want;
+    }
+    for (offset, len, sum) in there {
+        // What does not fit is asked for again.
+        if offset.checked_add(len).is_some_and(|end| end <= file.size) {
+            let _ = file.ledger.add(offset, len, sum);
+        }
+    }
+    let missing = file.ledger.missing(file.size);
+    if file.ledger.bytes() == 0 || missing.len() > RANGES_MAX {
+        file.ledger = Ledger::default();
+        return Verdict::Want;
+    }
+    file.whole = false;
+    Verdict::WantRanges(missing)
 }
 
 /// Compares the source's digests with those that the blocks add up to. Returns those that only the store can check.

@@ -31,15 +31,9 @@ impl Receiver {
             return Err(WireError::Unexpected("entries are not numbered 1, 2, 3 …"));
         }
         self.next_id += 1;
-        if self.unsettled.len() > limits::ENTRIES_IN_FLIGHT_MAX || self.dirs.len() > limits::DIRS_OPEN_MAX {
-            let got = self.unsettled.len().max(self.dirs.len()) as u64;
-            return Err(WireError::TooLarge {
-                what: "entries in flight",
-                got,
-                limit: limits::ENTRIES_IN_FLIGHT_MAX as u64,
-            });
-        }
+        self.hold_to_bounds()?;
         let (path, shown, parent_failed) = self.place(parent, &name, &what)?;
+        let too_long = path.as_bytes().len() > PATH_BYTES_MAX;
         let sort = match what {
             Offered::Dir { .. } => Sort::Dir,
             Offered::File { .. } => Sort::File,
@@ -48,20 +42,21 @@ impl Receiver {
         };
         self.unsettled.insert(id, Unsettled { parent, name, file: None, links: Vec::new(), kind: sort });
         if let Offered::Dir { mode, mtime } = what {
-            let state = if parent_failed { DirState::Failed } else { DirState::Making };
-            self.dirs
-                .insert(id, Dir { path: path.clone(), shown, parent, mode, mtime, pending: 0, left: false, state });
+            let state = if parent_failed || too_long { DirState::Failed } else { DirState::Making };
+            // A failed directory's path leads nowhere, and need not be kept.
+            let path = if state == DirState::Failed { RelPath::root() } else { path.clone() };
+            self.dirs.insert(id, Dir { path, shown, parent, mode, mtime, pending: 0, left: false, state });
         }
         let mut inline = false;
         if let Offered::File { size, .. } = what {
             // Counted for every file, wanted or not: the sender counts the same way.
             inline = limits::fits_inline(&mut self.inline_bytes, size);
             self.files_offered += 1;
-            self.bytes_offered += if size == UNKNOWN_SIZE { 0 } else { size };
+            self.bytes_offered = self.bytes_offered.saturating_add(if size == UNKNOWN_SIZE { 0 } else { size });
         }
         let refusal = if parent_failed {
             Some(Refusal::new(Fault::Storage, "the directory it belongs in could not be made"))
-        } else if path.as_bytes().len() > PATH_BYTES_MAX {
+        } else if too_long {
             Some(Refusal::new(
                 Fault::Storage,
                 format!("the path is longer than the {PATH_BYTES_MAX} bytes Linux allows"),
@@ -71,9 +66,24 @@ impl Receiver {
         };
         match refusal {
             Some(refusal) => self.settled(id, Outcome::Failed(refusal)),
-            None => self.act(id, path, what, inline),
+            None => self.act(id, path, what, inline)?,
         }
         Ok(())
+    }
+
+    /// A directory that is being finished does not count: the sender may have heard that all in it is settled.
+    fn hold_to_bounds(&self) -> Result<(), WireError> {
+        let (entries, dirs) = (self.unsettled.len() as u64, (self.dirs.len() - self.dirs_finishing) as u64);
+        let breach = |what, got, limit: usize| Err(WireError::TooLarge { what, got, limit: limit as u64 });
+        match () {
+            _ if entries >= limits::ENTRIES_IN_FLIGHT_MAX as u64 => {
+                breach("number of entries in flight", entries + 1, limits::ENTRIES_IN_FLIGHT_MAX)
+            }
+            _ if dirs > limits::DIRS_OPEN_MAX as u64 => {
+                breach("number of open directories", dirs, limits::DIRS_OPEN_MAX)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where an entry goes: its path in the store, the path people know it by, and whether its directory failed.
@@ -86,10 +96,13 @@ impl Receiver {
         let dir = self.dirs.get_mut(&parent).filter(|d| !d.left);
         let dir = dir.ok_or(WireError::Unexpected("an entry is in a directory that is not open"))?;
         dir.pending += 1;
-        Ok((dir.path.join(name), dir.shown.join(name), dir.state == DirState::Failed))
+        // Below a path that is too long all fails, and names grow no further: a peer may nest directories without end.
+        let endless = dir.shown.as_bytes().len() > PATH_BYTES_MAX;
+        let shown = if endless { dir.shown.clone() } else { dir.shown.join(name) };
+        Ok((dir.path.join(name), shown, dir.state == DirState::Failed))
     }
 
-    fn act(&mut self, id: u64, path: RelPath, what: Offered, inline: bool) {
+    fn act(&mut self, id: u64, path: RelPath, what: Offered, inline: bool) -> Result<(), WireError> {
         match what {
             Offered::Dir { .. } => self.actions.push_back(Action::MakeDir { id, path }),
             Offered::File { mode, mtime, size } => {
@@ -100,6 +113,7 @@ impl Receiver {
                         size,
                         whole: true,
                         inline,
+                        compared: false,
                         ledger: Ledger::default(),
                         ended: None,
                         said_whole: false,
@@ -111,7 +125,7 @@ impl Receiver {
             Offered::Symlink { mtime, target } => {
                 self.actions.push_back(Action::Symlink { id, path, target, mtime });
             }
-            Offered::HardLink { to, path: source_path } => self.hard_link(id, path, to, &source_path),
+            Offered::HardLink { to, path: source_path } => self.hard_link(id, path, to, &source_path)?,
             Offered::Special => {
                 if self.specials.len() < MISSES_NAMED_MAX {
                     let shown = self.shown(id);
@@ -122,12 +136,18 @@ impl Receiver {
             }
             Offered::Failed(refusal) => self.settled(id, Outcome::Failed(refusal)),
         }
+        Ok(())
     }
 
-    fn hard_link(&mut self, id: u64, path: RelPath, to: u64, source_path: &RelPath) {
-        if let Some(entry) = self.unsettled.get_mut(&to) {
-            entry.links.push((id, path));
-            return;
+    fn hard_link(&mut self, id: u64, path: RelPath, to: u64, source_path: &RelPath) -> Result<(), WireError> {
+        // Only to a file, and only backwards: a link that waits for a link could make a chain as long as a peer likes.
+        match self.unsettled.get_mut(&to) {
+            Some(entry) if entry.file.is_some() => {
+                entry.links.push((id, path));
+                return Ok(());
+            }
+            None if to < id => {}
+            _ => return Err(WireError::Unexpected("a hard link is not to a file that was offered before")),
         }
         // The file is in place already; its path below the root says where.
         let root = self.target.path.clone();
@@ -138,6 +158,7 @@ impl Receiver {
             root.join_path(source_path)
         };
         self.actions.push_back(Action::HardLink { id, path, to });
+        Ok(())
     }
 
     /// The path of another entry of the same source root, where roots keep their names.
@@ -170,12 +191,12 @@ impl Receiver {
     /// A directory has its final mode and time, or kept what it had.
     pub fn dir_finished(&mut self, id: u64, result: Result<(), Refusal>) {
         let Some(dir) = self.dirs.remove(&id) else { return };
+        self.dirs_finishing -= usize::from(dir.state == DirState::Finishing);
         if let Err(refusal) = result {
             self.totals.failed += 1;
             self.missed(dir.shown, refusal);
         }
         self.child_done(dir.parent);
-        self.finish_if_settled();
     }
 
     fn child_done(&mut self, parent: u64) {
@@ -185,16 +206,26 @@ impl Receiver {
         }
     }
 
-    fn finish_dir_if_done(&mut self, id: u64) {
-        let Some(dir) = self.dirs.get_mut(&id).filter(|d| d.left && d.pending == 0) else { return };
-        match dir.state {
-            DirState::Open => {
-                dir.state = DirState::Finishing;
-                let (path, mode, mtime) = (dir.path.clone(), dir.mode, dir.mtime);
-                self.actions.push_back(Action::FinishDir { id, path, mode, mtime });
+    /// A failed directory has nothing to finish: it closes at once, and then perhaps the one above it. A loop, because
+    /// a peer may nest them deeper than any call stack.
+    fn finish_dir_if_done(&mut self, mut id: u64) {
+        while let Some(dir) = self.dirs.get_mut(&id).filter(|d| d.left && d.pending == 0) {
+            match dir.state {
+                DirState::Open => {
+                    dir.state = DirState::Finishing;
+                    self.dirs_finishing += 1;
+                    let (path, mode, mtime) = (dir.path.clone(), dir.mode, dir.mtime);
+                    return self.actions.push_back(Action::FinishDir { id, path, mode, mtime });
+                }
+                DirState::Making | DirState::Finishing => return,
+                DirState::Failed => {
+                    let parent = dir.parent;
+                    self.dirs.remove(&id);
+                    let Some(above) = self.dirs.get_mut(&parent) else { return };
+                    above.pending -= 1;
+                    id = parent;
+                }
             }
-            DirState::Failed => self.dir_finished(id, Ok(())),
-            DirState::Making | DirState::Finishing => {}
         }
     }
 
@@ -210,13 +241,13 @@ impl Receiver {
             (Outcome::Done, Sort::Dir) => self.totals.directories += 1,
             (Outcome::Done, Sort::File) => {
                 self.totals.files += 1;
-                self.totals.bytes += size;
+                self.totals.bytes = self.totals.bytes.saturating_add(size);
             }
             (Outcome::Done, Sort::Link) => self.totals.links += 1,
             (Outcome::Skipped, _) => {
                 self.totals.skipped += 1;
-                self.totals.skipped_bytes += size;
-                self.bytes_arrived += size;
+                self.totals.skipped_bytes = self.totals.skipped_bytes.saturating_add(size);
+                self.bytes_arrived = self.bytes_arrived.saturating_add(size);
             }
             (Outcome::Failed(refusal), _) => {
                 self.totals.failed += 1;
@@ -242,6 +273,5 @@ impl Receiver {
         if entry.kind != Sort::Dir {
             self.child_done(entry.parent);
         }
-        self.finish_if_settled();
     }
 }

@@ -64,7 +64,11 @@ impl Sender {
             return None;
         }
         while let Some((id, offset, len)) = self.again.pop_front() {
-            if let Some(range) = self.range(id, offset, len) {
+            let step = len.min(BLOCK_BYTES);
+            if let Some(range) = self.range(id, offset, step) {
+                if len > step {
+                    self.again.push_front((id, offset + step, len - step));
+                }
                 return Some(Order::Send(vec![range]));
             }
         }
@@ -148,7 +152,9 @@ impl Sender {
             file: id,
             source: *source,
             path: path.clone(),
-            size: file.size,
+            // Also after its end was found: a part of a pipe is never marked as the whole file, because the receiver
+            // may see it before it knows where the pipe ended.
+            size: if file.pipe { UNKNOWN_SIZE } else { file.size },
             mtime: file.mtime,
             offset,
             len,
@@ -191,7 +197,7 @@ impl Sender {
 
     pub(super) fn make_ready(&mut self, id: u64, ranges: Option<Vec<(u64, u64)>>) {
         let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return };
-        if file.phase != Phase::Offered || file.inline {
+        if !matches!(file.phase, Phase::Offered | Phase::Compare) || file.inline {
             return;
         }
         file.phase = Phase::Wanted;

@@ -1,8 +1,9 @@
 //! What the receiver says, and what follows from it.
 
-use super::{MISSES_NAMED_MAX, Miss, Sender};
+use super::{MISSES_NAMED_MAX, Miss, Phase, ScanEnd, Sender};
 use crate::error::WireError;
 use crate::frame::{Frame, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::limits::BAD_BLOCKS_MAX;
 
 impl Sender {
     /// A message from the receiver. Those of the session (pings, aborts) are the caller's.
@@ -15,7 +16,7 @@ impl Sender {
                 counts.into_iter().try_for_each(|(stream, records)| self.received(stream, records))
             }
             Frame::Finished(totals) => {
-                if !self.items.is_empty() {
+                if !self.items.is_empty() || self.scan_end != ScanEnd::Told {
                     return Err(WireError::Unexpected("the receiver finished with entries unsettled"));
                 }
                 self.finished = Some(totals);
@@ -30,19 +31,28 @@ impl Sender {
             return Err(WireError::Unexpected("a verdict on an entry that was never offered"));
         }
         // Settled or dropped meanwhile: nothing to do.
-        let Some(file) = self.items.get(&id).and_then(|i| i.file.as_ref()) else { return Ok(()) };
+        let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return Ok(()) };
+        // One verdict a file. What goes inline has left without waiting for it.
+        if matches!(file.phase, Phase::Compare | Phase::Wanted) {
+            return Err(WireError::Unexpected("a second verdict on a file"));
+        }
+        if file.inline || file.phase != Phase::Offered {
+            return Ok(());
+        }
         match verdict {
             Verdict::Want => self.make_ready(id, None),
             Verdict::WantRanges(ranges) => {
                 let mut end = 0;
                 for (offset, len) in &ranges {
-                    let past = offset.checked_add(*len).filter(|past| *past <= file.size && *offset >= end);
+                    let past = offset.checked_add(*len).filter(|past| *len > 0 && *past <= file.size && *offset >= end);
                     end = past.ok_or(WireError::Invalid("a wanted range"))?;
                 }
                 self.make_ready(id, Some(ranges));
             }
-            Verdict::WantUnless(_) if file.inline => {}
-            Verdict::WantUnless(known) => self.compare.push_back((id, known)),
+            Verdict::WantUnless(known) => {
+                file.phase = Phase::Compare;
+                self.compare.push_back((id, known));
+            }
         }
         Ok(())
     }
@@ -55,13 +65,15 @@ impl Sender {
             return Err(WireError::Unexpected("an entry was settled twice"));
         };
         self.item_bytes -= item.cost;
+        self.dirs.settled(id, item.parent);
         if let Some(file) = &item.file {
             self.progress.files_settled += 1;
             if !file.todo.is_empty() {
                 self.ready.retain(|ready| *ready != id);
             }
             if !matches!(outcome, Outcome::Failed(_)) && file.size != UNKNOWN_SIZE {
-                self.progress.bytes_arrived += file.size.saturating_sub(file.arrived);
+                let rest = file.size.saturating_sub(file.arrived);
+                self.progress.bytes_arrived = self.progress.bytes_arrived.saturating_add(rest);
             }
         }
         if let Outcome::Failed(refusal) = outcome {
@@ -86,6 +98,11 @@ impl Sender {
         if offset.checked_add(len).is_none_or(|end| end > file.size) {
             return Err(WireError::Invalid("a range to send again"));
         }
+        self.bad_blocks += 1;
+        if self.bad_blocks > BAD_BLOCKS_MAX {
+            let (got, limit) = (self.bad_blocks, BAD_BLOCKS_MAX);
+            return Err(WireError::TooLarge { what: "number of damaged blocks", got, limit });
+        }
         self.send_again((id, offset, len));
         Ok(())
     }
@@ -103,7 +120,7 @@ impl Sender {
             if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) {
                 let counted = len.min(file.size.saturating_sub(file.arrived));
                 file.arrived += counted;
-                self.progress.bytes_arrived += counted;
+                self.progress.bytes_arrived = self.progress.bytes_arrived.saturating_add(counted);
             }
         }
         Ok(())

@@ -1,0 +1,218 @@
+//! One message of every type, with values that fill every field.
+
+use model::checksum::Digest;
+use model::entry::{Kind, Meta, Timestamp};
+use model::fault::Fault;
+use model::locator::Place;
+use model::name::{Name, RelPath};
+use model::spec::{Options, Sync};
+use model::{Algorithm, Bytes, v1};
+use wire::Frame;
+use wire::frame::{
+    Direction, End, Entry, KeyProof, Listed, Offered, Open, Outcome, Refusal, Request, Suite, Totals, UNKNOWN_SIZE,
+    Verdict,
+};
+use wire::join::Join;
+use wire::record::Part;
+
+const TIME: Timestamp = Timestamp { seconds: 1_700_000_000, nanos: 123_456_789 };
+const BEFORE: Timestamp = Timestamp { seconds: -2, nanos: 999_999_999 };
+
+fn name(bytes: &[u8]) -> Name {
+    Name::new(bytes).unwrap()
+}
+
+fn path(bytes: &[u8]) -> RelPath {
+    RelPath::parse(bytes).unwrap()
+}
+
+fn at(below: &[u8]) -> Place {
+    Place::Path { export: "data".into(), path: path(below) }
+}
+
+fn no(fault: Fault, reason: &str) -> Refusal {
+    Refusal::new(fault, reason)
+}
+
+fn digest(algorithm: Algorithm) -> Digest {
+    let value: Vec<u8> = (1..=algorithm.value_bytes() as u8).collect();
+    Digest::new(algorithm, &value).unwrap()
+}
+
+/// Name of the file under `testdata/` (without its ending) and the frames in it.
+pub fn frames() -> Vec<(&'static str, Vec<Frame>)> {
+    let mut all = session();
+    all.extend(questions());
+    all.extend(sender());
+    all.extend(receiver());
+    all
+}
+
+fn session() -> Vec<(&'static str, Vec<Frame>)> {
+    let login = |key, suites, plain| Frame::Login {
+        session: *b"0123456789abcdef",
+        software: "longhaul 0.1.0".into(),
+        key,
+        suites,
+        plain,
+    };
+    let key = KeyProof { id: [7; 8], secret: [9; 32] };
+    let suites = vec![Suite::Aes128Gcm, Suite::ChaCha20Poly1305];
+    let welcome = |suite, plain| Frame::Welcome { software: "longhaul 0.1.0".into(), suite, plain };
+    vec![
+        ("login", vec![login(Some(key), suites, true), login(None, vec![], false)]),
+        ("welcome", vec![welcome(Suite::Aes128Gcm, false), welcome(Suite::ChaCha20Poly1305, true)]),
+        ("abort", FAULTS.map(|fault| Frame::Abort(no(fault, "no room: quota of 1 TiB is used up"))).to_vec()),
+        ("ping", vec![Frame::Ping(0), Frame::Ping(u64::MAX)]),
+        ("pong", vec![Frame::Pong(300)]),
+        ("facts", vec![Frame::Facts(vec![facts(), v1::Stream::default()])]),
+    ]
+}
+
+const FAULTS: [Fault; 8] =
+    [Fault::Config, Fault::Local, Fault::Peer, Fault::Path, Fault::Storage, Fault::Auth, Fault::Integrity, Fault::Bug];
+
+fn facts() -> v1::Stream {
+    v1::Stream {
+        id: 3,
+        bytes: 1 << 40,
+        rtt_s: 0.301_5,
+        min_rtt_s: 0.3,
+        retransmits: 12,
+        cwnd_segments: 40_000,
+        mss_bytes: 8948,
+        delivery_rate_bit_s: 99_000_000_000,
+        receive_window_limited_s: 0.25,
+        send_buffer_limited_s: 1.5,
+        busy_s: 60.000_001,
+        congestion: "bbr".into(),
+        payload: "sealed".into(),
+    }
+}
+
+fn questions() -> Vec<(&'static str, Vec<Frame>)> {
+    let file = Meta { kind: Kind::File, mode: 0o644, size: 1 << 33, mtime: TIME };
+    let digests = Algorithm::ALL.map(digest).to_vec();
+    let failure = Some(no(Fault::Storage, "input/output error"));
+    let lines = vec![
+        Listed { path: path(b"run1/x"), meta: file, link: None, digests, failure: None },
+        Listed { failure, ..Listed::plain(path(b"y"), file, None) },
+        Listed::plain(path(b""), Meta { kind: Kind::Dir, mode: 0o7755, size: 0, mtime: BEFORE }, None),
+        Listed::plain(path(b"l"), Meta { kind: Kind::Symlink, ..file }, Some(b"../\xff".to_vec())),
+        Listed::plain(path(b"s"), Meta { kind: Kind::Special, ..file }, None),
+    ];
+    let asks = [
+        Request::Stat(at(b"run1/x")),
+        Request::List(Place::Exports),
+        Request::Mkdir(at(b"new")),
+        Request::Remove(at(b"old"), true),
+        Request::Rename(at(b"a"), at(b"b\xff")),
+        Request::Digest(at(b""), Algorithm::ALL.to_vec()),
+        Request::Stat(Place::Null),
+        Request::Stat(Place::Zero(Bytes(1 << 30))),
+    ];
+    let order = |direction, places, options, congestion: Option<&str>| {
+        let congestion = congestion.map(str::to_owned);
+        Frame::Open(Open { job: *b"fedcba9876543210", direction, places, options, congestion, limit_bit_s: 10 << 30 })
+    };
+    let options = Options {
+        recursive: true,
+        into: true,
+        sync: Sync::Digest,
+        no_overwrite: true,
+        durable: true,
+        checksums: vec![Algorithm::Crc32c, Algorithm::Adler32],
+    };
+    vec![
+        ("ask", asks.into_iter().enumerate().map(|(n, ask)| Frame::Ask(n as u32 * 100, ask)).collect()),
+        ("answer", vec![Frame::Answer(5, lines, true), Frame::Answer(u32::MAX, vec![], false)]),
+        ("denied", vec![Frame::Denied(6, no(Fault::Auth, "the key does not allow to write"))]),
+        (
+            "open",
+            vec![
+                order(Direction::Push, vec![at(b"in")], options, Some("bbr")),
+                order(Direction::Pull, vec![at(b"a"), at(b"b")], Options::default(), None),
+            ],
+        ),
+    ]
+}
+
+fn sender() -> Vec<(&'static str, Vec<Frame>)> {
+    let new = |id, parent, text: &[u8], what| Entry::New { id, parent, name: name(text), what };
+    let entries = vec![
+        new(1, 0, b"top", Offered::Dir { mode: 0o755, mtime: TIME }),
+        new(2, 1, b"a\xffb", Offered::File { mode: 0o640, mtime: BEFORE, size: (1 << 40) + 1 }),
+        new(3, 1, b"pipe", Offered::File { mode: 0o600, mtime: TIME, size: UNKNOWN_SIZE }),
+        new(4, 1, b"link", Offered::Symlink { mtime: TIME, target: b"../x".to_vec() }),
+        new(5, 1, b"again", Offered::HardLink { to: 2, path: path(b"a\xffb") }),
+        new(6, 1, b"fifo", Offered::Special),
+        new(7, 1, b"shut", Offered::Failed(no(Fault::Storage, "permission denied"))),
+        Entry::Leave(1),
+    ];
+    let ends = vec![
+        End { id: 2, size: (1 << 40) + 1, digests: vec![digest(Algorithm::Crc32c), digest(Algorithm::Sha256)] },
+        End { id: 3, size: 0, digests: vec![] },
+    ];
+    vec![
+        ("entries", vec![Frame::Entries(entries)]),
+        ("inline", vec![Frame::Inline(record().concat())]),
+        ("ends", vec![Frame::Ends(ends)]),
+        ("drops", vec![Frame::Drops(vec![(2, no(Fault::Storage, "it changed while it was read"))])]),
+        ("same", vec![Frame::Same(vec![1, 127, 128, u64::MAX])]),
+        ("scan-end", vec![Frame::ScanEnd(65_536)]),
+    ]
+}
+
+fn receiver() -> Vec<(&'static str, Vec<Frame>)> {
+    let totals = Totals {
+        files: 1,
+        bytes: 2 << 50,
+        directories: 3,
+        links: 4,
+        skipped: 5,
+        skipped_bytes: 6,
+        special: 7,
+        failed: 8,
+        resent_bytes: 9,
+    };
+    let verdicts = vec![
+        (2, Verdict::Want),
+        (3, Verdict::WantRanges(vec![(0, 10), (1 << 30, 1 << 20)])),
+        (4, Verdict::WantUnless(digest(Algorithm::Blake3))),
+    ];
+    let outcomes =
+        vec![(2, Outcome::Done), (3, Outcome::Skipped), (4, Outcome::Failed(no(Fault::Integrity, "its md5 differs")))];
+    vec![
+        ("verdicts", vec![Frame::Verdicts(verdicts)]),
+        ("outcomes", vec![Frame::Outcomes(outcomes)]),
+        ("again", vec![Frame::Again(vec![(2, 1 << 20, 1 << 20), (3, 0, 0)])]),
+        ("received", vec![Frame::Received(vec![(1, 16), (1024, 1 << 33)])]),
+        ("finished", vec![Frame::Finished(totals)]),
+    ]
+}
+
+/// Rows of a record's table, and the payload of those that are not holes.
+pub fn parts() -> (Vec<Part>, Vec<u8>) {
+    let payload = b"123456789".to_vec();
+    let crc = model::checksum::crc32c(&payload);
+    let zeros = model::checksum::crc32c_zeros(1 << 40);
+    let parts = vec![
+        Part { file: 2, offset: 0, len: 9, crc32c: crc, hole: false, whole: true },
+        Part { file: 3, offset: 1 << 40, len: 1 << 40, crc32c: zeros, hole: true, whole: false },
+        Part { file: u64::MAX, offset: 5, len: 0, crc32c: 0, hole: false, whole: false },
+    ];
+    (parts, payload)
+}
+
+/// A record: head, table with its check, payload.
+pub fn record() -> [Vec<u8>; 3] {
+    let (parts, payload) = parts();
+    let head = wire::record::Head::new(parts.len(), payload.len());
+    let mut table = vec![0; head.table_len()];
+    wire::record::encode_table(&head, &parts, &mut table);
+    [head.encode().to_vec(), table, payload]
+}
+
+pub fn join() -> Join {
+    Join { session: *b"0123456789abcdef", stream: 1024, sealed: true, code: [0xc5; 32] }
+}

@@ -1,0 +1,26 @@
+//! A data stream in virtual time: latency, rate, and what is under way on it.
+
+use std::time::Duration;
+
+/// One stream as the sender's end sees it.
+pub struct Link {
+    /// The stream's number.
+    pub id: u32,
+    /// When its last record has left.
+    pub free_at: Duration,
+    /// Nothing that is under way arrives any more.
+    pub cut: bool,
+}
+
+impl Link {
+    pub fn new(id: u32, now: Duration) -> Link {
+        Link { id, free_at: now, cut: false }
+    }
+
+    /// Puts so many bytes on the link. Returns when the last of them arrives at the other end.
+    pub fn send(&mut self, now: Duration, bytes: usize, bytes_s: u64, latency: Duration) -> Duration {
+        let took = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / bytes_s);
+        self.free_at = self.free_at.max(now) + took;
+        self.free_at + latency
+    }
+}

@@ -1,0 +1,191 @@
+//! Random small trees, random paths, random faults: every run ends, and what is not named as missing is right.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use model::Algorithm;
+use model::checksum::{BlockSum, Digest, crc32c};
+use model::name::RelPath;
+use wire::receiver::Judgement;
+
+use crate::harness::{Config, MS, Pair};
+use crate::rng::Rng;
+use crate::store::There;
+use crate::tree::{Content, Node, What, mode_of, mtime_of, name, node};
+use crate::verify::check;
+
+const SEEDS: u64 = 400;
+
+fn content(rng: &mut Rng) -> Content {
+    let len = match rng.below(8) {
+        0 => 0,
+        1..4 => rng.below(2000),
+        4 => rng.below(64 << 10),
+        5 => rng.below(600 << 10),
+        6 => rng.below(3 << 20),
+        _ => (1 + rng.below(3)) << 20,
+    };
+    let mut content = Content::new(rng.next(), len);
+    let mut at = 0;
+    while rng.chance(300) && at < len {
+        let from = at + rng.below(len - at);
+        let hole = 1 + rng.below(len - from);
+        content.holes.push((from, hole));
+        at = from + hole + 1;
+    }
+    content
+}
+
+fn children(rng: &mut Rng, depth: u64, below: &RelPath) -> Vec<Node> {
+    let mut out: Vec<Node> = Vec::new();
+    for n in 0..rng.below(9) {
+        let text = format!("{}{n}", (b'a' + rng.below(3) as u8) as char);
+        let first = out.iter().find(|n| matches!(n.what, What::File(_) | What::Unreadable)).map(|n| n.name.clone());
+        let what = match rng.below(16) {
+            0..3 if depth > 0 => What::Dir(children(rng, depth - 1, &below.join(&name(&text)))),
+            3 => What::Symlink(text.clone().into_bytes()),
+            4 => What::Special,
+            5 => What::Unreadable,
+            6 => What::Pipe(content(rng)),
+            7 | 8 if first.is_some() => What::HardLink(below.join(&first.unwrap())),
+            _ => What::File(content(rng)),
+        };
+        out.push(node(&text, what));
+    }
+    out
+}
+
+fn roots(rng: &mut Rng) -> Vec<Node> {
+    let each = |n: u64, rng: &mut Rng| match rng.chance(700) {
+        true => node(&format!("root{n}"), What::Dir(children(rng, 3, &RelPath::root()))),
+        false => node(&format!("root{n}"), What::File(content(rng))),
+    };
+    (0..1 + rng.below(3)).map(|n| each(n, rng)).collect()
+}
+
+fn config(rng: &mut Rng) -> Config {
+    let checksums = match rng.below(5) {
+        0 => vec![],
+        1 => vec![Algorithm::Md5],
+        2 => vec![Algorithm::Adler32, Algorithm::Sha256],
+        _ => vec![Algorithm::Crc32c],
+    };
+    Config {
+        rtt: rng.below(300) as u32 * MS,
+        stream_bytes_s: 1_000_000 << rng.below(10),
+        streams: 1 + rng.below(6) as u32,
+        pull: rng.chance(500),
+        checksums,
+        scan_gap: if rng.chance(300) { rng.below(50) as u32 * MS } else { Duration::ZERO },
+        action_delay: if rng.chance(300) { rng.below(50) as u32 * MS } else { Duration::ZERO },
+        cut_per_mille: if rng.chance(300) { rng.below(300) } else { 0 },
+        seed: rng.next(),
+        ..Config::default()
+    }
+}
+
+/// Paths of the tree at the source, as they are named at the target.
+fn paths(at: &RelPath, source: (u32, RelPath), node: &Node, out: &mut Vec<(RelPath, (u32, RelPath), What, Node)>) {
+    out.push((at.clone(), source.clone(), node.what.clone(), node.clone()));
+    if let What::Dir(children) = &node.what {
+        for child in children {
+            paths(&at.join(&child.name), (source.0, source.1.join(&child.name)), child, out);
+        }
+    }
+}
+
+/// What is at the target from before: the same, another of its kind, a part.
+fn leave_there(pair: &mut Pair, rng: &mut Rng, at: RelPath, content: &Content, node: &Node) {
+    let mut bytes = content.all();
+    let (mode, mtime) = (mode_of(&node.name), mtime_of(&node.name));
+    match rng.below(3) {
+        // Its directories must be there as well.
+        0 if at.parent().is_root() => {
+            pair.store.there.insert(at, There::File { bytes, mode, mtime });
+        }
+        1 if at.parent().is_root() => {
+            if rng.chance(500) && !bytes.is_empty() {
+                bytes[0] ^= 1;
+            }
+            let known = Digest::crc32c(crc32c(&bytes));
+            pair.store.judgements.insert(at.clone(), Judgement::WantUnless(known));
+            pair.store.there.insert(at, There::File { bytes, mode, mtime });
+        }
+        _ => {
+            let (mut known, mut partial) = (Vec::new(), vec![0; bytes.len()]);
+            let mut from = 0;
+            while rng.chance(700) && from < content.len {
+                let start = from + rng.below(content.len - from);
+                let len = 1 + rng.below(content.len - start);
+                let range = start as usize..(start + len) as usize;
+                partial[range.clone()].copy_from_slice(&bytes[range.clone()]);
+                known.push((start, len, BlockSum::of(&bytes[range], pair.store.with_adler32)));
+                from = start + len;
+            }
+            pair.store.partial.insert(at.clone(), partial);
+            pair.store.judgements.insert(at, Judgement::WantRest(known));
+        }
+    }
+}
+
+fn trouble(pair: &mut Pair, rng: &mut Rng, roots: &[Node]) {
+    let mut all = Vec::new();
+    for (n, root) in roots.iter().enumerate() {
+        paths(&RelPath::root().join(&root.name), (n as u32, RelPath::root()), root, &mut all);
+    }
+    let often = rng.below(200);
+    for (at, source, what, node) in all {
+        if let What::File(content) = &what
+            && rng.chance(200)
+        {
+            leave_there(pair, rng, at.clone(), content, &node);
+        }
+        if !rng.chance(often) {
+            continue;
+        }
+        let failures = &mut pair.store.failures;
+        match what {
+            What::Dir(_) if rng.chance(500) => drop(failures.make.insert(at)),
+            What::Dir(_) => drop(failures.finish.insert(at)),
+            What::File(content) | What::Pipe(content) => match rng.below(4) {
+                0 => drop(failures.judge.insert(at)),
+                1 => drop(failures.commit.insert(at)),
+                2 => drop(failures.write.insert(at, rng.below(content.len + 1))),
+                _ => drop(pair.source.drops.insert(source, rng.below(content.len + 1))),
+            },
+            _ => drop(failures.link.insert(at)),
+        }
+    }
+    if rng.chance(300) {
+        pair.store.flip_per_mille = rng.below(150);
+    }
+}
+
+fn one(seed: u64) -> (u64, u64) {
+    let mut rng = Rng::new(seed);
+    let (roots, config) = (roots(&mut rng), config(&mut rng));
+    let mut pair = Pair::new(config, &roots);
+    trouble(&mut pair, &mut rng, &roots);
+    match pair.run() {
+        Ok(()) => {
+            pair.store.forget_compared(&pair.receiver);
+            let totals = check(&pair, &roots);
+            (totals.failed, totals.resent_bytes)
+        }
+        // No other error can come of these faults.
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn any_tree_any_trouble() {
+    let (mut failed, mut resent) = (0, 0);
+    for seed in 0..SEEDS {
+        let result = catch_unwind(AssertUnwindSafe(|| one(seed)));
+        let (misses, bytes) = result.unwrap_or_else(|_| panic!("seed {seed} fails"));
+        failed += u64::from(misses > 0);
+        resent += u64::from(bytes > 0);
+    }
+    // The generator does make trouble.
+    assert!(failed > SEEDS / 10 && resent > SEEDS / 20, "{failed} with misses, {resent} with bytes sent again");
+}

@@ -1,0 +1,113 @@
+//! Jobs that find something at the target: rests of an earlier run, files to compare.
+
+use model::Algorithm;
+use model::checksum::{BlockSum, Digest, crc32c};
+use wire::limits::{BLOCK_BYTES, RANGES_MAX};
+use wire::receiver::Judgement;
+
+use crate::harness::{Config, Pair};
+use crate::tree::{Node, What, file, path};
+use crate::verify::check;
+
+fn content(node: &Node) -> Vec<u8> {
+    let What::File(content) = &node.what else { panic!() };
+    content.all()
+}
+
+/// A job for one file of which these ranges are there.
+fn resumed(config: Config, len: u64, there: &[(u64, u64)]) -> Pair {
+    let roots = [file("a", len)];
+    let bytes = content(&roots[0]);
+    let mut partial = vec![0; bytes.len()];
+    let mut known = Vec::new();
+    for (offset, len) in there {
+        let range = *offset as usize..(offset + len) as usize;
+        partial[range.clone()].copy_from_slice(&bytes[range.clone()]);
+        known.push((*offset, *len, BlockSum::of(&bytes[range], config.checksums.contains(&Algorithm::Adler32))));
+    }
+    let mut pair = Pair::new(config, &roots);
+    pair.store.partial.insert(path("a"), partial);
+    pair.store.judgements.insert(path("a"), Judgement::WantRest(known));
+    pair.run().unwrap();
+    let totals = check(&pair, &roots);
+    assert_eq!((totals.files, totals.failed), (1, 0), "{:?}", pair.receiver.misses());
+    pair
+}
+
+#[test]
+fn only_what_is_missing_is_sent() {
+    for checksums in [vec![Algorithm::Crc32c], vec![], vec![Algorithm::Md5], vec![Algorithm::Adler32]] {
+        for pull in [false, true] {
+            let config = Config { checksums: checksums.clone(), pull, ..Config::default() };
+            let len = 6 * BLOCK_BYTES + 100;
+            let there = [(0, BLOCK_BYTES), (3 * BLOCK_BYTES + 10, BLOCK_BYTES), (len - 50, 50)];
+            let pair = resumed(config, len, &there);
+            assert_eq!(pair.store.payload_bytes, len - 2 * BLOCK_BYTES - 50);
+            assert_eq!(pair.receiver.totals().resent_bytes, 0);
+        }
+    }
+}
+
+#[test]
+fn a_file_of_which_all_is_there_needs_no_block() {
+    for checksums in [vec![Algorithm::Crc32c], vec![Algorithm::Md5]] {
+        let len = 3 * BLOCK_BYTES;
+        let pair = resumed(Config { checksums, ..Config::default() }, len, &[(0, len)]);
+        assert_eq!(pair.store.payload_bytes, 0);
+    }
+}
+
+#[test]
+fn a_rest_of_nothing_is_the_whole_file() {
+    for checksums in [vec![Algorithm::Crc32c], vec![Algorithm::Md5, Algorithm::Adler32]] {
+        let pair = resumed(Config { checksums, ..Config::default() }, 2 * BLOCK_BYTES, &[]);
+        assert_eq!(pair.store.payload_bytes, 2 * BLOCK_BYTES);
+    }
+}
+
+#[test]
+fn a_small_file_comes_whole_whatever_is_there() {
+    for len in [0, 1000] {
+        let pair = resumed(Config::default(), len, &[(0, len / 2)]);
+        assert_eq!(pair.store.payload_bytes, len);
+        assert_eq!(pair.streams_opened, 0);
+    }
+}
+
+#[test]
+fn a_rest_in_more_pieces_than_a_verdict_holds() {
+    let pieces = RANGES_MAX as u64 + 5;
+    let there: Vec<_> = (0..pieces).map(|n| (n * 10, 5)).collect();
+    resumed(Config::default(), pieces * 10, &there);
+}
+
+#[test]
+fn a_rest_survives_lost_streams() {
+    for seed in 0..20 {
+        let config = Config { cut_per_mille: 300, seed, ..Config::default() };
+        resumed(config, 5 * BLOCK_BYTES + 3, &[(7, BLOCK_BYTES), (3 * BLOCK_BYTES, 10)]);
+    }
+}
+
+#[test]
+fn equal_files_are_found_by_digest() {
+    let roots = [file("equal", 3_000_000), file("unlike", 3_000_000), file("small", 10), file("more", 3_000_000)];
+    for pull in [false, true] {
+        let mut pair = Pair::new(Config { pull, ..Config::default() }, &roots);
+        for node in &roots {
+            let mut bytes = content(node);
+            bytes[0] ^= u8::from(node.name.as_bytes() == b"unlike");
+            let known = Digest::crc32c(crc32c(&bytes));
+            let at = path(&node.name.to_string());
+            let (mode, mtime) = (crate::tree::mode_of(&node.name), crate::tree::mtime_of(&node.name));
+            pair.store.there.insert(at.clone(), crate::store::There::File { bytes, mode, mtime });
+            pair.store.judgements.insert(at, Judgement::WantUnless(known));
+        }
+        pair.run().unwrap();
+        pair.store.forget_compared(&pair.receiver);
+        let totals = check(&pair, &roots);
+        // The small one came on the control connection before anybody could ask.
+        assert_eq!((totals.files, totals.skipped), (2, 2));
+        assert_eq!(pair.store.payload_bytes, 3_000_010);
+    }
+}

@@ -1,0 +1,223 @@
+//! The source end: scans, reads ranges, builds records, and drops files it was told to.
+
+use std::collections::{HashMap, HashSet};
+
+use model::Algorithm;
+use model::checksum::{BlockSum, Digest};
+use model::fault::Fault;
+use model::name::RelPath;
+use wire::frame::{Frame, Offered, Refusal, UNKNOWN_SIZE};
+use wire::record::{self, HEAD_BYTES, Head, Part};
+use wire::sender::{Built, Range};
+use wire::{Sender, WireError};
+
+use crate::rng::mix;
+use crate::tree::{Content, Step, What, mode_of, mtime_of};
+
+pub struct Source {
+    steps: Box<dyn Iterator<Item = Step>>,
+    pub serial: Vec<Algorithm>,
+    pub with_adler32: bool,
+    /// Files (source, path) that vanish at the first read at or behind this offset.
+    pub drops: HashMap<(u32, RelPath), u64>,
+    pub dropped: HashSet<RelPath>,
+    contents: HashMap<u64, Content>,
+    first_names: HashMap<(u32, RelPath), u64>,
+    /// How far each file was digested in order.
+    digested: HashMap<u64, u64>,
+    /// How far the last order of each file went, claimed holes included.
+    reached: HashMap<u64, u64>,
+    pub offered: u64,
+    pub unsettled: u64,
+    pub unsettled_max: u64,
+    /// The record that was built last, until it is put on its stream.
+    pub ready: Option<Vec<u8>>,
+    ended: HashSet<u64>,
+    /// Streams on which each file's blocks left, for tests that care.
+    pub carriers: HashMap<u64, HashSet<u32>>,
+}
+
+/// A serial digest as this house makes them: any bytes that both ends agree on.
+pub fn serial_digest(algorithm: Algorithm, content: &Content) -> Digest {
+    let value: Vec<u8> = (0..4).flat_map(|n| mix(content.seed ^ n ^ content.len).to_be_bytes()).collect();
+    Digest::new(algorithm, &value[..algorithm.value_bytes()]).unwrap()
+}
+
+impl Source {
+    pub fn new(steps: Box<dyn Iterator<Item = Step>>, checksums: &[Algorithm]) -> Source {
+        Source {
+            steps,
+            serial: checksums.iter().copied().filter(|a| a.is_serial()).collect(),
+            with_adler32: checksums.contains(&Algorithm::Adler32),
+            drops: HashMap::new(),
+            dropped: HashSet::new(),
+            contents: HashMap::new(),
+            first_names: HashMap::new(),
+            digested: HashMap::new(),
+            reached: HashMap::new(),
+            offered: 0,
+            unsettled: 0,
+            unsettled_max: 0,
+            ready: None,
+            ended: HashSet::new(),
+            carriers: HashMap::new(),
+        }
+    }
+
+    /// Offers one entry, or leaves a directory. False at the end of the tree.
+    pub fn scan(&mut self, sender: &mut Sender) -> bool {
+        let Some(step) = self.steps.next() else {
+            sender.scan_end();
+            return false;
+        };
+        let Step::Offer { source, path, name, what } = step else {
+            sender.leave();
+            return true;
+        };
+        let (mode, mtime) = (mode_of(&name), mtime_of(&name));
+        let mut content = None;
+        let mut named = false;
+        let offered = match what {
+            What::Dir(_) => Offered::Dir { mode, mtime },
+            What::File(bytes) => {
+                let size = bytes.len;
+                content = Some(bytes);
+                named = true;
+                Offered::File { mode, mtime, size }
+            }
+            What::Pipe(bytes) => {
+                content = Some(bytes);
+                Offered::File { mode, mtime, size: UNKNOWN_SIZE }
+            }
+            What::Symlink(target) => Offered::Symlink { mtime, target },
+            What::HardLink(to) => {
+                let first = self.first_names.get(&(source, to.clone())).copied().unwrap();
+                Offered::HardLink { to: first, path: to }
+            }
+            What::Special => Offered::Special,
+            What::Unreadable => Offered::Failed(Refusal::new(Fault::Storage, "permission denied")),
+        };
+        let unreadable = matches!(offered, Offered::Failed(_));
+        let id = sender.offer(source, path.clone(), name, offered);
+        if named || unreadable {
+            self.first_names.insert((source, path), id);
+        }
+        self.offered += 1;
+        self.unsettled += 1;
+        self.unsettled_max = self.unsettled_max.max(self.unsettled);
+        if let Some(content) = content {
+            self.contents.insert(id, content);
+        }
+        true
+    }
+
+    /// Listens in on what the receiver says, to keep count.
+    pub fn hear(&mut self, frame: &Frame) {
+        if let Frame::Outcomes(outcomes) = frame {
+            self.unsettled -= outcomes.len() as u64;
+            for (id, _) in outcomes {
+                self.contents.remove(id);
+                self.digested.remove(id);
+            }
+        }
+    }
+
+    pub fn equals(&self, id: u64, known: &Digest) -> bool {
+        self.contents.get(&id).is_some_and(|c| Digest::crc32c(model::checksum::crc32c(&c.all())) == *known)
+    }
+
+    /// Reads ranges and builds their record; none where nothing was left to send.
+    pub fn build(&mut self, sender: &mut Sender, stream: u32, ranges: &[Range]) -> Result<(), WireError> {
+        if let Some((record, built)) = self.record(sender, ranges) {
+            for part in &built {
+                self.carriers.entry(part.file).or_default().insert(stream);
+            }
+            match stream {
+                0 => sender.built_inline(record, &built)?,
+                _ => {
+                    sender.built(stream, &built)?;
+                    self.ready = Some(record);
+                }
+            }
+        }
+        for range in ranges {
+            self.read_on(sender, range);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, sender: &mut Sender, ranges: &[Range]) -> Option<(Vec<u8>, Vec<Built>)> {
+        let (mut parts, mut built, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+        for range in ranges {
+            let key = (range.source, range.path.clone());
+            if self.drops.get(&key).is_some_and(|at| range.offset + range.len >= *at) {
+                sender.drop_file(range.file, Refusal::new(Fault::Storage, "it changed while it was read"));
+                self.dropped.insert(range.path.clone());
+                continue;
+            }
+            // Settled while the order was under way: nobody wants it.
+            let Some(content) = self.contents.get(&range.file).cloned() else { continue };
+            for (offset, len, whole, hole) in pieces(&content, range, sender) {
+                self.reached.insert(range.file, offset + len);
+                let sum = if hole {
+                    BlockSum::of_zeros(len, self.with_adler32)
+                } else {
+                    let bytes = content.read(offset, len);
+                    payload.extend_from_slice(&bytes);
+                    BlockSum::of(&bytes, self.with_adler32)
+                };
+                parts.push(Part { file: range.file, offset, len, crc32c: sum.crc32c, hole, whole });
+                built.push(Built { file: range.file, offset, len, sum, whole });
+            }
+        }
+        if parts.is_empty() {
+            return None;
+        }
+        let head = Head::new(parts.len(), payload.len());
+        let mut record = head.encode().to_vec();
+        record.resize(HEAD_BYTES + head.table_len(), 0);
+        record::encode_table(&head, &parts, &mut record[HEAD_BYTES..]);
+        record.extend_from_slice(&payload);
+        Some((record, built))
+    }
+
+    /// What follows from having read so far: serial digests, and the end of a file that ends where it ends.
+    fn read_on(&mut self, sender: &mut Sender, range: &Range) {
+        let Some(content) = self.contents.get(&range.file) else { return };
+        let reached = self.reached.remove(&range.file).unwrap_or(0);
+        let end = range.offset.saturating_add(range.len).max(reached).min(content.len);
+        let at = self.digested.entry(range.file).or_default();
+        if range.offset > *at || end < *at {
+            return;
+        }
+        *at = end;
+        if end == content.len {
+            if !self.serial.is_empty() {
+                let digests = self.serial.iter().map(|a| serial_digest(*a, content)).collect();
+                sender.digested(range.file, digests);
+            }
+            if range.size == UNKNOWN_SIZE && self.ended.insert(range.file) {
+                sender.found_end(range.file, content.len);
+            }
+        }
+    }
+}
+
+/// The parts of a range: offset, length, whole file, hole.
+fn pieces(content: &Content, range: &Range, sender: &mut Sender) -> Vec<(u64, u64, bool, bool)> {
+    let len = range.len.min(content.len.saturating_sub(range.offset));
+    if len == 0 && range.len > 0 {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    for (offset, piece, hole) in content.pieces(range.offset, len) {
+        out.push((offset, piece, range.is_whole() && piece == range.len, hole.is_some()));
+        let end = range.offset + len;
+        if let Some(to) = hole.filter(|to| offset + piece == end && *to > end && range.size != UNKNOWN_SIZE) {
+            while let Some((from, more)) = sender.claim_hole(range.file, end, to) {
+                out.push((from, more, false, true));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,113 @@
+//! Whether the target is what the source was, save for what is named as missing.
+
+use std::collections::BTreeSet;
+
+use model::name::RelPath;
+use wire::frame::Totals;
+use wire::sender::Miss;
+
+use crate::harness::Pair;
+use crate::store::There;
+use crate::tree::{Node, What, mode_of, mtime_of};
+
+/// Names of what did not make it.
+pub fn names(misses: &[Miss]) -> BTreeSet<RelPath> {
+    misses.iter().map(|m| m.path.clone()).collect()
+}
+
+/// Every entry is at the target as it was, or named by both ends; totals add up. Returns the totals.
+pub fn check(pair: &Pair, roots: &[Node]) -> Totals {
+    let totals = *pair.receiver.totals();
+    assert_eq!(pair.sender.finished(), Some(&totals), "both ends have the same totals");
+    let missed = names(pair.receiver.misses());
+    // Made, and then not finished: the sender was told that they were made. With one root that lies at the target itself,
+    // paths in the store lack its name.
+    let top = if pair.config.into { RelPath::root() } else { RelPath::root().join(&roots[0].name) };
+    let made = pair.store.failures.finish.iter().filter(|path| pair.store.there.contains_key(path));
+    let unfinished: BTreeSet<RelPath> = made.map(|path| top.join_path(path)).collect();
+    let told: BTreeSet<RelPath> = missed.difference(&unfinished).cloned().collect();
+    let sent: BTreeSet<RelPath> = names(pair.sender.misses()).difference(&unfinished).cloned().collect();
+    assert_eq!(told, sent, "both ends name the same misses");
+    let mut walk =
+        Walk { pair, missed: &missed, unfinished: &unfinished, arrived_bytes: 0, arrived: Totals::default() };
+    for root in roots {
+        let at = if pair.config.into { RelPath::root().join(&root.name) } else { RelPath::root() };
+        walk.node(&at, &RelPath::root().join(&root.name), root, roots);
+    }
+    let arrived = walk.arrived;
+    assert_eq!(totals.files + totals.skipped, arrived.files, "files");
+    assert_eq!(totals.bytes + totals.skipped_bytes, walk.arrived_bytes, "bytes");
+    assert_eq!((totals.directories, totals.links), (arrived.directories, arrived.links), "directories and links");
+    assert_eq!(totals.special, arrived.special, "specials");
+    assert_eq!(totals.special, pair.receiver.specials().len() as u64, "specials are named");
+    assert_eq!(totals.failed, missed.len() as u64, "failures");
+    assert_eq!(pair.store.staged(), 0, "no file is left half received");
+    assert_eq!(pair.source.unsettled, 0);
+    totals
+}
+
+struct Walk<'a> {
+    pair: &'a Pair,
+    missed: &'a BTreeSet<RelPath>,
+    unfinished: &'a BTreeSet<RelPath>,
+    arrived_bytes: u64,
+    arrived: Totals,
+}
+
+impl Walk<'_> {
+    fn node(&mut self, at: &RelPath, shown: &RelPath, node: &Node, siblings: &[Node]) {
+        let there = self.pair.store.there.get(at);
+        let missed = self.missed.contains(shown);
+        if let What::Dir(children) = &node.what {
+            for child in children {
+                self.node(&at.join(&child.name), &shown.join(&child.name), child, children);
+            }
+            if self.unfinished.contains(shown) {
+                self.arrived.directories += 1;
+            } else if !missed {
+                self.arrived.directories += 1;
+                let finished = Some((mode_of(&node.name), mtime_of(&node.name)));
+                assert_eq!(there, Some(&There::Dir { finished }), "{shown}");
+            }
+            return;
+        }
+        if matches!(node.what, What::Special) && !missed {
+            self.arrived.special += 1;
+            assert_eq!(there, None, "{shown}");
+            return;
+        }
+        if missed {
+            return;
+        }
+        self.arrived_node(at, shown, node, siblings);
+    }
+
+    fn arrived_node(&mut self, at: &RelPath, shown: &RelPath, node: &Node, siblings: &[Node]) {
+        let there = self.pair.store.there.get(at);
+        match &node.what {
+            What::File(content) | What::Pipe(content) => {
+                let Some(There::File { bytes, mode, mtime }) = there else {
+                    panic!("{shown} did not arrive: {there:?}")
+                };
+                assert!(*bytes == content.all(), "{shown} is not what it was");
+                assert_eq!((*mode, *mtime), (mode_of(&node.name), mtime_of(&node.name)), "{shown}");
+                self.arrived.files += 1;
+                self.arrived_bytes += content.len;
+            }
+            What::Symlink(target) => {
+                let link = There::Symlink { target: target.clone(), mtime: mtime_of(&node.name) };
+                assert_eq!(there, Some(&link), "{shown}");
+                self.arrived.links += 1;
+            }
+            What::HardLink(to) => {
+                let first = siblings.iter().find(|n| to.name().as_ref() == Some(&n.name));
+                let Some(What::File(content)) = first.map(|n| &n.what) else { panic!("{shown} links to no file") };
+                let Some(There::File { bytes, .. }) = there else { panic!("{shown} did not arrive: {there:?}") };
+                assert!(*bytes == content.all(), "{shown} is not what it was");
+                self.arrived.links += 1;
+            }
+            What::Unreadable => panic!("{shown} cannot have arrived"),
+            What::Dir(_) | What::Special => {}
+        }
+    }
+}
