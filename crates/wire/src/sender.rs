@@ -330,17 +330,6 @@ impl Sender {
         }
     }
 
-    /// A file of unknown size goes on here.
-    pub fn deal_more(&mut self, id: u64, offset: u64) {
-        if let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut())
-            && file.size == UNKNOWN_SIZE
-            && file.phase == Phase::Wanted
-        {
-            file.todo.push_back((offset, limits::BLOCK_BYTES));
-            self.ready.push_front(id);
-        }
-    }
-
     fn needs_serial(&self) -> bool {
         self.checksums.iter().any(|a| a.is_serial())
     }

@@ -160,9 +160,6 @@ impl Sending {
         if last && range.size != UNKNOWN_SIZE {
             return self.last_of(range, &file, range.size, pending);
         }
-        if range.size == UNKNOWN_SIZE {
-            self.state().machine.deal_more(range.file, at);
-        }
         Ok(())
     }
 

@@ -202,9 +202,7 @@ impl Sender {
         }
         file.phase = Phase::Wanted;
         file.complete = ranges.is_none();
-        // A file of unknown size is dealt block by block, as its reader gets on.
-        let all = if file.size == UNKNOWN_SIZE { BLOCK_BYTES } else { file.size };
-        file.todo = ranges.unwrap_or_else(|| vec![(0, all)]).into();
+        file.todo = ranges.unwrap_or_else(|| vec![(0, file.size)]).into();
         if file.todo.is_empty() {
             self.end_if_complete(id);
         } else {
