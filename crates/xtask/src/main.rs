@@ -2,18 +2,22 @@
 
 use std::process::ExitCode;
 
-use xtask::tidy;
+use xtask::{bench, demo, tidy};
 
 const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
-  tidy    check the house rules, which `cargo test -p xtask` checks as well";
+  tidy    check the house rules, which `cargo test -p xtask` checks as well
+  demo    two nodes on this machine and a real tree from one to the other
+  bench   what a job costs on this machine; writes docs/results";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["tidy"] => report(),
+        ["demo"] => task("demo", demo::run()),
+        ["bench"] => task("bench", bench::run()),
         ["--help" | "-h" | "help"] => say(USAGE, ExitCode::SUCCESS),
         _ => say(USAGE, ExitCode::from(2)),
     }
@@ -23,6 +27,13 @@ fn main() -> ExitCode {
 fn say(text: &str, code: ExitCode) -> ExitCode {
     println!("{text}");
     code
+}
+
+fn task(name: &str, result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => say(&format!("{name}: {error:#}"), ExitCode::FAILURE),
+    }
 }
 
 fn report() -> ExitCode {

@@ -1,0 +1,208 @@
+//! `cargo xtask demo`: two nodes on this machine, and a real tree from one to the other over real sockets.
+//!
+//! Everything happens in a temporary directory; the nodes are ended and the directory is removed, also when a step
+//! fails.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Size of the generated large file.
+const LARGE_BYTES: u64 = 1 << 30;
+/// Count of generated small files.
+const SMALL_FILES: u64 = 5_000;
+
+/// A node that ends with its guard.
+pub(crate) struct Node {
+    child: Child,
+    /// `HOST:PORT`.
+    pub address: String,
+}
+
+impl Node {
+    /// Starts a node and waits until it listens.
+    pub fn start(binary: &Path, state: &Path, arguments: &[&str]) -> Result<Node> {
+        let mut child = Command::new(binary)
+            .args(["serve", "--quiet", "--listen", "127.0.0.1:0", "--state"])
+            .arg(state)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start a node")?;
+        let out = child.stdout.take().context("the node has no stdout")?;
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        let address = line.trim().strip_prefix("listening on ").map(str::to_owned);
+        match address {
+            Some(address) => Ok(Node { child, address }),
+            None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                bail!("the node did not say where it listens, but {line:?}")
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The repository's own directory.
+pub(crate) fn repository() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// The release binary, which `make` builds before it calls us.
+pub(crate) fn binary() -> Result<PathBuf> {
+    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    let binary = metadata.target_directory.into_std_path_buf().join("release/longhaul");
+    ensure!(binary.exists(), "{} is not there; run `make build` first", binary.display());
+    Ok(binary)
+}
+
+/// Bytes that do not compress and do not repeat, quickly (splitmix64).
+pub(crate) fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
+    let mut file = File::create(path)?;
+    let mut state = seed;
+    let mut buffer = vec![0u8; 1 << 20];
+    let mut left = bytes;
+    while left > 0 {
+        for word in buffer.chunks_exact_mut(8) {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            word.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+        }
+        let step = left.min(buffer.len() as u64);
+        file.write_all(&buffer[..step as usize])?;
+        left -= step;
+    }
+    Ok(())
+}
+
+fn say(text: &str) {
+    println!("\n\x1b[1m{text}\x1b[0m");
+}
+
+fn make_tree(tree: &Path) -> Result<()> {
+    fs::create_dir_all(tree)?;
+    let copied =
+        Command::new("cp").arg("-a").arg(repository().join(".git")).arg(tree.join("repository.git")).status()?;
+    ensure!(copied.success(), "cannot copy the repository");
+    for part in ["crates", "docs", "scripts", "README.md", "Makefile"] {
+        let from = repository().join(part);
+        if from.exists() {
+            let copied = Command::new("cp").arg("-a").arg(from).arg(tree).status()?;
+            ensure!(copied.success(), "cannot copy {part}");
+        }
+    }
+    fill(&tree.join("large.dat"), LARGE_BYTES, 1)?;
+    for at in 0..SMALL_FILES {
+        let dir = tree.join(format!("small/{:02}", at % 50));
+        fs::create_dir_all(&dir)?;
+        fill(&dir.join(format!("{at:04}.dat")), 100 + at * 7 % 20_000, at + 2)?;
+    }
+    Ok(())
+}
+
+struct Demo {
+    binary: PathBuf,
+    work: PathBuf,
+}
+
+impl Demo {
+    fn client(&self, key: &str) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.env("LONGHAUL_STATE", self.work.join("client")).env("LONGHAUL_KEY", key);
+        command
+    }
+
+    fn key(&self, state: &Path) -> Result<String> {
+        let mut command = Command::new(&self.binary);
+        let out = command.args(["grant", "--quiet", "--export", "data", "--write", "--for", "1h", "--state"]);
+        let out = out.arg(state).stderr(Stdio::inherit()).output()?;
+        ensure!(out.status.success(), "cannot make a key");
+        Ok(String::from_utf8(out.stdout)?.trim().to_owned())
+    }
+
+    /// Runs a client command in sight of the user.
+    fn show(&self, key: &str, arguments: &[&str]) -> Result<ExitStatus> {
+        println!("$ longhaul {}", arguments.join(" "));
+        Ok(self.client(key).args(arguments).status()?)
+    }
+
+    fn digests(&self, key: &str, place: &str) -> Result<Vec<String>> {
+        let out = self.client(key).args(["digest", place]).output()?;
+        ensure!(out.status.success(), "digest {place}: {}", String::from_utf8_lossy(&out.stderr));
+        let text = String::from_utf8(out.stdout)?;
+        let mut lines: Vec<String> = text.lines().map(|line| line.replace(place, "")).collect();
+        lines.sort();
+        Ok(lines)
+    }
+
+    fn run(&self) -> Result<()> {
+        let (near, far) = (self.work.join("node-a"), self.work.join("node-b"));
+        say("Generating a tree: this repository with its history, a file of 1 GiB, 5,000 small ones");
+        make_tree(&near.join("data/tree"))?;
+        fs::create_dir_all(far.join("data"))?;
+
+        say("Starting two nodes");
+        let start = |dir: &Path, mode: &str| {
+            let export = format!("data={}{mode}", dir.join("data").display());
+            println!("$ longhaul serve --export data=DIR{mode}");
+            Node::start(&self.binary, &dir.join("state"), &["--export", &export])
+        };
+        let node_a = start(&near, "")?;
+        let node_b = start(&far, ":rw")?;
+        let keys = format!("{},{}", self.key(&near.join("state"))?, self.key(&far.join("state"))?);
+
+        say("Copying the tree from node A to node B: fetched from A on B's host, sealed and verified");
+        let from = format!("lh://{}/data/tree", node_a.address);
+        let landing = far.join("data/tree").display().to_string();
+        ensure!(self.show(&keys, &["cp", "-r", &from, &landing])?.success(), "the copy failed");
+
+        say("The same command again: everything is there already");
+        ensure!(self.show(&keys, &["cp", "-r", &from, &landing])?.success(), "the second copy failed");
+
+        say("And the other way: pushed from A's host to B, under another name");
+        let local = near.join("data/tree/crates").display().to_string();
+        let onto = format!("lh://{}/data/pushed", node_b.address);
+        ensure!(self.show(&keys, &["cp", "-r", &local, &onto])?.success(), "the push failed");
+
+        say("Asking both nodes for the digests of every file");
+        let to = format!("lh://{}/data/tree", node_b.address);
+        let (a, b) = (self.digests(&keys, &from)?, self.digests(&keys, &to)?);
+        ensure!(a.len() as u64 > SMALL_FILES, "node A lists only {} files", a.len());
+        ensure!(a == b, "the digests differ");
+        println!("{} files, and both nodes agree on every one", a.len());
+        Ok(())
+    }
+}
+
+/// Runs the demonstration.
+pub fn run() -> Result<()> {
+    let work = std::env::temp_dir().join(format!("longhaul-demo-{}", std::process::id()));
+    fs::create_dir_all(&work)?;
+    let demo = Demo { binary: binary()?, work: work.clone() };
+    let result = demo.run();
+    fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
+    result?;
+    say("Done. Nothing is left running, nothing is left behind.");
+    Ok(())
+}
