@@ -1,10 +1,10 @@
 //! Listening: connections come in, are told apart, and run on threads of their own within bounds.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use auth::Rights;
 use engine::link::Link;
@@ -200,6 +200,27 @@ fn not_http() -> String {
     format!("{head}{}\r\n\r\n{body}", body.len())
 }
 
+/// Bytes of a request that are read only to be polite.
+const PARTING_BYTES_MAX: usize = 1 << 20;
+
+/// Ends a connection after the last word: closing with bytes unread would send a reset, which overtakes that word.
+fn part(socket: &TcpStream, within: Duration) {
+    let deadline = Instant::now() + within;
+    let _ = socket.set_nonblocking(false);
+    let _ = socket.shutdown(Shutdown::Write);
+    let mut read = 0;
+    while read < PARTING_BYTES_MAX {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
+            return;
+        }
+        match (&mut &*socket).read(&mut [0; 1 << 14]) {
+            Ok(0) | Err(_) => return,
+            Ok(got) => read += got,
+        }
+    }
+}
+
 impl Inner {
     fn serve(&self, socket: TcpStream, peer: SocketAddr) -> engine::Result<()> {
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
@@ -211,7 +232,9 @@ impl Inner {
             Speaks::Http => {
                 tracing::info!(target: "access", %peer, outcome = "refused", error = "HTTP in clear is not served");
                 let _ = socket.set_write_timeout(Some(self.timeouts.handshake));
-                (&socket).write_all(not_http().as_bytes()).map_err(broken)
+                (&socket).write_all(not_http().as_bytes()).map_err(broken)?;
+                part(&socket, self.timeouts.handshake);
+                Ok(())
             }
             Speaks::Garbage => {
                 tracing::info!(target: "access", %peer, outcome = "refused", error = "not a protocol this node speaks");
@@ -231,6 +254,7 @@ impl Inner {
         tracing::info!(target: "access", %peer, outcome = "refused", error = "HTTPS is not served");
         link.send_raw(not_http().as_bytes())?;
         link.close();
+        part(link.socket(), self.timeouts.handshake);
         Ok(())
     }
 

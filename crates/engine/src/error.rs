@@ -92,6 +92,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// It was reached before, and cannot be reached any more; the last attempt's own words.
+    #[error("{0}")]
+    Unreachable(String),
     /// Nothing moved for too long.
     #[error(
         "nothing has moved between here and {peer} for {seconds} s, though it still answers (is its storage stuck?)"
@@ -147,7 +150,7 @@ impl Blame for Error {
     fn fault(&self) -> Fault {
         match self {
             Error::Resolve { .. } | Error::Connect { .. } | Error::Silent { .. } => Fault::Path,
-            Error::Broken { .. } | Error::Stalled { .. } => Fault::Path,
+            Error::Broken { .. } | Error::Stalled { .. } | Error::Unreachable(_) => Fault::Path,
             Error::NotANode { .. } | Error::Version { .. } => Fault::Peer,
             Error::Identity { .. } | Error::Certificate { .. } => Fault::Auth,
             Error::Refused { refusal, .. } => refusal.fault,

@@ -12,7 +12,7 @@ use model::name::{Name, RelPath};
 use model::{Algorithm, v1};
 use sys::waker::Waker;
 use wire::frame::{Offered, Refusal};
-use wire::sender::{Miss, Order, Progress};
+use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress};
 use wire::{Frame, Sender, WireError};
 
 use crate::error::{Error, Result};
@@ -39,6 +39,7 @@ pub struct Sending {
     roots: Vec<SourceRoot>,
     checksums: Vec<Algorithm>,
     open: Mutex<HashMap<u64, Arc<OpenFile>>>,
+    specials: Mutex<Vec<RelPath>>,
 }
 
 impl Sending {
@@ -54,6 +55,7 @@ impl Sending {
             roots,
             checksums,
             open: Mutex::default(),
+            specials: Mutex::default(),
         })
     }
 
@@ -74,6 +76,9 @@ impl Sending {
         }
         if state.over {
             return None;
+        }
+        if what == Offered::Special {
+            self.note_special(source, &path);
         }
         let id = state.machine.offer(source, path, name, what);
         drop(state);
@@ -172,6 +177,19 @@ impl Sending {
     /// What did not make it, by name, as far as this side knows.
     pub fn misses(&self) -> Vec<Miss> {
         self.state().machine.misses().to_vec()
+    }
+
+    fn note_special(&self, source: u32, path: &RelPath) {
+        let mut specials = self.specials.lock().unwrap_or_else(PoisonError::into_inner);
+        if specials.len() < MISSES_NAMED_MAX {
+            let root = RelPath::root().join(&self.roots[source as usize].name);
+            specials.push(root.join_path(path));
+        }
+    }
+
+    /// FIFOs, sockets and devices that were left out, by name.
+    pub fn specials(&self) -> Vec<RelPath> {
+        self.specials.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The receiver's totals, once the job is finished.

@@ -135,7 +135,14 @@ pub fn make_dirs(store: &dyn Store, path: &RelPath) -> Result<()> {
     if !path.is_root() {
         make_dirs(store, &path.parent())?;
     }
-    store.make_dir(path)
+    match store.make_dir(path) {
+        // A link that leads out is not merely in the way.
+        Err(in_the_way @ Error::Kind { .. }) => match store.list(path) {
+            Err(escapes @ Error::Escapes(_)) => Err(escapes),
+            _ => Err(in_the_way),
+        },
+        other => other,
+    }
 }
 
 /// Removes an entry and everything below it, children first. A link is removed, not followed.

@@ -140,8 +140,10 @@ impl Receiving {
             Ok(()) => self.judgement(&wanted),
             Err(error) => Judgement::Refuse(self.refusal(error)),
         };
-        if matches!(judgement, Judgement::Want | Judgement::WantUnless(_) | Judgement::WantRest(_)) {
-            self.expect_file(wanted);
+        match &judgement {
+            Judgement::WantUnless(there) => self.expect_file(wanted, Some(*there)),
+            Judgement::Want | Judgement::WantRest(_) => self.expect_file(wanted, None),
+            Judgement::Skip | Judgement::Refuse(_) => {}
         }
         self.state().machine.judged(id, judgement);
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use model::Algorithm;
+use model::checksum::Digest;
 use model::fault::Fault;
 use store::digest::{self, InOrder};
 use store::{Finish, Sink};
@@ -16,13 +17,15 @@ use crate::error::Error;
 /// A file that blocks are being written to.
 pub(super) struct Incoming {
     wanted: Wanted,
+    /// The digest of what is there already, where that decides.
+    there: Option<Digest>,
     sink: Mutex<Option<Arc<dyn Sink>>>,
     serial: Mutex<InOrder>,
 }
 
 impl Incoming {
-    pub(super) fn new(wanted: Wanted, checksums: &[Algorithm]) -> Incoming {
-        Incoming { wanted, sink: Mutex::default(), serial: Mutex::new(InOrder::new(checksums)) }
+    pub(super) fn new(wanted: Wanted, there: Option<Digest>, checksums: &[Algorithm]) -> Incoming {
+        Incoming { wanted, there, sink: Mutex::default(), serial: Mutex::new(InOrder::new(checksums)) }
     }
 
     /// The file, made on first use.
@@ -83,14 +86,20 @@ impl Incoming {
 
 impl Receiving {
     /// Makes room for a file's blocks, before the sender can hear that it is wanted.
-    pub(super) fn expect_file(&self, wanted: Wanted) {
-        let incoming = Incoming::new(wanted, &self.policy.options.checksums);
+    pub(super) fn expect_file(&self, wanted: Wanted, there: Option<Digest>) {
+        let incoming = Incoming::new(wanted, there, &self.policy.options.checksums);
         self.incoming().insert(incoming.wanted.id, Arc::new(incoming));
     }
 
     /// Verifies a complete file and puts it in place.
     pub(super) fn complete(&self, complete: &Complete) {
         let Some(incoming) = self.incoming().remove(&complete.id) else { return };
+        let same = |there: Digest| complete.sum.is_some_and(|sum| there == Digest::crc32c(sum.crc32c));
+        // Small files come without waiting for a verdict; what came may be what is there.
+        if incoming.there.is_some_and(same) {
+            incoming.discard();
+            return self.settle(complete.id, Outcome::Skipped);
+        }
         match self.put_in_place(&incoming, complete) {
             Ok(()) => self.settle(complete.id, Outcome::Done),
             Err(PutError::Refused(refusal)) => {

@@ -213,7 +213,7 @@ impl Job<'_> {
                     return Err(failure);
                 }
                 (Err(failure), Some(_)) => {
-                    let error = engine::Error::Order(failure.message);
+                    let error = engine::Error::Unreachable(failure.message);
                     Attempt {
                         report: Report { error: Some(error), ..Report::default() },
                         connected: Duration::ZERO,
@@ -221,10 +221,7 @@ impl Job<'_> {
                     }
                 }
             };
-            let retry =
-                attempt.report.error.as_ref().is_some_and(|e| {
-                    e.retry() == Retry::After || total.is_some() && matches!(e, engine::Error::Order(_))
-                });
+            let retry = attempt.report.error.as_ref().is_some_and(|e| e.retry() == Retry::After);
             let moved = attempt.report.totals.files > 0;
             let merged = merge(total.take(), attempt);
             if let Some(pause) = patience.next(moved).filter(|_| retry && !self.cancel.load(Ordering::Relaxed)) {
@@ -265,7 +262,10 @@ impl Job<'_> {
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<Attempt, Failure> {
         let streams = self.streams();
-        let timeouts = Timeouts { stall: self.cp.retry_for, ..Timeouts::default() };
+        let usual = Timeouts::default();
+        // No patience for trying again is still patience for a job that is under way: a pause of a disk or of a slow
+        // link is no reason to give up before silence would be one.
+        let timeouts = Timeouts { stall: self.cp.retry_for.max(usual.pace.gone_after), ..usual };
         let (at, direction, places) = match plan {
             Plan::Push { at, target, .. } => (at, Direction::Push, vec![target.clone()]),
             Plan::Pull { at, sources, .. } => (at, Direction::Pull, sources.clone()),

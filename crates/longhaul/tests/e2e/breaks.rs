@@ -1,0 +1,229 @@
+//! Jobs that are stopped, killed or cut off: nothing incomplete ever stands under a final name, and the same command
+//! again completes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::client::{Client, Running, unfinished, words};
+use crate::node::{Node, signal};
+use crate::tree::{assert_copied, pattern};
+use crate::wait::{LONG, until};
+
+/// Files of a job that takes seconds at [`SLOW`], one of them larger than a second's worth.
+const FILES: usize = 6;
+const SLOW: &str = "4MB/s";
+
+/// A tree of files that are known by their names.
+fn build(root: &Path) {
+    fs::create_dir_all(root).unwrap();
+    for n in 0..FILES {
+        fs::write(root.join(format!("{n}")), pattern((3 << 20) + n)).unwrap();
+    }
+}
+
+/// Whatever is under a final name is complete.
+#[track_caller]
+fn assert_whole(target: &Path) {
+    for entry in fs::read_dir(target).into_iter().flatten().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if !name.starts_with(".longhaul-") {
+            let n: usize = name.parse().unwrap();
+            assert!(fs::read(entry.path()).unwrap() == pattern((3 << 20) + n), "{name} is incomplete");
+        }
+    }
+}
+
+/// Waits until a job writes below a directory, or has put something there.
+fn under_way(target: &Path) {
+    until("the job is under way", LONG, || {
+        unfinished(target).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 0))
+    });
+}
+
+fn words_of(from: &str, to: &str) -> Vec<std::ffi::OsString> {
+    words!["cp", "-r", from, to, "--limit", SLOW, "--streams", "2"]
+}
+
+struct Ends {
+    node: Node,
+    client: Client,
+    source: PathBuf,
+    target: PathBuf,
+    from: String,
+    to: String,
+}
+
+fn ends(push: bool) -> Ends {
+    let (node, client) = (Node::open(), Client::new());
+    let here = client.path(if push { "s" } else { "t" });
+    let there = node.data(if push { "t" } else { "s" });
+    let at = node.at(if push { "data/t" } else { "data/s" });
+    let (source, target) = if push { (here.clone(), there) } else { (there, here.clone()) };
+    build(&source);
+    let here = here.display().to_string();
+    let (from, to) = if push { (here, at) } else { (at, here) };
+    Ends { node, client, source, target, from, to }
+}
+
+impl Ends {
+    fn begin(&self) -> Running {
+        let running = self.client.begin(words_of(&self.from, &self.to));
+        under_way(&self.target);
+        running
+    }
+
+    /// The command once more, at full speed, completes the copy and leaves nothing else.
+    fn completes(&self) {
+        self.client.cp(0, words!["-r", self.from, self.to]);
+        assert_copied(&self.source, &self.target);
+        assert!(unfinished(&self.target).is_empty(), "{:?}", unfinished(&self.target));
+    }
+}
+
+#[test]
+fn an_interrupted_job_leaves_nothing_half_done() {
+    std::thread::scope(|scope| {
+        for push in [true, false] {
+            scope.spawn(move || {
+                let ends = ends(push);
+                let running = ends.begin();
+                signal(&running.child, Signal::INT);
+                let outcome = running.finish().expect(130);
+                assert!(outcome.err.contains("run the same command again"), "{}", outcome.err);
+                until("the other side has cleaned up", LONG, || unfinished(&ends.target).is_empty());
+                assert_whole(&ends.target);
+                ends.completes();
+            });
+        }
+        scope.spawn(|| {
+            let client = Client::new();
+            build(&client.path("s"));
+            let (from, to) = (client.path("s").display().to_string(), client.path("t"));
+            let running = client.begin(words_of(&from, &to.display().to_string()));
+            under_way(&to);
+            signal(&running.child, Signal::TERM);
+            running.finish().expect(130);
+            assert!(unfinished(&to).is_empty(), "{:?}", unfinished(&to));
+            assert_whole(&to);
+            client.cp(0, words!["-r", from, to]);
+            assert_copied(&client.path("s"), &to);
+        });
+    });
+}
+
+#[test]
+fn a_killed_client_leaves_nothing_under_a_final_name() {
+    std::thread::scope(|scope| {
+        for push in [true, false] {
+            scope.spawn(move || {
+                let ends = ends(push);
+                let mut running = ends.begin();
+                running.child.kill().unwrap();
+                running.child.wait().unwrap();
+                if push {
+                    until("the node has cleaned up", LONG, || unfinished(&ends.target).is_empty());
+                } else {
+                    assert!(!unfinished(&ends.target).is_empty(), "what a killed job leaves is what is swept below");
+                }
+                assert_whole(&ends.target);
+                ends.completes();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_killed_local_copy_is_swept() {
+    let client = Client::new();
+    build(&client.path("s"));
+    let (from, to) = (client.path("s").display().to_string(), client.path("t"));
+    let mut running = client.begin(words_of(&from, &to.display().to_string()));
+    under_way(&to);
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    assert_whole(&to);
+    assert!(!unfinished(&to).is_empty());
+    client.cp(0, words!["-r", from, to]);
+    assert_copied(&client.path("s"), &to);
+}
+
+#[test]
+fn a_killed_node_sweeps_when_it_is_back() {
+    let mut ends = ends(true);
+    let running = ends.begin();
+    ends.node.kill();
+    assert_whole(&ends.target);
+    assert!(!unfinished(&ends.target).is_empty());
+    drop(running);
+    ends.node.restart();
+    assert!(unfinished(&ends.target).is_empty(), "{:?}", unfinished(&ends.target));
+    ends.completes();
+}
+
+#[test]
+fn a_client_waits_for_a_node_that_comes_back() {
+    std::thread::scope(|scope| {
+        for push in [true, false] {
+            scope.spawn(move || {
+                let mut ends = ends(push);
+                let running = ends.begin();
+                until("a file is in place", LONG, || fs::read_dir(&ends.target).is_ok_and(|list| list.count() > 2));
+                ends.node.kill();
+                until("the client says that it tries again", LONG, || running.err().contains("trying again"));
+                ends.node.restart();
+                let outcome = running.finish().expect(0);
+                assert!(outcome.text().starts_with("done: "), "{}", outcome.text());
+                assert_copied(&ends.source, &ends.target);
+                assert!(unfinished(&ends.target).is_empty());
+            });
+        }
+    });
+}
+
+#[test]
+fn a_node_that_stays_away_is_unreachable() {
+    std::thread::scope(|scope| {
+        for (push, patience) in [(true, "0s"), (false, "0s"), (true, "3s"), (false, "3s")] {
+            scope.spawn(move || {
+                let mut ends = ends(push);
+                let mut words = words_of(&ends.from, &ends.to);
+                words.extend(words!["--retry-for", patience]);
+                let running = ends.client.begin(words);
+                under_way(&ends.target);
+                ends.node.kill();
+                let outcome = running.finish().expect(5);
+                assert!(outcome.err.contains(&ends.node.address()), "{}", outcome.err);
+                assert_whole(&ends.target);
+                ends.node.restart();
+                ends.completes();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_node_that_is_asked_to_stop_ends_well() {
+    let (mut node, client) = (Node::open(), Client::new());
+    client.run(words!["ls", node.at("data")]).expect(0);
+    assert_eq!(node.stop(), Some(0));
+    client.run(words!["ls", node.at("data")]).refused(5, &[&node.address(), "longhaul serve"]);
+}
+
+#[test]
+fn a_stopped_peer_is_noticed() {
+    // A process that is stopped keeps its connections open and says nothing: only silence tells.
+    let ends = ends(true);
+    let mut words = words_of(&ends.from, &ends.to);
+    words.extend(words!["--retry-for", "0s"]);
+    let running = ends.client.begin(words);
+    under_way(&ends.target);
+    ends.node.freeze();
+    let outcome = running.finish().expect(5);
+    assert!(outcome.err.contains("silent") && outcome.err.contains(&ends.node.address()), "{}", outcome.err);
+    ends.node.thaw();
+    until("the node has cleaned up", Duration::from_secs(90), || unfinished(&ends.target).is_empty());
+    assert_whole(&ends.target);
+}

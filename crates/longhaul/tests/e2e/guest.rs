@@ -1,0 +1,204 @@
+//! A client of our own making, which keeps to the protocol as far as a test lets it.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::link::Link;
+use engine::seal::{self, Secret};
+use engine::stream::{DataStream, RecordBuffer};
+use engine::{Error, Timeouts, Trust, job::StreamTerms};
+use model::checksum::crc32c;
+use model::locator::Place;
+use model::name::{Name, RelPath};
+use model::spec::Options;
+use model::{Algorithm, Timestamp};
+use rustls::{ClientConnection, Connection};
+use wire::Frame;
+use wire::frame::{Direction, Entry, Offered, Open};
+use wire::join::{Join, SessionId};
+use wire::record::Part;
+use wire::version::SPOKEN;
+
+use crate::node::Node;
+
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+static SESSIONS: AtomicU8 = AtomicU8::new(1);
+
+/// A session with a node.
+pub struct Guest {
+    pub link: Link,
+    pub session: SessionId,
+    secret: Secret,
+    port: u16,
+}
+
+/// A directory entry.
+pub fn dir(id: u64, parent: u64, name: &str) -> Entry {
+    entry(id, parent, name, Offered::Dir { mode: 0o755, mtime: Timestamp::default() })
+}
+
+/// A file's entry.
+pub fn file(id: u64, parent: u64, name: &str, size: u64) -> Entry {
+    entry(id, parent, name, Offered::File { mode: 0o644, mtime: Timestamp::default(), size })
+}
+
+/// Any entry.
+pub fn entry(id: u64, parent: u64, name: &str, what: Offered) -> Entry {
+    Entry::New { id, parent, name: Name::new(name.as_bytes()).unwrap(), what }
+}
+
+/// A frame's bytes.
+pub fn encoded(frame: &Frame) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    wire::frame::encode(frame, &mut bytes);
+    bytes
+}
+
+/// A frame whose every `from` became `to`, which no honest encoder can say.
+pub fn forged(frame: &Frame, from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut bytes = encoded(frame);
+    let places: Vec<usize> = (0..=bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    assert!(!places.is_empty() && from.len() == to.len());
+    places.iter().for_each(|at| bytes[*at..at + to.len()].copy_from_slice(to));
+    bytes
+}
+
+/// One part of a file, with its right checksum.
+pub fn part(file: u64, offset: u64, bytes: &[u8]) -> Part {
+    Part { file, offset, len: bytes.len() as u64, crc32c: crc32c(bytes), hole: false, whole: false }
+}
+
+/// A buffer that holds these bytes as payload.
+pub fn payload(bytes: &[u8]) -> RecordBuffer {
+    let mut buffer = RecordBuffer::default();
+    buffer.free()[..bytes.len()].copy_from_slice(bytes);
+    buffer.take(bytes.len());
+    buffer
+}
+
+/// A record for the control connection.
+pub fn inline(part: Part, bytes: &[u8]) -> Frame {
+    Frame::Inline(payload(bytes).to_inline(&[part]))
+}
+
+/// An order to push to `data/t`, or to pull from it.
+pub fn order(direction: Direction) -> Open {
+    let path = RelPath::parse(b"t").unwrap();
+    let options = Options { recursive: true, checksums: vec![Algorithm::Crc32c], ..Options::default() };
+    let job = model::id::JobId::random();
+    Open {
+        job: *job.0.as_bytes(),
+        direction,
+        places: vec![Place::Path { export: "data".into(), path }],
+        options,
+        congestion: None,
+        limit_bit_s: 0,
+    }
+}
+
+impl Guest {
+    /// Connected, the handshake done, nothing said.
+    pub fn connect(node: &Node) -> Guest {
+        let (config, _) = engine::identity::client_config(&Trust::Fingerprints(Vec::new()), SPOKEN).unwrap();
+        let tls = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
+        let socket = TcpStream::connect(("127.0.0.1", node.port)).unwrap();
+        let mut link = Link::new(socket, Connection::Client(tls), node.address(), Timeouts::default()).unwrap();
+        link.handshake().unwrap();
+        let secret = link.secret().unwrap();
+        let mut session = [0; 16];
+        session[0] = SESSIONS.fetch_add(1, Ordering::Relaxed);
+        Guest { link, session, secret, port: node.port }
+    }
+
+    /// Its login.
+    pub fn login(&self) -> Frame {
+        let software = "a test".into();
+        Frame::Login { session: self.session, software, key: None, suites: seal::suites(), plain: false }
+    }
+
+    /// Connected and let in.
+    pub fn let_in(node: &Node) -> Guest {
+        let mut guest = Guest::connect(node);
+        guest.say(&guest.login());
+        while guest.link.welcome().is_none() {
+            guest.link.exchange(PATIENCE).unwrap();
+            let _ = guest.link.next_frame().unwrap();
+        }
+        guest
+    }
+
+    /// Let in, with a job begun.
+    pub fn at_work(node: &Node, direction: Direction) -> Guest {
+        let mut guest = Guest::let_in(node);
+        guest.say(&Frame::Open(order(direction)));
+        guest
+    }
+
+    /// Sends a frame.
+    pub fn say(&mut self, frame: &Frame) {
+        self.say_raw(&encoded(frame));
+    }
+
+    /// Sends bytes in place of frames. Whether they are taken in is not waited for.
+    pub fn say_raw(&mut self, bytes: &[u8]) {
+        let _ = self.link.send_raw(bytes);
+        self.link.drain(Duration::from_secs(1));
+    }
+
+    /// The next frame, or how the session ended.
+    pub fn hear(&mut self) -> Result<Frame, Error> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(frame) = self.link.next_frame()? {
+                return Ok(frame);
+            }
+            assert!(Instant::now() < deadline, "the node says nothing and does not hang up");
+            self.link.exchange(Duration::from_millis(200))?;
+        }
+    }
+
+    /// Reads until the node ends the session, and returns how.
+    pub fn end(mut self) -> Error {
+        loop {
+            if let Err(error) = self.hear() {
+                return error;
+            }
+        }
+    }
+
+    /// Reads until a frame that matches.
+    pub fn hear_until(&mut self, what: &str, matches: impl Fn(&Frame) -> bool) -> Frame {
+        loop {
+            let frame = self.hear().unwrap_or_else(|error| panic!("{what}: {error}"));
+            if matches(&frame) {
+                return frame;
+            }
+        }
+    }
+
+    /// A join for a stream of this session.
+    pub fn join(&self, stream: u32) -> Join {
+        let mut join = Join { session: self.session, stream, sealed: true, code: [0; 32] };
+        self.secret.sign_join(&mut join);
+        join
+    }
+
+    /// Opens a data stream.
+    pub fn stream(&self, stream: u32) -> DataStream {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        socket.write_all(&self.join(stream).encode()).unwrap();
+        let terms = StreamTerms {
+            session: self.session,
+            secret: self.secret.clone(),
+            role: seal::From::Client,
+            suite: self.link.welcome().and_then(|welcome| welcome.suite),
+            congestion: None,
+            pacing_bytes_s: 0,
+        };
+        terms.stream(socket, stream, "the node")
+    }
+}

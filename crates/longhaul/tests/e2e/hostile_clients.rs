@@ -1,0 +1,313 @@
+//! Clients that log in and then break the protocol, or vanish: the node ends their session, serves the others, and
+//! keeps nothing of theirs.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use engine::Error;
+use model::checksum::Digest;
+use model::fault::Fault;
+use wire::Frame;
+use wire::frame::{Direction, End, Entry, Outcome, Refusal, Totals, Verdict};
+
+use crate::client::{Client, unfinished, words};
+use crate::guest::{Guest, dir, file, forged, inline, part, payload};
+use crate::node::Node;
+use crate::tree::pattern;
+use crate::wait::{LONG, until};
+
+/// The node serves on, and holds nothing of what the guests began.
+fn assert_unharmed(node: &Node, descriptors: usize) {
+    Client::new().run(words!["ls", node.at("data")]).expect(0);
+    until("nothing unfinished is left", LONG, || unfinished(&node.data("")).is_empty());
+    until("descriptors are given back", LONG, || node.descriptors() <= descriptors);
+}
+
+/// The node said why, or hung up.
+#[track_caller]
+fn assert_ended(what: &str, error: &Error) {
+    match error {
+        Error::Refused { refusal, .. } => {
+            assert!(matches!(refusal.fault, Fault::Peer | Fault::Auth), "{what}: {refusal:?}");
+            assert!(!refusal.reason.is_empty(), "{what}");
+        }
+        Error::Broken { .. } => {}
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+type Script = fn(&mut Guest);
+
+fn raw(kind: u8, flags: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = (body.len() as u32 + 2).to_be_bytes().to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(body);
+    bytes
+}
+
+fn offers(entries: Vec<Entry>) -> Frame {
+    Frame::Entries(entries)
+}
+
+#[test]
+fn breaches_end_the_session() {
+    let node = Node::open();
+    Client::new().run(words!["ls", node.at("data")]).expect(0);
+    let descriptors = node.descriptors();
+    let let_in: &[(&str, Script)] = &[
+        ("an absurd length", |g| g.say_raw(&[0xff, 0xff, 0xff, 0xff, 9, 0])),
+        ("a length of nothing", |g| g.say_raw(&[0, 0, 0, 0, 9, 0])),
+        ("an unknown message", |g| g.say_raw(&raw(200, 0, b"what"))),
+        ("a message that does not decode", |g| g.say_raw(&raw(9, 0, b"what"))),
+        ("a message with something behind it", |g| g.say_raw(&raw(4, 0, &[1, 2]))),
+        ("a second login", |g| g.say(&g.login())),
+        ("entries without a job", |g| g.say(&offers(vec![dir(1, 0, "t")]))),
+        ("a message that only a node sends", |g| g.say(&Frame::Answer(1, Vec::new(), false))),
+        ("an export that leads out", |g| {
+            let order = Frame::Open(crate::guest::order(Direction::Push));
+            g.say_raw(&forged(&order, b"data", b"../x"));
+        }),
+    ];
+    for (what, script) in let_in {
+        let mut guest = Guest::let_in(&node);
+        script(&mut guest);
+        assert_ended(what, &guest.end());
+    }
+    assert!(node.is_empty());
+    assert_unharmed(&node, descriptors);
+}
+
+#[test]
+fn breaches_of_a_push_leave_nothing() {
+    let node = Node::open();
+    Client::new().run(words!["ls", node.at("data")]).expect(0);
+    let descriptors = node.descriptors();
+    let scripts: &[(&str, Script)] = &[
+        ("a second job in the first", |g| g.say(&Frame::Open(crate::guest::order(Direction::Push)))),
+        ("a login in a job", |g| g.say(&g.login())),
+        ("a parent that was never offered", |g| g.say(&offers(vec![file(1, 999, "f", 0)]))),
+        ("a parent that is a file", |g| g.say(&offers(vec![file(1, 0, "f", 1), file(2, 1, "g", 1)]))),
+        ("an id twice", |g| g.say(&offers(vec![file(1, 0, "f", 9), file(1, 0, "g", 9)]))),
+        ("ids out of order", |g| g.say(&offers(vec![file(7, 0, "f", 9)]))),
+        ("a directory left twice", |g| g.say(&offers(vec![dir(1, 0, "t"), Entry::Leave(1), Entry::Leave(1)]))),
+        ("a directory left that is none", |g| g.say(&offers(vec![Entry::Leave(5)]))),
+        ("a name that leads up", |g| g.say_raw(&forged(&offers(vec![dir(1, 0, "ZZ")]), b"ZZ", b".."))),
+        ("a name that is a path", |g| g.say_raw(&forged(&offers(vec![dir(1, 0, "ZZZ")]), b"ZZZ", b"a/b"))),
+        ("a name with NUL", |g| g.say_raw(&forged(&offers(vec![dir(1, 0, "ZZZ")]), b"ZZZ", b"a\0b"))),
+        ("a file that is larger than files can be", |g| g.say(&offers(vec![file(1, 0, "f", u64::MAX - 1)]))),
+        ("bytes of a file that was never offered", |g| g.say(&inline(part(5, 0, b"x"), b"x"))),
+        ("bytes beyond a file's end", |g| {
+            g.say(&offers(vec![file(1, 0, "f", 4)]));
+            g.say(&inline(part(1, 0, b"too long"), b"too long"));
+        }),
+        ("bytes that overlap", |g| {
+            g.say(&offers(vec![file(1, 0, "f", 9)]));
+            g.say(&inline(part(1, 0, b"1234"), b"1234"));
+            g.say(&inline(part(1, 2, b"3456"), b"3456"));
+        }),
+        ("a record that is none", |g| g.say(&Frame::Inline(b"LR".to_vec()))),
+        ("the end of a file that was never offered", |g| {
+            g.say(&Frame::Ends(vec![End { id: 9, size: 1, digests: vec![Digest::crc32c(0)] }]));
+        }),
+        ("a file that ends with another size", |g| {
+            g.say(&offers(vec![file(1, 0, "f", 4)]));
+            g.say(&Frame::Ends(vec![End { id: 1, size: 5, digests: Vec::new() }]));
+        }),
+        ("a wrong count", |g| {
+            g.say(&offers(vec![file(1, 0, "f", 4)]));
+            g.say(&Frame::ScanEnd(2));
+        }),
+        ("the largest count", |g| g.say(&Frame::ScanEnd(u64::MAX))),
+        ("an entry after the last", |g| {
+            g.say(&offers(vec![file(1, 0, "f", 4)]));
+            g.say(&Frame::ScanEnd(1));
+            g.say(&offers(vec![file(2, 0, "g", 4)]));
+        }),
+        ("what only a receiver says", |g| g.say(&Frame::Finished(Totals::default()))),
+    ];
+    for (what, script) in scripts {
+        let mut guest = Guest::at_work(&node, Direction::Push);
+        script(&mut guest);
+        assert_ended(what, &guest.end());
+        until(what, LONG, || unfinished(&node.data("")).is_empty());
+        // A directory may have been made before the breach; a file may not.
+        let _ = fs::remove_dir(node.data("t"));
+        assert!(node.is_empty(), "{what}: something is under a final name");
+    }
+    assert_unharmed(&node, descriptors);
+}
+
+#[test]
+fn breaches_of_a_pull_end_it() {
+    let node = Node::open();
+    fs::create_dir(node.data("t")).unwrap();
+    fs::write(node.data("t/f"), pattern(3 << 20)).unwrap();
+    Client::new().run(words!["ls", node.at("data")]).expect(0);
+    let descriptors = node.descriptors();
+    let fails: &[(&str, Script)] = &[
+        ("what only a sender says", |g| g.say(&Frame::ScanEnd(0))),
+        ("a second job", |g| g.say(&Frame::Open(crate::guest::order(Direction::Pull)))),
+    ];
+    for (what, script) in fails {
+        let mut guest = Guest::at_work(&node, Direction::Pull);
+        script(&mut guest);
+        assert_ended(what, &guest.end());
+    }
+    // Nonsense about files that are not there, or not there any more, is nobody's harm.
+    let strange: &[Script] = &[
+        |g| g.say(&Frame::Received(vec![(1, u64::MAX), (1024, 1)])),
+        |g| g.say(&Frame::Verdicts(vec![(77, Verdict::Want), (u64::MAX, Verdict::WantUnless(Digest::crc32c(1)))])),
+        |g| g.say(&Frame::Verdicts(vec![(2, Verdict::WantRanges(vec![(u64::MAX, u64::MAX), (1, 0), (0, u64::MAX)]))])),
+        |g| g.say(&Frame::Again(vec![(2, u64::MAX, u64::MAX), (2, 0, u64::MAX), (99, 0, 1)])),
+        |g| g.say(&Frame::Outcomes(vec![(2, Outcome::Done), (2, Outcome::Done), (9, Outcome::Skipped)])),
+        |g| {
+            let reason = "\u{1b}[31m\nforged log line".into();
+            g.say(&Frame::Outcomes(vec![(2, Outcome::Failed(Refusal { fault: Fault::Bug, reason }))]));
+        },
+    ];
+    for script in strange {
+        let mut guest = Guest::at_work(&node, Direction::Pull);
+        guest.hear_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
+        script(&mut guest);
+        guest.say(&Frame::Finished(Totals { files: u64::MAX, bytes: u64::MAX, ..Totals::default() }));
+        guest.say(&Frame::Ask(1, wire::frame::Request::List(model::locator::Place::Exports)));
+        let deadline = Instant::now() + LONG;
+        while let Ok(frame) = guest.hear() {
+            assert!(Instant::now() < deadline);
+            if matches!(frame, Frame::Answer(..)) {
+                break;
+            }
+        }
+        drop(guest);
+        Client::new().run(words!["ls", node.at("data")]).expect(0);
+    }
+    assert!(!node.log().contains("\nforged log line"), "{}", node.log());
+    assert_unharmed(&node, descriptors);
+}
+
+#[test]
+fn what_an_older_node_may_ignore_is_ignored() {
+    let node = Node::open();
+    let mut guest = Guest::let_in(&node);
+    guest.say_raw(&raw(200, 1, b"from a later version"));
+    guest.say(&Frame::Ask(1, wire::frame::Request::List(model::locator::Place::Exports)));
+    let answer = guest.hear_until("an answer", |frame| matches!(frame, Frame::Answer(1, ..)));
+    assert!(matches!(answer, Frame::Answer(_, lines, _) if lines.len() == 1));
+}
+
+#[test]
+fn an_absurd_length_fills_no_memory() {
+    let node = Node::open();
+    let mut guest = Guest::let_in(&node);
+    guest.say_raw(&[0xff, 0xff, 0xff, 0xff, 9, 0]);
+    // As much as the node takes: it must hang up long before the length that was announced.
+    let chunk = vec![0; 1 << 20];
+    let mut sent = 0;
+    while sent < 512 && guest.link.send_raw(&chunk).is_ok() && guest.link.exchange(Duration::ZERO).is_ok() {
+        guest.link.drain(Duration::from_secs(1));
+        sent += 1;
+        if guest.link.next_frame().is_err() {
+            break;
+        }
+    }
+    assert!(sent < 256, "the node took in {sent} MiB of one message");
+    Client::new().run(words!["ls", node.at("data")]).expect(0);
+}
+
+#[test]
+fn guests_that_vanish_leave_nothing() {
+    let node = Node::open();
+    fs::create_dir(node.data("t")).unwrap();
+    fs::write(node.data("t/there"), pattern(8 << 20)).unwrap();
+    Client::new().run(words!["ls", node.at("data")]).expect(0);
+    let descriptors = node.descriptors();
+    drop(Guest::connect(&node));
+    drop(Guest::let_in(&node));
+    drop(Guest::at_work(&node, Direction::Push));
+    drop(Guest::at_work(&node, Direction::Pull));
+    let push = |entries: Vec<Entry>| {
+        let mut guest = Guest::at_work(&node, Direction::Push);
+        guest.say(&offers(entries));
+        guest
+    };
+    drop(push(vec![dir(1, 0, "t"), file(2, 1, "f", 4)]));
+    // Half of a small file, and of a large one.
+    let mut guest = push(vec![dir(1, 0, "t"), file(2, 1, "half", 4)]);
+    guest.say(&inline(part(2, 0, b"ab"), b"ab"));
+    drop(guest);
+    for cut in [false, true] {
+        let mut guest = push(vec![dir(1, 0, "t"), file(2, 1, "large", 4 << 20)]);
+        guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+        let mut stream = guest.stream(1);
+        let bytes = pattern(1 << 20);
+        stream.send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
+        until("the file is being written", LONG, || !unfinished(&node.data("t")).is_empty());
+        if cut {
+            // In the middle of a record's head.
+            std::io::Write::write_all(&mut stream.handle().unwrap(), b"LR\0").unwrap();
+        }
+        drop((stream, guest));
+        until("it is gone", LONG, || unfinished(&node.data("t")).is_empty());
+    }
+    // In the middle of a pull, with a stream that nobody reads.
+    let mut guest = Guest::at_work(&node, Direction::Pull);
+    guest.hear_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
+    guest.say(&Frame::Verdicts(vec![(2, Verdict::Want)]));
+    let stream = guest.stream(1);
+    drop((stream, guest));
+    assert_unharmed(&node, descriptors);
+    assert_eq!(fs::read_dir(node.data("t")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_damaged_block_is_asked_for_again() {
+    let node = Node::open();
+    let mut guest = Guest::at_work(&node, Direction::Push);
+    guest.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 1 << 20)]));
+    guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+    let (mut stream, bytes) = (guest.stream(1), pattern(1 << 20));
+    let damaged = wire::record::Part { crc32c: 1, ..part(2, 0, &bytes) };
+    stream.send(&[damaged], &mut payload(&bytes)).unwrap();
+    let again = guest.hear_until("a request to send it again", |frame| matches!(frame, Frame::Again(_)));
+    assert_eq!(again, Frame::Again(vec![(2, 0, 1 << 20)]));
+    assert!(!node.data("t/f").exists());
+    stream.send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
+    let digests = vec![Digest::crc32c(model::checksum::crc32c(&bytes))];
+    guest.say(&Frame::Ends(vec![End { id: 2, size: 1 << 20, digests }]));
+    guest.say(&offers(vec![Entry::Leave(1)]));
+    guest.say(&Frame::ScanEnd(2));
+    let Frame::Finished(totals) = guest.hear_until("the end", |frame| matches!(frame, Frame::Finished(_))) else {
+        unreachable!()
+    };
+    assert_eq!((totals.files, totals.bytes, totals.failed), (1, 1 << 20, 0));
+    assert!(fs::read(node.data("t/f")).unwrap() == bytes);
+}
+
+#[test]
+fn streams_of_others_do_not_get_in() {
+    let node = Node::open();
+    let mut guest = Guest::at_work(&node, Direction::Push);
+    guest.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 4 << 20)]));
+    guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+    // Right code; then the same number again, a bent number, a plain one, a session nobody has.
+    let _first = guest.stream(1);
+    let mut joins = vec![guest.join(1)];
+    joins.push(wire::join::Join { stream: 2, ..guest.join(3) });
+    joins.push(wire::join::Join { sealed: false, ..guest.join(4) });
+    joins.push(wire::join::Join { session: [9; 16], ..guest.join(5) });
+    for join in joins {
+        let mut socket = std::net::TcpStream::connect(("127.0.0.1", node.port)).unwrap();
+        std::io::Write::write_all(&mut socket, &join.encode()).unwrap();
+        socket.set_read_timeout(Some(LONG)).unwrap();
+        let got = std::io::Read::read(&mut socket, &mut [0; 16]);
+        assert!(matches!(got, Ok(0)) || got.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset));
+    }
+    // A record that is not sealed with the session's keys: the stream ends, the file does not begin.
+    let mut socket = std::net::TcpStream::connect(("127.0.0.1", node.port)).unwrap();
+    std::io::Write::write_all(&mut socket, &guest.join(6).encode()).unwrap();
+    let head = wire::record::Head::new(1, 4).encode();
+    std::io::Write::write_all(&mut socket, &[&head[..], &[0; 64]].concat()).unwrap();
+    let ended = std::io::Read::read(&mut socket, &mut [0; 16]);
+    assert!(!matches!(ended, Ok(n) if n > 0));
+    assert!(unfinished(&node.data("")).is_empty());
+}

@@ -1,0 +1,209 @@
+//! A node: the real binary, serving directories of its own on a free port until it is dropped.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::wait::{LONG, until};
+
+/// The program under test.
+pub const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
+
+/// Sends a signal to a child that has not been waited for.
+pub fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// A node that is yet to start: its directory, with `state` and `data` below it, and its options.
+pub struct Setup {
+    dir: TempDir,
+    state: PathBuf,
+    args: Vec<OsString>,
+}
+
+impl Setup {
+    /// No exports, nobody let in.
+    pub fn new() -> Setup {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("data")).unwrap();
+        Setup { state: dir.path().join("state"), dir, args: Vec::new() }
+    }
+
+    /// The directory that the export `data` serves.
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// The state directory.
+    pub fn state(&self) -> PathBuf {
+        self.state.clone()
+    }
+
+    /// Uses another node's state.
+    pub fn with_state(mut self, state: &Path) -> Setup {
+        self.state = state.to_owned();
+        self
+    }
+
+    /// Offers a directory.
+    pub fn export(self, name: &str, dir: &Path, mode: &str) -> Setup {
+        self.arg("--export").arg(format!("{name}={}:{mode}", dir.display()))
+    }
+
+    /// Offers `data`.
+    pub fn data_export(self, mode: &str) -> Setup {
+        let data = self.data();
+        self.export("data", &data, mode)
+    }
+
+    /// One more word on its command line.
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Setup {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Starts it.
+    pub fn start(self) -> Node {
+        let (child, port) = self.spawn(0);
+        Node { child, port, setup: self }
+    }
+
+    fn spawn(&self, port: u16) -> (Child, u16) {
+        let log = File::options().append(true).create(true).open(self.dir.path().join("log")).unwrap();
+        let mut child = Command::new(LONGHAUL)
+            .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--state"])
+            .arg(&self.state)
+            .args(&self.args)
+            .env_remove("LONGHAUL_KEY")
+            .env_remove("LONGHAUL_STATE")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim_end().strip_prefix("listening on 127.0.0.1:").and_then(|port| port.parse().ok());
+        let told = || fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+        (child, port.unwrap_or_else(|| panic!("the node said {line:?} and {}", told())))
+    }
+}
+
+/// A running node. Its `data` directory is exported under that name where the set-up says so.
+pub struct Node {
+    child: Child,
+    pub port: u16,
+    setup: Setup,
+}
+
+impl Node {
+    /// A node that lets anybody read and write `data`.
+    pub fn open() -> Node {
+        Setup::new().data_export("rw").arg("--anonymous").arg("rw").start()
+    }
+
+    /// A node that lets in only who has a key.
+    pub fn closed() -> Node {
+        Setup::new().data_export("rw").start()
+    }
+
+    /// A path below the directory of `data`.
+    pub fn data(&self, below: &str) -> PathBuf {
+        if below.is_empty() { self.setup.data() } else { self.setup.data().join(below) }
+    }
+
+    /// The state directory.
+    pub fn state(&self) -> PathBuf {
+        self.setup.state()
+    }
+
+    /// `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// A locator: of a path behind the slash of this node.
+    pub fn at(&self, path: &str) -> String {
+        format!("lh://127.0.0.1:{}/{path}", self.port)
+    }
+
+    /// What it wrote to stderr so far.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.setup.dir.path().join("log")).unwrap_or_default()).into_owned()
+    }
+
+    /// Open descriptors of its process.
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    /// Kills it on the spot.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Asks it to stop and returns its exit code.
+    pub fn stop(&mut self) -> Option<i32> {
+        signal(&self.child, Signal::TERM);
+        let mut status = None;
+        until("the node has stopped", LONG, || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code()
+    }
+
+    /// Keeps its process from running, its connections open.
+    pub fn freeze(&self) {
+        signal(&self.child, Signal::STOP);
+    }
+
+    /// Lets it run again.
+    pub fn thaw(&self) {
+        signal(&self.child, Signal::CONT);
+    }
+
+    /// Starts it again on its old port.
+    pub fn restart(&mut self) {
+        self.kill();
+        let (child, port) = self.setup.spawn(self.port);
+        assert_eq!(port, self.port);
+        self.child = child;
+    }
+
+    /// Makes a key with `longhaul grant` and these options.
+    pub fn grant(&self, options: &[&str]) -> String {
+        let output = self.grant_command(options);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().last().unwrap().to_owned()
+    }
+
+    /// Runs `longhaul grant` with these words on this node's state.
+    pub fn grant_command(&self, words: &[&str]) -> std::process::Output {
+        let mut command = Command::new(LONGHAUL);
+        command.arg("grant").args(words).arg("--state").arg(self.state()).env_remove("LONGHAUL_KEY").output().unwrap()
+    }
+
+    /// Whether nothing at all is below `data`.
+    pub fn is_empty(&self) -> bool {
+        fs::read_dir(self.data("")).unwrap().next().is_none()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+        let log = self.log();
+        if !std::thread::panicking() {
+            assert!(!log.contains("panicked"), "the node's log:\n{log}");
+        } else {
+            println!("the node's log:\n{log}");
+        }
+    }
+}

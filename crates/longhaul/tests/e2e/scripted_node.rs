@@ -1,0 +1,153 @@
+//! A node of our own making, which does to a client what a test wants done.
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use engine::job::StreamTerms;
+use engine::link::Link;
+use engine::seal::{self, Secret};
+use engine::stream::DataStream;
+use engine::{Error, Timeouts};
+use rustls::{Connection, ServerConnection};
+use tempfile::TempDir;
+use wire::Frame;
+use wire::frame::{Direction, Suite};
+use wire::join::{JOIN_BYTES, Join, SessionId};
+
+use crate::client::{Client, Outcome, words};
+use crate::wait::until_some;
+
+/// How long a client may take for anything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A port that clients may come to.
+pub struct ScriptedNode {
+    listener: TcpListener,
+    identity: TempDir,
+}
+
+/// A client's session.
+pub struct Visit<'a> {
+    pub link: Link,
+    listener: &'a TcpListener,
+    session: SessionId,
+    secret: Secret,
+}
+
+fn accept(listener: &TcpListener) -> TcpStream {
+    let socket = until_some("the client connects", PATIENCE, || listener.accept().ok()).0;
+    socket.set_nonblocking(false).unwrap();
+    socket
+}
+
+impl ScriptedNode {
+    /// Listening on a free port.
+    pub fn new() -> ScriptedNode {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        ScriptedNode { listener, identity: tempfile::tempdir().unwrap() }
+    }
+
+    /// A locator on it.
+    pub fn at(&self, path: &str) -> String {
+        format!("lh://{}/{path}", self.listener.local_addr().unwrap())
+    }
+
+    /// Lets the next client in and hears what it wants to pull.
+    pub fn visit(&self) -> Visit<'_> {
+        let socket = accept(&self.listener);
+        let identity = door::StateDir::open(self.identity.path()).unwrap().identity().unwrap();
+        let tls = ServerConnection::new(engine::identity::server_config(&identity).unwrap()).unwrap();
+        let mut link = Link::new(socket, Connection::Server(tls), "the client".into(), Timeouts::default()).unwrap();
+        link.handshake().unwrap();
+        let Frame::Login { session, .. } = hear(&mut link).unwrap() else { panic!("no login") };
+        link.send(&Frame::Welcome { software: "a test".into(), suite: Suite::Aes128Gcm, plain: false }).unwrap();
+        assert!(matches!(hear(&mut link).unwrap(), Frame::Open(order) if order.direction == Direction::Pull));
+        let secret = link.secret().unwrap();
+        Visit { link, listener: &self.listener, session, secret }
+    }
+}
+
+fn hear(link: &mut Link) -> Result<Frame, Error> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(frame) = link.next_frame()? {
+            return Ok(frame);
+        }
+        assert!(Instant::now() < deadline, "the client says nothing and does not hang up");
+        link.exchange(Duration::from_millis(200))?;
+    }
+}
+
+impl Visit<'_> {
+    /// Sends a frame.
+    pub fn say(&mut self, frame: &Frame) {
+        self.say_raw(&crate::guest::encoded(frame));
+    }
+
+    /// Sends bytes in place of frames.
+    pub fn say_raw(&mut self, bytes: &[u8]) {
+        let _ = self.link.send_raw(bytes);
+        self.link.drain(Duration::from_secs(5));
+    }
+
+    /// Reads until a frame that matches.
+    pub fn hear_until(&mut self, what: &str, matches: impl Fn(&Frame) -> bool) -> Frame {
+        loop {
+            let frame = hear(&mut self.link).unwrap_or_else(|error| panic!("{what}: {error}"));
+            if matches(&frame) {
+                return frame;
+            }
+        }
+    }
+
+    /// Reads until the client is gone.
+    pub fn until_gone(mut self) {
+        while hear(&mut self.link).is_ok() {}
+    }
+
+    /// Takes in and sends what there is; `false` when the client is gone.
+    pub fn goes_on(&mut self) -> bool {
+        self.link.exchange(Duration::from_millis(5)).is_ok() && self.link.next_frame().is_ok()
+    }
+
+    /// The next data stream that the client opens.
+    pub fn stream(&self) -> DataStream {
+        self.joined(accept(self.listener))
+    }
+
+    /// A data stream, if the client has opened one.
+    pub fn stream_if_any(&self) -> Option<DataStream> {
+        let (socket, _) = self.listener.accept().ok()?;
+        socket.set_nonblocking(false).unwrap();
+        Some(self.joined(socket))
+    }
+
+    fn joined(&self, mut socket: TcpStream) -> DataStream {
+        let mut bytes = [0; JOIN_BYTES];
+        socket.read_exact(&mut bytes).unwrap();
+        let join = Join::decode(&bytes).unwrap();
+        assert!(join.session == self.session && self.secret.verify_join(&join));
+        let terms = StreamTerms {
+            session: self.session,
+            secret: self.secret.clone(),
+            role: seal::From::Node,
+            suite: Some(Suite::Aes128Gcm),
+            congestion: None,
+            pacing_bytes_s: 0,
+        };
+        terms.stream(socket, join.stream, "the client")
+    }
+}
+
+/// Runs `cp -r` from a scripted node into `target/t` of the client's files while the script plays the node.
+pub fn pulled(client: &Client, script: impl FnOnce(Visit<'_>)) -> Outcome {
+    let node = ScriptedNode::new();
+    std::fs::create_dir_all(client.path("target")).unwrap();
+    let target = client.path("target/t");
+    let options = words!["--retry-for", "0s", "--streams", "1", "--json"];
+    let running = client.begin([words!["cp", "-r", node.at("data/t"), target], options].concat());
+    script(node.visit());
+    running.finish()
+}
