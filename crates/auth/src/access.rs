@@ -100,10 +100,19 @@ impl Access {
         }
     }
 
+    /// The path below its export that this access is confined to.
+    pub fn prefix(&self) -> RelPath {
+        match self {
+            Access::Anonymous(_) => RelPath::root(),
+            Access::Granted(grant) => grant.prefix_path().unwrap_or_default(),
+        }
+    }
+
     /// Whether an action is allowed at a path of an export. `writable` is the export's own setting.
     pub fn allow(&self, action: Action, export: &str, writable: bool, path: &RelPath) -> Result<(), Denied> {
         if let Access::Granted(grant) = self {
-            let prefix = RelPath::parse(grant.prefix.as_bytes()).unwrap_or_default();
+            // A prefix that does not read (somebody edited the file) opens nothing.
+            let prefix = grant.prefix_path().ok_or(Denied::UnknownKey)?;
             if grant.export != export || !path.starts_with(&prefix) {
                 let place = |export: &str, path: &RelPath| format!("{export}/{path}");
                 return Err(Denied::Elsewhere { granted: place(&grant.export, &prefix), wanted: place(export, path) });

@@ -84,6 +84,13 @@ impl Grant {
     }
 }
 
+impl Grant {
+    /// The path that the grant is confined to, if it reads.
+    pub fn prefix_path(&self) -> Option<RelPath> {
+        RelPath::parse(self.prefix.as_bytes()).ok()
+    }
+}
+
 impl Grants {
     /// The access that a key gives at this time, seconds since 1970.
     pub fn check(&self, id: &[u8; 8], secret: &[u8; 32], now: i64) -> Result<Access, Denied> {

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use store::Store;
 use store::posix::{Links, Posix};
 
 /// A directory offered under a name.
@@ -63,7 +62,7 @@ impl FromStr for Export {
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub export: Export,
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Posix>,
 }
 
 impl Served {

@@ -1,22 +1,27 @@
 //! The node as its sessions see it: who is let in, where exports lie, what goes into the access log.
 
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Action, Denied, Rights};
+use auth::{Access, Action, Denied, Grants, Rights};
 use engine::leftovers::Leftovers;
 use engine::node::{Event, Gate, Host, TargetPlace};
 use engine::scan::SourceRoot;
+use model::Kind;
 use model::fault::{Blame, Fault};
 use model::locator::Place;
 use model::name::{Name, RelPath};
 use model::units::{BitRate, Bytes};
+use store::Store;
 use store::ends::{self, End};
 use wire::frame::{Direction, KeyProof, Listed, Refusal, Request};
 use wire::join::SessionId;
 
 use crate::exports::Served;
+use crate::listen::NodeConfig;
 use crate::questions;
 use crate::registry::Registry;
 use crate::state::StateDir;
@@ -25,9 +30,34 @@ use crate::state::StateDir;
 pub(crate) struct Exports {
     served: Vec<Served>,
     anonymous: Option<Rights>,
+    grants: Grants,
     plain: bool,
     state: StateDir,
     registry: Registry,
+}
+
+/// What somebody may reach: a store, a path in it, and where that store lies.
+pub(crate) struct Reach {
+    pub store: Arc<dyn Store>,
+    pub path: RelPath,
+    pub dir: PathBuf,
+    pub export: String,
+}
+
+impl Reach {
+    fn whole(served: &Served, path: &RelPath) -> Reach {
+        let (store, dir) = (Arc::clone(&served.store), served.export.dir.clone());
+        Reach { store, path: path.clone(), dir, export: served.export.name.clone() }
+    }
+}
+
+/// A store's error for the one who asked.
+pub(crate) fn storage(error: store::Error) -> Refusal {
+    let mut refusal = refuse(&error);
+    if error.is_not_found() {
+        refusal.fault = Fault::Missing;
+    }
+    refusal
 }
 
 pub(crate) fn refuse(error: &(impl Blame + std::error::Error)) -> Refusal {
@@ -39,14 +69,9 @@ fn unix_seconds() -> i64 {
 }
 
 impl Exports {
-    pub fn new(
-        served: Vec<Served>,
-        anonymous: Option<Rights>,
-        plain: bool,
-        state: StateDir,
-        registry: Registry,
-    ) -> Exports {
-        Exports { served, anonymous, plain, state, registry }
+    pub fn new(served: Vec<Served>, config: NodeConfig, registry: Registry) -> Exports {
+        let NodeConfig { anonymous, grants, plain, state, .. } = config;
+        Exports { served, anonymous, grants, plain, state, registry }
     }
 
     /// Exports that somebody may know of.
@@ -54,27 +79,39 @@ impl Exports {
         self.served.iter().filter(|s| access.may_see(&s.export.name))
     }
 
-    /// The export at a place, if the action is allowed there.
-    pub fn allowed<'a>(
-        &'a self,
-        access: &Access,
-        action: Action,
-        place: &'a Place,
-    ) -> Result<(&'a Served, &'a RelPath), Refusal> {
+    /// The store and path behind a place, if the action is allowed there.
+    ///
+    /// A key that is confined to a path gets a store rooted in that path, so that no link below it leads back up, not
+    /// even to what the export's other keys may see.
+    pub fn allowed(&self, access: &Access, action: Action, place: &Place) -> Result<Reach, Refusal> {
         let Place::Path { export, path } = place else {
-            let reason = format!("{place:?} is not a path of an export").to_lowercase();
-            return Err(Refusal::new(Fault::Config, reason));
+            return Err(Refusal::new(Fault::Config, format!("{place} is not a path of an export")));
         };
         let served = self.served.iter().find(|s| s.export.name == *export && access.may_see(export));
         let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;
         access.allow(action, export, served.export.writable, path).map_err(|e| refuse(&e))?;
-        Ok((served, path))
+        let prefix = access.prefix();
+        let (confined, path) = match path.below(&prefix) {
+            _ if prefix.is_root() => return Ok(Reach::whole(served, path)),
+            // A key for a single file: its directory, and nothing but that name.
+            Some(below) if below.is_root() && served.store.stat(path).is_ok_and(|s| s.meta.kind == Kind::File) => {
+                (prefix.parent(), path.name().map(|name| RelPath::root().join(&name)).unwrap_or_default())
+            }
+            Some(below) => (prefix, below),
+            None => return Err(Refusal::new(Fault::Auth, "the access key is not for that path")),
+        };
+        if action != Action::Read {
+            store::make_dirs(&*served.store, &confined).map_err(|e| refuse(&e))?;
+        }
+        let store = served.store.below(&confined).map_err(storage)?;
+        let dir = served.export.dir.join(std::ffi::OsStr::from_bytes(confined.as_bytes()));
+        Ok(Reach { store: Arc::new(store), path, dir, export: export.clone() })
     }
 
     /// Writes down where unfinished files are made, so that a later job can sweep them if this one is killed.
-    fn watch_leftovers(&self, served: &Served, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
+    fn watch_leftovers(&self, dir: &std::path::Path, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
         Leftovers::sweep(self.state.path());
-        match Leftovers::begin(self.state.path(), &served.export.dir, tag) {
+        match Leftovers::begin(self.state.path(), dir, tag) {
             Ok(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
             Err(error) => {
                 tracing::warn!(%error, "cannot write down unfinished files; if this job is killed they stay");
@@ -89,6 +126,9 @@ impl Host for Exports {
         let Some(key) = key else {
             return self.anonymous.map(Access::Anonymous).ok_or_else(|| refuse(&Denied::NoKey));
         };
+        if let Ok(access) = self.grants.check(&key.id, &key.secret, unix_seconds()) {
+            return Ok(access);
+        }
         let grants = self.state.grants().map_err(|error| {
             tracing::error!(%error, "grants cannot be read: nobody is let in");
             Refusal::new(Fault::Local, "the node cannot read its grants; its operator must look at its log")
@@ -109,10 +149,14 @@ impl Host for Exports {
             let store = Arc::new(End::Zero(size.0));
             return Ok(SourceRoot { store, path: RelPath::root(), name: ends::zero_name() });
         }
-        let (served, path) = self.allowed(access, Action::Read, place)?;
-        let name = path.name().or_else(|| Name::new(served.export.name.as_bytes()).ok());
+        let reach = self.allowed(access, Action::Read, place)?;
+        let named = match place {
+            Place::Path { path, .. } => path.name(),
+            _ => None,
+        };
+        let name = named.or_else(|| Name::new(reach.export.as_bytes()).ok());
         let name = name.ok_or_else(|| Refusal::new(Fault::Bug, "the export has no usable name"))?;
-        Ok(SourceRoot { store: Arc::clone(&served.store), path: path.clone(), name })
+        Ok(SourceRoot { store: reach.store, path: reach.path, name })
     }
 
     fn target(&self, access: &Access, place: &Place, tag: &str) -> Result<TargetPlace, Refusal> {
@@ -120,10 +164,10 @@ impl Host for Exports {
             let (store, path) = (Arc::new(End::Null), RelPath::root());
             return Ok(TargetPlace { store, path, may_replace: Ok(()), opening: Box::new(|_| {}) });
         }
-        let (served, path) = self.allowed(access, Action::Create, place)?;
+        let reach = self.allowed(access, Action::Create, place)?;
         let may_replace = self.allowed(access, Action::Modify, place).map(drop);
-        let opening = self.watch_leftovers(served, tag);
-        Ok(TargetPlace { store: Arc::clone(&served.store), path: path.clone(), may_replace, opening })
+        let opening = self.watch_leftovers(&reach.dir, tag);
+        Ok(TargetPlace { store: reach.store, path: reach.path, may_replace, opening })
     }
 
     fn ask(

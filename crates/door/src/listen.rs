@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use auth::Rights;
+use auth::{Grants, Rights};
 use engine::link::Link;
 use engine::{Error, Timeouts, node};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -21,7 +21,8 @@ use crate::registry::Registry;
 use crate::sniff::{Speaks, sniff};
 use crate::state::{StateDir, StateError};
 
-/// Connections served at once, streams included.
+/// Connections greeted or in session at once. Streams count towards it until they join; a session holds at most
+/// `wire::limits::STREAMS_MAX` of them.
 const CONNECTIONS_MAX: usize = 4096;
 
 /// What a node is to offer.
@@ -33,6 +34,8 @@ pub struct NodeConfig {
     pub exports: Vec<Export>,
     /// What whoever comes without a key may do, on every export.
     pub anonymous: Option<Rights>,
+    /// Grants held in memory only, besides those of the state directory.
+    pub grants: Grants,
     /// Whether payload may go in clear.
     pub plain: bool,
     /// Identity, grants, unfinished jobs.
@@ -99,7 +102,7 @@ impl Node {
         let identity = config.state.identity()?;
         let tls = engine::identity::server_config(&identity)?;
         let mut served: Vec<Served> = Vec::new();
-        for export in config.exports {
+        for export in config.exports.iter().cloned() {
             if served.iter().any(|s| s.export.name == export.name) {
                 return Err(ExportError::Twice(export.name).into());
             }
@@ -113,8 +116,9 @@ impl Node {
         let listener = TcpListener::bind(config.listen).map_err(listen)?;
         listener.set_nonblocking(true)?;
         let registry = Registry::default();
-        let host = Exports::new(served, config.anonymous, config.plain, config.state, registry.clone());
-        let inner = Inner { tls, host, registry, timeouts: config.timeouts, connections: AtomicUsize::new(0) };
+        let timeouts = config.timeouts;
+        let host = Exports::new(served, config, registry.clone());
+        let inner = Inner { tls, host, registry, timeouts, connections: AtomicUsize::new(0) };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 

@@ -9,7 +9,7 @@ use model::name::RelPath;
 use store::{Stat, Store};
 use wire::frame::{Listed, Refusal, Request};
 
-use crate::host::{Exports, refuse};
+use crate::host::{Exports, Reach, storage};
 
 /// Where lines go; `false` says that nobody listens any more.
 type Emit<'a> = &'a mut dyn FnMut(Vec<Listed>) -> bool;
@@ -29,14 +29,6 @@ pub(crate) fn describe(request: &Request) -> String {
     }
 }
 
-fn storage(error: store::Error) -> Refusal {
-    let mut refusal = refuse(&error);
-    if error.is_not_found() {
-        refusal.fault = Fault::Missing;
-    }
-    refusal
-}
-
 /// Answers a question.
 pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit: Emit<'_>) -> Result<(), Refusal> {
     match request {
@@ -47,42 +39,43 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
             Ok(())
         }
         Request::Stat(place) => {
-            let (served, path) = exports.allowed(access, Action::Read, place)?;
-            let stat = served.store.stat(path).map_err(storage)?;
-            emit(vec![listed(&*served.store, path, RelPath::root(), &stat)]);
+            let Reach { store, path, .. } = exports.allowed(access, Action::Read, place)?;
+            let stat = store.stat(&path).map_err(storage)?;
+            emit(vec![listed(&*store, &path, RelPath::root(), &stat)]);
             Ok(())
         }
         Request::List(place) => {
-            let (served, path) = exports.allowed(access, Action::Read, place)?;
-            list(&*served.store, path, emit)
+            let Reach { store, path, .. } = exports.allowed(access, Action::Read, place)?;
+            list(&*store, &path, emit)
         }
         Request::Mkdir(place) => {
-            let (served, path) = exports.allowed(access, Action::Create, place)?;
-            store::make_dirs(&*served.store, path).map_err(storage)
+            let Reach { store, path, .. } = exports.allowed(access, Action::Create, place)?;
+            store::make_dirs(&*store, &path).map_err(storage)
         }
         Request::Remove(place, below) => {
-            let (served, path) = exports.allowed(access, Action::Modify, place)?;
-            not_the_root(path, "removed")?;
-            let removed = if *below { store::remove_all(&*served.store, path) } else { served.store.remove(path) };
+            let Reach { store, path, .. } = exports.allowed(access, Action::Modify, place)?;
+            not_the_root(&path, "removed")?;
+            let removed = if *below { store::remove_all(&*store, &path) } else { store.remove(&path) };
             removed.map_err(storage)
         }
         Request::Rename(from, to) => {
-            let (source, from) = exports.allowed(access, Action::Modify, from)?;
-            let (target, to) = exports.allowed(access, Action::Modify, to)?;
-            not_the_root(from, "renamed")?;
-            if source.export.name != target.export.name {
+            let source = exports.allowed(access, Action::Modify, from)?;
+            let target = exports.allowed(access, Action::Modify, to)?;
+            not_the_root(&source.path, "renamed")?;
+            if source.export != target.export {
                 let reason = "a rename stays within one export; copy and remove instead";
                 return Err(Refusal::new(Fault::Config, reason));
             }
             // Into a directory that exists, as mv does.
-            let into = target.store.is_dir(to) && *to != *from;
+            let (from, to) = (&source.path, target.path);
+            let into = target.store.is_dir(&to) && to != *from;
             let to = from.name().filter(|_| into).map_or_else(|| to.clone(), |name| to.join(&name));
             source.store.rename(from, &to).map_err(storage)
         }
         Request::Digest(place, algorithms) => {
-            let (served, path) = exports.allowed(access, Action::Read, place)?;
-            let stat = served.store.stat(path).map_err(storage)?;
-            digest(&*served.store, path, &RelPath::root(), &stat, algorithms, emit).map(drop)
+            let Reach { store, path, .. } = exports.allowed(access, Action::Read, place)?;
+            let stat = store.stat(&path).map_err(storage)?;
+            digest(&*store, &path, &RelPath::root(), &stat, algorithms, emit).map(drop)
         }
     }
 }

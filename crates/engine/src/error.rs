@@ -92,9 +92,14 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// It was reached before, and cannot be reached any more; the last attempt's own words.
-    #[error("{0}")]
-    Unreachable(String),
+    /// A later attempt of a job failed before it began; that attempt's own words.
+    #[error("{message}")]
+    Later {
+        /// Whose fault.
+        fault: Fault,
+        /// In full.
+        message: String,
+    },
     /// Nothing moved for too long.
     #[error(
         "nothing has moved between here and {peer} for {seconds} s, though it still answers (is its storage stuck?)"
@@ -150,7 +155,8 @@ impl Blame for Error {
     fn fault(&self) -> Fault {
         match self {
             Error::Resolve { .. } | Error::Connect { .. } | Error::Silent { .. } => Fault::Path,
-            Error::Broken { .. } | Error::Stalled { .. } | Error::Unreachable(_) => Fault::Path,
+            Error::Broken { .. } | Error::Stalled { .. } => Fault::Path,
+            Error::Later { fault, .. } => *fault,
             Error::NotANode { .. } | Error::Version { .. } => Fault::Peer,
             Error::Identity { .. } | Error::Certificate { .. } => Fault::Auth,
             Error::Refused { refusal, .. } => refusal.fault,

@@ -55,6 +55,11 @@ pub fn random<const N: usize>() -> Result<[u8; N], rustls::Error> {
     Ok(bytes)
 }
 
+/// A tag for the unfinished files of one attempt.
+pub fn random_tag() -> Result<String, rustls::Error> {
+    Ok(random::<6>()?.iter().map(|b| format!("{b:02x}")).collect())
+}
+
 /// The one crypto provider of the house.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())

@@ -2,6 +2,7 @@
 //! streams, replaces lost ones, and notices when nothing moves any more.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -80,6 +81,8 @@ pub struct StreamTerms {
     pub role: seal::From,
     /// How records are sealed; none for plain.
     pub suite: Option<Suite>,
+    /// Payload in clear was asked for.
+    pub plain: bool,
     /// Congestion control asked for.
     pub congestion: Option<String>,
     /// The most that one stream of ours may send, bytes per second; 0 for no cap.
@@ -154,9 +157,11 @@ impl Crew {
     fn start(&mut self, open: impl FnOnce(&StreamTerms) -> Result<(TcpStream, u32)> + Send + 'static, id: u32) {
         let (side, terms, ended) = (Arc::clone(&self.side), Arc::clone(&self.terms), self.ended.clone());
         let (sockets, waker, peer) = (Arc::clone(&self.sockets), self.waker.clone(), self.peer.clone());
+        let timeouts = self.timeouts;
         self.running += 1;
         let run = move || {
             let end = open(&terms).and_then(|(socket, id)| {
+                let _ = sys::tcp::set_patience(&socket, timeouts.stall);
                 let stream = terms.stream(socket, id, &peer);
                 let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
                 sockets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, handle);
@@ -240,7 +245,13 @@ pub fn drive(
         if left.is_zero() {
             crew.hang_up();
         }
-        let Ok(end) = ends.recv_timeout(left.max(TICK)) else { continue };
+        let Ok(end) = ends.recv_timeout(left.max(TICK)) else {
+            // A thread that hangs in a file system is left to it.
+            if deadline.elapsed() > crew.timeouts.handshake {
+                break;
+            }
+            continue;
+        };
         crew.running -= 1;
         // The job is over: how a stream ended no longer matters.
         let _ = driven.note(end);
@@ -311,10 +322,12 @@ fn run(
 struct Supply {
     dialled: bool,
     replaced: u32,
+    /// Bytes that had arrived when streams were last lost.
+    arrived: u64,
 }
 
 impl Supply {
-    /// Streams that may be lost in one job before it is given up.
+    /// Streams that may be lost with nothing moving in between before the job is given up.
     const REPLACED_MAX: u32 = 32;
 
     fn tend(
@@ -327,6 +340,10 @@ impl Supply {
     ) -> Result<()> {
         match (&mut *streams, link.welcome()) {
             (Streams::Dial { address, count, opened }, Some(welcome)) if !self.dialled && crew.side.wants_streams() => {
+                if welcome.suite.is_none() && !crew.terms.plain {
+                    let source = WireError::Unexpected("it wants payload in clear, which nobody asked for");
+                    return Err(Error::Protocol { peer: crew.peer.clone(), source });
+                }
                 self.dialled = true;
                 Arc::make_mut(&mut crew.terms).suite = welcome.suite;
                 for _ in 0..*count {
@@ -343,7 +360,15 @@ impl Supply {
         }
         while let Ok(end) = ends.try_recv() {
             crew.running -= 1;
-            if let (Err(error), Streams::Dial { address, opened, .. }) = (driven.note(end), &mut *streams) {
+            // The job is not over: a stream that ended in peace was refused, or closed by something in between.
+            let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
+            let error = driven.note(end).map_or_else(|error| error, |()| early());
+            if let Streams::Dial { address, opened, .. } = &mut *streams {
+                let arrived = crew.side.progress().bytes_arrived;
+                // Losses that something moved in between do not add up.
+                if arrived > self.arrived + wire::limits::BLOCK_BYTES {
+                    (self.replaced, self.arrived) = (0, arrived);
+                }
                 self.replaced += 1;
                 if self.replaced > Self::REPLACED_MAX || crew.running == 0 && self.replaced > Self::REPLACED_MAX / 4 {
                     return Err(error);

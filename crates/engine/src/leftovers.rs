@@ -37,9 +37,12 @@ impl Leftovers {
         let dir = state.join("unfinished");
         fs::create_dir_all(&dir)?;
         let path = dir.join(tag);
-        let mut file = OpenOptions::new().create_new(true).append(true).open(&path)?;
+        // Locked before it has its name: a sweep must never find it unlocked.
+        let unnamed = dir.join(format!("{tag}.new"));
+        let mut file = OpenOptions::new().create_new(true).append(true).open(&unnamed)?;
         file.lock()?;
         writeln!(file, "{}", hex(root.as_os_str().as_bytes()))?;
+        fs::rename(&unnamed, &path)?;
         Ok(Leftovers { path, inner: Mutex::new((file, HashSet::new())) })
     }
 
@@ -56,7 +59,8 @@ impl Leftovers {
     /// Removes what dead jobs left. Returns how many files that were.
     pub fn sweep(state: &Path) -> usize {
         let Ok(entries) = fs::read_dir(state.join("unfinished")) else { return 0 };
-        entries.flatten().filter_map(|entry| sweep_one(&entry.path())).sum()
+        let lists = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_none());
+        lists.filter_map(|path| sweep_one(&path)).sum()
     }
 }
 

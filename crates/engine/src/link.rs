@@ -104,6 +104,9 @@ impl Link {
                 return Err(self.broken(io::Error::new(io::ErrorKind::TimedOut, "no answer to the handshake")));
             }
             self.exchange(left)?;
+            if self.closed && self.tls.is_handshaking() {
+                return Err(self.broken(io::ErrorKind::UnexpectedEof.into()));
+            }
         }
         Ok(())
     }
@@ -150,7 +153,9 @@ impl Link {
             let frame = self.frames.next_frame();
             let frame = frame.map_err(|source| Error::Protocol { peer: self.peer.clone(), source })?;
             match frame {
-                Some(Frame::Ping(nonce)) => self.send(&Frame::Pong(nonce))?,
+                // A peer that asks and never reads gets no answer: it would only grow the queue.
+                Some(Frame::Ping(nonce)) if self.has_room() => self.send(&Frame::Pong(nonce))?,
+                Some(Frame::Ping(_)) => {}
                 Some(Frame::Pong(_)) => {}
                 // It comes with the answer to the first question, which did not wait for it.
                 Some(Frame::Welcome { software, suite, plain }) => {

@@ -180,6 +180,7 @@ impl<'a> Guest<'a> {
             secret,
             role: seal::From::Node,
             suite: (!plain).then_some(suite),
+            plain,
             congestion: None,
             pacing_bytes_s: 0,
         };
@@ -282,7 +283,8 @@ impl<'a> Guest<'a> {
 
     fn push(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
-        let tag = model::id::JobId(uuid(order.job)).short();
+        let bug = |_| (none, ours(Refusal::new(Fault::Local, "the node's system gives no random numbers")));
+        let tag = crate::identity::random_tag().map_err(bug)?;
         let place = self.host.target(&self.access, &order.places[0], &tag).map_err(|r| (none, ours(r)))?;
         let is_dir = place.store.is_dir(&place.path);
         let target = Target { path: place.path, into: order.options.into, is_dir };
@@ -304,6 +306,7 @@ impl<'a> Guest<'a> {
         let sources = order.places.iter().map(|place| self.host.source(&self.access, place));
         let sources: std::result::Result<Vec<SourceRoot>, Refusal> = sources.collect();
         let sources = sources.map_err(|r| (none, ours(r)))?;
+        crate::scan::distinct_names(&sources).map_err(|r| (none, ours(r)))?;
         let sending = Sending::new(sources, order.options.checksums.clone(), self.link.waker());
         let terms = self.job_terms(order);
         let result = std::thread::scope(|scope| {
@@ -312,7 +315,7 @@ impl<'a> Guest<'a> {
             let never = AtomicBool::new(false);
             job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &mut |_| {}, &never)
         });
-        let totals = sending.totals().unwrap_or_default();
+        let totals = sending.totals();
         match result {
             Ok(driven) if driven.streams.is_empty() => Ok(totals),
             Ok(driven) => self.link.send(&Frame::Facts(driven.streams)).map(|()| totals).map_err(|e| (totals, e)),
@@ -336,8 +339,4 @@ const OURS: &str = "this node";
 
 fn ours(refusal: Refusal) -> Error {
     Error::Refused { peer: OURS.into(), refusal }
-}
-
-fn uuid(bytes: [u8; 16]) -> model::id::Uuid {
-    model::id::Uuid::from_bytes(bytes)
 }

@@ -6,7 +6,7 @@
 mod clerk;
 mod file;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -34,7 +34,8 @@ pub struct Policy {
     pub options: Options,
     /// Whether existing files may be replaced; if not, why.
     pub may_replace: std::result::Result<(), Refusal>,
-    /// Part of the names of unfinished files: tells jobs apart.
+    /// Part of the names of unfinished files: random, chosen by this end for this attempt, so that no other job and no
+    /// earlier attempt of this one can have it.
     pub tag: String,
 }
 
@@ -54,6 +55,8 @@ pub struct Receiving {
     target: Target,
     policy: Policy,
     incoming: Mutex<HashMap<u64, Arc<Incoming>>>,
+    /// Directories that were there before and may not be changed.
+    kept_dirs: Mutex<HashSet<u64>>,
     opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
 }
 
@@ -78,6 +81,7 @@ impl Receiving {
             target,
             policy,
             incoming: Mutex::default(),
+            kept_dirs: Mutex::default(),
             opening,
         })
     }
@@ -156,13 +160,15 @@ impl Receiving {
 
     fn take_part(&self, part: &Part, bytes: &[u8], sum: BlockSum) -> std::result::Result<(), WireError> {
         let Some(incoming) = self.incoming().get(&part.file).cloned() else { return Ok(()) };
-        if let Err(error) = incoming.write(self, part, bytes) {
-            self.file_failed(part.file, error);
-            return Ok(());
-        }
-        let stored = self.state().machine.stored(part, sum)?;
-        if let Stored::Complete(complete) = stored {
-            self.complete(&complete);
+        match incoming.take(self, part, bytes, || self.state().machine.stored(part, sum))? {
+            Err(error) => self.file_failed(part.file, error),
+            Ok(Stored::Complete(complete)) => self.complete(&complete),
+            // The machine may have given the file up over this block, which leaves the clerk something to do.
+            Ok(Stored::Unwanted) => {
+                self.actions.notify_one();
+                self.waker.wake();
+            }
+            Ok(Stored::Open) => {}
         }
         Ok(())
     }
@@ -191,6 +197,9 @@ impl Receiving {
 
 impl Side for Receiving {
     fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
+        if let Frame::Same(ids) = &frame {
+            ids.iter().for_each(|id| self.discard(*id));
+        }
         let result = self.state().machine.handle_frame(frame);
         self.actions.notify_one();
         result

@@ -2,7 +2,7 @@
 //!
 //! Memory: one open directory per level, and one entry per file that has more than one name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use model::Kind;
@@ -23,6 +23,18 @@ pub struct SourceRoot {
     pub path: RelPath,
     /// The name it travels under.
     pub name: Name,
+}
+
+/// Two sources of one name would end up in each other's place.
+pub fn distinct_names(sources: &[SourceRoot]) -> Result<(), Refusal> {
+    let mut seen = HashSet::new();
+    match sources.iter().find(|s| !seen.insert(&s.name)) {
+        None => Ok(()),
+        Some(twice) => {
+            let reason = format!("two sources are named {}; copy them one by one, each to its own name", twice.name);
+            Err(Refusal::new(Fault::Config, reason))
+        }
+    }
 }
 
 /// Several names of one file: its id in the job, the first path, and how many names are still to come.

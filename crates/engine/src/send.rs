@@ -38,7 +38,8 @@ pub struct Sending {
     waker: Waker,
     roots: Vec<SourceRoot>,
     checksums: Vec<Algorithm>,
-    open: Mutex<HashMap<u64, Arc<OpenFile>>>,
+    /// Files of several ranges, and how many threads read each.
+    open: Mutex<HashMap<u64, (Arc<OpenFile>, u32)>>,
     specials: Mutex<Vec<RelPath>>,
 }
 
@@ -114,25 +115,31 @@ impl Sending {
         }
     }
 
-    /// The next order for a stream; waits for one. `None` when the job is over.
-    fn next_order(&self, stream: u32, effort: &mut Effort) -> Option<Order> {
+    /// The next order for a stream; waits for one. `None` when the job is over. A stream that waits looks now and then
+    /// whether its peer still has it: what it carried last may not have arrived.
+    fn next_order(&self, stream: &DataStream, effort: &mut Effort) -> Result<Option<Order>> {
+        const LOOK: Duration = Duration::from_millis(250);
         let waiting = Instant::now();
         let mut state = self.state();
         loop {
             if state.over {
-                return None;
+                return Ok(None);
             }
-            if let Some(order) = state.machine.next_order(stream) {
+            if let Some(order) = state.machine.next_order(stream.id()) {
                 effort.idle += waiting.elapsed();
-                return Some(order);
+                return Ok(Some(order));
             }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let (waited, timeout) = self.work.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
+            state = waited;
+            if timeout.timed_out() && !state.over && stream.is_lost() {
+                return Err(stream.lost());
+            }
         }
     }
 
     fn send_loop(&self, stream: &mut DataStream, effort: &mut Effort) -> Result<()> {
         let mut buffer = RecordBuffer::default();
-        while let Some(order) = self.next_order(stream.id(), effort) {
+        while let Some(order) = self.next_order(stream, effort)? {
             let ranges = match order {
                 Order::Send(ranges) => ranges,
                 Order::Compare { range, known } => {
@@ -192,9 +199,10 @@ impl Sending {
         self.specials.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The receiver's totals, once the job is finished.
-    pub fn totals(&self) -> Option<wire::frame::Totals> {
-        self.state().machine.finished().copied()
+    /// The receiver's totals once the job is finished; until then what this end has heard of.
+    pub fn totals(&self) -> wire::frame::Totals {
+        let state = self.state();
+        *state.machine.finished().unwrap_or(state.machine.counted())
     }
 
     /// Bytes that were sent more than once.
@@ -209,7 +217,6 @@ impl Sending {
             let mark = pending.mark();
             if let Err(refusal) = self.read_range(range, ranges.len() - at, buffer, &mut pending) {
                 pending.rewind(mark, buffer);
-                self.close_file(range.file);
                 self.drop_file(range.file, refusal);
             }
         }

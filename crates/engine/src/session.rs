@@ -55,6 +55,7 @@ pub struct Session {
     fingerprint: Fingerprint,
     version: Version,
     has_key: bool,
+    plain: bool,
     connected_after: Duration,
 }
 
@@ -118,6 +119,7 @@ impl Session {
             fingerprint,
             version,
             has_key: key.is_some(),
+            plain: connect.plain,
             connected_after: started.elapsed(),
         })
     }
@@ -182,6 +184,7 @@ impl Session {
             secret: self.secret.clone(),
             role: seal::From::Client,
             suite: None,
+            plain: self.plain,
             congestion: order.congestion.clone(),
             pacing_bytes_s: 0,
         }
@@ -209,7 +212,7 @@ impl Session {
             })
         });
         let mut report = self.report(driven);
-        report.totals = sending.totals().unwrap_or(report.totals);
+        report.totals = sending.totals();
         report.misses = sending.misses();
         report.specials = sending.specials();
         report.resent_bytes = sending.resent_bytes();

@@ -116,6 +116,11 @@ impl DataStream {
         self.socket.try_clone()
     }
 
+    /// Whether the receiver has closed this stream, which it does only when it has failed.
+    pub fn is_lost(&self) -> bool {
+        sys::tcp::is_closed_by_peer(&self.socket)
+    }
+
     /// Sends the buffer's payload as one record.
     pub fn send(&mut self, parts: &[Part], buffer: &mut RecordBuffer) -> Result<()> {
         let (head, at) = buffer.frame(parts);
@@ -176,6 +181,11 @@ impl DataStream {
     pub fn facts(&self) -> v1::Stream {
         let payload = if self.seal.is_some() { "sealed" } else { "plain" };
         facts(&self.socket, self.id, self.bytes, payload)
+    }
+
+    /// The error of a stream that the other end closed before the job was over.
+    pub fn lost(&self) -> Error {
+        self.broken(io::ErrorKind::ConnectionReset.into())
     }
 
     fn broken(&self, source: io::Error) -> Error {

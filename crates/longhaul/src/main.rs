@@ -11,6 +11,7 @@ mod commands;
 mod failure;
 mod known_nodes;
 mod local;
+mod patience;
 mod printer;
 mod progress;
 mod receipt;

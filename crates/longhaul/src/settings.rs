@@ -81,8 +81,12 @@ impl Settings {
     pub fn connect(&self, to: &HostPort, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
         let known = KnownNodes::new(&self.state);
         let pinned = known.find(to)?;
-        let mut accepted: Vec<Fingerprint> = self.keys.iter().map(|k| k.node).collect();
-        accepted.extend(pinned);
+        // A node met before must be the one it was, whatever keys are at hand: the holder of another node's key could
+        // otherwise put that node in its place. At first contact the keys say which nodes may be meant.
+        let accepted: Vec<Fingerprint> = match pinned {
+            Some(pinned) => vec![pinned],
+            None => self.keys.iter().map(|k| k.node).collect(),
+        };
         let trust = match &self.authorities {
             Some(roots) => Trust::Authorities(Arc::clone(roots)),
             None => Trust::Fingerprints(accepted),
@@ -99,10 +103,10 @@ impl Settings {
         Ok(session)
     }
 
-    /// Connects to a node that this process itself runs: no key, nothing to remember.
-    pub fn connect_own(&self, to: &HostPort, own: Fingerprint, timeouts: Timeouts) -> Result<Session, Failure> {
-        let trust = Trust::Fingerprints(vec![own]);
-        let connect = Connect { trust, keys: &[], plain: true, timeouts, session: random()? };
+    /// Connects to a node that this process itself runs: nothing to remember.
+    pub fn connect_own(&self, to: &HostPort, key: &AccessKey, timeouts: Timeouts) -> Result<Session, Failure> {
+        let trust = Trust::Fingerprints(vec![key.node]);
+        let connect = Connect { trust, keys: std::slice::from_ref(key), plain: true, timeouts, session: random()? };
         Ok(Session::connect(to, &connect)?)
     }
 
@@ -111,8 +115,8 @@ impl Settings {
         let Error::Identity { to, shown, expected, .. } = error else { return error.into() };
         let remedy = match pinned {
             Some(_) => format!(
-                "If its operator confirms the change, remove the line of {to} from {} and try again; if not, somebody \
-                 may be in between",
+                "If its operator confirms the change (a new key is a sign), remove the line of {to} from {} and try \
+                 again; if not, somebody may be in between",
                 known.path().display()
             ),
             None => "None of your access keys is for this node: check the address, or ask its operator for a key (to \

@@ -13,12 +13,6 @@ impl JobId {
     pub fn random() -> JobId {
         JobId(Uuid::now_v7())
     }
-
-    /// Eight hexadecimal digits that tell jobs apart in file names. The tail is the random part of the UUID.
-    pub fn short(&self) -> String {
-        let bytes = self.0.as_bytes();
-        format!("{:02x}{:02x}{:02x}{:02x}", bytes[12], bytes[13], bytes[14], bytes[15])
-    }
 }
 
 impl fmt::Display for JobId {

@@ -158,6 +158,14 @@ impl RelPath {
                 && (self.0.len() == prefix.0.len() || self.0.get(prefix.0.len()) == Some(&b'/')))
     }
 
+    /// The rest of this path below `prefix`; none where it does not lie there.
+    pub fn below(&self, prefix: &RelPath) -> Option<RelPath> {
+        if !self.starts_with(prefix) {
+            return None;
+        }
+        RelPath::parse(&self.0[prefix.0.len()..]).ok()
+    }
+
     /// The raw bytes, without a leading slash.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

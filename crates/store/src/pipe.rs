@@ -111,7 +111,9 @@ impl Source for Pipe {
     }
 
     fn stat(&self) -> Result<Stat> {
-        let meta = Meta { kind: Kind::File, mode: 0o644, size: 0, mtime: Timestamp::default() };
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let mtime = Timestamp { seconds: now.as_secs() as i64, nanos: now.subsec_nanos() };
+        let meta = Meta { kind: Kind::File, mode: 0o644, size: 0, mtime };
         Ok(Stat { meta, identity: (0, 0), names: 1, allocated: 0 })
     }
 

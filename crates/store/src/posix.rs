@@ -55,6 +55,14 @@ impl Posix {
         Ok(Posix { root, resolve, drop_privilege_bits: false })
     }
 
+    /// The store below a directory of this one, from which nothing leads back up: not even a link that would stay
+    /// inside this store.
+    pub fn below(&self, path: &RelPath) -> Result<Posix> {
+        let root = self.open_at(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
+        let root = root.map_err(|e| error("open the directory", path, e))?;
+        Ok(Posix { root, resolve: self.resolve, drop_privilege_bits: self.drop_privilege_bits })
+    }
+
     /// Drops set-user-id and set-group-id bits of files written here: a node that runs as root must not hand out
     /// programs that run as root.
     pub fn without_privilege_bits(mut self) -> Posix {
@@ -214,15 +222,7 @@ impl Store for Posix {
         let (dir, name) = self.parent("create", path)?;
         let temporary = temporary_name(tag);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || rustix::fs::openat(&dir, &temporary[..], flags, Mode::RUSR | Mode::WUSR);
-        let opened = match open() {
-            // A leftover of this very job and file: of no use to anybody.
-            Err(Errno::EXIST) => {
-                let _ = rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty());
-                open()
-            }
-            other => other,
-        };
+        let opened = rustix::fs::openat(&dir, &temporary[..], flags, Mode::RUSR | Mode::WUSR);
         let fd = opened.map_err(|e| error("create", path, e))?;
         let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
         Ok(Arc::new(file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep)))

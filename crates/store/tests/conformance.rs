@@ -62,7 +62,7 @@ on_every_store! {
     files: sizes_read_back writes_out_of_order reads_past_the_end commit_gives_mode_and_time
         nothing_has_the_name_before_commit discard_and_drop_leave_nothing replace_is_asked_for
         a_directory_is_in_the_way commit_sets_the_length a_sink_reads_back a_reader_keeps_what_it_opened
-        durable_files_read_back two_files_at_once a_leftover_is_replaced a_tag_is_only_a_name;
+        durable_files_read_back two_files_at_once a_temporary_name_in_use_is_left_alone a_tag_is_only_a_name;
     dirs: trees_nest make_dir_twice_is_once make_dir_makes_usable a_file_is_in_the_way finish_dir_sets_mode_and_time
         make_dirs_makes_parents remove_takes_what_is_empty remove_all_takes_the_tree remove_all_goes_deep
         rename_moves_trees rename_replaces_files rename_refuses_nonsense an_empty_directory_lists_nothing

@@ -150,8 +150,29 @@ pub fn set_pacing(socket: &TcpStream, bytes_per_second: u64) -> io::Result<()> {
 pub fn set_common(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     let reference = SockRef::from(socket);
     reference.set_tcp_nodelay(true)?;
-    reference.set_keepalive(true)?;
+    // The end that only reads has nothing unacknowledged: it learns of a dead path by these probes alone.
+    let seconds = |span: Duration| span.max(Duration::from_secs(1));
+    let probes = socket2::TcpKeepalive::new().with_time(seconds(silence / 2)).with_interval(seconds(silence / 6));
+    let probes = probes.with_retries(3);
+    reference.set_tcp_keepalive(&probes)?;
     reference.set_tcp_user_timeout(Some(silence))
+}
+
+/// How long sent data may stay unacknowledged, or a peer's window shut, before the connection is given up. A receiver
+/// with a slow disk shuts its window for as long as it likes and is not dead.
+pub fn set_patience(socket: &TcpStream, patience: Duration) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_user_timeout(Some(patience))
+}
+
+/// Whether the peer has closed or reset a connection on which it never sends: looked at, not waited for.
+pub fn is_closed_by_peer(socket: &TcpStream) -> bool {
+    use rustix::net::{RecvFlags, recv};
+    let mut one = [0u8; 1];
+    match recv(socket, &mut one, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, got)) => got == 0,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => false,
+        Err(_) => true,
+    }
 }
 
 /// Bounds what waits in the kernel unsent, so that a block is not chosen for a stream long before it can leave.

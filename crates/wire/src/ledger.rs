@@ -70,6 +70,12 @@ impl Ledger {
         Ok(Added::New)
     }
 
+    /// Whether all of a range is entered already.
+    pub fn covers(&self, offset: u64, len: u64) -> bool {
+        let before = self.spans.range(..=offset).next_back();
+        before.is_some_and(|(start, span)| offset.checked_add(len).is_some_and(|end| start + span.len >= end))
+    }
+
     /// The checksum of the whole file, once ranges cover all of `size`.
     pub fn whole(&self, size: u64) -> Option<BlockSum> {
         if size == 0 {

@@ -41,13 +41,17 @@ pub const PATHS_MAX: usize = 4096;
 /// Ranges in one verdict or one request to send again.
 pub const RANGES_MAX: usize = 16_384;
 
+/// What a file counts for besides its bytes, so that empty files do not all go the slow way.
+pub const INLINE_CHARGE_BYTES: u64 = 256;
+
 /// Whether the next file offered goes on the control connection: in the order in which they are offered, every file
 /// that fits what is left of [`INLINE_BYTES_MAX`]. Both ends count alike, so that the receiver knows without a word
 /// which files no stream will bring.
 pub fn fits_inline(used: &mut u64, size: u64) -> bool {
-    let fits = used.checked_add(size).is_some_and(|sum| sum <= INLINE_BYTES_MAX);
+    let charge = size.saturating_add(INLINE_CHARGE_BYTES);
+    let fits = used.checked_add(charge).is_some_and(|sum| sum <= INLINE_BYTES_MAX);
     if fits {
-        *used += size;
+        *used += charge;
     }
     fits
 }

@@ -7,7 +7,7 @@
 mod arrive;
 mod tree;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
@@ -212,6 +212,8 @@ pub struct Receiver {
     streams: BTreeMap<u32, StreamReceive>,
     report_all: bool,
     inline_bytes: u64,
+    inline_taken: u64,
+    failed_files: HashSet<u64>,
     streams_due: bool,
     bad_blocks: u64,
     scan_end: Option<u64>,
@@ -242,6 +244,8 @@ impl Receiver {
             streams: BTreeMap::new(),
             report_all: false,
             inline_bytes: 0,
+            inline_taken: 0,
+            failed_files: HashSet::new(),
             streams_due: false,
             bad_blocks: 0,
             scan_end: None,
@@ -261,6 +265,12 @@ impl Receiver {
         match frame {
             Frame::Entries(entries) => entries.into_iter().try_for_each(|entry| self.offered(entry)),
             Frame::Inline(record) => {
+                // An honest sender's inline records are smaller than what their files count for.
+                self.inline_taken = self.inline_taken.saturating_add(record.len() as u64);
+                if self.inline_taken > limits::INLINE_BYTES_MAX {
+                    let (got, limit) = (self.inline_taken, limits::INLINE_BYTES_MAX);
+                    return Err(WireError::TooLarge { what: "number of inline bytes", got, limit });
+                }
                 self.actions.push_back(Action::Record(record));
                 Ok(())
             }

@@ -140,6 +140,7 @@ pub struct Sender {
     out_same: Vec<u64>,
     scan_end: ScanEnd,
     finished: Option<Totals>,
+    counted: Totals,
     progress: Progress,
     misses: Vec<Miss>,
     resent_bytes: u64,
@@ -176,6 +177,7 @@ impl Sender {
             out_same: Vec::new(),
             scan_end: ScanEnd::Scanning,
             finished: None,
+            counted: Totals::default(),
             progress: Progress::default(),
             misses: Vec::new(),
             resent_bytes: 0,
@@ -423,6 +425,11 @@ impl Sender {
     /// The receiver's totals, once it has said that everything is settled.
     pub fn finished(&self) -> Option<&Totals> {
         self.finished.as_ref()
+    }
+
+    /// What this end has heard of so far, for a job that does not finish: files only.
+    pub fn counted(&self) -> &Totals {
+        &self.counted
     }
 
     /// Numbers for progress.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use auth::Rights;
+use auth::{Grants, Rights};
 use door::{Export, Node, NodeConfig, StateDir, Stop};
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
@@ -47,6 +47,7 @@ impl World {
             listen: ([127, 0, 0, 1], 0).into(),
             exports: vec![Export { name: "far".into(), dir: dir.path().join("far"), writable: true }],
             anonymous: Some(Rights::Write),
+            grants: Grants::default(),
             plain: true,
             state: StateDir::open(&dir.path().join("state")).unwrap(),
             timeouts: timeouts(),

@@ -46,7 +46,7 @@ impl Receiving {
     fn act(&self, action: Action, buffer: &mut Option<RecordBuffer>) {
         match action {
             Action::MakeDir { id, path } => {
-                let made = self.make_dir(&path);
+                let made = self.make_dir(id, &path);
                 let made = made.map_err(|e| self.refusal(e));
                 self.state().machine.dir_made(id, made);
             }
@@ -56,9 +56,7 @@ impl Receiving {
                 self.settle(id, outcome);
             }
             Action::HardLink { id, path, to } => {
-                let made = self
-                    .prepare_parent(&path)
-                    .and_then(|()| self.store.make_hard_link(&path, &to, self.may_replace(), &self.tag(id)));
+                let made = self.hard_link(id, &path, &to);
                 let outcome = made.map_or_else(|e| Outcome::Failed(self.refusal(e)), |()| Outcome::Done);
                 self.settle(id, outcome);
             }
@@ -66,7 +64,8 @@ impl Receiving {
             Action::Commit(complete) => self.complete(&complete),
             Action::Discard(id) => self.discard(id),
             Action::FinishDir { id, path, mode, mtime } => {
-                let finished = self.store.finish_dir(&path, mode, mtime);
+                let kept = self.kept_dirs.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                let finished = if kept { Ok(()) } else { self.store.finish_dir(&path, mode, mtime) };
                 let finished = finished.map_err(|e| self.refusal(e));
                 self.state().machine.dir_finished(id, finished);
             }
@@ -109,7 +108,12 @@ impl Receiving {
         if above && !self.store.is_dir(&parent) { store::make_dirs(&*self.store, &parent) } else { Ok(()) }
     }
 
-    fn make_dir(&self, path: &RelPath) -> store::Result<()> {
+    fn make_dir(&self, id: u64, path: &RelPath) -> store::Result<()> {
+        if self.policy.may_replace.is_err() && self.store.is_dir(path) {
+            // Whoever may only create may put things into it, not change its mode or time.
+            self.kept_dirs.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+            return Ok(());
+        }
         if *path == self.target.path && self.target.is_dir {
             return Ok(());
         }
@@ -122,6 +126,15 @@ impl Receiving {
             }
             other => other,
         }
+    }
+
+    fn hard_link(&self, id: u64, path: &RelPath, to: &RelPath) -> store::Result<()> {
+        let there = self.store.stat(path).map(|stat| stat.identity);
+        if there.is_ok_and(|there| self.store.stat(to).is_ok_and(|stat| stat.identity == there)) {
+            return Ok(());
+        }
+        self.prepare_parent(path)?;
+        self.store.make_hard_link(path, to, self.may_replace(), &self.tag(id))
     }
 
     fn symlink(&self, id: u64, path: &RelPath, target: &[u8], mtime: Timestamp) -> Outcome {
@@ -158,7 +171,12 @@ impl Receiving {
             let reason = format!("{} is a directory at the target, and a file at the source", wanted.path);
             return Judgement::Refuse(Refusal::new(Fault::Storage, reason));
         }
-        let sync = self.policy.options.sync;
+        // Whoever may only create learns of what is there no more than that it is what they brought before.
+        let sync = match (&self.policy.may_replace, self.policy.options.sync) {
+            (Ok(()), sync) => sync,
+            (Err(_), Sync::None) => Sync::None,
+            (Err(_), _) => Sync::Mtime,
+        };
         match sync {
             _ if there.meta.kind != Kind::File => {}
             Sync::Digest if there.meta.size == wanted.size => match self.digest_of(&wanted.path) {

@@ -1,14 +1,15 @@
 //! One file on its way in: made when its first block comes, put in place when it is complete and verified.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use model::Algorithm;
 use model::checksum::Digest;
 use model::fault::Fault;
 use store::digest::{self, InOrder};
 use store::{Finish, Sink};
+use wire::WireError;
 use wire::frame::{Outcome, Refusal};
-use wire::receiver::{Complete, Wanted};
+use wire::receiver::{Complete, Stored, Wanted};
 use wire::record::Part;
 
 use super::Receiving;
@@ -21,11 +22,39 @@ pub(super) struct Incoming {
     there: Option<Digest>,
     sink: Mutex<Option<Arc<dyn Sink>>>,
     serial: Mutex<InOrder>,
+    /// Held shared while a block is written and entered, alone while the file is put in place: a block that comes
+    /// twice must not be written into a file that has its name already.
+    gate: RwLock<Gate>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Open,
+    Closed,
 }
 
 impl Incoming {
     pub(super) fn new(wanted: Wanted, there: Option<Digest>, checksums: &[Algorithm]) -> Incoming {
-        Incoming { wanted, there, sink: Mutex::default(), serial: Mutex::new(InOrder::new(checksums)) }
+        let serial = Mutex::new(InOrder::new(checksums));
+        Incoming { wanted, there, sink: Mutex::default(), serial, gate: RwLock::new(Gate::Open) }
+    }
+
+    /// Writes a block and enters it, unless the file is on its way to its name already.
+    pub(super) fn take(
+        &self,
+        receiving: &Receiving,
+        part: &Part,
+        bytes: &[u8],
+        enter: impl FnOnce() -> Result<Stored, WireError>,
+    ) -> Result<store::Result<Stored>, WireError> {
+        let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        if *gate == Gate::Closed {
+            return Ok(Ok(Stored::Unwanted));
+        }
+        match self.write(receiving, part, bytes) {
+            Ok(()) => enter().map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
     }
 
     /// The file, made on first use.
@@ -41,7 +70,7 @@ impl Incoming {
         Ok(made)
     }
 
-    pub(super) fn write(&self, receiving: &Receiving, part: &Part, bytes: &[u8]) -> store::Result<()> {
+    fn write(&self, receiving: &Receiving, part: &Part, bytes: &[u8]) -> store::Result<()> {
         let sink = self.sink(receiving)?;
         let mut serial = self.serial.lock().unwrap_or_else(PoisonError::into_inner);
         if part.hole {
@@ -94,6 +123,7 @@ impl Receiving {
     /// Verifies a complete file and puts it in place.
     pub(super) fn complete(&self, complete: &Complete) {
         let Some(incoming) = self.incoming().remove(&complete.id) else { return };
+        *incoming.gate.write().unwrap_or_else(PoisonError::into_inner) = Gate::Closed;
         let same = |there: Digest| complete.sum.is_some_and(|sum| there == Digest::crc32c(sum.crc32c));
         // Small files come without waiting for a verdict; what came may be what is there.
         if incoming.there.is_some_and(same) {

@@ -98,16 +98,37 @@ impl Sending {
             return self.open_file(range);
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = open.get(&range.file) {
+        if let Some((file, users)) = open.get_mut(&range.file) {
+            *users += 1;
             return Ok(Arc::clone(file));
         }
         let file = self.open_file(range)?;
-        open.insert(range.file, Arc::clone(&file));
+        open.insert(range.file, (Arc::clone(&file), 1));
         Ok(file)
     }
 
-    pub(super) fn close_file(&self, id: u64) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    /// A range has been read. The file is closed when nobody reads it and nothing of it is left to deal.
+    fn release(&self, range: &Range) {
+        if range.is_whole() {
+            return;
+        }
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((_, users)) = open.get_mut(&range.file) else { return };
+        *users -= 1;
+        if *users == 0 && self.state().machine.is_dealt(range.file) {
+            open.remove(&range.file);
+        }
+    }
+
+    /// Makes sure that what was read is of the file that was offered. Asked after every range, so that no range of a
+    /// file that changed meanwhile goes unnoticed, whichever stream read it.
+    fn unchanged(range: &Range, file: &OpenFile) -> Result<(), Refusal> {
+        if range.size == UNKNOWN_SIZE {
+            return Ok(());
+        }
+        let stat = file.source.stat().map_err(|e| storage(&e))?;
+        let same = stat.meta.size == range.size && stat.meta.mtime == range.mtime;
+        if same { Ok(()) } else { Err(changed(&file.path)) }
     }
 
     /// Reads one range behind what the record holds already.
@@ -119,11 +140,25 @@ impl Sending {
         pending: &mut Pending,
     ) -> Result<(), Refusal> {
         let file = timed(&mut pending.reading, || self.file(range))?;
+        let read =
+            self.read_open(range, &file, ranges_left, buffer, pending).and_then(|()| Self::unchanged(range, &file));
+        self.release(range);
+        read
+    }
+
+    fn read_open(
+        &self,
+        range: &Range,
+        file: &OpenFile,
+        ranges_left: usize,
+        buffer: &mut RecordBuffer,
+        pending: &mut Pending,
+    ) -> Result<(), Refusal> {
         let end = range.offset + range.len;
         let mut at = range.offset;
         let mut last = range.last;
         if range.len == 0 {
-            self.push_data(range, &file, at, 0, buffer, pending);
+            self.push_data(range, file, at, 0, buffer, pending);
         }
         while at < end {
             // Rows are kept for the other files of the pack, and one for a hole beyond this range.
@@ -135,21 +170,21 @@ impl Sending {
             match extent {
                 Extent::Hole(to) => {
                     let stop = to.min(end);
-                    self.push_hole(range, &file, at, stop - at, pending);
+                    self.push_hole(range, file, at, stop - at, pending);
                     at = stop;
                     if to > end {
-                        last |= self.claim_hole(range, &file, end, to, pending);
+                        last |= self.claim_hole(range, file, end, to, pending);
                     }
                 }
                 Extent::Data(to) => {
                     let want = (to.min(end) - at) as usize;
                     let free = &mut buffer.free()[..want];
                     let got = timed(&mut pending.reading, || file.source.read_at(free, at)).map_err(|e| storage(&e))?;
-                    self.push_data(range, &file, at, got, buffer, pending);
+                    self.push_data(range, file, at, got, buffer, pending);
                     at += got as u64;
                     if got < want && range.size == UNKNOWN_SIZE {
                         self.state().machine.found_end(range.file, at);
-                        return self.last_of(range, &file, at, pending);
+                        return self.last_of(range, file, at, pending);
                     }
                     if got < want {
                         return Err(changed(&file.path));
@@ -158,7 +193,7 @@ impl Sending {
             }
         }
         if last && range.size != UNKNOWN_SIZE {
-            return self.last_of(range, &file, range.size, pending);
+            return self.last_of(range, file, range.size, pending);
         }
         Ok(())
     }
@@ -204,17 +239,9 @@ impl Sending {
         last
     }
 
-    /// The last range of a file has been read: makes sure that it is still the file that was offered, and completes
-    /// the digests that need all of it.
+    /// The last range of a file has been read: completes the digests that need all of it.
     fn last_of(&self, range: &Range, file: &OpenFile, size: u64, pending: &mut Pending) -> Result<(), Refusal> {
         pending.ended = true;
-        self.close_file(range.file);
-        if range.size != UNKNOWN_SIZE {
-            let stat = file.source.stat().map_err(|e| storage(&e))?;
-            if stat.meta.size != range.size || stat.meta.mtime != range.mtime {
-                return Err(changed(&file.path));
-            }
-        }
         let serial: Vec<Algorithm> = self.checksums.iter().copied().filter(|a| a.is_serial()).collect();
         if serial.is_empty() {
             return Ok(());

@@ -1,20 +1,22 @@
 //! `longhaul cp`: from locators to a job, again and again where the path breaks, to a receipt.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use auth::{Fingerprint, Rights};
+use auth::{AccessKey, Grant, Grants, Rights};
 use door::{Export, Node, NodeConfig};
+use engine::identity::random_tag;
 use engine::leftovers::Leftovers;
 use engine::receive::{Policy, Receiving};
+use engine::scan::distinct_names;
 use engine::session::Report;
 use engine::{SOFTWARE, Timeouts};
-use model::fault::{Blame, Exit, Retry};
+use model::fault::{Blame, Exit, Fault};
 use model::id::JobId;
 use model::locator::Place;
 use model::spec::{self, Options};
-use model::{HostPort, Locator, v1};
+use model::{HostPort, Locator, RelPath, v1};
 use wire::frame::{Direction, Open};
 use wire::receiver::Target;
 use wire::sender::Progress;
@@ -22,10 +24,11 @@ use wire::sender::Progress;
 use crate::args::Cp;
 use crate::failure::Failure;
 use crate::local::{self, LocalTarget};
+use crate::patience::Patience;
 use crate::printer::Printer;
 use crate::progress::Display;
 use crate::receipt::{self, Context};
-use crate::settings::Settings;
+use crate::settings::{Settings, random};
 use crate::verdict;
 
 /// Streams where the user does not say.
@@ -148,11 +151,15 @@ fn within(
     let there = local::target(target)?;
     let dir = there.root.ok_or_else(|| Failure::usage("that target is not a directory's"))?;
     let state = settings.state()?;
-    let own = Some(state.fingerprint()?);
+    // Others on this host can reach the port as well: only who holds this key, which never leaves the process, gets in.
+    let (key_id, secret) = (random()?, random()?);
+    let own = AccessKey::new(key_id, secret, state.fingerprint()?);
+    let grant = Grant::new(key_id, &secret, "here".into(), &RelPath::root(), Rights::Write, i64::MAX);
     let config = NodeConfig {
         listen: ([127, 0, 0, 1], 0).into(),
         exports: vec![Export { name: "here".into(), dir, writable: true }],
-        anonymous: Some(Rights::Write),
+        anonymous: None,
+        grants: Grants { list: vec![grant] },
         plain: true,
         state,
         timeouts: Timeouts::default(),
@@ -162,7 +169,7 @@ fn within(
     let at = HostPort { host: address.ip().to_string(), port: address.port() };
     let place = Place::Path { export: "here".into(), path: there.path };
     let plan = Plan::Push { at, sources: sources.to_vec(), target: place };
-    let job = Job { cp, settings, printer, into, cancel, sources, target, own };
+    let job = Job { cp, settings, printer, into, cancel, sources, target, own: Some(own) };
     std::thread::scope(|scope| {
         let stopper = node.stopper();
         scope.spawn(|| node.run());
@@ -180,8 +187,8 @@ struct Job<'a> {
     cancel: &'a AtomicBool,
     sources: &'a [Locator],
     target: &'a Locator,
-    /// The node is this process's own.
-    own: Option<Fingerprint>,
+    /// The node is this process's own, and this is its only key.
+    own: Option<AccessKey>,
 }
 
 /// What one attempt brought.
@@ -191,49 +198,53 @@ struct Attempt {
     versions: v1::Versions,
 }
 
+impl Attempt {
+    /// An attempt that failed before it began.
+    fn failed(error: engine::Error) -> Attempt {
+        let report = Report { error: Some(error), ..Report::default() };
+        Attempt { report, connected: Duration::ZERO, versions: v1::Versions::default() }
+    }
+}
+
 impl Job<'_> {
     fn run(&self, plan: &Plan) -> Result<Exit, Failure> {
         let started = Instant::now();
         let id = JobId::random();
         let mut display = Display::new(self.printer);
-        let mut total: Option<Attempt> = None;
         let mut patience = Patience::new(self.cp.retry_for);
+        let mut total: Option<Attempt> = None;
         loop {
-            let mut watch = |progress: &Progress| display.update(progress);
-            let attempt = self.attempt(plan, id, total.is_some(), &mut watch);
-            let attempt = match (attempt, &total) {
-                (Ok(attempt), _) => attempt,
+            let attempt = self.attempt(plan, id, total.is_some(), &mut |progress: &Progress| {
+                patience.saw(progress);
+                display.update(progress);
+            });
+            let attempt = match attempt {
+                Ok(attempt) => attempt,
                 // The first contact fails at once: nobody is helped by waiting for a mistyped name.
-                (Err(failure), None) => {
+                Err(failure) if total.is_none() => {
                     display.finish();
                     return Err(failure);
                 }
-                (Err(failure), Some(_)) if failure.fault != model::Fault::Path => {
-                    display.finish();
-                    return Err(failure);
-                }
-                (Err(failure), Some(_)) => {
-                    let error = engine::Error::Unreachable(failure.message);
-                    Attempt {
-                        report: Report { error: Some(error), ..Report::default() },
-                        connected: Duration::ZERO,
-                        versions: v1::Versions::default(),
-                    }
-                }
+                Err(Failure { fault, message, .. }) => Attempt::failed(engine::Error::Later { fault, message }),
             };
-            let retry = attempt.report.error.as_ref().is_some_and(|e| e.retry() == Retry::After);
-            let moved = attempt.report.totals.files > 0;
-            let merged = merge(total.take(), attempt);
-            if let Some(pause) = patience.next(moved).filter(|_| retry && !self.cancel.load(Ordering::Relaxed)) {
-                let why = merged.report.error.as_ref().map(ToString::to_string).unwrap_or_default();
-                Printer::note(&format!("{why}; trying again in {:.0} s", pause.as_secs_f64()));
-                std::thread::sleep(pause);
-                total = Some(merged);
-                continue;
+            let mut merged = merge(total.take(), attempt);
+            // A pipe cannot be read or written a second time.
+            let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.is_piped());
+            if let (Some(error), Some(pause)) = (again, patience.next().filter(|_| again.is_some())) {
+                Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
+                if Patience::wait(pause, self.cancel) {
+                    total = Some(merged);
+                    continue;
+                }
+                merged.report.error = Some(engine::Error::Interrupted);
             }
             display.finish();
             return self.conclude(plan, id, started, &merged);
         }
+    }
+
+    fn is_piped(&self) -> bool {
+        self.sources.contains(&Locator::Pipe) || *self.target == Locator::Pipe
     }
 
     fn options(&self, again: bool) -> Options {
@@ -241,8 +252,8 @@ impl Job<'_> {
         Options {
             recursive: self.cp.recursive,
             into: self.into,
-            // What this job itself put in place need not go again.
-            sync: if again && sync == spec::Sync::None { spec::Sync::Mtime } else { sync },
+            // What this job itself put in place need not go again; what only looks like it must.
+            sync: if again && sync == spec::Sync::None { spec::Sync::Digest } else { sync },
             no_overwrite: self.cp.no_overwrite,
             durable: self.cp.durable,
             checksums: self.cp.checksum.0.clone(),
@@ -250,8 +261,7 @@ impl Job<'_> {
     }
 
     fn streams(&self) -> u32 {
-        let piped = self.sources.contains(&Locator::Pipe) || *self.target == Locator::Pipe;
-        if piped { 1 } else { self.cp.streams.unwrap_or_else(default_streams) }
+        if self.is_piped() { 1 } else { self.cp.streams.unwrap_or_else(default_streams) }
     }
 
     fn attempt(
@@ -262,10 +272,7 @@ impl Job<'_> {
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<Attempt, Failure> {
         let streams = self.streams();
-        let usual = Timeouts::default();
-        // No patience for trying again is still patience for a job that is under way: a pause of a disk or of a slow
-        // link is no reason to give up before silence would be one.
-        let timeouts = Timeouts { stall: self.cp.retry_for.max(usual.pace.gone_after), ..usual };
+        let timeouts = Timeouts::default();
         let (at, direction, places) = match plan {
             Plan::Push { at, target, .. } => (at, Direction::Push, vec![target.clone()]),
             Plan::Pull { at, sources, .. } => (at, Direction::Pull, sources.clone()),
@@ -275,6 +282,7 @@ impl Job<'_> {
             Plan::Push { sources, .. } => sources.iter().map(local::source).collect::<Result<Vec<_>, _>>()?,
             Plan::Pull { .. } => Vec::new(),
         };
+        distinct_names(&roots).map_err(|refusal| Failure::usage(refusal.reason))?;
         let here = match plan {
             Plan::Pull { target, .. } => Some(local::target(target)?),
             Plan::Push { .. } => None,
@@ -288,14 +296,15 @@ impl Job<'_> {
             congestion: self.cp.congestion.clone(),
             limit_bit_s: if direction == Direction::Pull { limit.div_ceil(u64::from(streams)) } else { limit },
         };
-        let mut session = match self.own {
-            Some(own) => self.settings.connect_own(at, own, timeouts)?,
+        let tag = random_tag().map_err(|_| Failure::local("the system gives no random numbers"))?;
+        let mut session = match &self.own {
+            Some(key) => self.settings.connect_own(at, key, timeouts)?,
             None => self.settings.connect(at, self.cp.plain, timeouts)?,
         };
         let report = match here {
             None => session.push(order, roots, streams, watch, self.cancel),
             Some(here) => {
-                let receiving = |waker| self.receiving(here, &order.options, id, waker);
+                let receiving = |waker| self.receiving(here, &order.options, tag, waker);
                 session.pull(order.clone(), streams, receiving, watch, self.cancel)
             }
         };
@@ -309,8 +318,7 @@ impl Job<'_> {
         Ok(Attempt { report, connected, versions })
     }
 
-    fn receiving(&self, here: LocalTarget, options: &Options, id: JobId, waker: sys::waker::Waker) -> Arc<Receiving> {
-        let tag = id.short();
+    fn receiving(&self, here: LocalTarget, options: &Options, tag: String, waker: sys::waker::Waker) -> Arc<Receiving> {
         let leftovers = here.root.as_ref().and_then(|root| {
             let state = self.settings.state().ok()?;
             Leftovers::sweep(state.path());
@@ -376,27 +384,4 @@ fn merge(before: Option<Attempt>, mut now: Attempt) -> Attempt {
         }
     }
     now
-}
-
-/// How long to keep trying: pauses that grow, and start over whenever something moved.
-struct Patience {
-    limit: Duration,
-    since: Instant,
-    pause: Duration,
-}
-
-impl Patience {
-    fn new(limit: Duration) -> Patience {
-        Patience { limit, since: Instant::now(), pause: Duration::from_secs(1) }
-    }
-
-    /// The pause before the next attempt, if there is to be one.
-    fn next(&mut self, moved: bool) -> Option<Duration> {
-        if moved {
-            *self = Patience::new(self.limit);
-        }
-        let pause = self.pause;
-        self.pause = (pause * 2).min(Duration::from_secs(30));
-        (self.since.elapsed() + pause < self.limit).then_some(pause)
-    }
 }

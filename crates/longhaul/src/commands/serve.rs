@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use auth::Rights;
+use auth::{Grants, Rights};
 use door::{Export, Node, NodeConfig, NodeError, StateDir};
 use engine::Timeouts;
 use model::{DEFAULT_PORT, Exit};
@@ -84,6 +84,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         listen: addresses[0],
         exports,
         anonymous: serve.anonymous.or(file.anonymous).map(rights),
+        grants: Grants::default(),
         plain: serve.plain || file.plain.unwrap_or(false),
         state: StateDir::open(&state)?,
         timeouts: Timeouts::default(),

@@ -192,6 +192,7 @@ impl Guest {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         socket.write_all(&self.join(stream).encode()).unwrap();
         let terms = StreamTerms {
+            plain: true,
             session: self.session,
             secret: self.secret.clone(),
             role: seal::From::Client,

@@ -130,6 +130,7 @@ impl Visit<'_> {
         let join = Join::decode(&bytes).unwrap();
         assert!(join.session == self.session && self.secret.verify_join(&join));
         let terms = StreamTerms {
+            plain: true,
             session: self.session,
             secret: self.secret.clone(),
             role: seal::From::Node,

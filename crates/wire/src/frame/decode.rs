@@ -46,7 +46,8 @@ impl FrameBuffer {
     pub fn has_frame(&self) -> bool {
         let rest = &self.bytes[self.taken..];
         let len = rest.first_chunk::<4>().map(|head| u32::from_be_bytes(*head) as usize);
-        len.is_some_and(|len| rest.len() - 4 >= len)
+        // A length that cannot be is a message as well: one that must be refused before more is read.
+        len.is_some_and(|len| rest.len() - 4 >= len || len > FRAME_BYTES_MAX + 2)
     }
 
     /// The next whole frame, if there is one. Frames of an unknown but ignorable type are passed over.

@@ -41,8 +41,8 @@ impl Receiver {
         self.verdicts.push((id, verdict));
     }
 
-    /// Whether a part is to be written: its file is being received, and it lies within it.
-    pub fn expects(&self, part: &Part) -> Result<bool, WireError> {
+    /// Whether a part is to be written: its file is being received, it lies within it, and it is not there yet.
+    pub fn expects(&mut self, part: &Part) -> Result<bool, WireError> {
         if part.file >= self.next_id {
             return Err(WireError::Unexpected("a block of a file that was never offered"));
         }
@@ -52,6 +52,10 @@ impl Receiver {
         }
         if part.whole && part.len != file.size {
             return Err(WireError::Unexpected("a block says that it is the whole file, and is not"));
+        }
+        if part.len > 0 && file.ledger.covers(part.offset, part.len) {
+            self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);
+            return Ok(false);
         }
         Ok(file.state == FileState::Receiving)
     }

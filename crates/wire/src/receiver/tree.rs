@@ -10,6 +10,9 @@ use crate::ledger::Ledger;
 use crate::limits;
 use crate::sender::MISSES_NAMED_MAX;
 
+/// Failed files remembered, so that a later link to one of them fails too. Beyond, all later links fail.
+const FAILED_FILES_MAX: usize = 1 << 20;
+
 impl Receiver {
     pub(super) fn offered(&mut self, entry: Entry) -> Result<(), WireError> {
         match entry {
@@ -73,7 +76,9 @@ impl Receiver {
 
     /// A directory that is being finished does not count: the sender may have heard that all in it is settled.
     fn hold_to_bounds(&self) -> Result<(), WireError> {
-        let (entries, dirs) = (self.unsettled.len() as u64, (self.dirs.len() - self.dirs_finishing) as u64);
+        // Settled, but the sender has not been told: a peer that never reads must not grow this list.
+        let held = self.unsettled.len() + self.outcomes.len();
+        let (entries, dirs) = (held as u64, (self.dirs.len() - self.dirs_finishing) as u64);
         let breach = |what, got, limit: usize| Err(WireError::TooLarge { what, got, limit: limit as u64 });
         match () {
             _ if entries >= limits::ENTRIES_IN_FLIGHT_MAX as u64 => {
@@ -144,6 +149,12 @@ impl Receiver {
         match self.unsettled.get_mut(&to) {
             Some(entry) if entry.file.is_some() => {
                 entry.links.push((id, path));
+                return Ok(());
+            }
+            None if self.failed_files.contains(&to) || self.failed_files.len() >= FAILED_FILES_MAX => {
+                // What is under that name is not what was offered.
+                let refusal = Refusal::new(Fault::Storage, "the file it is another name of did not arrive");
+                self.settled(id, Outcome::Failed(refusal));
                 return Ok(());
             }
             None if to < id => {}
@@ -249,7 +260,10 @@ impl Receiver {
                 self.totals.skipped_bytes = self.totals.skipped_bytes.saturating_add(size);
                 self.bytes_arrived = self.bytes_arrived.saturating_add(size);
             }
-            (Outcome::Failed(refusal), _) => {
+            (Outcome::Failed(refusal), sort) => {
+                if sort == Sort::File && self.failed_files.len() < FAILED_FILES_MAX {
+                    self.failed_files.insert(id);
+                }
                 self.totals.failed += 1;
                 self.missed(shown, refusal.clone());
             }

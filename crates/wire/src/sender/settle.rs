@@ -76,6 +76,18 @@ impl Sender {
                 self.progress.bytes_arrived = self.progress.bytes_arrived.saturating_add(rest);
             }
         }
+        match (&outcome, &item.file) {
+            (Outcome::Done, Some(file)) => {
+                self.counted.files += 1;
+                self.counted.bytes += if file.size == UNKNOWN_SIZE { file.arrived } else { file.size };
+            }
+            (Outcome::Skipped, Some(file)) => {
+                self.counted.skipped += 1;
+                self.counted.skipped_bytes += file.size;
+            }
+            (Outcome::Failed(_), _) => self.counted.failed += 1,
+            _ => {}
+        }
         if let Outcome::Failed(refusal) = outcome {
             let root = self.roots.get(item.source as usize).cloned();
             let path = match root {

@@ -1,0 +1,78 @@
+//! How long to keep trying: pauses that grow, and start over whenever something moved.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use wire::sender::Progress;
+
+/// The patience of one command.
+pub struct Patience {
+    limit: Duration,
+    /// When something last moved.
+    moved_at: Instant,
+    seen: (u64, u64),
+    pause: Duration,
+}
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(30);
+
+impl Patience {
+    /// Gives up once nothing has moved for `limit`.
+    pub fn new(limit: Duration) -> Patience {
+        Patience { limit, moved_at: Instant::now(), seen: (0, 0), pause: FIRST_PAUSE }
+    }
+
+    /// The numbers of a running attempt. A new attempt starts again at zero, which is not progress.
+    pub fn saw(&mut self, progress: &Progress) {
+        let now = (progress.bytes_arrived, progress.files_settled);
+        if now > self.seen {
+            self.moved_at = Instant::now();
+            self.pause = FIRST_PAUSE;
+        }
+        self.seen = now;
+    }
+
+    /// The pause before the next attempt, if there is to be one.
+    pub fn next(&mut self) -> Option<Duration> {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(LAST_PAUSE);
+        (self.moved_at.elapsed() + pause < self.limit).then_some(pause)
+    }
+
+    /// Waits, unless the user stops it. Says whether the wait is over in peace.
+    pub fn wait(pause: Duration, cancel: &AtomicBool) -> bool {
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            if cancel.load(Ordering::Relaxed) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(50).min(until.saturating_duration_since(Instant::now())));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_start_over() {
+        let mut patience = Patience::new(Duration::from_secs(900));
+        let seconds = |p: Option<Duration>| p.map(|p| p.as_secs());
+        let grown: Vec<_> = (0..7).map(|_| seconds(patience.next())).collect();
+        assert_eq!(grown, [Some(1), Some(2), Some(4), Some(8), Some(16), Some(30), Some(30)]);
+        patience.saw(&Progress { bytes_arrived: 1, ..Progress::default() });
+        assert_eq!(seconds(patience.next()), Some(1));
+        assert_eq!(Patience::new(Duration::ZERO).next(), None);
+    }
+
+    #[test]
+    fn a_wait_can_be_stopped() {
+        let started = Instant::now();
+        assert!(!Patience::wait(Duration::from_secs(60), &AtomicBool::new(true)));
+        assert!(started.elapsed() < Duration::from_secs(5));
+        assert!(Patience::wait(Duration::ZERO, &AtomicBool::new(true)));
+    }
+}
