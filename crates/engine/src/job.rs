@@ -151,13 +151,15 @@ struct Crew {
     peer: String,
     timeouts: Timeouts,
     running: usize,
+    /// The job has ended: a stream that comes now comes too late.
+    over: Arc<AtomicBool>,
 }
 
 impl Crew {
     fn start(&mut self, open: impl FnOnce(&StreamTerms) -> Result<(TcpStream, u32)> + Send + 'static, id: u32) {
         let (side, terms, ended) = (Arc::clone(&self.side), Arc::clone(&self.terms), self.ended.clone());
         let (sockets, waker, peer) = (Arc::clone(&self.sockets), self.waker.clone(), self.peer.clone());
-        let timeouts = self.timeouts;
+        let (timeouts, over) = (self.timeouts, Arc::clone(&self.over));
         self.running += 1;
         let run = move || {
             let end = open(&terms).and_then(|(socket, id)| {
@@ -165,6 +167,9 @@ impl Crew {
                 let stream = terms.stream(socket, id, &peer);
                 let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
                 sockets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, handle);
+                if over.load(Ordering::Acquire) {
+                    return Err(Error::Interrupted);
+                }
                 let end = side.run_stream(stream);
                 let handle = sockets.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
                 // A stream that failed here must fail there as well: its peer may be waiting for us to read.
@@ -205,6 +210,7 @@ impl Crew {
     }
 
     fn hang_up(&self) {
+        self.over.store(true, Ordering::Release);
         for socket in self.sockets.lock().unwrap_or_else(PoisonError::into_inner).values() {
             let _ = socket.shutdown(Shutdown::Both);
         }
@@ -230,15 +236,18 @@ pub fn drive(
         peer: link.peer().to_owned(),
         timeouts: *link.timeouts(),
         running: 0,
+        over: Arc::default(),
     };
     let mut driven = Driven::default();
     let result = run(link, &mut crew, &ends, &mut streams, watch, cancel, &mut driven);
     side.close();
-    match result {
+    if result.is_ok() {
         // The last message is what sends the other side's threads home.
-        Ok(()) => link.drain(crew.timeouts.handshake),
-        Err(_) => crew.hang_up(),
+        link.drain(crew.timeouts.handshake);
     }
+    // Everything has arrived, or nothing more will: no stream is waited for, least of all one that was dialled to
+    // replace another and finds the job over.
+    crew.hang_up();
     let deadline = Instant::now() + crew.timeouts.handshake;
     while crew.running > 0 {
         let left = deadline.saturating_duration_since(Instant::now());
