@@ -98,20 +98,43 @@ fn an_interrupted_job_leaves_nothing_half_done() {
                 ends.completes();
             });
         }
-        scope.spawn(|| {
-            let client = Client::new();
-            build(&client.path("s"));
-            let (from, to) = (client.path("s").display().to_string(), client.path("t"));
-            let running = client.begin(words_of(&from, &to.display().to_string()));
-            under_way(&to);
-            signal(&running.child, Signal::TERM);
-            running.finish().expect(130);
-            assert!(unfinished(&to).is_empty(), "{:?}", unfinished(&to));
-            assert_whole(&to);
-            client.cp(0, words!["-r", from, to]);
-            assert_copied(&client.path("s"), &to);
-        });
     });
+}
+
+#[test]
+fn an_interrupted_local_copy_leaves_nothing_half_done() {
+    let client = Client::new();
+    build(&client.path("s"));
+    let from = client.path("s").display().to_string();
+    // Its two ends are one process, which must not end before both have cleaned up; once is no proof of that.
+    for (round, sent) in [Signal::INT, Signal::TERM].into_iter().cycle().take(8).enumerate() {
+        let to = client.path(&format!("t{round}"));
+        let running = client.begin(words_of(&from, &to.display().to_string()));
+        under_way(&to);
+        signal(&running.child, sent);
+        running.finish().expect(130);
+        assert!(unfinished(&to).is_empty(), "round {round}: {:?}", unfinished(&to));
+        assert_whole(&to);
+    }
+    client.cp(0, words!["-r", from, client.path("t0")]);
+    assert_copied(&client.path("s"), &client.path("t0"));
+}
+
+#[test]
+fn a_job_interrupted_twice_ends_at_once() {
+    let ends = ends(true);
+    // A node that is stopped in its tracks would keep the first interrupt's good-bye waiting.
+    let running = ends.begin();
+    ends.node.freeze();
+    let started = std::time::Instant::now();
+    signal(&running.child, Signal::INT);
+    until("the first is heard", LONG, || running.err().contains("interrupted") || started.elapsed().as_secs() > 0);
+    signal(&running.child, Signal::INT);
+    running.finish().expect(130);
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    ends.node.thaw();
+    until("the node has cleaned up", LONG, || unfinished(&ends.target).is_empty());
+    assert_whole(&ends.target);
 }
 
 #[test]
