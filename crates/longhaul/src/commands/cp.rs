@@ -225,17 +225,28 @@ impl Job<'_> {
             };
             let retry = attempt.report.error.as_ref().is_some_and(|e| e.retry() == Retry::After);
             let moved = attempt.report.totals.files > 0;
-            let merged = merge(total.take(), attempt);
+            let mut merged = merge(total.take(), attempt);
             if let Some(pause) = patience.next(moved).filter(|_| retry && !self.cancel.load(Ordering::Relaxed)) {
                 let why = merged.report.error.as_ref().map(ToString::to_string).unwrap_or_default();
                 Printer::note(&format!("{why}; trying again in {:.0} s", pause.as_secs_f64()));
-                std::thread::sleep(pause);
-                total = Some(merged);
-                continue;
+                if self.pause(pause) {
+                    total = Some(merged);
+                    continue;
+                }
+                merged.report.error = Some(engine::Error::Interrupted);
             }
             display.finish();
             return self.conclude(plan, id, started, &merged);
         }
+    }
+
+    /// Waits; `false` when the user interrupts that.
+    fn pause(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        while Instant::now() < until && !self.cancel.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20).min(pause));
+        }
+        !self.cancel.load(Ordering::Relaxed)
     }
 
     fn options(&self, again: bool) -> Options {

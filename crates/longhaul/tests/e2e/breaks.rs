@@ -138,6 +138,20 @@ fn a_job_interrupted_twice_ends_at_once() {
 }
 
 #[test]
+fn waiting_for_a_node_can_be_interrupted() {
+    let mut ends = ends(true);
+    let running = ends.begin();
+    ends.node.kill();
+    // By the third pause it sleeps for four seconds.
+    until("it has tried twice", LONG, || running.err().matches("trying again").count() > 2);
+    let started = std::time::Instant::now();
+    signal(&running.child, Signal::INT);
+    let outcome = running.finish().expect(130);
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(outcome.err.contains("run the same command again"), "{}", outcome.err);
+}
+
+#[test]
 fn a_killed_client_leaves_nothing_under_a_final_name() {
     std::thread::scope(|scope| {
         for push in [true, false] {
