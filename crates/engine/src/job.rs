@@ -1,6 +1,7 @@
 //! Driving a job: one thread carries messages between the control connection and a side's machine, opens or accepts
 //! streams, replaces lost ones, and notices when nothing moves any more.
 
+use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -142,7 +143,7 @@ struct Crew {
     side: Arc<dyn Side>,
     terms: Arc<StreamTerms>,
     ended: Sender<StreamEnd>,
-    sockets: Arc<Mutex<Vec<TcpStream>>>,
+    sockets: Arc<Mutex<HashMap<u32, TcpStream>>>,
     waker: Waker,
     peer: String,
     timeouts: Timeouts,
@@ -158,8 +159,14 @@ impl Crew {
             let end = open(&terms).and_then(|(socket, id)| {
                 let stream = terms.stream(socket, id, &peer);
                 let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
-                sockets.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
-                Ok(side.run_stream(stream))
+                sockets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, handle);
+                let end = side.run_stream(stream);
+                let handle = sockets.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                // A stream that failed here must fail there as well: its peer may be waiting for us to read.
+                if let (Err(_), Some(handle)) = (&end.result, handle) {
+                    let _ = handle.shutdown(Shutdown::Both);
+                }
+                Ok(end)
             });
             let failed = |error| StreamEnd {
                 facts: v1::Stream { id, ..v1::Stream::default() },
@@ -193,7 +200,7 @@ impl Crew {
     }
 
     fn hang_up(&self) {
-        for socket in self.sockets.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for socket in self.sockets.lock().unwrap_or_else(PoisonError::into_inner).values() {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::Kind;
 use model::fault::{Blame, Fault};
-use model::name::{Name, RelPath};
+use model::name::{Name, PATH_BYTES_MAX, RelPath};
 use model::spec::Options;
 use store::{Entries, Stat, Store};
 use wire::frame::{Offered, Refusal, UNKNOWN_SIZE};
@@ -103,6 +103,10 @@ impl<'a> Scanner<'a> {
             Ok(stat) => stat,
             Err(error) => return self.fail(source, path, name, &error),
         };
+        if path.as_bytes().len() > PATH_BYTES_MAX {
+            let reason = format!("the path is longer than the {PATH_BYTES_MAX} bytes that Linux opens");
+            return self.offer(source, path, name, Offered::Failed(Refusal::new(Fault::Storage, reason))).map(drop);
+        }
         match stat.meta.kind {
             Kind::Dir => self.dir(source, root, path, name, &stat, levels),
             Kind::File => self.file(source, root, path, name, &stat),

@@ -1,0 +1,177 @@
+//! Real sessions over a relay that makes the path long, lossy or short-lived: round trips are counted by time, streams
+//! are cut, bits are flipped, silence falls.
+
+mod path {
+    pub mod relay;
+    pub mod world;
+}
+
+use std::time::{Duration, Instant};
+
+use engine::Error;
+use model::fault::{Blame, Fault};
+use path::relay::{Relay, Rules};
+use path::world::World;
+
+const RTT: Duration = Duration::from_millis(200);
+
+fn long_path() -> Rules {
+    Rules { one_way: RTT / 2, ..Rules::default() }
+}
+
+/// Three round trips (TCP, TLS, job) and 0.2 s.
+#[track_caller]
+fn within_three_round_trips(elapsed: Duration) {
+    assert!(elapsed <= RTT * 3 + Duration::from_millis(200), "it took {elapsed:?}, {:?} a round trip", RTT);
+    // The relay must really be in between, or this test means nothing.
+    assert!(elapsed >= RTT * 5 / 2, "it took only {elapsed:?}: the relay does not delay");
+}
+
+#[test]
+fn a_cold_push_of_one_kib_takes_three_round_trips() {
+    let world = World::new();
+    world.write("near/one", 1024, 1);
+    let relay = Relay::start(world.node(), long_path());
+    let started = Instant::now();
+    let report = world.push(relay.address(), "near/one", "one", false).unwrap();
+    within_three_round_trips(started.elapsed());
+    assert!(report.error.is_none(), "{:?}", report.error);
+    assert_eq!((report.totals.files, report.totals.bytes), (1, 1024));
+    assert_eq!(relay.connections(), 1, "one connection carries it all");
+    world.assert_same("near/one", "far/one");
+}
+
+#[test]
+fn a_cold_pull_of_one_kib_takes_three_round_trips() {
+    let world = World::new();
+    world.write("far/one", 1024, 1);
+    let relay = Relay::start(world.node(), long_path());
+    let started = Instant::now();
+    let report = world.pull(relay.address(), "one", "near/one", false).unwrap();
+    within_three_round_trips(started.elapsed());
+    assert!(report.error.is_none(), "{:?}", report.error);
+    assert_eq!(relay.connections(), 1, "one connection carries it all");
+    world.assert_same("far/one", "near/one");
+}
+
+#[test]
+fn small_files_cost_no_round_trip_each() {
+    let world = World::new();
+    for at in 0..2_000 {
+        world.write(&format!("near/tree/{}/{at}", at % 20), 4096, at);
+    }
+    let relay = Relay::start(world.node(), long_path());
+    let started = Instant::now();
+    let report = world.push(relay.address(), "near/tree", "tree", false).unwrap();
+    let elapsed = started.elapsed();
+    assert!(report.error.is_none(), "{:?}", report.error);
+    assert_eq!(report.totals.files, 2_000);
+    // TCP, TLS, verdicts, the streams' TCP, blocks and their end: seven; the rest is for a busy machine.
+    assert!(elapsed < RTT * 12, "2,000 files took {elapsed:?}");
+    world.assert_same("near/tree", "far/tree");
+}
+
+#[test]
+fn lost_streams_are_replaced_and_nothing_is_lost() {
+    for pull in [false, true] {
+        let world = World::new();
+        let (from, to) = if pull { ("far/tree", "near/tree") } else { ("near/tree", "far/tree") };
+        world.write(&format!("{from}/large"), 40 << 20, 1);
+        (0..300).for_each(|at| world.write(&format!("{from}/small/{at}"), 20_000, at + 2));
+        // Each of the first streams is cut after a few MiB, in the middle of a record.
+        let rules = Rules { cut_streams_after: Some((5 << 20) + 12_345), streams_to_cut: 5, ..Rules::default() };
+        let relay = Relay::start(world.node(), rules);
+        let report = match pull {
+            true => world.pull(relay.address(), "tree", to, false).unwrap(),
+            false => world.push(relay.address(), from, "tree", false).unwrap(),
+        };
+        assert!(report.error.is_none(), "{:?}", report.error);
+        assert_eq!(report.totals.files, 301);
+        assert!(relay.cut() >= 2, "only {} streams were cut", relay.cut());
+        world.assert_same(from, to);
+    }
+}
+
+#[test]
+fn flipped_bits_are_noticed_and_sent_again() {
+    for plain in [true, false] {
+        let world = World::new();
+        world.write("near/large", 48 << 20, 3);
+        let rules = Rules { flip_stream_bit_every: Some(15 << 20), ..Rules::default() };
+        let relay = Relay::start(world.node(), rules);
+        let report = world.push(relay.address(), "near/large", "large", plain).unwrap();
+        assert!(report.error.is_none(), "plain {plain}: {:?}", report.error);
+        assert!(relay.flipped() > 0, "plain {plain}: no bit was flipped");
+        assert!(report.resent_bytes > 0, "plain {plain}: nothing was sent again");
+        world.assert_same("near/large", "far/large");
+        world.assert_no_leftovers();
+    }
+}
+
+#[test]
+fn a_cut_session_leaves_nothing_behind() {
+    for pull in [false, true] {
+        let world = World::new();
+        let (from, to) = if pull { ("far/large", "near/large") } else { ("near/large", "far/large") };
+        world.write(from, 64 << 20, 4);
+        let rules = Rules { cut_everything_after: Some(20 << 20), ..Rules::default() };
+        let relay = Relay::start(world.node(), rules);
+        let report = match pull {
+            true => world.pull(relay.address(), "large", to, false).unwrap(),
+            false => world.push(relay.address(), from, "large", false).unwrap(),
+        };
+        let error = report.error.expect("the path was cut");
+        assert_eq!(error.fault(), Fault::Path, "{error}");
+        assert!(!world.path(to).exists(), "an incomplete file got its name");
+        world.wait_until_idle();
+        world.assert_no_leftovers();
+        // The same job again, over a path that holds.
+        let report = match pull {
+            true => world.pull(world.node(), "large", to, false).unwrap(),
+            false => world.push(world.node(), from, "large", false).unwrap(),
+        };
+        assert!(report.error.is_none(), "{:?}", report.error);
+        world.assert_same(from, to);
+    }
+}
+
+#[test]
+fn silence_is_noticed_by_both_ends() {
+    let world = World::new();
+    world.write("near/large", 64 << 20, 5);
+    let rules = Rules { mute_after: Some(8 << 20), ..Rules::default() };
+    let relay = Relay::start(world.node(), rules);
+    let started = Instant::now();
+    let report = world.push(relay.address(), "near/large", "large", false).unwrap();
+    let error = report.error.expect("nobody answers");
+    assert!(matches!(error, Error::Silent { .. } | Error::Broken { .. }), "{error:?}");
+    assert!(started.elapsed() < Duration::from_secs(15), "it took {:?}", started.elapsed());
+    world.wait_until_idle();
+    assert!(!world.path("far/large").exists());
+    world.assert_no_leftovers();
+}
+
+#[test]
+fn jobs_back_to_back_work_at_once() {
+    let world = World::new();
+    world.write("near/one", 1024, 1);
+    world.write("near/more", 3 << 20, 1);
+    for at in 0..60 {
+        let from = if at % 3 == 0 { "near/more" } else { "near/one" };
+        let report = world.push(world.node(), from, &format!("copy-{at}"), false).unwrap();
+        assert!(report.error.is_none(), "job {at}: {:?}", report.error);
+        world.assert_same(from, &format!("far/copy-{at}"));
+    }
+}
+
+#[test]
+fn one_session_carries_job_after_job() {
+    let world = World::new();
+    world.write("near/more", 3 << 20, 1);
+    let mut session = world.connect(world.node(), false).unwrap();
+    for at in 0..20 {
+        let report = world.push_on(&mut session, "near/more", &format!("copy-{at}"));
+        assert!(report.error.is_none(), "job {at}: {:?}", report.error);
+        world.assert_same("near/more", &format!("far/copy-{at}"));
+    }
+}

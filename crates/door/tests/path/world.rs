@@ -1,0 +1,180 @@
+//! A node and a client in one process, with a directory for each, over real sockets.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use auth::Rights;
+use door::{Export, Node, NodeConfig, StateDir, Stop};
+use engine::receive::{Policy, Receiving};
+use engine::scan::SourceRoot;
+use engine::session::{Connect, Report, Session};
+use engine::{Timeouts, Trust};
+use model::locator::Place;
+use model::name::RelPath;
+use model::spec::Options;
+use model::{Algorithm, HostPort};
+use store::posix::{Links, Posix};
+use wire::frame::{Direction, Open};
+use wire::liveness::Pace;
+use wire::receiver::Target;
+
+pub struct World {
+    dir: tempfile::TempDir,
+    address: SocketAddr,
+    stop: Stop,
+}
+
+fn timeouts() -> Timeouts {
+    let pace = Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(4) };
+    Timeouts { pace, handshake: Duration::from_secs(4), ..Timeouts::default() }
+}
+
+fn rel(path: &str) -> RelPath {
+    RelPath::parse(path.as_bytes()).unwrap()
+}
+
+impl World {
+    pub fn new() -> World {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("near")).unwrap();
+        fs::create_dir(dir.path().join("far")).unwrap();
+        let config = NodeConfig {
+            listen: ([127, 0, 0, 1], 0).into(),
+            exports: vec![Export { name: "far".into(), dir: dir.path().join("far"), writable: true }],
+            anonymous: Some(Rights::Write),
+            plain: true,
+            state: StateDir::open(&dir.path().join("state")).unwrap(),
+            timeouts: timeouts(),
+        };
+        let node = Node::bind(config).unwrap();
+        let (address, stop) = (node.address().unwrap(), node.stopper());
+        std::thread::spawn(move || node.run().unwrap());
+        World { dir, address, stop }
+    }
+
+    pub fn node(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, len: usize, seed: u64) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut state = seed | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        };
+        let mut bytes: Vec<u8> = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            bytes.extend(next());
+        }
+        bytes.truncate(len);
+        fs::write(path, bytes).unwrap();
+    }
+
+    pub fn connect(&self, to: SocketAddr, plain: bool) -> engine::Result<Session> {
+        let to = HostPort { host: to.ip().to_string(), port: to.port() };
+        let session = engine::identity::random().unwrap();
+        let trust = Trust::Fingerprints(Vec::new());
+        Session::connect(&to, &Connect { trust, keys: &[], plain, timeouts: timeouts(), session })
+    }
+
+    fn order(direction: Direction, path: &str) -> Open {
+        let job = engine::identity::random().unwrap();
+        let place = Place::Path { export: "far".into(), path: rel(path) };
+        let options = Options { recursive: true, checksums: vec![Algorithm::Crc32c], ..Options::default() };
+        Open { job, direction, places: vec![place], options, congestion: None, limit_bit_s: 0 }
+    }
+
+    fn near(&self, links: Links) -> Arc<Posix> {
+        Arc::new(Posix::open(self.dir.path(), links).unwrap())
+    }
+
+    pub fn push_on(&self, session: &mut Session, from: &str, to: &str) -> Report {
+        let path = rel(from);
+        let root = SourceRoot { store: self.near(Links::Inside), name: path.name().unwrap(), path };
+        let order = Self::order(Direction::Push, to);
+        session.push(order, vec![root], 3, &mut |_| {}, &AtomicBool::new(false))
+    }
+
+    pub fn push(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
+        let mut session = self.connect(node, plain)?;
+        let report = self.push_on(&mut session, from, to);
+        session.close();
+        Ok(report)
+    }
+
+    pub fn pull(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
+        let mut session = self.connect(node, plain)?;
+        let order = Self::order(Direction::Pull, from);
+        let policy = Policy { options: order.options.clone(), may_replace: Ok(()), tag: "near".into() };
+        let target = Target { path: rel(to), into: false, is_dir: self.path(to).is_dir() };
+        let store = self.near(Links::Refuse);
+        let receiving = |waker| Receiving::new(store, target, policy, waker, Box::new(|_| {}));
+        let report = session.pull(order, 3, receiving, &mut |_| {}, &AtomicBool::new(false));
+        session.close();
+        Ok(report)
+    }
+
+    fn walk(&self, at: &Path, out: &mut BTreeMap<PathBuf, Vec<u8>>, root: &Path) {
+        if at.is_dir() {
+            for entry in fs::read_dir(at).unwrap() {
+                self.walk(&entry.unwrap().path(), out, root);
+            }
+        } else {
+            out.insert(at.strip_prefix(root).unwrap().to_owned(), fs::read(at).unwrap());
+        }
+    }
+
+    #[track_caller]
+    pub fn assert_same(&self, left: &str, right: &str) {
+        let mut trees = [left, right].map(|name| {
+            let (root, mut out) = (self.path(name), BTreeMap::new());
+            self.walk(&root, &mut out, &root);
+            out
+        });
+        assert!(!trees[0].is_empty());
+        assert_eq!(trees[0].len(), trees[1].len(), "{left} and {right} have not as many files");
+        for (path, bytes) in std::mem::take(&mut trees[0]) {
+            assert!(trees[1].get(&path) == Some(&bytes), "{} differs", path.display());
+        }
+    }
+
+    #[track_caller]
+    pub fn assert_no_leftovers(&self) {
+        let mut all = BTreeMap::new();
+        self.walk(self.dir.path(), &mut all, self.dir.path());
+        let left: Vec<_> = all.keys().filter(|p| p.to_string_lossy().contains(".longhaul-")).collect();
+        assert!(left.is_empty(), "unfinished files are left: {left:?}");
+    }
+
+    /// Waits until no unfinished file is left, for as long as a node may take to notice that its peer is gone.
+    pub fn wait_until_idle(&self) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline {
+            let mut all = BTreeMap::new();
+            self.walk(self.dir.path(), &mut all, self.dir.path());
+            if !all.keys().any(|p| p.to_string_lossy().contains(".longhaul-")) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
