@@ -197,6 +197,11 @@ impl Sending {
         self.state().machine.finished().copied()
     }
 
+    /// What the receiver has settled so far.
+    pub fn settled(&self) -> wire::frame::Totals {
+        *self.state().machine.settled()
+    }
+
     /// Bytes that were sent more than once.
     pub fn resent_bytes(&self) -> u64 {
         self.state().machine.resent_bytes()

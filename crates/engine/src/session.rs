@@ -209,7 +209,7 @@ impl Session {
             })
         });
         let mut report = self.report(driven);
-        report.totals = sending.totals().unwrap_or(report.totals);
+        report.totals = sending.totals().unwrap_or_else(|| sending.settled());
         report.misses = sending.misses();
         report.specials = sending.specials();
         report.resent_bytes = sending.resent_bytes();

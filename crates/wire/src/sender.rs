@@ -142,6 +142,7 @@ pub struct Sender {
     finished: Option<Totals>,
     progress: Progress,
     misses: Vec<Miss>,
+    settled: Totals,
     resent_bytes: u64,
 }
 
@@ -178,6 +179,7 @@ impl Sender {
             finished: None,
             progress: Progress::default(),
             misses: Vec::new(),
+            settled: Totals::default(),
             resent_bytes: 0,
         }
     }
@@ -433,6 +435,12 @@ impl Sender {
     /// What did not make it, by name.
     pub fn misses(&self) -> &[Miss] {
         &self.misses
+    }
+
+    /// Files that the receiver has settled so far, for a job that does not come to its end. Other kinds of entries are
+    /// not counted apart.
+    pub fn settled(&self) -> &Totals {
+        &self.settled
     }
 
     /// Bytes that were sent more than once.

@@ -201,7 +201,11 @@ impl Job<'_> {
         let mut total: Option<Attempt> = None;
         let mut patience = Patience::new(self.cp.retry_for);
         loop {
-            let mut watch = |progress: &Progress| display.update(progress);
+            let mut arrived = 0;
+            let mut watch = |progress: &Progress| {
+                arrived = progress.bytes_arrived.max(arrived);
+                display.update(progress);
+            };
             let attempt = self.attempt(plan, id, total.is_some(), &mut watch);
             let attempt = match (attempt, &total) {
                 (Ok(attempt), _) => attempt,
@@ -224,7 +228,7 @@ impl Job<'_> {
                 }
             };
             let retry = attempt.report.error.as_ref().is_some_and(|e| e.retry() == Retry::After);
-            let moved = attempt.report.totals.files > 0;
+            let moved = patience.got_further(arrived);
             let mut merged = merge(total.take(), attempt);
             if let Some(pause) = patience.next(moved).filter(|_| retry && !self.cancel.load(Ordering::Relaxed)) {
                 let why = merged.report.error.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -391,22 +395,30 @@ fn merge(before: Option<Attempt>, mut now: Attempt) -> Attempt {
     now
 }
 
-/// How long to keep trying: pauses that grow, and start over whenever something moved.
+/// How long to keep trying: pauses that grow, and start over whenever the job got further than ever before.
 struct Patience {
     limit: Duration,
     since: Instant,
     pause: Duration,
+    furthest: u64,
 }
 
 impl Patience {
     fn new(limit: Duration) -> Patience {
-        Patience { limit, since: Instant::now(), pause: Duration::from_secs(1) }
+        Patience { limit, since: Instant::now(), pause: Duration::from_secs(1), furthest: 0 }
+    }
+
+    /// Whether an attempt, in which so many bytes were in place or arrived, got further than those before it.
+    fn got_further(&mut self, bytes: u64) -> bool {
+        let further = bytes > self.furthest;
+        self.furthest = self.furthest.max(bytes);
+        further
     }
 
     /// The pause before the next attempt, if there is to be one.
     fn next(&mut self, moved: bool) -> Option<Duration> {
         if moved {
-            *self = Patience::new(self.limit);
+            *self = Patience { furthest: self.furthest, ..Patience::new(self.limit) };
         }
         let pause = self.pause;
         self.pause = (pause * 2).min(Duration::from_secs(30));

@@ -68,6 +68,16 @@ impl Sender {
         self.dirs.settled(id, item.parent);
         if let Some(file) = &item.file {
             self.progress.files_settled += 1;
+            let size = if file.size == UNKNOWN_SIZE { 0 } else { file.size };
+            let (files, bytes) = match &outcome {
+                Outcome::Done => (&mut self.settled.files, Some(&mut self.settled.bytes)),
+                Outcome::Skipped => (&mut self.settled.skipped, Some(&mut self.settled.skipped_bytes)),
+                Outcome::Failed(_) => (&mut self.settled.failed, None),
+            };
+            *files += 1;
+            if let Some(bytes) = bytes {
+                *bytes = bytes.saturating_add(size);
+            }
             if !file.todo.is_empty() {
                 self.ready.retain(|ready| *ready != id);
             }
