@@ -283,7 +283,7 @@ impl<'a> Guest<'a> {
     #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
     fn push(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
-        let tag = model::id::JobId(uuid(order.job)).short();
+        let tag = tag(order.job).map_err(|e| (none, e))?;
         let place = self.host.target(&self.access, &order.places[0], &tag).map_err(|r| (none, ours(r)))?;
         let is_dir = place.store.is_dir(&place.path);
         let target = Target { path: place.path, into: order.options.into, is_dir };
@@ -338,6 +338,15 @@ const OURS: &str = "this node";
 
 fn ours(refusal: Refusal) -> Error {
     Error::Refused { peer: OURS.into(), refusal }
+}
+
+/// Names the unfinished files of one attempt at a job. The job alone would not do: a client whose path broke comes again
+/// while the node may still believe in the session before, and one attempt must not touch the other's files. Nor may a
+/// client choose the whole name.
+fn tag(job: [u8; 16]) -> Result<String> {
+    let random = crate::identity::random::<4>();
+    let random = random.map_err(|e| Error::Host { doing: "make random numbers", source: std::io::Error::other(e) })?;
+    Ok(format!("{}{:08x}", model::id::JobId(uuid(job)).short(), u32::from_be_bytes(random)))
 }
 
 fn uuid(bytes: [u8; 16]) -> model::id::Uuid {
