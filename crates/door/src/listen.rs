@@ -132,6 +132,14 @@ impl Node {
         Stop(self.stop.clone())
     }
 
+    /// Waits until every session has ended and cleaned up behind itself, for at most `within`.
+    pub fn wait_idle(&self, within: Duration) {
+        let deadline = Instant::now() + within;
+        while self.inner.connections.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Serves until stopped.
     pub fn run(&self) -> Result<(), NodeError> {
         loop {

@@ -281,6 +281,7 @@ impl<'a> Guest<'a> {
         StreamTerms { congestion: order.congestion.clone(), pacing_bytes_s: pacing, ..self.terms.clone() }
     }
 
+    #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
     fn push(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
         let bug = |_| (none, ours(Refusal::new(Fault::Local, "the node's system gives no random numbers")));
@@ -301,6 +302,7 @@ impl<'a> Guest<'a> {
         result.map(|_| totals).map_err(|e| (totals, e))
     }
 
+    #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
     fn pull(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
         let sources = order.places.iter().map(|place| self.host.source(&self.access, place));

@@ -202,7 +202,7 @@ impl Sending {
     /// The receiver's totals once the job is finished; until then what this end has heard of.
     pub fn totals(&self) -> wire::frame::Totals {
         let state = self.state();
-        *state.machine.finished().unwrap_or(state.machine.counted())
+        *state.machine.finished().unwrap_or(state.machine.settled())
     }
 
     /// Bytes that were sent more than once.

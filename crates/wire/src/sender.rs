@@ -140,9 +140,9 @@ pub struct Sender {
     out_same: Vec<u64>,
     scan_end: ScanEnd,
     finished: Option<Totals>,
-    counted: Totals,
     progress: Progress,
     misses: Vec<Miss>,
+    settled: Totals,
     resent_bytes: u64,
 }
 
@@ -177,9 +177,9 @@ impl Sender {
             out_same: Vec::new(),
             scan_end: ScanEnd::Scanning,
             finished: None,
-            counted: Totals::default(),
             progress: Progress::default(),
             misses: Vec::new(),
+            settled: Totals::default(),
             resent_bytes: 0,
         }
     }
@@ -427,11 +427,6 @@ impl Sender {
         self.finished.as_ref()
     }
 
-    /// What this end has heard of so far, for a job that does not finish: files only.
-    pub fn counted(&self) -> &Totals {
-        &self.counted
-    }
-
     /// Numbers for progress.
     pub fn progress(&self) -> Progress {
         self.progress
@@ -440,6 +435,12 @@ impl Sender {
     /// What did not make it, by name.
     pub fn misses(&self) -> &[Miss] {
         &self.misses
+    }
+
+    /// Files that the receiver has settled so far, for a job that does not come to its end. Other kinds of entries are
+    /// not counted apart.
+    pub fn settled(&self) -> &Totals {
+        &self.settled
     }
 
     /// Bytes that were sent more than once.

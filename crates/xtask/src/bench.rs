@@ -18,12 +18,15 @@ use crate::demo::{Node, binary, fill, repository};
 
 const RUNS: usize = 5;
 
+/// Makes the command of one run, for a fresh target directory.
+type Make = Box<dyn Fn(&Bench, &Path) -> Result<Vec<String>>>;
+
 /// One measured way of moving something.
 struct Case {
     name: &'static str,
     bytes: u64,
     files: u64,
-    run: Box<dyn Fn(&Bench, &Path) -> Result<Vec<String>>>,
+    run: Make,
 }
 
 struct Bench {
@@ -96,7 +99,7 @@ fn cases(work: &Path) -> Result<Vec<Case>> {
     }
     let at = |name: &str| source.join(name).display().to_string();
     let mut cases = Vec::new();
-    let mut add = |name, bytes, files, run: Box<dyn Fn(&Bench, &Path) -> Result<Vec<String>>>| {
+    let mut add = |name, bytes, files, run: Make| {
         cases.push(Case { name, bytes, files, run });
     };
     let push = |from: String, flags: &'static [&'static str]| {

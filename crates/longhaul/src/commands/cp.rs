@@ -175,6 +175,8 @@ fn within(
         scope.spawn(|| node.run());
         let result = job.run(&plan);
         stopper.stop();
+        // An interrupted job's unfinished files are removed by the node's side, which must not end with this process.
+        node.wait_idle(Timeouts::default().handshake);
         result
     })
 }

@@ -98,20 +98,57 @@ fn an_interrupted_job_leaves_nothing_half_done() {
                 ends.completes();
             });
         }
-        scope.spawn(|| {
-            let client = Client::new();
-            build(&client.path("s"));
-            let (from, to) = (client.path("s").display().to_string(), client.path("t"));
-            let running = client.begin(words_of(&from, &to.display().to_string()));
-            under_way(&to);
-            signal(&running.child, Signal::TERM);
-            running.finish().expect(130);
-            assert!(unfinished(&to).is_empty(), "{:?}", unfinished(&to));
-            assert_whole(&to);
-            client.cp(0, words!["-r", from, to]);
-            assert_copied(&client.path("s"), &to);
-        });
     });
+}
+
+#[test]
+fn an_interrupted_local_copy_leaves_nothing_half_done() {
+    let client = Client::new();
+    build(&client.path("s"));
+    let from = client.path("s").display().to_string();
+    // Its two ends are one process, which must not end before both have cleaned up; once is no proof of that.
+    for (round, sent) in [Signal::INT, Signal::TERM].into_iter().cycle().take(8).enumerate() {
+        let to = client.path(&format!("t{round}"));
+        let running = client.begin(words_of(&from, &to.display().to_string()));
+        under_way(&to);
+        signal(&running.child, sent);
+        running.finish().expect(130);
+        assert!(unfinished(&to).is_empty(), "round {round}: {:?}", unfinished(&to));
+        assert_whole(&to);
+    }
+    client.cp(0, words!["-r", from, client.path("t0")]);
+    assert_copied(&client.path("s"), &client.path("t0"));
+}
+
+#[test]
+fn a_job_interrupted_twice_ends_at_once() {
+    let ends = ends(true);
+    // A node that is stopped in its tracks would keep the first interrupt's good-bye waiting.
+    let running = ends.begin();
+    ends.node.freeze();
+    let started = std::time::Instant::now();
+    signal(&running.child, Signal::INT);
+    until("the first is heard", LONG, || running.err().contains("interrupted") || started.elapsed().as_secs() > 0);
+    signal(&running.child, Signal::INT);
+    running.finish().expect(130);
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    ends.node.thaw();
+    until("the node has cleaned up", LONG, || unfinished(&ends.target).is_empty());
+    assert_whole(&ends.target);
+}
+
+#[test]
+fn waiting_for_a_node_can_be_interrupted() {
+    let mut ends = ends(true);
+    let running = ends.begin();
+    ends.node.kill();
+    // By the third pause it sleeps for four seconds.
+    until("it has tried twice", LONG, || running.err().matches("trying again").count() > 2);
+    let started = std::time::Instant::now();
+    signal(&running.child, Signal::INT);
+    let outcome = running.finish().expect(130);
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(outcome.err.contains("run the same command again"), "{}", outcome.err);
 }
 
 #[test]
@@ -169,15 +206,42 @@ fn a_client_waits_for_a_node_that_comes_back() {
         for push in [true, false] {
             scope.spawn(move || {
                 let mut ends = ends(push);
-                let running = ends.begin();
+                let mut words = words_of(&ends.from, &ends.to);
+                words.extend(words!["--json"]);
+                let running = ends.client.begin(words);
                 until("a file is in place", LONG, || fs::read_dir(&ends.target).is_ok_and(|list| list.count() > 2));
                 ends.node.kill();
                 until("the client says that it tries again", LONG, || running.err().contains("trying again"));
                 ends.node.restart();
-                let outcome = running.finish().expect(0);
-                assert!(outcome.text().starts_with("done: "), "{}", outcome.text());
+                // The receipt speaks of the job, not of its last attempt: what the first put in place was not there
+                // already, but for files whose outcome a pushing client had not heard of yet.
+                let receipt = running.finish().expect(0).json();
+                let count = |what: &str| receipt[what].as_u64().unwrap();
+                assert_eq!((&receipt["state"], count("files") + count("skipped")), (&"done".into(), FILES as u64));
+                assert!(count("skipped") <= if push { 2 } else { 0 }, "{receipt}");
                 assert_copied(&ends.source, &ends.target);
                 assert!(unfinished(&ends.target).is_empty());
+            });
+        }
+    });
+}
+
+#[test]
+fn patience_is_counted_from_the_last_progress() {
+    std::thread::scope(|scope| {
+        for push in [true, false] {
+            scope.spawn(move || {
+                let mut ends = ends(push);
+                let mut words = words_of(&ends.from, &ends.to);
+                words.extend(words!["--retry-for", "3s"]);
+                let started = std::time::Instant::now();
+                let running = ends.client.begin(words);
+                // It has worked for longer than its patience when the path breaks.
+                until("the job has lasted", LONG, || started.elapsed() > Duration::from_millis(3200));
+                ends.node.kill();
+                ends.node.restart();
+                running.finish().expect(0);
+                assert_copied(&ends.source, &ends.target);
             });
         }
     });

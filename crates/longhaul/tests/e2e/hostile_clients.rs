@@ -283,6 +283,39 @@ fn a_damaged_block_is_asked_for_again() {
     assert!(fs::read(node.data("t/f")).unwrap() == bytes);
 }
 
+/// A path can break so that the client notices first: it comes again with the same job while the node still believes
+/// in the session before.
+#[test]
+fn an_old_session_does_not_spoil_the_next_attempt() {
+    let node = Node::open();
+    let order = crate::guest::order(Direction::Push);
+    let bytes = pattern(1 << 20);
+    let begin = || {
+        let mut guest = Guest::let_in(&node);
+        guest.say(&Frame::Open(order.clone()));
+        guest.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 2 << 20)]));
+        guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+        let mut stream = guest.stream(1);
+        stream.send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
+        guest.hear_until("the block has arrived", |frame| matches!(frame, Frame::Received(_)));
+        (guest, stream)
+    };
+    let old = begin();
+    let (mut guest, mut stream) = begin();
+    let log = node.log().len();
+    drop(old);
+    until("the old session is over", LONG, || node.log()[log..].contains("push"));
+    stream.send(&[part(2, 1 << 20, &bytes)], &mut payload(&bytes)).unwrap();
+    let digest = Digest::crc32c(model::checksum::crc32c(&[&bytes[..], &bytes].concat()));
+    guest.say(&Frame::Ends(vec![End { id: 2, size: 2 << 20, digests: vec![digest] }]));
+    guest.say(&offers(vec![Entry::Leave(1)]));
+    guest.say(&Frame::ScanEnd(2));
+    let outcome = guest.hear_until("the end", |frame| matches!(frame, Frame::Finished(_)));
+    assert!(matches!(outcome, Frame::Finished(totals) if totals.failed == 0), "{outcome:?}");
+    assert!(fs::read(node.data("t/f")).unwrap() == [&bytes[..], &bytes].concat());
+    assert!(unfinished(&node.data("")).is_empty());
+}
+
 #[test]
 fn streams_of_others_do_not_get_in() {
     let node = Node::open();

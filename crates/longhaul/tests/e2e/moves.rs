@@ -144,3 +144,27 @@ fn names_that_are_not_text_are_told_twice() {
     let listed = client.run(words!["ls", node.at("data"), "--json"]).expect(0).json();
     assert_eq!((listed["path"].as_str(), listed["path_b64"].as_str()), (Some("t\\xfe"), Some("dP4=")));
 }
+
+#[test]
+fn many_clients_share_a_node() {
+    let node = Node::open();
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let node = &node;
+            scope.spawn(move || {
+                let client = Client::new();
+                client.write("s/large", tree::pattern((3 << 20) + n));
+                client.write("s/d/small", n.to_string());
+                let (there, back) = (node.at(&format!("data/{n}")), client.path("back"));
+                client.cp(0, words!["-r", client.path("s"), there]);
+                client.cp(0, words!["-r", there, back]);
+                assert_copied(&client.path("s"), &back);
+                // All of them into one place: the last to arrive wins, and no mixture does.
+                client.cp(0, words!["-r", client.path("s"), node.at("data/shared"), "--sync", "none"]);
+            });
+        }
+    });
+    let large = fs::read(node.data("shared/large")).unwrap();
+    assert!(large == tree::pattern(large.len()), "a mixture of several copies");
+    assert!(unfinished(&node.data("")).is_empty());
+}

@@ -197,6 +197,7 @@ impl Node {
 }
 
 impl Drop for Node {
+    #[allow(clippy::print_stdout, reason = "what the node said belongs to the failed test's own output")]
     fn drop(&mut self) {
         self.kill();
         let log = self.log();

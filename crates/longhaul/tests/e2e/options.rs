@@ -278,3 +278,18 @@ fn read_only_directories_are_filled_and_closed_again() {
     client.cp(0, words!["-r", client.path("s"), node.at("data/t")]);
     assert_copied(&client.path("s"), &node.data("t"));
 }
+
+#[test]
+fn the_congestion_control_in_force_is_named() {
+    let (node, client) = (Node::open(), Client::new());
+    client.write("f", pattern(2 << 20));
+    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    for name in ["no-such-control", "reno"] {
+        let receipt = client.cp(0, words![client.path("f"), node.at(&format!("data/{name}")), "--congestion", name]);
+        let said = data_streams(&receipt)[0]["congestion"].as_str().unwrap().to_owned();
+        assert!(available.split_whitespace().any(|known| known == said), "{said} is none of {available}");
+        if available.split_whitespace().any(|known| known == name) {
+            assert_eq!(said, name);
+        }
+    }
+}

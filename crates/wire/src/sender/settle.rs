@@ -68,6 +68,16 @@ impl Sender {
         self.dirs.settled(id, item.parent);
         if let Some(file) = &item.file {
             self.progress.files_settled += 1;
+            let size = if file.size == UNKNOWN_SIZE { 0 } else { file.size };
+            let (files, bytes) = match &outcome {
+                Outcome::Done => (&mut self.settled.files, Some(&mut self.settled.bytes)),
+                Outcome::Skipped => (&mut self.settled.skipped, Some(&mut self.settled.skipped_bytes)),
+                Outcome::Failed(_) => (&mut self.settled.failed, None),
+            };
+            *files += 1;
+            if let Some(bytes) = bytes {
+                *bytes = bytes.saturating_add(size);
+            }
             if !file.todo.is_empty() {
                 self.ready.retain(|ready| *ready != id);
             }
@@ -75,18 +85,6 @@ impl Sender {
                 let rest = file.size.saturating_sub(file.arrived);
                 self.progress.bytes_arrived = self.progress.bytes_arrived.saturating_add(rest);
             }
-        }
-        match (&outcome, &item.file) {
-            (Outcome::Done, Some(file)) => {
-                self.counted.files += 1;
-                self.counted.bytes += if file.size == UNKNOWN_SIZE { file.arrived } else { file.size };
-            }
-            (Outcome::Skipped, Some(file)) => {
-                self.counted.skipped += 1;
-                self.counted.skipped_bytes += file.size;
-            }
-            (Outcome::Failed(_), _) => self.counted.failed += 1,
-            _ => {}
         }
         if let Outcome::Failed(refusal) = outcome {
             let root = self.roots.get(item.source as usize).cloned();
