@@ -201,7 +201,8 @@ mod tests {
         assert_eq!(near_info.bytes_received, 1);
         assert!(near_info.mss_bytes >= 536, "{near_info:?}");
         assert!(near_info.rtt > Duration::ZERO && near_info.rtt < Duration::from_secs(1), "{near_info:?}");
-        assert!(near_info.busy > Duration::ZERO && near_info.busy < Duration::from_secs(1), "{near_info:?}");
+        // Counted in ticks of the kernel's clock: so short a life may round to none.
+        assert!(near_info.busy < Duration::from_secs(1), "{near_info:?}");
     }
 
     #[test]
