@@ -58,9 +58,9 @@ pub fn assert_copied(source: &Path, target: &Path) {
     compare(facts(source), &facts(target));
 }
 
-/// The same, and set-id bits of files were dropped, as nodes do.
+/// The same, and set-id bits of files were dropped, as every receiving side does.
 #[track_caller]
-pub fn assert_copied_to_node(source: &Path, target: &Path) {
+pub fn assert_copied_without_set_id(source: &Path, target: &Path) {
     let mut source = facts(source);
     for fact in source.entries.values_mut() {
         if let Fact::File { mode, .. } = fact {
