@@ -1,6 +1,8 @@
 //! Real sessions over a relay that makes the path long, lossy or short-lived: round trips are counted by time, streams
 //! are cut, bits are flipped, silence falls.
 
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
 mod path {
     pub mod relay;
     pub mod world;

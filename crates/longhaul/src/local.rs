@@ -89,7 +89,7 @@ pub fn target(locator: &Locator) -> Result<LocalTarget, Failure> {
     match locator {
         Locator::Local(path) => {
             let (root, below) = if path.exists() { split(path, true)? } else { missing(path)? };
-            let store = Arc::new(Posix::open(&root, Links::Refuse)?.without_privilege_bits());
+            let store = Arc::new(Posix::open(&root, Links::Refuse)?);
             Ok(LocalTarget { store, path: below, root: Some(root) })
         }
         Locator::Null => Ok(LocalTarget { store: Arc::new(End::Null), path: RelPath::root(), root: None }),
