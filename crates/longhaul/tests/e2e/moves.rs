@@ -39,10 +39,10 @@ fn a_tree_goes_to_a_node_and_comes_back() {
     assert_eq!(pushed["files"], count(|fact| matches!(fact, tree::Fact::File { .. })) - names);
     assert_eq!(pushed["directories"], count(|fact| matches!(fact, tree::Fact::Dir { .. })));
     assert_eq!((&pushed["links"], &pushed["failed"]), (&links.into(), &0.into()));
-    // Back from a source that has set-id bits: what others hand out gets none here either.
+    // Back from a source that has set-id bits, which the user's own copy keeps.
     tree::build(&node.data("again"));
     let pulled = client.cp(0, words!["-r", node.at("data/again"), client.path("pulled")]);
-    assert_copied_without_set_id(&node.data("again"), &client.path("pulled"));
+    assert_copied(&node.data("again"), &client.path("pulled"));
     assert_sparse(&source.join("holes"), &client.path("pulled/holes"));
     assert_eq!(pulled["files"], pushed["files"]);
     assert!(unfinished(&node.data("")).is_empty() && unfinished(&client.path("")).is_empty());

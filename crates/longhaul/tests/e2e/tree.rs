@@ -58,7 +58,7 @@ pub fn assert_copied(source: &Path, target: &Path) {
     compare(facts(source), &facts(target));
 }
 
-/// The same, and set-id bits of files were dropped, as every receiving side does.
+/// The same, and set-id bits of files were dropped, as nodes do.
 #[track_caller]
 pub fn assert_copied_without_set_id(source: &Path, target: &Path) {
     let mut source = facts(source);
