@@ -16,9 +16,7 @@ fn a_full_target_is_storage() {
     with_mounts(TEST, || {
         let (node, client) = (Node::open(), Client::new());
         let full = client.path("full");
-        if !mounted(&full, "size=4m", TEST) {
-            return;
-        }
+        let Some(_mount) = mounted(&full, "size=4m", TEST) else { return };
         fs::create_dir(full.join("here")).unwrap();
         let there = Setup::new().export("data", &full, "rw").arg("--anonymous").arg("rw").start();
         fs::write(node.data("f"), pattern(9 << 20)).unwrap();
@@ -46,9 +44,7 @@ fn a_read_only_file_system_is_storage() {
     with_mounts(TEST, || {
         let (node, client) = (Node::open(), Client::new());
         let target = client.path("ro");
-        if !mounted(&target, "size=4m", TEST) {
-            return;
-        }
+        let Some(_mount) = mounted(&target, "size=4m", TEST) else { return };
         make_read_only(&target);
         let there = Setup::new().export("data", &target, "rw").arg("--anonymous").arg("rw").start();
         fs::write(node.data("f"), b"x").unwrap();

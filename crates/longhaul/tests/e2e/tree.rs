@@ -60,7 +60,7 @@ pub fn assert_copied(source: &Path, target: &Path) {
 
 /// The same, and set-id bits of files were dropped, as nodes do.
 #[track_caller]
-pub fn assert_copied_to_node(source: &Path, target: &Path) {
+pub fn assert_copied_without_set_id(source: &Path, target: &Path) {
     let mut source = facts(source);
     for fact in source.entries.values_mut() {
         if let Fact::File { mode, .. } = fact {

@@ -1,6 +1,6 @@
 //! Tests that start themselves again below another program: in a mount namespace of their own, or as an ordinary user.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::wait::skipped;
@@ -45,16 +45,26 @@ fn below(wrapper: &[&str], test: &str, body: fn()) {
     assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");
 }
 
+/// A mount that is taken away when dropped, so that the directory around it can be removed.
+pub struct Mount(PathBuf);
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Lazily: whoever still has it open keeps it until then.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
 /// Mounts a tmpfs; without it, says why.
-pub fn mounted(at: &Path, options: &str, test: &str) -> bool {
+pub fn mounted(at: &Path, options: &str, test: &str) -> Option<Mount> {
     std::fs::create_dir_all(at).unwrap();
     let output = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output();
     match output {
-        Ok(output) if output.status.success() => return true,
+        Ok(output) if output.status.success() => return Some(Mount(at.to_owned())),
         Ok(output) => skipped(test, String::from_utf8_lossy(&output.stderr).trim()),
         Err(error) => skipped(test, &format!("mount: {error}")),
     }
-    false
+    None
 }
 
 /// Makes a mount read-only.
