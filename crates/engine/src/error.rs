@@ -92,7 +92,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A later attempt of a job failed before it began; that attempt's own words.
+    /// Another thread or a later attempt failed; its own words.
     #[error("{message}")]
     Later {
         /// Whose fault.

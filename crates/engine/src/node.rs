@@ -194,6 +194,8 @@ impl<'a> Guest<'a> {
             match self.link.next_frame() {
                 Ok(Some(Frame::Ask(id, request))) => self.answer(id, &request)?,
                 Ok(Some(Frame::Open(order))) => self.job(order)?,
+                // What the sender of the last job had on its way when we were done with it.
+                Ok(Some(frame)) if frame.is_late() => {}
                 Ok(Some(_)) => return Err(unexpected(&self.link, "neither a question nor a job")),
                 Ok(None) => {
                     let left = self.link.timeouts().idle.saturating_sub(idle_since.elapsed());

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::name::{Name, RelPath};
-use model::{Algorithm, v1};
+use model::{Algorithm, Fault, v1};
 use sys::waker::Waker;
 use wire::frame::{Offered, Refusal};
 use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress};
@@ -274,7 +274,8 @@ impl Side for Sending {
             if let Err(error @ Error::Protocol { .. }) = &result
                 && state.failure.is_none()
             {
-                state.failure = Some(Error::Order(error.to_string()));
+                let (fault, message) = (Fault::Bug, error.to_string());
+                state.failure = Some(Error::Later { fault, message });
             }
         }
         self.work.notify_all();

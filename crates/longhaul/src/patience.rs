@@ -23,14 +23,15 @@ impl Patience {
         Patience { limit, moved_at: Instant::now(), seen: (0, 0), pause: FIRST_PAUSE }
     }
 
-    /// The numbers of a running attempt. A new attempt starts again at zero, which is not progress.
+    /// The numbers of a running attempt. A new attempt starts again at zero: only what goes beyond all attempts before
+    /// is progress, so that a job which always breaks at the same place is given up.
     pub fn saw(&mut self, progress: &Progress) {
-        let now = (progress.bytes_arrived, progress.files_settled);
-        if now > self.seen {
+        if progress.bytes_arrived > self.seen.0 || progress.files_settled > self.seen.1 {
             self.moved_at = Instant::now();
             self.pause = FIRST_PAUSE;
         }
-        self.seen = now;
+        self.seen.0 = self.seen.0.max(progress.bytes_arrived);
+        self.seen.1 = self.seen.1.max(progress.files_settled);
     }
 
     /// The pause before the next attempt, if there is to be one.
@@ -65,6 +66,10 @@ mod tests {
         assert_eq!(grown, [Some(1), Some(2), Some(4), Some(8), Some(16), Some(30), Some(30)]);
         patience.saw(&Progress { bytes_arrived: 1, ..Progress::default() });
         assert_eq!(seconds(patience.next()), Some(1));
+        // The next attempt gets as far as the one before, and no further.
+        patience.saw(&Progress::default());
+        patience.saw(&Progress { bytes_arrived: 1, ..Progress::default() });
+        assert_eq!(seconds(patience.next()), Some(2));
         assert_eq!(Patience::new(Duration::ZERO).next(), None);
     }
 

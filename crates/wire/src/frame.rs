@@ -300,6 +300,14 @@ pub enum Frame {
     Facts(Vec<v1::Stream>),
 }
 
+impl Frame {
+    /// Whether this may still arrive from a sender whose receiver has finished the job: a file that failed at the
+    /// receiver can be settled before its sender has said all it had to say about it.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Frame::Ends(_) | Frame::Drops(_) | Frame::Same(_) | Frame::Inline(_))
+    }
+}
+
 impl Listed {
     /// A line with facts only.
     pub fn plain(path: RelPath, meta: Meta, link: Option<Vec<u8>>) -> Listed {

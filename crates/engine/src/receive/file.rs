@@ -163,10 +163,12 @@ impl Receiving {
     }
 
     fn store_failed(&self, id: u64, error: store::Error) {
-        self.settle(id, Outcome::Failed(Refusal::from_error(&error)));
+        let refusal = Refusal::from_error(&error);
+        // Said before the file is settled: if it was the last one, the job would otherwise end in peace first.
         if error.is_fatal() {
             self.fail(Error::Store(error));
         }
+        self.settle(id, Outcome::Failed(refusal));
     }
 
     pub(super) fn discard(&self, id: u64) {
