@@ -1,9 +1,10 @@
 //! Listening: connections come in, are told apart, and run on threads of their own within bounds.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use auth::{Grants, Rights};
@@ -94,6 +95,41 @@ struct Inner {
     registry: Registry,
     timeouts: Timeouts,
     connections: AtomicUsize,
+    sessions: Sessions,
+}
+
+/// The control sockets of all sessions, so that a node that stops can end them and let them clean up.
+#[derive(Default)]
+struct Sessions(Mutex<(u64, HashMap<u64, TcpStream>)>);
+
+struct Held<'a>(&'a Sessions, u64);
+
+impl Sessions {
+    fn inner(&self) -> MutexGuard<'_, (u64, HashMap<u64, TcpStream>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hold(&self, socket: &TcpStream) -> Held<'_> {
+        let mut inner = self.inner();
+        inner.0 += 1;
+        let id = inner.0;
+        if let Ok(socket) = socket.try_clone() {
+            inner.1.insert(id, socket);
+        }
+        Held(self, id)
+    }
+
+    fn end_all(&self) {
+        for socket in self.inner().1.values() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.inner().1.remove(&self.1);
+    }
 }
 
 impl Node {
@@ -118,7 +154,8 @@ impl Node {
         let registry = Registry::default();
         let timeouts = config.timeouts;
         let host = Exports::new(served, config, registry.clone());
-        let inner = Inner { tls, host, registry, timeouts, connections: AtomicUsize::new(0) };
+        let (connections, sessions) = (AtomicUsize::new(0), Sessions::default());
+        let inner = Inner { tls, host, registry, timeouts, connections, sessions };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -130,6 +167,12 @@ impl Node {
     /// A handle to end it.
     pub fn stopper(&self) -> Stop {
         Stop(self.stop.clone())
+    }
+
+    /// Ends every session and waits, for at most `within`, until it has cleaned up behind itself.
+    pub fn end_sessions(&self, within: Duration) {
+        self.inner.sessions.end_all();
+        self.wait_idle(within);
     }
 
     /// Waits until every session has ended and cleaned up behind itself, for at most `within`.
@@ -256,6 +299,7 @@ impl Inner {
     }
 
     fn tls(&self, socket: TcpStream, peer: SocketAddr) -> engine::Result<()> {
+        let _held = self.sessions.hold(&socket);
         let tls = ServerConnection::new(Arc::clone(&self.tls));
         let tls = tls.map_err(|e| Error::Broken { peer: peer.to_string(), source: io::Error::other(e) })?;
         let mut link = Link::new(socket, Connection::Server(tls), peer.to_string(), self.timeouts)?;

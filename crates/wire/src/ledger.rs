@@ -76,6 +76,13 @@ impl Ledger {
         before.is_some_and(|(start, span)| offset.checked_add(len).is_some_and(|end| start + span.len >= end))
     }
 
+    /// Whether any of a range is entered already.
+    pub fn overlaps(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len);
+        let before = self.spans.range(..end).next_back();
+        len > 0 && before.is_some_and(|(start, span)| start + span.len > offset)
+    }
+
     /// The checksum of the whole file, once ranges cover all of `size`.
     pub fn whole(&self, size: u64) -> Option<BlockSum> {
         if size == 0 {

@@ -274,7 +274,6 @@ impl Sender {
     fn send_again(&mut self, (id, offset, len): (u64, u64, u64)) {
         let alive = self.items.get(&id).and_then(|i| i.file.as_ref()).is_some_and(|f| f.phase != Phase::Dropped);
         if alive {
-            self.resent_bytes = self.resent_bytes.saturating_add(len);
             self.again.push_back((id, offset, len));
         }
     }

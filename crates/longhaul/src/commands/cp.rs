@@ -50,7 +50,10 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     check_pipes(&locators, &target)?;
     check_checksum_none(cp, &locators, &target)?;
     let cancel = interruptible()?;
-    if let (true, Locator::Local(_)) = (locators.iter().all(is_here), &target) {
+    if locators.iter().all(is_here) && target == Locator::Pipe {
+        return Err(Failure::usage("from here to standard output is what `cat` does"));
+    }
+    if locators.iter().all(is_here) && is_here(&target) {
         return within(cp, settings, printer, &locators, &target, into, &cancel);
     }
     let plan = plan(&locators, &target)?;
@@ -149,7 +152,6 @@ fn within(
     cancel: &AtomicBool,
 ) -> Result<Exit, Failure> {
     let there = local::target(target)?;
-    let dir = there.root.ok_or_else(|| Failure::usage("that target is not a directory's"))?;
     let state = settings.state()?;
     // Others on this host can reach the port as well: only who holds this key, which never leaves the process, gets in.
     let (key_id, secret) = (random()?, random()?);
@@ -157,7 +159,7 @@ fn within(
     let grant = Grant::new(key_id, &secret, "here".into(), &RelPath::root(), Rights::Write, i64::MAX);
     let config = NodeConfig {
         listen: ([127, 0, 0, 1], 0).into(),
-        exports: vec![Export { name: "here".into(), dir, writable: true }],
+        exports: there.root.into_iter().map(|dir| Export { name: "here".into(), dir, writable: true }).collect(),
         anonymous: None,
         grants: Grants { list: vec![grant] },
         plain: true,
@@ -167,7 +169,10 @@ fn within(
     let node = Node::bind(config)?;
     let address = node.address().map_err(door::NodeError::Host)?;
     let at = HostPort { host: address.ip().to_string(), port: address.port() };
-    let place = Place::Path { export: "here".into(), path: there.path };
+    let place = match target {
+        Locator::Null => Place::Null,
+        _ => Place::Path { export: "here".into(), path: there.path },
+    };
     let plan = Plan::Push { at, sources: sources.to_vec(), target: place };
     let job = Job { cp, settings, printer, into, cancel, sources, target, own: Some(own) };
     std::thread::scope(|scope| {

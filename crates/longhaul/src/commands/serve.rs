@@ -103,6 +103,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     printer.line(&format!("listening on {address}"));
     let _ = std::io::stdout().flush();
     node.run()?;
+    node.end_sessions(Timeouts::default().handshake);
     Ok(Exit::Done)
 }
 

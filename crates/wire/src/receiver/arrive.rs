@@ -53,7 +53,8 @@ impl Receiver {
         if part.whole && part.len != file.size {
             return Err(WireError::Unexpected("a block says that it is the whole file, and is not"));
         }
-        if part.len > 0 && file.ledger.covers(part.offset, part.len) {
+        // A long hole that was lost comes again in blocks; what of it was still on its way may find some of them here.
+        if file.ledger.overlaps(part.offset, part.len) {
             self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);
             return Ok(false);
         }
@@ -67,6 +68,10 @@ impl Receiver {
         };
         if file.state != FileState::Receiving {
             return Ok(Stored::Unwanted);
+        }
+        if !file.ledger.covers(part.offset, part.len) && file.ledger.overlaps(part.offset, part.len) {
+            self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);
+            return Ok(Stored::Open);
         }
         match file.ledger.add(part.offset, part.len, sum)? {
             Added::New => self.bytes_arrived = self.bytes_arrived.saturating_add(part.len),

@@ -66,6 +66,7 @@ impl Sender {
         while let Some((id, offset, len)) = self.again.pop_front() {
             let step = len.min(BLOCK_BYTES);
             if let Some(range) = self.range(id, offset, step) {
+                self.resent_bytes = self.resent_bytes.saturating_add(step);
                 if len > step {
                     self.again.push_front((id, offset + step, len - step));
                 }
