@@ -9,6 +9,7 @@ mod access;
 mod breaks;
 mod cli;
 mod client;
+mod confinement;
 mod guest;
 mod hostile_clients;
 mod hostile_nodes;
