@@ -187,7 +187,7 @@ impl Crew {
             waker.wake();
         };
         if let Err(source) = std::thread::Builder::new().name(format!("stream-{id}")).spawn(run) {
-            self.running -= 1;
+            // Counted down where its end is heard.
             let result = Err(Error::Host { doing: "start a thread", source });
             let facts = v1::Stream { id, ..v1::Stream::default() };
             let _ = self.ended.send(StreamEnd { facts, effort: Effort::default(), result });
