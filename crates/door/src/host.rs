@@ -85,7 +85,12 @@ impl Exports {
     /// even to what the export's other keys may see.
     pub fn allowed(&self, access: &Access, action: Action, place: &Place) -> Result<Reach, Refusal> {
         let Place::Path { export, path } = place else {
-            return Err(Refusal::new(Fault::Config, format!("{place} is not a path of an export")));
+            let what = match place {
+                Place::Exports => "the node as a whole".to_owned(),
+                other => other.to_string(),
+            };
+            let reason = format!("{what} cannot be used for this; name a path: lh://HOST/EXPORT/PATH");
+            return Err(Refusal::new(Fault::Config, reason));
         };
         let served = self.served.iter().find(|s| s.export.name == *export && access.may_see(export));
         let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;

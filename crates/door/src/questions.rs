@@ -82,7 +82,10 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
 
 fn not_the_root(path: &RelPath, what: &str) -> Result<(), Refusal> {
     if path.is_root() {
-        return Err(Refusal::new(Fault::Auth, format!("an export itself cannot be {what}; that is its operator's")));
+        return Err(Refusal::new(
+            Fault::Auth,
+            format!("the top of an export, or of what a key opens, cannot be {what}; only what is below it"),
+        ));
     }
     Ok(())
 }

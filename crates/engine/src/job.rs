@@ -217,7 +217,7 @@ impl Crew {
     }
 }
 
-/// Carries one job to its end. The side's threads are gone when this returns.
+/// Carries one job to its end, good or bad, and says how far it got. The side's threads are gone when this returns.
 pub fn drive(
     link: &mut Link,
     side: &Arc<dyn Side>,
@@ -225,7 +225,7 @@ pub fn drive(
     mut streams: Streams<'_>,
     watch: Watch<'_>,
     cancel: &AtomicBool,
-) -> Result<Driven> {
+) -> (Driven, Result<()>) {
     let (ended, ends) = channel();
     let mut crew = Crew {
         side: Arc::clone(side),
@@ -266,7 +266,7 @@ pub fn drive(
         let _ = driven.note(end);
     }
     driven.streams.sort_by_key(|s| s.id);
-    result.map(|()| driven)
+    (driven, result)
 }
 
 impl Driven {

@@ -301,7 +301,7 @@ impl<'a> Guest<'a> {
             job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &mut |_| {}, &never)
         });
         let totals = receiving.totals();
-        result.map(|_| totals).map_err(|e| (totals, e))
+        result.1.map(|()| totals).map_err(|e| (totals, e))
     }
 
     #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
@@ -321,9 +321,9 @@ impl<'a> Guest<'a> {
         });
         let totals = sending.totals();
         match result {
-            Ok(driven) if driven.streams.is_empty() => Ok(totals),
-            Ok(driven) => self.link.send(&Frame::Facts(driven.streams)).map(|()| totals).map_err(|e| (totals, e)),
-            Err(error) => Err((totals, error)),
+            (driven, Ok(())) if driven.streams.is_empty() => Ok(totals),
+            (driven, Ok(())) => self.link.send(&Frame::Facts(driven.streams)).map(|()| totals).map_err(|e| (totals, e)),
+            (_, Err(error)) => Err((totals, error)),
         }
     }
 }

@@ -203,15 +203,14 @@ impl Session {
         let mut terms = self.terms(&order);
         terms.pacing_bytes_s = order.limit_bit_s / 8 / u64::from(streams.max(1));
         let sending = Sending::new(sources, order.options.checksums.clone(), self.link.waker());
-        let driven = self.link.send(&Frame::Open(order.clone())).and_then(|()| {
-            std::thread::scope(|scope| {
-                scope.spawn(|| Scanner::new(&sending, &order.options).run());
-                let side: Arc<dyn Side> = sending.clone();
-                let dial = Streams::Dial { address: self.address, count: streams, opened: &mut self.opened };
-                job::drive(&mut self.link, &side, terms, dial, watch, cancel)
-            })
+        let opened = self.link.send(&Frame::Open(order.clone()));
+        let (driven, result) = std::thread::scope(|scope| {
+            scope.spawn(|| Scanner::new(&sending, &order.options).run());
+            let side: Arc<dyn Side> = sending.clone();
+            let dial = Streams::Dial { address: self.address, count: streams, opened: &mut self.opened };
+            job::drive(&mut self.link, &side, terms, dial, watch, cancel)
         });
-        let mut report = self.report(driven);
+        let mut report = self.report(driven, opened.and(result));
         report.totals = sending.totals();
         report.misses = sending.misses();
         report.specials = sending.specials();
@@ -231,19 +230,15 @@ impl Session {
         debug_assert_eq!(order.direction, Direction::Pull);
         let terms = self.terms(&order);
         let receiving = receiving(self.link.waker());
-        let driven = self.link.send(&Frame::Open(order)).and_then(|()| {
-            std::thread::scope(|scope| {
-                scope.spawn(|| receiving.clerk());
-                let side: Arc<dyn Side> = receiving.clone();
-                let dial = Streams::Dial { address: self.address, count: streams, opened: &mut self.opened };
-                let mut driven = job::drive(&mut self.link, &side, terms, dial, watch, cancel)?;
-                driven.facts = self.await_facts(&driven)?;
-                Ok(driven)
-            })
+        let opened = self.link.send(&Frame::Open(order));
+        let (mut driven, result) = std::thread::scope(|scope| {
+            scope.spawn(|| receiving.clerk());
+            let side: Arc<dyn Side> = receiving.clone();
+            let dial = Streams::Dial { address: self.address, count: streams, opened: &mut self.opened };
+            job::drive(&mut self.link, &side, terms, dial, watch, cancel)
         });
-        // Where the connection itself failed, nobody has sent the clerk home yet.
-        receiving.close();
-        let mut report = self.report(driven);
+        let result = opened.and(result).and_then(|()| self.await_facts(&driven)).map(|facts| driven.facts = facts);
+        let mut report = self.report(driven, result);
         report.totals = receiving.totals();
         report.misses = receiving.misses();
         report.specials = receiving.specials();
@@ -273,22 +268,20 @@ impl Session {
         }
     }
 
-    fn report(&mut self, driven: Result<Driven>) -> Report {
-        let mut report = Report::default();
-        match driven {
-            Ok(driven) => {
-                report.streams = if driven.facts.is_empty() { driven.streams } else { driven.facts };
-                report.efforts = driven.efforts;
-                report.scanned_after = driven.scanned_after;
-                report.arrived_after = driven.arrived_after;
+    fn report(&mut self, driven: Driven, result: Result<()>) -> Report {
+        let mut report = Report {
+            streams: if driven.facts.is_empty() { driven.streams } else { driven.facts },
+            efforts: driven.efforts,
+            scanned_after: driven.scanned_after,
+            arrived_after: driven.arrived_after,
+            ..Report::default()
+        };
+        if let Err(error) = result {
+            // Our own trouble is told; what the peer told us it knows.
+            if !matches!(error, Error::Refused { .. } | Error::Silent { .. } | Error::Broken { .. }) {
+                self.link.abort(error.as_refusal());
             }
-            Err(error) => {
-                // Our own trouble is told; what the peer told us it knows.
-                if !matches!(error, Error::Refused { .. } | Error::Silent { .. } | Error::Broken { .. }) {
-                    self.link.abort(error.as_refusal());
-                }
-                report.error = Some(error);
-            }
+            report.error = Some(error);
         }
         report.streams.insert(0, crate::send::control_facts(self.link.socket()));
         report

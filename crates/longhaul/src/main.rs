@@ -32,6 +32,10 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             let _ = error.print();
+            if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
+                let first = error.to_string().lines().next().unwrap_or_default().to_owned();
+                Printer::new(true, true).failure_object(&Failure::usage(first));
+            }
             return ExitCode::from(if error.use_stderr() { Exit::Usage } else { Exit::Done } as u8);
         }
     };

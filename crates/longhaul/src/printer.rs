@@ -49,6 +49,11 @@ impl Printer {
     /// A failed command.
     pub fn failure(&self, failure: &Failure) {
         Self::note(&failure.message);
+        self.failure_object(failure);
+    }
+
+    /// A failed command, for scripts only.
+    pub fn failure_object(&self, failure: &Failure) {
         if self.json {
             let (exit, fault, message) = (failure.exit as u8, failure.fault.word().into(), failure.message.clone());
             self.object(&v1::Failure { v: 1, event: "error", exit, fault, message });

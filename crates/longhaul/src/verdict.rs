@@ -29,6 +29,9 @@ fn shares(report: &Report) -> Option<Shares> {
 pub fn of(report: &Report, pushing: bool, capped: bool) -> Limit {
     let limit = |part: &str, evidence: String| Limit { part: part.into(), evidence };
     let Some(s) = shares(report) else {
+        if report.totals.files == 0 {
+            return limit("unknown", "no stream carried anything".into());
+        }
         return limit("latency", "all of it went on the control connection, within a few round trips".into());
     };
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
@@ -82,6 +85,9 @@ mod tests {
         assert_eq!(of(&report(1, 1, 8, 0.0), true, false).part, "network");
         assert_eq!(of(&report(1, 1, 8, 9.0), true, false).part, "target");
         assert_eq!(of(&report(1, 1, 8, 0.0), true, true).part, "cap");
-        assert_eq!(of(&Report::default(), true, false).part, "latency");
+        assert_eq!(of(&Report::default(), true, false).part, "unknown");
+        let mut small = Report::default();
+        small.totals.files = 1;
+        assert_eq!(of(&small, true, false).part, "latency");
     }
 }

@@ -118,14 +118,8 @@ impl Receiving {
             return Ok(());
         }
         self.prepare_parent(path)?;
-        match self.store.make_dir(path) {
-            // A file or link in the way gives way, as it would to a file.
-            Err(store::Error::Kind { .. }) if self.may_replace() => {
-                self.store.remove(path)?;
-                self.store.make_dir(path)
-            }
-            other => other,
-        }
+        // A file in the way stays: nobody who copies a directory means to lose a file.
+        self.store.make_dir(path)
     }
 
     fn hard_link(&self, id: u64, path: &RelPath, to: &RelPath) -> store::Result<()> {
@@ -134,6 +128,7 @@ impl Receiving {
             return Ok(());
         }
         self.prepare_parent(path)?;
+        self.spare_special(path)?;
         self.store.make_hard_link(path, to, self.may_replace(), &self.tag(id))
     }
 
@@ -143,8 +138,20 @@ impl Receiving {
         }
         let made = self
             .prepare_parent(path)
+            .and_then(|()| self.spare_special(path))
             .and_then(|()| self.store.make_symlink(path, target, mtime, self.may_replace(), &self.tag(id)));
         made.map_or_else(|e| Outcome::Failed(self.refusal(e)), |()| Outcome::Done)
+    }
+
+    /// A device, FIFO or socket is never replaced.
+    fn spare_special(&self, path: &RelPath) -> store::Result<()> {
+        match self.store.stat(path) {
+            Ok(stat) if stat.meta.kind == Kind::Special => {
+                let path = path.to_string();
+                Err(store::Error::Kind { path, found: "a device, FIFO or socket", wanted: "a file or link" })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn judge(&self, wanted: Wanted) {
@@ -169,6 +176,13 @@ impl Receiving {
         };
         if there.meta.kind == Kind::Dir {
             let reason = format!("{} is a directory at the target, and a file at the source", wanted.path);
+            return Judgement::Refuse(Refusal::new(Fault::Storage, reason));
+        }
+        if there.meta.kind == Kind::Special {
+            let reason = format!(
+                "{} is a device, FIFO or socket at the target, which is never replaced (null: discards data, - is a pipe)",
+                wanted.path
+            );
             return Judgement::Refuse(Refusal::new(Fault::Storage, reason));
         }
         // Whoever may only create learns of what is there no more than that it is what they brought before.

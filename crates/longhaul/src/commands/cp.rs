@@ -49,6 +49,12 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     let into = target.into_dir() || locators.len() > 1;
     check_pipes(&locators, &target)?;
     check_checksum_none(cp, &locators, &target)?;
+    if target == Locator::Pipe && printer.is_json() {
+        return Err(Failure::usage(
+            "--json and - both want standard output; write the receipt to a file with --receipt",
+        ));
+    }
+    check_receipt(cp)?;
     let cancel = interruptible()?;
     if locators.iter().all(is_here) && target == Locator::Pipe {
         return Err(Failure::usage("from here to standard output is what `cat` does"));
@@ -73,7 +79,8 @@ fn plan(sources: &[Locator], target: &Locator) -> Result<Plan, Failure> {
     for locator in sources.iter().chain([target]) {
         match locator {
             Locator::Ssh { .. } => {
-                return Err(not_built("a path over ssh (user@host:path; a local name with a colon is ./NAME)"));
+                let hint = "it reads as HOST:PATH over ssh; a node is lh://HOST/…, a local name with a colon ./NAME";
+                return Err(not_built(&format!("{locator} ({hint})")));
             }
             Locator::Foreign { scheme, .. } => return Err(not_built(&format!("{scheme}://"))),
             _ => {}
@@ -126,6 +133,13 @@ fn check_checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result
         return Err(Failure::usage("--checksum none is for null: and zero: only; data that is kept is verified"));
     }
     Ok(())
+}
+
+/// A receipt that cannot be written is better known before the data is moved than after.
+fn check_receipt(cp: &Cp) -> Result<(), Failure> {
+    let Some(file) = &cp.receipt else { return Ok(()) };
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    opened.map(drop).map_err(|e| Failure::usage(format!("cannot write the receipt to {}: {e}", file.display())))
 }
 
 /// Ctrl-C once ends the job in good order, twice at once.
@@ -359,6 +373,10 @@ impl Job<'_> {
             let written = std::fs::write(file, text + "\n");
             written.map_err(|e| Failure::local(format!("cannot write the receipt to {}: {e}", file.display())))?;
         }
+        if let (Some(wanted), Some(other)) = (&self.cp.congestion, fallen_back(&receipt, self.cp.congestion.as_deref()))
+        {
+            Printer::note(&format!("congestion control {wanted} is not to be had there; the streams ran with {other}"));
+        }
         if let Some(error) = &receipt.error {
             Printer::note(error);
         } else if receipt.failed > 0 && receipt.files + receipt.links + receipt.skipped == 0 {
@@ -374,6 +392,12 @@ impl Job<'_> {
         }
         Ok(receipt::exit(&done.report))
     }
+}
+
+/// The congestion control that a sending stream ran with instead of the one asked for.
+fn fallen_back<'a>(receipt: &'a v1::Receipt, wanted: Option<&str>) -> Option<&'a str> {
+    let data = receipt.streams.iter().filter(|s| s.id > 0);
+    data.map(|s| s.congestion.as_str()).find(|used| wanted.is_some_and(|wanted| wanted != *used))
 }
 
 /// Adds an attempt to what the ones before it brought. What those put in place, this one found in place.

@@ -80,8 +80,9 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
     if printer.is_json() {
         printer.object(&line(&granted));
     } else if printer.is_chatty() {
-        printer.line(&describe(&granted));
-        printer.line("The key, to be kept secret (in LONGHAUL_KEY, or a file for --key-file):");
+        // On stderr, so that the key alone can be sent to a file.
+        Printer::note(&describe(&granted));
+        Printer::note("the key, to be kept secret (in LONGHAUL_KEY, or in a file for --key-file):");
     }
     printer.line(&key.expose_text());
     Ok(Exit::Done)

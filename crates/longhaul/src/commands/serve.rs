@@ -40,6 +40,11 @@ fn addresses(listen: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
     let Some(text) = listen else {
         return Ok(vec![([0u16; 8], DEFAULT_PORT).into(), ([0u8; 4], DEFAULT_PORT).into()]);
     };
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Failure::usage(format!(
+            "--listen {text} names no host; write HOST:{text}, or [::]:{text} for all"
+        )));
+    }
     let unbracketed_v6 = text.parse::<std::net::Ipv6Addr>().is_ok();
     let with_port = match text.rsplit_once(':') {
         _ if unbracketed_v6 => format!("[{text}]:{DEFAULT_PORT}"),

@@ -73,10 +73,15 @@ fn files_go_where_cp_would_put_them() {
         fs::write(path("p/file"), b"old and longer").unwrap();
         client.cp(0, words![file, at("p/file")]);
         assert_eq!(fs::read(path("p/file")).unwrap(), b"outer");
-        // A file where the source has a directory gives way; a directory never gives way to a file.
-        fs::write(path("in-the-way"), b"x").unwrap();
-        client.cp(0, words!["-r", client.path("s/d"), at("in-the-way")]);
-        assert_eq!(fs::read(path("in-the-way/file")).unwrap(), b"inner");
+        // A file does not give way to a directory, nor a directory to a file.
+        fs::write(path("in-the-way"), b"precious").unwrap();
+        client.cp(6, words!["-r", client.path("s/d"), at("in-the-way")]);
+        assert_eq!(fs::read(path("in-the-way")).unwrap(), b"precious");
+        // Nor does anything that is neither.
+        let made = std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap();
+        assert!(made.success());
+        client.cp(6, words![file, at("fifo")]);
+        assert!(std::os::unix::fs::FileTypeExt::is_fifo(&fs::symlink_metadata(path("fifo")).unwrap().file_type()));
         fs::create_dir_all(path("p2/file/kept")).unwrap();
         let receipt = client.cp(6, words![file, at("p2")]);
         assert_eq!(receipt["failed"], 1);

@@ -54,7 +54,8 @@ impl Receiver {
             return Err(WireError::Unexpected("a block says that it is the whole file, and is not"));
         }
         // A long hole that was lost comes again in blocks; what of it was still on its way may find some of them here.
-        if file.ledger.overlaps(part.offset, part.len) {
+        let there = file.ledger.covers(part.offset, part.len);
+        if part.len > 0 && (there || part.hole && file.ledger.overlaps(part.offset, part.len)) {
             self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);
             return Ok(false);
         }
@@ -69,7 +70,8 @@ impl Receiver {
         if file.state != FileState::Receiving {
             return Ok(Stored::Unwanted);
         }
-        if !file.ledger.covers(part.offset, part.len) && file.ledger.overlaps(part.offset, part.len) {
+        let there = file.ledger.covers(part.offset, part.len);
+        if part.hole && !there && file.ledger.overlaps(part.offset, part.len) {
             self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);
             return Ok(Stored::Open);
         }
