@@ -7,7 +7,7 @@ use super::{Breach, Tree, in_testdata};
 /// What is larger is data, not source.
 const FILE_BYTES_MAX: usize = 1 << 20;
 /// Directories of the machine something was written on; nobody else has them.
-const MACHINE_PATHS: [&str; 2] = ["/work/", "/root/"];
+const MACHINE_PATHS: [&str; 2] = ["/home/", "/root/"];
 
 /// The licence is there, in full, and every crate has it.
 pub fn licence(tree: &Tree) -> Result<Vec<Breach>> {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn documents_name_no_machine() {
-        let text = "See `/root/x`.\n/work/y\nhttps://host/work/z\na/root/b\n~/work/\n(/work/)\n";
+        let text = "See `/root/x`.\n/home/y\nhttps://host/home/z\na/root/b\n~/home/\n(/home/)\n";
         assert_eq!(lines(machine_paths, "docs/guide.md", text), [1, 2, 6]);
         assert!(lines(machine_paths, "crates/a/src/lib.rs", text).is_empty());
     }
