@@ -53,7 +53,8 @@ fn addresses(listen: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
     };
     let resolved = with_port.to_socket_addrs();
     let list = resolved.map_err(|e| Failure::usage(format!("--listen {text}: {e} (write HOST:PORT or [v6]:PORT)")))?;
-    Ok(list.take(1).collect())
+    let first = list.take(1).collect::<Vec<_>>();
+    if first.is_empty() { Err(Failure::usage(format!("--listen {text}: the name has no address"))) } else { Ok(first) }
 }
 
 fn bind(mut config: NodeConfig, addresses: &[SocketAddr]) -> Result<Node, NodeError> {
