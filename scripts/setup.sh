@@ -23,6 +23,12 @@ if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: no Rust toolchain found. Install Rust 1.95 or later (rustup, or your distribution's packages)." >&2
     exit 1
 fi
+for component in fmt clippy; do
+    if ! cargo "$component" --version >/dev/null 2>&1; then
+        echo "setup: cargo $component is not there, and make test needs it. With rustup: rustup component add rustfmt clippy" >&2
+        break
+    fi
+done
 [ -z "$missing" ] && exit 0
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
