@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use model::Algorithm;
-use model::checksum::BlockSum;
+use model::checksum::{BlockSum, Digest};
 use model::spec::Options;
 use store::Store;
 use sys::waker::Waker;
@@ -105,6 +105,11 @@ impl Receiving {
     /// What was done so far.
     pub fn totals(&self) -> Totals {
         *self.state().machine.totals()
+    }
+
+    /// The digests of the file that was completed last.
+    pub fn last_digests(&self) -> Vec<Digest> {
+        self.state().machine.last_digests().to_vec()
     }
 
     /// What did not make it, by name.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::checksum::Digest;
 use model::name::{Name, RelPath};
 use model::{Algorithm, Fault, v1};
 use sys::waker::Waker;
@@ -203,6 +204,11 @@ impl Sending {
     pub fn totals(&self) -> wire::frame::Totals {
         let state = self.state();
         *state.machine.finished().unwrap_or(state.machine.settled())
+    }
+
+    /// The digests of the file that ended last.
+    pub fn last_digests(&self) -> Vec<Digest> {
+        self.state().machine.last_digests().to_vec()
     }
 
     /// Bytes that were sent more than once.

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Fingerprint};
+use model::checksum::Digest;
 use model::{HostPort, RelPath, v1};
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, ClientConnection, Connection};
@@ -68,6 +69,8 @@ pub struct Report {
     pub misses: Vec<Miss>,
     /// FIFOs, sockets, devices that were left out.
     pub specials: Vec<RelPath>,
+    /// The digests that both ends agreed on, where the job was one file.
+    pub digests: Vec<Digest>,
     /// Bytes that were sent more than once.
     pub resent_bytes: u64,
     /// Facts about the streams, from the end that sent; the control connection's from here.
@@ -215,6 +218,7 @@ impl Session {
         report.misses = sending.misses();
         report.specials = sending.specials();
         report.resent_bytes = sending.resent_bytes();
+        report.digests = of_one_file(&report.totals, sending.last_digests());
         report
     }
 
@@ -243,6 +247,7 @@ impl Session {
         report.misses = receiving.misses();
         report.specials = receiving.specials();
         report.resent_bytes = report.totals.resent_bytes;
+        report.digests = of_one_file(&report.totals, receiving.last_digests());
         report
     }
 
@@ -291,6 +296,11 @@ impl Session {
     pub fn close(mut self) {
         self.link.close();
     }
+}
+
+/// The digests of a job's last file speak for the job where there was no other.
+fn of_one_file(totals: &Totals, last: Vec<Digest>) -> Vec<Digest> {
+    if totals.files == 1 && totals.failed + totals.skipped == 0 { last } else { Vec::new() }
 }
 
 /// What a failed handshake means.

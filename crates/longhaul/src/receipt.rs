@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use engine::session::Report;
+use model::checksum::Digest;
 use model::fault::{Blame, Exit, Fault};
 use model::name::RelPath;
 use model::units::{BitRate, Bytes};
@@ -73,7 +74,8 @@ pub fn build(report: &Report, context: Context) -> v1::Receipt {
     let special = "a FIFO, socket or device: not copied";
     failures.extend(report.specials.iter().map(|path| miss(path, Fault::Storage, special.into())));
     failures.truncate(wire::sender::MISSES_NAMED_MAX);
-    let verified = |a: &Algorithm| v1::Verified { algorithm: a.name().into(), files: t.files, value: None };
+    let value = |a: &Algorithm| report.digests.iter().find(|d| d.algorithm() == *a).map(Digest::hex);
+    let verified = |a: &Algorithm| v1::Verified { algorithm: a.name().into(), files: t.files, value: value(a) };
     v1::Receipt {
         v: 1,
         event: "receipt",

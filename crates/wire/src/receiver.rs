@@ -223,6 +223,7 @@ pub struct Receiver {
     files_offered: u64,
     files_settled: u64,
     misses: Vec<Miss>,
+    last_digests: Vec<Digest>,
     specials: Vec<RelPath>,
     told_finished: bool,
 }
@@ -255,6 +256,7 @@ impl Receiver {
             files_offered: 0,
             files_settled: 0,
             misses: Vec::new(),
+            last_digests: Vec::new(),
             specials: Vec::new(),
             told_finished: false,
         }
@@ -364,6 +366,11 @@ impl Receiver {
     /// What was done.
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// The digests of the file that was completed last: of the file, where the job was one file.
+    pub fn last_digests(&self) -> &[Digest] {
+        &self.last_digests
     }
 
     /// Numbers for progress.

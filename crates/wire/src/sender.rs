@@ -144,6 +144,7 @@ pub struct Sender {
     misses: Vec<Miss>,
     settled: Totals,
     resent_bytes: u64,
+    last_digests: Vec<Digest>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +182,7 @@ impl Sender {
             misses: Vec::new(),
             settled: Totals::default(),
             resent_bytes: 0,
+            last_digests: Vec::new(),
         }
     }
 
@@ -307,6 +309,8 @@ impl Sender {
         file.ledger.add(part.offset, part.len, part.sum)?;
         if part.whole && self.checksums.iter().all(|a| *a == Algorithm::Crc32c) {
             file.ended = true;
+            self.last_digests.clear();
+            self.last_digests.extend(self.checksums.iter().map(|_| Digest::crc32c(part.sum.crc32c)));
         }
         self.end_if_complete(part.file);
         Ok(())
@@ -358,6 +362,7 @@ impl Sender {
             }));
         }
         file.ended = true;
+        self.last_digests.clone_from(&digests);
         self.out_ends.push(End { id, size: file.size, digests });
     }
 
@@ -440,6 +445,11 @@ impl Sender {
     /// not counted apart.
     pub fn settled(&self) -> &Totals {
         &self.settled
+    }
+
+    /// The digests of the file that ended last: of the file, where the job was one file.
+    pub fn last_digests(&self) -> &[Digest] {
+        &self.last_digests
     }
 
     /// Bytes that were sent more than once.

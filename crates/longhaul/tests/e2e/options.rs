@@ -293,3 +293,30 @@ fn the_congestion_control_in_force_is_named() {
         }
     }
 }
+
+#[test]
+fn the_receipt_of_one_file_has_its_digests() {
+    let (node, client) = (Node::open(), Client::new());
+    let all = "crc32c,adler32,md5,sha256,blake3";
+    // Inline, one block, and several blocks: each completes its digest in another way.
+    for (name, len) in [("tiny", 10), ("block", 300_000), ("blocks", 3_500_000)] {
+        let file = client.write(name, pattern(len));
+        for list in ["crc32c", all] {
+            let told = client.run(words!["digest", "--checksum", list, file]).expect(0).text();
+            let onto = node.at(&format!("data/{name}-{}", list.len()));
+            let pushed = client.cp(0, words!["--checksum", list, file, onto]);
+            let pulled = client.cp(0, words!["--checksum", list, onto, client.path(&format!("{name}-{}", list.len()))]);
+            for line in told.lines() {
+                let (algorithm, value) = line.split_once(' ').unwrap().0.split_once(':').unwrap();
+                for receipt in [&pushed, &pulled] {
+                    let digests = receipt["digests"].as_array().unwrap();
+                    let there = digests.iter().find(|digest| digest["algorithm"] == algorithm).unwrap();
+                    assert_eq!(there["value"], value, "{name} {algorithm}");
+                }
+            }
+        }
+    }
+    // Of several files there is no digest to speak of.
+    let several = client.cp(0, words![client.path("tiny"), client.path("block"), node.at("data/d/")]);
+    assert!(several["digests"][0].get("value").is_none());
+}

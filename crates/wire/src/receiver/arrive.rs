@@ -175,6 +175,7 @@ impl Receiver {
             (None, true) => sum.map(|s| vec![Digest::crc32c(s.crc32c)]).unwrap_or_default(),
             (None, false) => return Ok(Stored::Open),
         };
+        self.last_digests.clone_from(&expected);
         let serial = match agree(file, sum, &checksums, expected) {
             Ok(serial) => serial,
             Err(refusal) => {
