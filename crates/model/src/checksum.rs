@@ -2,7 +2,7 @@
 //!
 //! CRC32C guards every block. The CRC of a whole follows from those of its parts: over GF(2),
 //! `crc(a ++ b) = crc(a) * x^(8*len(b)) + crc(b)`, so a file digest costs one polynomial multiplication per block
-//! (about 0.1 µs) and no second read. Adler-32 has a similar law (RFC 1950, section 9). The others are serial: they
+//! (about 50 ns) and no second read. Adler-32 has a similar law (RFC 1950, section 9). The others are serial: they
 //! must see a file in order, which keeps it on one stream.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Bounds on everything a peer can make us hold, derived in one place.
 
 /// Bytes of a file per block: what is read, digested and sent while hot in one core's cache (1 MiB was the cheapest
-/// size in CPU seconds per byte of those measured, 64 KiB to 4 MiB).
+/// size in CPU seconds per byte in a prototype that tried 64 KiB to 4 MiB).
 pub const BLOCK_BYTES: u64 = 1 << 20;
 /// Payload bytes of a record: one block, or small files packed together.
 pub const RECORD_PAYLOAD_BYTES_MAX: usize = BLOCK_BYTES as usize;
