@@ -56,3 +56,43 @@ pub struct Meta {
     /// Last change of the content.
     pub mtime: Timestamp,
 }
+
+/// Facts that travel only where they were asked for, or where they say something out of the ordinary.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Who owns it (`--owner`).
+    pub owner: Option<Owner>,
+    /// Extended attributes, POSIX ACLs among them (`--xattrs`).
+    pub xattrs: Vec<Xattr>,
+    /// A file that takes less room than its length says: room for all of it must not be reserved.
+    pub sparse: bool,
+}
+
+impl Attributes {
+    /// Whether there is nothing to say.
+    pub fn is_plain(&self) -> bool {
+        *self == Attributes::default()
+    }
+}
+
+/// Who owns an entry: names where the source knows them, since numbers differ from site to site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// User id at the source.
+    pub uid: u32,
+    /// Group id at the source.
+    pub gid: u32,
+    /// User name at the source; empty where it has none.
+    pub user: String,
+    /// Group name at the source; empty where it has none.
+    pub group: String,
+}
+
+/// One extended attribute (xattr(7)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Xattr {
+    /// Its name, namespace included: `user.…` or `system.posix_acl_…`.
+    pub name: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+}

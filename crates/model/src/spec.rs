@@ -1,5 +1,7 @@
 //! What a user asks of a transfer, apart from how it is said on a command line or the wire.
 
+use std::time::Duration;
+
 use crate::checksum::Algorithm;
 
 /// When an existing target counts as already there.
@@ -49,4 +51,64 @@ pub struct Options {
     pub durable: bool,
     /// Whole-file digests beside the block digests; empty for none at all (memory ends only).
     pub checksums: Vec<Algorithm>,
+    /// What the source lacks is removed at the target, directory by directory.
+    pub delete: bool,
+    /// Nothing is changed; what would be is told.
+    pub dry_run: bool,
+    /// Owners are kept.
+    pub owner: bool,
+    /// Extended attributes and ACLs are kept.
+    pub xattrs: bool,
+    /// How long a full target is waited for.
+    pub wait_space: Duration,
+    /// Which entries take part, in order; the first rule that fits decides, and none that fits means yes.
+    pub filters: Vec<Filter>,
+}
+
+/// A rule on which entries take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// What fits takes part, or is left out.
+    pub include: bool,
+    /// The pattern, as typed.
+    pub pattern: String,
+}
+
+/// What a job in dry run would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Send a file that is not there, or differs.
+    Copy,
+    /// Make a directory.
+    MakeDir,
+    /// Make a symbolic or hard link.
+    Link,
+    /// Remove what the source lacks.
+    Delete,
+}
+
+impl Step {
+    /// The word that people and scripts see.
+    pub fn word(self) -> &'static str {
+        match self {
+            Step::Copy => "copy",
+            Step::MakeDir => "mkdir",
+            Step::Link => "link",
+            Step::Delete => "delete",
+        }
+    }
+
+    /// All of them, in the order of their numbers on the wire.
+    pub const ALL: [Step; 4] = [Step::Copy, Step::MakeDir, Step::Link, Step::Delete];
+}
+
+/// What can be changed while a job runs. Both ends of a job keep the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steer {
+    /// The most payload to send, all streams together, bit/s; 0 for no limit.
+    pub limit_bit_s: u64,
+    /// How many streams; 0 leaves it to the client.
+    pub streams: u32,
+    /// Nothing is sent until it goes on.
+    pub paused: bool,
 }

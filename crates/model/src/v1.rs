@@ -3,10 +3,12 @@
 //! Kept apart from the inner types on purpose: a field here is a promise to scripts. Names that are not UTF-8 appear
 //! twice, escaped for people and as base64 in `…_b64`. Rates are bit/s, sizes bytes, times seconds.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 /// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Everything arrived and was verified.
@@ -20,7 +22,7 @@ pub enum State {
 }
 
 /// Seconds spent in each phase of a job, as seen by the client. Phases overlap; `connect` does not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phases {
     /// Name resolution, TCP and TLS.
     pub connect: f64,
@@ -33,7 +35,7 @@ pub struct Phases {
 }
 
 /// What the kernel said about one stream at its end (Linux `TCP_INFO`).
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stream {
     /// Number within the session, from 1; 0 is the control connection.
     pub id: u32,
@@ -64,7 +66,7 @@ pub struct Stream {
 }
 
 /// What held the job back, with the evidence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// `source`, `sender_cpu`, `network`, `receiver_cpu`, `target`, `cap`, `latency` or `unknown`.
     pub part: String,
@@ -73,24 +75,24 @@ pub struct Limit {
 }
 
 /// A digest that was verified at both ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
     /// Its name.
     pub algorithm: String,
     /// Files for which both ends agreed.
     pub files: u64,
     /// The value, where the job was a single file.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
 /// Something that did not arrive, or was left out by design.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Miss {
     /// Path below the target, escaped where it is not UTF-8.
     pub path: String,
     /// The path's bytes in base64, where it is not UTF-8.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_b64: Option<String>,
     /// Whose fault: `storage`, `peer`, …
     pub fault: String,
@@ -99,12 +101,12 @@ pub struct Miss {
 }
 
 /// The receipt: what a finished job did. The last line of `--json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// Always 1.
     pub v: u32,
     /// Always `receipt`.
-    pub event: &'static str,
+    pub event: Cow<'static, str>,
     /// The job's id.
     pub job: String,
     /// How it ended.
@@ -135,6 +137,13 @@ pub struct Receipt {
     pub failures: Vec<Miss>,
     /// Payload bytes that crossed more than once.
     pub resent_bytes: u64,
+    /// Bytes of `bytes` that were there from an earlier attempt, verified at both ends, and not sent again.
+    pub resumed_bytes: u64,
+    /// Entries that were removed at the target because the source lacks them.
+    pub deleted: u64,
+    /// Nothing was changed: the numbers say what would be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// Wall time from start to end.
     pub seconds: f64,
     /// Mean rate of `bytes` over `seconds`.
@@ -150,12 +159,12 @@ pub struct Receipt {
     /// Program versions at both ends.
     pub versions: Versions,
     /// Why the job failed, where it did.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// Program and protocol versions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
     /// This program.
     pub client: String,
@@ -189,6 +198,97 @@ pub struct Progress {
     pub eta_s: Option<f64>,
     /// Seconds since the start.
     pub seconds: f64,
+}
+
+/// One step of a dry run, a line of `--json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Planned {
+    /// Always 1.
+    pub v: u32,
+    /// Always `would`.
+    pub event: &'static str,
+    /// `copy`, `mkdir`, `link` or `delete`.
+    pub step: &'static str,
+    /// Path below the target, escaped where it is not UTF-8.
+    pub path: String,
+    /// The path's bytes in base64, where it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_b64: Option<String>,
+    /// Length of a file.
+    pub bytes: u64,
+}
+
+/// What a running job is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doing {
+    /// It moves.
+    #[default]
+    Running,
+    /// Somebody paused it.
+    Paused,
+    /// It waits: for space, a path, or a verification; `waiting_for` says for what.
+    Waiting,
+    /// It has ended; the receipt says how.
+    Ended,
+}
+
+/// A job as `longhaul job list` and `job show` tell of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Always 1.
+    pub v: u32,
+    /// Its id.
+    pub job: String,
+    /// What it is doing.
+    pub state: Doing,
+    /// `send`, `receive` or `carry` (third party), as seen by whoever answers.
+    pub role: String,
+    /// Where the bytes come from.
+    pub source: Vec<String>,
+    /// Where they go.
+    pub target: String,
+    /// Bytes arrived so far.
+    pub bytes: u64,
+    /// Bytes known of so far; final once `scanned`.
+    pub bytes_total: u64,
+    /// Files arrived or found in place.
+    pub files: u64,
+    /// Files known of so far.
+    pub files_total: u64,
+    /// Whether the totals are final.
+    pub scanned: bool,
+    /// Rate over the last seconds.
+    pub rate_bit_s: u64,
+    /// The limit in force; 0 for none.
+    pub limit_bit_s: u64,
+    /// Streams in use.
+    pub streams: u32,
+    /// Seconds since its start.
+    pub seconds: f64,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waiting_for: String,
+    /// The receipt, once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Box<Receipt>>,
+}
+
+/// A change to a running job. What is left out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The new limit; 0 for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bit_s: Option<u64>,
+    /// The new number of streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u32>,
+    /// Pause, or go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// End the job; what arrived stays and is not sent again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancel: bool,
 }
 
 /// A failed command, for `--json` where there is no receipt.

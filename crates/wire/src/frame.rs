@@ -9,11 +9,11 @@ mod encode;
 
 use model::Algorithm;
 use model::checksum::Digest;
-use model::entry::{Kind, Meta, Timestamp};
+use model::entry::{Attributes, Kind, Meta, Timestamp};
 use model::fault::Fault;
-use model::locator::Place;
+use model::locator::{HostPort, Place};
 use model::name::{Name, RelPath};
-use model::spec::Options;
+use model::spec::{Options, Steer, Step};
 use model::v1;
 
 use crate::join::SessionId;
@@ -76,6 +76,41 @@ pub enum Request {
     Rename(Place, Place),
     /// Digests of a file, or of every file below a directory.
     Digest(Place, Vec<Algorithm>),
+    /// An access key for one job into this place, for another node to use.
+    KeyFor {
+        /// The job.
+        job: JobName,
+        /// Its target here.
+        place: Place,
+    },
+    /// A job to another node, which this node is to carry by itself.
+    Carry(Box<Errand>),
+    /// The jobs here that the guest may know of, or one of them.
+    Jobs(Option<JobName>),
+    /// Change a running job.
+    Change(JobName, v1::Change),
+}
+
+/// A job's id (a UUID).
+pub type JobName = [u8; 16];
+
+/// A job that a node carries to another: third-party copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errand {
+    /// The order, as a client would give it to the other node: a push to one place there.
+    pub order: Open,
+    /// What to send, here.
+    pub sources: Vec<Place>,
+    /// The other node.
+    pub to: HostPort,
+    /// Its fingerprint.
+    pub node: [u8; 32],
+    /// The key that the other node gave out for this job.
+    pub key: KeyProof,
+    /// Payload in clear, where the other node allows it.
+    pub plain: bool,
+    /// How long to keep trying without progress, seconds.
+    pub retry_for_s: u64,
 }
 
 /// One line of a listing.
@@ -105,8 +140,8 @@ pub enum Direction {
 /// A job's order, from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// The job's id (a UUID).
-    pub job: [u8; 16],
+    /// The job's id.
+    pub job: JobName,
     /// Which way.
     pub direction: Direction,
     /// Push: the one target. Pull: the sources.
@@ -115,8 +150,10 @@ pub struct Open {
     pub options: Options,
     /// Congestion control the client asks the node's sockets to use.
     pub congestion: Option<String>,
-    /// The most that each of the node's streams may send, bit/s; 0 for no cap.
-    pub limit_bit_s: u64,
+    /// The limit, streams and pause to begin with.
+    pub steer: Steer,
+    /// Not all of the source but what [`Frame::Files`] names, which follow.
+    pub listed: bool,
 }
 
 /// What an offered entry is.
@@ -174,6 +211,8 @@ pub enum Entry {
         name: Name,
         /// What it is.
         what: Offered,
+        /// What else there is to say about it.
+        attributes: Option<Box<Attributes>>,
     },
     /// All entries of this directory have been offered.
     Leave(u64),
@@ -184,10 +223,32 @@ pub enum Entry {
 pub enum Verdict {
     /// All of it.
     Want,
-    /// Only these ranges (offset, length); the rest is there already.
-    WantRanges(Vec<(u64, u64)>),
+    /// These ranges are there from before: the rest of it, and those of them that are not the source's any more.
+    WantRest(Vec<Claim>),
     /// All of it, unless its digest is this.
     WantUnless(Digest),
+}
+
+/// A range that the receiver has from an earlier attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Where it starts.
+    pub offset: u64,
+    /// How long it is.
+    pub len: u64,
+    /// The CRC32C of what is there.
+    pub crc32c: u32,
+}
+
+/// A step of a dry run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What would be done.
+    pub step: Step,
+    /// To what, below the target.
+    pub path: RelPath,
+    /// Length of a file.
+    pub bytes: u64,
 }
 
 /// What became of an entry.
@@ -233,6 +294,10 @@ pub struct Totals {
     pub failed: u64,
     /// Bytes that crossed more than once.
     pub resent_bytes: u64,
+    /// Bytes that were there from an earlier attempt.
+    pub resumed_bytes: u64,
+    /// Entries removed because the source lacks them.
+    pub deleted: u64,
 }
 
 /// A message on the control connection.
@@ -298,13 +363,34 @@ pub enum Frame {
     Finished(Totals),
     /// Sender, after `Finished`: the kernel's facts about its streams.
     Facts(Vec<v1::Stream>),
+    /// Sender: claimed ranges (file, offset, length) that are the source's.
+    Held(Vec<(u64, u64, u64)>),
+    /// Either end: the job's limit, streams and pause from now on.
+    Steer(Steer),
+    /// Either end: why nothing moves for a while, in words for people. It is no stall.
+    Busy(String),
+    /// Receiver, in a dry run: what would be done.
+    Plans(Vec<Plan>),
+    /// Client, after `Open`: files to send (path below the source, path below the target); `true` where more follow.
+    Files(Vec<(RelPath, RelPath)>, bool),
+    /// A line of an answer in words or JSON; `true` where more follow.
+    Told(u32, String, bool),
 }
 
 impl Frame {
-    /// Whether this may still arrive from a sender whose receiver has finished the job: a file that failed at the
+    /// Whether this may still arrive from a peer whose job is over. The sender's: its receiver has finished the job: a file that failed at the
     /// receiver can be settled before its sender has said all it had to say about it.
     pub fn is_late(&self) -> bool {
-        matches!(self, Frame::Ends(_) | Frame::Drops(_) | Frame::Same(_) | Frame::Inline(_))
+        matches!(
+            self,
+            Frame::Ends(_)
+                | Frame::Drops(_)
+                | Frame::Same(_)
+                | Frame::Inline(_)
+                | Frame::Held(_)
+                | Frame::Steer(_)
+                | Frame::Busy(_)
+        )
     }
 }
 

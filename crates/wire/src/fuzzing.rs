@@ -116,6 +116,10 @@ fn serve(sender: &mut Sender) -> Result<(), WireError> {
         match sender.next_order(1) {
             Some(Order::Send(ranges)) => sender.built(1, &ranges.iter().map(built).collect::<Vec<_>>())?,
             Some(Order::Compare { range, .. }) => sender.compared(range.file, Ok(range.file.is_multiple_of(2))),
+            Some(Order::Check { range, .. }) => {
+                let same = range.offset.is_multiple_of(2).then(|| BlockSum::of_zeros(range.len, false));
+                sender.checked(range.file, (range.offset, range.len), Ok(same));
+            }
             None => break,
         }
     }
@@ -134,8 +138,14 @@ fn built(range: &Range) -> Built {
 pub fn receiver_hears(bytes: &[u8]) {
     let Ok(name) = Name::new(b"n") else { return };
     let target = Target { path: RelPath::root().join(&name), into: true, is_dir: true };
-    let mut receiver = Receiver::new(target, vec![Algorithm::Crc32c]);
-    let entry = |(at, what)| Entry::New { id: at as u64 + 1, parent: u64::from(at > 0), name: name.clone(), what };
+    let mut receiver = Receiver::new(target, vec![Algorithm::Crc32c]).deleting();
+    let entry = |(at, what)| Entry::New {
+        id: at as u64 + 1,
+        parent: u64::from(at > 0),
+        name: name.clone(),
+        what,
+        attributes: None,
+    };
     let entries = tree().into_iter().enumerate().map(entry).collect();
     let begun = receiver.handle_frame(Frame::Entries(entries)).and_then(|()| obey(&mut receiver));
     assert_eq!(begun, Ok(()), "an honest start");
@@ -163,6 +173,7 @@ fn obey(receiver: &mut Receiver) -> Result<(), WireError> {
             Action::Commit(complete) => receiver.settled(complete.id, outcome(complete.id)),
             Action::Discard(_) => {}
             Action::FinishDir { id, .. } => receiver.dir_finished(id, Ok(())),
+            Action::Prune { offered, .. } => receiver.pruned(offered.len() as u64),
         }
     }
     receiver.tick();

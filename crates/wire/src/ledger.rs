@@ -101,22 +101,6 @@ impl Ledger {
     pub fn end(&self) -> u64 {
         self.spans.last_key_value().map_or(0, |(start, span)| start + span.len)
     }
-
-    /// Ranges of `[0, size)` not entered.
-    pub fn missing(&self, size: u64) -> Vec<(u64, u64)> {
-        let mut out = Vec::new();
-        let mut at = 0;
-        for (&start, span) in &self.spans {
-            if start > at {
-                out.push((at, start - at));
-            }
-            at = start + span.len;
-        }
-        if at < size {
-            out.push((at, size - at));
-        }
-        out
-    }
 }
 
 #[cfg(test)]
@@ -134,7 +118,7 @@ mod tests {
         assert!(ledger.add(5, 20, sum).is_err());
         assert_eq!(ledger.add(12, 3, sum), Ok(Added::Known));
         assert!(ledger.add(u64::MAX, 2, sum).is_err());
-        assert_eq!(ledger.missing(30), vec![(0, 10), (20, 10)]);
+        assert!(ledger.covers(10, 10) && !ledger.overlaps(0, 10) && !ledger.overlaps(20, 10));
     }
 
     proptest! {
@@ -162,7 +146,6 @@ mod tests {
                 prop_assert_eq!(ledger.add(*start as u64, (end - start) as u64, sum), Ok(Added::Known));
             }
             prop_assert_eq!(ledger.whole(bytes.len() as u64), Some(BlockSum::of(&bytes, true)));
-            prop_assert_eq!(ledger.missing(bytes.len() as u64), vec![]);
         }
     }
 }

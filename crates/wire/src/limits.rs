@@ -41,6 +41,21 @@ pub const PATHS_MAX: usize = 4096;
 /// Ranges in one verdict or one request to send again.
 pub const RANGES_MAX: usize = 16_384;
 
+/// Rules on which entries take part.
+pub const FILTERS_MAX: usize = 1024;
+/// Extended attributes of one entry, and the bytes of one (Linux: XATTR_SIZE_MAX).
+pub const XATTRS_MAX: usize = 256;
+/// Bytes of one extended attribute's value (Linux: XATTR_SIZE_MAX).
+pub const XATTR_BYTES_MAX: usize = 64 << 10;
+/// A line of an answer in words or JSON.
+pub const TOLD_BYTES_MAX: usize = 512 << 10;
+/// Files named one by one in a job, and the bytes of their names.
+pub const FILES_MAX: usize = 1 << 20;
+/// Bytes of the names of files named one by one.
+pub const FILES_BYTES_MAX: usize = 64 << 20;
+/// Steps of a dry run in one message.
+pub const PLANS_MAX: usize = 256;
+
 /// What a file counts for besides its bytes, so that empty files do not all go the slow way.
 pub const INLINE_CHARGE_BYTES: u64 = 256;
 
@@ -59,4 +74,6 @@ pub fn fits_inline(used: &mut u64, size: u64) -> bool {
 const _: () = assert!(INLINE_BYTES_MAX as usize + RECORD_PARTS_MAX * 64 < FRAME_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_AIM + 2 * model::name::PATH_BYTES_MAX < FRAME_BYTES_MAX);
 const _: () = assert!(PACK_FILES_MAX <= RECORD_PARTS_MAX && PACK_BYTES <= BLOCK_BYTES);
-const _: () = assert!(RANGES_MAX * 20 < FRAME_BYTES_MAX);
+const _: () = assert!(RANGES_MAX * 24 < FRAME_BYTES_MAX);
+const _: () = assert!(PLANS_MAX * (model::name::PATH_BYTES_MAX / 2) < FRAME_BYTES_MAX);
+const _: () = assert!(TOLD_BYTES_MAX < FRAME_BYTES_MAX);

@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
-use model::entry::Timestamp;
+use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
 
 use crate::error::WireError;
-use crate::frame::{Frame, Outcome, Refusal, Totals, Verdict};
+use crate::frame::{Frame, Outcome, Plan, Refusal, Totals, Verdict};
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::sender::{MISSES_NAMED_MAX, Miss};
@@ -46,6 +46,8 @@ pub struct Wanted {
     pub mode: u32,
     /// Last change.
     pub mtime: Timestamp,
+    /// What else there is to say about it.
+    pub attributes: Option<Box<Attributes>>,
 }
 
 /// A file whose bytes are all there.
@@ -83,6 +85,8 @@ pub enum Action {
         target: Vec<u8>,
         /// Last change.
         mtime: Timestamp,
+        /// What else there is to say about it.
+        attributes: Option<Box<Attributes>>,
     },
     /// Make another name for a file that is in place, then say [`Receiver::settled`].
     HardLink {
@@ -109,7 +113,25 @@ pub enum Action {
         mode: u32,
         /// Last change.
         mtime: Timestamp,
+        /// What else there is to say about it.
+        attributes: Option<Box<Attributes>>,
     },
+    /// Remove what is in a directory and was not offered, then say [`Receiver::pruned`].
+    Prune {
+        /// Its path.
+        path: RelPath,
+        /// [`name_key`] of all that was offered.
+        offered: HashSet<u64>,
+    },
+}
+
+/// A name in eight bytes, so that a directory of a million files is remembered in little room. Two names that share a
+/// key only keep something from being removed.
+pub fn name_key(name: &Name) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    name.as_bytes().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What was found where an offered file should go.
@@ -139,6 +161,10 @@ struct Dir {
     /// The sender has offered all of it.
     left: bool,
     state: DirState,
+    attributes: Option<Box<Attributes>>,
+    /// All that was offered in it, where the rest is to be removed. None once something in it could not be read: what
+    /// is missing then may well be there.
+    offered: Option<HashSet<u64>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,13 +179,13 @@ enum DirState {
 struct FileReceive {
     path: RelPath,
     size: u64,
-    /// All of the file was asked for, so its digest is due.
-    whole: bool,
     /// It comes on the control connection.
     inline: bool,
     /// The sender knows the digest of what is here, and may say that the file is the same.
     compared: bool,
     ledger: Ledger,
+    /// Ranges that are there from before, until the sender has found them to be the source's, or sends them.
+    claims: BTreeMap<u64, (u64, BlockSum)>,
     ended: Option<Vec<Digest>>,
     said_whole: bool,
     state: FileState,
@@ -226,6 +252,8 @@ pub struct Receiver {
     last_digests: Vec<Digest>,
     specials: Vec<RelPath>,
     told_finished: bool,
+    deleting: bool,
+    plans: VecDeque<Plan>,
 }
 
 impl Receiver {
@@ -259,7 +287,48 @@ impl Receiver {
             last_digests: Vec::new(),
             specials: Vec::new(),
             told_finished: false,
+            deleting: false,
+            plans: VecDeque::new(),
         }
+    }
+
+    /// For a job that removes what the source lacks.
+    pub fn deleting(mut self) -> Receiver {
+        self.deleting = true;
+        self
+    }
+
+    /// For a dry run: no file comes on the control connection.
+    pub fn dry(mut self) -> Receiver {
+        self.inline_bytes = limits::INLINE_BYTES_MAX;
+        self
+    }
+
+    /// A step of a dry run.
+    pub fn planned(&mut self, plan: Plan) {
+        self.plans.push_back(plan);
+    }
+
+    /// Steps of a dry run that nobody has been told of yet; at most [`limits::PLANS_MAX`].
+    pub fn take_plans(&mut self) -> Vec<Plan> {
+        let count = self.plans.len().min(limits::PLANS_MAX);
+        self.plans.drain(..count).collect()
+    }
+
+    /// Steps that wait in [`Receiver::take_plans`].
+    pub fn plans_waiting(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// So many entries were removed, or would be.
+    pub fn pruned(&mut self, count: u64) {
+        self.totals.deleted += count;
+    }
+
+    /// Something at the target could not be removed.
+    pub fn not_pruned(&mut self, path: RelPath, refusal: Refusal) {
+        self.totals.failed += 1;
+        self.missed(path, refusal);
     }
 
     /// A message from the sender. Those of the session (pings, aborts) are the caller's.
@@ -281,6 +350,7 @@ impl Receiver {
                 drops.into_iter().for_each(|(id, refusal)| self.dropped(id, refusal));
                 Ok(())
             }
+            Frame::Held(ranges) => ranges.into_iter().try_for_each(|range| self.held(range)),
             Frame::Same(ids) => ids.into_iter().try_for_each(|id| self.same(id)),
             Frame::ScanEnd(count) => {
                 if self.scan_end.is_some() || count != self.next_id - 1 {
@@ -304,7 +374,7 @@ impl Receiver {
         if !self.verdicts.is_empty() {
             let end = self.verdicts.len().min(ITEMS);
             // Range lists are long; they travel alone.
-            let alone = self.verdicts.iter().take(end).position(|(_, v)| matches!(v, Verdict::WantRanges(_)));
+            let alone = self.verdicts.iter().take(end).position(|(_, v)| matches!(v, Verdict::WantRest(_)));
             let end = alone.map_or(end, |at| at.max(1));
             return Some(Frame::Verdicts(self.verdicts.drain(..end).collect()));
         }
@@ -355,7 +425,11 @@ impl Receiver {
     /// Asked anew at every poll, not noted when the last entry is settled: actions may be left over then, such as a
     /// record of a file that turned out to be there already.
     fn all_settled(&self) -> bool {
-        self.scan_end.is_some() && self.unsettled.is_empty() && self.dirs.is_empty() && self.actions.is_empty()
+        self.scan_end.is_some()
+            && self.unsettled.is_empty()
+            && self.dirs.is_empty()
+            && self.actions.is_empty()
+            && self.plans.is_empty()
     }
 
     /// Whether everything is settled and the sender has been told.

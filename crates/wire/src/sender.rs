@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
-use model::entry::Timestamp;
+use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
 
 use crate::error::WireError;
-use crate::frame::{End, Entry, Frame, Offered, Refusal, Totals, UNKNOWN_SIZE};
+use crate::frame::{Claim, End, Entry, Frame, Offered, Plan, Refusal, Totals, UNKNOWN_SIZE};
 use crate::ledger::Ledger;
 use crate::limits;
 
@@ -99,8 +99,8 @@ struct FileSend {
     mtime: Timestamp,
     phase: Phase,
     todo: VecDeque<(u64, u64)>,
-    /// The whole file is asked for, so that its digest will come together from its blocks.
-    complete: bool,
+    /// Ranges that the receiver says it has, and that nobody here has looked at yet.
+    unchecked: usize,
     /// It goes on the control connection: see [`limits::INLINE_BYTES_MAX`].
     inline: bool,
     owner: Option<u32>,
@@ -130,11 +130,17 @@ pub struct Sender {
     /// Ranges that the receiver asked for again.
     bad_blocks: u64,
     compare: VecDeque<(u64, Digest)>,
+    /// What receivers say they have, to be held against the source.
+    checks: VecDeque<(u64, Claim)>,
+    /// Bytes of a block that is cut from now on.
+    block_bytes: u64,
+    orders: u64,
     streams: BTreeMap<u32, StreamSend>,
     inline_candidates: VecDeque<u64>,
     inline_bytes: u64,
     out_entries: VecDeque<Entry>,
     out_inline: VecDeque<Vec<u8>>,
+    out_held: Vec<(u64, u64, u64)>,
     out_ends: Vec<End>,
     out_drops: Vec<(u64, Refusal)>,
     out_same: Vec<u64>,
@@ -145,6 +151,12 @@ pub struct Sender {
     settled: Totals,
     resent_bytes: u64,
     last_digests: Vec<Digest>,
+    plans: Vec<Plan>,
+}
+
+fn attribute_bytes(attributes: &Attributes) -> usize {
+    let owner = attributes.owner.as_ref().map_or(0, |o| 24 + o.user.len() + o.group.len());
+    owner + attributes.xattrs.iter().map(|x| 16 + x.name.len() + x.value.len()).sum::<usize>()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,11 +180,15 @@ impl Sender {
             again: VecDeque::new(),
             bad_blocks: 0,
             compare: VecDeque::new(),
+            checks: VecDeque::new(),
+            block_bytes: limits::BLOCK_BYTES,
+            orders: 0,
             streams: BTreeMap::new(),
             inline_candidates: VecDeque::new(),
             inline_bytes: 0,
             out_entries: VecDeque::new(),
             out_inline: VecDeque::new(),
+            out_held: Vec::new(),
             out_ends: Vec::new(),
             out_drops: Vec::new(),
             out_same: Vec::new(),
@@ -183,7 +199,19 @@ impl Sender {
             settled: Totals::default(),
             resent_bytes: 0,
             last_digests: Vec::new(),
+            plans: Vec::new(),
         }
+    }
+
+    /// For a dry run: nothing is sent before the receiver has asked, and it never does.
+    pub fn dry(mut self) -> Sender {
+        self.inline_bytes = limits::INLINE_BYTES_MAX;
+        self
+    }
+
+    /// Cuts blocks of so many bytes from now on, so that a limit far below the path's rate is kept evenly.
+    pub fn set_block_bytes(&mut self, bytes: u64) {
+        self.block_bytes = bytes.clamp(1, limits::BLOCK_BYTES);
     }
 
     /// Whether the scanner may offer more now.
@@ -196,6 +224,18 @@ impl Sender {
     /// The scanner found an entry of source `source` at `path` below its root. Directories stay open until
     /// [`Sender::leave`]. Returns the entry's id.
     pub fn offer(&mut self, source: u32, path: RelPath, name: Name, what: Offered) -> u64 {
+        self.offer_with(source, path, name, what, None)
+    }
+
+    /// As [`Sender::offer`], with what else there is to say about the entry.
+    pub fn offer_with(
+        &mut self,
+        source: u32,
+        path: RelPath,
+        name: Name,
+        what: Offered,
+        attributes: Option<Box<Attributes>>,
+    ) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let parent = self.dirs.offered(id, matches!(what, Offered::Dir { .. }));
@@ -209,10 +249,11 @@ impl Sender {
             Offered::Failed(refusal) => refusal.reason.len(),
             _ => 0,
         };
+        let extra = extra + attributes.as_deref().map_or(0, attribute_bytes);
         let cost = path.as_bytes().len() + name.as_bytes().len() + extra + size_of::<Item>();
         self.item_bytes += cost;
         self.items.insert(id, Item { source, parent, path, cost, file });
-        self.out_entries.push_back(Entry::New { id, parent, name, what });
+        self.out_entries.push_back(Entry::New { id, parent, name, what, attributes });
         id
     }
 
@@ -231,7 +272,7 @@ impl Sender {
             mtime,
             phase: Phase::Offered,
             todo: VecDeque::new(),
-            complete: true,
+            unchecked: 0,
             inline,
             owner: None,
             ledger: Ledger::default(),
@@ -282,7 +323,7 @@ impl Sender {
 
     /// Whether there is work that only streams can do, so that they are worth opening.
     pub fn wants_streams(&self) -> bool {
-        !self.ready.is_empty() || !self.again.is_empty() || !self.compare.is_empty()
+        !(self.ready.is_empty() && self.again.is_empty() && self.compare.is_empty() && self.checks.is_empty())
     }
 
     /// A record left on a stream.
@@ -348,19 +389,13 @@ impl Sender {
         if file.ended || file.phase == Phase::Dropped || !file.todo.is_empty() || file.size == UNKNOWN_SIZE {
             return;
         }
-        let whole = file.ledger.whole(file.size);
-        // Of a file that was asked for in part, nobody here sees all the bytes: no digest is due.
-        if file.complete && (whole.is_none() || serial_due && file.serial.is_empty()) {
-            return;
-        }
+        let Some(sum) = file.ledger.whole(file.size).filter(|_| !serial_due || !file.serial.is_empty()) else { return };
         let mut digests = file.serial.clone();
-        if let Some(sum) = whole.filter(|_| file.complete) {
-            digests.extend(checksums.iter().filter_map(|a| match a {
-                Algorithm::Crc32c => Some(Digest::crc32c(sum.crc32c)),
-                Algorithm::Adler32 => Digest::new(*a, &sum.adler32?.to_be_bytes()),
-                _ => None,
-            }));
-        }
+        digests.extend(checksums.iter().filter_map(|a| match a {
+            Algorithm::Crc32c => Some(Digest::crc32c(sum.crc32c)),
+            Algorithm::Adler32 => Digest::new(*a, &sum.adler32?.to_be_bytes()),
+            _ => None,
+        }));
         file.ended = true;
         self.last_digests.clone_from(&digests);
         self.out_ends.push(End { id, size: file.size, digests });
@@ -385,6 +420,11 @@ impl Sender {
         }
         if let Some(record) = self.out_inline.pop_front() {
             return Some(Frame::Inline(record));
+        }
+        // Before the ends of files: the receiver must have all of a file when it hears of its end.
+        if !self.out_held.is_empty() {
+            let end = self.out_held.len().min(limits::RANGES_MAX);
+            return Some(Frame::Held(self.out_held.drain(..end).collect()));
         }
         if !self.out_ends.is_empty() {
             let end = self.out_ends.len().min(limits::FRAME_BYTES_AIM / 64);
@@ -411,8 +451,9 @@ impl Sender {
             let Some(entry) = self.out_entries.pop_front() else { break };
             bytes += match &entry {
                 Entry::Leave(_) => 10,
-                Entry::New { name, what, .. } => {
+                Entry::New { name, what, attributes, .. } => {
                     40 + name.as_bytes().len()
+                        + attributes.as_deref().map_or(0, attribute_bytes)
                         + match what {
                             Offered::Symlink { target, .. } => target.len(),
                             Offered::HardLink { path, .. } => path.as_bytes().len(),
@@ -424,6 +465,16 @@ impl Sender {
             out.push(entry);
         }
         out
+    }
+
+    /// Steps of a dry run that the receiver has told of since the last call.
+    pub fn take_plans(&mut self) -> Vec<Plan> {
+        std::mem::take(&mut self.plans)
+    }
+
+    /// Records of a stream that the receiver has not taken in yet.
+    pub fn unacknowledged(&self, stream: u32) -> usize {
+        self.streams.get(&stream).map_or(0, |s| s.unacknowledged.len())
     }
 
     /// The receiver's totals, once it has said that everything is settled.

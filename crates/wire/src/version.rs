@@ -1,7 +1,8 @@
 //! Which version of the protocol a session speaks: negotiated by TLS ALPN, so that it costs no round trip.
 //!
 //! A release speaks its version N and N-1. The client offers all it speaks, newest first; the node takes the newest
-//! that both have. This release is the first: N is 1 and there is no N-1 yet, so [`SPOKEN`] has one element.
+//! that both have. Version 1 was never in a release: [`SPOKEN`] has one element
+//! until there is a version 3.
 
 use crate::error::WireError;
 
@@ -10,7 +11,7 @@ use crate::error::WireError;
 pub struct Version(pub u16);
 
 /// What this release speaks, newest first.
-pub const SPOKEN: &[Version] = &[Version(1)];
+pub const SPOKEN: &[Version] = &[Version(2)];
 
 /// The start of every ALPN name of this protocol (RFC 7301).
 const PREFIX: &str = "lh/";

@@ -139,12 +139,16 @@ fn refusal() -> frame::Refusal {
     frame::Refusal::new(model::Fault::Storage, "no")
 }
 
+fn claim() -> impl Strategy<Value = frame::Claim> {
+    (number(), number(), any::<u32>()).prop_map(|(offset, len, crc32c)| frame::Claim { offset, len, crc32c })
+}
+
 fn from_receiver() -> impl Strategy<Value = Frame> {
     let digest = model::Digest::crc32c(7);
     let verdict = prop_oneof![
         Just(Verdict::Want),
         Just(Verdict::WantUnless(digest)),
-        vec((number(), number()), 0..3).prop_map(Verdict::WantRanges),
+        vec(claim(), 0..3).prop_map(Verdict::WantRest),
     ];
     let outcome =
         prop_oneof![Just(frame::Outcome::Done), Just(frame::Outcome::Skipped), Just(frame::Outcome::Failed(refusal()))];
@@ -176,6 +180,7 @@ fn from_sender() -> impl Strategy<Value = Frame> {
         parent,
         name: name.clone(),
         what,
+        attributes: None,
     });
     let entry = prop_oneof![3 => entry, 1 => (0..14u64).prop_map(Entry::Leave)];
     let end = (number(), number()).prop_map(|(id, size)| frame::End { id, size, digests: vec![] });
@@ -185,6 +190,9 @@ fn from_sender() -> impl Strategy<Value = Frame> {
         vec(end, 1..3).prop_map(Frame::Ends),
         vec((number(), Just(refusal())), 1..3).prop_map(Frame::Drops),
         vec(number(), 1..3).prop_map(Frame::Same),
+        vec((number(), number(), number()), 1..3).prop_map(Frame::Held),
+        (9..10u64, prop_oneof![Just((10, 20)), Just((50, 5))])
+            .prop_map(|(id, (at, len))| Frame::Held(vec![(id, at, len)])),
         number().prop_map(Frame::ScanEnd),
     ]
 }

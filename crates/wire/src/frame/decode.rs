@@ -2,20 +2,24 @@
 
 use model::Algorithm;
 use model::checksum::Digest;
-use model::entry::{Kind, Meta};
+use model::entry::{Attributes, Kind, Meta, Owner, Xattr};
 use model::fault::Fault;
-use model::locator::Place;
+use model::locator::{HostPort, Place};
 use model::name::PATH_BYTES_MAX;
-use model::spec::{Options, Sync};
+use model::spec::{Filter, Options, Steer, Step, Sync};
 use model::{Bytes, v1};
+use std::time::Duration;
 
+use super::encode::WITH_ATTRIBUTES;
 use super::{
-    Direction, End, Entry, Frame, HEAD_BYTES, KeyProof, Listed, MICROS_MAX, Offered, Open, Outcome, Refusal, Request,
-    Suite, Totals, Verdict,
+    Claim, Direction, End, Entry, Errand, Frame, HEAD_BYTES, KeyProof, Listed, MICROS_MAX, Offered, Open, Outcome,
+    Plan, Refusal, Request, Suite, Totals, Verdict,
 };
 use crate::codec::Reader;
 use crate::error::WireError;
-use crate::limits::{FRAME_BYTES_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX};
+use crate::limits::{
+    FILTERS_MAX, FRAME_BYTES_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX, TOLD_BYTES_MAX, XATTR_BYTES_MAX, XATTRS_MAX,
+};
 
 type Result<T> = std::result::Result<T, WireError>;
 
@@ -97,14 +101,20 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         15 => Frame::ScanEnd(r.number("a count of entries")?),
         16 => Frame::Verdicts(list(r, ITEMS_MAX, "verdicts", verdict)?),
         17 => Frame::Outcomes(list(r, ITEMS_MAX, "outcomes", outcome)?),
-        18 => Frame::Again(list(r, RANGES_MAX, "ranges", |r| {
-            Ok((r.number("a file")?, r.number("an offset")?, r.number("a length")?))
-        })?),
+        18 => Frame::Again(list(r, RANGES_MAX, "ranges", range)?),
         19 => Frame::Received(list(r, STREAMS_MAX as usize, "streams", |r| {
             Ok((stream_id(r)?, r.number("a count of records")?))
         })?),
         20 => Frame::Finished(totals(r)?),
         21 => Frame::Facts(list(r, STREAMS_MAX as usize + 1, "streams", facts)?),
+        22 => Frame::Held(list(r, RANGES_MAX, "ranges", range)?),
+        23 => Frame::Steer(steer(r)?),
+        24 => Frame::Busy(r.text("a reason")?),
+        25 => Frame::Plans(list(r, ITEMS_MAX, "steps", plan)?),
+        26 => {
+            Frame::Files(list(r, ITEMS_MAX, "files", |r| Ok((r.path("a path")?, r.path("a path")?)))?, r.bool("more")?)
+        }
+        27 => Frame::Told(request_id(r)?, told(r)?, r.bool("more")?),
         other => return Err(WireError::Unknown(other)),
     };
     reader.finish()?;
@@ -124,6 +134,61 @@ fn list<'a, T>(
         out.push(each(r)?);
     }
     Ok(out)
+}
+
+fn range(r: &mut Reader) -> Result<(u64, u64, u64)> {
+    Ok((r.number("a file")?, r.number("an offset")?, r.number("a length")?))
+}
+
+fn steer(r: &mut Reader) -> Result<Steer> {
+    let (limit_bit_s, streams) = (r.number("a limit")?, stream_id(r)?);
+    Ok(Steer { limit_bit_s, streams, paused: r.bool("a pause")? })
+}
+
+fn plan(r: &mut Reader) -> Result<Plan> {
+    let step = *Step::ALL.get(usize::from(r.u8("a step")?)).ok_or(WireError::Invalid("a step"))?;
+    Ok(Plan { step, path: r.path("a path")?, bytes: r.number("a size")? })
+}
+
+fn told(r: &mut Reader) -> Result<String> {
+    let bytes = r.bytes(TOLD_BYTES_MAX, "an answer")?.to_vec();
+    String::from_utf8(bytes).map_err(|_| WireError::Invalid("an answer"))
+}
+
+fn proof(r: &mut Reader) -> Result<KeyProof> {
+    Ok(KeyProof { id: r.array("a key's id")?, secret: r.array("a key's secret")? })
+}
+
+fn errand(r: &mut Reader) -> Result<Errand> {
+    let order = open(r)?;
+    let sources = list(r, PATHS_MAX, "places", place)?;
+    if sources.is_empty() || order.direction != Direction::Push {
+        return Err(WireError::Invalid("a job's places"));
+    }
+    let host = r.text("a host")?;
+    let port = r.number_max(u16::MAX.into(), "a port")? as u16;
+    Ok(Errand {
+        order,
+        sources,
+        to: HostPort { host, port },
+        node: r.array("a fingerprint")?,
+        key: proof(r)?,
+        plain: r.bool("plain")?,
+        retry_for_s: r.number("a time")?,
+    })
+}
+
+/// Numbers one higher than meant; 0 says "as it is".
+fn change(r: &mut Reader) -> Result<v1::Change> {
+    let limit_bit_s = r.number("a limit")?.checked_sub(1);
+    let streams = r.number_max(u64::from(STREAMS_MAX) + 1, "a number of streams")?.checked_sub(1).map(|n| n as u32);
+    let paused = match r.u8("a pause")? {
+        0 => None,
+        1 => Some(false),
+        2 => Some(true),
+        _ => return Err(WireError::Invalid("a pause")),
+    };
+    Ok(v1::Change { limit_bit_s, streams, paused, cancel: r.bool("a cancellation")? })
 }
 
 fn request_id(r: &mut Reader) -> Result<u32> {
@@ -164,7 +229,7 @@ fn login(r: &mut Reader) -> Result<Frame> {
     let session = r.array("a session's id")?;
     let software = r.text("software")?;
     let key = match r.bool("a key")? {
-        true => Some(KeyProof { id: r.array("a key's id")?, secret: r.array("a key's secret")? }),
+        true => Some(proof(r)?),
         false => None,
     };
     // A suite of a later version is passed over, so that it can be offered to an older node.
@@ -197,6 +262,10 @@ fn request(r: &mut Reader) -> Result<Request> {
         4 => Request::Remove(place(r)?, r.bool("what to remove")?),
         5 => Request::Rename(place(r)?, place(r)?),
         6 => Request::Digest(place(r)?, list(r, 16, "checksums", algorithm)?),
+        7 => Request::KeyFor { job: r.array("a job")?, place: place(r)? },
+        8 => Request::Carry(Box::new(errand(r)?)),
+        9 => Request::Jobs(if r.bool("a job")? { Some(r.array("a job")?) } else { None }),
+        10 => Request::Change(r.array("a job")?, change(r)?),
         _ => return Err(WireError::Invalid("a request")),
     })
 }
@@ -231,7 +300,26 @@ fn options(r: &mut Reader) -> Result<Options> {
     let (recursive, into) = (r.bool("recursive")?, r.bool("into")?);
     let sync = *Sync::ALL.get(usize::from(r.u8("a sync level")?)).ok_or(WireError::Invalid("a sync level"))?;
     let (no_overwrite, durable) = (r.bool("no-overwrite")?, r.bool("durable")?);
-    Ok(Options { recursive, into, sync, no_overwrite, durable, checksums: list(r, 16, "checksums", algorithm)? })
+    let checksums = list(r, 16, "checksums", algorithm)?;
+    let (delete, dry_run) = (r.bool("delete")?, r.bool("dry run")?);
+    let (owner, xattrs) = (r.bool("owner")?, r.bool("xattrs")?);
+    let wait_space = Duration::from_secs(r.number("a time")?);
+    let filters =
+        list(r, FILTERS_MAX, "filters", |r| Ok(Filter { include: r.bool("a filter")?, pattern: r.text("a filter")? }))?;
+    Ok(Options {
+        recursive,
+        into,
+        sync,
+        no_overwrite,
+        durable,
+        checksums,
+        delete,
+        dry_run,
+        owner,
+        xattrs,
+        wait_space,
+        filters,
+    })
 }
 
 fn open(r: &mut Reader) -> Result<Open> {
@@ -243,13 +331,32 @@ fn open(r: &mut Reader) -> Result<Open> {
     }
     let options = options(r)?;
     let congestion = Some(r.text("a congestion control")?).filter(|name| !name.is_empty());
-    Ok(Open { job, direction, places, options, congestion, limit_bit_s: r.number("a limit")? })
+    let steer = steer(r)?;
+    Ok(Open { job, direction, places, options, congestion, steer, listed: r.bool("a list")? })
+}
+
+fn attributes(r: &mut Reader) -> Result<Attributes> {
+    let sparse = r.bool("sparse")?;
+    let id = |r: &mut Reader| r.number_max(u32::MAX.into(), "an owner").map(|id| id as u32);
+    let owner = match r.bool("an owner")? {
+        true => Some(Owner { uid: id(r)?, gid: id(r)?, user: r.text("a user")?, group: r.text("a group")? }),
+        false => None,
+    };
+    let xattrs = list(r, XATTRS_MAX, "attributes", |r| {
+        let name = r.bytes(255, "an attribute's name")?.to_vec();
+        if name.is_empty() || name.contains(&0) {
+            return Err(WireError::Invalid("an attribute's name"));
+        }
+        Ok(Xattr { name, value: r.bytes(XATTR_BYTES_MAX, "an attribute")?.to_vec() })
+    })?;
+    Ok(Attributes { owner, xattrs, sparse })
 }
 
 fn entry(r: &mut Reader) -> Result<Entry> {
-    let what = r.u8("an entry")?;
+    let first = r.u8("an entry")?;
+    let what = first & !WITH_ATTRIBUTES;
     let id = r.number("an entry's id")?;
-    if what == 0 {
+    if first == 0 {
         return Ok(Entry::Leave(id));
     }
     let parent = r.number("an entry's parent")?;
@@ -273,7 +380,11 @@ fn entry(r: &mut Reader) -> Result<Entry> {
         6 => Offered::Failed(refusal(r)?),
         _ => return Err(WireError::Invalid("an entry")),
     };
-    Ok(Entry::New { id, parent, name, what })
+    let attributes = match first & WITH_ATTRIBUTES {
+        0 => None,
+        _ => Some(Box::new(attributes(r)?)),
+    };
+    Ok(Entry::New { id, parent, name, what, attributes })
 }
 
 fn end(r: &mut Reader) -> Result<End> {
@@ -284,9 +395,10 @@ fn verdict(r: &mut Reader) -> Result<(u64, Verdict)> {
     let id = r.number("a file")?;
     let verdict = match r.u8("a verdict")? {
         1 => Verdict::Want,
-        2 => {
-            Verdict::WantRanges(list(r, RANGES_MAX, "ranges", |r| Ok((r.number("an offset")?, r.number("a length")?)))?)
-        }
+        2 => Verdict::WantRest(list(r, RANGES_MAX, "ranges", |r| {
+            let (offset, len) = (r.number("an offset")?, r.number("a length")?);
+            Ok(Claim { offset, len, crc32c: u32::from_be_bytes(r.array("a checksum")?) })
+        })?),
         3 => Verdict::WantUnless(digest(r)?),
         _ => return Err(WireError::Invalid("a verdict")),
     };
@@ -316,6 +428,8 @@ fn totals(r: &mut Reader) -> Result<Totals> {
         special: next()?,
         failed: next()?,
         resent_bytes: next()?,
+        resumed_bytes: next()?,
+        deleted: next()?,
     })
 }
 

@@ -1,15 +1,19 @@
 //! Writing frames.
 
 use model::checksum::Digest;
-use model::entry::{Kind, Meta};
+use model::entry::{Attributes, Kind, Meta};
 use model::locator::Place;
-use model::spec::{Options, Sync};
+use model::spec::{Options, Steer, Step, Sync};
 use model::v1;
 
 use super::{
-    Direction, End, Entry, Frame, Listed, MICROS_MAX, Offered, Open, Outcome, Refusal, Request, Suite, Totals, Verdict,
+    Direction, End, Entry, Errand, Frame, KeyProof, Listed, MICROS_MAX, Offered, Open, Outcome, Refusal, Request,
+    Suite, Totals, Verdict,
 };
 use crate::codec::Writer;
+
+/// In the first byte of an entry: attributes follow it.
+pub(super) const WITH_ATTRIBUTES: u8 = 0x80;
 
 /// A frame's bytes, head included, appended to `out`.
 pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
@@ -17,7 +21,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
     let mut w = Writer(std::mem::take(out));
     w.raw(&[0; 4]);
     w.u8(tag(frame));
-    w.u8(u8::from(matches!(frame, Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_))));
+    w.u8(u8::from(matches!(frame, Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_) | Frame::Busy(_))));
     body(&mut w, frame);
     *out = w.0;
     let len = (out.len() - start - 4) as u32;
@@ -48,6 +52,12 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Received(_) => 19,
         Frame::Finished(_) => 20,
         Frame::Facts(_) => 21,
+        Frame::Held(_) => 22,
+        Frame::Steer(_) => 23,
+        Frame::Busy(_) => 24,
+        Frame::Plans(_) => 25,
+        Frame::Files(..) => 26,
+        Frame::Told(..) => 27,
     }
 }
 
@@ -58,8 +68,7 @@ fn body(w: &mut Writer, frame: &Frame) {
             w.text(software);
             w.bool(key.is_some());
             if let Some(key) = key {
-                w.raw(&key.id);
-                w.raw(&key.secret);
+                proof(w, key);
             }
             list(w, suites, |w, s| w.u8(suite(*s)));
             w.bool(*plain);
@@ -96,7 +105,7 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::ScanEnd(count) => w.number(*count),
         Frame::Verdicts(verdicts) => list(w, verdicts, verdict),
         Frame::Outcomes(outcomes) => list(w, outcomes, outcome),
-        Frame::Again(ranges) => list(w, ranges, |w, (id, offset, len)| {
+        Frame::Again(ranges) | Frame::Held(ranges) => list(w, ranges, |w, (id, offset, len)| {
             w.number(*id);
             w.number(*offset);
             w.number(*len);
@@ -107,7 +116,37 @@ fn body(w: &mut Writer, frame: &Frame) {
         }),
         Frame::Finished(t) => totals(w, t),
         Frame::Facts(streams) => list(w, streams, facts),
+        Frame::Steer(to) => steer(w, to),
+        Frame::Busy(why) => w.text(why),
+        Frame::Plans(plans) => list(w, plans, |w, plan| {
+            w.u8(Step::ALL.iter().position(|s| *s == plan.step).unwrap_or(0) as u8);
+            w.bytes(plan.path.as_bytes());
+            w.number(plan.bytes);
+        }),
+        Frame::Files(files, more) => {
+            list(w, files, |w, (from, to)| {
+                w.bytes(from.as_bytes());
+                w.bytes(to.as_bytes());
+            });
+            w.bool(*more);
+        }
+        Frame::Told(id, text, more) => {
+            w.number((*id).into());
+            w.bytes(text.as_bytes());
+            w.bool(*more);
+        }
     }
+}
+
+fn proof(w: &mut Writer, key: &KeyProof) {
+    w.raw(&key.id);
+    w.raw(&key.secret);
+}
+
+fn steer(w: &mut Writer, steer: &Steer) {
+    w.number(steer.limit_bit_s);
+    w.number(steer.streams.into());
+    w.bool(steer.paused);
 }
 
 fn list<T>(w: &mut Writer, items: &[T], mut each: impl FnMut(&mut Writer, &T)) {
@@ -174,7 +213,41 @@ fn request(w: &mut Writer, request: &Request) {
             place(w, at);
             list(w, algorithms, |w, a| w.u8(a.code()));
         }
+        Request::KeyFor { job, place: at } => {
+            w.u8(7);
+            w.raw(job);
+            place(w, at);
+        }
+        Request::Carry(what) => {
+            w.u8(8);
+            errand(w, what);
+        }
+        Request::Jobs(job) => {
+            w.u8(9);
+            w.bool(job.is_some());
+            job.iter().for_each(|job| w.raw(job));
+        }
+        Request::Change(job, change) => {
+            w.u8(10);
+            w.raw(job);
+            // Numbers one higher, so that 0 says "as it is".
+            w.number(change.limit_bit_s.map_or(0, |limit| limit.saturating_add(1)));
+            w.number(change.streams.map_or(0, |streams| u64::from(streams) + 1));
+            w.u8(change.paused.map_or(0, |paused| 1 + u8::from(paused)));
+            w.bool(change.cancel);
+        }
     }
+}
+
+fn errand(w: &mut Writer, errand: &Errand) {
+    open(w, &errand.order);
+    list(w, &errand.sources, place);
+    w.text(&errand.to.host);
+    w.number(errand.to.port.into());
+    w.raw(&errand.node);
+    proof(w, &errand.key);
+    w.bool(errand.plain);
+    w.number(errand.retry_for_s);
 }
 
 pub(super) fn kind(kind: Kind) -> u8 {
@@ -219,6 +292,14 @@ fn options(w: &mut Writer, options: &Options) {
     w.bool(options.no_overwrite);
     w.bool(options.durable);
     list(w, &options.checksums, |w, a| w.u8(a.code()));
+    for said in [options.delete, options.dry_run, options.owner, options.xattrs] {
+        w.bool(said);
+    }
+    w.number(options.wait_space.as_secs());
+    list(w, &options.filters, |w, filter| {
+        w.bool(filter.include);
+        w.text(&filter.pattern);
+    });
 }
 
 fn open(w: &mut Writer, order: &Open) {
@@ -227,26 +308,45 @@ fn open(w: &mut Writer, order: &Open) {
     list(w, &order.places, place);
     options(w, &order.options);
     w.text(order.congestion.as_deref().unwrap_or(""));
-    w.number(order.limit_bit_s);
+    steer(w, &order.steer);
+    w.bool(order.listed);
+}
+
+fn attributes(w: &mut Writer, attributes: &Attributes) {
+    w.bool(attributes.sparse);
+    w.bool(attributes.owner.is_some());
+    if let Some(owner) = &attributes.owner {
+        w.number(owner.uid.into());
+        w.number(owner.gid.into());
+        w.text(&owner.user);
+        w.text(&owner.group);
+    }
+    list(w, &attributes.xattrs, |w, xattr| {
+        w.bytes(&xattr.name);
+        w.bytes(&xattr.value);
+    });
 }
 
 fn entry(w: &mut Writer, entry: &Entry) {
-    let (id, parent, name, what) = match entry {
+    let (id, parent, name, what, more) = match entry {
         Entry::Leave(id) => {
             w.u8(0);
             w.number(*id);
             return;
         }
-        Entry::New { id, parent, name, what } => (id, parent, name, what),
+        Entry::New { id, parent, name, what, attributes } => (id, parent, name, what, attributes),
     };
-    w.u8(match what {
-        Offered::Dir { .. } => 1,
-        Offered::File { .. } => 2,
-        Offered::Symlink { .. } => 3,
-        Offered::HardLink { .. } => 4,
-        Offered::Special => 5,
-        Offered::Failed(_) => 6,
-    });
+    // The high bit says that attributes follow.
+    let flag = if more.is_some() { WITH_ATTRIBUTES } else { 0 };
+    w.u8(flag
+        | match what {
+            Offered::Dir { .. } => 1,
+            Offered::File { .. } => 2,
+            Offered::Symlink { .. } => 3,
+            Offered::HardLink { .. } => 4,
+            Offered::Special => 5,
+            Offered::Failed(_) => 6,
+        });
     w.number(*id);
     w.number(*parent);
     w.bytes(name.as_bytes());
@@ -271,6 +371,9 @@ fn entry(w: &mut Writer, entry: &Entry) {
         Offered::Special => {}
         Offered::Failed(r) => refusal(w, r),
     }
+    if let Some(more) = more {
+        attributes(w, more);
+    }
 }
 
 fn end(w: &mut Writer, end: &End) {
@@ -283,11 +386,12 @@ fn verdict(w: &mut Writer, (id, verdict): &(u64, Verdict)) {
     w.number(*id);
     match verdict {
         Verdict::Want => w.u8(1),
-        Verdict::WantRanges(ranges) => {
+        Verdict::WantRest(claims) => {
             w.u8(2);
-            list(w, ranges, |w, (offset, len)| {
-                w.number(*offset);
-                w.number(*len);
+            list(w, claims, |w, claim| {
+                w.number(claim.offset);
+                w.number(claim.len);
+                w.raw(&claim.crc32c.to_be_bytes());
             });
         }
         Verdict::WantUnless(known) => {
@@ -310,9 +414,10 @@ fn outcome(w: &mut Writer, (id, outcome): &(u64, Outcome)) {
 }
 
 fn totals(w: &mut Writer, t: &Totals) {
-    for value in
-        [t.files, t.bytes, t.directories, t.links, t.skipped, t.skipped_bytes, t.special, t.failed, t.resent_bytes]
-    {
+    for value in [t.files, t.bytes, t.directories, t.links, t.skipped, t.skipped_bytes, t.special, t.failed] {
+        w.number(value);
+    }
+    for value in [t.resent_bytes, t.resumed_bytes, t.deleted] {
         w.number(value);
     }
 }

@@ -6,8 +6,8 @@ use model::fault::Fault;
 
 use super::{Action, Complete, FileReceive, FileState, Judgement, Receiver};
 use crate::error::WireError;
-use crate::frame::{End, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
-use crate::ledger::{Added, Ledger};
+use crate::frame::{Claim, End, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::ledger::Added;
 use crate::limits::{BAD_BLOCKS_MAX, RANGES_MAX, STREAMS_MAX};
 use crate::record::Part;
 
@@ -32,7 +32,7 @@ impl Receiver {
                 file.compared = !file.inline;
                 Verdict::WantUnless(digest)
             }
-            Judgement::WantRest(there) => ask_for_rest(file, there),
+            Judgement::WantRest(there) => claim(file, there),
             Judgement::Skip => return self.settled(id, Outcome::Skipped),
             Judgement::Refuse(refusal) => return self.settled(id, Outcome::Failed(refusal)),
         };
@@ -75,6 +75,12 @@ impl Receiver {
             self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);
             return Ok(Stored::Open);
         }
+        // The sender found that this is not what is there.
+        let end = part.offset + part.len;
+        let before = file.claims.range(..end).next_back().filter(|(at, (len, _))| *at + len > part.offset);
+        if let Some((&stale, _)) = before.filter(|_| part.len > 0) {
+            file.claims.remove(&stale);
+        }
         match file.ledger.add(part.offset, part.len, sum)? {
             Added::New => self.bytes_arrived = self.bytes_arrived.saturating_add(part.len),
             Added::Known => self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len),
@@ -106,6 +112,24 @@ impl Receiver {
     /// Files of which blocks may still come, so that what was opened for others can be closed.
     pub fn is_receiving(&self, id: u64) -> bool {
         self.unsettled.get(&id).and_then(|u| u.file.as_ref()).is_some_and(|f| f.state == FileState::Receiving)
+    }
+
+    /// A claimed range is the source's.
+    pub(super) fn held(&mut self, (id, offset, len): (u64, u64, u64)) -> Result<(), WireError> {
+        if id >= self.next_id {
+            return Err(WireError::Unexpected("a range of a file that was never offered"));
+        }
+        let Some(file) = self.unsettled.get_mut(&id).and_then(|u| u.file.as_mut()) else { return Ok(()) };
+        let Some((_, sum)) = file.claims.remove(&offset).filter(|(claimed, _)| *claimed == len) else {
+            return Err(WireError::Unexpected("a range was held to be there that nobody claimed"));
+        };
+        file.ledger.add(offset, len, sum)?;
+        self.bytes_arrived = self.bytes_arrived.saturating_add(len);
+        self.totals.resumed_bytes = self.totals.resumed_bytes.saturating_add(len);
+        if let Stored::Complete(complete) = self.complete(id)? {
+            self.actions.push_back(Action::Commit(complete));
+        }
+        Ok(())
     }
 
     pub(super) fn ended(&mut self, end: End) -> Result<(), WireError> {
@@ -176,7 +200,7 @@ impl Receiver {
             (None, false) => return Ok(Stored::Open),
         };
         self.last_digests.clone_from(&expected);
-        let serial = match agree(file, sum, &checksums, expected) {
+        let serial = match agree(sum, &checksums, expected) {
             Ok(serial) => serial,
             Err(refusal) => {
                 self.actions.push_back(Action::Discard(id));
@@ -190,39 +214,30 @@ impl Receiver {
     }
 }
 
-/// Enters what is there from before, and asks for the rest: or for all, where the file comes whole in any case (inline,
-/// a pipe), where nothing is there, or where the rest is in more pieces than a verdict holds.
-fn ask_for_rest(file: &mut FileReceive, there: Vec<(u64, u64, BlockSum)>) -> Verdict {
+/// Claims what is there from before: or nothing, where the file comes whole in any case (inline, a pipe).
+fn claim(file: &mut FileReceive, there: Vec<(u64, u64, BlockSum)>) -> Verdict {
     if file.inline || file.size == UNKNOWN_SIZE {
         return Verdict::Want;
     }
+    let mut end = 0;
+    let mut claims = Vec::new();
     for (offset, len, sum) in there {
-        // What does not fit is asked for again.
-        if offset.checked_add(len).is_some_and(|end| end <= file.size) {
-            let _ = file.ledger.add(offset, len, sum);
+        let past = offset.checked_add(len).filter(|past| len > 0 && *past <= file.size && offset >= end);
+        // What does not fit, or is one piece too many for a verdict, is sent again.
+        if let Some(past) = past.filter(|_| claims.len() < RANGES_MAX) {
+            end = past;
+            claims.push(Claim { offset, len, crc32c: sum.crc32c });
+            file.claims.insert(offset, (len, sum));
         }
     }
-    let missing = file.ledger.missing(file.size);
-    if file.ledger.bytes() == 0 || missing.len() > RANGES_MAX {
-        file.ledger = Ledger::default();
-        return Verdict::Want;
-    }
-    file.whole = false;
-    Verdict::WantRanges(missing)
+    if claims.is_empty() { Verdict::Want } else { Verdict::WantRest(claims) }
 }
 
 /// Compares the source's digests with those that the blocks add up to. Returns those that only the store can check.
-fn agree(
-    file: &FileReceive,
-    sum: Option<BlockSum>,
-    checksums: &[Algorithm],
-    expected: Vec<Digest>,
-) -> Result<Vec<Digest>, Refusal> {
-    if file.whole {
-        for algorithm in checksums {
-            if !expected.iter().any(|d| d.algorithm() == *algorithm) {
-                return Err(Refusal::new(Fault::Peer, format!("the source gave no {algorithm} for it")));
-            }
+fn agree(sum: Option<BlockSum>, checksums: &[Algorithm], expected: Vec<Digest>) -> Result<Vec<Digest>, Refusal> {
+    for algorithm in checksums {
+        if !expected.iter().any(|d| d.algorithm() == *algorithm) {
+            return Err(Refusal::new(Fault::Peer, format!("the source gave no {algorithm} for it")));
         }
     }
     let mut serial = Vec::new();

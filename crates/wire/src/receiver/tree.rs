@@ -1,9 +1,12 @@
 //! The tree as it is offered: directories that open and close, and everything that is settled inside them.
 
+use std::collections::{BTreeMap, HashSet};
+
+use model::entry::Attributes;
 use model::fault::Fault;
 use model::name::{Name, PATH_BYTES_MAX, RelPath};
 
-use super::{Action, Dir, DirState, FileReceive, FileState, Receiver, Sort, Unsettled, Wanted};
+use super::{Action, Dir, DirState, FileReceive, FileState, Receiver, Sort, Unsettled, Wanted, name_key};
 use crate::error::WireError;
 use crate::frame::{Entry, Offered, Outcome, Refusal, UNKNOWN_SIZE};
 use crate::ledger::Ledger;
@@ -25,11 +28,18 @@ impl Receiver {
                 self.finish_dir_if_done(id);
                 Ok(())
             }
-            Entry::New { id, parent, name, what } => self.offered_new(id, parent, name, what),
+            Entry::New { id, parent, name, what, attributes } => self.offered_new(id, parent, name, what, attributes),
         }
     }
 
-    fn offered_new(&mut self, id: u64, parent: u64, name: Name, what: Offered) -> Result<(), WireError> {
+    fn offered_new(
+        &mut self,
+        id: u64,
+        parent: u64,
+        name: Name,
+        what: Offered,
+        attributes: Option<Box<Attributes>>,
+    ) -> Result<(), WireError> {
         if id != self.next_id || self.scan_end.is_some() {
             return Err(WireError::Unexpected("entries are not numbered 1, 2, 3 …"));
         }
@@ -43,12 +53,24 @@ impl Receiver {
             Offered::Symlink { .. } | Offered::HardLink { .. } => Sort::Link,
             _ => Sort::Other,
         };
+        if let Some(above) = self.dirs.get_mut(&parent) {
+            match &mut above.offered {
+                Some(_) if matches!(what, Offered::Failed(_)) => above.offered = None,
+                Some(offered) => {
+                    offered.insert(name_key(&name));
+                }
+                None => {}
+            }
+        }
         self.unsettled.insert(id, Unsettled { parent, name, file: None, links: Vec::new(), kind: sort });
         if let Offered::Dir { mode, mtime } = what {
             let state = if parent_failed || too_long { DirState::Failed } else { DirState::Making };
             // A failed directory's path leads nowhere, and need not be kept.
             let path = if state == DirState::Failed { RelPath::root() } else { path.clone() };
-            self.dirs.insert(id, Dir { path, shown, parent, mode, mtime, pending: 0, left: false, state });
+            let offered = self.deleting.then(HashSet::new);
+            let attributes = attributes.clone();
+            let dir = Dir { path, shown, parent, mode, mtime, pending: 0, left: false, state, attributes, offered };
+            self.dirs.insert(id, dir);
         }
         let mut inline = false;
         if let Offered::File { size, .. } = what {
@@ -69,7 +91,7 @@ impl Receiver {
         };
         match refusal {
             Some(refusal) => self.settled(id, Outcome::Failed(refusal)),
-            None => self.act(id, path, what, inline)?,
+            None => self.act(id, path, what, inline, attributes)?,
         }
         Ok(())
     }
@@ -107,19 +129,26 @@ impl Receiver {
         Ok((dir.path.join(name), shown, dir.state == DirState::Failed))
     }
 
-    fn act(&mut self, id: u64, path: RelPath, what: Offered, inline: bool) -> Result<(), WireError> {
+    fn act(
+        &mut self,
+        id: u64,
+        path: RelPath,
+        what: Offered,
+        inline: bool,
+        attributes: Option<Box<Attributes>>,
+    ) -> Result<(), WireError> {
         match what {
             Offered::Dir { .. } => self.actions.push_back(Action::MakeDir { id, path }),
             Offered::File { mode, mtime, size } => {
-                let wanted = Wanted { id, path: path.clone(), size, mode, mtime };
+                let wanted = Wanted { id, path: path.clone(), size, mode, mtime, attributes };
                 if let Some(entry) = self.unsettled.get_mut(&id) {
                     entry.file = Some(FileReceive {
                         path,
                         size,
-                        whole: true,
                         inline,
                         compared: false,
                         ledger: Ledger::default(),
+                        claims: BTreeMap::new(),
                         ended: None,
                         said_whole: false,
                         state: FileState::Judging,
@@ -128,7 +157,7 @@ impl Receiver {
                 self.actions.push_back(Action::Judge(wanted));
             }
             Offered::Symlink { mtime, target } => {
-                self.actions.push_back(Action::Symlink { id, path, target, mtime });
+                self.actions.push_back(Action::Symlink { id, path, target, mtime, attributes });
             }
             Offered::HardLink { to, path: source_path } => self.hard_link(id, path, to, &source_path)?,
             Offered::Special => {
@@ -226,7 +255,11 @@ impl Receiver {
                     dir.state = DirState::Finishing;
                     self.dirs_finishing += 1;
                     let (path, mode, mtime) = (dir.path.clone(), dir.mode, dir.mtime);
-                    return self.actions.push_back(Action::FinishDir { id, path, mode, mtime });
+                    let attributes = dir.attributes.take();
+                    if let Some(offered) = dir.offered.take() {
+                        self.actions.push_back(Action::Prune { path: path.clone(), offered });
+                    }
+                    return self.actions.push_back(Action::FinishDir { id, path, mode, mtime, attributes });
                 }
                 DirState::Making | DirState::Finishing => return,
                 DirState::Failed => {

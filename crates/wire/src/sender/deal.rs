@@ -4,13 +4,15 @@
 //! Small files are packed; a large file is cut into blocks that any stream may carry, unless a serial digest (or a
 //! pipe) keeps it on one.
 
-use model::checksum::Digest;
+use std::collections::VecDeque;
+
+use model::checksum::{BlockSum, Digest};
 use model::entry::Timestamp;
 use model::name::RelPath;
 
 use super::{FileSend, Item, Phase, Sender};
-use crate::frame::{Refusal, UNKNOWN_SIZE};
-use crate::limits::{BLOCK_BYTES, PACK_BYTES, PACK_FILES_MAX, RECORDS_UNACKNOWLEDGED_MAX};
+use crate::frame::{Claim, Refusal, UNKNOWN_SIZE};
+use crate::limits::{PACK_BYTES, PACK_FILES_MAX, RECORDS_UNACKNOWLEDGED_MAX};
 
 /// A range of a file to read, and all that is needed to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +54,18 @@ pub enum Order {
         /// What the receiver has.
         known: Digest,
     },
+    /// Read this range and say whether it is what the receiver has from before.
+    Check {
+        /// The range, of any length.
+        range: Range,
+        /// What the receiver has.
+        crc32c: u32,
+    },
 }
+
+/// Of so many orders one is a check while there is something to send: the path is kept busy, and what is found to
+/// have changed is known early.
+const CHECK_EVERY: u64 = 8;
 
 /// How far into the list a stream looks for a file that no other stream owns.
 const OWNED_LOOKAHEAD: usize = 64;
@@ -63,8 +76,9 @@ impl Sender {
         if self.streams.get(&stream)?.unacknowledged.len() >= RECORDS_UNACKNOWLEDGED_MAX {
             return None;
         }
+        self.orders += 1;
         while let Some((id, offset, len)) = self.again.pop_front() {
-            let step = len.min(BLOCK_BYTES);
+            let step = len.min(self.block_bytes);
             if let Some(range) = self.range(id, offset, step) {
                 self.resent_bytes = self.resent_bytes.saturating_add(step);
                 if len > step {
@@ -79,16 +93,62 @@ impl Sender {
                 return Some(Order::Compare { range, known });
             }
         }
-        let first = self.deal_one(stream, BLOCK_BYTES)?;
+        if self.orders.is_multiple_of(CHECK_EVERY)
+            && let Some(check) = self.next_check()
+        {
+            return Some(check);
+        }
+        let Some(first) = self.deal_one(stream, self.block_bytes) else { return self.next_check() };
+        let pack = self.block_bytes.min(PACK_BYTES);
         let mut bytes = first.len;
-        let small = first.is_whole() && first.len < PACK_BYTES && first.size != UNKNOWN_SIZE;
+        let small = first.is_whole() && first.len < pack && first.size != UNKNOWN_SIZE;
         let mut ranges = vec![first];
         while small && ranges.len() < PACK_FILES_MAX {
-            let Some(more) = self.deal_small(PACK_BYTES - bytes) else { break };
+            let Some(more) = self.deal_small(pack - bytes) else { break };
             bytes += more.len;
             ranges.push(more);
         }
         Some(Order::Send(ranges))
+    }
+
+    fn next_check(&mut self) -> Option<Order> {
+        while let Some((id, claim)) = self.checks.pop_front() {
+            if let Some(range) = self.range(id, claim.offset, claim.len) {
+                return Some(Order::Check { range, crc32c: claim.crc32c });
+            }
+        }
+        None
+    }
+
+    /// The outcome of an [`Order::Check`]: the range's checksum if it is the receiver's, none if it must be sent. Says
+    /// whether nothing of the file is left to deal or to check.
+    pub fn checked(&mut self, id: u64, range: (u64, u64), same: Result<Option<BlockSum>, Refusal>) -> bool {
+        let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return false };
+        file.unchecked = file.unchecked.saturating_sub(1);
+        match same {
+            Ok(Some(sum)) => {
+                // The receiver's ranges do not overlap each other or the rest: this cannot fail.
+                let _ = file.ledger.add(range.0, range.1, sum);
+                let counted = range.1.min(file.size.saturating_sub(file.arrived));
+                file.arrived += counted;
+                self.progress.bytes_arrived = self.progress.bytes_arrived.saturating_add(counted);
+                self.out_held.push((id, range.0, range.1));
+            }
+            Ok(None) => {
+                let idle = file.todo.is_empty();
+                file.todo.push_back(range);
+                if idle {
+                    self.ready.push_back(id);
+                }
+            }
+            Err(refusal) => {
+                self.drop_file(id, refusal);
+                return false;
+            }
+        }
+        let done = self.is_dealt(id);
+        self.end_if_complete(id);
+        done
     }
 
     /// A small file to send on the control connection, without waiting for a verdict: this is what lets a job of a few
@@ -159,7 +219,7 @@ impl Sender {
             mtime: file.mtime,
             offset,
             len,
-            last: file.todo.is_empty(),
+            last: file.is_dealt(),
         })
     }
 
@@ -184,30 +244,56 @@ impl Sender {
 
     /// Whether nothing of a file is left to deal.
     pub fn is_dealt(&self, id: u64) -> bool {
-        self.items.get(&id).and_then(|i| i.file.as_ref()).is_none_or(|f| f.todo.is_empty())
+        self.items.get(&id).and_then(|i| i.file.as_ref()).is_none_or(FileSend::is_dealt)
     }
 
     /// The outcome of an [`Order::Compare`].
     pub fn compared(&mut self, id: u64, equal: Result<bool, Refusal>) {
         match equal {
             Ok(true) => self.out_same.push(id),
-            Ok(false) => self.make_ready(id, None),
+            Ok(false) => self.make_ready(id, Vec::new()),
             Err(refusal) => self.drop_file(id, refusal),
         }
     }
 
-    pub(super) fn make_ready(&mut self, id: u64, ranges: Option<Vec<(u64, u64)>>) {
+    /// A file is wanted, save for what the receiver claims to have: that is checked first.
+    pub(super) fn make_ready(&mut self, id: u64, claims: Vec<Claim>) {
         let Some(file) = self.items.get_mut(&id).and_then(|i| i.file.as_mut()) else { return };
         if !matches!(file.phase, Phase::Offered | Phase::Compare) || file.inline {
             return;
         }
         file.phase = Phase::Wanted;
-        file.complete = ranges.is_none();
-        file.todo = ranges.unwrap_or_else(|| vec![(0, file.size)]).into();
-        if file.todo.is_empty() {
-            self.end_if_complete(id);
-        } else {
+        file.todo = rest(&claims, file.size);
+        file.unchecked = claims.len();
+        if !file.todo.is_empty() {
             self.ready.push_back(id);
         }
+        self.checks.extend(claims.into_iter().map(|claim| (id, claim)));
     }
+}
+
+impl FileSend {
+    /// Nothing of it is left to deal or to check.
+    fn is_dealt(&self) -> bool {
+        self.todo.is_empty() && self.unchecked == 0
+    }
+}
+
+/// What is between claims. A file without any is one range, also where it is empty or of unknown size.
+fn rest(claims: &[Claim], size: u64) -> VecDeque<(u64, u64)> {
+    if claims.is_empty() {
+        return VecDeque::from([(0, size)]);
+    }
+    let mut out = VecDeque::new();
+    let mut at = 0;
+    for claim in claims {
+        if claim.offset > at {
+            out.push_back((at, claim.offset - at));
+        }
+        at = claim.offset + claim.len;
+    }
+    if at < size {
+        out.push_back((at, size - at));
+    }
+    out
 }

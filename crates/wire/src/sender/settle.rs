@@ -2,7 +2,7 @@
 
 use super::{MISSES_NAMED_MAX, Miss, Phase, ScanEnd, Sender};
 use crate::error::WireError;
-use crate::frame::{Frame, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::frame::{Claim, Frame, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
 use crate::limits::BAD_BLOCKS_MAX;
 
 impl Sender {
@@ -14,6 +14,10 @@ impl Sender {
             Frame::Again(ranges) => ranges.into_iter().try_for_each(|range| self.again(range)),
             Frame::Received(counts) => {
                 counts.into_iter().try_for_each(|(stream, records)| self.received(stream, records))
+            }
+            Frame::Plans(plans) => {
+                self.plans.extend(plans);
+                Ok(())
             }
             Frame::Finished(totals) => {
                 if !self.items.is_empty() || self.scan_end != ScanEnd::Told {
@@ -40,14 +44,17 @@ impl Sender {
             return Ok(());
         }
         match verdict {
-            Verdict::Want => self.make_ready(id, None),
-            Verdict::WantRanges(ranges) => {
-                let mut end = 0;
-                for (offset, len) in &ranges {
-                    let past = offset.checked_add(*len).filter(|past| *len > 0 && *past <= file.size && *offset >= end);
-                    end = past.ok_or(WireError::Invalid("a wanted range"))?;
+            Verdict::Want => self.make_ready(id, Vec::new()),
+            Verdict::WantRest(claims) => {
+                if file.pipe {
+                    return Err(WireError::Invalid("a claim to have some of a pipe"));
                 }
-                self.make_ready(id, Some(ranges));
+                let mut end = 0;
+                for Claim { offset, len, .. } in &claims {
+                    let past = offset.checked_add(*len).filter(|past| *len > 0 && *past <= file.size && *offset >= end);
+                    end = past.ok_or(WireError::Invalid("a claimed range"))?;
+                }
+                self.make_ready(id, claims);
             }
             Verdict::WantUnless(known) => {
                 file.phase = Phase::Compare;

@@ -1,16 +1,18 @@
 //! One message of every type, with values that fill every field.
 
 use model::checksum::Digest;
-use model::entry::{Kind, Meta, Timestamp};
+use std::time::Duration;
+
+use model::entry::{Attributes, Kind, Meta, Owner, Timestamp, Xattr};
 use model::fault::Fault;
-use model::locator::Place;
+use model::locator::{HostPort, Place};
 use model::name::{Name, RelPath};
-use model::spec::{Options, Sync};
+use model::spec::{Filter, Options, Steer, Step, Sync};
 use model::{Algorithm, Bytes, v1};
 use wire::Frame;
 use wire::frame::{
-    Direction, End, Entry, KeyProof, Listed, Offered, Open, Outcome, Refusal, Request, Suite, Totals, UNKNOWN_SIZE,
-    Verdict,
+    Claim, Direction, End, Entry, Errand, KeyProof, Listed, Offered, Open, Outcome, Plan, Refusal, Request, Suite,
+    Totals, UNKNOWN_SIZE, Verdict,
 };
 use wire::join::Join;
 use wire::record::Part;
@@ -56,7 +58,7 @@ fn session() -> Vec<(&'static str, Vec<Frame>)> {
         suites,
         plain,
     };
-    let key = KeyProof { id: [7; 8], secret: [9; 32] };
+    let key = proof();
     let suites = vec![Suite::Aes128Gcm, Suite::ChaCha20Poly1305];
     let welcome = |suite, plain| Frame::Welcome { software: "longhaul 0.1.0".into(), suite, plain };
     vec![
@@ -71,6 +73,18 @@ fn session() -> Vec<(&'static str, Vec<Frame>)> {
 
 const FAULTS: [Fault; 8] =
     [Fault::Config, Fault::Local, Fault::Peer, Fault::Path, Fault::Storage, Fault::Auth, Fault::Integrity, Fault::Bug];
+
+fn proof() -> KeyProof {
+    KeyProof { id: [7; 8], secret: [9; 32] }
+}
+
+const STEER: Steer = Steer { limit_bit_s: 10 << 30, streams: 1024, paused: true };
+
+fn order(direction: Direction, places: Vec<Place>, options: Options, congestion: Option<&str>) -> Open {
+    let congestion = congestion.map(str::to_owned);
+    let (steer, listed) = (STEER, direction == Direction::Pull);
+    Open { job: *b"fedcba9876543210", direction, places, options, congestion, steer, listed }
+}
 
 fn facts() -> v1::Stream {
     v1::Stream {
@@ -111,10 +125,6 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         Request::Stat(Place::Null),
         Request::Stat(Place::Zero(Bytes(1 << 30))),
     ];
-    let order = |direction, places, options, congestion: Option<&str>| {
-        let congestion = congestion.map(str::to_owned);
-        Frame::Open(Open { job: *b"fedcba9876543210", direction, places, options, congestion, limit_bit_s: 10 << 30 })
-    };
     let options = Options {
         recursive: true,
         into: true,
@@ -122,23 +132,57 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         no_overwrite: true,
         durable: true,
         checksums: vec![Algorithm::Crc32c, Algorithm::Adler32],
+        delete: true,
+        dry_run: true,
+        owner: true,
+        xattrs: true,
+        wait_space: Duration::from_secs(600),
+        filters: vec![
+            Filter { include: true, pattern: "*.fits".into() },
+            Filter { include: false, pattern: "**".into() },
+        ],
     };
+    let errand = Errand {
+        order: order(Direction::Push, vec![at(b"there")], Options::default(), None),
+        sources: vec![at(b"here"), Place::Zero(Bytes(5))],
+        to: HostPort { host: "dtn.example.org".into(), port: 7411 },
+        node: [3; 32],
+        key: proof(),
+        plain: true,
+        retry_for_s: 900,
+    };
+    let change = v1::Change { limit_bit_s: Some(0), streams: Some(3), paused: Some(true), cancel: true };
+    let more = [
+        Request::KeyFor { job: *b"fedcba9876543210", place: at(b"there") },
+        Request::Carry(Box::new(errand)),
+        Request::Jobs(None),
+        Request::Jobs(Some(*b"fedcba9876543210")),
+        Request::Change(*b"fedcba9876543210", change),
+        Request::Change(*b"fedcba9876543210", v1::Change { paused: Some(false), ..v1::Change::default() }),
+    ];
     vec![
-        ("ask", asks.into_iter().enumerate().map(|(n, ask)| Frame::Ask(n as u32 * 100, ask)).collect()),
+        ("ask", asks.into_iter().chain(more).enumerate().map(|(n, ask)| Frame::Ask(n as u32 * 100, ask)).collect()),
         ("answer", vec![Frame::Answer(5, lines, true), Frame::Answer(u32::MAX, vec![], false)]),
         ("denied", vec![Frame::Denied(6, no(Fault::Auth, "the key does not allow to write"))]),
         (
             "open",
             vec![
-                order(Direction::Push, vec![at(b"in")], options, Some("bbr")),
-                order(Direction::Pull, vec![at(b"a"), at(b"b")], Options::default(), None),
+                Frame::Open(order(Direction::Push, vec![at(b"in")], options, Some("bbr"))),
+                Frame::Open(order(Direction::Pull, vec![at(b"a"), at(b"b")], Options::default(), None)),
             ],
         ),
+        ("files", vec![Frame::Files(vec![(path(b"a/b"), path(b"c")), (path(b"d"), path(b"d\xff"))], true)]),
+        ("told", vec![Frame::Told(9, "{\"v\":1}".into(), true), Frame::Told(10, String::new(), false)]),
+        ("steer", vec![Frame::Steer(STEER), Frame::Steer(Steer::default())]),
+        ("busy", vec![Frame::Busy("the target is full".into())]),
     ]
 }
 
 fn sender() -> Vec<(&'static str, Vec<Frame>)> {
-    let new = |id, parent, text: &[u8], what| Entry::New { id, parent, name: name(text), what };
+    let new = |id, parent, text: &[u8], what| Entry::New { id, parent, name: name(text), what, attributes: None };
+    let owner = Owner { uid: 1000, gid: u32::MAX, user: "ada".into(), group: String::new() };
+    let xattrs = vec![Xattr { name: b"user.origin".to_vec(), value: b"run 7\0\xff".to_vec() }];
+    let attributes = Some(Box::new(Attributes { owner: Some(owner), xattrs, sparse: true }));
     let entries = vec![
         new(1, 0, b"top", Offered::Dir { mode: 0o755, mtime: TIME }),
         new(2, 1, b"a\xffb", Offered::File { mode: 0o640, mtime: BEFORE, size: (1 << 40) + 1 }),
@@ -147,6 +191,13 @@ fn sender() -> Vec<(&'static str, Vec<Frame>)> {
         new(5, 1, b"again", Offered::HardLink { to: 2, path: path(b"a\xffb") }),
         new(6, 1, b"fifo", Offered::Special),
         new(7, 1, b"shut", Offered::Failed(no(Fault::Storage, "permission denied"))),
+        Entry::New {
+            id: 8,
+            parent: 1,
+            name: name(b"owned"),
+            what: Offered::File { mode: 0o600, mtime: TIME, size: 9 },
+            attributes,
+        },
         Entry::Leave(1),
     ];
     let ends = vec![
@@ -158,6 +209,7 @@ fn sender() -> Vec<(&'static str, Vec<Frame>)> {
         ("inline", vec![Frame::Inline(record().concat())]),
         ("ends", vec![Frame::Ends(ends)]),
         ("drops", vec![Frame::Drops(vec![(2, no(Fault::Storage, "it changed while it was read"))])]),
+        ("held", vec![Frame::Held(vec![(2, 1 << 20, 1 << 20), (3, 0, 1)])]),
         ("same", vec![Frame::Same(vec![1, 127, 128, u64::MAX])]),
         ("scan-end", vec![Frame::ScanEnd(65_536)]),
     ]
@@ -174,12 +226,16 @@ fn receiver() -> Vec<(&'static str, Vec<Frame>)> {
         special: 7,
         failed: 8,
         resent_bytes: 9,
+        resumed_bytes: 10,
+        deleted: 11,
     };
-    let verdicts = vec![
-        (2, Verdict::Want),
-        (3, Verdict::WantRanges(vec![(0, 10), (1 << 30, 1 << 20)])),
-        (4, Verdict::WantUnless(digest(Algorithm::Blake3))),
+    let claims = vec![
+        Claim { offset: 0, len: 10, crc32c: 0x0102_0304 },
+        Claim { offset: 1 << 30, len: 1 << 20, crc32c: u32::MAX },
     ];
+    let plans = Step::ALL.map(|step| Plan { step, path: path(b"a/b"), bytes: 1 << 40 });
+    let verdicts =
+        vec![(2, Verdict::Want), (3, Verdict::WantRest(claims)), (4, Verdict::WantUnless(digest(Algorithm::Blake3)))];
     let outcomes =
         vec![(2, Outcome::Done), (3, Outcome::Skipped), (4, Outcome::Failed(no(Fault::Integrity, "its md5 differs")))];
     vec![
@@ -187,6 +243,7 @@ fn receiver() -> Vec<(&'static str, Vec<Frame>)> {
         ("outcomes", vec![Frame::Outcomes(outcomes)]),
         ("again", vec![Frame::Again(vec![(2, 1 << 20, 1 << 20), (3, 0, 0)])]),
         ("received", vec![Frame::Received(vec![(1, 16), (1024, 1 << 33)])]),
+        ("plans", vec![Frame::Plans(plans.to_vec())]),
         ("finished", vec![Frame::Finished(totals)]),
     ]
 }

@@ -99,7 +99,7 @@ fn refuse_all(receiver: &mut Receiver) -> usize {
 }
 
 fn new(id: u64, parent: u64, what: Offered) -> Frame {
-    Frame::Entries(vec![Entry::New { id, parent, name: name(&"x".repeat(255)), what }])
+    Frame::Entries(vec![Entry::New { id, parent, name: name(&"x".repeat(255)), what, attributes: None }])
 }
 
 #[test]

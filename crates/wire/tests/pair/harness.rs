@@ -298,6 +298,10 @@ impl Pair {
                     self.sender.compared(range.file, Ok(equal));
                     continue;
                 }
+                Order::Check { range, crc32c } => {
+                    self.source.check(&mut self.sender, &range, crc32c);
+                    continue;
+                }
             };
             self.source.build(&mut self.sender, stream, &ranges)?;
             let Some(record) = self.source.ready.take() else { continue };

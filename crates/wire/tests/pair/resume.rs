@@ -43,7 +43,32 @@ fn only_what_is_missing_is_sent() {
             let there = [(0, BLOCK_BYTES), (3 * BLOCK_BYTES + 10, BLOCK_BYTES), (len - 50, 50)];
             let pair = resumed(config, len, &there);
             assert_eq!(pair.store.payload_bytes, len - 2 * BLOCK_BYTES - 50);
-            assert_eq!(pair.receiver.totals().resent_bytes, 0);
+            let totals = pair.receiver.totals();
+            assert_eq!((totals.resent_bytes, totals.resumed_bytes), (0, 2 * BLOCK_BYTES + 50));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_the_sources_any_more_is_sent() {
+    for checksums in [vec![Algorithm::Crc32c], vec![Algorithm::Md5], vec![Algorithm::Adler32]] {
+        for pull in [false, true] {
+            let config = Config { checksums: checksums.clone(), pull, ..Config::default() };
+            let (len, block) = (6 * BLOCK_BYTES + 100, BLOCK_BYTES);
+            let roots = [file("a", len)];
+            let mut partial = content(&roots[0]);
+            // The second claim is of a file that was changed since, with its time put back.
+            partial[3 * block as usize + 5] ^= 1;
+            let with_adler32 = checksums.contains(&Algorithm::Adler32);
+            let of = |at: u64| (at, block, BlockSum::of(&partial[at as usize..(at + block) as usize], with_adler32));
+            let known = vec![of(0), of(3 * block)];
+            let mut pair = Pair::new(config, &roots);
+            pair.store.partial.insert(path("a"), partial);
+            pair.store.judgements.insert(path("a"), Judgement::WantRest(known));
+            pair.run().unwrap();
+            let totals = check(&pair, &roots);
+            assert_eq!((totals.files, totals.failed, totals.resumed_bytes), (1, 0, block));
+            assert_eq!(pair.store.payload_bytes, len - block);
         }
     }
 }

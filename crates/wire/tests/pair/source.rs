@@ -126,6 +126,18 @@ impl Source {
         self.contents.get(&id).is_some_and(|c| Digest::crc32c(model::checksum::crc32c(&c.all())) == *known)
     }
 
+    /// Holds a range that the receiver claims to have against the content.
+    pub fn check(&mut self, sender: &mut Sender, range: &Range, crc32c: u32) {
+        let Some(content) = self.contents.get(&range.file).cloned() else { return };
+        let sum = BlockSum::of(&content.read(range.offset, range.len), self.with_adler32);
+        let same = (sum.crc32c == crc32c).then_some(sum);
+        let last = sender.checked(range.file, (range.offset, range.len), Ok(same));
+        if last && !self.serial.is_empty() {
+            let digests = self.serial.iter().map(|a| serial_digest(*a, &content)).collect();
+            sender.digested(range.file, digests);
+        }
+    }
+
     /// Reads ranges and builds their record; none where nothing was left to send.
     pub fn build(&mut self, sender: &mut Sender, stream: u32, ranges: &[Range]) -> Result<(), WireError> {
         if let Some((record, built)) = self.record(sender, ranges) {
@@ -186,6 +198,10 @@ impl Source {
         let Some(content) = self.contents.get(&range.file) else { return };
         let reached = self.reached.remove(&range.file).unwrap_or(0);
         let end = range.offset.saturating_add(range.len).max(reached).min(content.len);
+        if range.last && range.size != UNKNOWN_SIZE && !self.serial.is_empty() {
+            let digests = self.serial.iter().map(|a| serial_digest(*a, content)).collect();
+            return sender.digested(range.file, digests);
+        }
         let at = self.digested.entry(range.file).or_default();
         if range.offset > *at || end < *at {
             return;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use model::checksum::{BlockSum, Digest, crc32c_zeros};
 use model::entry::Timestamp;
 use model::fault::Fault;
-use model::name::RelPath;
+use model::name::{Name, RelPath};
 use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
-use wire::receiver::{Action, Complete, Judgement, Receiver, Stored, Wanted};
+use wire::receiver::{Action, Complete, Judgement, Receiver, Stored, Wanted, name_key};
 use wire::record::{self, HEAD_BYTES, Head, Part};
 use wire::{WireError, limits};
 
@@ -86,7 +86,7 @@ impl Store {
                 let judgement = self.judge(wanted);
                 receiver.judged(id, judgement);
             }
-            Action::Symlink { id, path, target, mtime } => {
+            Action::Symlink { id, path, target, mtime, .. } => {
                 let outcome = self.link(&path, There::Symlink { target, mtime });
                 receiver.settled(id, outcome);
             }
@@ -106,9 +106,13 @@ impl Store {
             Action::Discard(id) => {
                 self.held.remove(&id);
             }
-            Action::FinishDir { id, path, mode, mtime } => {
+            Action::FinishDir { id, path, mode, mtime, .. } => {
                 let result = self.finish_dir(&path, mode, mtime);
                 receiver.dir_finished(id, result);
+            }
+            Action::Prune { path, offered } => {
+                let count = self.prune(&path, &offered);
+                receiver.pruned(count);
             }
         }
         Ok(())
@@ -122,6 +126,17 @@ impl Store {
             self.put(path, There::Dir { finished: None });
         }
         Ok(())
+    }
+
+    fn prune(&mut self, path: &RelPath, offered: &HashSet<u64>) -> u64 {
+        let stays = |at: &RelPath| {
+            let below = at.below(path).filter(|below| !below.is_root());
+            let first = below.and_then(|b| b.as_bytes().split(|b| *b == b'/').next().and_then(|n| Name::new(n).ok()));
+            first.is_none_or(|name| offered.contains(&name_key(&name)))
+        };
+        let before = self.there.len();
+        self.there.retain(|at, _| stays(at));
+        (before - self.there.len()) as u64
     }
 
     fn finish_dir(&mut self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<(), Refusal> {
