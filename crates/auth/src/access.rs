@@ -85,7 +85,21 @@ impl Access {
         }
     }
 
-    fn rights(&self) -> Rights {
+    /// The grant behind it, if it is one.
+    pub fn grant(&self) -> Option<&Grant> {
+        match self {
+            Access::Anonymous(_) => None,
+            Access::Granted(grant) => Some(grant),
+        }
+    }
+
+    /// Who may hold the reins of its jobs: whoever comes with the same key, or, for anonymous ones, anybody.
+    pub fn holder(&self) -> &str {
+        self.grant().map_or("", |grant| &grant.id)
+    }
+
+    /// What it may do at most.
+    pub fn rights(&self) -> Rights {
         match self {
             Access::Anonymous(rights) => *rights,
             Access::Granted(grant) => grant.rights,
@@ -113,6 +127,9 @@ impl Access {
         if let Access::Granted(grant) = self {
             // A prefix that does not read (somebody edited the file) opens nothing.
             let prefix = grant.prefix_path().ok_or(Denied::UnknownKey)?;
+            if grant.errand.is_some() && action == Action::Read {
+                return Err(Denied::Rights { allowed: "carry one job", needed: "read" });
+            }
             if grant.export != export || !path.starts_with(&prefix) {
                 let place = |export: &str, path: &RelPath| format!("{export}/{path}");
                 return Err(Denied::Elsewhere { granted: place(&grant.export, &prefix), wanted: place(export, path) });

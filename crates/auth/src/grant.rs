@@ -52,6 +52,18 @@ pub struct Grant {
     pub expires: Option<i64>,
     /// SHA-256 of the secret, hexadecimal. The secret is 32 random bytes, so a slow hash would add nothing.
     pub secret_sha256: String,
+    /// The one job that it is for: handed to another node, which carries the job for the holder of an ordinary key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errand: Option<Errand>,
+}
+
+/// The one job that a grant is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errand {
+    /// The job's id.
+    pub job: String,
+    /// Its target below the export, hexadecimal: a path need not be text. None for the memory end.
+    pub path: Option<String>,
 }
 
 /// All grants of a state directory: the content of its `grants.toml`.
@@ -80,7 +92,15 @@ impl Grant {
             created: now,
             expires: None,
             secret_sha256: hex(&Sha256::digest(secret)),
+            errand: None,
         }
+    }
+
+    /// Whether this is good for writing to a path (none: the memory end) as part of a job. A grant that is for no job
+    /// in particular is.
+    pub fn is_for(&self, job: &str, path: Option<&RelPath>) -> bool {
+        let path = path.map(|path| hex(path.as_bytes()));
+        self.errand.as_ref().is_none_or(|errand| errand.job == job && errand.path == path)
     }
 }
 

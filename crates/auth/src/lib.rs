@@ -8,5 +8,5 @@ pub mod grant;
 pub mod key;
 
 pub use access::{Access, Action, Denied};
-pub use grant::{Grant, Grants, Rights};
+pub use grant::{Errand, Grant, Grants, Rights, hex};
 pub use key::{AccessKey, Fingerprint};

@@ -3,12 +3,15 @@
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Action, Denied, Grants, Rights};
+use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Rights};
+use engine::control::Control;
+use engine::journal::{self, Journals};
 use engine::leftovers::Leftovers;
-use engine::node::{Event, Gate, Host, TargetPlace};
+use engine::node::{Event, Gate, Host, Said, TargetPlace};
 use engine::scan::SourceRoot;
 use model::Kind;
 use model::fault::{Blame, Fault};
@@ -17,10 +20,12 @@ use model::name::{Name, RelPath};
 use model::units::{BitRate, Bytes};
 use store::Store;
 use store::ends::{self, End};
-use wire::frame::{Direction, KeyProof, Listed, Refusal, Request};
+use wire::frame::{Direction, JobName, KeyProof, Open, Refusal, Request};
 use wire::join::SessionId;
 
+use crate::errands::Errands;
 use crate::exports::Served;
+use crate::jobs::Jobs;
 use crate::listen::NodeConfig;
 use crate::questions;
 use crate::registry::Registry;
@@ -34,7 +39,13 @@ pub(crate) struct Exports {
     plain: bool,
     state: StateDir,
     registry: Registry,
+    pub jobs: Jobs,
+    pub errands: Errands,
+    stopping: AtomicBool,
 }
+
+/// How long a key for one job is good for: longer than any job, short enough to be forgotten.
+const ERRAND_KEY_SECONDS: i64 = 30 * 24 * 3600;
 
 /// What somebody may reach: a store, a path in it, and where that store lies.
 pub(crate) struct Reach {
@@ -69,9 +80,74 @@ fn unix_seconds() -> i64 {
 }
 
 impl Exports {
-    pub fn new(served: Vec<Served>, config: NodeConfig, registry: Registry) -> Exports {
-        let NodeConfig { anonymous, grants, plain, state, .. } = config;
-        Exports { served, anonymous, grants, plain, state, registry }
+    pub fn new(me: Weak<Exports>, served: Vec<Served>, config: NodeConfig, registry: Registry) -> Exports {
+        let NodeConfig { listen, anonymous, grants, plain, state, timeouts, own_guests, .. } = config;
+        let jobs = Jobs::default();
+        let dir = state.path().join("errands");
+        let errands = Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback());
+        let stopping = AtomicBool::new(false);
+        Exports { served, anonymous, grants, plain, state, registry, jobs, errands, stopping }
+    }
+
+    /// The node stops: what it carries ends, to go on with the next start.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.jobs.cancel_all();
+    }
+
+    /// Whether the node stops.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// The access of a job's holder, after a restart; none where the grant is gone.
+    pub fn access_of(&self, holder: &str) -> Option<Access> {
+        if holder.is_empty() {
+            return self.anonymous.map(Access::Anonymous);
+        }
+        let stored = self.state.grants().unwrap_or_default();
+        let mut all = self.grants.list.iter().chain(&stored.list);
+        let valid = |g: &&Grant| g.id == holder && g.expires.is_none_or(|expires| expires > unix_seconds());
+        all.find(valid).cloned().map(Access::Granted)
+    }
+
+    /// A key for one job into a place, with no more rights than its holder has there, for another node to use.
+    pub fn key_for(&self, access: &Access, job: &JobName, place: &Place) -> Result<AccessKey, Refusal> {
+        let (export, path) = match place {
+            Place::Null => (String::new(), None),
+            Place::Path { export, path } => {
+                self.allowed(access, Action::Create, place)?;
+                (export.clone(), Some(path))
+            }
+            _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
+        };
+        let may_replace = path.is_none() || self.allowed(access, Action::Modify, place).is_ok();
+        let rights = if may_replace { Rights::Write } else { Rights::Create };
+        let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
+        let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
+        let now = unix_seconds();
+        let mut grant = Grant::new(id, &secret, export, &access.prefix(), rights, now);
+        grant.name = format!("one job of {}", access.who());
+        grant.expires = Some(now + ERRAND_KEY_SECONDS);
+        let job = model::id::Uuid::from_bytes(*job).to_string();
+        grant.errand = Some(auth::Errand { job: job.clone(), path: path.map(|path| auth::hex(path.as_bytes())) });
+        let keep = |grants: &mut Grants| {
+            grants.list.retain(|g| g.expires.is_some_and(|expires| expires > now));
+            grants.list.push(grant);
+        };
+        let trouble = |error: crate::StateError| {
+            tracing::error!(%error, "a key for a job cannot be written down");
+            Refusal::new(Fault::Local, "the node cannot write its grants; its operator must look at its log")
+        };
+        self.state.change_errand_grants(keep).map_err(trouble)?;
+        let node = self.state.fingerprint().map_err(trouble)?;
+        Ok(AccessKey::new(id, secret, node))
+    }
+
+    /// The job that a key was for is done: the key is, too.
+    fn forget_errand_key(&self, access: &Access) {
+        let Some(grant) = access.grant().filter(|grant| grant.errand.is_some()) else { return };
+        let _ = self.state.change_errand_grants(|grants| grants.list.retain(|g| g.id != grant.id));
     }
 
     /// Exports that somebody may know of.
@@ -134,10 +210,15 @@ impl Host for Exports {
         if let Ok(access) = self.grants.check(&key.id, &key.secret, unix_seconds()) {
             return Ok(access);
         }
-        let grants = self.state.grants().map_err(|error| {
+        let unreadable = |error: crate::StateError| {
             tracing::error!(%error, "grants cannot be read: nobody is let in");
             Refusal::new(Fault::Local, "the node cannot read its grants; its operator must look at its log")
-        })?;
+        };
+        let errands = self.state.errand_grants().map_err(unreadable)?;
+        if let Ok(access) = errands.check(&key.id, &key.secret, unix_seconds()) {
+            return Ok(access);
+        }
+        let grants = self.state.grants().map_err(unreadable)?;
         grants.check(&key.id, &key.secret, unix_seconds()).map_err(|e| refuse(&e))
     }
 
@@ -164,23 +245,41 @@ impl Host for Exports {
         Ok(SourceRoot { store: reach.store, path: reach.path, name })
     }
 
-    fn target(&self, access: &Access, place: &Place, tag: &str) -> Result<TargetPlace, Refusal> {
+    fn target(&self, access: &Access, order: &Open, tag: &str) -> Result<TargetPlace, Refusal> {
+        let place = &order.places[0];
+        let path = match place {
+            Place::Path { path, .. } => Some(path),
+            _ => None,
+        };
+        let job = model::id::Uuid::from_bytes(order.job).to_string();
+        if access.grant().is_some_and(|grant| !grant.is_for(&job, path)) {
+            return Err(Refusal::new(Fault::Auth, "the access key is for another job, or another target of it"));
+        }
         if *place == Place::Null {
             let (store, path) = (Arc::new(End::Null), RelPath::root());
-            return Ok(TargetPlace { store, path, may_replace: Ok(()), opening: Box::new(|_| {}) });
+            return Ok(TargetPlace { store, path, may_replace: Ok(()), opening: Box::new(|_| {}), journals: None });
         }
         let reach = self.allowed(access, Action::Create, place)?;
         let may_replace = self.allowed(access, Action::Modify, place).map(drop);
+        if order.options.dry_run {
+            let (opening, journals) = (Box::new(|_: &RelPath| {}), None);
+            return Ok(TargetPlace { store: reach.store, path: reach.path, may_replace, opening, journals });
+        }
         let opening = self.watch_leftovers(&reach.dir, tag);
-        Ok(TargetPlace { store: reach.store, path: reach.path, may_replace, opening })
+        journal::sweep(self.state.path(), journal::KEPT_FOR);
+        let journals = Some(Journals::new(self.state.path(), &reach.dir));
+        Ok(TargetPlace { store: reach.store, path: reach.path, may_replace, opening, journals })
     }
 
-    fn ask(
-        &self,
-        access: &Access,
-        request: &Request,
-        emit: &mut dyn FnMut(Vec<Listed>) -> bool,
-    ) -> Result<(), Refusal> {
+    fn begin(&self, access: &Access, order: &Open, control: &Control) -> Result<Box<dyn Send>, Refusal> {
+        let role = if order.direction == Direction::Push { "receive" } else { "send" };
+        self.jobs.begin(order.job, role, access.holder(), control)
+    }
+
+    fn ask(&self, access: &Access, request: &Request, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+        if access.grant().is_some_and(|grant| grant.errand.is_some()) {
+            return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
+        }
         questions::answer(self, access, request, emit)
     }
 
@@ -196,6 +295,9 @@ impl Host for Exports {
                 tracing::info!(target: "access", %peer, who, event = "ask", what, outcome, error);
             }
             Event::Job { order, totals, elapsed, error } => {
+                if error.is_none() && totals.failed == 0 {
+                    self.forget_errand_key(access);
+                }
                 let event = if order.direction == Direction::Push { "push" } else { "pull" };
                 let places: Vec<String> = order.places.iter().take(3).map(Place::to_string).collect();
                 let rate = BitRate::mean(Bytes(totals.bytes), elapsed.as_secs_f64()).to_string();

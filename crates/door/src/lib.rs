@@ -2,10 +2,12 @@
 //! lets in who holds a grant, and answers for its exports.
 //!
 //! What this crate does not know: command lines and settings files (the binary's), how blocks move (the engine's).
-//! It only accepts; it never dials.
+//! It accepts; what it carries to other nodes for its guests is dialled by the engine.
 
+mod errands;
 pub mod exports;
 mod host;
+mod jobs;
 mod listen;
 mod questions;
 mod registry;
@@ -13,5 +15,5 @@ mod sniff;
 pub mod state;
 
 pub use exports::{Export, ExportError};
-pub use listen::{Node, NodeConfig, NodeError, Stop};
+pub use listen::{Node, NodeConfig, NodeError, NodeJobs, Stop};
 pub use state::{StateDir, StateError};

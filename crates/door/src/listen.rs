@@ -10,14 +10,17 @@ use std::time::{Duration, Instant};
 use auth::{Grants, Rights};
 use engine::link::Link;
 use engine::{Error, Timeouts, node};
+use model::v1;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustls::{Connection, ServerConfig, ServerConnection};
 use sys::waker::Waker;
+use wire::frame::{JobName, Refusal};
 use wire::join::{JOIN_BYTES, Join};
 use wire::version::Version;
 
 use crate::exports::{Export, ExportError, Served};
 use crate::host::Exports;
+use crate::jobs::Jobs;
 use crate::registry::Registry;
 use crate::sniff::{Speaks, sniff};
 use crate::state::{StateDir, StateError};
@@ -43,6 +46,8 @@ pub struct NodeConfig {
     pub state: StateDir,
     /// Bounds on waiting.
     pub timeouts: Timeouts,
+    /// Its guests are its operator: what it carries for them may go to any address, loopback as well.
+    pub own_guests: bool,
 }
 
 /// Why a node cannot start.
@@ -82,6 +87,22 @@ impl Stop {
     }
 }
 
+/// The jobs of a node, for its operator.
+#[derive(Clone)]
+pub struct NodeJobs(Jobs);
+
+impl NodeJobs {
+    /// All of them, or those of one id.
+    pub fn list(&self, job: Option<&JobName>) -> Vec<v1::Job> {
+        self.0.list(job, None)
+    }
+
+    /// Changes a job.
+    pub fn change(&self, job: &JobName, change: &v1::Change) -> Result<(), Refusal> {
+        self.0.change(job, None, change)
+    }
+}
+
 /// A node, listening.
 pub struct Node {
     listener: TcpListener,
@@ -91,7 +112,7 @@ pub struct Node {
 
 struct Inner {
     tls: Arc<ServerConfig>,
-    host: Exports,
+    host: Arc<Exports>,
     registry: Registry,
     timeouts: Timeouts,
     connections: AtomicUsize,
@@ -153,7 +174,7 @@ impl Node {
         listener.set_nonblocking(true)?;
         let registry = Registry::default();
         let timeouts = config.timeouts;
-        let host = Exports::new(served, config, registry.clone());
+        let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
         let (connections, sessions) = (AtomicUsize::new(0), Sessions::default());
         let inner = Inner { tls, host, registry, timeouts, connections, sessions };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
@@ -169,8 +190,19 @@ impl Node {
         Stop(self.stop.clone())
     }
 
+    /// The jobs that live here, all of them: for the node's operator.
+    pub fn jobs(&self) -> NodeJobs {
+        NodeJobs(self.inner.host.jobs.clone())
+    }
+
+    /// Takes over a connection that this end made: where a client cannot reach this host, but this host the client.
+    pub fn adopt(&self, socket: TcpStream, peer: SocketAddr) {
+        self.welcome(socket, peer);
+    }
+
     /// Ends every session and waits, for at most `within`, until it has cleaned up behind itself.
     pub fn end_sessions(&self, within: Duration) {
+        self.inner.host.stop();
         self.inner.sessions.end_all();
         self.wait_idle(within);
     }
@@ -185,6 +217,7 @@ impl Node {
 
     /// Serves until stopped.
     pub fn run(&self) -> Result<(), NodeError> {
+        self.inner.host.errands.go_on();
         loop {
             {
                 let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
@@ -305,7 +338,7 @@ impl Inner {
         let mut link = Link::new(socket, Connection::Server(tls), peer.to_string(), self.timeouts)?;
         link.handshake()?;
         if link.tls().alpn_protocol().and_then(Version::from_alpn).is_some() {
-            return node::run(link, peer, &self.host);
+            return node::run(link, peer, &*self.host);
         }
         tracing::info!(target: "access", %peer, outcome = "refused", error = "HTTPS is not served");
         link.send_raw(not_http().as_bytes())?;

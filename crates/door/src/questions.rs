@@ -1,9 +1,12 @@
-//! Questions outside of jobs: stat, list, mkdir, remove, rename, digest.
+//! Questions outside of jobs: stat, list, mkdir, remove, rename, digest; and those about jobs: which there are, to
+//! change them, to carry one to another node.
 
 use auth::{Access, Action};
+use engine::node::Said;
 use model::Algorithm;
 use model::entry::{Kind, Meta, Timestamp};
 use model::fault::Fault;
+use model::id::Uuid;
 use model::locator::Place;
 use model::name::RelPath;
 use store::{Stat, Store};
@@ -12,7 +15,7 @@ use wire::frame::{Listed, Refusal, Request};
 use crate::host::{Exports, Reach, storage};
 
 /// Where lines go; `false` says that nobody listens any more.
-type Emit<'a> = &'a mut dyn FnMut(Vec<Listed>) -> bool;
+type Emit<'a> = &'a mut dyn FnMut(Said) -> bool;
 
 /// Lines sent together.
 const BATCH: usize = 256;
@@ -26,6 +29,10 @@ pub(crate) fn describe(request: &Request) -> String {
         Request::Remove(at, _) => format!("rm {at}"),
         Request::Rename(from, to) => format!("mv {from} {to}"),
         Request::Digest(at, _) => format!("digest {at}"),
+        Request::KeyFor { job, place } => format!("key for job {} to {place}", Uuid::from_bytes(*job)),
+        Request::Carry(errand) => format!("carry job {} to {}", Uuid::from_bytes(errand.order.job), errand.to),
+        Request::Jobs(job) => job.map_or("jobs".into(), |job| format!("job {}", Uuid::from_bytes(job))),
+        Request::Change(job, _) => format!("change job {}", Uuid::from_bytes(*job)),
     }
 }
 
@@ -35,13 +42,13 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
         Request::List(Place::Exports) | Request::Stat(Place::Exports) => {
             let line =
                 |name: &str| Listed::plain(RelPath::parse(name.as_bytes()).unwrap_or_default(), dir_meta(), None);
-            emit(exports.visible(access).map(|s| line(&s.export.name)).collect());
+            emit(Said::Lines(exports.visible(access).map(|s| line(&s.export.name)).collect()));
             Ok(())
         }
         Request::Stat(place) => {
             let Reach { store, path, .. } = exports.allowed(access, Action::Read, place)?;
             let stat = store.stat(&path).map_err(storage)?;
-            emit(vec![listed(&*store, &path, RelPath::root(), &stat)]);
+            emit(Said::Lines(vec![listed(&*store, &path, RelPath::root(), &stat)]));
             Ok(())
         }
         Request::List(place) => {
@@ -77,6 +84,21 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
             let stat = store.stat(&path).map_err(storage)?;
             digest(&*store, &path, &RelPath::root(), &stat, algorithms, emit).map(drop)
         }
+        Request::KeyFor { job, place } => {
+            emit(Said::Text(exports.key_for(access, job, place)?.expose_text()));
+            Ok(())
+        }
+        Request::Carry(errand) => exports.errands.accept(access, errand),
+        Request::Jobs(job) => {
+            for job in exports.jobs.list(job.as_ref(), Some(access.holder())) {
+                let text = serde_json::to_string(&job).map_err(|e| Refusal::new(Fault::Bug, e.to_string()))?;
+                if !emit(Said::Text(text)) {
+                    break;
+                }
+            }
+            Ok(())
+        }
+        Request::Change(job, change) => exports.jobs.change(job, Some(access.holder()), change),
     }
 }
 
@@ -103,7 +125,7 @@ fn list(store: &dyn Store, path: &RelPath, emit: Emit<'_>) -> Result<(), Refusal
     if !store.is_dir(path) {
         let stat = store.stat(path).map_err(storage)?;
         let name = path.name().map(|name| RelPath::root().join(&name)).unwrap_or_default();
-        emit(vec![listed(store, path, name, &stat)]);
+        emit(Said::Lines(vec![listed(store, path, name, &stat)]));
         return Ok(());
     }
     let mut batch = Vec::new();
@@ -114,11 +136,11 @@ fn list(store: &dyn Store, path: &RelPath, emit: Emit<'_>) -> Result<(), Refusal
             Ok(stat) => listed(store, &path.join(&name), shown, &stat),
             Err(error) => failed(shown, storage(error)),
         });
-        if batch.len() >= BATCH && !emit(std::mem::take(&mut batch)) {
+        if batch.len() >= BATCH && !emit(Said::Lines(std::mem::take(&mut batch))) {
             return Ok(());
         }
     }
-    emit(batch);
+    emit(Said::Lines(batch));
     Ok(())
 }
 
@@ -143,7 +165,7 @@ fn digest(
                 Ok(digests) => Listed { digests, ..Listed::plain(shown.clone(), stat.meta, None) },
                 Err(error) => failed(shown.clone(), storage(error)),
             };
-            Ok(emit(vec![line]))
+            Ok(emit(Said::Lines(vec![line])))
         }
         Kind::Dir => {
             for entry in store.list(path).map_err(storage)? {
@@ -151,7 +173,7 @@ fn digest(
                 let (below, shown) = (path.join(&name), shown.join(&name));
                 let goes_on = match stat {
                     Ok(stat) => digest(store, &below, &shown, &stat, algorithms, emit)?,
-                    Err(error) => emit(vec![failed(shown, storage(error))]),
+                    Err(error) => emit(Said::Lines(vec![failed(shown, storage(error))])),
                 };
                 if !goes_on {
                     return Ok(false);

@@ -47,6 +47,9 @@ pub enum StateError {
 
 type Result<T> = std::result::Result<T, StateError>;
 
+const GRANTS: &str = "grants.toml";
+const ERRAND_GRANTS: &str = "errand-grants.toml";
+
 impl StateDir {
     /// The directory, made if it is missing.
     pub fn open(path: &Path) -> Result<StateDir> {
@@ -128,18 +131,36 @@ impl StateDir {
 
     /// The grants as they are now.
     pub fn grants(&self) -> Result<Grants> {
-        let Some(bytes) = self.read("grants.toml")? else { return Ok(Grants::default()) };
-        let text = String::from_utf8(bytes).map_err(|_| self.damaged("grants.toml", "it is not text".into()))?;
-        toml::from_str(&text).map_err(|e| self.damaged("grants.toml", e.message().to_owned()))
+        self.read_grants(GRANTS)
+    }
+
+    /// The grants that are each for one job, which nodes hand out by themselves.
+    pub fn errand_grants(&self) -> Result<Grants> {
+        self.read_grants(ERRAND_GRANTS)
+    }
+
+    fn read_grants(&self, name: &str) -> Result<Grants> {
+        let Some(bytes) = self.read(name)? else { return Ok(Grants::default()) };
+        let text = String::from_utf8(bytes).map_err(|_| self.damaged(name, "it is not text".into()))?;
+        toml::from_str(&text).map_err(|e| self.damaged(name, e.message().to_owned()))
     }
 
     /// Changes the grants under the lock, so that two changes at once both count.
     pub fn change_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
+        self.change(GRANTS, change)
+    }
+
+    /// Changes the grants that are each for one job, likewise.
+    pub fn change_errand_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
+        self.change(ERRAND_GRANTS, change)
+    }
+
+    fn change<T>(&self, name: &str, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
         let _lock = self.lock()?;
-        let mut grants = self.grants()?;
+        let mut grants = self.read_grants(name)?;
         let out = change(&mut grants);
-        let text = toml::to_string(&grants).map_err(|e| self.damaged("grants.toml", e.to_string()))?;
-        self.write("grants.toml", text.as_bytes())?;
+        let text = toml::to_string(&grants).map_err(|e| self.damaged(name, e.to_string()))?;
+        self.write(name, text.as_bytes())?;
         Ok(out)
     }
 }

@@ -3,19 +3,22 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::spec::Steer;
 use model::v1;
 use sys::waker::Waker;
-use wire::frame::Suite;
+use wire::frame::{Plan, Suite};
 use wire::join::{Join, SessionId};
 use wire::sender::Progress;
 use wire::{Frame, WireError};
 
+use crate::control::Control;
+use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::seal::{self, Sealer, Secret};
@@ -56,6 +59,16 @@ pub trait Side: Send + Sync + 'static {
     fn pump(&self) -> Result<()>;
     /// Some time has passed.
     fn tick(&self);
+    /// The limit, streams and pause are now these.
+    fn steer(&self, to: &Steer);
+    /// Why nothing moves for a while; empty when it does.
+    fn busy(&self) -> String {
+        String::new()
+    }
+    /// Steps of a dry run, for the client, that nobody has been told of.
+    fn take_plans(&self) -> Vec<Plan> {
+        Vec::new()
+    }
     /// Whether streams are worth opening.
     fn wants_streams(&self) -> bool;
     /// Whether the job is done.
@@ -85,8 +98,6 @@ pub struct StreamTerms {
     pub plain: bool,
     /// Congestion control asked for.
     pub congestion: Option<String>,
-    /// The most that one stream of ours may send, bytes per second; 0 for no cap.
-    pub pacing_bytes_s: u64,
 }
 
 impl StreamTerms {
@@ -95,9 +106,6 @@ impl StreamTerms {
         if let Some(name) = &self.congestion {
             // A name that this host does not have or allow is named in the receipt by the one in force.
             let _ = sys::tcp::set_congestion(&socket, name);
-        }
-        if self.pacing_bytes_s > 0 {
-            let _ = sys::tcp::set_pacing(&socket, self.pacing_bytes_s);
         }
         let sealers = self.suite.map(|suite| {
             let sealer = |from| Sealer::new(self.secret.clone(), suite, id, from);
@@ -112,8 +120,8 @@ pub enum Streams<'a> {
     /// We dial them.
     Dial {
         /// The node.
-        address: SocketAddr,
-        /// How many.
+        to: Arc<dyn Dial>,
+        /// How many, where the job's settings do not say.
         count: u32,
         /// Streams opened in this session so far: numbers are never used twice.
         opened: &'a mut u32,
@@ -137,8 +145,16 @@ pub struct Driven {
     pub arrived_after: Option<Duration>,
 }
 
-/// Called about ten times a second while a job runs.
-pub type Watch<'a> = &'a mut dyn FnMut(&Progress);
+/// What a job tells its caller while it runs.
+pub enum News<'a> {
+    /// Its numbers, about ten times a second.
+    Progress(&'a Progress),
+    /// A step of a dry run.
+    Plan(&'a Plan),
+}
+
+/// Hears of it.
+pub type Watch<'a> = &'a mut dyn FnMut(News<'_>);
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -194,12 +210,13 @@ impl Crew {
         }
     }
 
-    fn dial(&mut self, address: SocketAddr, id: u32, after: Duration) {
+    fn dial(&mut self, to: &Arc<dyn Dial>, id: u32, after: Duration) {
+        let to = Arc::clone(to);
         let (timeouts, peer) = (self.timeouts, self.peer.clone());
         let open = move |terms: &StreamTerms| {
             std::thread::sleep(after);
             let connect = |source| Error::Connect { to: peer.clone(), source };
-            let socket = crate::dial::dial_address(address, &timeouts).map_err(connect)?;
+            let socket = to.dial(&timeouts).map_err(connect)?;
             let mut join = Join { session: terms.session, stream: id, sealed: terms.suite.is_some(), code: [0; 32] };
             terms.secret.sign_join(&mut join);
             let sent = std::io::Write::write_all(&mut &socket, &join.encode());
@@ -223,8 +240,8 @@ pub fn drive(
     side: &Arc<dyn Side>,
     terms: StreamTerms,
     mut streams: Streams<'_>,
+    control: &Control,
     watch: Watch<'_>,
-    cancel: &AtomicBool,
 ) -> (Driven, Result<()>) {
     let (ended, ends) = channel();
     let mut crew = Crew {
@@ -239,7 +256,8 @@ pub fn drive(
         over: Arc::default(),
     };
     let mut driven = Driven::default();
-    let result = run(link, &mut crew, &ends, &mut streams, watch, cancel, &mut driven);
+    control.attach(link.waker());
+    let result = run(link, &mut crew, &ends, &mut streams, control, watch, &mut driven);
     side.close();
     if result.is_ok() {
         // The last message is what sends the other side's threads home.
@@ -284,44 +302,103 @@ fn run(
     crew: &mut Crew,
     ends: &Receiver<StreamEnd>,
     streams: &mut Streams<'_>,
+    control: &Control,
     watch: Watch<'_>,
-    cancel: &AtomicBool,
     driven: &mut Driven,
 ) -> Result<()> {
     let side = Arc::clone(&crew.side);
     let started = Instant::now();
     let mut ticked = started;
     let mut supply = Supply::default();
+    let mut reins = Reins::new(control);
     let mut stall = Stall::new(started);
     loop {
-        if cancel.load(Ordering::Relaxed) {
+        if control.is_cancelled() {
             return Err(Error::Interrupted);
         }
+        reins.tend(link, &*side)?;
         side.pump()?;
         while link.has_room() {
             let Some(frame) = side.poll_frame() else { break };
             link.send(&frame)?;
         }
+        side.take_plans().iter().for_each(|plan| watch(News::Plan(plan)));
         if let Some(error) = side.take_failure() {
             return Err(error);
         }
         if side.is_finished() {
             return Ok(());
         }
-        supply.tend(link, crew, ends, streams, driven)?;
+        supply.tend(link, crew, ends, streams, reins.applied.streams, driven)?;
         if ticked.elapsed() >= TICK {
             ticked = Instant::now();
             side.tick();
             let progress = side.progress();
-            watch(&progress);
+            watch(News::Progress(&progress));
+            control.saw(&progress, crew.running as u32);
             driven.note_progress(&progress, started.elapsed());
-            stall.check(&progress, link)?;
+            let waits = reins.say_busy(link, &*side)?;
+            stall.check(&progress, waits, link)?;
         }
         link.exchange(TICK.saturating_sub(ticked.elapsed()))?;
         while let Some(frame) = link.next_frame()? {
-            let handled = side.handle(frame);
-            handled.map_err(|source| Error::Protocol { peer: link.peer().to_owned(), source })?;
+            match frame {
+                Frame::Steer(to) => control.adopt(to),
+                Frame::Busy(why) => reins.peer_busy = Some((why, Instant::now())),
+                frame => {
+                    let handled = side.handle(frame);
+                    handled.map_err(|source| Error::Protocol { peer: link.peer().to_owned(), source })?;
+                }
+            }
         }
+    }
+}
+
+/// Carries changes of a running job to its side and to the other end, and says why nothing moves.
+struct Reins<'a> {
+    control: &'a Control,
+    applied: Steer,
+    fresh: bool,
+    /// The changes made here that the other end knows of.
+    told: u64,
+    peer_busy: Option<(String, Instant)>,
+    said_busy: Option<Instant>,
+}
+
+impl<'a> Reins<'a> {
+    /// How often the other end hears why nothing moves, and after how much longer it no longer holds.
+    const SAY: Duration = Duration::from_secs(2);
+
+    fn new(control: &'a Control) -> Reins<'a> {
+        let (applied, told) = control.steer();
+        Reins { control, applied, fresh: true, told, peer_busy: None, said_busy: None }
+    }
+
+    fn tend(&mut self, link: &mut Link, side: &dyn Side) -> Result<()> {
+        let (steer, version) = self.control.steer();
+        if std::mem::take(&mut self.fresh) || steer != self.applied {
+            self.applied = steer;
+            side.steer(&steer);
+        }
+        if version != self.told {
+            self.told = version;
+            link.send(&Frame::Steer(steer))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is known why nothing moves.
+    fn say_busy(&mut self, link: &mut Link, side: &dyn Side) -> Result<bool> {
+        let mut why = side.busy();
+        if !why.is_empty() && self.said_busy.is_none_or(|at| at.elapsed() >= Self::SAY) {
+            self.said_busy = Some(Instant::now());
+            link.send(&Frame::Busy(why.clone()))?;
+        }
+        if let Some((theirs, _)) = self.peer_busy.as_ref().filter(|(_, at)| at.elapsed() < 3 * Self::SAY) {
+            why = if why.is_empty() { theirs.clone() } else { format!("{why}; {theirs}") };
+        }
+        self.control.wait_for(&why);
+        Ok(!why.is_empty() || self.applied.paused)
     }
 }
 
@@ -330,6 +407,7 @@ fn run(
 #[derive(Default)]
 struct Supply {
     dialled: bool,
+    wanted: u32,
     replaced: u32,
     /// Bytes that had arrived when streams were last lost.
     arrived: u64,
@@ -345,34 +423,20 @@ impl Supply {
         crew: &mut Crew,
         ends: &Receiver<StreamEnd>,
         streams: &mut Streams<'_>,
+        steered: u32,
         driven: &mut Driven,
     ) -> Result<()> {
-        match (&mut *streams, link.welcome()) {
-            (Streams::Dial { address, count, opened }, Some(welcome)) if !self.dialled && crew.side.wants_streams() => {
-                if welcome.suite.is_none() && !crew.terms.plain {
-                    let source = WireError::Unexpected("it wants payload in clear, which nobody asked for");
-                    return Err(Error::Protocol { peer: crew.peer.clone(), source });
-                }
-                self.dialled = true;
-                Arc::make_mut(&mut crew.terms).suite = welcome.suite;
-                for _ in 0..*count {
-                    **opened += 1;
-                    crew.dial(*address, **opened, Duration::ZERO);
-                }
-            }
-            (Streams::Accept(joined), _) => {
-                while let Ok((socket, id)) = joined.try_recv() {
-                    crew.start(move |_| Ok((socket, id)), id);
-                }
-            }
-            _ => {}
-        }
+        self.open(link, crew, streams, steered)?;
         while let Ok(end) = ends.try_recv() {
             crew.running -= 1;
             // The job is not over: a stream that ended in peace was refused, or closed by something in between.
             let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
             let error = driven.note(end).map_or_else(|error| error, |()| early());
-            if let Streams::Dial { address, opened, .. } = &mut *streams {
+            if let Streams::Dial { to, count, opened } = &mut *streams {
+                // Or it was one too many.
+                if crew.running >= wanted(*count, steered) as usize {
+                    continue;
+                }
                 let arrived = crew.side.progress().bytes_arrived;
                 // Losses that something moved in between do not add up.
                 if arrived > self.arrived + wire::limits::BLOCK_BYTES {
@@ -383,11 +447,45 @@ impl Supply {
                     return Err(error);
                 }
                 **opened += 1;
-                crew.dial(*address, **opened, Duration::from_millis(50) * self.replaced);
+                crew.dial(to, **opened, Duration::from_millis(50) * self.replaced);
             }
         }
         Ok(())
     }
+
+    /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
+    fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, steered: u32) -> Result<()> {
+        match (streams, link.welcome()) {
+            (Streams::Dial { to, count, opened }, Some(welcome)) => {
+                let wanted = wanted(*count, steered);
+                if !self.dialled && !crew.side.wants_streams() || wanted == self.wanted {
+                    return Ok(());
+                }
+                if welcome.suite.is_none() && !crew.terms.plain {
+                    let source = WireError::Unexpected("it wants payload in clear, which nobody asked for");
+                    return Err(Error::Protocol { peer: crew.peer.clone(), source });
+                }
+                (self.dialled, self.wanted) = (true, wanted);
+                Arc::make_mut(&mut crew.terms).suite = welcome.suite;
+                while crew.running < wanted as usize {
+                    **opened += 1;
+                    crew.dial(to, **opened, Duration::ZERO);
+                }
+            }
+            (Streams::Accept(joined), _) => {
+                while let Ok((socket, id)) = joined.try_recv() {
+                    crew.start(move |_| Ok((socket, id)), id);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// How many streams there should be: what the job's settings say, else what the client chose.
+fn wanted(count: u32, steered: u32) -> u32 {
+    if steered > 0 { steered } else { count }
 }
 
 impl Driven {
@@ -412,8 +510,8 @@ impl Stall {
         Stall { last: Progress::default(), since: now }
     }
 
-    fn check(&mut self, progress: &Progress, link: &Link) -> Result<()> {
-        if *progress != self.last {
+    fn check(&mut self, progress: &Progress, waits: bool, link: &Link) -> Result<()> {
+        if waits || *progress != self.last {
             self.last = *progress;
             self.since = Instant::now();
         } else if self.since.elapsed() > link.timeouts().stall {

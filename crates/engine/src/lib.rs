@@ -8,13 +8,19 @@
 //! What this crate does not know: command lines, grant files, listening, logging. It dials, and it runs both ends of a
 //! session that somebody else accepted.
 
+pub mod control;
 pub mod dial;
 pub mod error;
+pub mod filelist;
+pub mod filter;
 pub mod identity;
 pub mod job;
+pub mod journal;
 pub mod leftovers;
 pub mod link;
 pub mod node;
+pub mod patience;
+pub mod receipt;
 pub mod receive;
 pub mod scan;
 pub mod seal;
@@ -22,6 +28,8 @@ pub mod send;
 pub mod session;
 pub mod stream;
 pub mod timeouts;
+pub mod transfer;
+pub mod verdict;
 
 pub use error::{Error, Result};
 pub use identity::{NodeIdentity, PeerCheck, Trust};

@@ -4,7 +4,6 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -20,8 +19,12 @@ use wire::receiver::Target;
 use wire::{Frame, WireError};
 
 use crate::SOFTWARE;
+use crate::control::{Control, Label};
 use crate::error::{Error, Result};
+use crate::filelist::FileList;
+use crate::filter::Filters;
 use crate::job::{self, Side, StreamTerms, Streams};
+use crate::journal::Journals;
 use crate::link::Link;
 use crate::receive::{Policy, Receiving};
 use crate::scan::{Scanner, SourceRoot};
@@ -50,6 +53,17 @@ pub struct TargetPlace {
     pub may_replace: std::result::Result<(), Refusal>,
     /// Hears of directories in which unfinished files are made.
     pub opening: Box<dyn Fn(&RelPath) + Send + Sync>,
+    /// Where it is written down what arrived of large files.
+    pub journals: Option<Journals>,
+}
+
+/// A piece of an answer.
+#[derive(Debug)]
+pub enum Said {
+    /// Lines of a listing.
+    Lines(Vec<Listed>),
+    /// Words or JSON.
+    Text(String),
 }
 
 /// What a session did, for the access log.
@@ -90,15 +104,17 @@ pub trait Host: Send + Sync {
     fn allows_plain(&self) -> bool;
     /// A place to read from.
     fn source(&self, access: &Access, place: &Place) -> std::result::Result<SourceRoot, Refusal>;
-    /// A place to write to.
-    fn target(&self, access: &Access, place: &Place, tag: &str) -> std::result::Result<TargetPlace, Refusal>;
+    /// The place that a push writes to.
+    fn target(&self, access: &Access, order: &Open, tag: &str) -> std::result::Result<TargetPlace, Refusal>;
     /// Answers a question, line by line; `emit` returns `false` when nobody listens any more.
     fn ask(
         &self,
         access: &Access,
         request: &Request,
-        emit: &mut dyn FnMut(Vec<Listed>) -> bool,
+        emit: &mut dyn FnMut(Said) -> bool,
     ) -> std::result::Result<(), Refusal>;
+    /// A job begins; it is over when the returned guard is dropped. An earlier attempt at the same job ends first.
+    fn begin(&self, access: &Access, order: &Open, control: &Control) -> std::result::Result<Box<dyn Send>, Refusal>;
     /// Something worth a line in the access log.
     fn note(&self, peer: SocketAddr, access: &Access, event: &Event<'_>);
 }
@@ -182,7 +198,6 @@ impl<'a> Guest<'a> {
             suite: (!plain).then_some(suite),
             plain,
             congestion: None,
-            pacing_bytes_s: 0,
         };
         Ok(Ok((access, terms, joined, gate)))
     }
@@ -216,7 +231,7 @@ impl<'a> Guest<'a> {
     /// Answers on a thread of its own, so that pings are answered while a large tree is removed or digested.
     fn answer(&mut self, id: u32, request: &Request) -> Result<()> {
         let (host, access, waker) = (self.host, &self.access, self.link.waker());
-        let (lines, batches) = sync_channel::<Vec<Listed>>(4);
+        let (lines, batches) = sync_channel::<Said>(4);
         let link = &mut self.link;
         let refusal = std::thread::scope(|scope| -> Result<Option<Refusal>> {
             let worker = scope.spawn(move || {
@@ -234,8 +249,11 @@ impl<'a> Guest<'a> {
                 // The receiver must go first when the link fails, so that the worker notices and ends.
                 let batch = batches.try_recv();
                 match batch {
-                    Ok(batch) => {
-                        link.send(&Frame::Answer(id, batch, true))?;
+                    Ok(said) => {
+                        link.send(&match said {
+                            Said::Lines(lines) => Frame::Answer(id, lines, true),
+                            Said::Text(text) => Frame::Told(id, text, true),
+                        })?;
                         while !link.has_room() {
                             wait(link)?;
                         }
@@ -279,8 +297,22 @@ impl<'a> Guest<'a> {
     }
 
     fn job_terms(&self, order: &Open) -> StreamTerms {
-        let pacing = if order.limit_bit_s == 0 { 0 } else { (order.limit_bit_s / 8).max(1) };
-        StreamTerms { congestion: order.congestion.clone(), pacing_bytes_s: pacing, ..self.terms.clone() }
+        StreamTerms { congestion: order.congestion.clone(), ..self.terms.clone() }
+    }
+
+    /// The reins of a job, known to those who may hold them for as long as the guard lives.
+    fn reins(&self, order: &Open, role: &'static str) -> std::result::Result<(Control, Box<dyn Send>), Error> {
+        Filters::new(&order.options.filters).map_err(ours)?;
+        let places = order.places.iter().map(Place::to_string).collect::<Vec<_>>();
+        let guest = || format!("client {}", self.peer);
+        let (source, target) = match order.direction {
+            Direction::Push => (vec![guest()], places.join(" ")),
+            Direction::Pull => (places, guest()),
+        };
+        let label = Label { job: model::id::Uuid::from_bytes(order.job).to_string(), role, source, target };
+        let control = Control::new(label, order.steer, Arc::default());
+        let guard = self.host.begin(&self.access, order, &control).map_err(ours)?;
+        Ok((control, guard))
     }
 
     #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
@@ -288,17 +320,19 @@ impl<'a> Guest<'a> {
         let none = Totals::default();
         let bug = |_| (none, ours(Refusal::new(Fault::Local, "the node's system gives no random numbers")));
         let tag = crate::identity::random_tag().map_err(bug)?;
-        let place = self.host.target(&self.access, &order.places[0], &tag).map_err(|r| (none, ours(r)))?;
+        let (control, _held) = self.reins(order, "receive").map_err(|e| (none, e))?;
+        let place = self.host.target(&self.access, order, &tag).map_err(|r| (none, ours(r)))?;
         let is_dir = place.store.is_dir(&place.path);
         let target = Target { path: place.path, into: order.options.into, is_dir };
-        let policy = Policy { options: order.options.clone(), may_replace: place.may_replace, tag };
+        let options = order.options.clone();
+        let (may_replace, journals) = (place.may_replace, place.journals);
+        let policy = Policy { options, may_replace, tag, journals, tells_plans: true };
         let receiving = Receiving::new(place.store, target, policy, self.link.waker(), place.opening);
         let terms = self.job_terms(order);
         let result = std::thread::scope(|scope| {
             scope.spawn(|| receiving.clerk());
             let side: Arc<dyn Side> = receiving.clone();
-            let never = AtomicBool::new(false);
-            job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &mut |_| {}, &never)
+            job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &control, &mut |_| {})
         });
         let totals = receiving.totals();
         result.1.map(|()| totals).map_err(|e| (totals, e))
@@ -307,23 +341,45 @@ impl<'a> Guest<'a> {
     #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
     fn pull(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
+        let files = if order.listed { Some(self.hear_list().map_err(|e| (none, e))?) } else { None };
+        let (control, _held) = self.reins(order, "send").map_err(|e| (none, e))?;
         let sources = order.places.iter().map(|place| self.host.source(&self.access, place));
         let sources: std::result::Result<Vec<SourceRoot>, Refusal> = sources.collect();
         let sources = sources.map_err(|r| (none, ours(r)))?;
         crate::scan::distinct_names(&sources).map_err(|r| (none, ours(r)))?;
-        let sending = Sending::new(sources, order.options.checksums.clone(), self.link.waker());
+        let sending = Sending::new(sources, &order.options, self.link.waker());
         let terms = self.job_terms(order);
         let result = std::thread::scope(|scope| {
-            scope.spawn(|| Scanner::new(&sending, &order.options).run());
+            scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
-            let never = AtomicBool::new(false);
-            job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &mut |_| {}, &never)
+            job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &control, &mut |_| {})
         });
         let totals = sending.totals();
         match result {
             (driven, Ok(())) if driven.streams.is_empty() => Ok(totals),
             (driven, Ok(())) => self.link.send(&Frame::Facts(driven.streams)).map(|()| totals).map_err(|e| (totals, e)),
             (_, Err(error)) => Err((totals, error)),
+        }
+    }
+
+    /// The files that the guest names one by one.
+    fn hear_list(&mut self) -> Result<FileList> {
+        let mut list = FileList::default();
+        let deadline = Instant::now() + self.link.timeouts().idle;
+        loop {
+            match self.link.next_frame()? {
+                Some(Frame::Files(files, more)) => {
+                    files.into_iter().try_for_each(|(from, to)| list.add(from, to)).map_err(ours)?;
+                    if !more {
+                        return list.sorted().map_err(ours);
+                    }
+                }
+                Some(_) => return Err(unexpected(&self.link, "a list of files was to come")),
+                None if Instant::now() > deadline => {
+                    return Err(unexpected(&self.link, "the list of files has no end"));
+                }
+                None => self.link.exchange(Duration::from_secs(1))?,
+            }
         }
     }
 }

@@ -1,31 +1,40 @@
 //! The receiving side of a job: stream threads take records in, check them, write them and put complete files in
-//! place; one more thread, the clerk, does what the tree needs (directories, links, judging what is there).
+//! place; one more thread, the clerk, does what the tree needs (directories, links, judging what is there), and the
+//! porter judges what takes long.
 //!
 //! What it does not know: where streams come from, and who is allowed what beyond the [`Policy`] it is given.
 
 mod clerk;
+mod dry;
 mod file;
+mod porter;
+mod space;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
-use model::spec::Options;
+use model::spec::{Options, Steer};
 use store::Store;
 use sys::waker::Waker;
-use wire::frame::{Refusal, Totals};
+use wire::frame::{Plan, Refusal, Totals};
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
 use wire::sender::{Miss, Progress};
 use wire::{Frame, Receiver, WireError};
 
 use crate::error::{Error, Result};
+use crate::filter::Filters;
 use crate::job::{Effort, Side, StreamEnd};
+use crate::journal::Journals;
 use crate::stream::{DataStream, RecordBuffer};
 
 use file::Incoming;
+use porter::Slow;
+use space::Room;
 
 /// What the receiving side may do with what is there.
 #[derive(Clone, Debug)]
@@ -37,6 +46,10 @@ pub struct Policy {
     /// Part of the names of unfinished files: random, chosen by this end for this attempt, so that no other job and no
     /// earlier attempt of this one can have it.
     pub tag: String,
+    /// Where it is written down what arrived of large files; none where nothing is kept for a later attempt.
+    pub journals: Option<Journals>,
+    /// Steps of a dry run are told to the other end rather than here.
+    pub tells_plans: bool,
 }
 
 struct State {
@@ -58,6 +71,15 @@ pub struct Receiving {
     /// Directories that were there before and may not be changed.
     kept_dirs: Mutex<HashSet<u64>>,
     opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
+    filters: Filters,
+    slow: Mutex<VecDeque<Slow>>,
+    /// The porter waits here.
+    slow_work: Condvar,
+    room: Room,
+    busy: Mutex<String>,
+    /// The job is over; whoever sleeps is woken.
+    over: AtomicBool,
+    sleepers: (Mutex<()>, Condvar),
 }
 
 /// Records of one stream after which the sender is told without waiting for the next tick.
@@ -72,7 +94,14 @@ impl Receiving {
         waker: Waker,
         opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
     ) -> Arc<Receiving> {
-        let machine = Receiver::new(target.clone(), policy.options.checksums.clone());
+        let mut machine = Receiver::new(target.clone(), policy.options.checksums.clone());
+        if policy.options.delete {
+            machine = machine.deleting();
+        }
+        if policy.options.dry_run {
+            machine = machine.dry();
+        }
+        let filters = Filters::new(&policy.options.filters).unwrap_or_else(|_| Filters::none());
         Arc::new(Receiving {
             state: Mutex::new(State { machine, over: false, failure: None }),
             actions: Condvar::new(),
@@ -83,7 +112,31 @@ impl Receiving {
             incoming: Mutex::default(),
             kept_dirs: Mutex::default(),
             opening,
+            filters,
+            slow: Mutex::default(),
+            slow_work: Condvar::new(),
+            room: Room::default(),
+            busy: Mutex::default(),
+            over: AtomicBool::new(false),
+            sleepers: Default::default(),
         })
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Sleeps, unless the job is over: says whether it is.
+    fn sleep(&self, span: Duration) -> bool {
+        let (lock, bell) = &self.sleepers;
+        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(bell.wait_timeout_while(guard, span, |()| !self.is_over()));
+        self.is_over()
+    }
+
+    /// Why nothing moves; empty when it does.
+    fn say_busy(&self, why: String) {
+        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -165,7 +218,7 @@ impl Receiving {
 
     fn take_part(&self, part: &Part, bytes: &[u8], sum: BlockSum) -> std::result::Result<(), WireError> {
         let Some(incoming) = self.incoming().get(&part.file).cloned() else { return Ok(()) };
-        match incoming.take(self, part, bytes, || self.state().machine.stored(part, sum))? {
+        match incoming.take(self, part, bytes, sum, || self.state().machine.stored(part, sum))? {
             Err(error) => self.file_failed(part.file, error),
             Ok(Stored::Complete(complete)) => self.complete(&complete),
             // The machine may have given the file up over this block, which leaves the clerk something to do.
@@ -211,7 +264,13 @@ impl Side for Receiving {
     }
 
     fn poll_frame(&self) -> Option<Frame> {
-        self.state().machine.poll_frame()
+        let mut state = self.state();
+        let plans = if self.policy.tells_plans { state.machine.take_plans() } else { Vec::new() };
+        if plans.is_empty() { state.machine.poll_frame() } else { Some(Frame::Plans(plans)) }
+    }
+
+    fn take_plans(&self) -> Vec<Plan> {
+        if self.policy.tells_plans { Vec::new() } else { self.state().machine.take_plans() }
     }
 
     fn pump(&self) -> Result<()> {
@@ -220,6 +279,13 @@ impl Side for Receiving {
 
     fn tick(&self) {
         self.state().machine.tick();
+    }
+
+    /// The sender keeps the limit, the client the streams.
+    fn steer(&self, _to: &Steer) {}
+
+    fn busy(&self) -> String {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn wants_streams(&self) -> bool {
@@ -240,7 +306,13 @@ impl Side for Receiving {
 
     fn close(&self) {
         self.state().over = true;
+        self.over.store(true, Ordering::Release);
         self.actions.notify_all();
+        // Taken, so that nobody is between looking and sleeping.
+        drop(self.sleepers.0.lock().unwrap_or_else(PoisonError::into_inner));
+        self.sleepers.1.notify_all();
+        drop(self.slow.lock().unwrap_or_else(PoisonError::into_inner));
+        self.slow_work.notify_all();
     }
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {

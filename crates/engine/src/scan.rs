@@ -1,17 +1,21 @@
-//! Walking the source trees, depth first, and offering every entry to the sender's machine as it is found.
+//! Walking the source trees, depth first, and offering every entry to the sender's machine as it is found. A job for a
+//! list of files walks that list instead, and what is below the directories in it.
 //!
 //! Memory: one open directory per level, and one entry per file that has more than one name.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use model::Kind;
+use model::entry::Attributes;
 use model::fault::{Blame, Fault};
 use model::name::{Name, PATH_BYTES_MAX, RelPath};
 use model::spec::Options;
-use store::{Entries, Stat, Store};
+use model::{Kind, Timestamp};
+use store::{Asked, Entries, Stat, Store};
 use wire::frame::{Offered, Refusal, UNKNOWN_SIZE};
 
+use crate::filelist::FileList;
+use crate::filter::Filters;
 use crate::send::Sending;
 
 /// One source of a job.
@@ -37,16 +41,31 @@ pub fn distinct_names(sources: &[SourceRoot]) -> Result<(), Refusal> {
     }
 }
 
-/// Several names of one file: its id in the job, the first path, and how many names are still to come.
+/// Several names of one file: its id in the job, the first path at the target, and how many names are still to come.
 struct Linked {
     id: u64,
     source: u32,
-    path: RelPath,
+    placed: RelPath,
     names_left: u64,
+}
+
+/// An entry: where it is below the source root, and where it is to be below the target. The two differ only in a list
+/// of files that renames.
+struct At {
+    path: RelPath,
+    placed: RelPath,
+    name: Name,
+}
+
+impl At {
+    fn below(level: &Level, name: Name) -> At {
+        At { path: level.path.join(&name), placed: level.placed.join(&name), name }
+    }
 }
 
 struct Level {
     path: RelPath,
+    placed: RelPath,
     entries: Entries,
 }
 
@@ -54,31 +73,41 @@ struct Level {
 pub struct Scanner<'a> {
     sending: &'a Sending,
     recursive: bool,
+    asked: Asked,
+    filters: Filters,
     linked: HashMap<(u64, u64), Linked>,
 }
 
 impl<'a> Scanner<'a> {
-    /// A scanner that offers to `sending`.
+    /// A scanner that offers to `sending`. Patterns that do not read have been refused before; here they are none.
     pub fn new(sending: &'a Sending, options: &Options) -> Scanner<'a> {
-        Scanner { sending, recursive: options.recursive, linked: HashMap::new() }
+        let filters = Filters::new(&options.filters).unwrap_or_else(|_| Filters::none());
+        let asked = Asked { owner: options.owner, xattrs: options.xattrs };
+        Scanner { sending, recursive: options.recursive, asked, filters, linked: HashMap::new() }
     }
 
-    /// Walks everything. Returns early when the job is over.
-    pub fn run(mut self) {
+    /// Walks everything, or what is listed. Returns early when the job is over.
+    pub fn run(mut self, list: Option<FileList>) {
         let roots = self.sending.roots().to_vec();
-        for (index, root) in roots.iter().enumerate() {
-            if self.walk(index as u32, root).is_none() {
-                return;
-            }
+        let walked = match list {
+            Some(list) => roots.first().and_then(|root| self.walk_list(root, &list)),
+            None => roots.iter().enumerate().try_for_each(|(index, root)| self.walk(index as u32, root)),
+        };
+        if walked.is_some() {
+            self.sending.scan_end();
         }
-        self.sending.scan_end();
     }
 
     /// `None` when the job is over.
     fn walk(&mut self, source: u32, root: &SourceRoot) -> Option<()> {
         let stat = root.store.stat(&root.path);
         let mut levels: Vec<Level> = Vec::new();
-        self.entry(source, root, RelPath::root(), root.name.clone(), stat, &mut levels)?;
+        let at = At { path: RelPath::root(), placed: RelPath::root(), name: root.name.clone() };
+        self.entry(source, root, at, stat, &mut levels)?;
+        self.walk_levels(source, root, levels)
+    }
+
+    fn walk_levels(&mut self, source: u32, root: &SourceRoot, mut levels: Vec<Level>) -> Option<()> {
         while let Some(level) = levels.last_mut() {
             match level.entries.next() {
                 None => {
@@ -86,14 +115,17 @@ impl<'a> Scanner<'a> {
                     self.sending.leave()?;
                 }
                 Some(Ok((name, stat))) => {
-                    let path = level.path.join(&name);
-                    self.entry(source, root, path, name, stat, &mut levels)?;
+                    let at = At::below(level, name);
+                    let is_dir = stat.as_ref().is_ok_and(|stat| stat.meta.kind == Kind::Dir);
+                    if self.filters.takes(&at.path, is_dir) {
+                        self.entry(source, root, at, stat, &mut levels)?;
+                    }
                 }
                 Some(Err(error)) => {
                     // The rest of this directory cannot be read: its name stands for what is missing.
-                    let path = level.path.clone();
-                    let name = path.name().unwrap_or_else(|| root.name.clone());
-                    self.fail(source, path, name, &error)?;
+                    let name = level.path.name().unwrap_or_else(|| root.name.clone());
+                    let at = At { path: level.path.clone(), placed: level.placed.clone(), name };
+                    self.fail(source, at, &error)?;
                     levels.pop();
                     self.sending.leave()?;
                 }
@@ -102,90 +134,151 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
+    /// Offers what is listed, below directories that are made where they are missing.
+    fn walk_list(&mut self, root: &SourceRoot, list: &FileList) -> Option<()> {
+        let top = At { path: RelPath::root(), placed: RelPath::root(), name: root.name.clone() };
+        self.implied_dir(top)?;
+        let mut open: Vec<Name> = Vec::new();
+        for (from, to) in list.files() {
+            let dirs: Vec<Name> = names(&to.parent());
+            let same = open.iter().zip(&dirs).take_while(|(a, b)| a == b).count();
+            for _ in same..open.len() {
+                self.sending.leave()?;
+            }
+            open.truncate(same);
+            for name in &dirs[same..] {
+                let placed = open.iter().fold(RelPath::root(), |path, name| path.join(name)).join(name);
+                self.implied_dir(At { path: placed.clone(), placed, name: name.clone() })?;
+                open.push(name.clone());
+            }
+            let stat = root.store.stat(&root.path.join_path(from));
+            let name = to.name().unwrap_or_else(|| root.name.clone());
+            let mut levels = Vec::new();
+            self.entry(0, root, At { path: from.clone(), placed: to.clone(), name }, stat, &mut levels)?;
+            self.walk_levels(0, root, levels)?;
+        }
+        for _ in 0..=open.len() {
+            self.sending.leave()?;
+        }
+        Some(())
+    }
+
+    /// A directory that is there for what is in it: one that exists stays as it is.
+    fn implied_dir(&mut self, at: At) -> Option<()> {
+        let offered = Offered::Dir { mode: 0o755, mtime: Timestamp::default() };
+        let attributes = Attributes { implied: true, ..Attributes::default() };
+        self.sending.offer(0, at.path, at.name, offered, Some(Box::new(attributes))).map(drop)
+    }
+
     fn entry(
         &mut self,
         source: u32,
         root: &SourceRoot,
-        path: RelPath,
-        name: Name,
+        at: At,
         stat: store::Result<Stat>,
         levels: &mut Vec<Level>,
     ) -> Option<()> {
         let stat = match stat {
             Ok(stat) => stat,
-            Err(error) => return self.fail(source, path, name, &error),
+            Err(error) => return self.fail(source, at, &error),
         };
-        if path.as_bytes().len() > PATH_BYTES_MAX {
+        if at.path.as_bytes().len() > PATH_BYTES_MAX {
             let reason = format!("the path is longer than the {PATH_BYTES_MAX} bytes that Linux opens");
-            return self.offer(source, path, name, Offered::Failed(Refusal::new(Fault::Storage, reason))).map(drop);
+            return self.refuse(source, at, Refusal::new(Fault::Storage, reason));
         }
+        let attributes = match self.attributes(root, &at.path, &stat) {
+            Ok(attributes) => attributes,
+            Err(error) => return self.fail(source, at, &error),
+        };
         match stat.meta.kind {
-            Kind::Dir => self.dir(source, root, path, name, &stat, levels),
-            Kind::File => self.file(source, root, path, name, &stat),
-            Kind::Symlink => match root.store.read_link(&root.path.join_path(&path)) {
+            Kind::Dir => self.dir(source, root, at, &stat, attributes, levels),
+            Kind::File => self.file(source, root, at, &stat, attributes),
+            Kind::Symlink => match root.store.read_link(&root.path.join_path(&at.path)) {
                 Ok(target) => {
-                    self.offer(source, path, name, Offered::Symlink { mtime: stat.meta.mtime, target }).map(drop)
+                    let offered = Offered::Symlink { mtime: stat.meta.mtime, target };
+                    self.sending.offer(source, at.path, at.name, offered, attributes).map(drop)
                 }
-                Err(error) => self.fail(source, path, name, &error),
+                Err(error) => self.fail(source, at, &error),
             },
-            Kind::Special => self.offer(source, path, name, Offered::Special).map(drop),
+            Kind::Special => self.sending.offer(source, at.path, at.name, Offered::Special, None).map(drop),
         }
+    }
+
+    /// What else there is to say about an entry; mostly nothing.
+    fn attributes(&self, root: &SourceRoot, path: &RelPath, stat: &Stat) -> store::Result<Option<Box<Attributes>>> {
+        let mut attributes = Attributes::default();
+        if self.asked.owner || self.asked.xattrs {
+            attributes = root.store.attributes(&root.path.join_path(path), self.asked)?;
+        }
+        attributes.sparse = root.store.capabilities().sparse && stat.allocated < stat.meta.size;
+        Ok((!attributes.is_plain()).then(|| Box::new(attributes)))
     }
 
     fn dir(
         &mut self,
         source: u32,
         root: &SourceRoot,
-        path: RelPath,
-        name: Name,
+        at: At,
         stat: &Stat,
+        attributes: Option<Box<Attributes>>,
         levels: &mut Vec<Level>,
     ) -> Option<()> {
         if !self.recursive {
-            let reason = "is a directory; copy it with -r";
-            let refusal = Refusal::new(Fault::Config, format!("{name} {reason}"));
-            return self.offer(source, path, name, Offered::Failed(refusal)).map(drop);
+            let reason = format!("{} is a directory; copy it with -r", at.name);
+            return self.refuse(source, at, Refusal::new(Fault::Config, reason));
         }
-        let entries = match root.store.list(&root.path.join_path(&path)) {
+        let entries = match root.store.list(&root.path.join_path(&at.path)) {
             Ok(entries) => entries,
-            Err(error) => return self.fail(source, path, name, &error),
+            Err(error) => return self.fail(source, at, &error),
         };
         let offered = Offered::Dir { mode: stat.meta.mode, mtime: stat.meta.mtime };
-        self.offer(source, path.clone(), name, offered)?;
-        levels.push(Level { path, entries });
+        self.sending.offer(source, at.path.clone(), at.name, offered, attributes)?;
+        levels.push(Level { path: at.path, placed: at.placed, entries });
         Some(())
     }
 
-    fn file(&mut self, source: u32, root: &SourceRoot, path: RelPath, name: Name, stat: &Stat) -> Option<()> {
+    fn file(
+        &mut self,
+        source: u32,
+        root: &SourceRoot,
+        at: At,
+        stat: &Stat,
+        attributes: Option<Box<Attributes>>,
+    ) -> Option<()> {
         let endless = !root.store.capabilities().random_write;
         let size = if endless { UNKNOWN_SIZE } else { stat.meta.size };
         let offered = Offered::File { mode: stat.meta.mode, mtime: stat.meta.mtime, size };
         if stat.names < 2 {
-            return self.offer(source, path, name, offered).map(drop);
+            return self.sending.offer(source, at.path, at.name, offered, attributes).map(drop);
         }
         if let Some(first) = self.linked.get_mut(&stat.identity).filter(|first| first.source == source) {
-            let (to, first_path) = (first.id, first.path.clone());
+            let offered = Offered::HardLink { to: first.id, path: first.placed.clone() };
             first.names_left -= 1;
             if first.names_left == 0 {
                 self.linked.remove(&stat.identity);
             }
-            return self.offer(source, path, name, Offered::HardLink { to, path: first_path }).map(drop);
+            return self.sending.offer(source, at.path, at.name, offered, None).map(drop);
         }
-        let id = self.offer(source, path.clone(), name, offered)?;
-        self.linked.insert(stat.identity, Linked { id, source, path, names_left: stat.names - 1 });
+        let id = self.sending.offer(source, at.path, at.name, offered, attributes)?;
+        self.linked.insert(stat.identity, Linked { id, source, placed: at.placed, names_left: stat.names - 1 });
         Some(())
     }
 
-    fn fail(&mut self, source: u32, path: RelPath, name: Name, error: &store::Error) -> Option<()> {
+    fn fail(&mut self, source: u32, at: At, error: &store::Error) -> Option<()> {
         let mut refusal = Refusal::from_error(error);
         if error.is_not_found() {
             refusal.fault = Fault::Missing;
         }
         debug_assert!(refusal.fault == error.fault() || error.is_not_found());
-        self.offer(source, path, name, Offered::Failed(refusal)).map(drop)
+        self.refuse(source, at, refusal)
     }
 
-    fn offer(&self, source: u32, path: RelPath, name: Name, what: Offered) -> Option<u64> {
-        self.sending.offer(source, path, name, what)
+    fn refuse(&self, source: u32, at: At, refusal: Refusal) -> Option<()> {
+        self.sending.offer(source, at.path, at.name, Offered::Failed(refusal), None).map(drop)
     }
+}
+
+fn names(path: &RelPath) -> Vec<Name> {
+    let parts = path.as_bytes().split(|b| *b == b'/').filter(|part| !part.is_empty());
+    parts.filter_map(|part| Name::new(part).ok()).collect()
 }

@@ -2,18 +2,21 @@
 //!
 //! What it does not know: where streams come from, and what the control connection carries; see [`crate::job`].
 
+mod pace;
 mod read;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::checksum::Digest;
+use model::entry::Attributes;
 use model::name::{Name, RelPath};
+use model::spec::{Options, Steer};
 use model::{Algorithm, Fault, v1};
 use sys::waker::Waker;
-use wire::frame::{Offered, Refusal};
-use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress};
+use wire::frame::{Offered, Plan, Refusal};
+use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress, Range};
 use wire::{Frame, Sender, WireError};
 
 use crate::error::{Error, Result};
@@ -21,12 +24,17 @@ use crate::job::{Effort, Side, StreamEnd};
 use crate::scan::SourceRoot;
 use crate::stream::{DataStream, RecordBuffer};
 
+use pace::Pace;
 use read::{OpenFile, Pending};
 
 struct State {
     machine: Sender,
     over: bool,
     failure: Option<Error>,
+    /// Streams that are to be given work.
+    active: BTreeSet<u32>,
+    /// The most of them; 0 for all that join.
+    streams_max: usize,
 }
 
 /// The sending side of one job, shared by its threads.
@@ -42,15 +50,22 @@ pub struct Sending {
     /// Files of several ranges, and how many threads read each.
     open: Mutex<HashMap<u64, (Arc<OpenFile>, u32)>>,
     specials: Mutex<Vec<RelPath>>,
+    pace: Pace,
 }
+
+/// How often a stream that waits looks whether its peer still has it.
+const LOOK: Duration = Duration::from_millis(250);
 
 impl Sending {
     /// For a job from these sources.
-    pub fn new(roots: Vec<SourceRoot>, checksums: Vec<Algorithm>, waker: Waker) -> Arc<Sending> {
+    pub fn new(roots: Vec<SourceRoot>, options: &Options, waker: Waker) -> Arc<Sending> {
         let names = roots.iter().map(|r| r.name.clone()).collect();
+        let checksums = options.checksums.clone();
         let machine = Sender::new(checksums.clone(), names);
+        let machine = if options.dry_run { machine.dry() } else { machine };
+        let (active, streams_max) = (BTreeSet::new(), 0);
         Arc::new(Sending {
-            state: Mutex::new(State { machine, over: false, failure: None }),
+            state: Mutex::new(State { machine, over: false, failure: None, active, streams_max }),
             work: Condvar::new(),
             room: Condvar::new(),
             waker,
@@ -58,6 +73,7 @@ impl Sending {
             checksums,
             open: Mutex::default(),
             specials: Mutex::default(),
+            pace: Pace::default(),
         })
     }
 
@@ -71,7 +87,14 @@ impl Sending {
     }
 
     /// Offers an entry, when there is room. `None` when the job is over.
-    pub fn offer(&self, source: u32, path: RelPath, name: Name, what: Offered) -> Option<u64> {
+    pub fn offer(
+        &self,
+        source: u32,
+        path: RelPath,
+        name: Name,
+        what: Offered,
+        attributes: Option<Box<Attributes>>,
+    ) -> Option<u64> {
         let mut state = self.state();
         while !state.over && !state.machine.has_room() {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +105,7 @@ impl Sending {
         if what == Offered::Special {
             self.note_special(source, &path);
         }
-        let id = state.machine.offer(source, path, name, what);
+        let id = state.machine.offer_with(source, path, name, what, attributes);
         drop(state);
         self.waker.wake();
         Some(id)
@@ -116,19 +139,21 @@ impl Sending {
         }
     }
 
-    /// The next order for a stream; waits for one. `None` when the job is over. A stream that waits looks now and then
-    /// whether its peer still has it: what it carried last may not have arrived.
-    fn next_order(&self, stream: &DataStream, effort: &mut Effort) -> Result<Option<Order>> {
-        const LOOK: Duration = Duration::from_millis(250);
+    /// The next order for a stream; waits for one. A stream that waits looks now and then whether its peer still has
+    /// it: what it carried last may not have arrived.
+    fn next_order(&self, stream: &DataStream, effort: &mut Effort) -> Result<Next> {
         let waiting = Instant::now();
         let mut state = self.state();
         loop {
             if state.over {
-                return Ok(None);
+                return Ok(Next::Over);
+            }
+            if state.is_retired(stream.id()) {
+                return Ok(Next::Retire);
             }
             if let Some(order) = state.machine.next_order(stream.id()) {
                 effort.idle += waiting.elapsed();
-                return Ok(Some(order));
+                return Ok(Next::Order(order));
             }
             let (waited, timeout) = self.work.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
             state = waited;
@@ -138,16 +163,39 @@ impl Sending {
         }
     }
 
+    /// A stream too many gets no more work, and ends once all that it carried has arrived.
+    fn retire(&self, stream: &DataStream) -> Result<()> {
+        let mut state = self.state();
+        while !state.over && state.machine.unacknowledged(stream.id()) > 0 {
+            state = self.work.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            if !state.over && stream.is_lost() {
+                return Err(stream.lost());
+            }
+        }
+        state.machine.stream_lost(stream.id());
+        Ok(())
+    }
+
     fn send_loop(&self, stream: &mut DataStream, effort: &mut Effort) -> Result<()> {
         let mut buffer = RecordBuffer::default();
-        while let Some(order) = self.next_order(stream, effort)? {
-            let ranges = match order {
-                Order::Send(ranges) => ranges,
-                Order::Compare { range, known } => {
+        let mut pace_version = 0;
+        loop {
+            let ranges = match self.next_order(stream, effort)? {
+                Next::Over => break,
+                Next::Retire => {
+                    self.retire(stream)?;
+                    break;
+                }
+                Next::Order(Order::Send(ranges)) => ranges,
+                Next::Order(Order::Compare { range, known }) => {
                     let equal = self.compare(&range, &known);
                     self.state().machine.compared(range.file, equal);
                     self.work.notify_all();
                     self.waker.wake();
+                    continue;
+                }
+                Next::Order(Order::Check { range, crc32c }) => {
+                    self.check_claim(&range, crc32c, &mut buffer, effort);
                     continue;
                 }
             };
@@ -165,11 +213,38 @@ impl Sending {
                 self.waker.wake();
             }
             let sending = Instant::now();
+            if !self.keep_pace(stream, &mut pace_version, buffer.payload().len() as u64) {
+                break;
+            }
             stream.send(&pending.parts, &mut buffer)?;
             effort.socket += sending.elapsed();
         }
         stream.finish();
         Ok(())
+    }
+
+    /// Waits until a record is due. `false` once the job is over.
+    fn keep_pace(&self, stream: &DataStream, version: &mut u64, bytes: u64) -> bool {
+        let now = self.pace.version();
+        if *version != now {
+            *version = now;
+            let streams = self.state().active.len();
+            stream.set_pacing(self.pace.socket_bytes_s(streams));
+        }
+        self.pace.wait(bytes)
+    }
+
+    /// Holds what the receiver has from before against the source.
+    fn check_claim(&self, range: &Range, crc32c: u32, buffer: &mut RecordBuffer, effort: &mut Effort) {
+        let started = Instant::now();
+        let same = self.check(range, crc32c, buffer);
+        effort.storage += started.elapsed();
+        let last = self.state().machine.checked(range.file, (range.offset, range.len), same);
+        if last && let Err(refusal) = self.digest_serially(range) {
+            self.drop_file(range.file, refusal);
+        }
+        self.work.notify_all();
+        self.waker.wake();
     }
 
     /// Our own ledger refused what we dealt ourselves.
@@ -216,7 +291,12 @@ impl Sending {
         self.state().machine.resent_bytes()
     }
 
-    fn build(&self, ranges: &[wire::sender::Range], buffer: &mut RecordBuffer) -> Pending {
+    /// Steps of a dry run that the receiver has told of since the last call.
+    pub fn take_plans(&self) -> Vec<Plan> {
+        self.state().machine.take_plans()
+    }
+
+    fn build(&self, ranges: &[Range], buffer: &mut RecordBuffer) -> Pending {
         buffer.clear();
         let mut pending = Pending::default();
         for (at, range) in ranges.iter().enumerate() {
@@ -227,6 +307,22 @@ impl Sending {
             }
         }
         pending
+    }
+}
+
+/// What a stream is to do.
+enum Next {
+    Order(Order),
+    /// There are streams enough without it.
+    Retire,
+    /// The job is over.
+    Over,
+}
+
+impl State {
+    /// The newest streams go first.
+    fn is_retired(&self, stream: u32) -> bool {
+        self.streams_max > 0 && self.active.iter().take(self.streams_max).all(|id| *id != stream)
     }
 }
 
@@ -248,6 +344,19 @@ impl Side for Sending {
 
     fn tick(&self) {}
 
+    fn steer(&self, to: &Steer) {
+        self.pace.set(to.limit_bit_s / 8, to.paused);
+        let mut state = self.state();
+        state.machine.set_block_bytes(self.pace.block_bytes());
+        state.streams_max = to.streams as usize;
+        drop(state);
+        self.work.notify_all();
+    }
+
+    fn take_plans(&self) -> Vec<Plan> {
+        Sending::take_plans(self)
+    }
+
     fn wants_streams(&self) -> bool {
         self.state().machine.wants_streams()
     }
@@ -266,14 +375,20 @@ impl Side for Sending {
 
     fn close(&self) {
         self.state().over = true;
+        self.pace.close();
         self.work.notify_all();
         self.room.notify_all();
     }
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
-        self.state().machine.stream_joined(stream.id());
+        {
+            let mut state = self.state();
+            state.machine.stream_joined(stream.id());
+            state.active.insert(stream.id());
+        }
         let mut effort = Effort::default();
         let result = self.send_loop(&mut stream, &mut effort);
+        self.state().active.remove(&stream.id());
         if result.is_err() {
             let mut state = self.state();
             state.machine.stream_lost(stream.id());

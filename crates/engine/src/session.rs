@@ -4,9 +4,8 @@
 //! A job of one small file ends three round trips after the first SYN.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Fingerprint};
@@ -20,7 +19,10 @@ use wire::join::SessionId;
 use wire::sender::Miss;
 use wire::version::{SPOKEN, Version};
 
+use crate::control::Control;
+use crate::dial::Dial;
 use crate::error::{Error, Result};
+use crate::filelist::FileList;
 use crate::identity::{self, Seen, Trust};
 use crate::job::{self, Driven, Effort, Side, StreamTerms, Streams, Watch};
 use crate::link::Link;
@@ -43,6 +45,8 @@ pub struct Connect<'a> {
     pub timeouts: Timeouts,
     /// A random name for the session.
     pub session: SessionId,
+    /// Addresses of this host alone (loopback, link-local) are not connected to: who asked is somebody else.
+    pub stays_out: bool,
 }
 
 /// A session with a node.
@@ -50,7 +54,7 @@ pub struct Session {
     link: Link,
     secret: Secret,
     id: SessionId,
-    address: SocketAddr,
+    dial: Arc<dyn Dial>,
     opened: u32,
     asked: u32,
     fingerprint: Fingerprint,
@@ -89,7 +93,16 @@ impl Session {
     /// Connects and logs in. The node's answer to the login comes with the answer to the first question.
     pub fn connect(to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
         let started = Instant::now();
-        let socket = dial::dial(to, &connect.timeouts)?;
+        let socket = dial::dial(to, &connect.timeouts, connect.stays_out)?;
+        let address = socket.peer_addr().map_err(|source| Error::Connect { to: to.to_string(), source })?;
+        let mut session = Session::over(socket, Arc::new(address), to, connect)?;
+        session.connected_after = started.elapsed();
+        Ok(session)
+    }
+
+    /// Logs in over a connection that is there; further ones come from `dial`.
+    pub fn over(socket: TcpStream, dial: Arc<dyn Dial>, to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
+        let started = Instant::now();
         let address = socket.peer_addr().map_err(|source| Error::Connect { to: to.to_string(), source })?;
         let tls_error = |e: rustls::Error| Error::NotANode { to: to.to_string(), why: e.to_string() };
         let (config, seen) = identity::client_config(&connect.trust, SPOKEN).map_err(tls_error)?;
@@ -116,7 +129,7 @@ impl Session {
             secret: link.secret()?,
             link,
             id: connect.session,
-            address,
+            dial,
             opened: 0,
             asked: 0,
             fingerprint,
@@ -152,8 +165,24 @@ impl Session {
         self.link.welcome().map_or("", |w| w.software.as_str())
     }
 
-    /// Asks a question; `lines` is called as the answer comes in.
+    /// Asks a question that is answered in lines of a listing.
     pub fn ask(&mut self, request: Request, mut lines: impl FnMut(Vec<Listed>)) -> Result<()> {
+        self.question(request, &mut lines, &mut |_| {})
+    }
+
+    /// Asks a question that is answered in words or JSON.
+    pub fn tell(&mut self, request: Request) -> Result<Vec<String>> {
+        let mut told = Vec::new();
+        self.question(request, &mut |_| {}, &mut |text| told.push(text))?;
+        Ok(told)
+    }
+
+    fn question(
+        &mut self,
+        request: Request,
+        lines: &mut dyn FnMut(Vec<Listed>),
+        words: &mut dyn FnMut(String),
+    ) -> Result<()> {
         self.asked += 1;
         let id = self.asked;
         self.link.send(&Frame::Ask(id, request))?;
@@ -166,6 +195,14 @@ impl Session {
                             return Ok(());
                         }
                     }
+                    Frame::Told(of, text, more) if of == id => {
+                        words(text);
+                        if !more {
+                            return Ok(());
+                        }
+                    }
+                    // What the last job's other end still had to say.
+                    frame if frame.is_late() => {}
                     Frame::Denied(of, refusal) if of == id => {
                         return Err(Error::Refused { peer: self.link.peer().to_owned(), refusal });
                     }
@@ -189,7 +226,6 @@ impl Session {
             suite: None,
             plain: self.plain,
             congestion: order.congestion.clone(),
-            pacing_bytes_s: 0,
         }
     }
 
@@ -198,20 +234,20 @@ impl Session {
         &mut self,
         order: Open,
         sources: Vec<SourceRoot>,
+        files: Option<FileList>,
         streams: u32,
+        control: &Control,
         watch: Watch<'_>,
-        cancel: &AtomicBool,
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Push);
-        let mut terms = self.terms(&order);
-        terms.pacing_bytes_s = order.limit_bit_s / 8 / u64::from(streams.max(1));
-        let sending = Sending::new(sources, order.options.checksums.clone(), self.link.waker());
+        let terms = self.terms(&order);
+        let sending = Sending::new(sources, &order.options, self.link.waker());
         let opened = self.link.send(&Frame::Open(order.clone()));
         let (driven, result) = std::thread::scope(|scope| {
-            scope.spawn(|| Scanner::new(&sending, &order.options).run());
+            scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
-            let dial = Streams::Dial { address: self.address, count: streams, opened: &mut self.opened };
-            job::drive(&mut self.link, &side, terms, dial, watch, cancel)
+            let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened };
+            job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         let mut report = self.report(driven, opened.and(result));
         report.totals = sending.totals();
@@ -222,24 +258,25 @@ impl Session {
         report
     }
 
-    /// Fetches sources from the node into a receiving side made by `receiving`.
+    /// Fetches sources from the node into a receiving side made by `receiving`; nothing is done where it makes none.
     pub fn pull(
         &mut self,
         order: Open,
+        files: Option<FileList>,
         streams: u32,
-        receiving: impl FnOnce(sys::waker::Waker) -> Arc<Receiving>,
+        receiving: impl FnOnce(sys::waker::Waker) -> Option<Arc<Receiving>>,
+        control: &Control,
         watch: Watch<'_>,
-        cancel: &AtomicBool,
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Pull);
         let terms = self.terms(&order);
-        let receiving = receiving(self.link.waker());
-        let opened = self.link.send(&Frame::Open(order));
+        let Some(receiving) = receiving(self.link.waker()) else { return Report::default() };
+        let opened = self.link.send(&Frame::Open(order)).and_then(|()| self.send_list(files));
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| receiving.clerk());
             let side: Arc<dyn Side> = receiving.clone();
-            let dial = Streams::Dial { address: self.address, count: streams, opened: &mut self.opened };
-            job::drive(&mut self.link, &side, terms, dial, watch, cancel)
+            let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened };
+            job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         let result = opened.and(result).and_then(|()| self.await_facts(&driven)).map(|facts| driven.facts = facts);
         let mut report = self.report(driven, result);
@@ -249,6 +286,18 @@ impl Session {
         report.resent_bytes = report.totals.resent_bytes;
         report.digests = of_one_file(&report.totals, receiving.last_digests());
         report
+    }
+
+    /// Names the files of a job that is not for all of its source.
+    fn send_list(&mut self, files: Option<FileList>) -> Result<()> {
+        let Some(files) = files else { return Ok(()) };
+        for frame in files.into_frames() {
+            self.link.send(&frame)?;
+            while !self.link.has_room() {
+                self.link.exchange(Duration::from_secs(1))?;
+            }
+        }
+        Ok(())
     }
 
     /// The node's facts about the streams it sent on. Without streams there is nothing to wait for.

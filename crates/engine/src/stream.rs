@@ -172,6 +172,12 @@ impl DataStream {
         Ok(true)
     }
 
+    /// Caps the rate at which the kernel sends on this stream; none for no cap.
+    pub fn set_pacing(&self, bytes_s: Option<u64>) {
+        // A kernel that cannot pace sends in bursts, at the same rate.
+        let _ = sys::tcp::set_pacing(&self.socket, bytes_s.unwrap_or(u64::MAX));
+    }
+
     /// No more records will be sent from here.
     pub fn finish(&self) {
         let _ = self.socket.shutdown(Shutdown::Write);

@@ -26,6 +26,7 @@ const AFTER_HELP: &str = "\
 LOCATORS
   lh://HOST[:PORT]/EXPORT/PATH   a path on a node       lh://HOST/            its exports
   lh://HOST/null:, zero:SIZE     a node's memory ends   PATH, null:, zero:SIZE, -   here
+  [USER@]HOST:PATH               a path over ssh, with no node running there
 
 EXIT STATUS
   0 done   1 failed, nothing or not all arrived   2 usage   3 partial (named in the receipt)
@@ -63,8 +64,10 @@ pub struct Output {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Copy files and trees to, from or within nodes
+    /// Copy files and trees to, from, between or within nodes
     Cp(Cp),
+    /// List, show, change and end running jobs
+    Job(Job),
     /// Run a node: offer directories to others
     Serve(Serve),
     /// Hand out, list and revoke access keys
@@ -86,6 +89,9 @@ pub enum Command {
     Man(Man),
     /// Print completions for a shell
     Completions(Completions),
+    /// The other end of a copy over ssh
+    #[command(hide = true)]
+    FarEnd,
 }
 
 /// Copy files and trees to, from or within nodes.
@@ -93,6 +99,9 @@ pub enum Command {
 /// `cp -r S T` makes T the copy of S (S/a becomes T/a), whether T exists or not, so the same command run again goes on
 /// where it stopped and never nests. A T that ends in a slash, or several sources, copy into T. Every block is
 /// verified; a file appears under its name only when it is complete. Symbolic links are copied as they are.
+///
+/// Between two nodes the source's node carries the job by itself: the client may leave, and come back with
+/// `longhaul job show ID --node`. HOST:PATH starts the other end over ssh.
 #[derive(Debug, ClapArgs)]
 pub struct Cp {
     /// What to copy, then where to
@@ -107,6 +116,32 @@ pub struct Cp {
     /// An existing target that differs is an error
     #[arg(long)]
     pub no_overwrite: bool,
+    /// Remove at the target what the source lacks (with -r); look first with --dry-run
+    ///
+    /// What --exclude leaves out stays. Nothing is removed from a directory that could not be read in full.
+    #[arg(long, requires = "recursive", conflicts_with_all = ["files_from", "no_overwrite"])]
+    pub delete: bool,
+    /// Change nothing; list what would be done
+    #[arg(long, short = 'n')]
+    pub dry_run: bool,
+    /// Leave out what fits this pattern; with --include, the first that fits in the order given decides
+    ///
+    /// A pattern with a slash inside is anchored at the source; one without fits names at any depth; a slash at the end
+    /// fits directories only; * stops at slashes, ** does not.
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Let what fits this pattern take part, whatever later patterns say
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
+    /// Copy what this file lists: one path below the source per line, or PATH, a tab, and its path below the target
+    #[arg(long, value_name = "FILE")]
+    pub files_from: Option<PathBuf>,
+    /// Keep owners and groups, by name where the target knows the name (needs root there)
+    #[arg(long)]
+    pub owner: bool,
+    /// Keep extended attributes (user.*) and ACLs
+    #[arg(long)]
+    pub xattrs: bool,
     /// Flush every file to stable storage before it counts as done
     #[arg(long)]
     pub durable: bool,
@@ -133,9 +168,89 @@ pub struct Cp {
     /// Keep trying this long without progress once the node has been reached
     #[arg(long, value_name = "TIME", default_value = "15min", value_parser = model::duration::parse)]
     pub retry_for: Duration,
+    /// How long to wait for space at a full target before giving up
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = model::duration::parse)]
+    pub wait_space: Duration,
+    /// The command that starts the other end of HOST:PATH; the host and its command line are added
+    #[arg(long, value_name = "CMD", default_value = "ssh")]
+    pub ssh: String,
     /// Write the receipt (JSON) to this file as well
     #[arg(long, value_name = "FILE")]
     pub receipt: Option<PathBuf>,
+    /// --include and --exclude in the order in which they were given.
+    #[arg(skip)]
+    pub filters: Vec<spec::Filter>,
+}
+
+/// Parses the command line.
+pub fn parse() -> Result<Args, clap::Error> {
+    let matches = <Args as clap::CommandFactory>::command().try_get_matches()?;
+    let mut args = <Args as clap::FromArgMatches>::from_arg_matches(&matches)?;
+    if let (Command::Cp(cp), Some(matches)) = (&mut args.command, matches.subcommand_matches("cp")) {
+        cp.filters = ordered_filters(matches);
+    }
+    Ok(args)
+}
+
+/// The order between two options is all that derived arguments forget.
+fn ordered_filters(matches: &clap::ArgMatches) -> Vec<spec::Filter> {
+    let of = |name: &str, include| {
+        let patterns = matches.get_many::<String>(name).into_iter().flatten().cloned();
+        let at = matches.indices_of(name).into_iter().flatten();
+        at.zip(patterns).map(|(at, pattern)| (at, spec::Filter { include, pattern })).collect::<Vec<_>>()
+    };
+    let mut all = of("include", true);
+    all.extend(of("exclude", false));
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, filter)| filter).collect()
+}
+
+/// List, show, change and end running jobs.
+///
+/// Without --node: the jobs of this user on this host (copies and nodes with the same state directory). With --node:
+/// those of that node which the access key began.
+#[derive(Debug, ClapArgs)]
+pub struct Job {
+    #[command(subcommand)]
+    pub action: JobAction,
+    /// Ask this node instead of this host
+    #[arg(long, global = true, value_name = "lh://HOST")]
+    pub node: Option<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum JobAction {
+    /// List jobs
+    List,
+    /// Show one job, and its receipt once it has ended
+    Show(JobId),
+    /// Change a running job
+    Set {
+        #[command(flatten)]
+        job: JobId,
+        /// The most to send: 200Mbit/s, 25MB/s; `none` lifts the limit
+        #[arg(long, value_name = "RATE", value_parser = limit)]
+        limit: Option<BitRate>,
+        /// TCP streams
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+        streams: Option<u32>,
+    },
+    /// Send nothing until `resume`
+    Pause(JobId),
+    /// Go on
+    Resume(JobId),
+    /// End a job; what arrived is not sent again by the same command
+    Cancel(JobId),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct JobId {
+    /// The job's id, or the end or start of it that no other has
+    pub id: String,
+}
+
+fn limit(text: &str) -> Result<BitRate, String> {
+    if text == "none" { Ok(BitRate(0)) } else { text.parse().map_err(|e: model::units::UnitError| e.to_string()) }
 }
 
 /// The checksums of a job; empty for none.

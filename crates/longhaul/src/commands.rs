@@ -1,7 +1,10 @@
 //! One file per command.
 
 pub mod ask;
+pub mod carry;
 pub mod cp;
+pub mod far_end;
 pub mod grant;
+pub mod job;
 pub mod manual;
 pub mod serve;

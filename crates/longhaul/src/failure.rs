@@ -45,6 +45,12 @@ impl From<engine::Error> for Failure {
     }
 }
 
+impl From<Failure> for engine::Error {
+    fn from(Failure { fault, message, .. }: Failure) -> engine::Error {
+        engine::Error::Later { fault, message }
+    }
+}
+
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
         let fault = if error.is_not_found() { Fault::Missing } else { error.fault() };

@@ -80,6 +80,13 @@ pub fn source(locator: &Locator) -> Result<SourceRoot, Failure> {
     }
 }
 
+/// A local source that another end will open: its directory, and its name there.
+pub fn split_source(path: &Path) -> Result<(PathBuf, RelPath), Failure> {
+    let (dir, below) = split(path, path.as_os_str().as_bytes().ends_with(b"/"))?;
+    Posix::open(&dir, Links::Inside)?.stat(&below)?;
+    Ok((dir, below))
+}
+
 fn descriptor(of: impl std::os::fd::AsFd) -> Result<OwnedFd, Failure> {
     of.as_fd().try_clone_to_owned().map_err(|e| Failure::local(format!("cannot use standard input or output: {e}")))
 }

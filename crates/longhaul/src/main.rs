@@ -11,16 +11,15 @@ mod commands;
 mod failure;
 mod known_nodes;
 mod local;
-mod patience;
 mod printer;
 mod progress;
 mod receipt;
+mod reins;
 mod settings;
-mod verdict;
+mod ssh;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use model::Exit;
 
 use args::{Args, Command};
@@ -28,7 +27,7 @@ use failure::Failure;
 use printer::Printer;
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match args::parse() {
         Ok(args) => args,
         Err(error) => {
             let _ = error.print();
@@ -64,6 +63,8 @@ fn run(args: Args, printer: &Printer) -> Result<Exit, Failure> {
         Command::Mv(mv) => commands::ask::mv(&mv, &settings),
         Command::Digest(digest) => commands::ask::digest(&digest, &settings, printer),
         Command::Man(man) => commands::manual::man(&man),
+        Command::Job(job) => commands::job::run(&job, &settings, printer),
+        Command::FarEnd => commands::far_end::run(&settings),
         Command::Completions(shell) => commands::manual::completions(&shell),
     }
 }

@@ -37,14 +37,18 @@ impl<'a> Display<'a> {
     }
 
     /// The job's numbers, about ten times a second.
-    pub fn update(&mut self, progress: &Progress) {
+    pub fn update(&mut self, progress: &Progress, waiting_for: &str) {
         let now = Instant::now();
         self.samples.push_back((now, progress.bytes_arrived));
         while self.samples.front().is_some_and(|(at, _)| now - *at > WINDOW) && self.samples.len() > 2 {
             self.samples.pop_front();
         }
         if let Some(bar) = &self.bar {
-            bar.set_message(self.text(progress));
+            bar.set_message(if waiting_for.is_empty() {
+                self.text(progress)
+            } else {
+                format!("waiting: {waiting_for}")
+            });
             return;
         }
         if now - self.said < self.every {
@@ -52,10 +56,31 @@ impl<'a> Display<'a> {
         }
         self.said = now;
         if self.printer.is_json() {
-            self.printer.object(&self.event(progress));
+            self.printer.object(&self.event(progress, waiting_for));
         } else if self.printer.is_chatty() {
-            Printer::note(&self.text(progress));
+            let text = if waiting_for.is_empty() { self.text(progress) } else { format!("waiting: {waiting_for}") };
+            Printer::note(&text);
             self.every = (self.every * 3 / 2).min(Duration::from_secs(60));
+        }
+    }
+
+    /// The job as another tells of it.
+    pub fn show(&mut self, job: &v1::Job) {
+        let progress = Progress {
+            bytes_offered: job.bytes_total,
+            files_offered: job.files_total,
+            bytes_arrived: job.bytes,
+            files_settled: job.files,
+            scanned: job.scanned,
+        };
+        self.update(&progress, &job.waiting_for);
+    }
+
+    /// A line that must not tear the progress line.
+    pub fn above(&self, print: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
         }
     }
 
@@ -104,7 +129,7 @@ impl<'a> Display<'a> {
         )
     }
 
-    fn event(&self, progress: &Progress) -> v1::Progress {
+    fn event(&self, progress: &Progress, waiting_for: &str) -> v1::Progress {
         v1::Progress {
             v: 1,
             event: "progress",
@@ -116,6 +141,7 @@ impl<'a> Display<'a> {
             rate_bit_s: self.rate_now().0,
             eta_s: self.eta(progress).map(|eta| eta.as_secs_f64()),
             seconds: self.started.elapsed().as_secs_f64(),
+            waiting_for: waiting_for.to_owned(),
         }
     }
 }

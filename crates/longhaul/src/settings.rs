@@ -16,6 +16,7 @@ use crate::args::Common;
 use crate::failure::Failure;
 use crate::known_nodes::KnownNodes;
 use crate::printer::Printer;
+use crate::ssh::FarEnd;
 
 /// Everything a client command needs besides its own arguments.
 pub struct Settings {
@@ -92,7 +93,7 @@ impl Settings {
             None => Trust::Fingerprints(accepted),
         };
         let session = random()?;
-        let connect = Connect { trust, keys: &self.keys, plain, timeouts, session };
+        let connect = Connect { trust, keys: &self.keys, plain, timeouts, session, stays_out: false };
         let session = Session::connect(to, &connect).map_err(|e| self.explain(e, pinned, &known))?;
         let shown = session.fingerprint();
         if self.authorities.is_none() && pinned != Some(shown) {
@@ -106,8 +107,20 @@ impl Settings {
     /// Connects to a node that this process itself runs: nothing to remember.
     pub fn connect_own(&self, to: &HostPort, key: &AccessKey, timeouts: Timeouts) -> Result<Session, Failure> {
         let trust = Trust::Fingerprints(vec![key.node]);
-        let connect = Connect { trust, keys: std::slice::from_ref(key), plain: true, timeouts, session: random()? };
+        let keys = std::slice::from_ref(key);
+        let connect = Connect { trust, keys, plain: true, timeouts, session: random()?, stays_out: false };
         Ok(Session::connect(to, &connect)?)
+    }
+
+    /// Connects to the far end of a copy over ssh, in whichever direction a connection can be made.
+    pub fn connect_far(&self, far: &FarEnd, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
+        let trust = Trust::Fingerprints(vec![far.key.node]);
+        let keys = std::slice::from_ref(&far.key);
+        let connect = Connect { trust, keys, plain, timeouts, session: random()?, stays_out: false };
+        let dial = far.dialer();
+        let unreachable = |source| Error::Connect { to: far.at.to_string(), source };
+        let socket = dial.dial(&timeouts).map_err(unreachable)?;
+        Ok(Session::over(socket, dial, &far.at, &connect)?)
     }
 
     /// What to do about an identity that is not the expected one.

@@ -66,6 +66,8 @@ pub struct Attributes {
     pub xattrs: Vec<Xattr>,
     /// A file that takes less room than its length says: room for all of it must not be reserved.
     pub sparse: bool,
+    /// A directory that is there for what is in it: one that exists already stays as it is.
+    pub implied: bool,
 }
 
 impl Attributes {

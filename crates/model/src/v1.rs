@@ -198,6 +198,9 @@ pub struct Progress {
     pub eta_s: Option<f64>,
     /// Seconds since the start.
     pub seconds: f64,
+    /// Why nothing moves, where that is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub waiting_for: String,
 }
 
 /// One step of a dry run, a line of `--json`.

@@ -88,6 +88,12 @@ impl Error {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Whether there is no room, or no more of a quota.
+    pub fn is_full(&self) -> bool {
+        let Error::Io { source, .. } = self else { return false };
+        [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&source.kind())
+    }
+
     /// Whether every further file would fail the same way: full, over quota, read-only, broken device.
     pub fn is_fatal(&self) -> bool {
         let Error::Io { source, .. } = self else { return false };

@@ -17,6 +17,7 @@ pub mod posix;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use model::entry::Attributes;
 use model::name::{Name, RelPath};
 use model::{Meta, Timestamp};
 
@@ -57,8 +58,28 @@ pub enum Extent {
     Hole(u64),
 }
 
-/// How a file is finished.
+/// Which attributes are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The owner.
+    pub owner: bool,
+    /// Extended attributes and ACLs.
+    pub xattrs: bool,
+}
+
+/// Room on the device behind a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that this user may still write.
+    pub free_bytes: u64,
+    /// Bytes of the whole device.
+    pub total_bytes: u64,
+    /// The device.
+    pub device: u64,
+}
+
+/// How a file is finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finish {
     /// Its length; what was not written below it is a hole.
     pub size: u64,
@@ -70,6 +91,8 @@ pub struct Finish {
     pub durable: bool,
     /// An existing file of that name is replaced; otherwise it is an error.
     pub replace: bool,
+    /// Owner and extended attributes to give it.
+    pub attributes: Option<Box<Attributes>>,
 }
 
 /// A directory's entries, in no order. An entry that cannot be examined comes with its error.
@@ -91,6 +114,26 @@ pub trait Store: Send + Sync + Debug {
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>>;
     /// Starts a file beside its final name, under a name made from `tag`. Dropping the sink discards it.
     fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>>;
+    /// Goes on with a file that was started with this tag and kept ([`Sink::keep`]); none where there is none.
+    fn resume(&self, _path: &RelPath, _tag: &str) -> Result<Option<Arc<dyn Sink>>> {
+        Ok(None)
+    }
+    /// Removes a file that was started with this tag and kept. Idempotent.
+    fn forget(&self, _path: &RelPath, _tag: &str) -> Result<()> {
+        Ok(())
+    }
+    /// Owner and extended attributes of an entry. Idempotent.
+    fn attributes(&self, _path: &RelPath, _asked: Asked) -> Result<Attributes> {
+        Ok(Attributes::default())
+    }
+    /// Gives a directory or link its owner and extended attributes; files get theirs in [`Sink::commit`]. Idempotent.
+    fn set_attributes(&self, _path: &RelPath, _attributes: &Attributes) -> Result<()> {
+        Ok(())
+    }
+    /// Room on the device behind a directory; none where the store has no bound. Idempotent.
+    fn space(&self, _path: &RelPath) -> Result<Option<Space>> {
+        Ok(None)
+    }
     /// Makes a directory; one that exists is left as it is and made usable. Idempotent.
     fn make_dir(&self, path: &RelPath) -> Result<()>;
     /// Makes a symbolic link; replaces a file or link of that name where allowed. `tag` as for `create`.
@@ -119,6 +162,18 @@ pub trait Source: Send + Sync + Debug {
 pub trait Sink: Send + Sync + Debug {
     /// Writes all of the buffer at an offset.
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()>;
+    /// Reserves room for a file of this length, as far as the store can; full is an error.
+    fn reserve(&self, _size: u64) -> Result<()> {
+        Ok(())
+    }
+    /// What was written so far reaches stable storage before this returns.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+    /// What was written stays, under its temporary name, for [`Store::resume`].
+    fn keep(&self) {
+        self.discard();
+    }
     /// What has been written, to read it back.
     fn as_source(&self) -> Result<Arc<dyn Source>>;
     /// Gives the file its length, mode, time and name. At most once.

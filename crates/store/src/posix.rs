@@ -5,6 +5,7 @@
 //! Files are written beside their final name, in the same directory, so that they inherit what the directory gives
 //! (group, default ACL, project quota, allocation group) and the final rename never crosses a file system.
 
+mod attributes;
 mod file;
 mod list;
 
@@ -12,13 +13,14 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use model::entry::Attributes;
 use model::name::{Name, RelPath};
 use model::{Kind, Meta, Timestamp};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
 use crate::error::{in_words, shown};
-use crate::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store};
+use crate::{Asked, Capabilities, Entries, Error, Result, Sink, Source, Space, Stat, Store};
 
 /// What to do about symbolic links on the way to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +134,11 @@ pub fn temporary_name(tag: &str) -> Vec<u8> {
     format!(".longhaul-{}.part", tag.replace(['/', '\0'], "_")).into_bytes()
 }
 
+/// Whether a name is that of a file that is not finished.
+pub fn is_temporary_name(name: &[u8]) -> bool {
+    name.starts_with(b".longhaul-") && name.ends_with(b".part")
+}
+
 /// An error of an operation below the root, with escapes told apart.
 fn error(doing: &'static str, path: &RelPath, errno: Errno) -> Error {
     match errno {
@@ -226,6 +233,59 @@ impl Store for Posix {
         let fd = opened.map_err(|e| error("create", path, e))?;
         let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
         Ok(Arc::new(file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep)))
+    }
+
+    fn resume(&self, path: &RelPath, tag: &str) -> Result<Option<Arc<dyn Sink>>> {
+        let (dir, name) = self.parent("go on with", path)?;
+        let temporary = temporary_name(tag);
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = match rustix::fs::openat(&dir, &temporary[..], flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(None),
+            // A link, or something else that is not ours.
+            Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Ok(None),
+            Err(e) => return Err(error("go on with", path, e)),
+        };
+        let stat = rustix::fs::fstat(&fd).map_err(|e| error("examine", path, e))?;
+        let there = facts(&stat);
+        // Somebody else's file, or one that has another name as well, is not written to.
+        let ours = stat.st_uid == rustix::process::geteuid().as_raw() && there.names == 1;
+        if there.meta.kind != Kind::File || !ours {
+            return Ok(None);
+        }
+        let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
+        let sink = file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep);
+        Ok(Some(Arc::new(sink.holding(there.meta.size))))
+    }
+
+    fn forget(&self, path: &RelPath, tag: &str) -> Result<()> {
+        let (dir, _) = self.parent("remove the unfinished", path)?;
+        match rustix::fs::unlinkat(&dir, &temporary_name(tag)[..], AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(error("remove the unfinished", path, e)),
+        }
+    }
+
+    fn attributes(&self, path: &RelPath, asked: Asked) -> Result<Attributes> {
+        let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
+        attributes::read(&fd.map_err(|e| error("examine", path, e))?, path, asked)
+    }
+
+    fn set_attributes(&self, path: &RelPath, to: &Attributes) -> Result<()> {
+        let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
+        let fd = fd.map_err(|e| error("examine", path, e))?;
+        attributes::set(&fd, path, to)
+    }
+
+    fn space(&self, path: &RelPath) -> Result<Option<Space>> {
+        let fd = self.open_at(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
+        let fd = fd.map_err(|e| error("examine", path, e))?;
+        let there = rustix::fs::fstatvfs(&fd).map_err(|e| error("examine the space of", path, e))?;
+        let device = rustix::fs::fstat(&fd).map_err(|e| error("examine", path, e))?.st_dev;
+        let free_bytes = there.f_bavail.saturating_mul(there.f_frsize);
+        // A file system without a size of its own (some network ones) has no bound that could be asked.
+        let total_bytes = there.f_blocks.saturating_mul(there.f_frsize);
+        Ok((total_bytes > 0).then_some(Space { free_bytes, total_bytes, device }))
     }
 
     fn make_dir(&self, path: &RelPath) -> Result<()> {

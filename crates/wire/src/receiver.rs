@@ -120,6 +120,8 @@ pub enum Action {
     Prune {
         /// Its path.
         path: RelPath,
+        /// The path people know it by: below its source root, the root's name first.
+        shown: RelPath,
         /// [`name_key`] of all that was offered.
         offered: HashSet<u64>,
     },
@@ -253,6 +255,7 @@ pub struct Receiver {
     specials: Vec<RelPath>,
     told_finished: bool,
     deleting: bool,
+    dry: bool,
     plans: VecDeque<Plan>,
 }
 
@@ -288,6 +291,7 @@ impl Receiver {
             specials: Vec::new(),
             told_finished: false,
             deleting: false,
+            dry: false,
             plans: VecDeque::new(),
         }
     }
@@ -301,6 +305,7 @@ impl Receiver {
     /// For a dry run: no file comes on the control connection.
     pub fn dry(mut self) -> Receiver {
         self.inline_bytes = limits::INLINE_BYTES_MAX;
+        self.dry = true;
         self
     }
 

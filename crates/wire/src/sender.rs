@@ -152,6 +152,7 @@ pub struct Sender {
     resent_bytes: u64,
     last_digests: Vec<Digest>,
     plans: Vec<Plan>,
+    dry: bool,
 }
 
 fn attribute_bytes(attributes: &Attributes) -> usize {
@@ -200,12 +201,14 @@ impl Sender {
             resent_bytes: 0,
             last_digests: Vec::new(),
             plans: Vec::new(),
+            dry: false,
         }
     }
 
     /// For a dry run: nothing is sent before the receiver has asked, and it never does.
     pub fn dry(mut self) -> Sender {
         self.inline_bytes = limits::INLINE_BYTES_MAX;
+        self.dry = true;
         self
     }
 

@@ -5,18 +5,18 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use auth::{Grants, Rights};
 use door::{Export, Node, NodeConfig, StateDir, Stop};
+use engine::control::{Control, Label};
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
 use engine::session::{Connect, Report, Session};
 use engine::{Timeouts, Trust};
 use model::locator::Place;
 use model::name::RelPath;
-use model::spec::Options;
+use model::spec::{Options, Steer};
 use model::{Algorithm, HostPort};
 use store::posix::{Links, Posix};
 use wire::frame::{Direction, Open};
@@ -51,6 +51,7 @@ impl World {
             plain: true,
             state: StateDir::open(&dir.path().join("state")).unwrap(),
             timeouts: timeouts(),
+            own_guests: true,
         };
         let node = Node::bind(config).unwrap();
         let (address, stop) = (node.address().unwrap(), node.stopper());
@@ -88,14 +89,14 @@ impl World {
         let to = HostPort { host: to.ip().to_string(), port: to.port() };
         let session = engine::identity::random().unwrap();
         let trust = Trust::Fingerprints(Vec::new());
-        Session::connect(&to, &Connect { trust, keys: &[], plain, timeouts: timeouts(), session })
+        Session::connect(&to, &Connect { trust, keys: &[], plain, timeouts: timeouts(), session, stays_out: false })
     }
 
     fn order(direction: Direction, path: &str) -> Open {
         let job = engine::identity::random().unwrap();
         let place = Place::Path { export: "far".into(), path: rel(path) };
         let options = Options { recursive: true, checksums: vec![Algorithm::Crc32c], ..Options::default() };
-        Open { job, direction, places: vec![place], options, congestion: None, limit_bit_s: 0 }
+        Open { job, direction, places: vec![place], options, congestion: None, steer: Steer::default(), listed: false }
     }
 
     fn near(&self, links: Links) -> Arc<Posix> {
@@ -106,7 +107,7 @@ impl World {
         let path = rel(from);
         let root = SourceRoot { store: self.near(Links::Inside), name: path.name().unwrap(), path };
         let order = Self::order(Direction::Push, to);
-        session.push(order, vec![root], 3, &mut |_| {}, &AtomicBool::new(false))
+        session.push(order, vec![root], None, 3, &control(), &mut |_| {})
     }
 
     pub fn push(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
@@ -119,11 +120,17 @@ impl World {
     pub fn pull(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
         let mut session = self.connect(node, plain)?;
         let order = Self::order(Direction::Pull, from);
-        let policy = Policy { options: order.options.clone(), may_replace: Ok(()), tag: "near".into() };
+        let policy = Policy {
+            options: order.options.clone(),
+            may_replace: Ok(()),
+            tag: "near".into(),
+            journals: None,
+            tells_plans: false,
+        };
         let target = Target { path: rel(to), into: false, is_dir: self.path(to).is_dir() };
         let store = self.near(Links::Refuse);
-        let receiving = |waker| Receiving::new(store, target, policy, waker, Box::new(|_| {}));
-        let report = session.pull(order, 3, receiving, &mut |_| {}, &AtomicBool::new(false));
+        let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
+        let report = session.pull(order, None, 3, receiving, &control(), &mut |_| {});
         session.close();
         Ok(report)
     }
@@ -178,4 +185,8 @@ impl Drop for World {
     fn drop(&mut self) {
         self.stop.stop();
     }
+}
+
+fn control() -> Control {
+    Control::new(Label::default(), Steer::default(), Default::default())
 }

@@ -4,30 +4,36 @@
 use std::sync::PoisonError;
 
 use model::checksum::Digest;
+use model::entry::Attributes;
 use model::fault::Fault;
 use model::name::RelPath;
-use model::spec::Sync;
+use model::spec::{Step, Sync};
 use model::{Algorithm, Kind, Timestamp};
 use store::Stat;
 use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
 use wire::receiver::{Action, Judgement, Wanted};
 
 use super::Receiving;
+use super::file::Incoming;
+use super::porter::Slow;
 use crate::error::Error;
 use crate::job::Effort;
 use crate::stream::RecordBuffer;
 
 impl Receiving {
-    /// Works until the job is over.
+    /// Works until the job is over; the porter beside it.
     pub fn clerk(&self) {
-        let mut buffer = None;
-        while let Some(action) = self.next_action() {
-            self.act(action, &mut buffer);
-            self.waker.wake();
-        }
-        // What is still open is of no use to anybody.
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.porter());
+            let mut buffer = None;
+            while let Some(action) = self.next_action() {
+                self.act(action, &mut buffer);
+                self.waker.wake();
+            }
+        });
+        // What is still open is kept for a later attempt, or of no use to anybody.
         let open: Vec<u64> = self.incoming().keys().copied().collect();
-        open.into_iter().for_each(|id| self.discard(id));
+        open.into_iter().for_each(|id| self.leave(id));
     }
 
     fn next_action(&self) -> Option<Action> {
@@ -46,13 +52,16 @@ impl Receiving {
     fn act(&self, action: Action, buffer: &mut Option<RecordBuffer>) {
         match action {
             Action::MakeDir { id, path } => {
-                let made = self.make_dir(id, &path);
+                let made = match self.policy.options.dry_run {
+                    true => self.make_dir_dry(&path),
+                    false => self.with_room(|| self.make_dir(id, &path)),
+                };
                 let made = made.map_err(|e| self.refusal(e));
                 self.state().machine.dir_made(id, made);
             }
             Action::Judge(wanted) => self.judge(wanted),
-            Action::Symlink { id, path, target, mtime } => {
-                let outcome = self.symlink(id, &path, &target, mtime);
+            Action::Symlink { id, path, target, mtime, attributes } => {
+                let outcome = self.symlink(id, &path, &target, mtime, attributes.as_deref());
                 self.settle(id, outcome);
             }
             Action::HardLink { id, path, to } => {
@@ -63,11 +72,42 @@ impl Receiving {
             Action::Record(record) => self.inline_record(&record, buffer.get_or_insert_default()),
             Action::Commit(complete) => self.complete(&complete),
             Action::Discard(id) => self.discard(id),
-            Action::FinishDir { id, path, mode, mtime } => {
+            Action::FinishDir { id, path, mode, mtime, attributes } => {
                 let kept = self.kept_dirs.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-                let finished = if kept { Ok(()) } else { self.store.finish_dir(&path, mode, mtime) };
+                let implied = attributes.as_ref().is_some_and(|a| a.implied);
+                let finished = match kept || implied || self.policy.options.dry_run {
+                    true => Ok(()),
+                    false => self.finish_dir(&path, mode, mtime, attributes.as_deref()),
+                };
                 let finished = finished.map_err(|e| self.refusal(e));
                 self.state().machine.dir_finished(id, finished);
+            }
+            Action::Prune { path, shown, offered } => self.prune(&path, &shown, &offered),
+        }
+    }
+
+    /// The mode last: it may take the right to change anything else.
+    fn finish_dir(
+        &self,
+        path: &RelPath,
+        mode: u32,
+        mtime: Timestamp,
+        attributes: Option<&Attributes>,
+    ) -> store::Result<()> {
+        if let Some(attributes) = attributes {
+            self.store.set_attributes(path, attributes)?;
+        }
+        self.store.finish_dir(path, mode, mtime)
+    }
+
+    fn make_dir_dry(&self, path: &RelPath) -> store::Result<()> {
+        match self.store.stat(path) {
+            Ok(there) if there.meta.kind == Kind::Dir => Ok(()),
+            Ok(_) if *path == self.target.path && self.target.is_dir => Ok(()),
+            Ok(_) => self.store.list(path).map(drop),
+            Err(_) => {
+                self.plan(Step::MakeDir, path, 0);
+                Ok(())
             }
         }
     }
@@ -127,19 +167,35 @@ impl Receiving {
         if there.is_ok_and(|there| self.store.stat(to).is_ok_and(|stat| stat.identity == there)) {
             return Ok(());
         }
+        if self.policy.options.dry_run {
+            self.plan(Step::Link, path, 0);
+            return Ok(());
+        }
         self.prepare_parent(path)?;
         self.spare_special(path)?;
         self.store.make_hard_link(path, to, self.may_replace(), &self.tag(id))
     }
 
-    fn symlink(&self, id: u64, path: &RelPath, target: &[u8], mtime: Timestamp) -> Outcome {
+    fn symlink(
+        &self,
+        id: u64,
+        path: &RelPath,
+        target: &[u8],
+        mtime: Timestamp,
+        attributes: Option<&Attributes>,
+    ) -> Outcome {
         if self.store.read_link(path).is_ok_and(|there| there == target) {
+            return Outcome::Done;
+        }
+        if self.policy.options.dry_run {
+            self.plan(Step::Link, path, 0);
             return Outcome::Done;
         }
         let made = self
             .prepare_parent(path)
             .and_then(|()| self.spare_special(path))
-            .and_then(|()| self.store.make_symlink(path, target, mtime, self.may_replace(), &self.tag(id)));
+            .and_then(|()| self.store.make_symlink(path, target, mtime, self.may_replace(), &self.tag(id)))
+            .and_then(|()| attributes.map_or(Ok(()), |attributes| self.store.set_attributes(path, attributes)));
         made.map_or_else(|e| Outcome::Failed(self.refusal(e)), |()| Outcome::Done)
     }
 
@@ -156,16 +212,29 @@ impl Receiving {
 
     fn judge(&self, wanted: Wanted) {
         let id = wanted.id;
-        let judgement = match self.prepare_parent(&wanted.path) {
+        let dry = self.policy.options.dry_run;
+        let judgement = match if dry { Ok(()) } else { self.prepare_parent(&wanted.path) } {
             Ok(()) => self.judgement(&wanted),
             Err(error) => Judgement::Refuse(self.refusal(error)),
         };
-        match &judgement {
-            Judgement::WantUnless(there) => self.expect_file(wanted, Some(*there)),
-            Judgement::Want | Judgement::WantRest(_) => self.expect_file(wanted, None),
-            Judgement::Skip | Judgement::Refuse(_) => {}
+        if dry {
+            return self.judge_dry(&wanted, judgement);
         }
-        self.state().machine.judged(id, judgement);
+        let there = match &judgement {
+            Judgement::WantUnless(there) => Some(*there),
+            Judgement::Want | Judgement::WantRest(_) => None,
+            Judgement::Skip | Judgement::Refuse(_) => return self.state().machine.judged(id, judgement),
+        };
+        if there.is_none() && self.has_rest(&wanted) {
+            return self.hand_to_porter(Slow { wanted, there });
+        }
+        match self.promise(&wanted, 0) {
+            Ok(promise) => {
+                self.expect_file(Incoming::new(wanted, there, &self.policy.options.checksums, promise));
+                self.state().machine.judged(id, judgement);
+            }
+            Err(_) => self.hand_to_porter(Slow { wanted, there }),
+        }
     }
 
     fn judgement(&self, wanted: &Wanted) -> Judgement {

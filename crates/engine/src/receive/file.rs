@@ -1,31 +1,64 @@
 //! One file on its way in: made when its first block comes, put in place when it is complete and verified.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use model::Algorithm;
-use model::checksum::Digest;
+use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
 use store::digest::{self, InOrder};
 use store::{Finish, Sink};
 use wire::WireError;
-use wire::frame::{Outcome, Refusal};
+use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
 use wire::receiver::{Complete, Stored, Wanted};
 use wire::record::Part;
 
 use super::Receiving;
+use super::porter::subject;
+use super::space::Promise;
 use crate::error::Error;
+use crate::journal::{Journal, Row};
 
 /// A file that blocks are being written to.
 pub(super) struct Incoming {
     wanted: Wanted,
     /// The digest of what is there already, where that decides.
     there: Option<Digest>,
-    sink: Mutex<Option<Arc<dyn Sink>>>,
+    sink: Mutex<Slot>,
     serial: Mutex<InOrder>,
     /// Held shared while a block is written and entered, alone while the file is put in place: a block that comes
     /// twice must not be written into a file that has its name already.
     gate: RwLock<Gate>,
+    /// Room for it, until that is reserved in the file system, or written.
+    promise: Mutex<Option<Promise>>,
+    log: Mutex<Log>,
 }
+
+/// Where the blocks go.
+#[derive(Default)]
+enum Slot {
+    /// Made when the first block comes.
+    #[default]
+    Empty,
+    /// The unfinished file.
+    Open(Arc<dyn Sink>),
+    /// Given up or left: a block that was still on its way must not make it anew.
+    Gone,
+}
+
+/// What is written down about the blocks of a file.
+#[derive(Default)]
+struct Log {
+    journal: Option<Journal>,
+    /// Blocks that wait to be durable, and their bytes.
+    waiting: Vec<Row>,
+    waiting_bytes: u64,
+}
+
+/// In a durable job, what is written down is on stable storage: so many bytes are flushed together.
+const FLUSH_BYTES: u64 = 64 << 20;
+
+/// From this size on, room is reserved in the file system when a file is begun.
+const RESERVE_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gate {
@@ -34,9 +67,42 @@ enum Gate {
 }
 
 impl Incoming {
-    pub(super) fn new(wanted: Wanted, there: Option<Digest>, checksums: &[Algorithm]) -> Incoming {
+    pub(super) fn new(
+        wanted: Wanted,
+        there: Option<Digest>,
+        checksums: &[Algorithm],
+        promise: Option<Promise>,
+    ) -> Incoming {
         let serial = Mutex::new(InOrder::new(checksums));
-        Incoming { wanted, there, sink: Mutex::default(), serial, gate: RwLock::new(Gate::Open) }
+        let (gate, log, promise) = (RwLock::new(Gate::Open), Mutex::default(), Mutex::new(promise));
+        Incoming { wanted, there, sink: Mutex::default(), serial, gate, promise, log }
+    }
+
+    /// With what an earlier attempt left.
+    pub(super) fn going_on(self, sink: Arc<dyn Sink>, journal: Journal) -> Incoming {
+        *self.slot() = Slot::Open(sink);
+        self.log().journal = Some(journal);
+        self
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the unfinished file away, so that nobody writes to it any more.
+    fn take_sink(&self) -> Option<Arc<dyn Sink>> {
+        match std::mem::replace(&mut *self.slot(), Slot::Gone) {
+            Slot::Open(sink) => Some(sink),
+            Slot::Empty | Slot::Gone => None,
+        }
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settle_promise(&self) {
+        drop(self.promise.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Writes a block and enters it, unless the file is on its way to its name already.
@@ -45,13 +111,15 @@ impl Incoming {
         receiving: &Receiving,
         part: &Part,
         bytes: &[u8],
+        sum: BlockSum,
         enter: impl FnOnce() -> Result<Stored, WireError>,
     ) -> Result<store::Result<Stored>, WireError> {
         let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         if *gate == Gate::Closed {
             return Ok(Ok(Stored::Unwanted));
         }
-        match self.write(receiving, part, bytes) {
+        let written = self.write(receiving, part, bytes).and_then(|()| self.note(receiving, part, sum));
+        match written {
             Ok(()) => enter().map(Ok),
             Err(error) => Ok(Err(error)),
         }
@@ -59,15 +127,75 @@ impl Incoming {
 
     /// The file, made on first use.
     fn sink(&self, receiving: &Receiving) -> store::Result<Arc<dyn Sink>> {
-        let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sink) = &*sink {
-            return Ok(Arc::clone(sink));
+        let mut slot = self.slot();
+        match &*slot {
+            Slot::Open(sink) => return Ok(Arc::clone(sink)),
+            Slot::Gone => return Err(store::Error::Unsupported { what: "a late block", store: "a file given up" }),
+            Slot::Empty => {}
         }
-        (receiving.opening)(&self.wanted.path.parent());
-        let tag = format!("{}-{:x}", receiving.policy.tag, self.wanted.id);
-        let made = receiving.store.create(&self.wanted.path, &tag)?;
-        *sink = Some(Arc::clone(&made));
+        let made = match self.begin_journal(receiving) {
+            Some(tag) => receiving.with_room(|| {
+                // Of an attempt about another subject, or from before its journal was lost.
+                receiving.store.forget(&self.wanted.path, &tag)?;
+                receiving.store.create(&self.wanted.path, &tag)
+            })?,
+            None => {
+                (receiving.opening)(&self.wanted.path.parent());
+                let tag = format!("{}-{:x}", receiving.policy.tag, self.wanted.id);
+                receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?
+            }
+        };
+        let sparse = self.wanted.attributes.as_ref().is_some_and(|a| a.sparse);
+        if !sparse && self.wanted.size != UNKNOWN_SIZE && self.wanted.size >= RESERVE_BYTES {
+            receiving.with_room(|| made.reserve(self.wanted.size))?;
+            self.settle_promise();
+        }
+        *slot = Slot::Open(Arc::clone(&made));
         Ok(made)
+    }
+
+    /// Takes the file's journal, where it is worth one and nobody else has it. Returns the tag of the unfinished file.
+    fn begin_journal(&self, receiving: &Receiving) -> Option<String> {
+        let journals = receiving.policy.journals.as_ref().filter(|_| receiving.is_journalled(&self.wanted))?;
+        // A state directory that cannot be written to costs the resume, not the transfer.
+        let (mut journal, there) = journals.take(&self.wanted.path, subject(&self.wanted)).ok()??;
+        if !there.is_empty() {
+            journal.restart(journals, &self.wanted.path, subject(&self.wanted), &[]).ok()?;
+        }
+        let tag = journal.tag().to_owned();
+        self.log().journal = Some(journal);
+        Some(tag)
+    }
+
+    /// Writes down that a block has been written.
+    fn note(&self, receiving: &Receiving, part: &Part, sum: BlockSum) -> store::Result<()> {
+        let mut log = self.log();
+        if log.journal.is_none() || part.len == 0 {
+            return Ok(());
+        }
+        log.waiting.push(Row { offset: part.offset, len: part.len, sum });
+        log.waiting_bytes += part.len;
+        if receiving.policy.options.durable && log.waiting_bytes < FLUSH_BYTES {
+            return Ok(());
+        }
+        self.write_log(receiving, &mut log)
+    }
+
+    fn write_log(&self, receiving: &Receiving, log: &mut Log) -> store::Result<()> {
+        let durable = receiving.policy.options.durable;
+        if durable && let Slot::Open(sink) = &*self.slot() {
+            sink.flush()?;
+        }
+        let rows = std::mem::take(&mut log.waiting);
+        log.waiting_bytes = 0;
+        if let Some(journal) = &mut log.journal {
+            let written = journal.write(&rows).and_then(|()| if durable { journal.flush() } else { Ok(()) });
+            if written.is_err() {
+                // Nothing to go on with later; what arrives is none the worse.
+                log.journal = None;
+            }
+        }
+        Ok(())
     }
 
     fn write(&self, receiving: &Receiving, part: &Part, bytes: &[u8]) -> store::Result<()> {
@@ -79,12 +207,36 @@ impl Incoming {
         }
         serial.feed(part.offset, bytes);
         drop(serial);
-        if bytes.is_empty() { Ok(()) } else { sink.write_at(bytes, part.offset) }
+        if bytes.is_empty() { Ok(()) } else { receiving.with_room(|| sink.write_at(bytes, part.offset)) }
     }
 
+    /// Removes what was written of it.
     fn discard(&self) {
-        if let Some(sink) = self.sink.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(sink) = self.take_sink() {
             sink.discard();
+        }
+        self.end_journal();
+    }
+
+    fn end_journal(&self) {
+        if let Some(journal) = self.log().journal.take() {
+            journal.remove();
+        }
+    }
+
+    /// Keeps what was written of it for a later attempt, where that is written down.
+    fn keep(&self, receiving: &Receiving) {
+        let mut log = self.log();
+        if !log.waiting.is_empty() && self.write_log(receiving, &mut log).is_err() {
+            log.journal = None;
+        }
+        let kept = log.journal.take();
+        drop(log);
+        match (kept, self.take_sink()) {
+            (Some(_locked), Some(sink)) => sink.keep(),
+            (Some(journal), None) => journal.remove(),
+            (None, Some(sink)) => sink.discard(),
+            (None, None) => {}
         }
     }
 
@@ -115,8 +267,7 @@ impl Incoming {
 
 impl Receiving {
     /// Makes room for a file's blocks, before the sender can hear that it is wanted.
-    pub(super) fn expect_file(&self, wanted: Wanted, there: Option<Digest>) {
-        let incoming = Incoming::new(wanted, there, &self.policy.options.checksums);
+    pub(super) fn expect_file(&self, incoming: Incoming) {
         self.incoming().insert(incoming.wanted.id, Arc::new(incoming));
     }
 
@@ -152,14 +303,30 @@ impl Receiving {
             mtime: incoming.wanted.mtime,
             durable: self.policy.options.durable,
             replace: !self.policy.options.no_overwrite && self.policy.may_replace.is_ok(),
+            attributes: incoming.wanted.attributes.clone().filter(|a| a.owner.is_some() || !a.xattrs.is_empty()),
         };
-        Ok(sink.commit(&finish)?)
+        sink.commit(&finish)?;
+        incoming.end_journal();
+        incoming.settle_promise();
+        Ok(())
     }
 
-    /// A file cannot be written.
+    /// A file cannot be written. What would meet every other file as well will pass: then what is there is kept.
     pub(super) fn file_failed(&self, id: u64, error: store::Error) {
-        self.discard(id);
+        if error.is_fatal() {
+            self.leave(id);
+        } else {
+            self.discard(id);
+        }
         self.store_failed(id, error);
+    }
+
+    /// The job ends before the file is complete.
+    pub(super) fn leave(&self, id: u64) {
+        let incoming = self.incoming().remove(&id);
+        if let Some(incoming) = incoming {
+            incoming.keep(self);
+        }
     }
 
     fn store_failed(&self, id: u64, error: store::Error) {

@@ -11,7 +11,7 @@ use model::name::RelPath;
 use store::digest::{self, InOrder};
 use store::{Extent, Source};
 use wire::frame::{Refusal, UNKNOWN_SIZE};
-use wire::limits::RECORD_PARTS_MAX;
+use wire::limits::{BLOCK_BYTES, RECORD_PARTS_MAX};
 use wire::record::Part;
 use wire::sender::{Built, Range};
 
@@ -242,7 +242,7 @@ impl Sending {
     /// The last range of a file has been read: completes the digests that need all of it.
     fn last_of(&self, range: &Range, file: &OpenFile, size: u64, pending: &mut Pending) -> Result<(), Refusal> {
         pending.ended = true;
-        let serial: Vec<Algorithm> = self.checksums.iter().copied().filter(|a| a.is_serial()).collect();
+        let serial = self.serial();
         if serial.is_empty() {
             return Ok(());
         }
@@ -261,5 +261,64 @@ impl Sending {
         let file = self.open_file(range)?;
         let ours = digest::of_file(&*file.source, &file.path, &[known.algorithm()]).map_err(|e| storage(&e))?;
         Ok(ours.first() == Some(known))
+    }
+
+    fn serial(&self) -> Vec<Algorithm> {
+        self.checksums.iter().copied().filter(|a| a.is_serial()).collect()
+    }
+
+    /// The serial digests of a file whose last range was not sent but found to be there.
+    pub(super) fn digest_serially(&self, range: &Range) -> Result<(), Refusal> {
+        let serial = self.serial();
+        if serial.is_empty() {
+            return Ok(());
+        }
+        let file = self.open_file(range)?;
+        let digests = digest::of_file(&*file.source, &file.path, &serial).map_err(|e| storage(&e))?;
+        self.state().machine.digested(range.file, digests);
+        Ok(())
+    }
+
+    /// Whether what the receiver has of a range is what is here: its checksum, if so.
+    pub(super) fn check(
+        &self,
+        range: &Range,
+        crc32c: u32,
+        buffer: &mut RecordBuffer,
+    ) -> Result<Option<BlockSum>, Refusal> {
+        buffer.clear();
+        let file = self.file(range)?;
+        let sum = self.sum_of(range, &file, buffer).and_then(|sum| Self::unchanged(range, &file).map(|()| sum));
+        self.release(range);
+        Ok(sum?.filter(|sum| sum.crc32c == crc32c))
+    }
+
+    /// The checksum of a range of any length; none once the job is over.
+    fn sum_of(&self, range: &Range, file: &OpenFile, buffer: &mut RecordBuffer) -> Result<Option<BlockSum>, Refusal> {
+        let mut sum = BlockSum::of_zeros(0, self.with_adler32());
+        let (mut at, end) = (range.offset, range.offset + range.len);
+        while at < end {
+            if self.state().over {
+                return Ok(None);
+            }
+            let extent = match file.sparse {
+                true => file.source.extent(at, range.size).map_err(|e| storage(&e))?,
+                false => Extent::Data(end),
+            };
+            let (len, next) = match extent {
+                Extent::Hole(to) => (to.min(end) - at, BlockSum::of_zeros(to.min(end) - at, self.with_adler32())),
+                Extent::Data(to) => {
+                    let want = (to.min(end) - at).min(BLOCK_BYTES) as usize;
+                    let bytes = &mut buffer.free()[..want];
+                    if file.source.read_at(bytes, at).map_err(|e| storage(&e))? < want {
+                        return Err(changed(&file.path));
+                    }
+                    (want as u64, BlockSum::of(bytes, self.with_adler32()))
+                }
+            };
+            sum = sum.then(next, len);
+            at += len;
+        }
+        Ok(Some(sum))
     }
 }

@@ -1,45 +1,82 @@
-//! `longhaul cp`: from locators to a job, again and again where the path breaks, to a receipt.
+//! `longhaul cp`: from locators to a job to a receipt. Which of the two ends are here, on a node or behind ssh decides
+//! how the job is begun; how it goes on is the engine's.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Grant, Grants, Rights};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use door::{Export, Node, NodeConfig};
+use engine::control::{Control, Label};
+use engine::filelist::FileList;
 use engine::identity::random_tag;
+use engine::job::News;
+use engine::journal::{self, Journals};
 use engine::leftovers::Leftovers;
 use engine::receive::{Policy, Receiving};
 use engine::scan::distinct_names;
-use engine::session::Report;
-use engine::{SOFTWARE, Timeouts};
-use model::fault::{Blame, Exit, Fault};
+use engine::session::Session;
+use engine::transfer::{Ends, Note, Transfer};
+use engine::{Error, Timeouts};
+use model::fault::Exit;
 use model::id::JobId;
 use model::locator::Place;
-use model::spec::{self, Options};
+use model::spec::{self, Options, Steer};
 use model::{HostPort, Locator, RelPath, v1};
-use wire::frame::{Direction, Open};
+use wire::frame::Plan as Step;
 use wire::receiver::Target;
-use wire::sender::Progress;
 
 use crate::args::Cp;
+use crate::commands::carry;
 use crate::failure::Failure;
 use crate::local::{self, LocalTarget};
-use crate::patience::Patience;
 use crate::printer::Printer;
 use crate::progress::Display;
-use crate::receipt::{self, Context};
+use crate::receipt;
+use crate::reins::{self, Stable};
 use crate::settings::{Settings, random};
-use crate::verdict;
+use crate::ssh::{self, FarEnd, Role};
 
 /// Streams where the user does not say.
 fn default_streams() -> u32 {
     sys::limits::processors().clamp(2, 8) as u32
 }
 
-/// What is copied where.
-enum Plan {
-    Push { at: HostPort, sources: Vec<Locator>, target: Place },
-    Pull { at: HostPort, sources: Vec<Place>, target: Locator },
+/// Who is at the other end.
+pub enum Peer {
+    /// A node.
+    Node(HostPort),
+    /// This process's own node, for a copy from here to here.
+    Own(HostPort, AccessKey),
+    /// The far end of ssh.
+    Far(FarEnd),
+}
+
+impl Peer {
+    /// Connects and logs in.
+    pub fn connect(&self, settings: &Settings, plain: bool) -> Result<Session, Failure> {
+        let timeouts = Timeouts::default();
+        match self {
+            Peer::Node(at) => settings.connect(at, plain, timeouts),
+            Peer::Own(at, key) => settings.connect_own(at, key, timeouts),
+            Peer::Far(far) => settings.connect_far(far, plain, timeouts),
+        }
+    }
+
+    /// Where another node finds it.
+    pub fn at(&self) -> &HostPort {
+        match self {
+            Peer::Node(at) | Peer::Own(at, _) => at,
+            Peer::Far(far) => &far.at,
+        }
+    }
+}
+
+/// One end of a copy.
+enum End {
+    Here,
+    There(Peer, Vec<Place>),
 }
 
 /// Runs the command.
@@ -55,62 +92,94 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
         ));
     }
     check_receipt(cp)?;
+    engine::filter::Filters::new(&cp.filters).map_err(|refusal| Failure::usage(refusal.reason))?;
+    let files = file_list(cp, &locators)?;
     let cancel = interruptible()?;
+    let job = Job { cp, settings, printer, into, cancel, sources: &locators, target: &target, files };
     if locators.iter().all(is_here) && target == Locator::Pipe {
         return Err(Failure::usage("from here to standard output is what `cat` does"));
     }
-    if locators.iter().all(is_here) && is_here(&target) {
-        return within(cp, settings, printer, &locators, &target, into, &cancel);
+    // What is wrong here is found before anybody is called.
+    if locators.iter().all(is_here) {
+        distinct_names(&local_sources(&locators)?).map_err(|refusal| Failure::usage(refusal.reason))?;
+        if is_here(&target) {
+            return within(&job);
+        }
     }
-    let plan = plan(&locators, &target)?;
-    let job = Job { cp, settings, printer, into, cancel: &cancel, sources: &locators, target: &target, own: None };
-    job.run(&plan)
+    match (ends(cp, &locators, Role::Source)?, ends(cp, std::slice::from_ref(&target), Role::Target)?) {
+        (End::Here, End::There(peer, mut places)) => job.push(&peer, places.remove(0)),
+        (End::There(peer, places), End::Here) => job.pull(&peer, places),
+        (End::There(from, sources), End::There(to, mut places)) => {
+            if job.files.is_some() {
+                return Err(Failure::usage("--files-from is for copies from or to here, not between two nodes"));
+            }
+            job.carry(&from, sources, &to, places.remove(0))
+        }
+        (End::Here, End::Here) => within(&job),
+    }
 }
 
 fn is_here(locator: &Locator) -> bool {
     matches!(locator, Locator::Local(_) | Locator::Zero(_) | Locator::Pipe | Locator::Null)
 }
 
-fn not_built(what: &str) -> Failure {
-    Failure::usage(format!("{what} cannot be copied from or to by this version"))
+/// What the locators of one end have in common.
+fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<End, Failure> {
+    let scattered = || Failure::usage("the sources of one copy must all be here, or all on one node or host");
+    if let Some(Locator::Foreign { scheme, .. }) = locators.iter().find(|l| matches!(l, Locator::Foreign { .. })) {
+        return Err(Failure::usage(format!("{scheme}:// cannot be copied from or to by this version")));
+    }
+    match &locators[0] {
+        Locator::Node { at, .. } => {
+            let place = |l: &Locator| match l {
+                Locator::Node { at: other, place, .. } if other == at => Some(place.clone()),
+                _ => None,
+            };
+            let places = locators.iter().map(place).collect::<Option<Vec<_>>>();
+            Ok(End::There(Peer::Node(at.clone()), places.ok_or_else(scattered)?))
+        }
+        Locator::Ssh { login, .. } => {
+            let path = |l: &Locator| match l {
+                Locator::Ssh { login: other, path } if other == login => Some(path.clone()),
+                _ => None,
+            };
+            let paths = locators.iter().map(path).collect::<Option<Vec<_>>>().ok_or_else(scattered)?;
+            let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
+            let mut far = ssh::start(&cp.ssh, login, role, &paths)?;
+            let places = std::mem::take(&mut far.places);
+            Ok(End::There(Peer::Far(far), places))
+        }
+        _ if locators.iter().all(is_here) => Ok(End::Here),
+        _ => Err(scattered()),
+    }
 }
 
-fn plan(sources: &[Locator], target: &Locator) -> Result<Plan, Failure> {
-    for locator in sources.iter().chain([target]) {
-        match locator {
-            Locator::Ssh { .. } => {
-                let hint = "it reads as HOST:PATH over ssh; a node is lh://HOST/…, a local name with a colon ./NAME";
-                return Err(not_built(&format!("{locator} ({hint})")));
-            }
-            Locator::Foreign { scheme, .. } => return Err(not_built(&format!("{scheme}://"))),
-            _ => {}
-        }
+fn local_sources(locators: &[Locator]) -> Result<Vec<engine::scan::SourceRoot>, Failure> {
+    locators.iter().map(local::source).collect()
+}
+
+/// The files that `--files-from` names.
+fn file_list(cp: &Cp, sources: &[Locator]) -> Result<Option<FileList>, Failure> {
+    let Some(file) = &cp.files_from else { return Ok(None) };
+    if sources.len() != 1 {
+        return Err(Failure::usage("--files-from takes one source: the directory that its paths are below"));
     }
-    match target {
-        Locator::Node { at, place, .. } => {
-            if sources.iter().any(|s| !is_here(s)) {
-                let way = "run it on one of the two nodes' hosts, or copy here first";
-                return Err(Failure::usage(format!("this version does not copy from node to node; {way}")));
-            }
-            Ok(Plan::Push { at: at.clone(), sources: sources.to_vec(), target: place.clone() })
+    let name = file.display();
+    let text = std::fs::read(file).map_err(|e| Failure::usage(format!("cannot read {name}: {e}")))?;
+    let mut list = FileList::default();
+    for (number, line) in text.split(|b| *b == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
         }
-        here => {
-            let nodes: Vec<(&HostPort, &Place)> = sources
-                .iter()
-                .filter_map(|s| match s {
-                    Locator::Node { at, place, .. } => Some((at, place)),
-                    _ => None,
-                })
-                .collect();
-            match nodes.first() {
-                Some((at, _)) if nodes.len() == sources.len() && nodes.iter().all(|(other, _)| other == at) => {
-                    let places = nodes.iter().map(|(_, place)| (*place).clone()).collect();
-                    Ok(Plan::Pull { at: (*at).clone(), sources: places, target: here.clone() })
-                }
-                _ => Err(Failure::usage("the sources of one copy must all be here, or all on one node")),
-            }
-        }
+        let mut columns = line.splitn(2, |b| *b == b'\t');
+        let wrong = |why: String| Failure::usage(format!("{name}, line {}: {why}", number + 1));
+        let read = |bytes: &[u8]| RelPath::parse(bytes).map_err(|e| wrong(e.to_string()));
+        let from = read(columns.next().unwrap_or_default())?;
+        let to = columns.next().map(read).transpose()?.unwrap_or_else(|| from.clone());
+        list.add(from, to).map_err(|refusal| wrong(refusal.reason))?;
     }
+    list.sorted().map(Some).map_err(|refusal| Failure::usage(format!("{name}: {}", refusal.reason)))
 }
 
 fn check_pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
@@ -156,17 +225,9 @@ fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
 
 /// From here to here: by a node of our own that lives as long as the job, so that a local copy is verified, resumed
 /// and reported like any other.
-fn within(
-    cp: &Cp,
-    settings: &Settings,
-    printer: &Printer,
-    sources: &[Locator],
-    target: &Locator,
-    into: bool,
-    cancel: &AtomicBool,
-) -> Result<Exit, Failure> {
-    let there = local::target(target)?;
-    let state = settings.state()?;
+fn within(job: &Job<'_>) -> Result<Exit, Failure> {
+    let there = local::target(job.target)?;
+    let state = job.settings.state()?;
     // Others on this host can reach the port as well: only who holds this key, which never leaves the process, gets in.
     let (key_id, secret) = (random()?, random()?);
     let own = AccessKey::new(key_id, secret, state.fingerprint()?);
@@ -179,201 +240,204 @@ fn within(
         plain: true,
         state,
         timeouts: Timeouts::default(),
+        own_guests: true,
     };
     let node = Node::bind(config)?;
     let address = node.address().map_err(door::NodeError::Host)?;
     let at = HostPort { host: address.ip().to_string(), port: address.port() };
-    let place = match target {
+    let place = match job.target {
         Locator::Null => Place::Null,
         _ => Place::Path { export: "here".into(), path: there.path },
     };
-    let plan = Plan::Push { at, sources: sources.to_vec(), target: place };
-    let job = Job { cp, settings, printer, into, cancel, sources, target, own: Some(own) };
     std::thread::scope(|scope| {
         let stopper = node.stopper();
         scope.spawn(|| node.run());
-        let result = job.run(&plan);
+        let result = job.push(&Peer::Own(at, own), place);
         stopper.stop();
-        // An interrupted job's unfinished files are removed by the node's side, which must not end with this process.
+        // An interrupted job's unfinished files are put in order by the node's side, which must not end with this process.
         node.wait_idle(Timeouts::default().handshake);
         result
     })
 }
 
-struct Job<'a> {
-    cp: &'a Cp,
-    settings: &'a Settings,
-    printer: &'a Printer,
+/// A copy, as it was asked for.
+pub struct Job<'a> {
+    pub cp: &'a Cp,
+    pub settings: &'a Settings,
+    pub printer: &'a Printer,
     into: bool,
-    cancel: &'a AtomicBool,
+    cancel: Arc<AtomicBool>,
     sources: &'a [Locator],
     target: &'a Locator,
-    /// The node is this process's own, and this is its only key.
-    own: Option<AccessKey>,
+    files: Option<FileList>,
 }
 
-/// What one attempt brought.
-struct Attempt {
-    report: Report,
-    connected: Duration,
-    versions: v1::Versions,
-}
+/// The one job of a copy, for `longhaul job`.
+struct One(Control);
 
-impl Attempt {
-    /// An attempt that failed before it began.
-    fn failed(error: engine::Error) -> Attempt {
-        let report = Report { error: Some(error), ..Report::default() };
-        Attempt { report, connected: Duration::ZERO, versions: v1::Versions::default() }
+impl Stable for One {
+    fn list(&self) -> Vec<v1::Job> {
+        vec![self.0.show()]
+    }
+
+    fn change(&self, job: &str, change: &v1::Change) -> Result<(), String> {
+        if self.0.show().job != job {
+            return Err(format!("no job {job} runs here"));
+        }
+        self.0.change(change);
+        Ok(())
     }
 }
 
 impl Job<'_> {
-    fn run(&self, plan: &Plan) -> Result<Exit, Failure> {
-        let started = Instant::now();
-        let id = JobId::random();
-        let mut display = Display::new(self.printer);
-        let mut patience = Patience::new(self.cp.retry_for);
-        let mut total: Option<Attempt> = None;
-        loop {
-            let attempt = self.attempt(plan, id, total.is_some(), &mut |progress: &Progress| {
-                patience.saw(progress);
-                display.update(progress);
-            });
-            let attempt = match attempt {
-                Ok(attempt) => attempt,
-                // The first contact fails at once: nobody is helped by waiting for a mistyped name.
-                Err(failure) if total.is_none() => {
-                    display.finish();
-                    return Err(failure);
-                }
-                Err(Failure { fault, message, .. }) => Attempt::failed(engine::Error::Later { fault, message }),
-            };
-            let mut merged = merge(total.take(), attempt);
-            // A pipe cannot be read or written a second time.
-            let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.is_piped());
-            if let (Some(error), Some(pause)) = (again, patience.next().filter(|_| again.is_some())) {
-                Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
-                if Patience::wait(pause, self.cancel) {
-                    total = Some(merged);
-                    continue;
-                }
-                merged.report.error = Some(engine::Error::Interrupted);
-            }
-            display.finish();
-            return self.conclude(plan, id, started, &merged);
-        }
-    }
-
     fn is_piped(&self) -> bool {
         self.sources.contains(&Locator::Pipe) || *self.target == Locator::Pipe
     }
 
-    fn options(&self, again: bool) -> Options {
-        let sync = spec::Sync::from(self.cp.sync);
+    /// How to treat what the job meets.
+    pub fn options(&self) -> Options {
         Options {
             recursive: self.cp.recursive,
             into: self.into,
-            // What this job itself put in place need not go again; what only looks like it must.
-            sync: if again && sync == spec::Sync::None { spec::Sync::Digest } else { sync },
+            sync: spec::Sync::from(self.cp.sync),
             no_overwrite: self.cp.no_overwrite,
             durable: self.cp.durable,
             checksums: self.cp.checksum.0.clone(),
+            delete: self.cp.delete,
+            dry_run: self.cp.dry_run,
+            owner: self.cp.owner,
+            xattrs: self.cp.xattrs,
+            wait_space: self.cp.wait_space,
+            filters: self.cp.filters.clone(),
         }
     }
 
-    fn streams(&self) -> u32 {
-        if self.is_piped() { 1 } else { self.cp.streams.unwrap_or_else(default_streams) }
+    /// The limit and the streams to begin with.
+    pub fn steer(&self) -> Steer {
+        let streams = if self.is_piped() { 1 } else { self.cp.streams.unwrap_or(0) };
+        Steer { limit_bit_s: self.cp.limit.map_or(0, |rate| rate.0), streams, paused: false }
     }
 
-    fn attempt(
-        &self,
-        plan: &Plan,
-        id: JobId,
-        again: bool,
-        watch: &mut dyn FnMut(&Progress),
-    ) -> Result<Attempt, Failure> {
-        let streams = self.streams();
-        let timeouts = Timeouts::default();
-        let (at, direction, places) = match plan {
-            Plan::Push { at, target, .. } => (at, Direction::Push, vec![target.clone()]),
-            Plan::Pull { at, sources, .. } => (at, Direction::Pull, sources.clone()),
-        };
+    /// Sources as typed.
+    pub fn source_names(&self) -> Vec<String> {
+        self.sources.iter().map(ToString::to_string).collect()
+    }
+
+    /// Whether the user has ended the command.
+    pub fn cancel(&self) -> &Arc<AtomicBool> {
+        &self.cancel
+    }
+
+    /// The target as typed.
+    pub fn target_name(&self) -> String {
+        self.target.to_string()
+    }
+
+    fn control(&self, id: JobId, role: &'static str) -> Control {
+        let label = Label { job: id.to_string(), role, source: self.source_names(), target: self.target_name() };
+        Control::new(label, self.steer(), Arc::clone(&self.cancel))
+    }
+
+    fn push(&self, peer: &Peer, target: Place) -> Result<Exit, Failure> {
+        let sources = || local_sources(self.sources).map_err(Error::from);
+        self.transfer(peer, Ends::Push { sources: &sources, target })
+    }
+
+    fn pull(&self, peer: &Peer, sources: Vec<Place>) -> Result<Exit, Failure> {
         // What is wrong here is found before anybody is called.
-        let roots = match plan {
-            Plan::Push { sources, .. } => sources.iter().map(local::source).collect::<Result<Vec<_>, _>>()?,
-            Plan::Pull { .. } => Vec::new(),
-        };
-        distinct_names(&roots).map_err(|refusal| Failure::usage(refusal.reason))?;
-        let here = match plan {
-            Plan::Pull { target, .. } => Some(local::target(target)?),
-            Plan::Push { .. } => None,
-        };
-        let limit = self.cp.limit.map_or(0, |rate| rate.0);
-        let order = Open {
-            job: *id.0.as_bytes(),
-            direction,
-            places,
-            options: self.options(again),
-            congestion: self.cp.congestion.clone(),
-            limit_bit_s: if direction == Direction::Pull { limit.div_ceil(u64::from(streams)) } else { limit },
-        };
-        let tag = random_tag().map_err(|_| Failure::local("the system gives no random numbers"))?;
-        let mut session = match &self.own {
-            Some(key) => self.settings.connect_own(at, key, timeouts)?,
-            None => self.settings.connect(at, self.cp.plain, timeouts)?,
-        };
-        let report = match here {
-            None => session.push(order, roots, streams, watch, self.cancel),
-            Some(here) => {
-                let receiving = |waker| self.receiving(here, &order.options, tag, waker);
-                session.pull(order.clone(), streams, receiving, watch, self.cancel)
-            }
-        };
-        let versions = v1::Versions {
-            client: SOFTWARE.into(),
-            node: session.node_software().to_owned(),
-            protocol: session.version().0,
-        };
-        let connected = session.connected_after();
-        session.close();
-        Ok(Attempt { report, connected, versions })
+        local::target(self.target)?;
+        let target = |options: &Options, waker| self.receiving(options, waker).map_err(Error::from);
+        self.transfer(peer, Ends::Pull { sources, target: &target })
     }
 
-    fn receiving(&self, here: LocalTarget, options: &Options, tag: String, waker: sys::waker::Waker) -> Arc<Receiving> {
-        let leftovers = here.root.as_ref().and_then(|root| {
+    fn carry(&self, from: &Peer, sources: Vec<Place>, to: &Peer, target: Place) -> Result<Exit, Failure> {
+        let receipt = carry::run(self, from, &sources, to, target)?;
+        self.tell(&receipt)?;
+        Ok(carry::exit(&receipt))
+    }
+
+    fn transfer(&self, peer: &Peer, ends: Ends<'_>) -> Result<Exit, Failure> {
+        let id = JobId::random();
+        let role = if matches!(ends, Ends::Push { .. }) { "send" } else { "receive" };
+        let control = self.control(id, role);
+        // Only `longhaul job` misses it where it cannot be made.
+        let _reins = self
+            .settings
+            .state()
+            .ok()
+            .and_then(|state| reins::listen(state.path(), Arc::new(One(control.clone()))).ok());
+        let transfer = Transfer {
+            id,
+            options: self.options(),
+            congestion: self.cp.congestion.clone(),
+            streams: default_streams(),
+            ends,
+            files: self.files.clone(),
+            retry_for: self.cp.retry_for,
+            // A pipe cannot be read or written a second time.
+            once: self.is_piped(),
+            control: &control,
+        };
+        let mut display = Display::new(self.printer);
+        let done = transfer.run(&mut || peer.connect(self.settings, self.cp.plain), &mut |note| match note {
+            Note::News(News::Progress(progress)) => display.update(progress, &control.waiting_for()),
+            Note::News(News::Plan(plan)) => display.above(|| self.show_step(plan)),
+            Note::Again(error, pause) => display.above(|| {
+                Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
+            }),
+        });
+        display.finish();
+        let done = done?;
+        let receipt = transfer.receipt(&done, self.source_names(), self.target_name());
+        control.end(None);
+        self.tell(&receipt)?;
+        Ok(engine::receipt::exit(&done.report))
+    }
+
+    fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {
+        let tag = random_tag().map_err(|_| Failure::local("the system gives no random numbers"))?;
+        let LocalTarget { store, path, root } = local::target(self.target)?;
+        let kept = root.as_ref().filter(|_| !options.dry_run).and_then(|root| {
             let state = self.settings.state().ok()?;
             Leftovers::sweep(state.path());
-            Leftovers::begin(state.path(), root, &tag).ok()
+            journal::sweep(state.path(), journal::KEPT_FOR);
+            Some((Leftovers::begin(state.path(), root, &tag).ok()?, Journals::new(state.path(), root)))
         });
-        let opening: Box<dyn Fn(&model::RelPath) + Send + Sync> = match leftovers {
+        let (leftovers, journals) = kept.unzip();
+        let opening: Box<dyn Fn(&RelPath) + Send + Sync> = match leftovers {
             Some(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
             None => Box::new(|_| {}),
         };
-        let is_dir = here.store.is_dir(&here.path);
-        let target = Target { path: here.path, into: options.into, is_dir };
-        let policy = Policy { options: options.clone(), may_replace: Ok(()), tag };
-        Receiving::new(here.store, target, policy, waker, opening)
+        let is_dir = store.is_dir(&path);
+        let target = Target { path, into: options.into, is_dir };
+        let policy = Policy { options: options.clone(), may_replace: Ok(()), tag, journals, tells_plans: false };
+        Ok(Receiving::new(store, target, policy, waker, opening))
     }
 
-    fn conclude(&self, plan: &Plan, id: JobId, started: Instant, done: &Attempt) -> Result<Exit, Failure> {
-        let pushing = matches!(plan, Plan::Push { .. });
-        let context = Context {
-            job: id.to_string(),
-            source: self.sources.iter().map(ToString::to_string).collect(),
-            target: self.target.to_string(),
-            checksums: self.cp.checksum.0.clone(),
-            seconds: started.elapsed().as_secs_f64(),
-            connect_s: done.connected.as_secs_f64(),
-            limited_by: verdict::of(&done.report, pushing, self.cp.limit.is_some()),
-            versions: done.versions.clone(),
-        };
-        let receipt = receipt::build(&done.report, context);
+    /// A step of a dry run.
+    fn show_step(&self, plan: &Step) {
+        let bytes = plan.path.as_bytes();
+        if self.printer.is_json() {
+            let path_b64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
+            let (step, path) = (plan.step.word(), plan.path.to_string());
+            self.printer.object(&v1::Planned { v: 1, event: "would", step, path, path_b64, bytes: plan.bytes });
+        } else if self.printer.is_chatty() {
+            let size = match plan.step {
+                spec::Step::Copy => format!(" ({})", model::Bytes(plan.bytes)),
+                _ => String::new(),
+            };
+            self.printer.line(&format!("{:<6} {}{size}", plan.step.word(), plan.path));
+        }
+    }
+
+    /// Writes and prints the receipt.
+    fn tell(&self, receipt: &v1::Receipt) -> Result<(), Failure> {
         if let Some(file) = &self.cp.receipt {
-            let text = serde_json::to_string_pretty(&receipt).unwrap_or_default();
+            let text = serde_json::to_string_pretty(receipt).unwrap_or_default();
             let written = std::fs::write(file, text + "\n");
             written.map_err(|e| Failure::local(format!("cannot write the receipt to {}: {e}", file.display())))?;
         }
-        if let (Some(wanted), Some(other)) = (&self.cp.congestion, fallen_back(&receipt, self.cp.congestion.as_deref()))
+        if let (Some(wanted), Some(other)) = (&self.cp.congestion, fallen_back(receipt, self.cp.congestion.as_deref()))
         {
             Printer::note(&format!("congestion control {wanted} is not to be had there; the streams ran with {other}"));
         }
@@ -384,13 +448,13 @@ impl Job<'_> {
             Printer::note(reason);
         }
         if self.printer.is_json() {
-            self.printer.object(&receipt);
+            self.printer.object(receipt);
         } else if self.printer.is_chatty() && *self.target == Locator::Pipe {
-            receipt::lines(&receipt).iter().for_each(|line| Printer::note(line));
+            receipt::lines(receipt).iter().for_each(|line| Printer::note(line));
         } else if self.printer.is_chatty() {
-            receipt::lines(&receipt).iter().for_each(|line| self.printer.line(line));
+            receipt::lines(receipt).iter().for_each(|line| self.printer.line(line));
         }
-        Ok(receipt::exit(&done.report))
+        Ok(())
     }
 }
 
@@ -398,21 +462,4 @@ impl Job<'_> {
 fn fallen_back<'a>(receipt: &'a v1::Receipt, wanted: Option<&str>) -> Option<&'a str> {
     let data = receipt.streams.iter().filter(|s| s.id > 0);
     data.map(|s| s.congestion.as_str()).find(|used| wanted.is_some_and(|wanted| wanted != *used))
-}
-
-/// Adds an attempt to what the ones before it brought. What those put in place, this one found in place.
-fn merge(before: Option<Attempt>, mut now: Attempt) -> Attempt {
-    if let Some(Attempt { report, versions, connected }) = before {
-        let t = &mut now.report.totals;
-        t.skipped = t.skipped.saturating_sub(report.totals.files);
-        t.skipped_bytes = t.skipped_bytes.saturating_sub(report.totals.bytes);
-        t.files += report.totals.files;
-        t.bytes += report.totals.bytes;
-        now.report.resent_bytes += report.resent_bytes;
-        if now.versions.node.is_empty() {
-            now.versions = versions;
-            now.connected = connected;
-        }
-    }
-    now
 }

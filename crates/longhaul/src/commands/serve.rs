@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use auth::{Grants, Rights};
-use door::{Export, Node, NodeConfig, NodeError, StateDir};
+use door::{Export, Node, NodeConfig, NodeError, NodeJobs, StateDir};
 use engine::Timeouts;
-use model::{DEFAULT_PORT, Exit};
+use model::id::Uuid;
+use model::{DEFAULT_PORT, Exit, v1};
 use serde::Deserialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -15,6 +17,7 @@ use signal_hook::iterator::Signals;
 use crate::args::{Anonymous, Common, Serve};
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::reins::{self, Stable};
 use crate::settings::state_dir;
 
 /// The settings file: every option of `serve` under its own name.
@@ -71,6 +74,20 @@ fn bind(mut config: NodeConfig, addresses: &[SocketAddr]) -> Result<Node, NodeEr
     Err(last.unwrap_or_else(|| NodeError::Host(std::io::ErrorKind::AddrNotAvailable.into())))
 }
 
+/// The operator's reins.
+struct Operator(NodeJobs);
+
+impl Stable for Operator {
+    fn list(&self) -> Vec<v1::Job> {
+        self.0.list(None)
+    }
+
+    fn change(&self, job: &str, change: &v1::Change) -> Result<(), String> {
+        let id = Uuid::parse_str(job).map_err(|e| e.to_string())?;
+        self.0.change(id.as_bytes(), change).map_err(|refusal| refusal.reason)
+    }
+}
+
 /// Runs the node until a signal ends it.
 pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Failure> {
     let file = serve.config.as_ref().map(read).transpose()?.unwrap_or_default();
@@ -94,6 +111,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         plain: serve.plain || file.plain.unwrap_or(false),
         state: StateDir::open(&state)?,
         timeouts: Timeouts::default(),
+        own_guests: false,
     };
     log(printer);
     let node = bind(config, &addresses)?;
@@ -106,6 +124,9 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
             stopper.stop();
         }
     });
+    let _reins = reins::listen(&state, Arc::new(Operator(node.jobs())))
+        .map_err(|error| Printer::note(&format!("longhaul job will not find this node's jobs: {error}")))
+        .ok();
     printer.line(&format!("listening on {address}"));
     let _ = std::io::stdout().flush();
     node.run()?;

@@ -48,7 +48,7 @@ pub fn file(id: u64, parent: u64, name: &str, size: u64) -> Entry {
 
 /// Any entry.
 pub fn entry(id: u64, parent: u64, name: &str, what: Offered) -> Entry {
-    Entry::New { id, parent, name: Name::new(name.as_bytes()).unwrap(), what }
+    Entry::New { id, parent, name: Name::new(name.as_bytes()).unwrap(), what, attributes: None }
 }
 
 /// A frame's bytes.
@@ -96,7 +96,8 @@ pub fn order(direction: Direction) -> Open {
         places: vec![Place::Path { export: "data".into(), path }],
         options,
         congestion: None,
-        limit_bit_s: 0,
+        steer: Default::default(),
+        listed: false,
     }
 }
 
@@ -198,7 +199,6 @@ impl Guest {
             role: seal::From::Client,
             suite: self.link.welcome().and_then(|welcome| welcome.suite),
             congestion: None,
-            pacing_bytes_s: 0,
         };
         terms.stream(socket, stream, "the node")
     }

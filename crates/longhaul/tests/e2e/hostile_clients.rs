@@ -157,7 +157,12 @@ fn breaches_of_a_pull_end_it() {
     let strange: &[Script] = &[
         |g| g.say(&Frame::Received(vec![(1, u64::MAX), (1024, 1)])),
         |g| g.say(&Frame::Verdicts(vec![(77, Verdict::Want), (u64::MAX, Verdict::WantUnless(Digest::crc32c(1)))])),
-        |g| g.say(&Frame::Verdicts(vec![(2, Verdict::WantRanges(vec![(u64::MAX, u64::MAX), (1, 0), (0, u64::MAX)]))])),
+        |g| {
+            g.say(&Frame::Verdicts(vec![(
+                2,
+                Verdict::WantRest(vec![claim(u64::MAX, u64::MAX), claim(1, 0), claim(0, u64::MAX)]),
+            )]))
+        },
         |g| g.say(&Frame::Again(vec![(2, u64::MAX, u64::MAX), (2, 0, u64::MAX), (99, 0, 1)])),
         |g| g.say(&Frame::Outcomes(vec![(2, Outcome::Done), (2, Outcome::Done), (9, Outcome::Skipped)])),
         |g| {
@@ -343,4 +348,8 @@ fn streams_of_others_do_not_get_in() {
     let ended = std::io::Read::read(&mut socket, &mut [0; 16]);
     assert!(!matches!(ended, Ok(n) if n > 0));
     assert!(unfinished(&node.data("")).is_empty());
+}
+
+fn claim(offset: u64, len: u64) -> wire::frame::Claim {
+    wire::frame::Claim { offset, len, crc32c: 0 }
 }

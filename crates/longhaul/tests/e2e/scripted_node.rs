@@ -136,7 +136,6 @@ impl Visit<'_> {
             role: seal::From::Node,
             suite: Some(Suite::Aes128Gcm),
             congestion: None,
-            pacing_bytes_s: 0,
         };
         terms.stream(socket, join.stream, "the client")
     }

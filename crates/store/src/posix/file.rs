@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use model::name::{Name, RelPath};
-use rustix::fs::{AtFlags, Mode, SeekFrom};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, SeekFrom};
 use rustix::io::Errno;
 
-use super::{Posix, error, facts, in_the_way, times};
+use super::{Posix, attributes, error, facts, in_the_way, times};
 use crate::{Extent, Finish, Result, Sink, Source, Stat};
 
 /// An open file.
@@ -80,6 +80,12 @@ impl PosixSink {
         PosixSink { file, dir, temporary, name, mode_mask, written_end, settled }
     }
 
+    /// It holds so many bytes from before.
+    pub(super) fn holding(self, size: u64) -> PosixSink {
+        self.written_end.store(size, Ordering::Release);
+        self
+    }
+
     fn finish(&self, finish: &Finish) -> Result<()> {
         let path = &self.file.path;
         let fd = &self.file.fd;
@@ -87,6 +93,11 @@ impl PosixSink {
             rustix::fs::ftruncate(fd, finish.size).map_err(|e| error("set the length of", path, e))?;
         }
         let mode = Mode::from_raw_mode(finish.mode & self.mode_mask);
+        // The mode last: a change of owner clears set-id bits, and a read-only file takes no attributes. The group's bits
+        // of a mode are the mask of an ACL where there is one (acl(5)), so this order keeps the ACL as well.
+        if let Some(attributes) = &finish.attributes {
+            attributes::set_on_file(fd, path, attributes)?;
+        }
         rustix::fs::fchmod(fd, mode).map_err(|e| error("set the mode of", path, e))?;
         rustix::fs::futimens(fd, &times(finish.mtime)).map_err(|e| error("set the time of", path, e))?;
         if finish.durable {
@@ -121,6 +132,23 @@ impl Sink for PosixSink {
         }
         self.written_end.fetch_max(offset + buffer.len() as u64, Ordering::AcqRel);
         Ok(())
+    }
+
+    fn reserve(&self, size: u64) -> Result<()> {
+        match rustix::fs::fallocate(&self.file.fd, FallocateFlags::KEEP_SIZE, 0, size) {
+            // Not every file system can; the write will say when it is full.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(Errno::INTR) => self.reserve(size),
+            Err(e) => Err(error("reserve room for", &self.file.path, e)),
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        rustix::fs::fdatasync(&self.file.fd).map_err(|e| error("flush", &self.file.path, e))
+    }
+
+    fn keep(&self) {
+        self.settled.store(true, Ordering::Release);
     }
 
     fn as_source(&self) -> Result<Arc<dyn Source>> {

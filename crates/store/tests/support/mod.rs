@@ -15,7 +15,7 @@ pub fn path(bytes: impl AsRef<[u8]>) -> RelPath {
 /// An ordinary ending for a file of this size.
 pub fn finish(size: u64) -> Finish {
     let mtime = Timestamp { seconds: 1_700_000_000, nanos: 123_456_789 };
-    Finish { size, mode: 0o644, mtime, durable: false, replace: true }
+    Finish { size, mode: 0o644, mtime, durable: false, replace: true, attributes: None }
 }
 
 /// Writes a whole file and gives it its name.

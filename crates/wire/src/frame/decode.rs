@@ -336,7 +336,7 @@ fn open(r: &mut Reader) -> Result<Open> {
 }
 
 fn attributes(r: &mut Reader) -> Result<Attributes> {
-    let sparse = r.bool("sparse")?;
+    let (sparse, implied) = (r.bool("sparse")?, r.bool("implied")?);
     let id = |r: &mut Reader| r.number_max(u32::MAX.into(), "an owner").map(|id| id as u32);
     let owner = match r.bool("an owner")? {
         true => Some(Owner { uid: id(r)?, gid: id(r)?, user: r.text("a user")?, group: r.text("a group")? }),
@@ -349,7 +349,7 @@ fn attributes(r: &mut Reader) -> Result<Attributes> {
         }
         Ok(Xattr { name, value: r.bytes(XATTR_BYTES_MAX, "an attribute")?.to_vec() })
     })?;
-    Ok(Attributes { owner, xattrs, sparse })
+    Ok(Attributes { owner, xattrs, sparse, implied })
 }
 
 fn entry(r: &mut Reader) -> Result<Entry> {

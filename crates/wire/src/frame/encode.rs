@@ -314,6 +314,7 @@ fn open(w: &mut Writer, order: &Open) {
 
 fn attributes(w: &mut Writer, attributes: &Attributes) {
     w.bool(attributes.sparse);
+    w.bool(attributes.implied);
     w.bool(attributes.owner.is_some());
     if let Some(owner) = &attributes.owner {
         w.number(owner.uid.into());

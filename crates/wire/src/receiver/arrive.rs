@@ -3,10 +3,12 @@
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
+use model::name::RelPath;
+use model::spec::Step;
 
 use super::{Action, Complete, FileReceive, FileState, Judgement, Receiver};
 use crate::error::WireError;
-use crate::frame::{Claim, End, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::frame::{Claim, End, Outcome, Plan, Refusal, UNKNOWN_SIZE, Verdict};
 use crate::ledger::Added;
 use crate::limits::{BAD_BLOCKS_MAX, RANGES_MAX, STREAMS_MAX};
 use crate::record::Part;
@@ -173,6 +175,14 @@ impl Receiver {
 
     pub(super) fn dropped(&mut self, id: u64, refusal: Refusal) {
         let Some(file) = self.unsettled.get(&id).and_then(|u| u.file.as_ref()) else { return };
+        if self.dry && file.compared {
+            // Compared and found to differ: that is all a dry run wants to know.
+            let bytes = file.size;
+            let path = file.path.below(&self.target.path).filter(|below| !below.is_root());
+            let path = path.or_else(|| file.path.name().map(|name| RelPath::root().join(&name))).unwrap_or_default();
+            self.planned(Plan { step: Step::Copy, path, bytes });
+            return self.settled(id, Outcome::Done);
+        }
         if file.state != FileState::Committing {
             self.actions.push_back(Action::Discard(id));
             self.settled(id, Outcome::Failed(refusal));

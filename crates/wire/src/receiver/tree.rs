@@ -257,7 +257,8 @@ impl Receiver {
                     let (path, mode, mtime) = (dir.path.clone(), dir.mode, dir.mtime);
                     let attributes = dir.attributes.take();
                     if let Some(offered) = dir.offered.take() {
-                        self.actions.push_back(Action::Prune { path: path.clone(), offered });
+                        let shown = dir.shown.clone();
+                        self.actions.push_back(Action::Prune { path: path.clone(), shown, offered });
                     }
                     return self.actions.push_back(Action::FinishDir { id, path, mode, mtime, attributes });
                 }

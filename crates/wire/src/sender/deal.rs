@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use model::checksum::{BlockSum, Digest};
 use model::entry::Timestamp;
+use model::fault::Fault;
 use model::name::RelPath;
 
 use super::{FileSend, Item, Phase, Sender};
@@ -251,6 +252,7 @@ impl Sender {
     pub fn compared(&mut self, id: u64, equal: Result<bool, Refusal>) {
         match equal {
             Ok(true) => self.out_same.push(id),
+            Ok(false) if self.dry => self.drop_file(id, Refusal::new(Fault::Storage, "it differs")),
             Ok(false) => self.make_ready(id, Vec::new()),
             Err(refusal) => self.drop_file(id, refusal),
         }

@@ -182,7 +182,7 @@ fn sender() -> Vec<(&'static str, Vec<Frame>)> {
     let new = |id, parent, text: &[u8], what| Entry::New { id, parent, name: name(text), what, attributes: None };
     let owner = Owner { uid: 1000, gid: u32::MAX, user: "ada".into(), group: String::new() };
     let xattrs = vec![Xattr { name: b"user.origin".to_vec(), value: b"run 7\0\xff".to_vec() }];
-    let attributes = Some(Box::new(Attributes { owner: Some(owner), xattrs, sparse: true }));
+    let attributes = Some(Box::new(Attributes { owner: Some(owner), xattrs, sparse: true, implied: true }));
     let entries = vec![
         new(1, 0, b"top", Offered::Dir { mode: 0o755, mtime: TIME }),
         new(2, 1, b"a\xffb", Offered::File { mode: 0o640, mtime: BEFORE, size: (1 << 40) + 1 }),

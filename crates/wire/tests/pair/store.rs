@@ -110,7 +110,7 @@ impl Store {
                 let result = self.finish_dir(&path, mode, mtime);
                 receiver.dir_finished(id, result);
             }
-            Action::Prune { path, offered } => {
+            Action::Prune { path, offered, .. } => {
                 let count = self.prune(&path, &offered);
                 receiver.pruned(count);
             }

@@ -1,7 +1,8 @@
 //! What held a job back, from the time its threads spent and what the kernel says about its streams.
 
-use engine::session::Report;
 use model::v1::Limit;
+
+use crate::session::Report;
 
 /// The evidence: shares of the stream threads' time.
 struct Shares {
@@ -12,7 +13,7 @@ struct Shares {
 }
 
 fn shares(report: &Report) -> Option<Shares> {
-    let sum = |of: fn(&engine::job::Effort) -> std::time::Duration| -> f64 {
+    let sum = |of: fn(&crate::job::Effort) -> std::time::Duration| -> f64 {
         report.efforts.iter().map(|e| of(e).as_secs_f64()).sum()
     };
     let (storage, compute, socket, idle) = (sum(|e| e.storage), sum(|e| e.compute), sum(|e| e.socket), sum(|e| e.idle));
@@ -67,7 +68,7 @@ pub fn of(report: &Report, pushing: bool, capped: bool) -> Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::job::Effort;
+    use crate::job::Effort;
     use std::time::Duration;
 
     fn report(storage: u64, compute: u64, socket: u64, window: f64) -> Report {

@@ -1,0 +1,213 @@
+//! Errands: jobs to another node that this one carries by itself, for a guest who may leave. The guest's keys stay with
+//! the guest; the other node's one-time key for this job is all that this node has of it.
+//!
+//! An errand is written down before it is accepted, and goes on after a restart of the node; what became of it is kept
+//! for the guest to ask.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use auth::{Access, AccessKey, Fingerprint};
+use engine::control::{Control, Label};
+use engine::node::Host;
+use engine::scan::SourceRoot;
+use engine::session::{Connect, Session};
+use engine::transfer::{Ends, Note, Transfer};
+use engine::{Error, Timeouts, Trust};
+use model::fault::Fault;
+use model::id::{JobId, Uuid};
+use model::{Locator, v1};
+use wire::Frame;
+use wire::frame::{Errand, Refusal, Request};
+
+use crate::host::Exports;
+use crate::jobs::Jobs;
+
+/// What a node shows as the role of such a job.
+const ROLE: &str = "carry";
+
+/// The errands of a node.
+pub(crate) struct Errands {
+    host: Weak<Exports>,
+    jobs: Jobs,
+    dir: PathBuf,
+    timeouts: Timeouts,
+    /// Only where this node listens on the loopback interface alone may errands lead there.
+    may_stay_here: bool,
+}
+
+fn storage(doing: &str, error: &io::Error) -> Refusal {
+    Refusal::new(Fault::Local, format!("the node cannot {doing} the job in its state directory: {error}"))
+}
+
+impl Errands {
+    pub fn new(host: Weak<Exports>, jobs: Jobs, dir: PathBuf, timeouts: Timeouts, may_stay_here: bool) -> Errands {
+        Errands { host, jobs, dir, timeouts, may_stay_here }
+    }
+
+    /// Takes an errand on. One that is known already is the same errand.
+    pub fn accept(&self, access: &Access, errand: &Errand) -> Result<(), Refusal> {
+        let host = self.host.upgrade().ok_or_else(|| Refusal::new(Fault::Path, "the node is stopping"))?;
+        let roots = errand.sources.iter().map(|place| host.source(access, place));
+        let roots = roots.collect::<Result<Vec<_>, _>>()?;
+        engine::scan::distinct_names(&roots)?;
+        engine::filter::Filters::new(&errand.order.options.filters)?;
+        if self.jobs.is_anothers(&errand.order.job, ROLE, access.holder()) {
+            return Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's"));
+        }
+        let control = control(errand);
+        if !self.jobs.keep(errand.order.job, ROLE, access.holder(), &control) {
+            return Ok(());
+        }
+        if let Err(error) = self.write_down(access, errand) {
+            control.end(None);
+            return Err(storage("write down", &error));
+        }
+        self.start(host, access.clone(), errand.clone(), control);
+        Ok(())
+    }
+
+    fn path(&self, errand: &Errand) -> PathBuf {
+        self.dir.join(Uuid::from_bytes(errand.order.job).to_string())
+    }
+
+    /// First line: whose it is. Then the request as it came.
+    fn write_down(&self, access: &Access, errand: &Errand) -> io::Result<()> {
+        use std::io::Write;
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        let mut bytes = format!("{}\n", access.holder()).into_bytes();
+        wire::frame::encode(&Frame::Ask(0, Request::Carry(Box::new(errand.clone()))), &mut bytes);
+        let beside = self.path(errand).with_extension("new");
+        let _ = fs::remove_file(&beside);
+        let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(beside, self.path(errand))
+    }
+
+    /// Goes on with what an earlier run of the node left.
+    pub fn go_on(&self) {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let Some((holder, errand)) = fs::read(&path).ok().and_then(|bytes| read_back(&bytes)) else { continue };
+            let (Some(host), name) = (self.host.upgrade(), Uuid::from_bytes(errand.order.job)) else { return };
+            match host.access_of(&holder) {
+                Some(access) => {
+                    let control = control(&errand);
+                    if self.jobs.keep(errand.order.job, ROLE, &holder, &control) {
+                        tracing::info!(job = %name, "going on with a job that a restart interrupted");
+                        self.start(host, access, errand, control);
+                    }
+                }
+                None => {
+                    tracing::warn!(job = %name, "a job is not gone on with: its grant was revoked");
+                    let _ = fs::remove_file(path);
+                }
+            }
+        }
+    }
+
+    fn start(&self, host: Arc<Exports>, access: Access, errand: Errand, control: Control) {
+        let (path, timeouts, may_stay_here) = (self.path(&errand), self.timeouts, self.may_stay_here);
+        let ended = control.clone();
+        let run = move || {
+            let id = Uuid::from_bytes(errand.order.job);
+            let receipt = carry(&host, &access, &errand, &control, timeouts, may_stay_here);
+            let outcome = serde_json::to_value(receipt.state).unwrap_or_default();
+            tracing::info!(
+                target: "access", who = access.who(), event = "carry", job = %id, to = %errand.to, outcome = %outcome,
+                bytes = receipt.bytes, files = receipt.files, failed = receipt.failed, seconds = receipt.seconds,
+                error = receipt.error.as_deref(),
+            );
+            // Stopped with the node: it goes on when the node does.
+            let resumes = receipt.state == v1::State::Interrupted && host.is_stopping();
+            control.end(Some(receipt));
+            if !resumes {
+                let _ = fs::remove_file(path);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("errand".into()).spawn(run) {
+            tracing::warn!(%error, "cannot start a thread for an errand");
+            ended.end(None);
+        }
+    }
+}
+
+fn read_back(bytes: &[u8]) -> Option<(String, Errand)> {
+    let at = bytes.iter().position(|b| *b == b'\n')?;
+    let holder = std::str::from_utf8(&bytes[..at]).ok()?.to_owned();
+    let mut frames = wire::frame::FrameBuffer::default();
+    frames.push(&bytes[at + 1..]);
+    match frames.next_frame() {
+        Ok(Some(Frame::Ask(_, Request::Carry(errand)))) => Some((holder, *errand)),
+        _ => None,
+    }
+}
+
+fn target(errand: &Errand) -> String {
+    let place = errand.order.places.first().cloned();
+    let locator = place.map(|place| Locator::Node { at: errand.to.clone(), place, into: errand.order.options.into });
+    locator.map_or_else(String::new, |locator| locator.to_string())
+}
+
+fn sources(errand: &Errand) -> Vec<String> {
+    errand.sources.iter().map(ToString::to_string).collect()
+}
+
+fn control(errand: &Errand) -> Control {
+    let job = Uuid::from_bytes(errand.order.job).to_string();
+    let label = Label { job, role: ROLE, source: sources(errand), target: target(errand) };
+    Control::new(label, errand.order.steer, Arc::default())
+}
+
+/// Streams where the client does not say.
+fn default_streams() -> u32 {
+    sys::limits::processors().clamp(2, 8) as u32
+}
+
+fn carry(
+    host: &Exports,
+    access: &Access,
+    errand: &Errand,
+    control: &Control,
+    timeouts: Timeouts,
+    may_stay_here: bool,
+) -> v1::Receipt {
+    let key = AccessKey::new(errand.key.id, errand.key.secret, Fingerprint(errand.node));
+    let keys = [key];
+    let roots = || -> engine::Result<Vec<SourceRoot>> {
+        let roots = errand.sources.iter().map(|place| host.source(access, place));
+        roots.collect::<Result<_, _>>().map_err(|refusal| Error::Refused { peer: "the source node".into(), refusal })
+    };
+    let transfer = Transfer {
+        id: JobId(Uuid::from_bytes(errand.order.job)),
+        options: errand.order.options.clone(),
+        congestion: errand.order.congestion.clone(),
+        streams: default_streams(),
+        ends: Ends::Push { sources: &roots, target: errand.order.places[0].clone() },
+        files: None,
+        retry_for: Duration::from_secs(errand.retry_for_s),
+        once: false,
+        control,
+    };
+    let mut connect = || -> engine::Result<Session> {
+        let session =
+            engine::identity::random().map_err(|_| Error::Order("the system gives no random numbers".into()))?;
+        let trust = Trust::Fingerprints(vec![Fingerprint(errand.node)]);
+        let stays_out = !may_stay_here;
+        let connect = Connect { trust, keys: &keys, plain: errand.plain, timeouts, session, stays_out };
+        Session::connect(&errand.to, &connect)
+    };
+    let mut note = |note: Note<'_>| {
+        if let Note::Again(error, pause) = note {
+            tracing::info!(job = %transfer.id, %error, pause_s = pause.as_secs(), "the path broke; trying again");
+        }
+    };
+    let done =
+        transfer.run(&mut connect, &mut note).unwrap_or_else(|error: Error| engine::transfer::Outcome::failed(error));
+    transfer.receipt(&done, sources(errand), target(errand))
+}

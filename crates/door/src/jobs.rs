@@ -1,0 +1,207 @@
+//! The jobs that live on this node: those of its guests, and those that it carries for them. Who may see and steer a
+//! job is whoever began it; the operator, over the node's own socket, all of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use engine::control::Control;
+use model::fault::Fault;
+use model::id::Uuid;
+use model::v1;
+use wire::frame::{JobName, Refusal};
+
+/// How long an earlier attempt at the same job may take to end.
+const TAKEOVER: Duration = Duration::from_secs(10);
+/// Carried jobs that have ended and are still told of.
+const ENDED_MAX: usize = 1000;
+
+/// Which part of a job: one node may both carry it and receive it.
+type Key = (JobName, &'static str);
+
+struct Entry {
+    control: Control,
+    holder: String,
+    number: u64,
+}
+
+#[derive(Default)]
+struct Table {
+    entries: HashMap<Key, Entry>,
+    next: u64,
+}
+
+/// All of them. Clones share the table.
+#[derive(Clone, Default)]
+pub(crate) struct Jobs(Arc<(Mutex<Table>, Condvar)>);
+
+/// Takes its entry out of the table.
+struct Guard(Jobs, Key, u64);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut table = self.0.table();
+        if table.entries.get(&self.1).is_some_and(|entry| entry.number == self.2) {
+            table.entries.remove(&self.1);
+        }
+        self.0.0.1.notify_all();
+    }
+}
+
+fn unknown(job: &JobName) -> Refusal {
+    let job = Uuid::from_bytes(*job);
+    Refusal::new(Fault::Missing, format!("there is no job {job} here, or none that this key may know of"))
+}
+
+impl Jobs {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A job begins. An attempt at it that is still here ends first: its path is broken, and it does not know yet.
+    pub fn begin(
+        &self,
+        job: JobName,
+        role: &'static str,
+        holder: &str,
+        control: &Control,
+    ) -> Result<Box<dyn Send>, Refusal> {
+        let key = (job, role);
+        let deadline = Instant::now() + TAKEOVER;
+        let mut table = self.table();
+        while let Some(before) = table.entries.get(&key) {
+            if before.holder != holder {
+                return Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's"));
+            }
+            before.control.cancel();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let reason = "an earlier attempt at this job has not ended yet (is its storage stuck?)";
+                return Err(Refusal::new(Fault::Path, reason));
+            }
+            table = self.0.1.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let number = self.insert(&mut table, key, holder, control);
+        Ok(Box::new(Guard(self.clone(), key, number)))
+    }
+
+    fn insert(&self, table: &mut Table, key: Key, holder: &str, control: &Control) -> u64 {
+        table.next += 1;
+        let number = table.next;
+        table.entries.insert(key, Entry { control: control.clone(), holder: holder.to_owned(), number });
+        number
+    }
+
+    /// A job that stays known after its end. `false` where it is known already.
+    pub fn keep(&self, job: JobName, role: &'static str, holder: &str, control: &Control) -> bool {
+        let mut table = self.table();
+        if table.entries.contains_key(&(job, role)) {
+            return false;
+        }
+        let mut ended: Vec<(u64, Key)> =
+            table.entries.iter().filter(|(_, e)| e.control.has_ended()).map(|(key, e)| (e.number, *key)).collect();
+        if ended.len() >= ENDED_MAX {
+            ended.sort_unstable();
+            ended.iter().take(ended.len() - ENDED_MAX + 1).for_each(|(_, key)| drop(table.entries.remove(key)));
+        }
+        self.insert(&mut table, (job, role), holder, control);
+        true
+    }
+
+    /// Whether a job is known here to be somebody else's.
+    pub fn is_anothers(&self, job: &JobName, role: &'static str, holder: &str) -> bool {
+        self.table().entries.get(&(*job, role)).is_some_and(|entry| entry.holder != holder)
+    }
+
+    /// The jobs that a holder may know of, oldest first; all of them for the operator.
+    pub fn list(&self, job: Option<&JobName>, holder: Option<&str>) -> Vec<v1::Job> {
+        let table = self.table();
+        let known = |(key, entry): &(&Key, &Entry)| {
+            job.is_none_or(|job| key.0 == *job) && holder.is_none_or(|holder| entry.holder == holder)
+        };
+        let mut found: Vec<_> = table.entries.iter().filter(known).collect();
+        found.sort_by_key(|(_, entry)| entry.number);
+        found.into_iter().map(|(_, entry)| entry.control.show()).collect()
+    }
+
+    /// Changes a job, at all of its parts that are here.
+    pub fn change(&self, job: &JobName, holder: Option<&str>, change: &v1::Change) -> Result<(), Refusal> {
+        let table = self.table();
+        let known = |(key, entry): &(&Key, &Entry)| {
+            key.0 == *job && holder.is_none_or(|holder| entry.holder == holder) && !entry.control.has_ended()
+        };
+        let controls: Vec<Control> = table.entries.iter().filter(known).map(|(_, e)| e.control.clone()).collect();
+        drop(table);
+        if controls.is_empty() {
+            return Err(unknown(job));
+        }
+        controls.iter().for_each(|control| control.change(change));
+        Ok(())
+    }
+
+    /// Ends all of them.
+    pub fn cancel_all(&self) {
+        self.table().entries.values().for_each(|entry| entry.control.cancel());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::control::Label;
+    use model::spec::Steer;
+
+    fn control() -> Control {
+        Control::new(Label::default(), Steer::default(), Arc::default())
+    }
+
+    #[test]
+    fn whoever_began_a_job_holds_its_reins() {
+        let jobs = Jobs::default();
+        let mine = control();
+        let guard = jobs.begin([1; 16], "receive", "me", &mine).unwrap();
+        assert_eq!(jobs.list(None, Some("me")).len(), 1);
+        assert_eq!(jobs.list(None, Some("you")).len(), 0);
+        assert_eq!(jobs.list(None, None).len(), 1, "the operator");
+        let pause = v1::Change { paused: Some(true), ..v1::Change::default() };
+        assert!(jobs.change(&[1; 16], Some("you"), &pause).is_err());
+        jobs.change(&[1; 16], Some("me"), &pause).unwrap();
+        assert!(mine.steer().0.paused);
+        assert!(jobs.begin([1; 16], "receive", "you", &control()).is_err());
+        assert!(jobs.begin([1; 16], "carry", "me", &control()).is_ok());
+        drop(guard);
+        assert!(jobs.change(&[1; 16], None, &pause).is_err());
+    }
+
+    #[test]
+    fn a_later_attempt_ends_the_earlier() {
+        let jobs = Jobs::default();
+        let first = control();
+        let guard = jobs.begin([1; 16], "receive", "me", &first).unwrap();
+        let ending = first.clone();
+        let waiter = std::thread::spawn(move || {
+            while !ending.is_cancelled() {
+                std::thread::yield_now();
+            }
+            drop(guard);
+        });
+        let second = jobs.begin([1; 16], "receive", "me", &control()).unwrap();
+        waiter.join().unwrap();
+        assert_eq!(jobs.list(None, None).len(), 1);
+        drop(second);
+        assert_eq!(jobs.list(None, None).len(), 0);
+    }
+
+    #[test]
+    fn ended_jobs_are_told_of_within_bounds() {
+        let jobs = Jobs::default();
+        for n in 0..ENDED_MAX + 10 {
+            let control = control();
+            assert!(jobs.keep((n as u128).to_be_bytes(), "carry", "me", &control));
+            assert!(!jobs.keep((n as u128).to_be_bytes(), "carry", "me", &control));
+            control.end(None);
+        }
+        assert_eq!(jobs.list(None, None).len(), ENDED_MAX);
+        assert_eq!(jobs.list(Some(&[0; 16]), None).len(), 0, "the oldest went");
+    }
+}

@@ -1,0 +1,235 @@
+//! The reins of a running job: what may be changed while it runs, and what it is doing, for whoever asks.
+//!
+//! Both ends of a job have one. A change at either end is told to the other ([`wire::Frame::Steer`]), so that both show
+//! the same; the sending end keeps the limit, the client opens and closes streams.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::spec::Steer;
+use model::v1;
+use sys::waker::Waker;
+use wire::sender::Progress;
+
+/// Over how long the rate "now" is taken.
+const WINDOW: Duration = Duration::from_secs(3);
+
+/// What a job is, for those who ask about it.
+#[derive(Clone, Debug, Default)]
+pub struct Label {
+    /// The job's id.
+    pub job: String,
+    /// `send`, `receive` or `carry`.
+    pub role: &'static str,
+    /// Where the bytes come from.
+    pub source: Vec<String>,
+    /// Where they go.
+    pub target: String,
+}
+
+#[derive(Debug)]
+struct Inner {
+    label: Label,
+    steer: Steer,
+    /// Counts changes made here, which the other end must hear of.
+    version: u64,
+    progress: Progress,
+    samples: VecDeque<(Instant, u64)>,
+    streams: u32,
+    waiting_for: String,
+    receipt: Option<Box<v1::Receipt>>,
+    started: Instant,
+    ended: bool,
+    waker: Option<Waker>,
+}
+
+/// The reins of one job. Clones hold the same.
+#[derive(Clone, Debug)]
+pub struct Control {
+    inner: Arc<Mutex<Inner>>,
+    cancel: Arc<AtomicBool>,
+}
+
+impl Control {
+    /// For a job that begins with these settings; `cancel` ends it from elsewhere.
+    pub fn new(label: Label, steer: Steer, cancel: Arc<AtomicBool>) -> Control {
+        let inner = Inner {
+            label,
+            steer,
+            version: 0,
+            progress: Progress::default(),
+            samples: VecDeque::new(),
+            streams: 0,
+            waiting_for: String::new(),
+            receipt: None,
+            started: Instant::now(),
+            ended: false,
+            waker: None,
+        };
+        Control { inner: Arc::new(Mutex::new(inner)), cancel }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the job.
+    pub fn cancel(&self) {
+        self.cancel.store(true, Ordering::Release);
+        if let Some(waker) = &self.inner().waker {
+            waker.wake();
+        }
+    }
+
+    /// Whether somebody ended the job.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Acquire)
+    }
+
+    /// The flag behind [`Control::is_cancelled`].
+    pub fn cancel_flag(&self) -> &AtomicBool {
+        &self.cancel
+    }
+
+    /// What the job is to keep, and how often that was changed here.
+    pub fn steer(&self) -> (Steer, u64) {
+        let inner = self.inner();
+        (inner.steer, inner.version)
+    }
+
+    /// Changes the job. What is left out stays as it is.
+    pub fn change(&self, change: &v1::Change) {
+        let mut inner = self.inner();
+        let steer = inner.steer;
+        inner.steer = Steer {
+            limit_bit_s: change.limit_bit_s.unwrap_or(steer.limit_bit_s),
+            streams: change.streams.unwrap_or(steer.streams).min(wire::limits::STREAMS_MAX / 4),
+            paused: change.paused.unwrap_or(steer.paused),
+        };
+        inner.version += u64::from(inner.steer != steer);
+        if let Some(waker) = &inner.waker {
+            waker.wake();
+        }
+        drop(inner);
+        if change.cancel {
+            self.cancel();
+        }
+    }
+
+    /// Takes over what the other end says.
+    pub fn adopt(&self, steer: Steer) {
+        self.inner().steer = steer;
+    }
+
+    /// The thread that must hear of changes.
+    pub fn attach(&self, waker: Waker) {
+        self.inner().waker = Some(waker);
+    }
+
+    /// The job's numbers now.
+    pub fn saw(&self, progress: &Progress, streams: u32) {
+        let mut inner = self.inner();
+        let now = Instant::now();
+        (inner.progress, inner.streams) = (*progress, streams);
+        inner.samples.push_back((now, progress.bytes_arrived));
+        while inner.samples.front().is_some_and(|(at, _)| now - *at > WINDOW) && inner.samples.len() > 2 {
+            inner.samples.pop_front();
+        }
+    }
+
+    /// Why nothing moves; empty when it does.
+    pub fn wait_for(&self, what: &str) {
+        let mut inner = self.inner();
+        if inner.waiting_for != what {
+            what.clone_into(&mut inner.waiting_for);
+        }
+    }
+
+    /// Why nothing moves; empty when it does.
+    pub fn waiting_for(&self) -> String {
+        self.inner().waiting_for.clone()
+    }
+
+    /// The job has ended.
+    pub fn end(&self, receipt: Option<v1::Receipt>) {
+        let mut inner = self.inner();
+        inner.ended = true;
+        inner.receipt = receipt.map(Box::new);
+        inner.waiting_for.clear();
+        inner.waker = None;
+    }
+
+    /// Whether the job has ended.
+    pub fn has_ended(&self) -> bool {
+        self.inner().ended
+    }
+
+    /// What the job is doing, for those who ask.
+    pub fn show(&self) -> v1::Job {
+        let inner = self.inner();
+        let state = match () {
+            () if inner.ended => v1::Doing::Ended,
+            () if inner.steer.paused => v1::Doing::Paused,
+            () if !inner.waiting_for.is_empty() => v1::Doing::Waiting,
+            () => v1::Doing::Running,
+        };
+        v1::Job {
+            v: 1,
+            job: inner.label.job.clone(),
+            state,
+            role: inner.label.role.into(),
+            source: inner.label.source.clone(),
+            target: inner.label.target.clone(),
+            bytes: inner.progress.bytes_arrived,
+            bytes_total: inner.progress.bytes_offered,
+            files: inner.progress.files_settled,
+            files_total: inner.progress.files_offered,
+            scanned: inner.progress.scanned,
+            rate_bit_s: if inner.ended { 0 } else { rate_bit_s(&inner.samples) },
+            limit_bit_s: inner.steer.limit_bit_s,
+            streams: inner.streams,
+            seconds: inner.started.elapsed().as_secs_f64(),
+            waiting_for: inner.waiting_for.clone(),
+            receipt: inner.receipt.clone(),
+        }
+    }
+}
+
+fn rate_bit_s(samples: &VecDeque<(Instant, u64)>) -> u64 {
+    let (Some((from, first)), Some((to, last))) = (samples.front(), samples.back()) else { return 0 };
+    let seconds = (*to - *from).as_secs_f64();
+    if seconds > 0.0 { (last.saturating_sub(*first) as f64 * 8.0 / seconds) as u64 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control() -> Control {
+        Control::new(Label::default(), Steer { limit_bit_s: 5, ..Steer::default() }, Arc::default())
+    }
+
+    #[test]
+    fn a_change_leaves_the_rest_and_counts_once() {
+        let control = control();
+        control.change(&v1::Change { streams: Some(3), ..v1::Change::default() });
+        assert_eq!(control.steer(), (Steer { limit_bit_s: 5, streams: 3, paused: false }, 1));
+        control.change(&v1::Change { streams: Some(3), ..v1::Change::default() });
+        assert_eq!(control.steer().1, 1);
+        control.adopt(Steer { paused: true, ..Steer::default() });
+        assert_eq!((control.steer().1, control.show().state), (1, v1::Doing::Paused));
+        control.change(&v1::Change { paused: Some(false), cancel: true, ..v1::Change::default() });
+        assert!(control.is_cancelled() && control.show().state == v1::Doing::Running);
+    }
+
+    #[test]
+    fn what_it_waits_for_is_shown() {
+        let control = control();
+        control.wait_for("space");
+        assert_eq!((control.show().state, control.show().waiting_for.as_str()), (v1::Doing::Waiting, "space"));
+        control.end(None);
+        assert_eq!((control.show().state, control.has_ended()), (v1::Doing::Ended, true));
+    }
+}

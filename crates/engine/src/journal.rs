@@ -1,0 +1,425 @@
+//! What a receiver writes down about a large file as it arrives, so that a later attempt goes on inside it.
+//!
+//! One journal per unfinished file, in the state directory, named after the file's place: the same command, the same
+//! job again, or another job for the same file all find it. It holds the file's length and time as the source had them,
+//! and one row for every block that was written. Nothing in it is believed: before a block is claimed, the bytes in the
+//! unfinished file are read and held against the row, and the sender holds the claim against its own file.
+//!
+//! A lock on the journal is the right to write the unfinished file, so that two attempts never share one.
+//!
+//! Layout: a head of text (`longhaul journal 1`, root and path in hex, length, time), then rows of 32 bytes, big-endian:
+//! offset u64, length u64, crc32c u32, flags u32 (1: has Adler-32), adler32 u32, crc32c of the row before this
+//! field u32. A torn row at the end, as a crash leaves it, ends the journal.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use model::checksum::{BlockSum, crc32c};
+use model::{RelPath, Timestamp};
+use store::Store;
+use store::posix::{Links, Posix};
+
+const MAGIC: &str = "longhaul journal 1";
+const ROW_BYTES: usize = 32;
+const FLAG_ADLER32: u32 = 1;
+
+/// Rows are put together into claims of at most this length, or of more where a file would have too many of them.
+const CLAIM_BYTES: u64 = 64 << 20;
+/// Claims per file: half of what one verdict holds, because blocks that are missing split them.
+const CLAIMS_MAX: u64 = wire::limits::RANGES_MAX as u64 / 2;
+
+/// How long an attempt that is still ending may hold on to its file.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What nobody came back for is removed after this time.
+pub const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A range that was written, with its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Where it starts.
+    pub offset: u64,
+    /// How long it is.
+    pub len: u64,
+    /// Its checksum.
+    pub sum: BlockSum,
+}
+
+/// Where the journals of one job's files are.
+#[derive(Clone, Debug)]
+pub struct Journals {
+    dir: PathBuf,
+    root: PathBuf,
+}
+
+/// The journal of one file, locked for whoever has it.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    tag: String,
+}
+
+/// The source's file, as far as an unfinished one must match it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// Length.
+    pub size: u64,
+    /// Last change.
+    pub mtime: Timestamp,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    text.len().is_multiple_of(2).then(|| text.as_bytes().chunks(2).map(byte).collect())?
+}
+
+impl Journals {
+    /// For a job that writes below `root`, an absolute path.
+    pub fn new(state: &Path, root: &Path) -> Journals {
+        Journals { dir: state.join("journals"), root: root.to_owned() }
+    }
+
+    /// The part of a journal's name, and of its unfinished file's, that says which file it is about.
+    fn tag(&self, path: &RelPath) -> String {
+        let mut whole = self.root.as_os_str().as_bytes().to_vec();
+        if !path.is_root() {
+            whole.push(b'/');
+            whole.extend_from_slice(path.as_bytes());
+        }
+        hex(&aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &whole).as_ref()[..16])
+    }
+
+    /// Whether an earlier attempt left something of a file.
+    pub fn knows(&self, path: &RelPath) -> bool {
+        self.dir.join(self.tag(path)).exists()
+    }
+
+    /// Takes the journal of a file; none while another attempt has it. What an earlier attempt wrote about the same
+    /// subject comes with it, merged; rows about another subject are forgotten.
+    pub fn take(&self, path: &RelPath, subject: Subject) -> io::Result<Option<(Journal, Vec<Row>)>> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        let tag = self.tag(path);
+        let at = self.dir.join(&tag);
+        let Some(file) = lock(&at)? else { return Ok(None) };
+        let mut journal = Journal { file, path: at, tag };
+        let there = journal.read(subject)?;
+        if there.is_empty() {
+            journal.begin(&self.root, path, subject)?;
+        }
+        Ok(Some((journal, there)))
+    }
+}
+
+/// Opens and locks a journal. Whoever had it may have removed it in between: then it is made anew.
+fn lock(at: &Path) -> io::Result<Option<File>> {
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(at)?;
+        match file.try_lock() {
+            Ok(()) if is_still(&file, at) => return Ok(Some(file)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+fn is_still(file: &File, at: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
+    match (file.metadata(), fs::metadata(at)) {
+        (Ok(open), Ok(named)) => identity(open) == identity(named),
+        _ => false,
+    }
+}
+
+/// The head of a journal, read.
+struct Head {
+    root: Vec<u8>,
+    path: Vec<u8>,
+    subject: Subject,
+}
+
+fn head_text(root: &Path, path: &RelPath, subject: Subject) -> String {
+    let Subject { size, mtime } = subject;
+    let (root, path) = (hex(root.as_os_str().as_bytes()), hex(path.as_bytes()));
+    format!("{MAGIC}\n{root}\n{path}\n{size} {} {}\n", mtime.seconds, mtime.nanos)
+}
+
+fn read_head(reader: &mut impl BufRead) -> Option<Head> {
+    let mut line = || {
+        let mut text = String::new();
+        reader.read_line(&mut text).ok().filter(|_| text.ends_with('\n')).map(|_| text.trim_end().to_owned())
+    };
+    if line()? != MAGIC {
+        return None;
+    }
+    let (root, path) = (unhex(&line()?)?, unhex(&line()?)?);
+    let facts = line()?;
+    let mut facts = facts.split(' ');
+    let size = facts.next()?.parse().ok()?;
+    let mtime = Timestamp { seconds: facts.next()?.parse().ok()?, nanos: facts.next()?.parse().ok()? };
+    Some(Head { root, path, subject: Subject { size, mtime } })
+}
+
+fn encode(row: &Row) -> [u8; ROW_BYTES] {
+    let mut out = [0; ROW_BYTES];
+    let flags = if row.sum.adler32.is_some() { FLAG_ADLER32 } else { 0 };
+    out[..8].copy_from_slice(&row.offset.to_be_bytes());
+    out[8..16].copy_from_slice(&row.len.to_be_bytes());
+    out[16..20].copy_from_slice(&row.sum.crc32c.to_be_bytes());
+    out[20..24].copy_from_slice(&flags.to_be_bytes());
+    out[24..28].copy_from_slice(&row.sum.adler32.unwrap_or(0).to_be_bytes());
+    let check = crc32c(&out[..28]);
+    out[28..].copy_from_slice(&check.to_be_bytes());
+    out
+}
+
+fn decode(bytes: &[u8; ROW_BYTES]) -> Option<Row> {
+    let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+    let adler32 = (word(20) & FLAG_ADLER32 != 0).then(|| word(24));
+    let row = Row { offset: long(0), len: long(8), sum: BlockSum { crc32c: word(16), adler32 } };
+    let fits = row.len > 0 && row.offset.checked_add(row.len).is_some();
+    (crc32c(&bytes[..28]) == word(28) && fits).then_some(row)
+}
+
+impl Journal {
+    /// The tag of the unfinished file that this is about.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    fn begin(&mut self, root: &Path, path: &RelPath, subject: Subject) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all(head_text(root, path, subject).as_bytes())
+    }
+
+    /// What is written there about this subject, put together.
+    fn read(&mut self, subject: Subject) -> io::Result<Vec<Row>> {
+        let mut reader = BufReader::with_capacity(1 << 16, File::open(&self.path)?);
+        match read_head(&mut reader) {
+            Some(head) if head.subject == subject => {}
+            _ => return Ok(Vec::new()),
+        }
+        let mut merged = Merged::new(subject.size);
+        let mut row = [0; ROW_BYTES];
+        while reader.read_exact(&mut row).is_ok() {
+            let Some(row) = decode(&row) else { break };
+            merged.add(row);
+        }
+        Ok(merged.rows())
+    }
+
+    /// Writes down that these ranges are in the unfinished file.
+    pub fn write(&mut self, rows: &[Row]) -> io::Result<()> {
+        let bytes: Vec<u8> = rows.iter().flat_map(encode).collect();
+        self.file.write_all(&bytes)
+    }
+
+    /// What was written reaches stable storage.
+    pub fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Begins anew with these rows: those that were found to be true.
+    pub fn restart(&mut self, root: &Journals, path: &RelPath, subject: Subject, rows: &[Row]) -> io::Result<()> {
+        let beside = self.path.with_extension("new");
+        let _ = fs::remove_file(&beside);
+        let mut file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&beside)?;
+        file.lock()?;
+        file.write_all(head_text(&root.root, path, subject).as_bytes())?;
+        rows.iter().try_for_each(|row| file.write_all(&encode(row)))?;
+        fs::rename(&beside, &self.path)?;
+        self.file = file;
+        Ok(())
+    }
+
+    /// The file is in place, or given up: there is nothing to go on with.
+    pub fn remove(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Rows put together where they touch, within windows, so that a claim is never so long that one damaged block costs
+/// much, and a file never has so many that they do not fit a verdict.
+struct Merged {
+    window: u64,
+    size: u64,
+    spans: BTreeMap<u64, (u64, BlockSum)>,
+}
+
+impl Merged {
+    fn new(size: u64) -> Merged {
+        let window = CLAIM_BYTES.max(size.div_ceil(CLAIMS_MAX).next_multiple_of(1 << 20));
+        Merged { window, size, spans: BTreeMap::new() }
+    }
+
+    /// A later row stands for what it overlaps: it was written over it.
+    fn add(&mut self, Row { mut offset, mut len, mut sum }: Row) {
+        let end = offset + len;
+        if end > self.size {
+            return;
+        }
+        while let Some((&before, _)) = self.spans.range(..end).next_back().filter(|(at, (len, _))| *at + len > offset) {
+            self.spans.remove(&before);
+        }
+        let together = |a: u64, b_end: u64| a / self.window == (b_end - 1) / self.window;
+        if let Some((&at, &(before, first))) = self.spans.range(..offset).next_back()
+            && at + before == offset
+            && together(at, end)
+        {
+            self.spans.remove(&at);
+            (offset, sum, len) = (at, first.then(sum, len), before + len);
+        }
+        if let Some(&(after, second)) = self.spans.get(&end)
+            && together(offset, end + after)
+        {
+            self.spans.remove(&end);
+            (sum, len) = (sum.then(second, after), len + after);
+        }
+        self.spans.insert(offset, (len, sum));
+    }
+
+    fn rows(self) -> Vec<Row> {
+        self.spans.into_iter().map(|(offset, (len, sum))| Row { offset, len, sum }).collect()
+    }
+}
+
+/// Removes journals, and the unfinished files that they are about, that nobody came back for. Returns how many.
+pub fn sweep(state: &Path, older_than: Duration) -> usize {
+    let Ok(entries) = fs::read_dir(state.join("journals")) else { return 0 };
+    let old = |path: &Path| {
+        let changed = fs::metadata(path).and_then(|meta| meta.modified()).unwrap_or_else(|_| SystemTime::now());
+        changed.elapsed().is_ok_and(|age| age > older_than)
+    };
+    entries.flatten().map(|entry| entry.path()).filter(|path| old(path)).filter_map(|path| sweep_one(&path)).count()
+}
+
+fn sweep_one(path: &Path) -> Option<()> {
+    let file = File::open(path).ok()?;
+    file.try_lock().ok()?;
+    let head = read_head(&mut BufReader::new(&file));
+    if let Some(Head { root, path: below, .. }) = head
+        && let (Ok(below), Some(tag)) = (RelPath::parse(&below), path.file_name().and_then(|name| name.to_str()))
+        && let Ok(store) = Posix::open(Path::new(&std::ffi::OsString::from_vec(root)), Links::Inside)
+    {
+        let _ = store.forget(&below, tag);
+    }
+    fs::remove_file(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rel(text: &str) -> RelPath {
+        RelPath::parse(text.as_bytes()).unwrap()
+    }
+
+    const SUBJECT: Subject = Subject { size: 1 << 30, mtime: Timestamp { seconds: 7, nanos: 9 } };
+
+    fn row(offset: u64, len: u64) -> Row {
+        Row { offset, len, sum: BlockSum::of(&vec![offset as u8; len as usize], false) }
+    }
+
+    #[test]
+    fn what_was_written_is_there_for_the_next_attempt() {
+        let state = tempfile::tempdir().unwrap();
+        let journals = Journals::new(state.path(), Path::new("/data"));
+        assert!(!journals.knows(&rel("a/b")));
+        let (mut journal, there) = journals.take(&rel("a/b"), SUBJECT).unwrap().unwrap();
+        assert!(there.is_empty());
+        journal.write(&[row(100, 50), row(0, 10)]).unwrap();
+        journal.write(&[row(10, 5)]).unwrap();
+        let tag = journal.tag().to_owned();
+        drop(journal);
+        // A crash in the middle of a row.
+        let at = state.path().join("journals").join(&tag);
+        OpenOptions::new().append(true).open(&at).unwrap().write_all(&[1; 20]).unwrap();
+        assert!(journals.knows(&rel("a/b")));
+        // The same file by another way: a root further down.
+        let below = Journals::new(state.path(), Path::new("/data/a"));
+        let (journal, there) = below.take(&rel("b"), SUBJECT).unwrap().unwrap();
+        assert_eq!(there.iter().map(|r| (r.offset, r.len)).collect::<Vec<_>>(), [(0, 15), (100, 50)]);
+        let merged = row(0, 10).sum.then(row(10, 5).sum, 5);
+        assert_eq!(there[0].sum, merged);
+        journal.remove();
+        assert!(!journals.knows(&rel("a/b")));
+    }
+
+    #[test]
+    fn a_source_that_changed_is_another_subject() {
+        let state = tempfile::tempdir().unwrap();
+        let journals = Journals::new(state.path(), Path::new("/data"));
+        let (mut journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        journal.write(&[row(0, 10)]).unwrap();
+        drop(journal);
+        for other in [Subject { size: 5, ..SUBJECT }, Subject { mtime: Timestamp::default(), ..SUBJECT }] {
+            let (_, there) = journals.take(&rel("f"), other).unwrap().unwrap();
+            assert!(there.is_empty());
+        }
+        let (_, there) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        assert!(there.is_empty(), "forgotten when the other subject came");
+    }
+
+    #[test]
+    fn only_one_attempt_has_it() {
+        let state = tempfile::tempdir().unwrap();
+        let journals = Journals::new(state.path(), Path::new("/data"));
+        let (journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        assert!(journals.take(&rel("f"), SUBJECT).unwrap().is_none());
+        drop(journal);
+        let (mut journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        journal.restart(&journals, &rel("f"), SUBJECT, &[row(3, 4)]).unwrap();
+        assert!(journals.take(&rel("f"), SUBJECT).unwrap().is_none(), "the lock went along");
+        journal.write(&[row(7, 1)]).unwrap();
+        drop(journal);
+        let (_, there) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        assert_eq!(there.iter().map(|r| (r.offset, r.len)).collect::<Vec<_>>(), [(3, 5)]);
+    }
+
+    #[test]
+    fn claims_stay_within_windows_and_bounds() {
+        let mut merged = Merged::new(1 << 40);
+        assert!(merged.window >= 128 << 20);
+        let zeros = BlockSum::of_zeros(1 << 20, false);
+        for at in (0..1 << 20).rev() {
+            merged.add(Row { offset: at << 20, len: 1 << 20, sum: zeros });
+        }
+        let rows = merged.rows();
+        assert!(rows.len() as u64 <= CLAIMS_MAX, "{}", rows.len());
+        assert_eq!(rows.iter().map(|r| r.len).sum::<u64>(), 1 << 40);
+        let mut overlapping = Merged::new(100);
+        for (at, len) in [(0, 10), (20, 10), (5, 10), (15, 5), (95, 10)] {
+            overlapping.add(Row { offset: at, len, sum: BlockSum::of_zeros(len, false) });
+        }
+        assert_eq!(overlapping.rows().iter().map(|r| (r.offset, r.len)).collect::<Vec<_>>(), [(5, 25)]);
+    }
+
+    #[test]
+    fn what_nobody_came_back_for_goes() {
+        let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let journals = Journals::new(state.path(), data.path());
+        let (journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        let name = String::from_utf8(store::posix::temporary_name(journal.tag())).unwrap();
+        fs::write(data.path().join(&name), "half").unwrap();
+        assert_eq!(sweep(state.path(), Duration::ZERO), 0, "it is in use");
+        drop(journal);
+        assert_eq!(sweep(state.path(), KEPT_FOR), 0, "it is young");
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(sweep(state.path(), Duration::ZERO), 1);
+        assert!(!data.path().join(&name).exists() && !journals.knows(&rel("f")));
+    }
+}

@@ -1,0 +1,154 @@
+//! Room at the target: asked before a file is wanted, reserved while it is written, waited for when there is none.
+//!
+//! A file that is wanted is promised its room until that is reserved in the file system or written, so that the jobs of
+//! one process do not promise the same room twice. What others write meanwhile is met by waiting, too: an operation
+//! that finds the target full is tried again until there is room, or patience (`--wait-space`) is at its end.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::units::Bytes;
+use store::Space;
+use wire::frame::UNKNOWN_SIZE;
+use wire::receiver::Wanted;
+
+use super::Receiving;
+
+/// Bytes promised on each device, by all jobs of this process.
+static PROMISED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+
+fn promised(change: impl FnOnce(&mut BTreeMap<u64, u64>)) {
+    change(&mut PROMISED.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// Room that was promised to a file, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Promise {
+    device: u64,
+    bytes: u64,
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        promised(|all| {
+            let left = all.get(&self.device).copied().unwrap_or(0).saturating_sub(self.bytes);
+            match left {
+                0 => all.remove(&self.device),
+                left => all.insert(self.device, left),
+            };
+        });
+    }
+}
+
+/// There is no room for a file now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NoRoom {
+    needed: u64,
+    free: u64,
+    /// There never will be: the device is smaller.
+    pub never: bool,
+}
+
+impl NoRoom {
+    pub(super) fn reason(self) -> String {
+        let (needed, free) = (Bytes(self.needed), Bytes(self.free));
+        match self.never {
+            true => format!("the target's device is too small: {needed} needed"),
+            false => format!("the target is full: {needed} needed, {free} free"),
+        }
+    }
+}
+
+/// What is known of the room, and since when there is none.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    seen: Mutex<Option<(Instant, Space)>>,
+    full_since: Mutex<Option<Instant>>,
+}
+
+/// How long a look at the room holds, while there is plenty.
+const HOLDS: Duration = Duration::from_secs(1);
+/// How often a full target is tried again.
+const TRY_EVERY: Duration = Duration::from_millis(300);
+
+impl Receiving {
+    /// Promises a file its room, less what of it is there already. None where there is nothing to promise.
+    pub(super) fn promise(&self, wanted: &Wanted, there: u64) -> Result<Option<Promise>, NoRoom> {
+        let sparse = wanted.attributes.as_ref().is_some_and(|a| a.sparse);
+        if wanted.size == UNKNOWN_SIZE || wanted.size <= there || sparse {
+            return Ok(None);
+        }
+        let needed = wanted.size - there;
+        let mut result = Ok(None);
+        promised(|all| {
+            let Some(space) = self.space(wanted, needed, all) else { return };
+            let taken = all.entry(space.device).or_default();
+            let free = space.free_bytes.saturating_sub(*taken);
+            if free < needed {
+                result = Err(NoRoom { needed, free, never: needed > space.total_bytes });
+                return;
+            }
+            *taken += needed;
+            result = Ok(Some(Promise { device: space.device, bytes: needed }));
+        });
+        result
+    }
+
+    /// The room, looked at anew unless there was plenty a moment ago.
+    fn space(&self, wanted: &Wanted, needed: u64, promised: &BTreeMap<u64, u64>) -> Option<Space> {
+        let mut seen = self.room.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, space)) = *seen {
+            let taken = promised.get(&space.device).copied().unwrap_or(0);
+            if at.elapsed() < HOLDS && taken.saturating_add(needed) < space.free_bytes / 2 {
+                return Some(space);
+            }
+        }
+        let space = self.store.space(&wanted.path.parent()).ok().flatten()?;
+        *seen = Some((Instant::now(), space));
+        Some(space)
+    }
+
+    /// Tries an operation again for as long as the target is full and patience lasts.
+    pub(super) fn with_room<T>(&self, mut operation: impl FnMut() -> store::Result<T>) -> store::Result<T> {
+        loop {
+            match operation() {
+                Err(error) if error.is_full() => {
+                    let reason = format!("the target is full ({})", self.target.path);
+                    if !self.wait_for_room(&reason) {
+                        return Err(error);
+                    }
+                }
+                other => {
+                    if other.is_ok() {
+                        self.has_room();
+                    }
+                    return other;
+                }
+            }
+        }
+    }
+
+    /// There is room (again).
+    pub(super) fn has_room(&self) {
+        let mut since = self.room.full_since.lock().unwrap_or_else(PoisonError::into_inner);
+        if since.take().is_some() {
+            self.say_busy(String::new());
+        }
+    }
+
+    /// Waits a while for room. `false` when patience is at its end, or the job is over.
+    pub(super) fn wait_for_room(&self, reason: &str) -> bool {
+        let patience = self.policy.options.wait_space;
+        let waited = {
+            let mut since = self.room.full_since.lock().unwrap_or_else(PoisonError::into_inner);
+            since.get_or_insert_with(Instant::now).elapsed()
+        };
+        if waited >= patience {
+            return false;
+        }
+        let left = model::duration::show(Duration::from_secs((patience - waited).as_secs().max(1)));
+        self.say_busy(format!("{reason}; free space there, it goes on by itself (waiting up to {left} more)"));
+        !self.sleep(TRY_EVERY.min(patience - waited))
+    }
+}

@@ -1,0 +1,154 @@
+//! The rate of a job's payload, over all its streams: a schedule that every record waits for, and the share of it that
+//! each socket's own pacing is set to.
+//!
+//! The schedule is what keeps the limit: it counts payload, forgets nothing over ten seconds, and lets at most a tenth
+//! of a second's worth be made up for. The kernel's pacing (SO_MAX_PACING_RATE), a little above each stream's share,
+//! keeps what is released from leaving in bursts; alone it would count headers, and divide over streams that do not
+//! take equal parts.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What may be made up for after a delay.
+const SLACK: Duration = Duration::from_millis(100);
+/// How much of the limit is one block, so that a limit far below the path's rate is kept evenly.
+const BLOCK: Duration = Duration::from_millis(20);
+/// How far a socket's pacing lies above its share of the limit.
+const ABOVE: (u64, u64) = (3, 2);
+
+#[derive(Debug)]
+struct Schedule {
+    bytes_s: u64,
+    paused: bool,
+    over: bool,
+    /// When the next byte is due.
+    due: Instant,
+    version: u64,
+}
+
+/// The pace of one job.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    schedule: Mutex<Schedule>,
+    changed: Condvar,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        let schedule = Schedule { bytes_s: 0, paused: false, over: false, due: Instant::now(), version: 0 };
+        Pace { schedule: Mutex::new(schedule), changed: Condvar::new() }
+    }
+}
+
+impl Pace {
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the limit (bytes per second, 0 for none) and the pause.
+    pub(crate) fn set(&self, bytes_s: u64, paused: bool) {
+        let mut schedule = self.schedule();
+        if (schedule.bytes_s, schedule.paused) != (bytes_s, paused) {
+            (schedule.bytes_s, schedule.paused) = (bytes_s, paused);
+            schedule.due = Instant::now();
+            schedule.version += 1;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn close(&self) {
+        self.schedule().over = true;
+        self.changed.notify_all();
+    }
+
+    /// Counts changes, so that a stream sees that its pacing is not what it was.
+    pub(crate) fn version(&self) -> u64 {
+        self.schedule().version
+    }
+
+    /// What one of so many sockets should be paced at, bytes per second; none without a limit.
+    pub(crate) fn socket_bytes_s(&self, streams: usize) -> Option<u64> {
+        let bytes_s = self.schedule().bytes_s;
+        (bytes_s > 0).then(|| (bytes_s / streams.max(1) as u64 * ABOVE.0 / ABOVE.1).max(1 << 14))
+    }
+
+    /// The length of blocks that suits the limit.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        let bytes_s = self.schedule().bytes_s;
+        let even = bytes_s / (1000 / BLOCK.as_millis() as u64);
+        if bytes_s == 0 { wire::limits::BLOCK_BYTES } else { (even & !4095).clamp(16 << 10, wire::limits::BLOCK_BYTES) }
+    }
+
+    /// Waits until so many bytes are due. `false` once the job is over.
+    pub(crate) fn wait(&self, bytes: u64) -> bool {
+        let mut schedule = self.schedule();
+        loop {
+            let now = Instant::now();
+            match () {
+                () if schedule.over => return false,
+                () if schedule.paused => {
+                    schedule = self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner);
+                }
+                () if schedule.bytes_s == 0 => return true,
+                () if schedule.due <= now => {
+                    let from = schedule.due.max(now.checked_sub(SLACK).unwrap_or(now));
+                    schedule.due = from + Duration::from_secs_f64(bytes as f64 / schedule.bytes_s as f64);
+                    return true;
+                }
+                () => {
+                    let wait = schedule.due - now;
+                    schedule = self.changed.wait_timeout(schedule, wait).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn several_threads_keep_one_rate() {
+        let pace = Arc::new(Pace::default());
+        pace.set(10_000_000, false);
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let pace = Arc::clone(&pace);
+                scope.spawn(move || (0..25).for_each(|_| assert!(pace.wait(100_000))));
+            }
+        });
+        // 10 MB at 10 MB/s; the first is free, and a machine may be slow, never fast.
+        assert!(started.elapsed() >= Duration::from_millis(880), "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn a_pause_ends_with_the_job_or_the_pause() {
+        let pace = Arc::new(Pace::default());
+        assert!(pace.wait(u64::MAX), "no limit");
+        pace.set(0, true);
+        let waiting = Arc::clone(&pace);
+        let waiter = std::thread::spawn(move || waiting.wait(1));
+        pace.set(0, false);
+        assert!(waiter.join().unwrap());
+        pace.set(1, true);
+        let waiting = Arc::clone(&pace);
+        let waiter = std::thread::spawn(move || waiting.wait(1));
+        pace.close();
+        assert!(!waiter.join().unwrap());
+    }
+
+    #[test]
+    fn blocks_and_sockets_suit_the_limit() {
+        let pace = Pace::default();
+        assert_eq!((pace.block_bytes(), pace.socket_bytes_s(4)), (1 << 20, None));
+        pace.set(12_500_000, false);
+        assert_eq!(pace.socket_bytes_s(4), Some(12_500_000 / 4 * 3 / 2));
+        assert!((200_000..=250_000).contains(&pace.block_bytes()));
+        pace.set(1, false);
+        assert_eq!(pace.block_bytes(), 16 << 10);
+    }
+}

@@ -1,0 +1,233 @@
+//! A job from its first contact to its end: attempt after attempt where the path breaks, each going on where the last
+//! one stopped. The same for a client's job and for one that a node carries for a client.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::fault::{Blame, Fault};
+use model::id::JobId;
+use model::locator::Place;
+use model::spec::{self, Options};
+use model::v1;
+use sys::waker::Waker;
+use wire::frame::{Direction, Open};
+
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::filelist::FileList;
+use crate::job::News;
+use crate::patience::Patience;
+use crate::receipt::{self, Context};
+use crate::receive::Receiving;
+use crate::scan::SourceRoot;
+use crate::session::{Report, Session};
+use crate::{SOFTWARE, verdict};
+
+/// Makes the receiving side of an attempt.
+pub type MakeReceiving<'a> = &'a dyn Fn(&Options, Waker) -> Result<Arc<Receiving>>;
+
+/// What moves where.
+pub enum Ends<'a> {
+    /// From here to a place on the node.
+    Push {
+        /// The sources, opened anew for every attempt.
+        sources: &'a dyn Fn() -> Result<Vec<SourceRoot>>,
+        /// Where to.
+        target: Place,
+    },
+    /// From places on the node to here.
+    Pull {
+        /// Where from.
+        sources: Vec<Place>,
+        /// The receiving side.
+        target: MakeReceiving<'a>,
+    },
+}
+
+/// A job.
+pub struct Transfer<'a> {
+    /// Its id.
+    pub id: JobId,
+    /// How to treat what it meets.
+    pub options: Options,
+    /// Congestion control asked for.
+    pub congestion: Option<String>,
+    /// Streams, where its settings do not say.
+    pub streams: u32,
+    /// What moves where.
+    pub ends: Ends<'a>,
+    /// Not all of the source but these files.
+    pub files: Option<FileList>,
+    /// How long to keep trying without progress.
+    pub retry_for: Duration,
+    /// It cannot be tried a second time: a pipe is at one end.
+    pub once: bool,
+    /// Its reins.
+    pub control: &'a Control,
+}
+
+/// What all attempts together brought.
+#[derive(Default)]
+pub struct Outcome {
+    /// The report of the last attempt, with the others' numbers added.
+    pub report: Report,
+    /// How long connecting took.
+    pub connected: Duration,
+    /// Program versions.
+    pub versions: v1::Versions,
+    /// From the start of the first attempt.
+    pub elapsed: Duration,
+}
+
+/// What a transfer says besides the news of its attempts.
+pub enum Note<'a> {
+    /// News of the running attempt.
+    News(News<'a>),
+    /// The path broke; the next attempt comes after this pause.
+    Again(&'a Error, Duration),
+}
+
+impl Transfer<'_> {
+    /// Runs the job to its end. A first contact that fails is the caller's own error; later ones are tried again.
+    pub fn run<E: Into<Error>>(
+        &self,
+        connect: &mut dyn FnMut() -> std::result::Result<Session, E>,
+        note: &mut dyn FnMut(Note<'_>),
+    ) -> std::result::Result<Outcome, E>
+    where
+        E: From<Error>,
+    {
+        let started = Instant::now();
+        let mut patience = Patience::new(self.retry_for);
+        let mut total: Option<Outcome> = None;
+        loop {
+            let attempt = connect().and_then(|session| {
+                let mut watch = |news: News<'_>| {
+                    if let News::Progress(progress) = &news {
+                        patience.saw(progress);
+                    }
+                    note(Note::News(news));
+                };
+                self.attempt(session, total.is_some(), &mut watch).map_err(E::from)
+            });
+            let attempt = match attempt {
+                Ok(attempt) => attempt,
+                // The first contact fails at once: nobody is helped by waiting for a mistyped name.
+                Err(error) if total.is_none() => return Err(error),
+                Err(error) => Outcome::failed(error.into()),
+            };
+            let mut merged = merge(total.take(), attempt);
+            merged.elapsed = started.elapsed();
+            let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.once);
+            if let (Some(error), Some(pause)) = (again, patience.next().filter(|_| again.is_some())) {
+                note(Note::Again(error, pause));
+                self.control.wait_for(&format!("the path: {error}"));
+                if Patience::wait(pause, self.control.cancel_flag()) {
+                    total = Some(merged);
+                    continue;
+                }
+                merged.report.error = Some(Error::Interrupted);
+            }
+            return Ok(merged);
+        }
+    }
+
+    fn options(&self, again: bool) -> Options {
+        let mut options = self.options.clone();
+        // What this job itself put in place need not go again; what only looks like it must.
+        if again && options.sync == spec::Sync::None {
+            options.sync = spec::Sync::Digest;
+        }
+        options
+    }
+
+    fn attempt(&self, mut session: Session, again: bool, watch: &mut dyn FnMut(News<'_>)) -> Result<Outcome> {
+        let (direction, places) = match &self.ends {
+            Ends::Push { target, .. } => (Direction::Push, vec![target.clone()]),
+            Ends::Pull { sources, .. } => (Direction::Pull, sources.clone()),
+        };
+        let order = Open {
+            job: *self.id.0.as_bytes(),
+            direction,
+            places,
+            options: self.options(again),
+            congestion: self.congestion.clone(),
+            steer: self.control.steer().0,
+            listed: self.files.is_some() && direction == Direction::Pull,
+        };
+        let report = match &self.ends {
+            Ends::Push { sources, .. } => {
+                let sources = sources()?;
+                session.push(order, sources, self.files.clone(), self.streams, self.control, watch)
+            }
+            Ends::Pull { target, .. } => {
+                let options = order.options.clone();
+                let mut failure = None;
+                let report = session.pull(
+                    order,
+                    self.files.clone(),
+                    self.streams,
+                    |waker| target(&options, waker).map_err(|e| failure = Some(e)).ok(),
+                    self.control,
+                    watch,
+                );
+                if let Some(error) = failure {
+                    return Err(error);
+                }
+                report
+            }
+        };
+        let versions = v1::Versions {
+            client: SOFTWARE.into(),
+            node: session.node_software().to_owned(),
+            protocol: session.version().0,
+        };
+        let connected = session.connected_after();
+        session.close();
+        Ok(Outcome { report, connected, versions, elapsed: Duration::ZERO })
+    }
+
+    /// The receipt of what was brought.
+    pub fn receipt(&self, done: &Outcome, source: Vec<String>, target: String) -> v1::Receipt {
+        let pushing = matches!(self.ends, Ends::Push { .. });
+        let capped = self.control.steer().0.limit_bit_s > 0;
+        let context = Context {
+            job: self.id.to_string(),
+            source,
+            target,
+            checksums: self.options.checksums.clone(),
+            seconds: done.elapsed.as_secs_f64(),
+            connect_s: done.connected.as_secs_f64(),
+            limited_by: verdict::of(&done.report, pushing, capped),
+            versions: done.versions.clone(),
+            dry_run: self.options.dry_run,
+        };
+        receipt::build(&done.report, context)
+    }
+}
+
+impl Outcome {
+    /// An attempt that failed before it began.
+    pub fn failed(error: Error) -> Outcome {
+        Outcome { report: Report { error: Some(error), ..Report::default() }, ..Outcome::default() }
+    }
+}
+
+/// Adds an attempt to what the ones before it brought. What those put in place, this one found in place.
+fn merge(before: Option<Outcome>, mut now: Outcome) -> Outcome {
+    if let Some(Outcome { report, versions, connected, .. }) = before {
+        let t = &mut now.report.totals;
+        t.skipped = t.skipped.saturating_sub(report.totals.files);
+        t.skipped_bytes = t.skipped_bytes.saturating_sub(report.totals.bytes);
+        t.files += report.totals.files;
+        t.bytes += report.totals.bytes;
+        t.resumed_bytes += report.totals.resumed_bytes;
+        t.deleted += report.totals.deleted;
+        now.report.resent_bytes += report.resent_bytes;
+        if now.versions.node.is_empty() {
+            now.versions = versions;
+            now.connected = connected;
+        }
+    }
+    now
+}

@@ -1,0 +1,141 @@
+//! The other end of a copy over ssh: a node for these paths alone, for as long as ssh lives.
+
+use std::io::{BufRead, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use auth::{AccessKey, Grant, Grants, Rights};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use door::{Export, Node, NodeConfig};
+use engine::Timeouts;
+use model::{Exit, Locator, RelPath};
+
+use crate::failure::Failure;
+use crate::local;
+use crate::settings::{Settings, random};
+use crate::ssh::{BACK_MAGIC, ConnectBack, EXPORT, Hello, Ready, Role};
+
+/// The address that ssh came from, and the one it came to (ssh(1), SSH_CONNECTION).
+fn connection() -> (Option<std::net::IpAddr>, String) {
+    let text = std::env::var("SSH_CONNECTION").unwrap_or_default();
+    let mut words = text.split(' ');
+    let from = words.next().and_then(|ip| ip.split('%').next()).and_then(|ip| ip.parse().ok());
+    (from, words.nth(1).unwrap_or_default().to_owned())
+}
+
+fn say(ready: &Ready) -> Result<(), Failure> {
+    let text = serde_json::to_string(ready).map_err(|e| Failure::local(e.to_string()))? + "\n";
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::local(e.to_string()))
+}
+
+/// A path as it was typed behind the colon: below the home directory, where ssh starts, unless it says otherwise.
+fn typed(encoded: &str) -> Result<PathBuf, Failure> {
+    let bytes = STANDARD.decode(encoded).map_err(|e| Failure::usage(e.to_string()))?;
+    let home = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    Ok(match bytes.as_slice() {
+        b"" | b"~" => PathBuf::from("."),
+        [b'~', b'/', rest @ ..] => home().join(std::ffi::OsStr::from_bytes(rest)),
+        _ => PathBuf::from(std::ffi::OsString::from_vec(bytes)),
+    })
+}
+
+/// The directory to offer, and the paths below it.
+fn offer(hello: &Hello) -> Result<(PathBuf, Vec<RelPath>), Failure> {
+    let paths = hello.paths.iter().map(|path| typed(path)).collect::<Result<Vec<_>, _>>()?;
+    match hello.role {
+        Role::Target => {
+            let path = paths.into_iter().next().ok_or_else(|| Failure::usage("no path"))?;
+            let there = local::target(&Locator::Local(path))?;
+            let root = there.root.ok_or_else(|| Failure::usage("not a path"))?;
+            Ok((root, vec![there.path]))
+        }
+        Role::Source => {
+            let below = |path: &PathBuf| -> Result<RelPath, Failure> {
+                let (dir, name) = local::split_source(path)?;
+                let whole = dir.join(Path::new(std::ffi::OsStr::from_bytes(name.as_bytes())));
+                let bytes = whole.as_os_str().as_bytes();
+                RelPath::parse(bytes.strip_prefix(b"/").unwrap_or(bytes)).map_err(|e| Failure::usage(e.to_string()))
+            };
+            Ok((PathBuf::from("/"), paths.iter().map(below).collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+/// Runs until standard input ends.
+pub fn run(settings: &Settings) -> Result<Exit, Failure> {
+    let mut orders = std::io::stdin().lock().lines();
+    let first = orders.next().and_then(Result::ok).unwrap_or_default();
+    let hello: Hello = serde_json::from_str(&first).map_err(|e| Failure::usage(format!("not a request: {e}")))?;
+    let node = match serve(settings, &hello) {
+        Ok(node) => node,
+        Err(failure) => {
+            let (error, exit) = (Some(failure.message.clone()), failure.exit as u8);
+            say(&Ready { v: 1, error, exit, ..Ready::default() })?;
+            return Ok(failure.exit);
+        }
+    };
+    let (from, _) = connection();
+    std::thread::scope(|scope| {
+        scope.spawn(|| node.run());
+        for line in orders.map_while(Result::ok) {
+            if let (Ok(order), Some(ip)) = (serde_json::from_str::<ConnectBack>(&line), from) {
+                connect_back(&node, SocketAddr::new(ip, order.port), &order.token);
+            }
+        }
+        node.stopper().stop();
+        node.end_sessions(Timeouts::default().handshake);
+    });
+    Ok(Exit::Done)
+}
+
+fn serve(settings: &Settings, hello: &Hello) -> Result<Node, Failure> {
+    let (dir, paths) = offer(hello)?;
+    let state = settings.state()?;
+    let (key_id, secret) = (random()?, random()?);
+    let key = AccessKey::new(key_id, secret, state.fingerprint()?);
+    let (rights, writable) = match hello.role {
+        Role::Source => (Rights::Read, false),
+        Role::Target => (Rights::Write, true),
+    };
+    let grant = Grant::new(key_id, &secret, EXPORT.into(), &RelPath::root(), rights, i64::MAX);
+    let config = NodeConfig {
+        listen: ([0u16; 8], 0).into(),
+        exports: vec![Export { name: EXPORT.into(), dir, writable }],
+        anonymous: None,
+        grants: Grants { list: vec![grant] },
+        plain: true,
+        state,
+        timeouts: Timeouts::default(),
+        own_guests: true,
+    };
+    let node =
+        Node::bind(config.clone()).or_else(|_| Node::bind(NodeConfig { listen: ([0u8; 4], 0).into(), ..config }))?;
+    let ready = Ready {
+        v: 1,
+        port: node.address().map_err(door::NodeError::Host)?.port(),
+        key: key.expose_text(),
+        places: paths.iter().map(|path| STANDARD.encode(path.as_bytes())).collect(),
+        address: connection().1,
+        ..Ready::default()
+    };
+    say(&ready)?;
+    Ok(node)
+}
+
+/// Connects to the client, shows the token, and serves the connection as if it had come in.
+fn connect_back(node: &Node, to: SocketAddr, token: &str) {
+    let digits = token.as_bytes().chunks(2).map_while(|pair| std::str::from_utf8(pair).ok());
+    let token: Vec<u8> = digits.map_while(|pair| u8::from_str_radix(pair, 16).ok()).collect();
+    let connected = TcpStream::connect_timeout(&to, Duration::from_secs(10)).and_then(|socket| {
+        (&socket).write_all(&[&BACK_MAGIC[..], &token].concat())?;
+        Ok(socket)
+    });
+    // What failed the client sees as nobody coming.
+    if let Ok(socket) = connected {
+        node.adopt(socket, to);
+    }
+}

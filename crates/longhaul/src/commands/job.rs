@@ -1,0 +1,171 @@
+//! `longhaul job`: what runs here or on a node, and changes to it.
+
+use std::ffi::OsStr;
+
+use engine::Timeouts;
+use engine::session::Session;
+use model::fault::{Exit, Fault};
+use model::id::Uuid;
+use model::locator::Place;
+use model::units::{BitRate, Bytes};
+use model::{HostPort, Locator, duration, v1};
+use serde::Serialize;
+use wire::frame::Request;
+
+use crate::args::{Job, JobAction, JobId};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::receipt;
+use crate::reins;
+use crate::settings::Settings;
+
+/// A job as a line of `--json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    #[serde(flatten)]
+    job: &'a v1::Job,
+}
+
+/// Where the jobs are.
+enum At<'a> {
+    Here(&'a Settings),
+    Node(Box<Session>),
+}
+
+fn node(text: &OsStr) -> Result<HostPort, Failure> {
+    match Locator::parse(text)? {
+        Locator::Node { at, place: Place::Exports, .. } => Ok(at),
+        other => Err(Failure::usage(format!("{other} is not a node; write --node lh://HOST[:PORT]"))),
+    }
+}
+
+impl At<'_> {
+    fn list(&mut self) -> Result<Vec<v1::Job>, Failure> {
+        match self {
+            At::Here(settings) => Ok(reins::list(settings.state()?.path())),
+            At::Node(session) => {
+                let lines = session.tell(Request::Jobs(None))?;
+                let read = |line: &String| serde_json::from_str(line).map_err(|e| Failure::local(e.to_string()));
+                lines.iter().map(read).collect()
+            }
+        }
+    }
+
+    fn change(&mut self, job: &v1::Job, change: &v1::Change) -> Result<(), Failure> {
+        match self {
+            At::Here(settings) => reins::change(settings.state()?.path(), &job.job, change)
+                .map_err(|message| Failure { exit: Exit::Failed, fault: Fault::Missing, message }),
+            At::Node(session) => {
+                let id = Uuid::parse_str(&job.job).map_err(|e| Failure::local(e.to_string()))?;
+                session.tell(Request::Change(*id.as_bytes(), change.clone())).map(drop).map_err(Failure::from)
+            }
+        }
+    }
+
+    /// The one job that the user means; a part of its id is enough.
+    fn find(&mut self, wanted: &JobId) -> Result<v1::Job, Failure> {
+        let id = wanted.id.to_ascii_lowercase();
+        let mut found: Vec<v1::Job> =
+            self.list()?.into_iter().filter(|job| job.job.starts_with(&id) || job.job.ends_with(&id)).collect();
+        found.dedup_by(|a, b| a.job == b.job);
+        let missing = |message: String| Failure { exit: Exit::Failed, fault: Fault::Missing, message };
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => Err(missing(format!("there is no job {} (longhaul job list shows those there are)", wanted.id))),
+            n => Err(missing(format!("{n} jobs have an id like {}; give more of it", wanted.id))),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let mut at = match &job.node {
+        None => At::Here(settings),
+        Some(text) => At::Node(Box::new(settings.connect(&node(text)?, false, Timeouts::default())?)),
+    };
+    let change = |change: v1::Change| change;
+    let (id, change) = match &job.action {
+        JobAction::List => {
+            let jobs = at.list()?;
+            if printer.is_json() {
+                jobs.iter().for_each(|job| printer.object(&Line { event: "job", job }));
+            } else {
+                jobs.iter().for_each(|job| printer.line(&line(job)));
+            }
+            return Ok(Exit::Done);
+        }
+        JobAction::Show(id) => {
+            let found = at.find(id)?;
+            match printer.is_json() {
+                true => printer.object(&Line { event: "job", job: &found }),
+                false => show(&found, printer),
+            }
+            return Ok(Exit::Done);
+        }
+        JobAction::Set { job, limit, streams } => {
+            if limit.is_none() && streams.is_none() {
+                return Err(Failure::usage("say what to set: --limit RATE, --streams N"));
+            }
+            let limit_bit_s = limit.map(|rate| rate.0);
+            (job, change(v1::Change { limit_bit_s, streams: *streams, ..v1::Change::default() }))
+        }
+        JobAction::Pause(id) => (id, change(v1::Change { paused: Some(true), ..v1::Change::default() })),
+        JobAction::Resume(id) => (id, change(v1::Change { paused: Some(false), ..v1::Change::default() })),
+        JobAction::Cancel(id) => (id, change(v1::Change { cancel: true, ..v1::Change::default() })),
+    };
+    let found = at.find(id)?;
+    at.change(&found, &change)?;
+    Ok(Exit::Done)
+}
+
+fn word(state: v1::Doing) -> &'static str {
+    match state {
+        v1::Doing::Running => "running",
+        v1::Doing::Paused => "paused",
+        v1::Doing::Waiting => "waiting",
+        v1::Doing::Ended => "ended",
+    }
+}
+
+/// One line: id, what it does, how far it is, where from and to.
+fn line(job: &v1::Job) -> String {
+    let more = if job.scanned { "" } else { "+" };
+    format!(
+        "{}  {:<8} {:<8} {} of {}{more}  {}  {} -> {}",
+        job.job,
+        word(job.state),
+        job.role,
+        Bytes(job.bytes),
+        Bytes(job.bytes_total),
+        BitRate(job.rate_bit_s),
+        job.source.join(" "),
+        job.target
+    )
+}
+
+fn show(job: &v1::Job, printer: &Printer) {
+    printer.line(&format!("{} ({}, {})", job.job, word(job.state), job.role));
+    printer.line(&format!("  from {} to {}", job.source.join(" "), job.target));
+    let more = if job.scanned { "" } else { "+" };
+    printer.line(&format!(
+        "  {} of {}{more}, {} of {}{more} files, {} now, for {}",
+        Bytes(job.bytes),
+        Bytes(job.bytes_total),
+        job.files,
+        job.files_total,
+        BitRate(job.rate_bit_s),
+        duration::show(std::time::Duration::from_secs_f64(job.seconds.max(0.0)))
+    ));
+    let limit = if job.limit_bit_s > 0 { BitRate(job.limit_bit_s).to_string() } else { "none".into() };
+    printer.line(&format!("  streams {}, limit {limit}", job.streams));
+    if !job.waiting_for.is_empty() {
+        printer.line(&format!("  waiting: {}", job.waiting_for));
+    }
+    if let Some(receipt) = &job.receipt {
+        receipt::lines(receipt).iter().for_each(|line| printer.line(&format!("  {line}")));
+        if let Some(error) = &receipt.error {
+            printer.line(&format!("  {error}"));
+        }
+    }
+}

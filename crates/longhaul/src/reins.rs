@@ -1,0 +1,174 @@
+//! The reins of running jobs, over a unix socket in the state directory: how `longhaul job` reaches a copy or a node of
+//! this user on this host.
+//!
+//! One line of JSON asks, lines of JSON answer. The directory is the user's alone, and so are the sockets.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::v1;
+use serde::{Deserialize, Serialize};
+
+/// Whoever has jobs.
+pub trait Stable: Send + Sync {
+    /// All of them.
+    fn list(&self) -> Vec<v1::Job>;
+    /// Changes one, by its full id.
+    fn change(&self, job: &str, change: &v1::Change) -> Result<(), String>;
+}
+
+/// What is asked: without a job, for the list.
+#[derive(Serialize, Deserialize)]
+struct Ask {
+    v: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
+    #[serde(default)]
+    change: v1::Change,
+}
+
+/// The answer to a change.
+#[derive(Serialize, Deserialize)]
+struct Changed {
+    v: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn dir(state: &Path) -> PathBuf {
+    state.join("run")
+}
+
+/// The socket, removed with this.
+pub struct Bound(PathBuf);
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Listens for as long as the result lives. A job runs as well without.
+pub fn listen(state: &Path, jobs: Arc<dyn Stable>) -> io::Result<Bound> {
+    let dir = dir(state);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+    let path = dir.join(format!("{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path)?;
+    std::thread::Builder::new().name("reins".into()).spawn(move || {
+        for socket in listener.incoming().flatten() {
+            // One at a time: each is a line and its answer.
+            let _ = answer(&socket, &*jobs);
+        }
+    })?;
+    Ok(Bound(path))
+}
+
+fn line_of(value: &impl Serialize) -> io::Result<String> {
+    serde_json::to_string(value).map(|text| text + "\n").map_err(io::Error::other)
+}
+
+fn answer(socket: &UnixStream, jobs: &dyn Stable) -> io::Result<()> {
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line)?;
+    let ask: Ask = serde_json::from_str(&line).map_err(io::Error::other)?;
+    let text = match &ask.job {
+        None => jobs.list().iter().map(line_of).collect::<io::Result<String>>()?,
+        Some(job) => line_of(&Changed { v: 1, error: jobs.change(job, &ask.change).err() })?,
+    };
+    (&mut &*socket).write_all(text.as_bytes())
+}
+
+fn ask(path: &Path, ask: &Ask) -> io::Result<Vec<String>> {
+    let socket = UnixStream::connect(path)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    (&socket).write_all(line_of(ask)?.as_bytes())?;
+    BufReader::new(&socket).lines().collect()
+}
+
+/// The sockets of those who run now. What a killed process left goes.
+fn sockets(state: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir(state)) else { return Vec::new() };
+    let paths =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "sock"));
+    let alive = |path: &PathBuf| match UnixStream::connect(path) {
+        Ok(_) => true,
+        Err(error) => {
+            if error.kind() == io::ErrorKind::ConnectionRefused {
+                let _ = std::fs::remove_file(path);
+            }
+            false
+        }
+    };
+    paths.filter(alive).collect()
+}
+
+/// The jobs of this user on this host.
+pub fn list(state: &Path) -> Vec<v1::Job> {
+    let all = Ask { v: 1, job: None, change: v1::Change::default() };
+    let lines = sockets(state).into_iter().filter_map(|path| ask(&path, &all).ok()).flatten();
+    let mut jobs: Vec<v1::Job> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+    jobs.sort_by(|a, b| a.job.cmp(&b.job).then(a.role.cmp(&b.role)));
+    jobs
+}
+
+/// Changes a job, by its full id, wherever on this host a part of it is.
+pub fn change(state: &Path, job: &str, change: &v1::Change) -> Result<(), String> {
+    let wanted = Ask { v: 1, job: Some(job.to_owned()), change: change.clone() };
+    let mut refused = format!("no job {job} runs here");
+    let mut done = false;
+    for path in sockets(state) {
+        let lines = ask(&path, &wanted).map_err(|e| format!("{}: {e}", path.display()))?;
+        match lines.first().and_then(|line| serde_json::from_str::<Changed>(line).ok()) {
+            Some(Changed { error: None, .. }) => done = true,
+            Some(Changed { error: Some(error), .. }) => refused = error,
+            None => {}
+        }
+    }
+    if done { Ok(()) } else { Err(refused) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    struct One(Mutex<Option<v1::Change>>);
+
+    impl Stable for One {
+        fn list(&self) -> Vec<v1::Job> {
+            vec![v1::Job { v: 1, job: "one".into(), ..v1::Job::default() }]
+        }
+
+        fn change(&self, job: &str, change: &v1::Change) -> Result<(), String> {
+            if job != "one" {
+                return Err("not mine".into());
+            }
+            *self.0.lock().unwrap() = Some(change.clone());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn asked_and_changed_over_the_socket() {
+        let state = tempfile::tempdir().unwrap();
+        assert!(list(state.path()).is_empty());
+        let one = Arc::new(One(Mutex::new(None)));
+        let bound = listen(state.path(), one.clone()).unwrap();
+        assert_eq!(list(state.path()).iter().map(|j| j.job.as_str()).collect::<Vec<_>>(), ["one"]);
+        let pause = v1::Change { paused: Some(true), ..v1::Change::default() };
+        change(state.path(), "one", &pause).unwrap();
+        assert_eq!(one.0.lock().unwrap().take(), Some(pause.clone()));
+        assert_eq!(change(state.path(), "two", &pause), Err("not mine".into()));
+        drop(bound);
+        assert!(list(state.path()).is_empty());
+    }
+}

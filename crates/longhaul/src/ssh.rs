@@ -1,0 +1,346 @@
+//! The far end of a copy over ssh: started there for this one copy, reached in whichever direction a connection can be
+//! made, and gone when the copy is.
+//!
+//! ssh carries a few lines of JSON and nothing else: which paths, on which port the far end listens, a key that is good
+//! for these paths and dies with the far end. The data goes over connections of its own: to that port, or, where a
+//! firewall keeps them out, from the far end back to here. A connection back shows a token that went over ssh, so that
+//! nobody else can slip in.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use auth::AccessKey;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use engine::Timeouts;
+use engine::dial::{self, Dial};
+use model::fault::{Exit, Fault};
+use model::locator::Place;
+use model::{HostPort, RelPath};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::random;
+
+/// What the far end is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The paths are read.
+    Source,
+    /// The one path is written.
+    Target,
+}
+
+/// The first line to the far end.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// Always 1.
+    pub v: u32,
+    /// What it is for.
+    pub role: Role,
+    /// The paths, base64.
+    pub paths: Vec<String>,
+}
+
+/// Its answer.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Ready {
+    /// Always 1.
+    pub v: u32,
+    /// Where it listens.
+    #[serde(default)]
+    pub port: u16,
+    /// The key to it.
+    #[serde(default)]
+    pub key: String,
+    /// The paths below its one export, base64.
+    #[serde(default)]
+    pub places: Vec<String>,
+    /// The address under which ssh was reached there.
+    #[serde(default)]
+    pub address: String,
+    /// Why there is none of this.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// The exit code that goes with it.
+    #[serde(default)]
+    pub exit: u8,
+}
+
+/// Asks the far end to connect back.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ConnectBack {
+    /// To this port, at the address that ssh came from.
+    pub port: u16,
+    /// What to show first, hexadecimal.
+    pub token: String,
+}
+
+/// The name of its one export.
+pub const EXPORT: &str = "far";
+/// What a connection back starts with, before the token.
+pub const BACK_MAGIC: [u8; 4] = *b"LHB1";
+/// Length of the token.
+pub const TOKEN_BYTES: usize = 16;
+
+/// How long to try its port before it is asked to connect back: a firewall that drops does not say so.
+const FORWARD_PATIENCE: Duration = Duration::from_secs(3);
+
+/// A far end.
+pub struct FarEnd {
+    /// Where it listens, as far as this host knows.
+    pub at: HostPort,
+    /// The key to it.
+    pub key: AccessKey,
+    /// The paths.
+    pub places: Vec<Place>,
+    dial: Arc<FarDial>,
+    child: Mutex<Child>,
+}
+
+/// How its connections are made.
+struct FarDial {
+    candidates: Vec<HostPort>,
+    way: Mutex<Option<Way>>,
+    back: Mutex<Back>,
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Forward(SocketAddr),
+    Back,
+}
+
+/// Connections from the far end to here.
+struct Back {
+    orders: Option<ChildStdin>,
+    listener: Option<TcpListener>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The host's name as ssh resolves it: an alias of its configuration means nothing to anybody else.
+fn host_name(words: &[&str], login: &str) -> String {
+    let plain = login.rsplit_once('@').map_or(login, |(_, host)| host).to_owned();
+    let said = Command::new(words[0]).args(&words[1..]).args(["-G", login]).stderr(Stdio::null()).output();
+    let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    said.lines().find_map(|line| line.strip_prefix("hostname ")).map_or(plain, str::to_owned)
+}
+
+/// Starts the far end. `command` is ssh, with options where it needs any.
+pub fn start(command: &str, login: &str, role: Role, paths: &[&[u8]]) -> Result<FarEnd, Failure> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let Some(program) = words.first() else { return Err(Failure::usage("--ssh names no command")) };
+    if login.starts_with('-') {
+        return Err(Failure::usage(format!("{login} is not a host")));
+    }
+    let cannot = |e: io::Error| Failure::local(format!("cannot run {program}: {e} (--ssh names another command)"));
+    let mut child = Command::new(program)
+        .args(&words[1..])
+        .args([login, "longhaul", "far-end"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(cannot)?;
+    let (Some(mut orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(Failure::local("ssh has no standard input or output"));
+    };
+    let hello = Hello { v: 1, role, paths: paths.iter().map(|path| STANDARD.encode(path)).collect() };
+    let ready = greet(&mut orders, answers, &hello).map_err(|why| not_started(&mut child, login, &why))?;
+    if let Some(message) = ready.error {
+        let exit = [Exit::Failed, Exit::Usage, Exit::Storage].into_iter().find(|exit| *exit as u8 == ready.exit);
+        let fault = if exit == Some(Exit::Storage) { Fault::Storage } else { Fault::Missing };
+        return Err(Failure { exit: exit.unwrap_or(Exit::Failed), fault, message: format!("{login}: {message}") });
+    }
+    let key: AccessKey = ready.key.parse().map_err(|e| Failure::local(format!("{login}: {e}")))?;
+    let places = ready.places.iter().map(|path| place(path)).collect::<Option<Vec<_>>>();
+    let places = places.filter(|places| places.len() == paths.len());
+    let places = places.ok_or_else(|| Failure::local(format!("{login} does not say where the paths are")))?;
+    let mut hosts = vec![host_name(&words, login), ready.address];
+    hosts.dedup();
+    hosts.retain(|host| !host.is_empty());
+    let candidates: Vec<HostPort> = hosts.into_iter().map(|host| HostPort { host, port: ready.port }).collect();
+    let at = candidates.first().cloned().ok_or_else(|| Failure::local(format!("{login} has no address")))?;
+    Printer::note(&format!("the far end listens on {at} for this copy"));
+    let back = Mutex::new(Back { orders: Some(orders), listener: None });
+    let dial = Arc::new(FarDial { candidates, way: Mutex::new(None), back });
+    Ok(FarEnd { at, key, places, dial, child: Mutex::new(child) })
+}
+
+fn place(encoded: &str) -> Option<Place> {
+    let path = RelPath::parse(&STANDARD.decode(encoded).ok()?).ok()?;
+    Some(Place::Path { export: EXPORT.into(), path })
+}
+
+fn greet(orders: &mut ChildStdin, answers: ChildStdout, hello: &Hello) -> Result<Ready, String> {
+    let line = serde_json::to_string(hello).map_err(|e| e.to_string())? + "\n";
+    orders.write_all(line.as_bytes()).map_err(|e| e.to_string())?;
+    let mut answers = BufReader::new(answers);
+    let mut line = String::new();
+    // What a login script prints is passed over.
+    for _ in 0..100 {
+        line.clear();
+        if answers.read_line(&mut line).map_err(|e| e.to_string())? == 0 {
+            break;
+        }
+        if let Ok(ready) = serde_json::from_str(&line) {
+            return Ok(ready);
+        }
+    }
+    Err("it did not answer".into())
+}
+
+/// Why there is no far end, from the way ssh ended.
+fn not_started(child: &mut Child, login: &str, why: &str) -> Failure {
+    let (exit, fault, reason) = match child.wait().ok().and_then(|status| status.code()) {
+        Some(127) => {
+            let reason = "longhaul is not there, or not in the PATH of commands that ssh runs; install it there".into();
+            (Exit::Failed, Fault::Config, reason)
+        }
+        Some(255) => (Exit::Unreachable, Fault::Path, "ssh could not connect or log in (its message is above)".into()),
+        Some(code) => (Exit::Failed, Fault::Peer, format!("the far end ended with {code}: {why}")),
+        None => (Exit::Failed, Fault::Peer, format!("the far end ended: {why}")),
+    };
+    Failure { exit, fault, message: format!("{login}: {reason}") }
+}
+
+impl FarEnd {
+    /// Makes its connections.
+    pub fn dialer(&self) -> Arc<dyn Dial> {
+        self.dial.clone()
+    }
+}
+
+impl Drop for FarEnd {
+    fn drop(&mut self) {
+        // Its standard input ends, and with it the far end.
+        drop(locked(&self.dial.back).orders.take());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let mut child = locked(&self.child);
+        while Instant::now() < deadline {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+impl Dial for FarDial {
+    fn dial(&self, timeouts: &Timeouts) -> io::Result<TcpStream> {
+        let mut way = locked(&self.way);
+        match *way {
+            Some(Way::Forward(address)) => {
+                drop(way);
+                dial::dial_address(address, timeouts)
+            }
+            Some(Way::Back) => {
+                drop(way);
+                self.dial_back(timeouts)
+            }
+            None => match self.dial_forward(timeouts) {
+                Ok((socket, address)) => {
+                    *way = Some(Way::Forward(address));
+                    Ok(socket)
+                }
+                Err(error) => {
+                    Printer::note(&format!("its port cannot be reached ({error}); asking it to connect back"));
+                    let socket = self.dial_back(timeouts)?;
+                    *way = Some(Way::Back);
+                    Ok(socket)
+                }
+            },
+        }
+    }
+}
+
+impl FarDial {
+    fn dial_forward(&self, timeouts: &Timeouts) -> io::Result<(TcpStream, SocketAddr)> {
+        let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "no address");
+        let timeouts = Timeouts { connect: timeouts.connect.min(FORWARD_PATIENCE), ..*timeouts };
+        for at in &self.candidates {
+            let addresses = match (at.host.as_str(), at.port).to_socket_addrs() {
+                Ok(addresses) => addresses,
+                Err(error) => {
+                    last = error;
+                    continue;
+                }
+            };
+            for address in addresses {
+                match dial::dial_address(address, &timeouts) {
+                    Ok(socket) => return Ok((socket, address)),
+                    Err(error) => last = error,
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// One at a time: whoever comes is the one that was asked.
+    fn dial_back(&self, timeouts: &Timeouts) -> io::Result<TcpStream> {
+        let mut back = locked(&self.back);
+        let token: [u8; TOKEN_BYTES] = random().map_err(|e| io::Error::other(e.message))?;
+        let port = back.listen()?;
+        let order = serde_json::to_string(&ConnectBack { port, token: hex(&token) })? + "\n";
+        let orders = back.orders.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        orders.write_all(order.as_bytes())?;
+        let listener = back.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let socket = accept(listener, &token, timeouts.connect)?;
+        sys::tcp::set_common(&socket, timeouts.pace.gone_after)?;
+        Ok(socket)
+    }
+}
+
+impl Back {
+    fn listen(&mut self) -> io::Result<u16> {
+        let listener = match self.listener.take() {
+            Some(listener) => listener,
+            None => {
+                let any = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
+                any.set_nonblocking(true)?;
+                Printer::note(&format!("waiting for it on port {} here", any.local_addr()?.port()));
+                any
+            }
+        };
+        let port = listener.local_addr()?.port();
+        self.listener = Some(listener);
+        Ok(port)
+    }
+}
+
+/// The connection that shows the token, before the time is up. Others are hung up on.
+fn accept(listener: &TcpListener, token: &[u8], within: Duration) -> io::Result<TcpStream> {
+    let deadline = Instant::now() + within;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not connect back"));
+        }
+        match listener.accept() {
+            Ok((mut socket, _)) => {
+                socket.set_nonblocking(false)?;
+                socket.set_read_timeout(Some(left))?;
+                let mut shown = [0; BACK_MAGIC.len() + TOKEN_BYTES];
+                if socket.read_exact(&mut shown).is_ok() && shown[..4] == BACK_MAGIC && shown[4..] == *token {
+                    socket.set_read_timeout(None)?;
+                    return Ok(socket);
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(2)),
+            Err(e) => return Err(e),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Owners and extended attributes: read where they were asked for, given to what was made.
+//!
+//! Which attributes travel: those of users (`user.…`) and POSIX ACLs. Others belong to the system they were set on:
+//! security labels and capabilities would hand out rights, `trusted.…` is the administrator's.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Mutex, PoisonError};
+
+use model::entry::{Attributes, Owner, Xattr};
+use model::name::RelPath;
+use rustix::fs::{AtFlags, Gid, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::error;
+use crate::error::shown;
+use crate::{Asked, Error, Result};
+
+/// Bytes of names and values of one entry that travel; ext4 keeps 4 KiB, XFS 64 KiB a value.
+const XATTR_BYTES_MAX: usize = 256 << 10;
+
+fn travels(name: &[u8]) -> bool {
+    name.starts_with(b"user.") || name == b"system.posix_acl_access" || name == b"system.posix_acl_default"
+}
+
+/// Names of users and groups, asked once per number: a name service may be far away.
+#[derive(Default)]
+struct Names {
+    users: HashMap<u32, String>,
+    groups: HashMap<u32, String>,
+    user_ids: HashMap<String, Option<u32>>,
+    group_ids: HashMap<String, Option<u32>>,
+}
+
+static NAMES: Mutex<Option<Names>> = Mutex::new(None);
+
+fn with_names<T>(ask: impl FnOnce(&mut Names) -> T) -> T {
+    ask(NAMES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+fn owner(uid: u32, gid: u32) -> Owner {
+    let text = |name: &std::ffi::OsStr| name.to_str().unwrap_or_default().to_owned();
+    with_names(|names| {
+        let user = names
+            .users
+            .entry(uid)
+            .or_insert_with(|| uzers::get_user_by_uid(uid).map_or_else(String::new, |u| text(u.name())));
+        let group = names
+            .groups
+            .entry(gid)
+            .or_insert_with(|| uzers::get_group_by_gid(gid).map_or_else(String::new, |g| text(g.name())));
+        Owner { uid, gid, user: user.clone(), group: group.clone() }
+    })
+}
+
+/// The numbers here for an owner there: by name where this host knows it, else the number itself.
+fn ids(owner: &Owner) -> (u32, u32) {
+    with_names(|names| {
+        let by_user = |name: &String| uzers::get_user_by_name(name).map(|u| u.uid());
+        let by_group = |name: &String| uzers::get_group_by_name(name).map(|g| g.gid());
+        let uid = match owner.user.is_empty() {
+            true => None,
+            false => *names.user_ids.entry(owner.user.clone()).or_insert_with_key(by_user),
+        };
+        let gid = match owner.group.is_empty() {
+            true => None,
+            false => *names.group_ids.entry(owner.group.clone()).or_insert_with_key(by_group),
+        };
+        (uid.unwrap_or(owner.uid), gid.unwrap_or(owner.gid))
+    })
+}
+
+/// The way to an open entry that calls without a form for `O_PATH` descriptors can take.
+fn by_descriptor(fd: &impl AsFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
+}
+
+/// What was asked for about an entry, open with `O_PATH`.
+pub(super) fn read(fd: &impl AsFd, path: &RelPath, asked: Asked) -> Result<Attributes> {
+    let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
+    let owner = asked.owner.then(|| owner(stat.st_uid, stat.st_gid));
+    let is_link = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink;
+    // Links carry none of those that travel (xattr(7)).
+    let xattrs = if asked.xattrs && !is_link { xattrs(&by_descriptor(fd), path)? } else { Vec::new() };
+    Ok(Attributes { owner, xattrs, ..Attributes::default() })
+}
+
+fn xattrs(at: &str, path: &RelPath) -> Result<Vec<Xattr>> {
+    let doing = "read the attributes of";
+    let mut list = vec![0; XATTR_BYTES_MAX];
+    let len = match rustix::fs::listxattr(at, &mut list[..]) {
+        Ok(len) => len,
+        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+        Err(e) => return Err(error(doing, path, e)),
+    };
+    let mut out = Vec::new();
+    let mut total = 0;
+    for name in list[..len].split(|b| *b == 0).filter(|name| travels(name)) {
+        let mut value = vec![0; 64 << 10];
+        let len = match rustix::fs::getxattr(at, name, &mut value[..]) {
+            Ok(len) => len,
+            // It went away since it was listed.
+            Err(Errno::NODATA) => continue,
+            Err(e) => return Err(error(doing, path, e)),
+        };
+        value.truncate(len);
+        total += name.len() + len;
+        if total > XATTR_BYTES_MAX {
+            return Err(Error::Unsupported {
+                what: "more than 256 KiB of attributes on one entry",
+                store: "this version",
+            });
+        }
+        out.push(Xattr { name: name.to_vec(), value });
+    }
+    Ok(out)
+}
+
+/// Gives a file, open for writing, what it should have.
+pub(super) fn set_on_file(fd: &impl AsFd, path: &RelPath, to: &Attributes) -> Result<()> {
+    if let Some(owner) = &to.owner {
+        set_owner(fd, path, owner)?;
+    }
+    set_xattrs(fd, path, &to.xattrs)
+}
+
+fn set_owner(fd: &impl AsFd, path: &RelPath, owner: &Owner) -> Result<()> {
+    let (uid, gid) = ids(owner);
+    let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
+    // What is so already needs no privilege.
+    let uid = (stat.st_uid != uid).then(|| Uid::from_raw(uid));
+    let gid = (stat.st_gid != gid).then(|| Gid::from_raw(gid));
+    if uid.is_none() && gid.is_none() {
+        return Ok(());
+    }
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+    rustix::fs::chownat(fd, c"", uid, gid, flags).map_err(|e| match e {
+        Errno::PERM => Error::io("set the owner (which needs root) of", path, e),
+        e => error("set the owner of", path, e),
+    })
+}
+
+fn set_xattrs(fd: &impl AsFd, path: &RelPath, xattrs: &[Xattr]) -> Result<()> {
+    let at = by_descriptor(fd);
+    // Whatever a peer sends, only those that travel are set.
+    for xattr in xattrs.iter().filter(|x| travels(&x.name)) {
+        let set = rustix::fs::setxattr(&at[..], &xattr.name[..], &xattr.value, XattrFlags::empty());
+        set.map_err(|e| match e {
+            Errno::OPNOTSUPP => {
+                Error::Unsupported { what: "keeping extended attributes", store: "the target's file system" }
+            }
+            e => Error::io("set the attributes of", path, e),
+        })?;
+    }
+    Ok(())
+}
+
+/// Gives a directory or link, open with `O_PATH`, what it should have.
+pub(super) fn set(fd: &impl AsFd, path: &RelPath, to: &Attributes) -> Result<()> {
+    let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
+    if let Some(owner) = &to.owner {
+        set_owner(fd, path, owner)?;
+    }
+    match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+        rustix::fs::FileType::Directory => set_xattrs(fd, path, &to.xattrs),
+        rustix::fs::FileType::Symlink => Ok(()),
+        _ => Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory or link" }),
+    }
+}
