@@ -258,6 +258,7 @@ pub fn drive(
     let mut driven = Driven::default();
     control.attach(link.waker());
     let result = run(link, &mut crew, &ends, &mut streams, control, watch, &mut driven);
+    control.saw(&side.progress(), crew.running as u32);
     side.close();
     if result.is_ok() {
         // The last message is what sends the other side's threads home.
