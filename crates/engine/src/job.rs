@@ -1,8 +1,10 @@
 //! Driving a job: one thread carries messages between the control connection and a side's machine, opens or accepts
 //! streams, replaces lost ones, and notices when nothing moves any more.
 
+mod reins;
+mod supply;
+
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,6 +18,9 @@ use wire::frame::{Plan, Suite};
 use wire::join::{Join, SessionId};
 use wire::sender::Progress;
 use wire::{Frame, WireError};
+
+use reins::Reins;
+use supply::Supply;
 
 use crate::control::Control;
 use crate::dial::Dial;
@@ -353,140 +358,6 @@ fn run(
             }
         }
     }
-}
-
-/// Carries changes of a running job to its side and to the other end, and says why nothing moves.
-struct Reins<'a> {
-    control: &'a Control,
-    applied: Steer,
-    fresh: bool,
-    /// The changes made here that the other end knows of.
-    told: u64,
-    peer_busy: Option<(String, Instant)>,
-    said_busy: Option<Instant>,
-}
-
-impl<'a> Reins<'a> {
-    /// How often the other end hears why nothing moves, and after how much longer it no longer holds.
-    const SAY: Duration = Duration::from_secs(2);
-
-    fn new(control: &'a Control) -> Reins<'a> {
-        let (applied, told) = control.steer();
-        Reins { control, applied, fresh: true, told, peer_busy: None, said_busy: None }
-    }
-
-    fn tend(&mut self, link: &mut Link, side: &dyn Side) -> Result<()> {
-        let (steer, version) = self.control.steer();
-        if std::mem::take(&mut self.fresh) || steer != self.applied {
-            self.applied = steer;
-            side.steer(&steer);
-        }
-        if version != self.told {
-            self.told = version;
-            link.send(&Frame::Steer(steer))?;
-        }
-        Ok(())
-    }
-
-    /// Whether it is known why nothing moves.
-    fn say_busy(&mut self, link: &mut Link, side: &dyn Side) -> Result<bool> {
-        let mut why = side.busy();
-        if !why.is_empty() && self.said_busy.is_none_or(|at| at.elapsed() >= Self::SAY) {
-            self.said_busy = Some(Instant::now());
-            link.send(&Frame::Busy(why.clone()))?;
-        }
-        if let Some((theirs, _)) = self.peer_busy.as_ref().filter(|(_, at)| at.elapsed() < 3 * Self::SAY) {
-            why = if why.is_empty() { theirs.clone() } else { format!("{why}; {theirs}") };
-        }
-        self.control.wait_for(&why);
-        Ok(!why.is_empty() || self.applied.paused)
-    }
-}
-
-/// Keeps a job in streams: dials or accepts them, and dials again those that were lost, slower each time, and not for
-/// ever.
-#[derive(Default)]
-struct Supply {
-    dialled: bool,
-    wanted: u32,
-    replaced: u32,
-    /// Bytes that had arrived when streams were last lost.
-    arrived: u64,
-}
-
-impl Supply {
-    /// Streams that may be lost with nothing moving in between before the job is given up.
-    const REPLACED_MAX: u32 = 32;
-
-    fn tend(
-        &mut self,
-        link: &Link,
-        crew: &mut Crew,
-        ends: &Receiver<StreamEnd>,
-        streams: &mut Streams<'_>,
-        steered: u32,
-        driven: &mut Driven,
-    ) -> Result<()> {
-        self.open(link, crew, streams, steered)?;
-        while let Ok(end) = ends.try_recv() {
-            crew.running -= 1;
-            // The job is not over: a stream that ended in peace was refused, or closed by something in between.
-            let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
-            let error = driven.note(end).map_or_else(|error| error, |()| early());
-            if let Streams::Dial { to, count, opened } = &mut *streams {
-                // Or it was one too many.
-                if crew.running >= wanted(*count, steered) as usize {
-                    continue;
-                }
-                let arrived = crew.side.progress().bytes_arrived;
-                // Losses that something moved in between do not add up.
-                if arrived > self.arrived + wire::limits::BLOCK_BYTES {
-                    (self.replaced, self.arrived) = (0, arrived);
-                }
-                self.replaced += 1;
-                if self.replaced > Self::REPLACED_MAX || crew.running == 0 && self.replaced > Self::REPLACED_MAX / 4 {
-                    return Err(error);
-                }
-                **opened += 1;
-                crew.dial(to, **opened, Duration::from_millis(50) * self.replaced);
-            }
-        }
-        Ok(())
-    }
-
-    /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
-    fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, steered: u32) -> Result<()> {
-        match (streams, link.welcome()) {
-            (Streams::Dial { to, count, opened }, Some(welcome)) => {
-                let wanted = wanted(*count, steered);
-                if !self.dialled && !crew.side.wants_streams() || wanted == self.wanted {
-                    return Ok(());
-                }
-                if welcome.suite.is_none() && !crew.terms.plain {
-                    let source = WireError::Unexpected("it wants payload in clear, which nobody asked for");
-                    return Err(Error::Protocol { peer: crew.peer.clone(), source });
-                }
-                (self.dialled, self.wanted) = (true, wanted);
-                Arc::make_mut(&mut crew.terms).suite = welcome.suite;
-                while crew.running < wanted as usize {
-                    **opened += 1;
-                    crew.dial(to, **opened, Duration::ZERO);
-                }
-            }
-            (Streams::Accept(joined), _) => {
-                while let Ok((socket, id)) = joined.try_recv() {
-                    crew.start(move |_| Ok((socket, id)), id);
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-/// How many streams there should be: what the job's settings say, else what the client chose.
-fn wanted(count: u32, steered: u32) -> u32 {
-    if steered > 0 { steered } else { count }
 }
 
 impl Driven {

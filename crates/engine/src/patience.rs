@@ -35,7 +35,7 @@ impl Patience {
     }
 
     /// The pause before the next attempt, if there is to be one.
-    pub fn next(&mut self) -> Option<Duration> {
+    pub fn pause(&mut self) -> Option<Duration> {
         let pause = self.pause;
         self.pause = (pause * 2).min(LAST_PAUSE);
         (self.moved_at.elapsed() + pause < self.limit).then_some(pause)
@@ -62,15 +62,15 @@ mod tests {
     fn pauses_grow_and_start_over() {
         let mut patience = Patience::new(Duration::from_secs(900));
         let seconds = |p: Option<Duration>| p.map(|p| p.as_secs());
-        let grown: Vec<_> = (0..7).map(|_| seconds(patience.next())).collect();
+        let grown: Vec<_> = (0..7).map(|_| seconds(patience.pause())).collect();
         assert_eq!(grown, [Some(1), Some(2), Some(4), Some(8), Some(16), Some(30), Some(30)]);
         patience.saw(&Progress { bytes_arrived: 1, ..Progress::default() });
-        assert_eq!(seconds(patience.next()), Some(1));
+        assert_eq!(seconds(patience.pause()), Some(1));
         // The next attempt gets as far as the one before, and no further.
         patience.saw(&Progress::default());
         patience.saw(&Progress { bytes_arrived: 1, ..Progress::default() });
-        assert_eq!(seconds(patience.next()), Some(2));
-        assert_eq!(Patience::new(Duration::ZERO).next(), None);
+        assert_eq!(seconds(patience.pause()), Some(2));
+        assert_eq!(Patience::new(Duration::ZERO).pause(), None);
     }
 
     #[test]

@@ -89,13 +89,13 @@ pub enum Note<'a> {
 
 impl Transfer<'_> {
     /// Runs the job to its end. A first contact that fails is the caller's own error; later ones are tried again.
-    pub fn run<E: Into<Error>>(
+    pub fn run<E>(
         &self,
         connect: &mut dyn FnMut() -> std::result::Result<Session, E>,
         note: &mut dyn FnMut(Note<'_>),
     ) -> std::result::Result<Outcome, E>
     where
-        E: From<Error>,
+        E: From<Error> + Into<Error>,
     {
         let started = Instant::now();
         let mut patience = Patience::new(self.retry_for);
@@ -119,7 +119,7 @@ impl Transfer<'_> {
             let mut merged = merge(total.take(), attempt);
             merged.elapsed = started.elapsed();
             let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.once);
-            if let (Some(error), Some(pause)) = (again, patience.next().filter(|_| again.is_some())) {
+            if let (Some(error), Some(pause)) = (again, patience.pause().filter(|_| again.is_some())) {
                 note(Note::Again(error, pause));
                 self.control.wait_for(&format!("the path: {error}"));
                 if Patience::wait(pause, self.control.cancel_flag()) {

@@ -8,6 +8,7 @@
 mod attributes;
 mod file;
 mod list;
+mod way;
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -18,6 +19,8 @@ use model::name::{Name, RelPath};
 use model::{Kind, Meta, Timestamp};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
+
+use way::Ways;
 
 use crate::error::{in_words, shown};
 use crate::{Asked, Capabilities, Entries, Error, Result, Sink, Source, Space, Stat, Store};
@@ -38,6 +41,7 @@ pub struct Posix {
     resolve: ResolveFlags,
     /// Set-user-id and set-group-id bits of files are dropped.
     drop_privilege_bits: bool,
+    ways: Arc<Ways>,
 }
 
 /// The part of a mode that [`Posix::without_privilege_bits`] drops from files.
@@ -54,7 +58,7 @@ impl Posix {
         if links == Links::Refuse {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        Ok(Posix { root, resolve, drop_privilege_bits: false })
+        Ok(Posix { root, resolve, drop_privilege_bits: false, ways: Arc::default() })
     }
 
     /// The store below a directory of this one, from which nothing leads back up: not even a link that would stay
@@ -62,7 +66,8 @@ impl Posix {
     pub fn below(&self, path: &RelPath) -> Result<Posix> {
         let root = self.open_at(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
         let root = root.map_err(|e| error("open the directory", path, e))?;
-        Ok(Posix { root, resolve: self.resolve, drop_privilege_bits: self.drop_privilege_bits })
+        let ways = Arc::clone(&self.ways);
+        Ok(Posix { root, resolve: self.resolve, drop_privilege_bits: self.drop_privilege_bits, ways })
     }
 
     /// Drops set-user-id and set-group-id bits of files written here: a node that runs as root must not hand out
@@ -232,7 +237,14 @@ impl Store for Posix {
         let opened = rustix::fs::openat(&dir, &temporary[..], flags, Mode::RUSR | Mode::WUSR);
         let fd = opened.map_err(|e| error("create", path, e))?;
         let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
-        Ok(Arc::new(file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep)))
+        Ok(Arc::new(file::PosixSink::new(
+            file::PosixFile::new(fd, path.clone()),
+            dir,
+            temporary,
+            name,
+            keep,
+            Arc::clone(&self.ways),
+        )))
     }
 
     fn resume(&self, path: &RelPath, tag: &str) -> Result<Option<Arc<dyn Sink>>> {
@@ -254,7 +266,14 @@ impl Store for Posix {
             return Ok(None);
         }
         let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
-        let sink = file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep);
+        let sink = file::PosixSink::new(
+            file::PosixFile::new(fd, path.clone()),
+            dir,
+            temporary,
+            name,
+            keep,
+            Arc::clone(&self.ways),
+        );
         Ok(Some(Arc::new(sink.holding(there.meta.size))))
     }
 

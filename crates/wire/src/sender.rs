@@ -8,6 +8,7 @@
 
 mod deal;
 mod open;
+mod say;
 mod settle;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -18,11 +19,12 @@ use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
 
 use crate::error::WireError;
-use crate::frame::{Claim, End, Entry, Frame, Offered, Plan, Refusal, Totals, UNKNOWN_SIZE};
+use crate::frame::{Claim, End, Entry, Offered, Plan, Refusal, Totals, UNKNOWN_SIZE};
 use crate::ledger::Ledger;
 use crate::limits;
 
 use open::OpenDirs;
+use say::attribute_bytes;
 
 pub use deal::{Order, Range};
 
@@ -153,11 +155,6 @@ pub struct Sender {
     last_digests: Vec<Digest>,
     plans: Vec<Plan>,
     dry: bool,
-}
-
-fn attribute_bytes(attributes: &Attributes) -> usize {
-    let owner = attributes.owner.as_ref().map_or(0, |o| 24 + o.user.len() + o.group.len());
-    owner + attributes.xattrs.iter().map(|x| 16 + x.name.len() + x.value.len()).sum::<usize>()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -414,60 +411,6 @@ impl Sender {
             self.ready.retain(|ready| *ready != id);
             self.out_drops.push((id, refusal));
         }
-    }
-
-    /// The next message for the receiver.
-    pub fn poll_frame(&mut self) -> Option<Frame> {
-        if !self.out_entries.is_empty() {
-            return Some(Frame::Entries(self.take_entries()));
-        }
-        if let Some(record) = self.out_inline.pop_front() {
-            return Some(Frame::Inline(record));
-        }
-        // Before the ends of files: the receiver must have all of a file when it hears of its end.
-        if !self.out_held.is_empty() {
-            let end = self.out_held.len().min(limits::RANGES_MAX);
-            return Some(Frame::Held(self.out_held.drain(..end).collect()));
-        }
-        if !self.out_ends.is_empty() {
-            let end = self.out_ends.len().min(limits::FRAME_BYTES_AIM / 64);
-            return Some(Frame::Ends(self.out_ends.drain(..end).collect()));
-        }
-        if !self.out_drops.is_empty() {
-            let end = self.out_drops.len().min(64);
-            return Some(Frame::Drops(self.out_drops.drain(..end).collect()));
-        }
-        if !self.out_same.is_empty() {
-            return Some(Frame::Same(std::mem::take(&mut self.out_same)));
-        }
-        if self.scan_end == ScanEnd::Due {
-            self.scan_end = ScanEnd::Told;
-            return Some(Frame::ScanEnd(self.next_id - 1));
-        }
-        None
-    }
-
-    fn take_entries(&mut self) -> Vec<Entry> {
-        let mut bytes = 0;
-        let mut out = Vec::new();
-        while bytes < limits::FRAME_BYTES_AIM {
-            let Some(entry) = self.out_entries.pop_front() else { break };
-            bytes += match &entry {
-                Entry::Leave(_) => 10,
-                Entry::New { name, what, attributes, .. } => {
-                    40 + name.as_bytes().len()
-                        + attributes.as_deref().map_or(0, attribute_bytes)
-                        + match what {
-                            Offered::Symlink { target, .. } => target.len(),
-                            Offered::HardLink { path, .. } => path.as_bytes().len(),
-                            Offered::Failed(refusal) => refusal.reason.len(),
-                            _ => 0,
-                        }
-                }
-            };
-            out.push(entry);
-        }
-        out
     }
 
     /// Steps of a dry run that the receiver has told of since the last call.

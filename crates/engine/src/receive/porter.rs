@@ -26,6 +26,9 @@ pub(super) struct Slow {
     pub there: Option<Digest>,
 }
 
+/// An unfinished file, and the journal that says what is in it.
+type Unfinished = (Arc<dyn store::Sink>, Journal);
+
 /// What the source says about a file, as far as an unfinished one must match it.
 pub(super) fn subject(wanted: &Wanted) -> Subject {
     Subject { size: wanted.size, mtime: wanted.mtime }
@@ -108,7 +111,7 @@ impl Receiving {
 
     /// What an earlier attempt left of a file, as far as it is what its journal says. None where nothing is, or where
     /// another attempt is still at it.
-    fn take_rest(&self, wanted: &Wanted) -> Option<((Arc<dyn store::Sink>, Journal), Vec<Row>)> {
+    fn take_rest(&self, wanted: &Wanted) -> Option<(Unfinished, Vec<Row>)> {
         let journals = self.policy.journals.as_ref()?;
         let (mut journal, rows) = journals.take(&wanted.path, subject(wanted)).ok()??;
         if rows.is_empty() {
@@ -123,6 +126,9 @@ impl Receiving {
             return None;
         }
         journal.restart(journals, &wanted.path, subject(wanted), &true_rows).ok()?;
+        if !wanted.attributes.as_ref().is_some_and(|a| a.sparse) {
+            self.with_room(|| sink.reserve(wanted.size)).ok()?;
+        }
         Some(((sink, journal), true_rows))
     }
 

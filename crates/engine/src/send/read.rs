@@ -18,6 +18,9 @@ use wire::sender::{Built, Range};
 use super::{Sending, timed};
 use crate::stream::RecordBuffer;
 
+/// What is read and digested at a time: with the buffer it is read into, well within a core's second-level cache.
+const PIECE_BYTES: usize = 256 << 10;
+
 /// A file open for reading.
 pub(super) struct OpenFile {
     source: Arc<dyn Source>,
@@ -158,7 +161,7 @@ impl Sending {
         let mut at = range.offset;
         let mut last = range.last;
         if range.len == 0 {
-            self.push_data(range, file, at, 0, buffer, pending);
+            self.read_data(range, file, at, 0, buffer, pending)?;
         }
         while at < end {
             // Rows are kept for the other files of the pack, and one for a hole beyond this range.
@@ -178,9 +181,7 @@ impl Sending {
                 }
                 Extent::Data(to) => {
                     let want = (to.min(end) - at) as usize;
-                    let free = &mut buffer.free()[..want];
-                    let got = timed(&mut pending.reading, || file.source.read_at(free, at)).map_err(|e| storage(&e))?;
-                    self.push_data(range, file, at, got, buffer, pending);
+                    let got = self.read_data(range, file, at, want, buffer, pending)?;
                     at += got as u64;
                     if got < want && range.size == UNKNOWN_SIZE {
                         self.state().machine.found_end(range.file, at);
@@ -198,25 +199,40 @@ impl Sending {
         Ok(())
     }
 
-    fn push_data(
+    /// Reads data behind what the record holds, piece by piece: each is digested while the core's own cache has it. Comes
+    /// back with fewer bytes only at the end of the file.
+    fn read_data(
         &self,
         range: &Range,
         file: &OpenFile,
         offset: u64,
-        len: usize,
+        want: usize,
         buffer: &mut RecordBuffer,
         pending: &mut Pending,
-    ) {
-        let bytes = buffer.take(len);
-        let sum = if self.checksums.is_empty() {
-            BlockSum { crc32c: 0, adler32: None }
-        } else {
-            BlockSum::of(bytes, self.with_adler32())
-        };
-        file.serial.lock().unwrap_or_else(PoisonError::into_inner).feed(offset, bytes);
-        let whole = range.is_whole() && len as u64 == range.size;
-        let part = Part { file: range.file, offset, len: len as u64, crc32c: sum.crc32c, hole: false, whole };
+    ) -> Result<usize, Refusal> {
+        let (mut got, mut sum) = (0, BlockSum::of_zeros(0, self.with_adler32()));
+        while got < want {
+            let piece = (want - got).min(PIECE_BYTES);
+            let free = &mut buffer.free()[..piece];
+            let at = offset + got as u64;
+            let read = timed(&mut pending.reading, || file.source.read_at(free, at)).map_err(|e| storage(&e))?;
+            let bytes = buffer.take(read);
+            if !self.checksums.is_empty() {
+                sum = sum.then(BlockSum::of(bytes, self.with_adler32()), read as u64);
+                file.serial.lock().unwrap_or_else(PoisonError::into_inner).feed(at, bytes);
+            }
+            got += read;
+            if read < piece {
+                break;
+            }
+        }
+        if self.checksums.is_empty() {
+            sum.crc32c = 0;
+        }
+        let whole = range.is_whole() && got as u64 == range.size;
+        let part = Part { file: range.file, offset, len: got as u64, crc32c: sum.crc32c, hole: false, whole };
         pending.push(part, sum);
+        Ok(got)
     }
 
     fn push_hole(&self, range: &Range, file: &OpenFile, offset: u64, len: u64, pending: &mut Pending) {

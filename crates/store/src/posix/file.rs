@@ -1,13 +1,15 @@
 //! One file of a directory store, being read or written.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use model::name::{Name, RelPath};
-use rustix::fs::{AtFlags, FallocateFlags, Mode, SeekFrom};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use super::way::{Way, Ways};
 use super::{Posix, attributes, error, facts, in_the_way, times};
 use crate::{Extent, Finish, Result, Sink, Source, Stat};
 
@@ -72,12 +74,64 @@ pub(super) struct PosixSink {
     mode_mask: u32,
     written_end: AtomicU64,
     settled: AtomicBool,
+    /// The same file past the page cache, for large files; none where the file system does not have that.
+    direct: OnceLock<Option<OwnedFd>>,
+    direct_failed: AtomicBool,
+    ways: Arc<Ways>,
 }
 
+/// From this length on a file may be written past the page cache: see [`super::way`].
+const DIRECT_BYTES: u64 = 8 << 20;
+/// What direct input and output want offsets, lengths and memory to be multiples of.
+const DIRECT_ALIGNMENT: usize = 4096;
+
 impl PosixSink {
-    pub(super) fn new(file: PosixFile, dir: OwnedFd, temporary: Vec<u8>, name: Name, mode_mask: u32) -> PosixSink {
+    pub(super) fn new(
+        file: PosixFile,
+        dir: OwnedFd,
+        temporary: Vec<u8>,
+        name: Name,
+        mode_mask: u32,
+        ways: Arc<Ways>,
+    ) -> PosixSink {
         let (written_end, settled) = (AtomicU64::new(0), AtomicBool::new(false));
-        PosixSink { file, dir, temporary, name, mode_mask, written_end, settled }
+        let (direct, direct_failed) = (OnceLock::new(), AtomicBool::new(false));
+        PosixSink { file, dir, temporary, name, mode_mask, written_end, settled, direct, direct_failed, ways }
+    }
+
+    /// Writes a block of a large file the faster way. `false` where it is not one, and was not written.
+    fn write_large(&self, buffer: &[u8], offset: u64) -> Result<bool> {
+        let Some(Some(fd)) = self.direct.get() else { return Ok(false) };
+        let aligned = buffer.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0
+            && buffer.len().is_multiple_of(DIRECT_ALIGNMENT)
+            && offset.is_multiple_of(DIRECT_ALIGNMENT as u64);
+        if !aligned || buffer.is_empty() || self.direct_failed.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let (way, started) = (self.ways.choose(), Instant::now());
+        let written = match way {
+            Way::Cached => write_all(&self.file.fd, buffer, offset),
+            Way::Direct => write_all(fd, buffer, offset),
+        };
+        match written {
+            Ok(()) => {
+                self.ways.took(way, buffer.len(), started.elapsed());
+                Ok(true)
+            }
+            // The file system promised more than it keeps.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) if way == Way::Direct => {
+                self.direct_failed.store(true, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(e) => Err(error("write", &self.file.path, e)),
+        }
+    }
+
+    fn open_direct(&self) -> Option<OwnedFd> {
+        let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.dir, &self.temporary[..], flags, Mode::empty()).ok()?;
+        let identity = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|s| (s.st_dev, s.st_ino)).ok();
+        (identity(&fd) == identity(&self.file.fd)).then_some(fd)
     }
 
     /// It holds so many bytes from before.
@@ -119,23 +173,40 @@ impl PosixSink {
     }
 }
 
+fn write_all(fd: &OwnedFd, buffer: &[u8], offset: u64) -> rustix::io::Result<()> {
+    let mut written = 0;
+    while written < buffer.len() {
+        match rustix::io::pwrite(fd, &buffer[written..], offset + written as u64) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(count) => written += count,
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
 impl Sink for PosixSink {
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        let mut written = 0;
-        while written < buffer.len() {
-            match rustix::io::pwrite(&self.file.fd, &buffer[written..], offset + written as u64) {
-                Ok(0) => return Err(error("write", &self.file.path, Errno::IO)),
-                Ok(count) => written += count,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(error("write", &self.file.path, e)),
-            }
+        if !self.write_large(buffer, offset)? {
+            let written = write_all(&self.file.fd, buffer, offset);
+            written.map_err(|e| error("write", &self.file.path, e))?;
         }
         self.written_end.fetch_max(offset + buffer.len() as u64, Ordering::AcqRel);
         Ok(())
     }
 
     fn reserve(&self, size: u64) -> Result<()> {
-        match rustix::fs::fallocate(&self.file.fd, FallocateFlags::KEEP_SIZE, 0, size) {
+        // With its length set at once, several streams may write a file past the cache at the same time: a write that
+        // makes a file longer is alone.
+        let direct = size >= DIRECT_BYTES;
+        let flags = if direct { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
+        match rustix::fs::fallocate(&self.file.fd, flags, 0, size) {
+            Ok(()) if direct => {
+                self.written_end.fetch_max(size, Ordering::AcqRel);
+                self.direct.get_or_init(|| self.open_direct());
+                Ok(())
+            }
             // Not every file system can; the write will say when it is full.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             Err(Errno::INTR) => self.reserve(size),

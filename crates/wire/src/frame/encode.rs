@@ -94,6 +94,27 @@ fn body(w: &mut Writer, frame: &Frame) {
             refusal(w, r);
         }
         Frame::Open(order) => open(w, order),
+        Frame::Steer(to) => steer(w, to),
+        Frame::Busy(why) => w.text(why),
+        Frame::Files(files, more) => {
+            list(w, files, |w, (from, to)| {
+                w.bytes(from.as_bytes());
+                w.bytes(to.as_bytes());
+            });
+            w.bool(*more);
+        }
+        Frame::Told(id, text, more) => {
+            w.number((*id).into());
+            w.bytes(text.as_bytes());
+            w.bool(*more);
+        }
+        of_a_job => job_body(w, of_a_job),
+    }
+}
+
+/// What sender and receiver of a job say.
+fn job_body(w: &mut Writer, frame: &Frame) {
+    match frame {
         Frame::Entries(entries) => list(w, entries, entry),
         Frame::Inline(record) => w.bytes(record),
         Frame::Ends(ends) => list(w, ends, end),
@@ -116,25 +137,13 @@ fn body(w: &mut Writer, frame: &Frame) {
         }),
         Frame::Finished(t) => totals(w, t),
         Frame::Facts(streams) => list(w, streams, facts),
-        Frame::Steer(to) => steer(w, to),
-        Frame::Busy(why) => w.text(why),
         Frame::Plans(plans) => list(w, plans, |w, plan| {
             w.u8(Step::ALL.iter().position(|s| *s == plan.step).unwrap_or(0) as u8);
             w.bytes(plan.path.as_bytes());
             w.number(plan.bytes);
         }),
-        Frame::Files(files, more) => {
-            list(w, files, |w, (from, to)| {
-                w.bytes(from.as_bytes());
-                w.bytes(to.as_bytes());
-            });
-            w.bool(*more);
-        }
-        Frame::Told(id, text, more) => {
-            w.number((*id).into());
-            w.bytes(text.as_bytes());
-            w.bool(*more);
-        }
+        // Those of the session are written above.
+        _ => {}
     }
 }
 

@@ -1,0 +1,98 @@
+//! Where a job's streams come from while it runs.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use wire::WireError;
+
+use super::{Crew, Driven, StreamEnd, Streams};
+use crate::error::{Error, Result};
+use crate::link::Link;
+
+/// Keeps a job in streams: dials or accepts them, and dials again those that were lost, slower each time, and not for
+/// ever.
+#[derive(Default)]
+pub(super) struct Supply {
+    dialled: bool,
+    wanted: u32,
+    replaced: u32,
+    /// Bytes that had arrived when streams were last lost.
+    arrived: u64,
+}
+
+impl Supply {
+    /// Streams that may be lost with nothing moving in between before the job is given up.
+    const REPLACED_MAX: u32 = 32;
+
+    pub(super) fn tend(
+        &mut self,
+        link: &Link,
+        crew: &mut Crew,
+        ends: &Receiver<StreamEnd>,
+        streams: &mut Streams<'_>,
+        steered: u32,
+        driven: &mut Driven,
+    ) -> Result<()> {
+        self.open(link, crew, streams, steered)?;
+        while let Ok(end) = ends.try_recv() {
+            crew.running -= 1;
+            // The job is not over: a stream that ended in peace was refused, or closed by something in between.
+            let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
+            let error = driven.note(end).map_or_else(|error| error, |()| early());
+            if let Streams::Dial { to, count, opened } = &mut *streams {
+                // Or it was one too many.
+                if crew.running >= wanted(*count, steered) as usize {
+                    continue;
+                }
+                let arrived = crew.side.progress().bytes_arrived;
+                // Losses that something moved in between do not add up.
+                if arrived > self.arrived + wire::limits::BLOCK_BYTES {
+                    (self.replaced, self.arrived) = (0, arrived);
+                }
+                self.replaced += 1;
+                if self.replaced > Self::REPLACED_MAX || crew.running == 0 && self.replaced > Self::REPLACED_MAX / 4 {
+                    return Err(error);
+                }
+                **opened += 1;
+                crew.dial(to, **opened, Duration::from_millis(50) * self.replaced);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
+    fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, steered: u32) -> Result<()> {
+        match (streams, link.welcome()) {
+            (Streams::Dial { to, count, opened }, Some(welcome)) => {
+                let wanted = wanted(*count, steered);
+                if !self.dialled && !crew.side.wants_streams() || wanted == self.wanted {
+                    return Ok(());
+                }
+                if welcome.suite.is_none() && !crew.terms.plain {
+                    let source = WireError::Unexpected("it wants payload in clear, which nobody asked for");
+                    return Err(Error::Protocol { peer: crew.peer.clone(), source });
+                }
+                (self.dialled, self.wanted) = (true, wanted);
+                Arc::make_mut(&mut crew.terms).suite = welcome.suite;
+                while crew.running < wanted as usize {
+                    **opened += 1;
+                    crew.dial(to, **opened, Duration::ZERO);
+                }
+            }
+            (Streams::Accept(joined), _) => {
+                while let Ok((socket, id)) = joined.try_recv() {
+                    crew.start(move |_| Ok((socket, id)), id);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// How many streams there should be: what the job's settings say, else what the client chose.
+fn wanted(count: u32, steered: u32) -> u32 {
+    if steered > 0 { steered } else { count }
+}
