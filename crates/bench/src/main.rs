@@ -38,7 +38,7 @@ struct Args {
     /// FDT takes part with this jar
     #[arg(long, value_name = "FILE")]
     fdt_jar: Option<PathBuf>,
-    /// Seconds after which a run is ended, and which a contestant may spend on all runs of a scenario
+    /// Seconds after which a run is ended; its contestant sits out the rest of the scenario
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     patience: u64,
     /// The longhaul binary; default: beside this one

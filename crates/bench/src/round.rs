@@ -77,7 +77,7 @@ pub struct Course {
     pub tmpfs: PathBuf,
     /// How many rounds.
     pub rounds: u32,
-    /// A run longer than this is ended, and who has used it up sits out later rounds.
+    /// A run longer than this is ended, and its contestant sits out later rounds.
     pub patience: Duration,
     /// Who is charged.
     pub accounts: Accounts,
@@ -92,7 +92,6 @@ struct Lane<'a> {
     state: PathBuf,
     /// Jobs of its last run, whose copies are still there.
     last: Vec<Job>,
-    spent_s: f64,
 }
 
 impl Course {
@@ -142,7 +141,7 @@ impl Course {
         let (name, role) = (contestant.name(), contestant.role());
         let row =
             Row { name, role, samples: Vec::new(), note: missing(contestant), failed: false, commands: Vec::new() };
-        let mut lane = Lane { contestant, row, server: None, root, state, last: Vec::new(), spent_s: 0.0 };
+        let mut lane = Lane { contestant, row, server: None, root, state, last: Vec::new() };
         if lane.row.note.is_none()
             && let Err(error) = self.start(&mut lane, scenario, &slug)
         {
@@ -184,7 +183,6 @@ impl Course {
                     "{round}/{}  {name:<20} {:9.4} s, {cpu_s:8.3} CPU s, others {:.2}",
                     self.rounds, sample.wall_s, sample.others
                 );
-                lane.spent_s += sample.wall_s * f64::from(scenario.jobs);
                 lane.row.samples.push(sample);
             }
             Err(error) if error.is::<OutOfPatience>() && lane.row.role != Role::Ours => {
@@ -193,14 +191,10 @@ impl Course {
             }
             Err(error) => lane.fail(&error),
         }
-        let impatient = lane.spent_s > self.patience.as_secs_f64() && round < self.rounds;
-        if impatient && lane.row.note.is_none() {
-            lane.row.note = Some("slow: sat out the rest".into());
-        }
         lane.last = jobs;
-        // The last round of this contestant: its copies are looked at.
-        if (round == self.rounds || impatient)
-            && !lane.row.failed
+        // The copies of the last round are looked at; a run that was given up has left parts only.
+        if round == self.rounds
+            && lane.row.note.is_none()
             && let Err(error) = lane.compare(source)
         {
             lane.fail(&error);
