@@ -85,9 +85,9 @@ pub fn empty(target: &Path) -> Result<()> {
     walk(target, &mut |path| Ok(OpenOptions::new().write(true).open(path)?.set_len(0)?))
 }
 
-/// Writes so many bytes to a file on tmpfs and removes it: memory that is written next has been touched before.
-pub fn touch_memory(tmpfs: &Path, bytes: u64) -> Result<()> {
-    let path = tmpfs.join("touch");
+/// Writes so many bytes to a file and removes it: memory that is written next on that medium has been touched before.
+pub fn touch_memory(directory: &Path, bytes: u64) -> Result<()> {
+    let path = directory.join("touch");
     let mut file = File::create(&path)?;
     let buffer = vec![0u8; 1 << 20];
     let mut left = bytes;

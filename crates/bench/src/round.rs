@@ -90,8 +90,6 @@ struct Lane<'a> {
     server: Option<Server>,
     root: PathBuf,
     state: PathBuf,
-    /// Jobs of its last run, whose copies are still there.
-    last: Vec<Job>,
 }
 
 impl Course {
@@ -112,10 +110,7 @@ impl Course {
                 self.turn(scenario, lane, round, &source)?;
             }
         }
-        for lane in &mut lanes {
-            lane.server = None;
-            lane.empty_last()?;
-        }
+        lanes.iter_mut().for_each(|lane| lane.server = None);
         if scenario.medium == Medium::Tmpfs {
             // Memory is short, and nothing slows down here after files were removed.
             fs::remove_dir_all(&place)?;
@@ -141,7 +136,7 @@ impl Course {
         let (name, role) = (contestant.name(), contestant.role());
         let row =
             Row { name, role, samples: Vec::new(), note: missing(contestant), failed: false, commands: Vec::new() };
-        let mut lane = Lane { contestant, row, server: None, root, state, last: Vec::new() };
+        let mut lane = Lane { contestant, row, server: None, root, state };
         if lane.row.note.is_none()
             && let Err(error) = self.start(&mut lane, scenario, &slug)
         {
@@ -174,7 +169,8 @@ impl Course {
         if scenario.medium != Medium::Memory {
             data::heat(source)?;
             // Last: a virtual machine gives memory that is free for a second or two back to its host.
-            data::touch_memory(&self.tmpfs, scenario.data.bytes())?;
+            // And on the medium itself: each takes its pages from elsewhere.
+            data::touch_memory(&lane.root, scenario.data.bytes())?;
         }
         match self.sample(scenario, lane, &orders) {
             Ok(sample) => {
@@ -191,15 +187,15 @@ impl Course {
             }
             Err(error) => lane.fail(&error),
         }
-        lane.last = jobs;
         // The copies of the last round are looked at; a run that was given up has left parts only.
         if round == self.rounds
             && lane.row.note.is_none()
-            && let Err(error) = lane.compare(source)
+            && let Err(error) = compare(source, &orders)
         {
             lane.fail(&error);
         }
-        Ok(())
+        // At once: copies of past rounds would crowd the page cache until sources are no longer hot.
+        jobs.iter().try_for_each(|job| data::empty(&job.target))
     }
 
     fn sample(&self, scenario: &Scenario, lane: &mut Lane<'_>, orders: &[Order]) -> Result<Sample> {
@@ -233,6 +229,11 @@ impl Course {
     }
 }
 
+/// Compares all copies of a run with the source.
+fn compare(source: &Path, orders: &[Order]) -> Result<()> {
+    orders.iter().filter_map(|order| order.copy.as_ref()).try_for_each(|copy| data::compare(source, copy))
+}
+
 /// A command as it is shown: its port is another every time.
 fn without_port(words: &[String], port: u16) -> Vec<String> {
     let (alone, after_host) = (port.to_string(), format!(":{port}"));
@@ -241,9 +242,8 @@ fn without_port(words: &[String], port: u16) -> Vec<String> {
 }
 
 impl Lane<'_> {
-    /// Fresh directories, and the orders for them; what the run before left is emptied.
-    fn prepare(&mut self, scenario: &Scenario, round: u32, source: &Path) -> Result<(Vec<Job>, Vec<Order>)> {
-        self.empty_last()?;
+    /// Fresh directories, and the orders for them.
+    fn prepare(&self, scenario: &Scenario, round: u32, source: &Path) -> Result<(Vec<Job>, Vec<Order>)> {
         let (mut jobs, mut orders) = (Vec::new(), Vec::new());
         for at in 0..scenario.jobs {
             let target = self.root.join(format!("{round}/{at}"));
@@ -261,18 +261,6 @@ impl Lane<'_> {
             jobs.push(job);
         }
         Ok((jobs, orders))
-    }
-
-    fn empty_last(&mut self) -> Result<()> {
-        self.last.drain(..).try_for_each(|job| data::empty(&job.target))
-    }
-
-    /// Compares the copies of the last run with the source.
-    fn compare(&self, source: &Path) -> Result<()> {
-        for order in self.last.iter().filter_map(|job| self.contestant.order(job)) {
-            order.copy.map_or(Ok(()), |copy| data::compare(source, &copy))?;
-        }
-        Ok(())
     }
 
     fn fail(&mut self, error: &anyhow::Error) {
