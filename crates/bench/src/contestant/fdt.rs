@@ -1,4 +1,5 @@
-//! Caltech's FDT, where its jar is given: `--fdt-jar`.
+//! Caltech's FDT, where its jar is given: `--fdt-jar`. From memory to memory (`-nettest`) it runs until it is stopped and
+//! moves no given amount, so it has no such job here.
 
 use std::path::{Path, PathBuf};
 
