@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +14,7 @@ use bench::report::{Circumstances, markdown, svg};
 use bench::round::Course;
 use bench::{machine, namespace, scenario};
 use clap::Parser;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Longhaul beside its network peers, measured in one interleaved run.
 #[derive(Debug, Parser)]
@@ -104,7 +106,11 @@ fn run(args: &Args) -> Result<bool> {
         rounds: args.rounds,
         patience: Duration::from_secs(args.patience),
         accounts: Accounts::open(),
+        stop: Arc::default(),
     };
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&course.stop))?;
+    }
     let about = Circumstances {
         date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         machine: machine::describe()?,

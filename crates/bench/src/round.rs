@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::account::{Accounts, machine_busy_s, reset_peak};
 use crate::contestant::{Contestant, Order, Role, missing};
@@ -81,6 +83,8 @@ pub struct Course {
     pub patience: Duration,
     /// Who is charged.
     pub accounts: Accounts,
+    /// Set by a signal: no further run begins, and everything is cleared away.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// A contestant in a scenario.
@@ -107,6 +111,7 @@ impl Course {
         }
         for round in 1..=self.rounds {
             for lane in &mut lanes {
+                ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
                 self.turn(scenario, lane, round, &source)?;
             }
         }

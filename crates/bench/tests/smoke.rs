@@ -50,7 +50,14 @@ fn contestants_take_turns_and_a_wrong_copy_is_found() {
     let (disk, tmpfs) = (dir.path().join("disk"), dir.path().join("tmpfs"));
     std::fs::create_dir(&disk).unwrap();
     std::fs::create_dir(&tmpfs).unwrap();
-    let course = Course { disk, tmpfs, rounds: 2, patience: Duration::from_secs(20), accounts: Accounts::open() };
+    let course = Course {
+        disk,
+        tmpfs,
+        rounds: 2,
+        patience: Duration::from_secs(20),
+        accounts: Accounts::open(),
+        stop: Default::default(),
+    };
     let scenario = Scenario {
         name: "tiny",
         title: "ten files of 10 kB".into(),
