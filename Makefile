@@ -21,8 +21,8 @@ test: setup ## every test and every check, as CI runs them
 	cargo test --workspace
 
 .PHONY: bench
-bench: build ## what a job costs here; writes docs/results
-	cargo xtask bench
+bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; writes docs/results; BENCH="--help"
+	cargo run --release --quiet --package bench -- $(BENCH)
 
 .PHONY: man
 man: build ## manual pages and completions, into target/man

@@ -1,6 +1,5 @@
 //! Automation that is not shipped: `cargo xtask <task>`, and the tidy test that holds the house rules.
 #![allow(clippy::print_stdout, reason = "tasks talk to the one who called them")]
 
-pub mod bench;
 pub mod demo;
 pub mod tidy;

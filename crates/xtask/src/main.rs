@@ -2,14 +2,13 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, demo, tidy};
+use xtask::{demo, tidy};
 
 const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
   tidy    check the house rules, which `cargo test -p xtask` checks as well
-  demo    two nodes on this machine and a real tree from one to the other
-  bench   what a job costs on this machine; writes docs/results";
+  demo    two nodes on this machine and a real tree from one to the other";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -17,7 +16,6 @@ fn main() -> ExitCode {
     match words[..] {
         ["tidy"] => report(),
         ["demo"] => task("demo", demo::run()),
-        ["bench"] => task("bench", bench::run()),
         ["--help" | "-h" | "help"] => say(USAGE, ExitCode::SUCCESS),
         _ => say(USAGE, ExitCode::from(2)),
     }

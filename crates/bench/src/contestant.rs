@@ -1,0 +1,125 @@
+//! Who takes part: a small trait, and the list. A contestant makes commands; it starts and measures nothing.
+
+pub mod fdt;
+pub mod gridftp;
+pub mod iperf3;
+pub mod longhaul;
+pub mod rclone;
+pub mod reference;
+pub mod xrootd;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::scenario::Job;
+
+/// Longhaul with its payload in clear, as all peers have it.
+pub const LONGHAUL: &str = "Longhaul";
+/// Longhaul as it is by default: sealed.
+pub const SEALED: &str = "Longhaul, sealed";
+/// GridFTP with the options that its users are told to add.
+pub const GRIDFTP_TUNED: &str = "GridFTP, tuned";
+/// Caltech's Fast Data Transfer.
+pub const FDT: &str = "FDT";
+/// The meter of networks.
+pub const IPERF3: &str = "iperf3";
+/// Create, write, rename, and nothing else.
+pub const BARE_LOOP: &str = "bare loop";
+
+/// What a contestant is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It is us.
+    Ours,
+    /// It moves data over a network, as we do.
+    Peer,
+    /// It shows what the machine gives without a network, or without files.
+    Reference,
+}
+
+/// The command of one job, and where its copy will be.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// The copy to compare with the source, if there is one.
+    pub copy: Option<PathBuf>,
+}
+
+impl Order {
+    /// An order without a copy to compare.
+    pub fn of<S: Into<String>>(command: impl IntoIterator<Item = S>) -> Order {
+        Order { command: command.into_iter().map(Into::into).collect(), copy: None }
+    }
+
+    /// And this is where the copy will be.
+    pub fn onto(self, copy: PathBuf) -> Order {
+        Order { copy: Some(copy), ..self }
+    }
+}
+
+/// One that takes part.
+pub trait Contestant {
+    /// Its name in tables.
+    fn name(&self) -> &'static str;
+
+    /// What it is there for.
+    fn role(&self) -> Role;
+
+    /// The programs that it needs.
+    fn programs(&self) -> Vec<PathBuf>;
+
+    /// The command of its server, which shows `root` and listens on `port` of the loopback address.
+    fn server(&self, _root: &Path, _state: &Path, _port: u16) -> Result<Option<Vec<String>>> {
+        Ok(None)
+    }
+
+    /// The command of one job; none if it does not do such jobs.
+    fn order(&self, job: &Job) -> Option<Order>;
+}
+
+/// What contestants must be told.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// The longhaul binary.
+    pub longhaul: PathBuf,
+    /// This program.
+    pub bench: PathBuf,
+    /// FDT's jar, if there is one.
+    pub fdt_jar: Option<PathBuf>,
+}
+
+/// All of them, in the order of a round.
+pub fn all(means: &Means) -> Vec<Box<dyn Contestant>> {
+    vec![
+        Box::new(longhaul::Longhaul { binary: means.longhaul.clone(), is_plain: true }),
+        Box::new(longhaul::Longhaul { binary: means.longhaul.clone(), is_plain: false }),
+        Box::new(gridftp::GridFtp { is_tuned: true }),
+        Box::new(gridftp::GridFtp { is_tuned: false }),
+        Box::new(xrootd::Xrootd),
+        Box::new(rclone::Rclone),
+        Box::new(fdt::Fdt { jar: means.fdt_jar.clone() }),
+        Box::new(iperf3::Iperf3),
+        Box::new(reference::Cp),
+        Box::new(reference::BareLoop { bench: means.bench.clone() }),
+    ]
+}
+
+/// A program's file: the path itself, or found in PATH and where servers are kept.
+pub fn find_program(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return fs::metadata(program).is_ok().then(|| program.to_owned());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    places.map(|place| place.join(program)).find(|file| file.is_file())
+}
+
+/// What a contestant lacks on this machine.
+pub fn missing(contestant: &dyn Contestant) -> Option<String> {
+    let programs = contestant.programs();
+    let absent = programs.iter().find(|program| find_program(program).is_none())?;
+    Some(format!("{} is not installed", absent.file_name().unwrap_or_default().to_string_lossy()))
+}

@@ -1,0 +1,69 @@
+//! GridFTP: globus-url-copy to globus-gridftp-server, anonymous and in clear, with defaults and as its users tune it
+//! (extended blocks, parallel streams, pipelined commands, concurrent sessions).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::{Contestant, GRIDFTP_TUNED, Order, Role};
+use crate::scenario::{Data, Job};
+
+/// GridFTP.
+#[derive(Clone, Copy, Debug)]
+pub struct GridFtp {
+    /// With the options of those who know.
+    pub is_tuned: bool,
+}
+
+impl Contestant for GridFtp {
+    fn name(&self) -> &'static str {
+        if self.is_tuned { GRIDFTP_TUNED } else { "GridFTP" }
+    }
+
+    fn role(&self) -> Role {
+        Role::Peer
+    }
+
+    fn programs(&self) -> Vec<PathBuf> {
+        vec!["globus-url-copy".into(), "globus-gridftp-server".into()]
+    }
+
+    fn server(&self, _root: &Path, state: &Path, port: u16) -> Result<Option<Vec<String>>> {
+        let mut command: Vec<String> = vec!["globus-gridftp-server".into(), "-p".into(), port.to_string()];
+        command.extend(["-control-interface", "127.0.0.1", "-data-interface", "127.0.0.1", "-aa"].map(String::from));
+        if rustix::process::geteuid().is_root() {
+            command.extend(["-anonymous-user", "root", "-allow-root"].map(String::from));
+        }
+        command.extend(["-d", "ERROR", "-l"].map(String::from));
+        command.push(state.join("server.log").display().to_string());
+        Ok(Some(command))
+    }
+
+    fn order(&self, job: &Job) -> Option<Order> {
+        let mut order = Order::of(["globus-url-copy"]);
+        let flags: &[&str] = match (job.data, self.is_tuned) {
+            (Data::Zeros { .. }, false) | (Data::File { .. }, false) => &[],
+            (Data::Zeros { .. }, true) => &["-fast", "-p", "1"],
+            (Data::File { .. }, true) => &["-fast", "-p", "4"],
+            (Data::Tree { .. }, false) => &["-r", "-cd"],
+            (Data::Tree { .. }, true) => &["-r", "-cd", "-fast", "-pp", "-cc", "4"],
+        };
+        order.command.extend(flags.iter().map(ToString::to_string));
+        let server = format!("ftp://127.0.0.1:{}", job.port);
+        let (source, copy) = (job.source.display(), job.target.join("copy"));
+        match job.data {
+            Data::Zeros { bytes } => {
+                order.command.extend(["-len".into(), bytes.to_string(), "file:///dev/zero".into()]);
+                order.command.push(format!("{server}/dev/null"));
+                return Some(order);
+            }
+            Data::File { .. } => {
+                order.command.extend([format!("file://{source}"), format!("{server}{}", copy.display())]);
+            }
+            Data::Tree { .. } => {
+                order.command.extend([format!("file://{source}/"), format!("{server}{}/", copy.display())]);
+            }
+        }
+        Some(order.onto(copy))
+    }
+}

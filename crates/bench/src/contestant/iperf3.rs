@@ -1,0 +1,36 @@
+//! iperf3: from memory to memory over one TCP stream, by blocks of 1 MiB.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::{Contestant, IPERF3, Order, Role};
+use crate::scenario::{Data, Job};
+
+/// iperf3.
+#[derive(Clone, Copy, Debug)]
+pub struct Iperf3;
+
+impl Contestant for Iperf3 {
+    fn name(&self) -> &'static str {
+        IPERF3
+    }
+
+    fn role(&self) -> Role {
+        Role::Reference
+    }
+
+    fn programs(&self) -> Vec<PathBuf> {
+        vec!["iperf3".into()]
+    }
+
+    fn server(&self, _root: &Path, _state: &Path, port: u16) -> Result<Option<Vec<String>>> {
+        Ok(Some(["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(String::from).into()))
+    }
+
+    fn order(&self, job: &Job) -> Option<Order> {
+        let Data::Zeros { bytes } = job.data else { return None };
+        let (port, bytes) = (job.port.to_string(), bytes.to_string());
+        Some(Order::of(["iperf3", "-c", "127.0.0.1", "-p", &port, "-l", "1M", "-n", &bytes]))
+    }
+}

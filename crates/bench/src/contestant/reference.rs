@@ -1,0 +1,81 @@
+//! Lines to read the others by: `cp`, which crosses no network, and a loop that only creates, writes and renames.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::{BARE_LOOP, Contestant, Order, Role};
+use crate::data::file_name;
+use crate::scenario::{Data, Job};
+
+/// `cp`.
+#[derive(Clone, Copy, Debug)]
+pub struct Cp;
+
+impl Contestant for Cp {
+    fn name(&self) -> &'static str {
+        "cp (no network)"
+    }
+
+    fn role(&self) -> Role {
+        Role::Reference
+    }
+
+    fn programs(&self) -> Vec<PathBuf> {
+        vec!["cp".into()]
+    }
+
+    fn order(&self, job: &Job) -> Option<Order> {
+        if let Data::Zeros { .. } = job.data {
+            return None;
+        }
+        let copy = job.target.join("copy");
+        let (source, onto) = (job.source.display().to_string(), copy.display().to_string());
+        // Without sharing blocks, where a file system can: a copy is wanted.
+        Some(Order::of(["cp", "-r", "--reflink=never", &source, &onto]).onto(copy))
+    }
+}
+
+/// One thread that creates, writes and renames, and reads nothing: what the file system gives.
+#[derive(Clone, Debug)]
+pub struct BareLoop {
+    /// This program, which does it when asked.
+    pub bench: PathBuf,
+}
+
+impl Contestant for BareLoop {
+    fn name(&self) -> &'static str {
+        BARE_LOOP
+    }
+
+    fn role(&self) -> Role {
+        Role::Reference
+    }
+
+    fn programs(&self) -> Vec<PathBuf> {
+        vec![self.bench.clone()]
+    }
+
+    fn order(&self, job: &Job) -> Option<Order> {
+        let Data::Tree { files, bytes_each } = job.data else { return None };
+        let (bench, target) = (self.bench.display().to_string(), job.target.display().to_string());
+        Some(Order::of([bench, "--bare-loop".into(), target, files.to_string(), bytes_each.to_string()]))
+    }
+}
+
+/// What [`BareLoop`] asks for.
+pub fn bare_loop(target: &Path, files: u64, bytes_each: u64) -> Result<()> {
+    let content = vec![0x5a; bytes_each as usize];
+    for at in 0..files {
+        let file = target.join(file_name(at));
+        if at % crate::data::FILES_PER_DIRECTORY == 0 {
+            fs::create_dir_all(file.parent().unwrap_or(target))?;
+        }
+        let part = file.with_extension("part");
+        File::create(&part)?.write_all(&content)?;
+        fs::rename(&part, &file)?;
+    }
+    Ok(())
+}

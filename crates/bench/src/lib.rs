@@ -1,0 +1,25 @@
+//! Longhaul beside every network peer that this machine has: one run, interleaved, so that a drifting machine hurts all
+//! alike. `make bench` runs it and writes docs/results/speed.md and speed.svg.
+//!
+//! A [`scenario::Scenario`] is a value: data, medium, targets. A [`contestant::Contestant`] says how it serves and how
+//! it moves a scenario's data. [`round`] runs them A B C A B C …, [`account`] counts what they cost, [`target`] judges
+//! and [`report`] tells. Before each run: the source is read (hot in the page cache), as much memory as the job writes
+//! is touched there (on a virtual machine, first touches of memory cost more than a copy), and `sync` lets nobody pay for
+//! another's write-back. Every run writes into a fresh directory. Targets of past runs are emptied, which frees their
+//! pages and blocks, and removed only at the very end: some file systems create files many times slower just after
+//! others were removed. The copies of the last round are compared with the source.
+//!
+//! To try it: `make bench BENCH="--scale 0.1 --rounds 3 --only large"`; `--help` lists the rest.
+#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+
+pub mod account;
+pub mod contestant;
+pub mod data;
+pub mod machine;
+pub mod namespace;
+pub mod process;
+pub mod report;
+pub mod round;
+pub mod scenario;
+pub mod statistics;
+pub mod target;

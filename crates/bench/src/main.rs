@@ -1,0 +1,167 @@
+//! `make bench`: arguments, the namespace, scratch directories, and what is written in the end.
+#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bench::account::Accounts;
+use bench::contestant::{self, Means, reference};
+use bench::report::{Circumstances, markdown, svg};
+use bench::round::Course;
+use bench::{machine, namespace, scenario};
+use clap::Parser;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Longhaul beside its network peers, measured in one interleaved run.
+#[derive(Debug, Parser)]
+struct Args {
+    /// How often everybody does everything
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Which part of the data is moved: 0.1 for a quick try
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Only scenarios whose name has this in it; may be given again
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Scratch on a disk; default: beside the build
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Scratch in memory
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    tmpfs: PathBuf,
+    /// Congestion control of all connections
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    congestion: String,
+    /// FDT takes part with this jar
+    #[arg(long, value_name = "FILE")]
+    fdt_jar: Option<PathBuf>,
+    /// Seconds after which a run is ended; its contestant sits out the rest of the scenario
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    patience: u64,
+    /// The longhaul binary; default: beside this one
+    #[arg(long, value_name = "FILE")]
+    longhaul: Option<PathBuf>,
+    /// Where speed.md and speed.svg go; default: docs/results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Runs in the namespace that it finds; set by ourselves
+    #[arg(long, hide = true)]
+    inside: bool,
+    /// Creates, writes and renames files: the reference of small files; asked for by ourselves
+    #[arg(long, hide = true, num_args = 3, value_names = ["DIR", "FILES", "BYTES"])]
+    bare_loop: Option<Vec<String>>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether everything that ran did what it should.
+fn run(args: &Args) -> Result<bool> {
+    if let Some([directory, files, bytes]) = args.bare_loop.as_deref() {
+        reference::bare_loop(Path::new(directory), files.parse()?, bytes.parse()?)?;
+        return Ok(true);
+    }
+    if !args.inside {
+        let error = namespace::enter();
+        println!("WITHOUT A NETWORK NAMESPACE: {error:#}; the host's congestion control stays");
+    }
+    let congestion = if args.inside {
+        namespace::set_congestion(&args.congestion)?;
+        format!("{} for all, set in a network namespace of the run's own", args.congestion)
+    } else {
+        format!("{}, the host's (no network namespace could be made)", namespace::congestion()?.0)
+    };
+    let own = std::env::current_exe()?;
+    let build = own.parent().context("this program has a directory")?;
+    let scratch = args.scratch.clone().unwrap_or_else(|| build.parent().unwrap_or(build).to_owned());
+    let name = "longhaul-bench-";
+    // Both go when the run ends, also when it fails.
+    let disk = tempfile::Builder::new().prefix(name).tempdir_in(&scratch).context("no scratch on disk")?;
+    let tmpfs = tempfile::Builder::new().prefix(name).tempdir_in(&args.tmpfs).context("no scratch on tmpfs")?;
+    for place in [disk.path(), tmpfs.path()] {
+        bench::data::open_to_all(place)?;
+    }
+    let means = Means {
+        longhaul: args.longhaul.clone().unwrap_or_else(|| build.join("longhaul")),
+        bench: own.clone(),
+        fdt_jar: args.fdt_jar.clone(),
+    };
+    ensure!(means.longhaul.exists(), "{} is not there; run `make build` first", means.longhaul.display());
+    let course = Course {
+        disk: disk.path().to_owned(),
+        tmpfs: tmpfs.path().to_owned(),
+        rounds: args.rounds,
+        patience: Duration::from_secs(args.patience),
+        accounts: Accounts::open(),
+        stop: Arc::default(),
+    };
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&course.stop))?;
+    }
+    let about = Circumstances {
+        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        machine: machine::describe()?,
+        file_system: machine::file_system(disk.path()),
+        rounds: args.rounds,
+        scale: args.scale,
+        congestion,
+        method: course.accounts.method().into(),
+        names: names(&course, &means),
+    };
+    measure(args, &course, &means, &about)
+}
+
+/// What is written in place of this machine's paths; longer ones first.
+fn names(course: &Course, means: &Means) -> Vec<(String, &'static str)> {
+    let mut names = vec![
+        (course.disk.display().to_string(), "/DISK"),
+        (course.tmpfs.display().to_string(), "/TMPFS"),
+        (means.longhaul.display().to_string(), "longhaul"),
+        (means.bench.display().to_string(), "bench"),
+    ];
+    names.extend(means.fdt_jar.as_ref().map(|jar| (jar.display().to_string(), "fdt.jar")));
+    names.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+    names
+}
+
+fn measure(args: &Args, course: &Course, means: &Means, about: &Circumstances) -> Result<bool> {
+    let is_wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| name.contains(only.as_str()));
+    let scenarios: Vec<_> = scenario::all(args.scale).into_iter().filter(|s| is_wanted(s.name)).collect();
+    ensure!(!scenarios.is_empty(), "no scenario has such a name");
+    let contestants = contestant::all(means);
+    let out = args.out.clone().unwrap_or_else(repository_results);
+    fs::create_dir_all(&out)?;
+    let mut outcomes = Vec::new();
+    for scenario in scenarios {
+        let rows = course.run(&scenario, &contestants)?;
+        outcomes.push((scenario, rows));
+        // After each one: a long run that is broken off has something to show.
+        fs::write(out.join("speed.md"), markdown(about, &outcomes)?)?;
+        fs::write(out.join("speed.svg"), svg(&outcomes)?)?;
+    }
+    println!("\nwritten: {}", out.join("speed.md").display());
+    let failed: Vec<_> = outcomes.iter().flat_map(|(_, rows)| rows).filter(|row| row.failed).collect();
+    for row in &failed {
+        println!("FAILED  {}: {}", row.name, row.note.as_deref().unwrap_or_default());
+    }
+    Ok(failed.is_empty())
+}
+
+/// docs/results of the repository that this was built from.
+fn repository_results() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).join("docs/results")
+}

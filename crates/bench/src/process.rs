@@ -1,0 +1,187 @@
+//! Servers and the jobs of clients as processes: started, awaited, watched, ended.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::account::{Side, peak_mib};
+use crate::contestant::find_program;
+
+/// How long a server may take until it listens.
+const START_MAX: Duration = Duration::from_secs(15);
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A server that runs until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// What it costs.
+    pub side: Side,
+    /// Where it listens.
+    pub port: u16,
+    child: Child,
+}
+
+/// A port that is free now.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// A command of words, its output in a file.
+fn command(words: &[String], log: &Path) -> Result<Command> {
+    let (program, arguments) = words.split_first().context("an empty command")?;
+    let program = find_program(Path::new(program)).with_context(|| format!("{program} is not there"))?;
+    let log = File::create(log)?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    Ok(command)
+}
+
+/// The last line of a log that says anything.
+fn last_words(log: &Path) -> String {
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+}
+
+/// Whether somebody listens on a port, by /proc/net/tcp: a connection to try it would be a guest to some.
+fn listens(port: u16) -> bool {
+    let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(fs::read_to_string);
+    tables.into_iter().flatten().any(|table| has_listener(&table, port))
+}
+
+fn has_listener(table: &str, port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        fields.get(1).is_some_and(|local| local.ends_with(&end)) && fields.get(3) == Some(&"0A")
+    })
+}
+
+impl Server {
+    /// Starts a server and waits until it listens.
+    pub fn start(side: Side, words: &[String], port: u16, log: &Path) -> Result<Server> {
+        side.enter()?;
+        let child = command(words, log).and_then(|mut command| side.spawn(&mut command));
+        side.leave()?;
+        let child = child?;
+        let mut server = Server { side, port, child };
+        let started = Instant::now();
+        while !listens(port) {
+            if let Some(status) = server.child.try_wait()? {
+                bail!("the server ended ({status}): {}", last_words(log));
+            }
+            if started.elapsed() > START_MAX {
+                bail!("the server does not listen after {START_MAX:?}: {}", last_words(log));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.side.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is watched while jobs run: the peaks of both sides, and whether patience ends.
+#[derive(Debug)]
+pub struct Watch {
+    over: AtomicBool,
+    peaks: Mutex<(f64, f64)>,
+}
+
+/// A run took longer than anybody should wait.
+#[derive(Clone, Copy, Debug)]
+pub struct OutOfPatience(Duration);
+
+impl fmt::Display for OutOfPatience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a run took longer than {} s", self.0.as_secs())
+    }
+}
+
+impl std::error::Error for OutOfPatience {}
+
+impl Watch {
+    /// Runs jobs, and looks at memory beside them. Clients that are still there after `patience` are ended.
+    pub fn beside<T>(
+        client: &Side,
+        server: Option<&Side>,
+        patience: Duration,
+        jobs: impl FnOnce() -> Result<T>,
+    ) -> (Result<T>, (f64, f64)) {
+        let started = Instant::now();
+        let watch = Watch { over: AtomicBool::new(false), peaks: Mutex::new((0.0, 0.0)) };
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| watch.look(client, server, patience));
+            let result = jobs();
+            watch.over.store(true, Ordering::Relaxed);
+            result
+        });
+        let result = if started.elapsed() > patience { Err(OutOfPatience(patience).into()) } else { result };
+        let peaks = watch.peaks.lock().map(|peaks| *peaks).unwrap_or_default();
+        (result, peaks)
+    }
+
+    fn look(&self, client: &Side, server: Option<&Side>, patience: Duration) {
+        let started = Instant::now();
+        while !self.over.load(Ordering::Relaxed) {
+            let now = (peak_mib(&client.pids()), server.map_or(0.0, |side| peak_mib(&side.pids())));
+            if let Ok(mut peaks) = self.peaks.lock() {
+                *peaks = (peaks.0.max(now.0), peaks.1.max(now.1));
+            }
+            if started.elapsed() > patience {
+                client.kill();
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Jobs of one client, one after the other.
+#[derive(Clone, Debug)]
+pub struct Jobs {
+    /// Their commands.
+    pub commands: Vec<Vec<String>>,
+    /// Where the last one's output goes.
+    pub log: PathBuf,
+}
+
+impl Jobs {
+    /// Runs all of them; the seconds that passed.
+    pub fn run(&self, client: &Side) -> Result<f64> {
+        let started = Instant::now();
+        for words in &self.commands {
+            let status = client.spawn(&mut command(words, &self.log)?)?.wait()?;
+            if !status.success() {
+                bail!("{} ({status}): {}", words.first().map_or("", String::as_str), last_words(&self.log));
+            }
+        }
+        Ok(started.elapsed().as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_found() {
+        let table = "  sl  local_address rem_address   st\n   0: 0100007F:115C 00000000:0000 0A 0 0\n";
+        assert!(has_listener(table, 0x115c));
+        assert!(!has_listener(table, 0x15c));
+        assert!(!has_listener(&table.replace(" 0A ", " 01 "), 0x115c), "a connection");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(listens(listener.local_addr().unwrap().port()));
+    }
+}

@@ -1,0 +1,218 @@
+//! What is moved, where, and what Longhaul wants to reach there. Values only: how a contestant moves something is the
+//! contestant's, how it is run is `round`'s.
+
+use std::path::PathBuf;
+
+use crate::contestant::{BARE_LOOP, FDT, GRIDFTP_TUNED, IPERF3, LONGHAUL, SEALED, longhaul};
+use crate::target::{Against, Limit, Measure, Target};
+
+/// Where sources and targets rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// The scratch directory's file system.
+    Disk,
+    /// Memory with a file system's face.
+    Tmpfs,
+    /// No file at all: zeros into nothing.
+    Memory,
+}
+
+/// What is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// One file.
+    File {
+        /// Its size.
+        bytes: u64,
+    },
+    /// Directories of a thousand files.
+    Tree {
+        /// How many files.
+        files: u64,
+        /// Size of each.
+        bytes_each: u64,
+    },
+    /// Zeros, from memory to memory.
+    Zeros {
+        /// How many.
+        bytes: u64,
+    },
+}
+
+impl Data {
+    /// All of it.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Data::File { bytes } | Data::Zeros { bytes } => bytes,
+            Data::Tree { files, bytes_each } => files * bytes_each,
+        }
+    }
+
+    /// How many files.
+    pub fn files(self) -> u64 {
+        match self {
+            Data::Tree { files, .. } => files,
+            Data::File { .. } | Data::Zeros { .. } => 1,
+        }
+    }
+}
+
+/// One thing to be done by everybody.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its short name, for `--only` and for directories.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub title: String,
+    /// What is moved.
+    pub data: Data,
+    /// Where it rests.
+    pub medium: Medium,
+    /// How many times a run does it, one job after the other.
+    pub jobs: u32,
+    /// What Longhaul wants to reach.
+    pub targets: Vec<Target>,
+}
+
+/// One job of one contestant: what it needs to know to make its command.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What is moved.
+    pub data: Data,
+    /// The file or directory to be moved.
+    pub source: PathBuf,
+    /// The directory that servers show.
+    pub root: PathBuf,
+    /// An empty directory below it, made for this job.
+    pub target: PathBuf,
+    /// The contestant's own files: configuration, state, logs.
+    pub state: PathBuf,
+    /// Where its server listens.
+    pub port: u16,
+}
+
+impl Job {
+    /// The target directory below the root.
+    pub fn below(&self) -> String {
+        self.target.strip_prefix(&self.root).unwrap_or(&self.target).display().to_string()
+    }
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Every job of Longhaul stays below this, at each side.
+fn memory() -> Target {
+    Target { who: LONGHAUL, measure: Measure::Peak, limit: Limit::At(longhaul::memory_mib_max()) }
+}
+
+fn ours(measure: Measure, limit: Limit) -> Target {
+    Target { who: LONGHAUL, measure, limit }
+}
+
+/// A large file, beside the best of the peers.
+fn large(name: &'static str, title: &str, medium: Medium, scale: f64, cpu_s_per_gb: f64) -> Scenario {
+    Scenario {
+        name,
+        title: title.into(),
+        data: Data::File { bytes: scaled(4 * GIB, scale) },
+        medium,
+        jobs: 1,
+        targets: vec![
+            ours(Measure::Wall, Limit::Times(0.75, Against::BestPeer)),
+            ours(Measure::Cpu, Limit::At(cpu_s_per_gb)),
+            Target { who: SEALED, measure: Measure::Cpu, limit: Limit::Plus(0.15, LONGHAUL) },
+            memory(),
+        ],
+    }
+}
+
+/// A tree of small files on disk, beside the best of the peers and what the file system gives.
+fn small(name: &'static str, title: &str, files: u64, bytes_each: u64, scale: f64) -> Scenario {
+    Scenario {
+        name,
+        title: title.into(),
+        data: Data::Tree { files: scaled(files, scale), bytes_each },
+        medium: Medium::Disk,
+        jobs: 1,
+        targets: vec![
+            ours(Measure::Files, Limit::Times(2.0, Against::BestPeer)),
+            ours(Measure::Files, Limit::Times(0.55, Against::Named(BARE_LOOP))),
+            memory(),
+        ],
+    }
+}
+
+/// Part of a size or count, at least one.
+fn scaled(whole: u64, scale: f64) -> u64 {
+    ((whole as f64 * scale) as u64).max(1)
+}
+
+/// All scenarios at a scale; 1 is what the targets are meant for.
+pub fn all(scale: f64) -> Vec<Scenario> {
+    let mut all = whole_or_part(scale);
+    if (scale - 1.0).abs() > f64::EPSILON {
+        all.iter_mut().filter(|s| s.jobs == 1).for_each(|s| s.title += &format!(" (× {scale})"));
+    }
+    all
+}
+
+fn whole_or_part(scale: f64) -> Vec<Scenario> {
+    vec![
+        large("large-disk", "4 GiB file, disk to disk, hot in the page cache", Medium::Disk, scale, 0.45),
+        large("large-tmpfs", "4 GiB file, tmpfs to tmpfs", Medium::Tmpfs, scale, 0.80),
+        Scenario {
+            name: "mib-tmpfs",
+            title: "2,000 files of 1 MiB, tmpfs to tmpfs".into(),
+            data: Data::Tree { files: scaled(2_000, scale), bytes_each: MIB },
+            medium: Medium::Tmpfs,
+            jobs: 1,
+            targets: vec![
+                ours(Measure::Wall, Limit::Times(0.75, Against::Named(GRIDFTP_TUNED))),
+                ours(Measure::Cpu, Limit::Times(0.8, Against::Named(GRIDFTP_TUNED))),
+                memory(),
+            ],
+        },
+        small("64kib-disk", "20,000 files of 64 KiB, disk to disk", 20_000, 64 * KIB, scale),
+        small("1kib-disk", "100,000 files of 1 KiB, disk to disk", 100_000, KIB, scale),
+        Scenario {
+            name: "memory",
+            title: "16 GiB of zeros, memory to memory, no block digests".into(),
+            data: Data::Zeros { bytes: scaled(16 * GIB, scale) },
+            medium: Medium::Memory,
+            jobs: 1,
+            targets: vec![
+                ours(Measure::Rate, Limit::Times(0.95, Against::Named(IPERF3))),
+                ours(Measure::Cpu, Limit::Times(1.05, Against::Named(IPERF3))),
+                ours(Measure::Rate, Limit::Times(1.0, Against::Named(FDT))),
+                memory(),
+            ],
+        },
+        Scenario {
+            name: "one-kib",
+            title: "one file of 1 KiB, process start included; 100 such jobs back to back".into(),
+            data: Data::File { bytes: KIB },
+            medium: Medium::Disk,
+            jobs: 100,
+            targets: vec![ours(Measure::Wall, Limit::At(0.050)), memory()],
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_are_told_apart_and_scale() {
+        let (whole, tenth) = (all(1.0), all(0.1));
+        let names: std::collections::BTreeSet<_> = whole.iter().map(|s| s.name).collect();
+        assert_eq!(names.len(), whole.len());
+        assert_eq!(whole[0].data.bytes(), 4 << 30);
+        assert_eq!(whole[3].data.bytes(), 20_000 << 16);
+        assert_eq!(tenth[4].data.files(), 10_000);
+        assert_eq!(tenth[6].data, whole[6].data, "a small job stays small");
+        assert_eq!(scaled(3, 0.01), 1);
+    }
+}

@@ -1,0 +1,216 @@
+//! What is to be reached, and whether it was. Arithmetic on medians; knows nothing of how they were measured.
+
+use std::fmt;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Seconds of a job.
+    Wall,
+    /// Bytes per second.
+    Rate,
+    /// Files per second.
+    Files,
+    /// CPU seconds of both sides per 10^9 bytes.
+    Cpu,
+    /// Peak resident memory of the larger side, MiB.
+    Peak,
+}
+
+impl Measure {
+    fn less_is_better(self) -> bool {
+        matches!(self, Measure::Wall | Measure::Cpu | Measure::Peak)
+    }
+
+    /// A value with its unit.
+    fn show(self, value: f64) -> String {
+        match self {
+            Measure::Wall if value < 1.0 => format!("{:.1} ms", value * 1e3),
+            Measure::Wall => format!("{value:.2} s"),
+            Measure::Rate => format!("{:.2} GB/s", value / 1e9),
+            Measure::Files => format!("{value:.0} files/s"),
+            Measure::Cpu => format!("{value:.3} CPU-s/GB"),
+            Measure::Peak => format!("{value:.0} MiB"),
+        }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Measure::Wall => "wall",
+            Measure::Rate => "rate",
+            Measure::Files => "files/s",
+            Measure::Cpu => "CPU",
+            Measure::Peak => "memory of each side",
+        })
+    }
+}
+
+/// Whose value a limit is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    /// Whichever peer did best.
+    BestPeer,
+    /// This contestant.
+    Named(&'static str),
+}
+
+/// The most of a measure that is better small, the least of one that is better large.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// A value.
+    At(f64),
+    /// So many times another's.
+    Times(f64, Against),
+    /// So much more than another's.
+    Plus(f64, &'static str),
+}
+
+/// One target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// Who is to reach it.
+    pub who: &'static str,
+    /// In what.
+    pub measure: Measure,
+    /// And how much.
+    pub limit: Limit,
+}
+
+/// What a contestant reached: medians.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figures {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it counts as a network peer.
+    pub is_peer: bool,
+    /// Seconds of a job.
+    pub wall_s: f64,
+    /// Bytes of a job.
+    pub bytes: u64,
+    /// Files of a job.
+    pub files: u64,
+    /// CPU seconds of both sides for a job.
+    pub cpu_s: f64,
+    /// Peak resident memory of the larger side.
+    pub peak_mib: f64,
+}
+
+impl Figures {
+    fn get(&self, measure: Measure) -> f64 {
+        match measure {
+            Measure::Wall => self.wall_s,
+            Measure::Rate => self.bytes as f64 / self.wall_s,
+            Measure::Files => self.files as f64 / self.wall_s,
+            Measure::Cpu => self.cpu_s / (self.bytes as f64 / 1e9),
+            Measure::Peak => self.peak_mib,
+        }
+    }
+}
+
+/// How a target was met.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Held.
+    Reached(String),
+    /// Missed, and by which part of the limit.
+    Missed(String, f64),
+    /// Nobody to compare with, or nothing measured.
+    Open(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Reached(text) => write!(f, "target {text}: reached"),
+            Verdict::Missed(text, by) => write!(f, "target {text}: **missed by {:.1} %**", by * 100.0),
+            Verdict::Open(text) => write!(f, "target {text}: not judged"),
+        }
+    }
+}
+
+/// Judges a target by what all reached.
+pub fn judge(target: &Target, all: &[Figures]) -> Verdict {
+    let measure = target.measure;
+    let sign = if measure.less_is_better() { "≤" } else { "≥" };
+    let named = |name: &str| all.iter().find(|f| f.name == name);
+    let head = format!("{}, {measure} {sign}", target.who);
+    let (limit, text) = match target.limit {
+        Limit::At(value) => (Some(value), format!("{head} {}", measure.show(value))),
+        Limit::Plus(more, name) => {
+            let other = named(name).map(|f| f.get(measure));
+            (other.map(|o| o + more), format!("{head} that of {name} + {}", measure.show(more)))
+        }
+        Limit::Times(times, against) => {
+            let other = match against {
+                Against::Named(name) => named(name),
+                Against::BestPeer => best_peer(measure, all),
+            };
+            let whose = match (against, other) {
+                (Against::Named(name), _) => name.to_owned(),
+                (Against::BestPeer, Some(best)) => format!("the best peer's ({})", best.name),
+                (Against::BestPeer, None) => "the best peer's".to_owned(),
+            };
+            (other.map(|f| f.get(measure) * times), format!("{head} {times} × {whose}"))
+        }
+    };
+    let (Some(limit), Some(figures)) = (limit, named(target.who)) else { return Verdict::Open(text) };
+    let value = figures.get(measure);
+    let text = match target.limit {
+        Limit::At(_) => format!("{text} ({})", measure.show(value)),
+        _ => format!("{text} = {} ({})", measure.show(limit), measure.show(value)),
+    };
+    let by = if measure.less_is_better() { value / limit - 1.0 } else { 1.0 - value / limit };
+    if by <= 0.0 { Verdict::Reached(text) } else { Verdict::Missed(text, by) }
+}
+
+fn best_peer(measure: Measure, all: &[Figures]) -> Option<&Figures> {
+    let peers = all.iter().filter(|f| f.is_peer);
+    let order = |a: &&Figures, b: &&Figures| a.get(measure).total_cmp(&b.get(measure));
+    if measure.less_is_better() { peers.min_by(order) } else { peers.max_by(order) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(name: &'static str, is_peer: bool, wall_s: f64, cpu_s: f64) -> Figures {
+        Figures { name, is_peer, wall_s, bytes: 2_000_000_000, files: 100, cpu_s, peak_mib: 50.0 }
+    }
+
+    fn by(measure: Measure, limit: Limit) -> Option<f64> {
+        let all = [
+            figures("us", false, 2.0, 1.0),
+            figures("slow", true, 8.0, 8.0),
+            figures("fast", true, 4.0, 2.0),
+            figures("cp", false, 1.0, 0.4),
+        ];
+        match judge(&Target { who: "us", measure, limit }, &all) {
+            Verdict::Reached(_) => Some(0.0),
+            Verdict::Missed(_, by) => Some((by * 1000.0).round() / 1000.0),
+            Verdict::Open(_) => None,
+        }
+    }
+
+    #[test]
+    fn targets_are_judged() {
+        let best = |times| Limit::Times(times, Against::BestPeer);
+        assert_eq!(by(Measure::Wall, best(0.5)), Some(0.0), "2 s of 4 s, and cp is no peer");
+        assert_eq!(by(Measure::Wall, best(0.4)), Some(0.25), "2 s of 1.6 s");
+        assert_eq!(by(Measure::Files, best(2.0)), Some(0.0), "50 of 25 files/s");
+        assert_eq!(by(Measure::Files, Limit::Times(0.8, Against::Named("cp"))), Some(0.375), "50 of 80 files/s");
+        assert_eq!(by(Measure::Cpu, Limit::At(0.4)), Some(0.25), "0.5 of 0.4 s/GB");
+        assert_eq!(by(Measure::Cpu, Limit::Plus(0.3, "cp")), Some(0.0), "0.5 of 0.2 + 0.3 s/GB");
+        assert_eq!(by(Measure::Peak, Limit::At(40.0)), Some(0.25));
+        assert_eq!(by(Measure::Rate, Limit::Times(1.0, Against::Named("absent"))), None);
+    }
+
+    #[test]
+    fn verdicts_say_what_they_compared() {
+        let all = [figures("us", false, 2.0, 1.0), figures("fast", true, 4.0, 2.0)];
+        let target = Target { who: "us", measure: Measure::Wall, limit: Limit::Times(0.4, Against::BestPeer) };
+        let text = judge(&target, &all).to_string();
+        assert_eq!(text, "target us, wall ≤ 0.4 × the best peer's (fast) = 1.60 s (2.00 s): **missed by 25.0 %**");
+    }
+}

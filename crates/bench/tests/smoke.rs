@@ -1,0 +1,94 @@
+//! The whole course once, small: Longhaul, `cp`, and a peer that copies wrongly, in one tiny scenario.
+#![allow(clippy::print_stdout, reason = "a test that cannot run says so")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use bench::account::Accounts;
+use bench::contestant::longhaul::Longhaul;
+use bench::contestant::reference::Cp;
+use bench::contestant::{Contestant, Order, Role};
+use bench::namespace;
+use bench::round::Course;
+use bench::scenario::{Data, Job, Medium, Scenario};
+
+/// Says that it copied, and made an empty directory.
+struct Liar;
+
+impl Contestant for Liar {
+    fn name(&self) -> &'static str {
+        "liar"
+    }
+
+    fn role(&self) -> Role {
+        Role::Peer
+    }
+
+    fn programs(&self) -> Vec<PathBuf> {
+        vec!["mkdir".into()]
+    }
+
+    fn order(&self, job: &Job) -> Option<Order> {
+        let copy = job.target.join("copy");
+        Some(Order::of(["mkdir".into(), copy.display().to_string()]).onto(copy))
+    }
+}
+
+/// The binary that the workspace's tests build, if they have.
+fn longhaul() -> Option<PathBuf> {
+    let binary = Path::new(env!("CARGO_BIN_EXE_bench")).with_file_name("longhaul");
+    binary.exists().then_some(binary)
+}
+
+#[test]
+fn contestants_take_turns_and_a_wrong_copy_is_found() {
+    let Some(binary) = longhaul() else {
+        return println!("SKIPPED contestants_take_turns_and_a_wrong_copy_is_found: build longhaul first");
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, tmpfs) = (dir.path().join("disk"), dir.path().join("tmpfs"));
+    std::fs::create_dir(&disk).unwrap();
+    std::fs::create_dir(&tmpfs).unwrap();
+    let course = Course {
+        disk,
+        tmpfs,
+        rounds: 2,
+        patience: Duration::from_secs(20),
+        accounts: Accounts::open(),
+        stop: Default::default(),
+    };
+    let scenario = Scenario {
+        name: "tiny",
+        title: "ten files of 10 kB".into(),
+        data: Data::Tree { files: 10, bytes_each: 10_000 },
+        medium: Medium::Disk,
+        jobs: 1,
+        targets: Vec::new(),
+    };
+    let contestants: Vec<Box<dyn Contestant>> =
+        vec![Box::new(Longhaul { binary, is_plain: true }), Box::new(Cp), Box::new(Liar)];
+    let rows = course.run(&scenario, &contestants).unwrap();
+    for row in &rows[..2] {
+        assert_eq!((row.samples.len(), row.failed, &row.note), (2, false, &None), "{}", row.name);
+        assert!(row.samples.iter().all(|s| s.wall_s > 0.0));
+    }
+    assert!(rows[0].samples.iter().any(|s| s.client_s > 0.0), "a handshake costs something");
+    assert!(rows[2].failed && rows[2].note.as_ref().unwrap().contains("the copy is not the source"));
+}
+
+#[test]
+fn a_namespace_has_its_own_congestion_control() {
+    if !namespace::is_possible() {
+        return println!("SKIPPED a_namespace_has_its_own_congestion_control: no network namespace can be made here");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let run = |congestion: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
+        command.args(["--congestion", congestion, "--only", "no such scenario", "--out"]).arg(dir.path());
+        let output = command.output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(run("reno").contains("no scenario has such a name"), "set, and went on");
+    assert!(run("imagined").contains("this kernel has no congestion control imagined"));
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Installs the peers that `make bench` measures Longhaul beside, and its tools, on Debian and its kin. Whatever is not
+# there is named in the table as not installed; nothing else needs this.
+#
+#   xrootd-server xrootd-client                          xrootd, xrdcp
+#   globus-gridftp-server-progs globus-gass-copy-progs   globus-gridftp-server, globus-url-copy
+#   rclone iperf3
+#   diffutils iproute2 util-linux                        the bench's own: diff; ip; unshare, findmnt
+#
+# FDT is in no distribution: fetch its jar, install a Java runtime, and say `make bench BENCH="--fdt-jar FILE"`.
+set -eu
+
+packages="xrootd-server xrootd-client globus-gridftp-server-progs globus-gass-copy-progs rclone iperf3 diffutils iproute2
+util-linux"
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    echo "setup-bench: as root, run:  apt-get install -y --no-install-recommends" $packages >&2
+    exit 1
+fi
+apt-get update -qq
+# No server is to start by itself: the bench starts its own.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    trap 'rm -f "$policy"' EXIT
+fi
+# shellcheck disable=SC2086 -- a list of package names
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages
