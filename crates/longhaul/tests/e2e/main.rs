@@ -18,6 +18,7 @@ mod moves;
 mod node;
 mod options;
 mod questions;
+mod resume;
 mod scripted_node;
 mod storage;
 mod strangers;
