@@ -33,7 +33,6 @@ fn what_makes_no_sense_is_usage() {
         words!["cp", "a", "gopher://x/y"],
         words!["cp", "a", "https://x/y"],
         words!["cp", "a", "user@:b"],
-        words!["cp", "lh://a/x/y", "lh://b/x/y"],
         words!["cp", "a", "lh://host:0/x"],
         words!["ls", "lh://host:notaport/"],
         words!["ls", "lh://me@host/"],

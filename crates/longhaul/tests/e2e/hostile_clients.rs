@@ -259,7 +259,7 @@ fn guests_that_vanish_leave_nothing() {
         assert_eq!(covered(&node.state()), 1 << 20);
     }
     let again = Client::new();
-    again.write("large", b"small");
+    again.write("large", pattern(2 << 20));
     again.cp(0, words![again.path("large"), node.at("data/t/large")]);
     fs::remove_file(node.data("t/large")).unwrap();
     // In the middle of a pull, with a stream that nobody reads.

@@ -20,6 +20,7 @@ mod options;
 mod questions;
 mod resume;
 mod scripted_node;
+mod space;
 mod storage;
 mod strangers;
 mod targets;
