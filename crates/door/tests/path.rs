@@ -111,7 +111,7 @@ fn flipped_bits_are_noticed_and_sent_again() {
 }
 
 #[test]
-fn a_cut_session_leaves_nothing_behind() {
+fn a_cut_session_is_gone_on_with() {
     for pull in [false, true] {
         let world = World::new();
         let (from, to) = if pull { ("far/large", "near/large") } else { ("near/large", "far/large") };
@@ -126,14 +126,18 @@ fn a_cut_session_leaves_nothing_behind() {
         assert_eq!(error.fault(), Fault::Path, "{error}");
         assert!(!world.path(to).exists(), "an incomplete file got its name");
         world.wait_until_idle();
-        world.assert_no_leftovers();
+        assert!(world.unfinished() == 1, "what arrived is kept");
         // The same job again, over a path that holds.
         let report = match pull {
             true => world.pull(world.node(), "large", to, false).unwrap(),
             false => world.push(world.node(), from, "large", false).unwrap(),
         };
         assert!(report.error.is_none(), "{:?}", report.error);
+        // The relay carried 20 MiB, sealed and with TLS around the control connection; what was in its queues was lost.
+        let resumed = report.totals.resumed_bytes;
+        assert!((4 << 20..=20 << 20).contains(&resumed), "{resumed} bytes were gone on with");
         world.assert_same(from, to);
+        world.assert_no_leftovers();
     }
 }
 
@@ -148,9 +152,12 @@ fn silence_is_noticed_by_both_ends() {
     let error = report.error.expect("nobody answers");
     assert!(matches!(error, Error::Silent { .. } | Error::Broken { .. }), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(15), "it took {:?}", started.elapsed());
+    // The node has noticed when it lets go of what it keeps for a later attempt.
+    let waited = Instant::now();
     world.wait_until_idle();
+    assert!(waited.elapsed() < Duration::from_secs(15), "it took the node {:?}", waited.elapsed());
     assert!(!world.path("far/large").exists());
-    world.assert_no_leftovers();
+    assert!(world.unfinished() == 1, "what arrived is kept");
 }
 
 #[test]

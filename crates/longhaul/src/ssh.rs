@@ -142,7 +142,8 @@ fn host_name(words: &[&str], login: &str) -> String {
 pub fn start(command: &str, login: &str, role: Role, paths: &[&[u8]]) -> Result<FarEnd, Failure> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let Some(program) = words.first() else { return Err(Failure::usage("--ssh names no command")) };
-    if login.starts_with('-') {
+    let host = login.rsplit('@').next().unwrap_or_default();
+    if host.is_empty() || host.starts_with('-') || login.starts_with('-') {
         return Err(Failure::usage(format!("{login} is not a host")));
     }
     let cannot = |e: io::Error| Failure::local(format!("cannot run {program}: {e} (--ssh names another command)"));

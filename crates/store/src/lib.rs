@@ -162,6 +162,11 @@ pub trait Source: Send + Sync + Debug {
 pub trait Sink: Send + Sync + Debug {
     /// Writes all of the buffer at an offset.
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()>;
+    /// A range that may hold bytes from before [`Store::resume`] becomes a hole, or zeros. A store that does not go on
+    /// with unfinished files has none.
+    fn clear(&self, _offset: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
     /// Reserves room for a file of this length, as far as the store can; full is an error.
     fn reserve(&self, _size: u64) -> Result<()> {
         Ok(())

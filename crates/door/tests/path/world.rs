@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use auth::{Grants, Rights};
 use door::{Export, Node, NodeConfig, StateDir, Stop};
 use engine::control::{Control, Label};
+use engine::journal::Journals;
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
 use engine::session::{Connect, Report, Session};
@@ -124,7 +125,7 @@ impl World {
             options: order.options.clone(),
             may_replace: Ok(()),
             tag: "near".into(),
-            journals: None,
+            journals: Some(Journals::new(&self.path("near-state"), self.dir.path())),
             tells_plans: false,
         };
         let target = Target { path: rel(to), into: false, is_dir: self.path(to).is_dir() };
@@ -167,17 +168,25 @@ impl World {
         assert!(left.is_empty(), "unfinished files are left: {left:?}");
     }
 
-    /// Waits until no unfinished file is left, for as long as a node may take to notice that its peer is gone.
+    /// Unfinished files below both ends.
+    pub fn unfinished(&self) -> usize {
+        let mut all = BTreeMap::new();
+        self.walk(self.dir.path(), &mut all, self.dir.path());
+        all.keys().filter(|p| p.to_string_lossy().contains(".longhaul-")).count()
+    }
+
+    /// Waits until nobody writes to an unfinished file, for as long as a node may take to notice that its peer is gone.
     pub fn wait_until_idle(&self) {
+        let at_rest = |path: &Path| fs::File::open(path).is_ok_and(|file| file.try_lock().is_ok());
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {
-            let mut all = BTreeMap::new();
-            self.walk(self.dir.path(), &mut all, self.dir.path());
-            if !all.keys().any(|p| p.to_string_lossy().contains(".longhaul-")) {
+            let dirs = ["state/journals", "near-state/journals"].map(|dir| fs::read_dir(self.path(dir)));
+            if dirs.into_iter().flatten().flatten().flatten().all(|entry| at_rest(&entry.path())) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+        panic!("somebody still writes to an unfinished file");
     }
 }
 

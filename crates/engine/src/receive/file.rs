@@ -31,6 +31,8 @@ pub(super) struct Incoming {
     /// Room for it, until that is reserved in the file system, or written.
     promise: Mutex<Option<Promise>>,
     log: Mutex<Log>,
+    /// The unfinished file is an earlier attempt's: what nobody vouches for in it is not zero.
+    goes_on: bool,
 }
 
 /// Where the blocks go.
@@ -75,14 +77,14 @@ impl Incoming {
     ) -> Incoming {
         let serial = Mutex::new(InOrder::new(checksums));
         let (gate, log, promise) = (RwLock::new(Gate::Open), Mutex::default(), Mutex::new(promise));
-        Incoming { wanted, there, sink: Mutex::default(), serial, gate, promise, log }
+        Incoming { wanted, there, sink: Mutex::default(), serial, gate, promise, log, goes_on: false }
     }
 
     /// With what an earlier attempt left.
     pub(super) fn going_on(self, sink: Arc<dyn Sink>, journal: Journal) -> Incoming {
         *self.slot() = Slot::Open(sink);
         self.log().journal = Some(journal);
-        self
+        Incoming { goes_on: true, ..self }
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
@@ -134,11 +136,7 @@ impl Incoming {
             Slot::Empty => {}
         }
         let made = match self.begin_journal(receiving) {
-            Some(tag) => receiving.with_room(|| {
-                // Of an attempt about another subject, or from before its journal was lost.
-                receiving.store.forget(&self.wanted.path, &tag)?;
-                receiving.store.create(&self.wanted.path, &tag)
-            })?,
+            Some(tag) => receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?,
             None => {
                 (receiving.opening)(&self.wanted.path.parent());
                 let tag = format!("{}-{:x}", receiving.policy.tag, self.wanted.id);
@@ -163,6 +161,12 @@ impl Incoming {
             journal.restart(journals, &self.wanted.path, subject(&self.wanted), &[]).ok()?;
         }
         let tag = journal.tag().to_owned();
+        // Of an attempt about another subject, or from before its journal was lost. What cannot be removed (somebody
+        // else's file, a directory) is in the way of the resume, not of the transfer.
+        if receiving.store.forget(&self.wanted.path, &tag).is_err() {
+            journal.remove();
+            return None;
+        }
         self.log().journal = Some(journal);
         Some(tag)
     }
@@ -203,7 +207,8 @@ impl Incoming {
         let mut serial = self.serial.lock().unwrap_or_else(PoisonError::into_inner);
         if part.hole {
             serial.feed_hole(part.offset, part.len);
-            return Ok(());
+            drop(serial);
+            return if self.goes_on { receiving.with_room(|| sink.clear(part.offset, part.len)) } else { Ok(()) };
         }
         serial.feed(part.offset, bytes);
         drop(serial);

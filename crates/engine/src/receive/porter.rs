@@ -76,7 +76,9 @@ impl Receiving {
             false => (None, None),
         };
         let rest: Vec<Row> = rest.unwrap_or_default();
-        let bytes_there = rest.iter().map(|row| row.len).sum();
+        // What an earlier attempt reserved is as good as written.
+        let reserved = kept.as_ref().and_then(|(sink, _)| sink.as_source().ok()?.stat().ok());
+        let bytes_there = reserved.map_or(0, |stat| stat.allocated);
         let promise = loop {
             match self.promise(&wanted, bytes_there) {
                 Ok(promise) => break promise,
@@ -114,10 +116,15 @@ impl Receiving {
     fn take_rest(&self, wanted: &Wanted) -> Option<(Unfinished, Vec<Row>)> {
         let journals = self.policy.journals.as_ref()?;
         let (mut journal, rows) = journals.take(&wanted.path, subject(wanted)).ok()??;
-        if rows.is_empty() {
+        let sink = match rows.is_empty() {
+            true => None,
+            false => self.store.resume(&wanted.path, journal.tag()).ok().flatten(),
+        };
+        let Some(sink) = sink else {
+            // Before room is asked for: what is of no use may be what takes it.
+            let _ = self.store.forget(&wanted.path, journal.tag());
             return None;
-        }
-        let sink = self.store.resume(&wanted.path, journal.tag()).ok()??;
+        };
         let true_rows = self.verified(wanted, &*sink.as_source().ok()?, rows);
         self.say_busy(String::new());
         if self.is_over() {

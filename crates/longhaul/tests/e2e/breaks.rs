@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::client::{Client, Running, unfinished, words};
+use crate::kept::{assert_kept, assert_nothing_kept, at_rest, covered};
 use crate::node::{Node, signal};
 use crate::tree::{assert_copied, pattern};
 use crate::wait::{LONG, until};
@@ -69,6 +70,15 @@ fn ends(push: bool) -> Ends {
 }
 
 impl Ends {
+    /// The state directory of the end that writes.
+    fn writer_state(&self) -> PathBuf {
+        if self.target.starts_with(self.node.data("")) { self.node.state() } else { self.client.state() }
+    }
+
+    fn assert_kept(&self) {
+        assert_kept(&self.target, &self.writer_state());
+    }
+
     fn begin(&self) -> Running {
         let running = self.client.begin(words_of(&self.from, &self.to));
         under_way(&self.target);
@@ -77,9 +87,11 @@ impl Ends {
 
     /// The command once more, at full speed, completes the copy and leaves nothing else.
     fn completes(&self) {
-        self.client.cp(0, words!["-r", self.from, self.to]);
+        let there = covered(&self.writer_state());
+        let receipt = self.client.cp(0, words!["-r", self.from, self.to]);
+        assert!(receipt["resumed_bytes"].as_u64().unwrap() >= there, "{there} were there: {receipt}");
         assert_copied(&self.source, &self.target);
-        assert!(unfinished(&self.target).is_empty(), "{:?}", unfinished(&self.target));
+        assert_nothing_kept(&self.target, &self.writer_state());
     }
 }
 
@@ -93,7 +105,7 @@ fn an_interrupted_job_leaves_nothing_half_done() {
                 signal(&running.child, Signal::INT);
                 let outcome = running.finish().expect(130);
                 assert!(outcome.err.contains("run the same command again"), "{}", outcome.err);
-                until("the other side has cleaned up", LONG, || unfinished(&ends.target).is_empty());
+                ends.assert_kept();
                 assert_whole(&ends.target);
                 ends.completes();
             });
@@ -113,8 +125,13 @@ fn an_interrupted_local_copy_leaves_nothing_half_done() {
         under_way(&to);
         signal(&running.child, sent);
         running.finish().expect(130);
-        assert!(unfinished(&to).is_empty(), "round {round}: {:?}", unfinished(&to));
+        // At once: its end is the end of both.
+        assert!(at_rest(&client.state()), "round {round}");
+        assert!(!unfinished(&to).is_empty(), "round {round}");
         assert_whole(&to);
+        client.cp(0, words!["-r", from, to]);
+        assert_copied(&client.path("s"), &to);
+        assert_nothing_kept(&to, &client.state());
     }
     client.cp(0, words!["-r", from, client.path("t0")]);
     assert_copied(&client.path("s"), &client.path("t0"));
@@ -133,7 +150,7 @@ fn a_job_interrupted_twice_ends_at_once() {
     running.finish().expect(130);
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     ends.node.thaw();
-    until("the node has cleaned up", LONG, || unfinished(&ends.target).is_empty());
+    ends.assert_kept();
     assert_whole(&ends.target);
 }
 
@@ -160,11 +177,7 @@ fn a_killed_client_leaves_nothing_under_a_final_name() {
                 let mut running = ends.begin();
                 running.child.kill().unwrap();
                 running.child.wait().unwrap();
-                if push {
-                    until("the node has cleaned up", LONG, || unfinished(&ends.target).is_empty());
-                } else {
-                    assert!(!unfinished(&ends.target).is_empty(), "what a killed job leaves is what is swept below");
-                }
+                ends.assert_kept();
                 assert_whole(&ends.target);
                 ends.completes();
             });
@@ -173,7 +186,7 @@ fn a_killed_client_leaves_nothing_under_a_final_name() {
 }
 
 #[test]
-fn a_killed_local_copy_is_swept() {
+fn a_killed_local_copy_is_gone_on_with() {
     let client = Client::new();
     build(&client.path("s"));
     let (from, to) = (client.path("s").display().to_string(), client.path("t"));
@@ -185,10 +198,11 @@ fn a_killed_local_copy_is_swept() {
     assert!(!unfinished(&to).is_empty());
     client.cp(0, words!["-r", from, to]);
     assert_copied(&client.path("s"), &to);
+    assert_nothing_kept(&to, &client.state());
 }
 
 #[test]
-fn a_killed_node_sweeps_when_it_is_back() {
+fn a_killed_node_goes_on_when_it_is_back() {
     let mut ends = ends(true);
     let running = ends.begin();
     ends.node.kill();
@@ -196,7 +210,7 @@ fn a_killed_node_sweeps_when_it_is_back() {
     assert!(!unfinished(&ends.target).is_empty());
     drop(running);
     ends.node.restart();
-    assert!(unfinished(&ends.target).is_empty(), "{:?}", unfinished(&ends.target));
+    ends.assert_kept();
     ends.completes();
 }
 
@@ -288,6 +302,7 @@ fn a_stopped_peer_is_noticed() {
     let outcome = running.finish().expect(5);
     assert!(outcome.err.contains("silent") && outcome.err.contains(&ends.node.address()), "{}", outcome.err);
     ends.node.thaw();
-    until("the node has cleaned up", Duration::from_secs(90), || unfinished(&ends.target).is_empty());
+    until("the node has let go", Duration::from_secs(90), || at_rest(&ends.node.state()));
+    ends.assert_kept();
     assert_whole(&ends.target);
 }

@@ -121,6 +121,11 @@ fn start(mut command: Command, out: PathBuf, err: PathBuf) -> Running {
 }
 
 impl Running {
+    /// What it has printed on stdout so far.
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.out).unwrap()).into_owned()
+    }
+
     /// What it has printed on stderr so far.
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap()).into_owned()

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use crate::client::{Client, unfinished, words};
+use crate::kept::assert_kept;
 use crate::node::{LONGHAUL, Node};
 use crate::tree::pattern;
 use crate::wait::{LONG, until};
@@ -117,14 +118,15 @@ fn a_key_for_another_node_does_not_replace_a_known_one() {
 }
 
 #[test]
-fn a_node_that_is_stopped_leaves_nothing_unfinished() {
+fn a_node_that_is_stopped_keeps_what_it_can_go_on_with() {
     let (mut node, client) = (Node::open(), Client::new());
     let big = client.write("big", pattern(200 << 20));
     let words = words!["cp", "--limit", "80Mbit/s", "--retry-for", "0s", big, node.at("data/big")];
     let running = client.begin(words);
     until("blocks arrive", LONG, || !unfinished(&node.data("")).is_empty());
     assert_eq!(node.stop(), Some(0));
-    assert!(unfinished(&node.data("")).is_empty() && !node.data("big").exists());
+    assert_kept(&node.data(""), &node.state());
+    assert!(!node.data("big").exists());
     running.finish().expect(5);
 }
 

@@ -12,6 +12,7 @@ use wire::frame::{Direction, End, Entry, Offered, Totals};
 
 use crate::client::{Client, Outcome, unfinished, words};
 use crate::guest::{dir, entry, file, forged, inline, part, payload};
+use crate::kept::{assert_kept, covered};
 use crate::scripted_node::{ScriptedNode, Visit, pulled};
 use crate::tree::pattern;
 
@@ -237,6 +238,10 @@ fn a_node_that_vanishes_is_unreachable() {
         crate::wait::until("the block is written", crate::wait::LONG, || !unfinished(&client.path("")).is_empty());
     });
     assert_told("in the middle of a file", outcome, 5);
+    // What was verified on its way in is kept, and nothing else.
+    assert_kept(&client.path(""), &client.state());
+    assert_eq!(covered(&client.state()), LARGE);
+    unfinished(&client.path("")).iter().for_each(|path| fs::remove_file(path).unwrap());
     assert_nothing(&client);
 }
 

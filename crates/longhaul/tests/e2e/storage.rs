@@ -16,8 +16,9 @@ fn a_full_target_is_storage() {
     with_mounts(TEST, || {
         let (node, client) = (Node::open(), Client::new());
         let full = client.path("full");
-        let Some(_mount) = mounted(&full, "size=4m", TEST) else { return };
+        let Some(_mount) = mounted(&full, "size=16m", TEST) else { return };
         fs::create_dir(full.join("here")).unwrap();
+        fs::write(full.join("full"), pattern(10 << 20)).unwrap();
         let there = Setup::new().export("data", &full, "rw").arg("--anonymous").arg("rw").start();
         fs::write(node.data("f"), pattern(9 << 20)).unwrap();
         client.write("s/f", pattern(9 << 20));
@@ -27,9 +28,10 @@ fn a_full_target_is_storage() {
             words!["cp", node.at("data/f"), full.join("here/f")],
         ] {
             let shown = format!("{words:?}");
-            let outcome = client.run(words);
+            let outcome = client.run([words, words!["--wait-space", "0s"]].concat());
             assert_eq!(outcome.code, 6, "{shown}: {}", outcome.err);
             assert!(outcome.err.contains("free space"), "{shown}: {}", outcome.err);
+            assert!(outcome.err.contains("9.00 MiB needed"), "{shown}: {}", outcome.err);
             until("what was begun is gone", LONG, || fs::read_dir(full.join("here")).unwrap().next().is_none());
         }
         // What fits arrives afterwards.

@@ -140,6 +140,18 @@ impl PosixSink {
         self
     }
 
+    /// For file systems that cannot make holes in what was written.
+    fn zero(&self, from: u64, to: u64) -> Result<()> {
+        let zeros = [0; 1 << 16];
+        let mut at = from;
+        while at < to {
+            let step = (to - at).min(zeros.len() as u64);
+            self.write_at(&zeros[..step as usize], at)?;
+            at += step;
+        }
+        Ok(())
+    }
+
     fn finish(&self, finish: &Finish) -> Result<()> {
         let path = &self.file.path;
         let fd = &self.file.fd;
@@ -194,6 +206,21 @@ impl Sink for PosixSink {
         }
         self.written_end.fetch_max(offset + buffer.len() as u64, Ordering::AcqRel);
         Ok(())
+    }
+
+    fn clear(&self, offset: u64, len: u64) -> Result<()> {
+        // What lies behind what was ever written reads as zeros anyway.
+        let end = (offset + len).min(self.written_end.load(Ordering::Acquire));
+        if offset >= end {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file.fd, flags, offset, end - offset) {
+            Ok(()) => Ok(()),
+            Err(Errno::INTR) => self.clear(offset, len),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.zero(offset, end),
+            Err(e) => Err(error("make a hole in", &self.file.path, e)),
+        }
     }
 
     fn reserve(&self, size: u64) -> Result<()> {

@@ -1,0 +1,59 @@
+//! What an attempt that ended early keeps for the next one: unfinished files and the journals about them.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::client::unfinished;
+use crate::wait::{LONG, until};
+
+/// A row of a journal, after the four lines of its head.
+const ROW_BYTES: usize = 32;
+
+/// The journals below a state directory.
+pub fn journals(state: &Path) -> Vec<PathBuf> {
+    fs::read_dir(state.join("journals")).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Bytes that the journals say are there.
+pub fn covered(state: &Path) -> u64 {
+    journals(state).iter().map(|path| covered_by(&fs::read(path).unwrap_or_default())).sum()
+}
+
+fn covered_by(journal: &[u8]) -> u64 {
+    let mut rest = journal;
+    for _ in 0..4 {
+        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return 0 };
+        rest = &rest[end + 1..];
+    }
+    rest.chunks_exact(ROW_BYTES).map(|row| u64::from_be_bytes(row[8..16].try_into().unwrap())).sum()
+}
+
+/// Nobody has a journal open for writing any more.
+pub fn at_rest(state: &Path) -> bool {
+    journals(state).iter().all(|path| File::open(path).is_ok_and(|file| file.try_lock().is_ok()))
+}
+
+/// Waits until a job that ended early has let go of everything, and asserts that each unfinished file has its journal
+/// and each journal its unfinished file.
+#[track_caller]
+pub fn assert_kept(target: &Path, state: &Path) {
+    let names = |paths: Vec<PathBuf>| -> Vec<String> {
+        let mut names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap().into()).collect();
+        names.sort();
+        names
+    };
+    let mut seen = (Vec::new(), Vec::new());
+    let kept = |journals: &[String]| journals.iter().map(|tag| format!(".longhaul-{tag}.part")).collect::<Vec<_>>();
+    let what = "what was begun is either kept with its journal or gone";
+    until(what, LONG, || {
+        seen = (names(unfinished(target)), names(journals(state)));
+        at_rest(state) && seen.0 == kept(&seen.1)
+    });
+    assert!(!seen.1.is_empty(), "nothing was kept");
+}
+
+/// Nothing is kept: the job is done.
+#[track_caller]
+pub fn assert_nothing_kept(target: &Path, state: &Path) {
+    until("nothing unfinished is left", LONG, || unfinished(target).is_empty() && journals(state).is_empty());
+}

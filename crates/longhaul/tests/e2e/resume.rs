@@ -1,0 +1,489 @@
+//! Going on inside a file: what arrived before a kill, a cut or Ctrl-C is not sent again, and never mixed with what
+//! the source has become.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::client::{Client, Running, unfinished, words};
+use crate::kept::{assert_nothing_kept, at_rest, covered, journals};
+use crate::node::{Node, signal};
+use crate::tree::{assert_copied, pattern, set_time};
+use crate::wait::{LONG, skipped, until};
+
+const MIB: u64 = 1 << 20;
+/// A file of some seconds at [`SLOW`], not of whole blocks.
+const SIZE: usize = (24 << 20) + 12_345;
+const SLOW: &str = "64Mbit/s";
+/// An attempt is ended when so much is written down.
+const ENOUGH: u64 = 4 * MIB;
+/// What two streams may have on the way when an attempt ends.
+const IN_FLIGHT: u64 = 8 * MIB;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Push,
+    Pull,
+    Local,
+}
+
+const WAYS: [Way; 3] = [Way::Push, Way::Pull, Way::Local];
+
+/// One file on its way.
+struct Ends {
+    way: Way,
+    node: Node,
+    client: Client,
+    source: PathBuf,
+    target: PathBuf,
+}
+
+impl Ends {
+    fn empty(way: Way) -> Ends {
+        let (node, client) = (Node::open(), Client::new());
+        let source = if way == Way::Pull { node.data("s") } else { client.path("s") };
+        let dir = if way == Way::Push { node.data("t") } else { client.path("t") };
+        fs::create_dir(&dir).unwrap();
+        Ends { way, node, client, source, target: dir.join("f") }
+    }
+
+    fn new(way: Way) -> Ends {
+        let ends = Ends::empty(way);
+        fs::write(&ends.source, pattern(SIZE)).unwrap();
+        ends
+    }
+
+    /// The state directory of the end that writes.
+    fn state(&self) -> PathBuf {
+        if self.way == Way::Push { self.node.state() } else { self.client.state() }
+    }
+
+    fn dir(&self) -> &Path {
+        self.target.parent().unwrap()
+    }
+
+    fn words(&self, more: &[&str]) -> Vec<OsString> {
+        let from = if self.way == Way::Pull { self.node.at("data/s").into() } else { OsString::from(&self.source) };
+        let to = if self.way == Way::Push { self.node.at("data/t/f").into() } else { OsString::from(&self.target) };
+        let mut words = words!["-r", from, to, "--streams", "2"];
+        words.extend(more.iter().map(OsString::from));
+        words
+    }
+
+    /// A slow attempt, well within the file.
+    fn begin(&self, more: &[&str]) -> Running {
+        let slow = words!["--json", "--limit", SLOW];
+        let running = self.client.begin([words!["cp"], self.words(more), slow].concat());
+        until("much of it is written down", LONG, || covered(&self.state()) >= ENOUGH);
+        running
+    }
+
+    /// An attempt whose client is killed. Returns what is written down afterwards.
+    fn killed(&self, more: &[&str]) -> u64 {
+        let mut running = self.begin(more);
+        running.child.kill().unwrap();
+        running.child.wait().unwrap();
+        self.rest()
+    }
+
+    fn rest(&self) -> u64 {
+        until("nobody writes any more", LONG, || at_rest(&self.state()));
+        assert!(!self.target.exists() && unfinished(self.dir()).len() == 1);
+        covered(&self.state())
+    }
+
+    fn part(&self) -> PathBuf {
+        unfinished(self.dir()).remove(0)
+    }
+
+    /// The same command at full speed completes the file and leaves nothing else.
+    fn completes(&self, more: &[&str]) -> Value {
+        let receipt = self.client.cp(0, self.words(more));
+        self.assert_arrived(&receipt);
+        receipt
+    }
+
+    fn assert_arrived(&self, receipt: &Value) {
+        assert_eq!((&receipt["state"], &receipt["files"]), (&"done".into(), &1.into()), "{receipt}");
+        assert!(fs::read(&self.source).unwrap() == fs::read(&self.target).unwrap(), "{:?}: it differs", self.way);
+        assert_nothing_kept(self.dir(), &self.state());
+    }
+
+    /// Completes it without sending again what is written down.
+    fn goes_on(&self, there: u64, more: &[&str]) -> Value {
+        let receipt = self.completes(more);
+        assert!(there >= ENOUGH && resumed(&receipt) >= there, "{:?}: {there} were there: {receipt}", self.way);
+        assert!(count(&receipt, "resent_bytes") <= IN_FLIGHT, "{receipt}");
+        let crossed: u64 = receipt["streams"].as_array().unwrap().iter().map(|s| s["bytes"].as_u64().unwrap()).sum();
+        let missing = count(&receipt, "bytes") - resumed(&receipt);
+        assert!(crossed <= missing + count(&receipt, "resent_bytes"), "{missing} were missing: {receipt}");
+        receipt
+    }
+}
+
+fn count(receipt: &Value, what: &str) -> u64 {
+    receipt[what].as_u64().unwrap_or_else(|| panic!("no {what} in {receipt}"))
+}
+
+fn resumed(receipt: &Value) -> u64 {
+    count(receipt, "resumed_bytes")
+}
+
+/// Runs a body for each of these at once.
+fn each<T: Copy + Send>(of: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for one in of {
+            let body = &body;
+            scope.spawn(move || body(one));
+        }
+    });
+}
+
+#[test]
+fn a_killed_client_goes_on_inside_the_file() {
+    each(WAYS, |way| {
+        let ends = Ends::new(way);
+        let there = ends.killed(&[]);
+        ends.goes_on(there, &[]);
+    });
+}
+
+#[test]
+fn an_interrupted_client_goes_on_inside_the_file() {
+    each(WAYS, |way| {
+        let ends = Ends::new(way);
+        let running = ends.begin(&[]);
+        signal(&running.child, Signal::INT);
+        running.finish().expect(130);
+        let there = ends.rest();
+        ends.goes_on(there, &[]);
+    });
+}
+
+#[test]
+fn one_file_is_gone_on_with_again_and_again() {
+    let ends = Ends::new(Way::Push);
+    let mut there = 0;
+    for _ in 0..2 {
+        let slow = words!["--limit", SLOW];
+        let mut running = ends.client.begin([words!["cp"], ends.words(&[]), slow].concat());
+        until("more of it is written down", LONG, || covered(&ends.state()) >= there + ENOUGH);
+        running.child.kill().unwrap();
+        running.child.wait().unwrap();
+        let now = ends.rest();
+        assert!(now >= there + ENOUGH, "{there}, then {now}");
+        there = now;
+    }
+    ends.goes_on(there, &[]);
+}
+
+#[test]
+fn a_client_goes_on_by_itself_when_its_node_is_back() {
+    each([Way::Push, Way::Pull], |way| {
+        let mut ends = Ends::new(way);
+        let running = ends.begin(&[]);
+        ends.node.kill();
+        until("the client says that it tries again", LONG, || running.err().contains("trying again"));
+        until("nobody writes any more", LONG, || at_rest(&ends.state()));
+        let there = covered(&ends.state());
+        ends.node.restart();
+        let receipt = running.finish().expect(0).json();
+        ends.assert_arrived(&receipt);
+        assert!(there >= ENOUGH && resumed(&receipt) >= there, "{there} were there: {receipt}");
+        assert_eq!(count(&receipt, "bytes"), SIZE as u64, "{receipt}");
+        assert!(count(&receipt, "resent_bytes") <= IN_FLIGHT, "{receipt}");
+    });
+}
+
+/// Damages the unfinished file between two attempts, which must not show at the end.
+fn with_damaged_part(way: Way, damage: impl Fn(&Path)) {
+    let ends = Ends::new(way);
+    ends.killed(&[]);
+    damage(&ends.part());
+    ends.completes(&[]);
+}
+
+#[test]
+fn an_unfinished_file_that_was_damaged_is_not_believed() {
+    each([Way::Push, Way::Local], |way| {
+        with_damaged_part(way, |part| {
+            let file = File::options().read(true).write(true).open(part).unwrap();
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, MIB + 77).unwrap();
+            file.write_all_at(&[!byte[0]], MIB + 77).unwrap();
+        });
+        with_damaged_part(way, |part| File::options().write(true).open(part).unwrap().set_len(MIB + 77).unwrap());
+        with_damaged_part(way, |part| File::options().write(true).open(part).unwrap().set_len(0).unwrap());
+        // Longer than it may be, with what is not the source's behind its end.
+        with_damaged_part(way, |part| {
+            File::options().write(true).open(part).unwrap().write_all_at(b"more", SIZE as u64 + MIB).unwrap();
+        });
+        with_damaged_part(way, |part| fs::remove_file(part).unwrap());
+    });
+}
+
+/// Changes the source between two attempts: the target becomes the new source, whole.
+fn with_changed_source(way: Way, change: impl Fn(&Path)) -> Value {
+    let ends = Ends::new(way);
+    ends.killed(&[]);
+    change(&ends.source);
+    ends.completes(&[])
+}
+
+/// Changes a file and puts its time back.
+fn behind_its_time(path: &Path, change: impl FnOnce(&File)) {
+    let before = fs::metadata(path).unwrap();
+    change(&File::options().write(true).open(path).unwrap());
+    set_time(path, before.mtime(), before.mtime_nsec());
+    let after = fs::metadata(path).unwrap();
+    assert_eq!((after.len(), after.mtime_nsec()), (before.len(), before.mtime_nsec()));
+}
+
+#[test]
+fn a_source_of_another_size_or_time_is_sent_anew() {
+    each([Way::Push, Way::Pull], |way| {
+        let other: Vec<u8> = pattern(SIZE).iter().map(|byte| !byte).collect();
+        let longer = with_changed_source(way, |path| {
+            File::options().write(true).open(path).unwrap().write_all_at(b"more", SIZE as u64).unwrap();
+        });
+        let shorter = with_changed_source(way, |path| {
+            File::options().write(true).open(path).unwrap().set_len(SIZE as u64 - 5 * MIB).unwrap();
+        });
+        let touched = with_changed_source(way, |path| set_time(path, 1_700_000_000, 1));
+        let rewritten = with_changed_source(way, |path| fs::write(path, &other).unwrap());
+        for receipt in [longer, shorter, touched, rewritten] {
+            assert_eq!(resumed(&receipt), 0, "{way:?}: {receipt}");
+        }
+    });
+}
+
+#[test]
+fn a_source_that_changed_behind_its_time_is_never_mixed() {
+    each(WAYS, |way| {
+        let other: Vec<u8> = pattern(SIZE).iter().map(|byte| !byte).collect();
+        // All of it; one byte of what had arrived; and what had arrived is a hole now.
+        let all = with_changed_source(way, |path| behind_its_time(path, |file| file.write_all_at(&other, 0).unwrap()));
+        assert_eq!(resumed(&all), 0, "{way:?}: {all}");
+        with_changed_source(way, |path| behind_its_time(path, |file| file.write_all_at(&other[..1], 0).unwrap()));
+        with_changed_source(way, |path| {
+            behind_its_time(path, |file| {
+                file.set_len(0).unwrap();
+                file.set_len(SIZE as u64).unwrap();
+                file.write_all_at(b"data", 20 * MIB).unwrap();
+            });
+        });
+    });
+}
+
+#[test]
+fn bytes_that_nobody_vouches_for_do_not_stay_in_holes() {
+    // As a crash may leave it: bytes were written, and not written down, where the source has a hole.
+    let ends = Ends::empty(Way::Push);
+    let source = File::create(&ends.source).unwrap();
+    source.write_all_at(&pattern(12 << 20), 0).unwrap();
+    source.set_len(32 << 20).unwrap();
+    drop(source);
+    ends.killed(&[]);
+    File::options().write(true).open(ends.part()).unwrap().write_all_at(&pattern(2 << 20), 20 << 20).unwrap();
+    ends.completes(&[]);
+}
+
+#[test]
+fn a_damaged_journal_costs_the_resume_and_nothing_else() {
+    let half = |bytes: &[u8]| bytes[..bytes.len() / 2].to_vec();
+    let damages: [(&str, &(dyn Fn(&[u8]) -> Vec<u8> + Sync)); 7] = [
+        ("empty", &|_| Vec::new()),
+        ("garbage", &|bytes| pattern(bytes.len())),
+        ("half of its head", &|bytes| bytes[..30].to_vec()),
+        ("another version", &|bytes| [b"longhaul journal 9", &bytes[18..]].concat()),
+        ("a torn row", &|bytes| bytes[..bytes.len() - 5].to_vec()),
+        ("half of it", &half),
+        ("rows of garbage", &|bytes| [bytes, &pattern(3_200)].concat()),
+    ];
+    each(0..damages.len(), |at| {
+        let (what, damage) = damages[at];
+        let ends = Ends::new(if at % 2 == 0 { Way::Local } else { Way::Push });
+        ends.killed(&[]);
+        let journal = journals(&ends.state()).remove(0);
+        fs::write(&journal, damage(&fs::read(&journal).unwrap())).unwrap();
+        let mut words = ends.words(&["--quiet"]);
+        words.insert(0, "cp".into());
+        let outcome = ends.client.run(words).expect(0);
+        assert_eq!(outcome.err, "", "{what}");
+        assert!(fs::read(&ends.source).unwrap() == fs::read(&ends.target).unwrap(), "{what}: it differs");
+        assert_nothing_kept(ends.dir(), &ends.state());
+    });
+}
+
+#[test]
+fn a_torn_row_ends_a_journal_and_does_not_void_it() {
+    let ends = Ends::new(Way::Push);
+    ends.killed(&[]);
+    let journal = journals(&ends.state()).remove(0);
+    let whole = fs::read(&journal).unwrap();
+    fs::write(&journal, &whole[..whole.len() - 5]).unwrap();
+    let there = covered(&ends.state());
+    // The rows that the next attempt adds are found by the one after that.
+    let more = {
+        let slow = words!["--limit", SLOW];
+        let mut running = ends.client.begin([words!["cp"], ends.words(&[]), slow].concat());
+        until("more of it is written down", LONG, || covered(&ends.state()) >= there + ENOUGH);
+        running.child.kill().unwrap();
+        running.child.wait().unwrap();
+        ends.rest()
+    };
+    assert!(more >= there + ENOUGH);
+    ends.goes_on(more, &[]);
+}
+
+#[test]
+fn two_clients_at_one_target_do_not_mix() {
+    each([false, true], |kept| {
+        let ends = Ends::new(Way::Push);
+        // The same size and time, other bytes: nothing but the bytes tells the two apart.
+        let other = Client::new();
+        let bytes: Vec<u8> = pattern(SIZE).iter().map(|byte| !byte).collect();
+        let theirs = other.write("s", &bytes);
+        [&ends.source, &theirs].into_iter().for_each(|path| set_time(path, 1_700_000_000, 5));
+        if kept {
+            ends.killed(&[]);
+        }
+        let slow = words!["--json", "--limit", SLOW];
+        let first = ends.client.begin([words!["cp"], ends.words(&[]), slow.clone()].concat());
+        let second = other.begin([words!["cp", theirs, ends.node.at("data/t/f")], slow].concat());
+        for running in [first, second] {
+            let receipt = running.finish().expect(0).json();
+            assert_eq!(receipt["state"], "done", "{receipt}");
+        }
+        let there = fs::read(&ends.target).unwrap();
+        assert!(there == bytes || there == pattern(SIZE), "neither's bytes");
+        assert_nothing_kept(ends.dir(), &ends.state());
+    });
+}
+
+#[test]
+fn a_durable_job_goes_on_with_what_was_flushed() {
+    each(WAYS, |way| {
+        let ends = Ends::new(way);
+        // Ctrl-C flushes and writes down what waits for that.
+        let words = [words!["cp"], ends.words(&["--durable"]), words!["--limit", SLOW]].concat();
+        let running = ends.client.begin(words);
+        let arrives = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 2 * ENOUGH);
+        until("much of it has arrived", LONG, || unfinished(ends.dir()).iter().any(arrives));
+        signal(&running.child, Signal::INT);
+        running.finish().expect(130);
+        let there = ends.rest();
+        ends.goes_on(there, &["--durable"]);
+    });
+}
+
+#[test]
+fn a_killed_durable_job_goes_on_with_what_was_flushed() {
+    let ends = Ends::empty(Way::Push);
+    fs::write(&ends.source, pattern(100 << 20)).unwrap();
+    let words = [words!["cp"], ends.words(&["--durable"]), words!["--limit", "240Mbit/s"]].concat();
+    let mut running = ends.client.begin(words);
+    until("some of it is flushed and written down", LONG, || covered(&ends.state()) > 0);
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    let there = ends.rest();
+    ends.goes_on(there, &["--durable"]);
+}
+
+#[test]
+fn digests_of_the_whole_file_hold_across_attempts() {
+    // The first attempt's journal may lack what the second wants to know.
+    let (both, crc) = ("md5,adler32", "crc32c");
+    each([(Way::Push, both, both), (Way::Pull, both, both), (Way::Push, crc, both), (Way::Local, both, crc)], |case| {
+        let (way, first, second) = case;
+        let ends = Ends::new(way);
+        let there = ends.killed(&["--checksum", first]);
+        let receipt = ends.goes_on(there, &["--checksum", second]);
+        let made: Vec<&str> =
+            receipt["digests"].as_array().unwrap().iter().map(|d| d["algorithm"].as_str().unwrap()).collect();
+        assert!(second.split(',').all(|wanted| made.contains(&wanted)), "{receipt}");
+    });
+}
+
+#[test]
+fn a_file_with_holes_is_gone_on_with() {
+    each(WAYS, |way| {
+        let ends = Ends::empty(way);
+        let source = File::create(&ends.source).unwrap();
+        source.set_len(200 << 20).unwrap();
+        [0, 60 << 20, 150 << 20].into_iter().for_each(|at| source.write_all_at(&pattern(8 << 20), at).unwrap());
+        drop(source);
+        let there = ends.killed(&[]);
+        ends.goes_on(there, &[]);
+        let allocated = fs::metadata(&ends.target).unwrap().blocks() * 512;
+        assert!(allocated < 40 << 20, "{allocated} bytes are allocated");
+    });
+}
+
+#[test]
+fn a_tree_of_large_files_is_gone_on_with() {
+    each(WAYS, |way| {
+        let ends = Ends::empty(way);
+        fs::create_dir_all(ends.source.join("d")).unwrap();
+        for name in ["a", "b", "d/c", "d/e"] {
+            fs::write(ends.source.join(name), pattern((6 << 20) + name.len())).unwrap();
+        }
+        fs::write(ends.source.join("d/small"), b"small").unwrap();
+        let mut running = ends.begin(&[]);
+        until("a file is in place", LONG, || {
+            ["a", "b", "d/c", "d/e"].iter().any(|name| ends.target.join(name).exists())
+                && covered(&ends.state()) >= 2 * MIB
+        });
+        running.child.kill().unwrap();
+        running.child.wait().unwrap();
+        until("nobody writes any more", LONG, || at_rest(&ends.state()));
+        let there = covered(&ends.state());
+        let receipt = ends.client.cp(0, ends.words(&[]));
+        assert!(there > 0 && resumed(&receipt) >= there, "{there} were there: {receipt}");
+        assert!(count(&receipt, "skipped") >= 1, "{receipt}");
+        assert_copied(&ends.source, &ends.target);
+        assert_nothing_kept(&ends.target, &ends.state());
+    });
+}
+
+/// Puts something in the place of the unfinished file, with or without a journal: the copy is right, and what was put
+/// there is not written to.
+fn with_stranger(journalled: bool, put: impl Fn(&Path, &Path)) {
+    let ends = Ends::new(Way::Push);
+    let victim = ends.node.data("victim");
+    fs::write(&victim, b"not to be written to").unwrap();
+    ends.killed(&[]);
+    let part = ends.part();
+    fs::remove_file(&part).unwrap();
+    put(&victim, &part);
+    if !journalled {
+        fs::remove_file(journals(&ends.state()).remove(0)).unwrap();
+    }
+    let receipt = ends.client.cp(0, ends.words(&[]));
+    assert_eq!((&receipt["state"], resumed(&receipt)), (&"done".into(), 0), "{receipt}");
+    assert!(fs::read(&ends.source).unwrap() == fs::read(&ends.target).unwrap(), "it differs");
+    assert!(fs::symlink_metadata(&ends.target).unwrap().is_file());
+    assert_eq!(fs::metadata(&ends.target).unwrap().nlink(), 1);
+    assert_eq!(fs::read(&victim).unwrap(), b"not to be written to");
+}
+
+#[test]
+fn what_stands_in_the_unfinished_files_place_is_not_written_to() {
+    each([false, true], |journalled| {
+        with_stranger(journalled, |victim, part| fs::hard_link(victim, part).unwrap());
+        with_stranger(journalled, |victim, part| symlink(victim, part).unwrap());
+        with_stranger(journalled, |_, part| fs::create_dir(part).unwrap());
+        if rustix::process::geteuid().is_root() {
+            with_stranger(journalled, |_, part| {
+                fs::write(part, pattern(SIZE)).unwrap();
+                std::os::unix::fs::chown(part, Some(65_534), Some(65_534)).unwrap();
+            });
+        } else {
+            skipped("resume::what_stands_in_the_unfinished_files_place_is_not_written_to", "only root can give away");
+        }
+    });
+}

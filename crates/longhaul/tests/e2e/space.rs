@@ -1,0 +1,215 @@
+//! Targets that are full: a job waits for room and goes on, or says what it needs; what is there is kept.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::client::{Client, Running, unfinished, words};
+use crate::kept::{assert_nothing_kept, at_rest, covered};
+use crate::node::{Node, Setup};
+use crate::tree::{pattern, set_time};
+use crate::wait::{LONG, until};
+use crate::wrappers::{Mount, mounted, with_mounts};
+
+const MIB: usize = 1 << 20;
+/// The size of the device in [`Small`].
+const DEVICE: &str = "size=32m";
+const SLOW: &str = "64Mbit/s";
+
+/// A client, and a node whose export is a small device.
+struct Small {
+    // Taken away before the directory that it is in.
+    _mount: Mount,
+    client: Client,
+    node: Node,
+    device: PathBuf,
+}
+
+impl Small {
+    /// None where nothing can be mounted.
+    fn new(test: &str) -> Option<Small> {
+        let client = Client::new();
+        let device = client.path("device");
+        let mount = mounted(&device, DEVICE, test)?;
+        let node = Setup::new().export("data", &device, "rw").arg("--anonymous").arg("rw").start();
+        Some(Small { _mount: mount, client, node, device })
+    }
+
+    fn fill(&self, bytes: usize) -> PathBuf {
+        let ballast = self.device.join("ballast");
+        fs::write(&ballast, vec![1; bytes]).unwrap();
+        ballast
+    }
+
+    /// Where a file of this name is written to: by the node, or by the client itself.
+    fn target(&self, push: bool, name: &str) -> String {
+        if push { self.node.at(&format!("data/{name}")) } else { self.device.join(name).display().to_string() }
+    }
+
+    fn state(&self, push: bool) -> PathBuf {
+        if push { self.node.state() } else { self.client.state() }
+    }
+
+    #[track_caller]
+    fn assert_arrived(&self, push: bool, source: &Path, name: &str) {
+        assert!(fs::read(self.device.join(name)).unwrap() == fs::read(source).unwrap(), "{name} differs");
+        assert_nothing_kept(&self.device, &self.state(push));
+    }
+}
+
+/// A file whose data is not reserved for when it is begun, because it has a hole.
+fn with_hole(path: &Path, data: usize) {
+    let file = File::create(path).unwrap();
+    file.set_len((data + 4 * MIB) as u64).unwrap();
+    file.write_all_at(&pattern(data), 0).unwrap();
+}
+
+/// What a job says that it waits for; empty while it goes on.
+fn waits_for(running: &Running) -> String {
+    let out = running.out();
+    let last = out.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()).unwrap_or_default();
+    last["waiting_for"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_job_waits_for_room_and_goes_on() {
+    const TEST: &str = "space::a_job_waits_for_room_and_goes_on";
+    with_mounts(TEST, || {
+        let Some(small) = Small::new(TEST) else { return };
+        let source = small.client.write("s", pattern(16 * MIB));
+        for push in [true, false] {
+            let ballast = small.fill(24 * MIB);
+            let running = small.client.begin(words!["cp", source, small.target(push, "f"), "--json"]);
+            until("the job says what it waits for", LONG, || waits_for(&running).contains("16.0 MiB needed"));
+            assert!(waits_for(&running).contains("8.00 MiB free"), "{}", waits_for(&running));
+            let listed = small.client.run(words!["job", "list"]).expect(0).text();
+            assert!(listed.lines().any(|line| line.contains("waiting")), "{listed}");
+            // It is still at it, and has not begun to fill what is left.
+            assert!(!small.device.join("f").exists() && unfinished(&small.device).is_empty());
+            fs::remove_file(ballast).unwrap();
+            let receipt = running.finish().expect(0).json();
+            assert_eq!(receipt["state"], "done", "{receipt}");
+            small.assert_arrived(push, &source, "f");
+            fs::remove_file(small.device.join("f")).unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_was_written_when_patience_ends_is_gone_on_with() {
+    const TEST: &str = "space::what_was_written_when_patience_ends_is_gone_on_with";
+    with_mounts(TEST, || {
+        let Some(small) = Small::new(TEST) else { return };
+        let source = small.client.path("s");
+        with_hole(&source, 16 * MIB);
+        for push in [true, false] {
+            let ballast = small.fill(24 * MIB);
+            let words = words!["cp", source, small.target(push, "f"), "--streams", "2"];
+            let started = Instant::now();
+            let outcome = small.client.run([words.clone(), words!["--wait-space", "1s"]].concat()).expect(6);
+            assert!((1..20).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+            assert!(outcome.err.contains("free space"), "{}", outcome.err);
+            until("nobody writes any more", LONG, || at_rest(&small.state(push)));
+            let there = covered(&small.state(push));
+            assert!(there >= 4 << 20, "{there} bytes are written down");
+            fs::remove_file(ballast).unwrap();
+            let receipt = small.client.cp(0, words[1..].to_vec());
+            assert!(receipt["resumed_bytes"].as_u64().unwrap() >= there, "{there} were there: {receipt}");
+            small.assert_arrived(push, &source, "f");
+            fs::remove_file(small.device.join("f")).unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_can_never_fit_is_refused_at_once() {
+    const TEST: &str = "space::what_can_never_fit_is_refused_at_once";
+    with_mounts(TEST, || {
+        let Some(small) = Small::new(TEST) else { return };
+        let source = small.client.write("s", pattern(33 * MIB));
+        for push in [true, false] {
+            let started = Instant::now();
+            let outcome = small.client.run(words!["cp", source, small.target(push, "f")]).expect(6);
+            assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+            let told = outcome.err;
+            assert!(told.contains("too small") && told.contains("33.0 MiB needed"), "{told}");
+            assert!(fs::read_dir(&small.device).unwrap().next().is_none());
+        }
+    });
+}
+
+#[test]
+fn one_room_is_not_promised_twice() {
+    const TEST: &str = "space::one_room_is_not_promised_twice";
+    with_mounts(TEST, || {
+        let Some(small) = Small::new(TEST) else { return };
+        let source = small.client.write("s", pattern(20 * MIB));
+        let begin = |name: &str| {
+            let words = words!["cp", source, small.target(true, name), "--json", "--limit", SLOW];
+            (small.client.begin(words), small.device.join(name))
+        };
+        let jobs = [begin("one"), begin("two")];
+        until("one of them waits", LONG, || jobs.iter().any(|(job, _)| waits_for(job).contains("20.0 MiB needed")));
+        let at = jobs.iter().position(|(job, _)| !waits_for(job).is_empty()).unwrap();
+        let [first, second] = jobs;
+        let ((goes_on, there), (waits, later)) = if at == 1 { (first, second) } else { (second, first) };
+        let receipt = goes_on.finish().expect(0).json();
+        assert_eq!(receipt["resent_bytes"], 0, "{receipt}");
+        assert!(fs::read(&there).unwrap() == fs::read(&source).unwrap());
+        assert!(!waits_for(&waits).is_empty() && !later.exists(), "there is room for one only");
+        fs::remove_file(there).unwrap();
+        waits.finish().expect(0);
+        small.assert_arrived(true, &source, later.file_name().unwrap().to_str().unwrap());
+    });
+}
+
+#[test]
+fn room_that_others_take_meanwhile_is_waited_for() {
+    const TEST: &str = "space::room_that_others_take_meanwhile_is_waited_for";
+    with_mounts(TEST, || {
+        let Some(small) = Small::new(TEST) else { return };
+        let source = small.client.path("s");
+        with_hole(&source, 20 * MIB);
+        for push in [true, false] {
+            let words = words!["cp", source, small.target(push, "f"), "--json", "--limit", SLOW];
+            let running = small.client.begin(words);
+            until("it is under way", LONG, || covered(&small.state(push)) >= 2 << 20);
+            // As much as there is, whatever that is by now.
+            let _ = fs::write(small.device.join("ballast"), vec![1; 32 * MIB]);
+            until("the job waits", LONG, || waits_for(&running).contains("full"));
+            fs::remove_file(small.device.join("ballast")).unwrap();
+            let receipt = running.finish().expect(0).json();
+            assert_eq!((&receipt["state"], &receipt["failed"]), (&"done".into(), &0.into()), "{receipt}");
+            small.assert_arrived(push, &source, "f");
+            fs::remove_file(small.device.join("f")).unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_an_earlier_attempt_reserved_is_not_asked_for_again() {
+    const TEST: &str = "space::what_an_earlier_attempt_reserved_is_not_asked_for_again";
+    with_mounts(TEST, || {
+        let Some(small) = Small::new(TEST) else { return };
+        let source = small.client.write("s", pattern(24 * MIB));
+        for (push, changed) in [(true, false), (false, false), (true, true), (false, true)] {
+            let words = words!["cp", source, small.target(push, "f"), "--streams", "2"];
+            let mut running = small.client.begin([words.clone(), words!["--limit", SLOW]].concat());
+            until("it is under way", LONG, || covered(&small.state(push)) >= 2 << 20);
+            running.child.kill().unwrap();
+            running.child.wait().unwrap();
+            until("nobody writes any more", LONG, || at_rest(&small.state(push)));
+            if changed {
+                // What is of no use any more must not keep the room.
+                set_time(&source, 1_700_000_000 + i64::from(push), 0);
+            }
+            let receipt = small.client.cp(0, [&words[1..], &words!["--wait-space", "0s"]].concat());
+            assert_eq!(receipt["resumed_bytes"].as_u64().unwrap() == 0, changed, "{receipt}");
+            small.assert_arrived(push, &source, "f");
+            fs::remove_file(small.device.join("f")).unwrap();
+        }
+    });
+}
