@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod access;
+mod attributes;
 mod breaks;
 mod cli;
 mod client;
@@ -20,6 +21,7 @@ mod questions;
 mod scripted_node;
 mod storage;
 mod strangers;
+mod sync;
 mod targets;
 mod tree;
 mod wait;
