@@ -11,6 +11,7 @@ mod breaks;
 mod cli;
 mod client;
 mod confinement;
+mod control;
 mod guest;
 mod hostile_clients;
 mod hostile_nodes;

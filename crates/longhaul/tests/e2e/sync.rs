@@ -16,7 +16,8 @@ use crate::wrappers::as_nobody;
 /// A way to copy a tree: from `source` to `target`, under these locators.
 pub struct Way {
     pub name: &'static str,
-    pub node: Node,
+    /// Lives as long as the way; a copy from here to here goes without it.
+    _node: Node,
     pub client: Client,
     pub source: PathBuf,
     pub target: PathBuf,
@@ -36,7 +37,7 @@ pub fn ways() -> Vec<Way> {
         let from = if name == "pull" { node.at("data/s") } else { source.display().to_string() };
         let to = if name == "push" { node.at("data/t") } else { target.display().to_string() };
         fs::create_dir(&source).unwrap();
-        Way { name, node, client, source, target, from, to }
+        Way { name, _node: node, client, source, target, from, to }
     };
     ["push", "pull", "local"].map(way).into()
 }
