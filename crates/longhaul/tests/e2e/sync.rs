@@ -184,8 +184,8 @@ fn whoever_may_only_create_deletes_nothing() {
     fill(&client.path("s"), &["f", "d/f"]);
     fill(&node.data("t"), &["extra", "d/extra"]);
     for options in [words![], words!["--dry-run"]] {
-        let outcome =
-            client.run([words!["cp", "-r", client.path("s"), node.at("data/t"), "--delete", "--json"], options].concat());
+        let outcome = client
+            .run([words!["cp", "-r", client.path("s"), node.at("data/t"), "--delete", "--json"], options].concat());
         assert!([3, 4].contains(&outcome.code), "{}: {}", outcome.code, outcome.err);
         assert_eq!(outcome.json()["deleted"], 0);
         assert!(!would(&outcome).iter().any(|step| step.starts_with("delete")));
@@ -197,19 +197,16 @@ fn whoever_may_only_create_deletes_nothing() {
 fn the_first_pattern_that_fits_decides() {
     let files = ["a.fits", "a.log", "raw/b.fits", "raw/b.log", "raw/tmp/c.fits", "tmp/d.fits", "raw/important.log"];
     let cases: [(&[&str], &[&str]); 6] = [
-        (&["--include", "*/", "--include", "*.fits", "--exclude", "*"], &[
-            "a.fits",
-            "raw/b.fits",
-            "raw/tmp/c.fits",
-            "tmp/d.fits",
-        ]),
+        (
+            &["--include", "*/", "--include", "*.fits", "--exclude", "*"],
+            &["a.fits", "raw/b.fits", "raw/tmp/c.fits", "tmp/d.fits"],
+        ),
         // Turned round, nothing is left for the second.
         (&["--exclude", "*", "--include", "*.fits"], &[]),
-        (&["--include", "important.log", "--exclude", "*.log", "--exclude", "tmp/"], &[
-            "a.fits",
-            "raw/b.fits",
-            "raw/important.log",
-        ]),
+        (
+            &["--include", "important.log", "--exclude", "*.log", "--exclude", "tmp/"],
+            &["a.fits", "raw/b.fits", "raw/important.log"],
+        ),
         (&["--exclude", "*.log", "--include", "important.log", "--exclude", "tmp/"], &["a.fits", "raw/b.fits"]),
         // A slash anchors, and `*` stops at it.
         (&["--exclude", "/tmp", "--exclude", "raw/*.log"], &["a.fits", "a.log", "raw/b.fits", "raw/tmp/c.fits"]),
@@ -291,7 +288,9 @@ fn a_listed_file_that_is_missing_is_named() {
 fn lists_that_cannot_be_are_usage() {
     let way = ways().remove(0);
     fill(&way.source, &["a", "b", "d/a"]);
-    for list in [&b"a\tx\nb\tx\n"[..], b"a\nb\ta\n", b"a\tx\nb\tx/y\n", b"../a\n", b"a\t../x\n", b".\n", b"a\ta/../../x\n"] {
+    for list in
+        [&b"a\tx\nb\tx\n"[..], b"a\nb\ta\n", b"a\tx\nb\tx/y\n", b"../a\n", b"a\t../x\n", b".\n", b"a\ta/../../x\n"]
+    {
         let outcome = way.copy_listed(list, &["-r"]).expect(2);
         assert!(outcome.err.contains("list"), "{}", outcome.err);
         assert!(!way.target.exists());
@@ -343,12 +342,14 @@ fn a_dry_run_changes_nothing_and_lists_everything() {
         assert!(listing(&way.target) == before, "{}", way.name);
         // Which of the two names of one file comes first is the source's file system's.
         let (mut steps, names) = (would(&outcome), ["fresh/deep/f", "hard"]);
-        let of_file = |steps: &BTreeSet<String>, step: &str| names.map(|name| steps.contains(&format!("{step} {name}")));
+        let of_file =
+            |steps: &BTreeSet<String>, step: &str| names.map(|name| steps.contains(&format!("{step} {name}")));
         let (copied, linked) = (of_file(&steps, "copy"), of_file(&steps, "link"));
         assert!(copied != linked && copied[0] != copied[1], "{}: {steps:?}", way.name);
         steps.retain(|step| !names.iter().any(|name| step.ends_with(name)));
         let told = ["copy differs", "copy new", "copy d/new", "mkdir fresh", "mkdir fresh/deep", "link link"];
-        let told: BTreeSet<String> = told.iter().chain(&["delete extra", "delete d/extra"]).map(|s| (*s).into()).collect();
+        let told: BTreeSet<String> =
+            told.iter().chain(&["delete extra", "delete d/extra"]).map(|s| (*s).into()).collect();
         assert_eq!(steps, told, "{}", way.name);
         assert_eq!((&receipt["dry_run"], &receipt["files"], &receipt["deleted"]), (&true.into(), &4.into(), &2.into()));
         // For people: the same, one a line.

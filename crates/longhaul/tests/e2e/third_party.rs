@@ -224,7 +224,8 @@ fn the_key_holds_the_reins_of_a_carried_job() {
     let at_key = |words: Vec<OsString>| job(&three.source, &three.client, Seat::Key, words).expect(0);
     at_key(words!["pause", id]);
     until("it is paused", LONG, || three.show(&id)["state"] == "paused");
-    let target_sees = || job(&three.target, &three.client, Seat::Operator, words!["show", id, "--json"]).expect(0).json();
+    let target_sees =
+        || job(&three.target, &three.client, Seat::Operator, words!["show", id, "--json"]).expect(0).json();
     until("its target says so", LONG, || target_sees()["state"] == "paused");
     std::thread::sleep(Duration::from_millis(500));
     let before = three.show(&id)["bytes"].clone();
