@@ -5,6 +5,9 @@
 #   gcc libc6-dev   the linker, and the C and assembly in the crypto library (aws-lc) and BLAKE3
 #   util-linux      unshare and setpriv: tests of full and read-only file systems and of missing permissions
 #   mount           for the same tests
+#   openssh-server openssh-client   sshd, ssh and ssh-keygen: tests of copies over ssh, against a real sshd
+#   iproute2 nftables               ip and nft: the same through one-way firewalls, in networks of the tests' own
+#   attr acl                        setfattr and setfacl: tests of --xattrs
 set -eu
 
 missing=
@@ -17,6 +20,12 @@ need cc gcc libc6-dev
 need unshare util-linux
 need setpriv util-linux
 need mount mount
+[ -x /usr/sbin/sshd ] || missing="$missing openssh-server"
+need ssh openssh-client
+need ip iproute2
+[ -x /usr/sbin/nft ] || need nft nftables
+need setfattr attr
+need setfacl acl
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 
 if ! command -v cargo >/dev/null 2>&1; then

@@ -66,7 +66,7 @@ impl Errands {
             control.end(None);
             return Err(storage("write down", &error));
         }
-        self.start(host, access.clone(), errand.clone(), control);
+        self.start(host, access.clone(), errand.clone(), control, false);
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Errands {
                     let control = control(&errand);
                     if self.jobs.keep(errand.order.job, ROLE, &holder, &control) {
                         tracing::info!(job = %name, "going on with a job that a restart interrupted");
-                        self.start(host, access, errand, control);
+                        self.start(host, access, errand, control, true);
                     }
                 }
                 None => {
@@ -111,12 +111,12 @@ impl Errands {
         }
     }
 
-    fn start(&self, host: Arc<Exports>, access: Access, errand: Errand, control: Control) {
+    fn start(&self, host: Arc<Exports>, access: Access, errand: Errand, control: Control, begun: bool) {
         let (path, timeouts, may_stay_here) = (self.path(&errand), self.timeouts, self.may_stay_here);
         let ended = control.clone();
         let run = move || {
             let id = Uuid::from_bytes(errand.order.job);
-            let receipt = carry(&host, &access, &errand, &control, timeouts, may_stay_here);
+            let receipt = carry(&host, &access, &errand, &control, begun, timeouts, may_stay_here);
             let outcome = serde_json::to_value(receipt.state).unwrap_or_default();
             tracing::info!(
                 target: "access", who = access.who(), event = "carry", job = %id, to = %errand.to, outcome = %outcome,
@@ -174,6 +174,7 @@ fn carry(
     access: &Access,
     errand: &Errand,
     control: &Control,
+    begun: bool,
     timeouts: Timeouts,
     may_stay_here: bool,
 ) -> v1::Receipt {
@@ -192,6 +193,7 @@ fn carry(
         files: None,
         retry_for: Duration::from_secs(errand.retry_for_s),
         once: false,
+        begun,
         control,
     };
     let mut connect = || -> engine::Result<Session> {

@@ -62,6 +62,8 @@ pub struct Transfer<'a> {
     pub retry_for: Duration,
     /// It cannot be tried a second time: a pipe is at one end.
     pub once: bool,
+    /// It goes on with what an earlier run of this process began: its peer has been reached before.
+    pub begun: bool,
     /// Its reins.
     pub control: &'a Control,
 }
@@ -108,12 +110,12 @@ impl Transfer<'_> {
                     }
                     note(Note::News(news));
                 };
-                self.attempt(session, total.is_some(), &mut watch).map_err(E::from)
+                self.attempt(session, self.begun || total.is_some(), &mut watch).map_err(E::from)
             });
             let attempt = match attempt {
                 Ok(attempt) => attempt,
                 // The first contact fails at once: nobody is helped by waiting for a mistyped name.
-                Err(error) if total.is_none() => return Err(error),
+                Err(error) if total.is_none() && !self.begun => return Err(error),
                 Err(error) => Outcome::failed(error.into()),
             };
             let mut merged = merge(total.take(), attempt);

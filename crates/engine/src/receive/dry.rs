@@ -60,15 +60,43 @@ impl Receiving {
             let is_dir = stat.is_ok_and(|stat| stat.meta.kind == model::Kind::Dir);
             let stays = offered.contains(&name_key(&name)) || is_temporary_name(name.as_bytes());
             let (below, shown) = (path.join(&name), shown.join(&name));
-            let rules_path = strip_root(&shown);
-            if stays || !self.filters.takes(&rules_path, is_dir) {
+            if stays || self.is_left_out(&shown, is_dir) {
                 continue;
             }
-            self.remove(&below, &shown);
+            match if is_dir { self.spares(&below, &shown) } else { Ok(false) } {
+                Ok(false) => self.remove(&below, &shown),
+                // It stays for the sake of what stays in it.
+                Ok(true) => self.prune(&below, &shown, &HashSet::new()),
+                Err(error) => self.not_pruned(&shown, &error),
+            }
             if self.is_over() {
                 return;
             }
         }
+    }
+
+    fn is_left_out(&self, shown: &RelPath, is_dir: bool) -> bool {
+        !self.filters.takes(&strip_root(shown), is_dir)
+    }
+
+    /// Whether something in a directory that the source lacks is to stay.
+    fn spares(&self, path: &RelPath, shown: &RelPath) -> store::Result<bool> {
+        // As with removing: only the names of directories outlive a listing's descriptor.
+        let mut dirs = Vec::new();
+        for entry in self.store.list(path)? {
+            let (name, stat) = entry?;
+            let is_dir = stat?.meta.kind == model::Kind::Dir;
+            if is_temporary_name(name.as_bytes()) || self.is_left_out(&shown.join(&name), is_dir) {
+                return Ok(true);
+            }
+            dirs.extend(is_dir.then_some(name));
+        }
+        for name in dirs {
+            if self.spares(&path.join(&name), &shown.join(&name))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn remove(&self, path: &RelPath, shown: &RelPath) {

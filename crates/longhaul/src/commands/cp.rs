@@ -376,6 +376,7 @@ impl Job<'_> {
             retry_for: self.cp.retry_for,
             // A pipe cannot be read or written a second time.
             once: self.is_piped(),
+            begun: false,
             control: &control,
         };
         let mut display = Display::new(self.printer);

@@ -131,6 +131,12 @@ impl Running {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap()).into_owned()
     }
 
+    /// What it has printed on stdout so far, its whole lines.
+    pub fn out(&self) -> String {
+        let text = String::from_utf8_lossy(&fs::read(&self.out).unwrap()).into_owned();
+        text.rfind('\n').map(|end| text[..end].to_owned()).unwrap_or_default()
+    }
+
     /// Waits for its end.
     pub fn finish(mut self) -> Outcome {
         let status = until_some("the command ends", DEADLINE, || self.child.try_wait().unwrap());

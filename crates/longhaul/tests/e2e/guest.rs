@@ -16,7 +16,7 @@ use model::spec::Options;
 use model::{Algorithm, Timestamp};
 use rustls::{ClientConnection, Connection};
 use wire::Frame;
-use wire::frame::{Direction, Entry, Offered, Open};
+use wire::frame::{Direction, Entry, KeyProof, Offered, Open};
 use wire::join::{Join, SessionId};
 use wire::record::Part;
 use wire::version::SPOKEN;
@@ -123,13 +123,22 @@ impl Guest {
 
     /// Connected and let in.
     pub fn let_in(node: &Node) -> Guest {
+        Guest::with_key(node, None).unwrap()
+    }
+
+    /// Connected and let in with a key, or not.
+    pub fn with_key(node: &Node, proof: Option<&KeyProof>) -> Result<Guest, Error> {
         let mut guest = Guest::connect(node);
-        guest.say(&guest.login());
-        while guest.link.welcome().is_none() {
-            guest.link.exchange(PATIENCE).unwrap();
-            let _ = guest.link.next_frame().unwrap();
+        let mut login = guest.login();
+        if let Frame::Login { key, .. } = &mut login {
+            *key = proof.cloned();
         }
-        guest
+        guest.say(&login);
+        while guest.link.welcome().is_none() {
+            guest.link.exchange(PATIENCE)?;
+            let _ = guest.link.next_frame()?;
+        }
+        Ok(guest)
     }
 
     /// Let in, with a job begun.

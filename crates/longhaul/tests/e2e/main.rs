@@ -6,24 +6,34 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod access;
+mod attributes;
 mod breaks;
 mod cli;
 mod client;
 mod confinement;
+mod control;
+mod errand_keys;
 mod guest;
 mod hostile_clients;
 mod hostile_nodes;
 mod kept;
 mod moves;
 mod node;
+mod oneway;
 mod options;
 mod questions;
 mod resume;
 mod scripted_node;
 mod space;
+mod relay;
+mod scripted_node;
+mod ssh;
+mod sshd;
 mod storage;
 mod strangers;
+mod sync;
 mod targets;
+mod third_party;
 mod tree;
 mod wait;
 mod wrappers;

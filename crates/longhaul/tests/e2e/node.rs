@@ -23,6 +23,7 @@ pub fn signal(child: &Child, signal: Signal) {
 pub struct Setup {
     dir: TempDir,
     state: PathBuf,
+    host: &'static str,
     args: Vec<OsString>,
 }
 
@@ -31,7 +32,7 @@ impl Setup {
     pub fn new() -> Setup {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("data")).unwrap();
-        Setup { state: dir.path().join("state"), dir, args: Vec::new() }
+        Setup { state: dir.path().join("state"), dir, host: "127.0.0.1", args: Vec::new() }
     }
 
     /// The directory that the export `data` serves.
@@ -47,6 +48,12 @@ impl Setup {
     /// Uses another node's state.
     pub fn with_state(mut self, state: &Path) -> Setup {
         self.state = state.to_owned();
+        self
+    }
+
+    /// Listens on all addresses, as nodes do that the world can reach.
+    pub fn everywhere(mut self) -> Setup {
+        self.host = "0.0.0.0";
         self
     }
 
@@ -76,7 +83,7 @@ impl Setup {
     fn spawn(&self, port: u16) -> (Child, u16) {
         let log = File::options().append(true).create(true).open(self.dir.path().join("log")).unwrap();
         let mut child = Command::new(LONGHAUL)
-            .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--state"])
+            .args(["serve", "--listen", &format!("{}:{port}", self.host), "--state"])
             .arg(&self.state)
             .args(&self.args)
             .env_remove("LONGHAUL_KEY")
@@ -88,7 +95,8 @@ impl Setup {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let port = line.trim_end().strip_prefix("listening on 127.0.0.1:").and_then(|port| port.parse().ok());
+        let said = format!("listening on {}:", self.host);
+        let port = line.trim_end().strip_prefix(&said).and_then(|port| port.parse().ok());
         let told = || fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
         (child, port.unwrap_or_else(|| panic!("the node said {line:?} and {}", told())))
     }
@@ -135,6 +143,11 @@ impl Node {
     /// What it wrote to stderr so far.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.setup.dir.path().join("log")).unwrap_or_default()).into_owned()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Open descriptors of its process.

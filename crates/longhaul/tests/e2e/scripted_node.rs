@@ -4,6 +4,7 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use auth::AccessKey;
 use engine::job::StreamTerms;
 use engine::link::Link;
 use engine::seal::{self, Secret};
@@ -12,7 +13,7 @@ use engine::{Error, Timeouts};
 use rustls::{Connection, ServerConnection};
 use tempfile::TempDir;
 use wire::Frame;
-use wire::frame::{Direction, Suite};
+use wire::frame::{Direction, Errand, Request, Suite};
 use wire::join::{JOIN_BYTES, Join, SessionId};
 
 use crate::client::{Client, Outcome, words};
@@ -54,18 +55,42 @@ impl ScriptedNode {
         format!("lh://{}/{path}", self.listener.local_addr().unwrap())
     }
 
+    /// A key to it, such as its operator would hand out.
+    pub fn key(&self) -> AccessKey {
+        let node = door::StateDir::open(self.identity.path()).unwrap().fingerprint().unwrap();
+        AccessKey::new([7; 8], [8; 32], node)
+    }
+
+    /// Lets the next client in and hears which errand it has; it is told that it is taken on. Also everything else that
+    /// the client said.
+    pub fn errand(&self) -> (Errand, Vec<Frame>) {
+        let (mut link, login) = self.let_in();
+        let asked = hear(&mut link).unwrap();
+        let Frame::Ask(number, Request::Carry(errand)) = &asked else { panic!("no errand but {asked:?}") };
+        let _ = link.send(&Frame::Told(*number, String::new(), false));
+        link.drain(Duration::from_secs(5));
+        let errand = (**errand).clone();
+        (errand, vec![login, asked])
+    }
+
     /// Lets the next client in and hears what it wants to pull.
     pub fn visit(&self) -> Visit<'_> {
+        let (mut link, login) = self.let_in();
+        let Frame::Login { session, .. } = login else { panic!("no login") };
+        assert!(matches!(hear(&mut link).unwrap(), Frame::Open(order) if order.direction == Direction::Pull));
+        let secret = link.secret().unwrap();
+        Visit { link, listener: &self.listener, session, secret }
+    }
+
+    fn let_in(&self) -> (Link, Frame) {
         let socket = accept(&self.listener);
         let identity = door::StateDir::open(self.identity.path()).unwrap().identity().unwrap();
         let tls = ServerConnection::new(engine::identity::server_config(&identity).unwrap()).unwrap();
         let mut link = Link::new(socket, Connection::Server(tls), "the client".into(), Timeouts::default()).unwrap();
         link.handshake().unwrap();
-        let Frame::Login { session, .. } = hear(&mut link).unwrap() else { panic!("no login") };
+        let login = hear(&mut link).unwrap();
         link.send(&Frame::Welcome { software: "a test".into(), suite: Suite::Aes128Gcm, plain: false }).unwrap();
-        assert!(matches!(hear(&mut link).unwrap(), Frame::Open(order) if order.direction == Direction::Pull));
-        let secret = link.secret().unwrap();
-        Visit { link, listener: &self.listener, session, secret }
+        (link, login)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests that start themselves again below another program: in a mount namespace of their own, or as an ordinary user.
+//! Tests that start themselves again below another program: in a namespace of their own, or as an ordinary user.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,19 @@ const INSIDE: &str = "LONGHAUL_E2E_INSIDE";
 const NAMESPACE: &[&str] = &["unshare", "--mount", "--propagation", "private"];
 /// Where an ordinary user may be root of a namespace, that is enough to mount a tmpfs in it.
 const USER_NAMESPACE: &[&str] = &["unshare", "--map-root-user", "--mount", "--propagation", "private"];
+/// A network of its own, which goes with its processes. Mounts too: what is below /sys tells of the network.
+const NETWORK: &[&str] = &["unshare", "--net", "--mount", "--propagation", "private"];
 const NOBODY: &[&str] = &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
 
 /// Runs the body of the named test where it may mount what goes away with it.
 pub fn with_mounts(test: &str, body: fn()) {
     let root = rustix::process::geteuid().is_root();
     below(if root { NAMESPACE } else { USER_NAMESPACE }, test, body);
+}
+
+/// Runs the body of the named test in a network of its own.
+pub fn with_network(test: &str, body: fn()) {
+    below(NETWORK, test, body);
 }
 
 /// Runs the body of the named test as somebody who may not read everything.

@@ -1,0 +1,131 @@
+//! Owners, extended attributes and ACLs: kept where that is asked for, and only there.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, lchown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use crate::sync::{Way, fill, ways};
+use crate::tree::{assert_copied, pattern, set_mode};
+use crate::wait::skipped;
+
+/// An account that every system has, under a number that may differ.
+const NAMED: &str = "daemon";
+
+fn id(option: &str, name: &str) -> u32 {
+    let output = Command::new("id").args([option, name]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+}
+
+fn owner(path: &Path) -> (u32, u32) {
+    let meta = fs::symlink_metadata(path).unwrap();
+    (meta.uid(), meta.gid())
+}
+
+#[test]
+fn owners_are_kept_on_request() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("attributes::owners_are_kept_on_request", "only root gives files away");
+    }
+    let named = (id("-u", NAMED), id("-g", NAMED));
+    for way in ways() {
+        fill(&way.source, &["nobody's", "named", "d/f", "small"]);
+        fs::write(way.source.join("large"), pattern(3 << 20)).unwrap();
+        symlink("named", way.source.join("link")).unwrap();
+        symlink("d", way.source.join("link to a directory")).unwrap();
+        fs::hard_link(way.source.join("small"), way.source.join("d/hard")).unwrap();
+        let owners = [
+            ("nobody's", (12345, 23456)),
+            ("named", named),
+            ("large", (12345, named.1)),
+            ("d", (named.0, 12345)),
+            ("d/f", (0, 12345)),
+            ("link", (12345, 12345)),
+            ("link to a directory", named),
+            ("small", (54321, 54321)),
+            ("d/hard", (54321, 54321)),
+        ];
+        for (name, (uid, gid)) in owners {
+            lchown(way.source.join(name), Some(uid), Some(gid)).unwrap();
+        }
+        set_mode(&way.source.join("large"), 0o640);
+        way.copy(0, &[]);
+        owners.iter().for_each(|(name, _)| assert_eq!(owner(&way.target.join(name)), (0, 0), "{} {name}", way.name));
+        fs::remove_dir_all(&way.target).unwrap();
+        way.copy(0, &["--owner"]);
+        for (name, owned) in owners {
+            assert_eq!(owner(&way.target.join(name)), owned, "{} {name}", way.name);
+        }
+        assert_copied(&way.source, &way.target);
+        // A link's target is not given away with the link.
+        assert_eq!(owner(&way.target), (0, 0));
+    }
+}
+
+fn sets(program: &str, arguments: &[&str], path: &Path) -> bool {
+    Command::new(program).args(arguments).arg(path).output().is_ok_and(|output| output.status.success())
+}
+
+/// A file's attributes of users, and its ACL or its directory's.
+fn marks(path: &Path) -> String {
+    let said = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).arg(path).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // The first line is the path.
+        String::from_utf8_lossy(&output.stdout).lines().skip(1).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    said("getfattr", &["--absolute-names", "-d", "-m", "-", "-e", "hex"])
+        + &said("getfacl", &["--absolute-names", "--omit-header", "--numeric"])
+}
+
+/// One of everything that travels. `false` where the file system or the tools cannot.
+fn mark(way: &Way) -> bool {
+    fill(&way.source, &["plain", "read-only", "acl", "small", "d/inner"]);
+    fs::write(way.source.join("large"), pattern(3 << 20)).unwrap();
+    let at = |name: &str| way.source.join(name);
+    let able = sets("setfattr", &["-n", "user.note", "-v", "taken once"], &at("small"))
+        && sets("setfattr", &["-n", "user.binary", "-v", "0x00ff00"], &at("large"))
+        && sets("setfattr", &["-n", "user.note", "-v", ""], &at("d"))
+        && sets("setfattr", &["-n", "user.note", "-v", "kept"], &at("read-only"))
+        && sets("setfacl", &["-m", "u:12345:rw,g:54321:r"], &at("acl"))
+        && sets("setfacl", &["-m", "u:12345:rx", "-m", "d:u:12345:rwx"], &at("d"));
+    set_mode(&at("read-only"), 0o444);
+    able
+}
+
+#[test]
+fn attributes_and_acls_are_kept_on_request() {
+    const TEST: &str = "attributes::attributes_and_acls_are_kept_on_request";
+    for way in ways() {
+        if !mark(&way) {
+            return skipped(TEST, "no setfattr and setfacl (packages attr and acl), or a file system without either");
+        }
+        way.copy(0, &[]);
+        for name in ["small", "large", "read-only"] {
+            let there = marks(&way.target.join(name));
+            assert!(!there.contains("user."), "{} {name}: {there}", way.name);
+        }
+        assert!(!marks(&way.target.join("acl")).contains("12345") && !marks(&way.target.join("d")).contains("12345"));
+        fs::remove_dir_all(&way.target).unwrap();
+        way.copy(0, &["--xattrs"]);
+        for name in ["small", "large", "plain", "read-only", "acl", "d", "d/inner"] {
+            assert_eq!(marks(&way.target.join(name)), marks(&way.source.join(name)), "{} {name}", way.name);
+        }
+        assert_copied(&way.source, &way.target);
+        assert!(marks(&way.target.join("acl")).contains("user:12345:rw-"));
+    }
+}
+
+#[test]
+fn what_belongs_to_the_system_stays_behind() {
+    const TEST: &str = "attributes::what_belongs_to_the_system_stays_behind";
+    for way in ways() {
+        fill(&way.source, &["f"]);
+        if !sets("setfattr", &["-n", "trusted.mark", "-v", "x"], &way.source.join("f")) {
+            return skipped(TEST, "trusted.* needs root and a file system that has it");
+        }
+        way.copy(0, &["--xattrs"]);
+        let there = marks(&way.target.join("f"));
+        assert!(!there.contains("trusted."), "{}: {there}", way.name);
+    }
+}

@@ -1,0 +1,370 @@
+//! Running jobs and their reins: listed, changed, paused and ended from the client's host, from the node's, and with
+//! the key over the network.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::client::{Client, Outcome, Running, unfinished, words};
+use crate::node::Node;
+use crate::tree::pattern;
+use crate::wait::{LONG, until, until_some};
+
+/// From where a job is held.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Seat {
+    /// Where the command runs.
+    Client,
+    /// Where the node runs, over its state directory.
+    Operator,
+    /// Anywhere, with the key that began the job.
+    Key,
+}
+
+const SEATS: [Seat; 3] = [Seat::Client, Seat::Operator, Seat::Key];
+
+/// A node and somebody with a key to it.
+struct Pair {
+    node: Node,
+    client: Client,
+}
+
+fn pair() -> Pair {
+    let node = Node::closed();
+    let client = Client::with_key(&node.grant(&["--export", "data", "--write"]));
+    Pair { node, client }
+}
+
+/// `longhaul job` with these words, from a seat.
+pub fn job(node: &Node, client: &Client, seat: Seat, words: Vec<OsString>) -> Outcome {
+    let mut command = client.command([words!["job"], words].concat());
+    match seat {
+        Seat::Client => {}
+        Seat::Operator => drop(command.env("LONGHAUL_STATE", node.state())),
+        Seat::Key => drop(command.args(["--node", &node.at("")])),
+    }
+    client.start(command).finish()
+}
+
+/// The jobs that a seat sees.
+fn jobs(node: &Node, client: &Client, seat: Seat) -> Vec<Value> {
+    let listed = job(node, client, seat, words!["list", "--json"]).expect(0).text();
+    listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+impl Pair {
+    fn job(&self, seat: Seat, words: Vec<OsString>) -> Outcome {
+        job(&self.node, &self.client, seat, words)
+    }
+
+    fn jobs(&self, seat: Seat) -> Vec<Value> {
+        jobs(&self.node, &self.client, seat)
+    }
+
+    /// Starts a copy and waits until both ends know of it; its id.
+    fn begin(&self, words: Vec<OsString>) -> (Running, String) {
+        let running = self.client.begin([words!["cp", "--json"], words].concat());
+        let listed = until_some("the node has the job", LONG, || {
+            let job = self.jobs(Seat::Operator).pop()?;
+            (job["bytes"].as_u64().unwrap() > 0).then_some(job)
+        });
+        (running, listed["job"].as_str().unwrap().to_owned())
+    }
+
+    fn show(&self, seat: Seat, id: &str) -> Value {
+        self.job(seat, words!["show", id, "--json"]).expect(0).json()
+    }
+
+    /// Waits until every seat sees this of the job.
+    fn all_see(&self, id: &str, what: &str, value: impl Into<Value>) {
+        let value = value.into();
+        for seat in SEATS {
+            until(&format!("{seat:?} sees {what} {value}"), LONG, || self.show(seat, id)[what] == value);
+        }
+    }
+}
+
+/// The progress lines of a running `--json`.
+fn progress(running: &Running) -> Vec<(f64, u64)> {
+    let lines = running.out();
+    let objects = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let progress = objects.filter(|object| object["event"] == "progress");
+    progress.map(|line| (line["seconds"].as_f64().unwrap(), line["bytes"].as_u64().unwrap())).collect()
+}
+
+/// The rate that the next five seconds of progress lines show.
+fn measured_bit_s(running: &Running) -> f64 {
+    let skip = progress(running).len() + 1;
+    until("five seconds of progress", LONG, || {
+        let seen = progress(running);
+        seen.len() > skip && seen[seen.len() - 1].0 - seen[skip].0 >= 5.0
+    });
+    let seen = progress(running);
+    let ((from, first), (to, last)) = (seen[skip], seen[seen.len() - 1]);
+    (last - first) as f64 * 8.0 / (to - from)
+}
+
+/// The limit is kept within 2 % over ten seconds on a quiet machine. Here: over five seconds, told ten times a second,
+/// while other tests want the same processors, which can hold back a block of 20 ms and the telling of it.
+#[track_caller]
+fn assert_kept(rate_bit_s: f64, limit_bit_s: f64, what: &str) {
+    let off = rate_bit_s / limit_bit_s - 1.0;
+    assert!(off.abs() < 0.05, "{what}: {:.2} Mbit/s, {:+.1} % off", rate_bit_s / 1e6, off * 100.0);
+}
+
+fn change_holds(push: bool, seat: Seat) {
+    let pair = pair();
+    let (from, to) = match push {
+        true => ("zero:4GB".to_owned(), pair.node.at("null:")),
+        false => (pair.node.at("zero:4GB"), "null:".to_owned()),
+    };
+    let (running, id) = pair.begin(words![from, to, "--limit", "24Mbit/s", "--checksum", "none"]);
+    pair.job(seat, words!["set", id, "--limit", "120Mbit/s"]).expect(0);
+    pair.all_see(&id, "limit_bit_s", 120_000_000);
+    assert_kept(measured_bit_s(&running), 120e6, &format!("{seat:?}, push {push}"));
+}
+
+#[test]
+fn the_limit_is_kept_from_the_beginning() {
+    let pair = pair();
+    let words = words!["zero:4GB", pair.node.at("null:"), "--limit", "80Mbit/s", "--checksum", "none"];
+    let (running, _) = pair.begin(words);
+    assert_kept(measured_bit_s(&running), 80e6, "from the beginning");
+}
+
+#[test]
+fn the_client_changes_the_limit_of_a_running_job() {
+    change_holds(true, Seat::Client);
+}
+
+#[test]
+fn the_client_changes_the_limit_of_what_it_pulls() {
+    change_holds(false, Seat::Client);
+}
+
+#[test]
+fn the_operator_changes_the_limit_of_a_running_job() {
+    change_holds(true, Seat::Operator);
+}
+
+#[test]
+fn the_operator_changes_the_limit_of_what_is_pulled() {
+    change_holds(false, Seat::Operator);
+}
+
+#[test]
+fn the_key_changes_the_limit_of_a_running_job() {
+    change_holds(true, Seat::Key);
+}
+
+#[test]
+fn a_limit_is_lowered_and_lifted() {
+    let pair = pair();
+    let words = words!["zero:1GB", pair.node.at("null:"), "--limit", "80Mbit/s", "--checksum", "none"];
+    let (running, id) = pair.begin(words);
+    pair.job(Seat::Client, words!["set", id, "--limit", "8Mbit/s"]).expect(0);
+    pair.all_see(&id, "limit_bit_s", 8_000_000);
+    assert_kept(measured_bit_s(&running), 8e6, "lowered");
+    let lifted = Instant::now();
+    pair.job(Seat::Operator, words!["set", id, "--limit", "none"]).expect(0);
+    let receipt = running.finish().expect(0).json();
+    // A thousand seconds' worth at what it was.
+    assert!(lifted.elapsed() < Duration::from_secs(60), "{:?}", lifted.elapsed());
+    assert_eq!(receipt["bytes"], 1_000_000_000u64);
+}
+
+#[test]
+fn a_job_is_listed_and_shown() {
+    let pair = pair();
+    let file = pair.client.write("f", pattern(20 << 20));
+    let (running, id) = pair.begin(words![file, pair.node.at("data/f"), "--limit", "40Mbit/s"]);
+    for (seat, role) in [(Seat::Client, "send"), (Seat::Operator, "receive"), (Seat::Key, "receive")] {
+        let listed = pair.jobs(seat);
+        assert_eq!(listed.len(), 1, "{seat:?}: {listed:?}");
+        let shown = pair.show(seat, &id);
+        for job in [&listed[0], &shown] {
+            assert_eq!((&job["v"], &job["event"], &job["job"]), (&1.into(), &"job".into(), &id.as_str().into()));
+            assert_eq!((&job["role"], &job["state"]), (&role.into(), &"running".into()), "{seat:?}");
+            assert_eq!((&job["limit_bit_s"], &job["bytes_total"]), (&40_000_000.into(), &(20 << 20).into()));
+            assert!(job["target"].as_str().unwrap().contains("data/f"), "{seat:?}: {job}");
+            assert!(job["streams"].as_u64().unwrap() >= 1 && job["seconds"].as_f64().unwrap() > 0.0, "{job}");
+        }
+        // The end of an id is enough, and people get words.
+        let text = pair.job(seat, words!["show", id[id.len() - 8..].to_owned()]).expect(0).text();
+        assert!(text.contains(&id) && text.contains("running") && text.contains("40.0 Mbit/s"), "{seat:?}: {text}");
+        let line = pair.job(seat, words!["list"]).expect(0).text();
+        assert!(line.lines().count() == 1 && line.starts_with(&id), "{line}");
+    }
+    pair.job(Seat::Client, words!["set", id]).refused(2, &["--limit", "--streams"]);
+    pair.job(Seat::Client, words!["set", id, "--limit", "40"]).expect(2);
+    drop(running);
+    assert!(pair.jobs(Seat::Client).is_empty(), "what was killed is not listed");
+    until("the node knows that it is over", LONG, || pair.jobs(Seat::Operator).is_empty());
+}
+
+#[test]
+fn a_job_that_is_not_there_is_said() {
+    let pair = pair();
+    for seat in SEATS {
+        for words in [words!["show"], words!["pause"], words!["resume"], words!["cancel"]] {
+            let words = [words, words!["0123abcd"]].concat();
+            pair.job(seat, words).refused(1, &["0123abcd", "job list"]);
+        }
+        pair.job(seat, words!["set", "0123abcd", "--limit", "1Mbit/s"]).refused(1, &["0123abcd"]);
+        assert!(pair.jobs(seat).is_empty());
+    }
+    pair.client.run(words!["job", "list", "--node", pair.node.at("data/x")]).refused(2, &["is not a node"]);
+}
+
+#[test]
+fn another_key_holds_no_reins() {
+    let pair = pair();
+    let other = Client::with_key(&pair.node.grant(&["--export", "data", "--write", "--name", "another"]));
+    let (running, id) = pair.begin(words!["zero:1GB", pair.node.at("null:"), "--limit", "40Mbit/s"]);
+    assert!(jobs(&pair.node, &other, Seat::Key).is_empty());
+    for words in [words!["show", id], words!["pause", id], words!["cancel", id], words!["set", id, "--streams", "9"]] {
+        job(&pair.node, &other, Seat::Key, words).refused(1, &[&id]);
+    }
+    let stranger = Client::new();
+    stranger.run(words!["job", "list", "--node", pair.node.at("")]).expect(4);
+    let (before, shown) = (progress(&running).len(), pair.show(Seat::Client, &id));
+    assert_eq!((&shown["state"], &shown["limit_bit_s"]), (&"running".into(), &40_000_000.into()));
+    until("it goes on", LONG, || progress(&running).len() > before + 1);
+}
+
+#[test]
+fn a_pause_holds_and_ends() {
+    std::thread::scope(|scope| {
+        for (push, [pauses, resumes]) in [
+            (true, [Seat::Client, Seat::Operator]),
+            (true, [Seat::Operator, Seat::Client]),
+            (false, [Seat::Key, Seat::Client]),
+            (false, [Seat::Client, Seat::Key]),
+        ] {
+            scope.spawn(move || pause_and_resume(push, pauses, resumes));
+        }
+    });
+}
+
+fn pause_and_resume(push: bool, pauses: Seat, resumes: Seat) {
+    let pair = pair();
+    let bytes = pattern(24 << 20);
+    let (from, to, target) = match push {
+        true => (pair.client.write("f", &bytes).display().to_string(), pair.node.at("data/f"), pair.node.data("f")),
+        false => (pair.node.at("data/f"), pair.client.path("f").display().to_string(), pair.client.path("f")),
+    };
+    if !push {
+        fs::write(pair.node.data("f"), &bytes).unwrap();
+    }
+    // The pause is longer than the patience with a path that is broken: it is none.
+    let (running, id) = pair.begin(words![from, to, "--limit", "80Mbit/s", "--retry-for", "2s"]);
+    pair.job(pauses, words!["pause", id]).expect(0);
+    pair.all_see(&id, "state", "paused");
+    // What was under way when the pause came is there by now.
+    let bytes_at = |seat| pair.show(seat, &id)["bytes"].as_u64().unwrap();
+    until("what was sent has arrived", LONG, || {
+        let before = bytes_at(Seat::Client);
+        std::thread::sleep(Duration::from_millis(500));
+        before == bytes_at(Seat::Client)
+    });
+    let (held, started) = (SEATS.map(bytes_at), Instant::now());
+    while started.elapsed() < Duration::from_secs(4) {
+        assert_eq!(SEATS.map(bytes_at), held, "push {push}, paused by {pauses:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    pair.job(resumes, words!["resume", id]).expect(0);
+    let receipt = running.finish().expect(0).json();
+    assert_eq!((&receipt["bytes"], &receipt["resent_bytes"]), (&(24 << 20).into(), &0.into()), "{receipt}");
+    assert!(fs::read(target).unwrap() == bytes);
+}
+
+#[test]
+fn streams_come_and_go_while_it_runs() {
+    std::thread::scope(|scope| {
+        for (push, seat) in [(true, Seat::Client), (false, Seat::Client), (true, Seat::Operator), (false, Seat::Key)] {
+            scope.spawn(move || streams_change(push, seat));
+        }
+    });
+}
+
+/// Connections of a process's peers to a port, besides those that only listen.
+fn connections(node: &Node) -> usize {
+    let hex = format!(":{:04X}", node.port);
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    // Columns: number, local address, remote address, state; 01 is established.
+    let established = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words[1].ends_with(&hex) && words[3] == "01"
+    };
+    table.lines().skip(1).filter(established).count()
+}
+
+fn streams_change(push: bool, seat: Seat) {
+    let pair = pair();
+    let bytes = pattern(40 << 20);
+    let (from, to, target) = match push {
+        true => (pair.client.write("f", &bytes).display().to_string(), pair.node.at("data/f"), pair.node.data("f")),
+        false => (pair.node.at("data/f"), pair.client.path("f").display().to_string(), pair.client.path("f")),
+    };
+    if !push {
+        fs::write(pair.node.data("f"), &bytes).unwrap();
+    }
+    let idle = pair.node.descriptors();
+    let (running, id) = pair.begin(words![from, to, "--limit", "60Mbit/s", "--streams", "1"]);
+    for streams in [6, 2, 4] {
+        pair.job(seat, words!["set", id, "--streams", streams.to_string()]).expect(0);
+        pair.all_see(&id, "streams", streams);
+        // One more is the control connection.
+        until("as many connections are there", LONG, || connections(&pair.node) == streams + 1);
+    }
+    pair.job(seat, words!["set", id, "--limit", "none"]).expect(0);
+    let receipt = running.finish().expect(0).json();
+    assert_eq!(receipt["bytes"], 40 << 20, "{receipt}");
+    assert!(fs::read(target).unwrap() == bytes);
+    until("no connection is left", LONG, || connections(&pair.node) == 0 && pair.node.descriptors() <= idle);
+}
+
+#[test]
+fn a_cancelled_job_is_resumed_by_the_same_command() {
+    std::thread::scope(|scope| {
+        for (push, seat) in SEATS.map(|seat| [(true, seat), (false, seat)]).concat() {
+            scope.spawn(move || cancel_and_resume(push, seat));
+        }
+    });
+}
+
+fn written(target: &Path) -> bool {
+    unfinished(target).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 4 << 20))
+}
+
+fn cancel_and_resume(push: bool, seat: Seat) {
+    let pair = pair();
+    let bytes = pattern(40 << 20);
+    let (source, target) = match push {
+        true => (pair.client.path("s"), pair.node.data("t")),
+        false => (pair.node.data("s"), pair.client.path("t")),
+    };
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("f"), &bytes).unwrap();
+    let (from, to) = match push {
+        true => (source.display().to_string(), pair.node.at("data/t")),
+        false => (pair.node.at("data/s"), target.display().to_string()),
+    };
+    let (running, id) = pair.begin(words!["-r", from, to, "--limit", "80Mbit/s"]);
+    until("blocks have been written", LONG, || {
+        written(&target) && pair.show(Seat::Client, &id)["bytes"].as_u64() > Some(8 << 20)
+    });
+    pair.job(seat, words!["cancel", id]).expect(0);
+    let outcome = running.finish().expect(130);
+    assert_eq!(outcome.json()["state"], "interrupted", "{seat:?}: {}", outcome.err);
+    assert!(outcome.err.contains("again"), "{seat:?}: {}", outcome.err);
+    assert!(!target.join("f").exists());
+    pair.job(seat, words!["cancel", id]).expect(1);
+    let receipt = pair.client.cp(0, words!["-r", from, to]);
+    assert!(receipt["resumed_bytes"].as_u64() >= Some(4 << 20), "{seat:?}, push {push}: {receipt}");
+    assert!(fs::read(target.join("f")).unwrap() == bytes);
+    assert!(unfinished(&target).is_empty());
+}

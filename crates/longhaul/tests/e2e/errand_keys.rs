@@ -1,0 +1,174 @@
+//! The key that the node at the source of a third-party copy is handed: made by the target for one job and one place,
+//! good for nothing else, and gone when the job is.
+
+use std::fs;
+use std::time::Duration;
+
+use auth::{AccessKey, Fingerprint};
+use model::RelPath;
+use model::locator::Place;
+use wire::Frame;
+use wire::frame::{Direction, Errand, KeyProof, Open};
+
+use crate::client::{Client, words};
+use crate::guest::{Guest, dir, encoded};
+use crate::node::Node;
+use crate::scripted_node::ScriptedNode;
+use crate::third_party::files_with;
+use crate::wait::{LONG, until};
+
+/// What the source of a copy to `data/in/t` hears, from a client with a key to each node.
+struct Handed {
+    target: Node,
+    keys: [AccessKey; 2],
+    errand: Errand,
+    said: Vec<Frame>,
+}
+
+fn handed(rights: &str) -> Handed {
+    let (source, target) = (ScriptedNode::new(), Node::closed());
+    fs::create_dir(target.data("in")).unwrap();
+    fs::write(target.data("in/secret"), b"secret").unwrap();
+    let keys: [AccessKey; 2] = [source.key(), target.grant(&["--export", "data", rights]).parse().unwrap()];
+    let client = Client::with_key(&keys.each_ref().map(AccessKey::expose_text).join(","));
+    let words = words!["cp", "-r", source.at("data/s"), target.at("data/in/t"), "--retry-for", "0s"];
+    let running = client.begin(words);
+    let (errand, said) = source.errand();
+    drop(running);
+    Handed { target, keys, errand, said }
+}
+
+impl Handed {
+    /// The order of the job, as the source's node gives it to the target's.
+    fn order(&self) -> Open {
+        self.errand.order.clone()
+    }
+
+    fn guest(&self) -> Guest {
+        Guest::with_key(&self.target, Some(&self.errand.key)).unwrap()
+    }
+
+    /// A client of the command line with the handed key.
+    fn client(&self) -> Client {
+        let KeyProof { id, secret } = self.errand.key.clone();
+        Client::with_key(&AccessKey::new(id, secret, Fingerprint(self.errand.node)).expose_text())
+    }
+
+    /// Whether the node refuses this order.
+    fn refuses(&self, order: Open) -> bool {
+        let mut guest = self.guest();
+        guest.say(&Frame::Open(order));
+        guest.say(&Frame::ScanEnd(0));
+        loop {
+            match guest.hear() {
+                Err(engine::Error::Refused { .. }) => return true,
+                Err(error) => panic!("{error}"),
+                Ok(Frame::Finished(_)) => return false,
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+fn place(path: &str) -> Place {
+    Place::Path { export: "data".into(), path: RelPath::parse(path.as_bytes()).unwrap() }
+}
+
+#[test]
+fn a_client_s_own_keys_go_to_their_own_nodes() {
+    let handed = handed("--write");
+    let said: Vec<u8> = handed.said.iter().flat_map(encoded).collect();
+    let holds = |needle: &[u8]| said.windows(needle.len()).any(|part| part == needle);
+    let [at_source, at_target] = &handed.keys;
+    assert!(holds(at_source.expose_secret()), "it logs in with the key to this node");
+    assert!(!holds(at_target.expose_secret()) && !holds(&at_target.id), "the other node's key came here");
+    assert_ne!(handed.errand.key.secret, *at_target.expose_secret());
+    assert_eq!(handed.errand.node, at_target.node.0);
+    assert_eq!((handed.errand.order.direction, &handed.errand.order.places[0]), (Direction::Push, &place("in/t")));
+    // Nor does the target keep the key in a form that could be used.
+    assert!(files_with(&handed.target.state(), &handed.errand.key.secret).is_empty());
+}
+
+#[test]
+fn the_key_is_for_one_job_and_one_place() {
+    for rights in ["--write", "--create"] {
+        let handed = handed(rights);
+        let (own, other_job) = (handed.order(), Open { job: [9; 16], ..handed.order() });
+        assert!(handed.refuses(other_job), "{rights}: another job");
+        for path in ["in", "in/other", "in/t/below", "", "in/t2"] {
+            let elsewhere = Open { places: vec![place(path)], ..handed.order() };
+            assert!(handed.refuses(elsewhere), "{rights}: {path:?}");
+        }
+        assert!(handed.refuses(Open { places: vec![Place::Null], ..handed.order() }), "{rights}: the memory end");
+        assert!(!handed.refuses(own), "{rights}: the job itself");
+    }
+}
+
+#[test]
+fn the_key_neither_lists_nor_reads_nor_removes() {
+    let handed = handed("--write");
+    let (client, target) = (handed.client(), &handed.target);
+    client.write("f", b"mine");
+    for words in [
+        words!["ls", target.at("")],
+        words!["ls", target.at("data/in")],
+        words!["stat", target.at("data/in/secret")],
+        words!["digest", target.at("data/in/secret")],
+        words!["rm", target.at("data/in/secret")],
+        words!["mkdir", target.at("data/in/t")],
+        words!["mv", target.at("data/in/secret"), target.at("data/in/t")],
+        words!["cp", target.at("data/in/secret"), client.path("got")],
+        words!["cp", client.path("f"), target.at("data/in/t")],
+        words!["job", "list", "--node", target.at("")],
+    ] {
+        let shown = format!("{words:?}");
+        let outcome = client.run(words);
+        assert_eq!(outcome.code, 4, "{shown}: {}{}", outcome.text(), outcome.err);
+    }
+    assert!(!client.path("got").exists() && !target.data("in/t").exists());
+    assert_eq!(fs::read(target.data("in/secret")).unwrap(), b"secret");
+    // Nor by the job's own name.
+    let pull = Open { direction: Direction::Pull, places: vec![place("in/secret")], ..handed.order() };
+    let mut guest = handed.guest();
+    guest.say(&Frame::Open(pull));
+    assert!(matches!(guest.end(), engine::Error::Refused { .. }));
+}
+
+#[test]
+fn the_key_is_forgotten_with_the_job() {
+    let handed = handed("--write");
+    let mut guest = handed.guest();
+    guest.say(&Frame::Open(handed.order()));
+    guest.say(&Frame::Entries(vec![dir(1, 0, "t"), wire::frame::Entry::Leave(1)]));
+    guest.say(&Frame::ScanEnd(1));
+    guest.hear_until("the end", |frame| matches!(frame, Frame::Finished(_)));
+    guest.say(&Frame::Facts(Vec::new()));
+    assert!(handed.target.data("in/t").is_dir());
+    until("the key is forgotten", LONG, || {
+        std::thread::sleep(Duration::from_millis(50));
+        Guest::with_key(&handed.target, Some(&handed.errand.key)).is_err()
+    });
+    // The client's own key is what it was.
+    let [_, own] = &handed.keys;
+    let client = Client::with_key(&own.expose_text());
+    client.run(words!["ls", handed.target.at("data/in")]).expect(0);
+}
+
+#[test]
+fn a_key_that_may_only_create_hands_on_no_more() {
+    let handed = handed("--create");
+    fs::create_dir(handed.target.data("in/t")).unwrap();
+    fs::write(handed.target.data("in/t/f"), b"there").unwrap();
+    let mut guest = handed.guest();
+    guest.say(&Frame::Open(handed.order()));
+    let f = crate::guest::file(2, 1, "f", 4);
+    guest.say(&Frame::Entries(vec![dir(1, 0, "t"), f, wire::frame::Entry::Leave(1)]));
+    guest.say(&Frame::ScanEnd(2));
+    let outcome = guest.hear_until("an outcome", |frame| match frame {
+        Frame::Outcomes(list) => list.iter().any(|(id, _)| *id == 2),
+        Frame::Finished(_) => true,
+        _ => false,
+    });
+    assert!(format!("{outcome:?}").contains("Failed") || matches!(outcome, Frame::Finished(t) if t.failed == 1));
+    assert_eq!(fs::read(handed.target.data("in/t/f")).unwrap(), b"there");
+}

@@ -1,0 +1,399 @@
+//! A target made like its source: what is removed, what is left out, what is listed, and what a dry run says. Each of
+//! it pushed, pulled and copied here, because another process decides each time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::client::{Client, Outcome, words};
+use crate::node::Node;
+use crate::tree::{assert_copied, facts, pattern, set_mode, set_time};
+use crate::wrappers::as_nobody;
+
+/// A way to copy a tree: from `source` to `target`, under these locators.
+pub struct Way {
+    pub name: &'static str,
+    /// Lives as long as the way; a copy from here to here goes without it.
+    _node: Node,
+    pub client: Client,
+    pub source: PathBuf,
+    pub target: PathBuf,
+    pub from: String,
+    pub to: String,
+}
+
+/// From here to a node, from a node to here, from here to here. The source is there and empty.
+pub fn ways() -> Vec<Way> {
+    let way = |name| {
+        let (node, client) = (Node::open(), Client::new());
+        let (source, target) = match name {
+            "push" => (client.path("s"), node.data("t")),
+            "pull" => (node.data("s"), client.path("t")),
+            _ => (client.path("s"), client.path("t")),
+        };
+        let from = if name == "pull" { node.at("data/s") } else { source.display().to_string() };
+        let to = if name == "push" { node.at("data/t") } else { target.display().to_string() };
+        fs::create_dir(&source).unwrap();
+        Way { name, _node: node, client, source, target, from, to }
+    };
+    ["push", "pull", "local"].map(way).into()
+}
+
+impl Way {
+    /// `cp -r` with these options, which must end with this code; the receipt.
+    #[track_caller]
+    pub fn copy(&self, code: i32, options: &[&str]) -> Value {
+        self.run(options).expect(code).json()
+    }
+
+    fn run(&self, options: &[&str]) -> Outcome {
+        let mut words = words!["cp", "-r", self.from, self.to, "--json"];
+        words.extend(options.iter().map(Into::into));
+        self.client.run(words)
+    }
+
+    /// The same with a list of files.
+    fn copy_listed(&self, list: &[u8], options: &[&str]) -> Outcome {
+        let list = self.client.write("list", list);
+        let mut words = words!["cp", self.from, self.to, "--json", "--files-from", list];
+        words.extend(options.iter().map(Into::into));
+        self.client.run(words)
+    }
+}
+
+/// Writes files below a directory, each with its own path as content.
+pub fn fill(root: &Path, files: &[&str]) {
+    for file in files {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, file).unwrap();
+    }
+}
+
+/// Everything below a directory.
+fn names(root: &Path) -> BTreeSet<String> {
+    let below = |path: PathBuf| path.strip_prefix(".").unwrap().to_str().unwrap().to_owned();
+    facts(root).entries.into_keys().map(below).filter(|name| !name.is_empty()).collect()
+}
+
+fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+    names.map(str::to_owned).into()
+}
+
+/// Everything that a change would show in, times of change included.
+fn listing(root: &Path) -> BTreeMap<PathBuf, [i64; 9]> {
+    let see = |path: PathBuf| {
+        let meta = fs::symlink_metadata(root.join(&path)).unwrap();
+        let (mtime, ctime) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+        let owner = (i64::from(meta.uid()) << 32) | i64::from(meta.gid());
+        let (ino, mode, size, links) = (meta.ino(), meta.mode(), meta.size(), meta.nlink());
+        let seen = [ino as i64, mode.into(), owner, size as i64, links as i64, mtime.0, mtime.1, ctime.0, ctime.1];
+        (path, seen)
+    };
+    facts(root).entries.into_keys().map(see).collect()
+}
+
+/// What a dry run said: step and path, in its `would` lines.
+fn would(outcome: &Outcome) -> BTreeSet<String> {
+    let lines = outcome.text();
+    let objects = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let steps = objects.filter(|object| object["event"] == "would");
+    steps.map(|step| format!("{} {}", step["step"].as_str().unwrap(), step["path"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn delete_removes_what_the_source_lacks() {
+    for way in ways() {
+        fill(&way.source, &["f", "d/f", "e/f"]);
+        way.copy(0, &[]);
+        fill(&way.target, &["extra", "d/extra", "gone/deep/er", "d/gone/x"]);
+        symlink("/etc", way.target.join("link")).unwrap();
+        symlink("nowhere", way.target.join("d/dangling")).unwrap();
+        fs::create_dir_all(way.target.join("empty/er")).unwrap();
+        // Without it they stay.
+        assert_eq!(way.copy(0, &[])["deleted"], 0, "{}", way.name);
+        assert!(way.target.join("gone/deep/er").exists());
+        let receipt = way.copy(0, &["--delete"]);
+        // One for each name that went, whatever was below it.
+        assert_eq!(receipt["deleted"], 7, "{}: {receipt}", way.name);
+        assert_copied(&way.source, &way.target);
+        assert!(fs::read_dir("/etc").unwrap().next().is_some());
+        assert_eq!(way.copy(0, &["--delete"])["deleted"], 0);
+    }
+}
+
+#[test]
+fn delete_spares_what_is_left_out() {
+    for way in ways() {
+        fill(&way.source, &["f", "d/f", "new.log"]);
+        fill(&way.target, &["keep.log", "d/keep.log", "tmp/inner", "d/tmp/inner", "extra", "old/keep.log", "old/gone"]);
+        let receipt = way.copy(0, &["--delete", "--exclude", "*.log", "--exclude", "tmp/"]);
+        // A directory that holds what is left out stays for its sake.
+        let left = ["d", "d/f", "d/keep.log", "d/tmp", "d/tmp/inner", "f", "keep.log", "old", "old/keep.log", "tmp"];
+        let left: BTreeSet<String> = left.iter().chain(&["tmp/inner"]).map(|name| (*name).to_owned()).collect();
+        assert_eq!(names(&way.target), left, "{}: {receipt}", way.name);
+    }
+}
+
+#[test]
+fn delete_wants_a_tree_and_the_whole_of_it() {
+    let (node, client) = (Node::open(), Client::new());
+    fill(&client.path("s"), &["f"]);
+    fill(&node.data("t"), &["extra"]);
+    let list = client.write("list", "f\n");
+    let (from, to) = (client.path("s"), node.at("data/t"));
+    client.run(words!["cp", from, to, "--delete"]).expect(2);
+    client.run(words!["cp", client.path("s/f"), to, "--delete"]).expect(2);
+    client.run(words!["cp", "-r", from, to, "--delete", "--files-from", list]).expect(2);
+    client.run(words!["cp", "-r", from, to, "--delete", "--no-overwrite"]).expect(2);
+    assert_eq!(names(&node.data("t")), set(["extra"]));
+    // A source that is not there at all is no reason to empty the target.
+    client.run(words!["cp", "-r", client.path("missing"), to, "--delete"]).expect(1);
+    assert_eq!(names(&node.data("t")), set(["extra"]));
+}
+
+#[test]
+fn nothing_goes_from_where_something_could_not_be_read() {
+    as_nobody("sync::nothing_goes_from_where_something_could_not_be_read", || {
+        for way in ways() {
+            fill(&way.source, &["f", "half/locked/x", "half/f", "fine/f"]);
+            way.copy(0, &[]);
+            fill(&way.target, &["extra", "half/extra", "half/locked/extra", "fine/extra"]);
+            set_mode(&way.source.join("half/locked"), 0);
+            let receipt = way.copy(3, &["--delete"]);
+            let there = names(&way.target);
+            for stays in ["half/extra", "half/locked/extra", "half/locked/x", "half/f"] {
+                assert!(there.contains(stays), "{}: {stays} went: {receipt}", way.name);
+            }
+            assert!(!there.contains("fine/extra") && !there.contains("extra"), "{}: {there:?}", way.name);
+            assert!(receipt["failures"][0]["path"].as_str().unwrap().ends_with("half/locked"), "{receipt}");
+            set_mode(&way.source.join("half/locked"), 0o755);
+            way.copy(0, &["--delete"]);
+            assert_eq!(names(&way.target), names(&way.source), "{}", way.name);
+        }
+    });
+}
+
+#[test]
+fn whoever_may_only_create_deletes_nothing() {
+    let node = Node::closed();
+    let client = Client::with_key(&node.grant(&["--export", "data", "--create"]));
+    fill(&client.path("s"), &["f", "d/f"]);
+    fill(&node.data("t"), &["extra", "d/extra"]);
+    for options in [words![], words!["--dry-run"]] {
+        let outcome = client
+            .run([words!["cp", "-r", client.path("s"), node.at("data/t"), "--delete", "--json"], options].concat());
+        assert!([3, 4].contains(&outcome.code), "{}: {}", outcome.code, outcome.err);
+        assert_eq!(outcome.json()["deleted"], 0);
+        assert!(!would(&outcome).iter().any(|step| step.starts_with("delete")));
+        assert!(node.data("t/extra").exists() && node.data("t/d/extra").exists());
+    }
+}
+
+#[test]
+fn the_first_pattern_that_fits_decides() {
+    let files = ["a.fits", "a.log", "raw/b.fits", "raw/b.log", "raw/tmp/c.fits", "tmp/d.fits", "raw/important.log"];
+    let cases: [(&[&str], &[&str]); 6] = [
+        (
+            &["--include", "*/", "--include", "*.fits", "--exclude", "*"],
+            &["a.fits", "raw/b.fits", "raw/tmp/c.fits", "tmp/d.fits"],
+        ),
+        // Turned round, nothing is left for the second.
+        (&["--exclude", "*", "--include", "*.fits"], &[]),
+        (
+            &["--include", "important.log", "--exclude", "*.log", "--exclude", "tmp/"],
+            &["a.fits", "raw/b.fits", "raw/important.log"],
+        ),
+        (&["--exclude", "*.log", "--include", "important.log", "--exclude", "tmp/"], &["a.fits", "raw/b.fits"]),
+        // A slash anchors, and `*` stops at it.
+        (&["--exclude", "/tmp", "--exclude", "raw/*.log"], &["a.fits", "a.log", "raw/b.fits", "raw/tmp/c.fits"]),
+        (&["--exclude", "raw/**", "--exclude", "*.log"], &["a.fits", "tmp/d.fits"]),
+    ];
+    for way in ways() {
+        fill(&way.source, &files);
+        for (options, taken) in cases {
+            way.copy(0, options);
+            let found: BTreeSet<String> =
+                names(&way.target).into_iter().filter(|name| way.target.join(name).is_file()).collect();
+            let taken: BTreeSet<String> = taken.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(found, taken, "{} {options:?}", way.name);
+            fs::remove_dir_all(&way.target).unwrap();
+        }
+        way.run(&["--exclude", "a["]).expect(2);
+    }
+}
+
+#[test]
+fn listed_files_go_where_the_list_says() {
+    for way in ways().into_iter().filter(|way| way.name != "local") {
+        fill(&way.source, &["one", "deep/two", "deep/three", "dir/a", "dir/b/c", "not listed"]);
+        set_time(&way.source.join("deep/two"), 1_000, 5);
+        // A directory that is there keeps its mode and time; what is missing is made.
+        fs::create_dir_all(way.target.join("new")).unwrap();
+        fill(&way.target, &["new/there"]);
+        set_mode(&way.target.join("new"), 0o750);
+        set_mode(&way.target, 0o770);
+        set_time(&way.target.join("new"), 4_000, 1);
+        set_time(&way.target, 5_000, 1);
+        let list = b"one\ndeep/two\tnew/2 renamed\r\n\ndir\tmoved/dir\ndeep/three\n";
+        let receipt = way.copy_listed(list, &["-r"]).expect(0).json();
+        let made = ["one", "new", "new/there", "new/2 renamed", "moved", "moved/dir", "moved/dir/a", "moved/dir/b"];
+        let more = ["moved/dir/b/c", "deep", "deep/three"];
+        let made: BTreeSet<String> = made.iter().chain(&more).map(|name| (*name).to_owned()).collect();
+        assert_eq!(names(&way.target), made, "{}", way.name);
+        assert_eq!(receipt["files"], 5, "{}: {receipt}", way.name);
+        let two = fs::metadata(way.target.join("new/2 renamed")).unwrap();
+        assert_eq!((two.mtime(), fs::read(way.target.join("new/2 renamed")).unwrap()), (1_000, b"deep/two".to_vec()));
+        assert_copied(&way.source.join("dir"), &way.target.join("moved/dir"));
+        assert_eq!(fs::metadata(way.target.join("new")).unwrap().mode() & 0o777, 0o750, "{}", way.name);
+        assert_eq!(fs::metadata(&way.target).unwrap().mode() & 0o777, 0o770, "{}", way.name);
+        // Again: all of it is there.
+        let again = way.copy_listed(list, &["-r"]).expect(0).json();
+        assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &5.into()), "{}: {again}", way.name);
+    }
+}
+
+#[test]
+fn a_listed_directory_that_gets_nothing_new_keeps_its_time() {
+    for way in ways() {
+        fill(&way.source, &["d/f"]);
+        way.copy_listed(b"d/f\n", &[]).expect(0);
+        set_mode(&way.target.join("d"), 0o711);
+        set_time(&way.target.join("d"), 4_000, 1);
+        way.copy_listed(b"d/f\n", &[]).expect(0);
+        let d = fs::metadata(way.target.join("d")).unwrap();
+        assert_eq!((d.mtime(), d.mode() & 0o777), (4_000, 0o711), "{}", way.name);
+    }
+}
+
+#[test]
+fn a_listed_file_that_is_missing_is_named() {
+    for way in ways() {
+        fill(&way.source, &["one", "dir/a"]);
+        let receipt = way.copy_listed(b"one\nmissing/file\tunder/another name\ndir\n", &[]).expect(3).json();
+        assert_eq!((&receipt["files"], &receipt["failed"]), (&1.into(), &2.into()), "{}: {receipt}", way.name);
+        let failures: Vec<String> = receipt["failures"].as_array().unwrap().iter().map(Value::to_string).collect();
+        assert!(failures.iter().any(|miss| miss.contains("missing/file") || miss.contains("another name")));
+        // A directory needs -r.
+        assert!(failures.iter().any(|miss| miss.contains("-r")), "{}: {failures:?}", way.name);
+        let lone = way.copy_listed(b"missing\n", &[]);
+        assert!([1, 3].contains(&lone.code), "{}: {}", way.name, lone.code);
+    }
+}
+
+#[test]
+fn lists_that_cannot_be_are_usage() {
+    let way = ways().remove(0);
+    fill(&way.source, &["a", "b", "d/a"]);
+    for list in
+        [&b"a\tx\nb\tx\n"[..], b"a\nb\ta\n", b"a\tx\nb\tx/y\n", b"../a\n", b"a\t../x\n", b".\n", b"a\ta/../../x\n"]
+    {
+        let outcome = way.copy_listed(list, &["-r"]).expect(2);
+        assert!(outcome.err.contains("list"), "{}", outcome.err);
+        assert!(!way.target.exists());
+    }
+    let missing = words!["cp", way.from, way.to, "--files-from", way.client.path("no such list")];
+    way.client.run(missing).refused(2, &["no such list"]);
+    let two = words!["cp", way.source, way.source, way.to, "--files-from", way.client.path("list")];
+    way.client.run(two).refused(2, &["one source"]);
+    // One file may go to two places.
+    way.copy_listed(b"a\tx\na\ty\n", &[]).expect(0);
+    assert_eq!(names(&way.target), set(["x", "y"]));
+}
+
+#[test]
+fn hard_links_hold_across_renames() {
+    for way in ways() {
+        fill(&way.source, &["a", "d/x"]);
+        fs::write(way.source.join("large"), pattern(3 << 20)).unwrap();
+        fs::hard_link(way.source.join("a"), way.source.join("d/a2")).unwrap();
+        fs::hard_link(way.source.join("large"), way.source.join("d/large2")).unwrap();
+        let list = b"d/a2\tz/second\na\tfirst\nlarge\tq/large\nd/large2\tb/large\n";
+        way.copy_listed(list, &[]).expect(0);
+        let inode = |name: &str| fs::metadata(way.target.join(name)).unwrap().ino();
+        assert_eq!(inode("first"), inode("z/second"), "{}", way.name);
+        assert_eq!(inode("q/large"), inode("b/large"), "{}", way.name);
+        assert_eq!(fs::read(way.target.join("b/large")).unwrap(), pattern(3 << 20));
+        // And in a job that walks.
+        fs::remove_dir_all(&way.target).unwrap();
+        way.copy(0, &[]);
+        assert_copied(&way.source, &way.target);
+    }
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_lists_everything() {
+    for way in ways() {
+        fill(&way.source, &["same", "differs", "new", "d/new", "fresh/deep/f"]);
+        way.copy(0, &[]);
+        fs::remove_file(way.target.join("new")).unwrap();
+        fs::remove_file(way.target.join("d/new")).unwrap();
+        fs::remove_dir_all(way.target.join("fresh")).unwrap();
+        fs::write(way.target.join("differs"), b"something else").unwrap();
+        symlink("same", way.source.join("link")).unwrap();
+        fs::hard_link(way.source.join("fresh/deep/f"), way.source.join("hard")).unwrap();
+        fill(&way.target, &["extra", "d/extra/x"]);
+        let before = listing(&way.target);
+        let outcome = way.run(&["--dry-run", "--delete"]).expect(0);
+        let receipt = outcome.json();
+        assert!(listing(&way.target) == before, "{}", way.name);
+        // Which of the two names of one file comes first is the source's file system's.
+        let (mut steps, names) = (would(&outcome), ["fresh/deep/f", "hard"]);
+        let of_file =
+            |steps: &BTreeSet<String>, step: &str| names.map(|name| steps.contains(&format!("{step} {name}")));
+        let (copied, linked) = (of_file(&steps, "copy"), of_file(&steps, "link"));
+        assert!(copied != linked && copied[0] != copied[1], "{}: {steps:?}", way.name);
+        steps.retain(|step| !names.iter().any(|name| step.ends_with(name)));
+        let told = ["copy differs", "copy new", "copy d/new", "mkdir fresh", "mkdir fresh/deep", "link link"];
+        let told: BTreeSet<String> =
+            told.iter().chain(&["delete extra", "delete d/extra"]).map(|s| (*s).into()).collect();
+        assert_eq!(steps, told, "{}", way.name);
+        assert_eq!((&receipt["dry_run"], &receipt["files"], &receipt["deleted"]), (&true.into(), &4.into(), &2.into()));
+        // For people: the same, one a line.
+        let text = way.client.run(words!["cp", "-r", way.from, way.to, "-n", "--delete"]).expect(0).text();
+        for line in ["copy   new (3 B)", "mkdir  fresh", "link   link", "delete d/extra"] {
+            assert!(text.lines().any(|told| told == line), "{}: {line:?} is not in {text}", way.name);
+        }
+        assert!(listing(&way.target) == before, "{}", way.name);
+        // What was said is what is done.
+        way.copy(0, &["--delete"]);
+        assert_copied(&way.source, &way.target);
+        assert!(would(&way.run(&["-n", "--delete"]).expect(0)).is_empty());
+    }
+}
+
+#[test]
+fn a_dry_run_looks_before_the_target_is_there() {
+    for way in ways() {
+        fill(&way.source, &["d/f"]);
+        let outcome = way.run(&["--dry-run"]).expect(0);
+        assert!(!way.target.exists(), "{}", way.name);
+        assert!(would(&outcome).contains("copy d/f"), "{}: {}", way.name, outcome.text());
+        let listed = way.copy_listed(b"d/f\tx/y/z\n", &["--dry-run"]).expect(0);
+        assert!(!way.target.exists() && would(&listed).contains("copy x/y/z"), "{}: {}", way.name, listed.text());
+    }
+}
+
+#[test]
+fn a_dry_run_compares_digests() {
+    for way in ways() {
+        fill(&way.source, &["same", "differs"]);
+        fs::write(way.source.join("large"), pattern(3 << 20)).unwrap();
+        way.copy(0, &[]);
+        // Of the same size and time, and not the same.
+        fs::write(way.target.join("differs"), b"sreffid").unwrap();
+        set_time(&way.source.join("differs"), 1_000, 0);
+        set_time(&way.target.join("differs"), 1_000, 0);
+        // Of another time, and the same.
+        set_time(&way.source.join("large"), 2_000, 0);
+        let before = listing(&way.target);
+        let outcome = way.run(&["--dry-run", "--sync", "digest"]).expect(0);
+        assert_eq!(would(&outcome), set(["copy differs"]), "{}", way.name);
+        let receipt = outcome.json();
+        assert_eq!((&receipt["files"], &receipt["skipped"]), (&1.into(), &2.into()), "{}: {receipt}", way.name);
+        assert!(listing(&way.target) == before, "{}", way.name);
+    }
+}

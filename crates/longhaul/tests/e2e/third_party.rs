@@ -1,0 +1,346 @@
+//! Copies between two nodes: the payload goes straight from one to the other, and the job outlives the client and the
+//! restarts of either.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::client::{Client, Running, unfinished, words};
+use crate::control::{Seat, job};
+use crate::node::{Node, Setup, signal};
+use crate::relay::Relay;
+use crate::sync::fill;
+use crate::tree::{assert_copied, build, pattern, set_mode};
+use crate::wait::{LONG, until, until_some};
+use crate::wrappers::{mounted, with_mounts};
+
+/// Two nodes, and somebody who may read at the one and write at the other.
+struct Three {
+    source: Node,
+    target: Node,
+    client: Client,
+}
+
+fn three() -> Three {
+    let (source, target) = (Node::closed(), Node::closed());
+    let keys = [source.grant(&["--export", "data"]), target.grant(&["--export", "data", "--write"])];
+    Three { source, target, client: Client::with_key(&keys.join(",")) }
+}
+
+/// A job's id, as its command says it.
+fn id_of(running: &Running) -> String {
+    until_some("the command names the job", LONG, || {
+        let err = running.err();
+        let line = err.lines().find(|line| line.contains(" runs on "))?;
+        Some(line.split_whitespace().skip_while(|word| *word != "job").nth(1)?.to_owned())
+    })
+}
+
+const LARGE: usize = 48 << 20;
+
+impl Three {
+    /// A large file at the source, and a copy of it that takes some four seconds.
+    fn begin(&self) -> (Running, String) {
+        fs::create_dir(self.source.data("s")).unwrap();
+        fs::write(self.source.data("s/large"), pattern(LARGE)).unwrap();
+        fs::write(self.source.data("s/small"), b"small").unwrap();
+        let words = words!["cp", "-r", self.source.at("data/s"), self.target.at("data/t"), "--limit", "100Mbit/s"];
+        let running = self.client.begin([words, words!["--json"]].concat());
+        let id = id_of(&running);
+        (running, id)
+    }
+
+    /// What the source's node says of a job to whoever holds its key.
+    fn show(&self, id: &str) -> Value {
+        job(&self.source, &self.client, Seat::Key, words!["show", id, "--json"]).expect(0).json()
+    }
+
+    /// Waits until a good part of the large file is there, and not all of it.
+    fn amid(&self) {
+        until("a third is there", LONG, || {
+            let paths = unfinished(&self.target.data(""));
+            paths.iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > LARGE as u64 / 3))
+        });
+        assert!(!self.target.data("t/large").exists());
+    }
+
+    fn receipt(&self, id: &str) -> Value {
+        until_some("the job has ended", LONG, || {
+            let shown = self.show(id);
+            (shown["state"] == "ended").then(|| shown["receipt"].clone())
+        })
+    }
+
+    fn assert_arrived(&self) {
+        assert_copied(&self.source.data("s"), &self.target.data("t"));
+        assert!(unfinished(&self.target.data("")).is_empty());
+    }
+}
+
+#[test]
+fn a_tree_goes_from_node_to_node() {
+    let three = three();
+    build(&three.source.data("s"));
+    let (from, to) = (three.source.at("data/s"), three.target.at("data/t"));
+    let receipt = three.client.cp(0, words!["-r", from, to]);
+    crate::tree::assert_copied_without_set_id(&three.source.data("s"), &three.target.data("t"));
+    assert_eq!((&receipt["event"], &receipt["state"]), (&"receipt".into(), &"done".into()));
+    assert_eq!((&receipt["source"][0], &receipt["target"]), (&from.as_str().into(), &to.as_str().into()));
+    let files = receipt["files"].as_u64().unwrap();
+    // Again: nothing to do. A job of its own, with options of its own.
+    let again = three.client.cp(0, words!["-r", from, to]);
+    assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &files.into()));
+    fs::write(three.target.data("t/extra"), b"x").unwrap();
+    let deleted = three.client.cp(0, words!["-r", from, to, "--delete", "--exclude", "links"]);
+    assert_eq!(deleted["deleted"], 1, "{deleted}");
+    assert!(!three.target.data("t/extra").exists() && three.target.data("t/links").exists());
+    // Nothing of it is left at either node.
+    let errands = three.source.state().join("errands");
+    assert_eq!(fs::read_dir(errands).unwrap().count(), 0);
+}
+
+#[test]
+fn the_payload_goes_around_a_client_that_is_far_away() {
+    let three = three();
+    fs::create_dir(three.source.data("s")).unwrap();
+    fs::write(three.source.data("s/large"), pattern(64 << 20)).unwrap();
+    fill(&three.source.data("s"), &["a", "b", "c/d"]);
+    symlink("a", three.source.data("s/link")).unwrap();
+    let (near, far) = (Relay::new(three.source.port, 0), Relay::new(three.target.port, three.source.pid()));
+    let started = Instant::now();
+    let receipt = three.client.cp(0, words!["-r", near.at("data/s"), far.at("data/t")]);
+    // Through the client's path it would have taken two minutes.
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert_eq!(receipt["bytes"], (64 << 20) + 5, "{receipt}");
+    three.assert_arrived();
+    let zeros = three.client.cp(0, words![near.at("zero:400MB"), far.at("null:"), "--checksum", "none"]);
+    assert_eq!(zeros["bytes"], 400_000_000);
+    let passed = (near.counted(), far.counted());
+    assert!(passed.0 > 1000 && passed.1 > 1000, "the relays count: {passed:?}");
+    assert!(passed.0 + passed.1 < 500_000, "{passed:?} bytes passed through the client in two jobs");
+}
+
+#[test]
+fn a_job_outlives_its_client() {
+    let three = three();
+    let (mut running, id) = three.begin();
+    three.amid();
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    let shown = three.show(&id);
+    assert_eq!((&shown["state"], &shown["role"]), (&"running".into(), &"carry".into()), "{shown}");
+    // Nobody else's key shows it.
+    let other = Client::with_key(&three.source.grant(&["--export", "data"]));
+    job(&three.source, &other, Seat::Key, words!["show", id]).refused(1, &[&id]);
+    let receipt = three.receipt(&id);
+    assert_eq!((&receipt["state"], &receipt["exit"]), (&"done".into(), &0.into()), "{receipt}");
+    assert_eq!((&receipt["bytes"], &receipt["job"]), (&(LARGE + 5).into(), &id.as_str().into()));
+    three.assert_arrived();
+    let text = job(&three.source, &three.client, Seat::Key, words!["show", id]).expect(0).text();
+    assert!(text.contains("ended") && text.contains("2 files"), "{text}");
+}
+
+#[test]
+fn a_client_that_is_interrupted_leaves_the_job_running() {
+    let three = three();
+    let (running, id) = three.begin();
+    three.amid();
+    signal(&running.child, Signal::INT);
+    let outcome = running.finish().expect(130);
+    assert!(outcome.err.contains(&id) && outcome.err.contains("job show"), "{}", outcome.err);
+    assert_eq!(three.receipt(&id)["state"], "done");
+    three.assert_arrived();
+}
+
+/// The job goes on inside the file that it was at: what was there is not sent again.
+fn assert_resumed(three: &Three, running: Running) {
+    let outcome = running.finish().expect(0);
+    let receipt = outcome.json();
+    assert!(receipt["resumed_bytes"].as_u64() >= Some(LARGE as u64 / 8), "{receipt}\n{}", outcome.err);
+    assert_eq!(receipt["state"], "done", "{receipt}");
+    three.assert_arrived();
+}
+
+#[test]
+fn a_job_goes_on_when_the_source_comes_back() {
+    let mut three = three();
+    let (running, id) = three.begin();
+    three.amid();
+    three.source.kill();
+    three.source.restart();
+    assert_resumed(&three, running);
+    assert_eq!(three.receipt(&id)["state"], "done");
+}
+
+#[test]
+fn a_job_goes_on_when_the_source_was_stopped_in_order() {
+    let mut three = three();
+    let (running, _) = three.begin();
+    three.amid();
+    assert_eq!(three.source.stop(), Some(0));
+    three.source.restart();
+    assert_resumed(&three, running);
+}
+
+#[test]
+fn a_job_goes_on_when_the_target_comes_back() {
+    let mut three = three();
+    let (running, _) = three.begin();
+    three.amid();
+    three.target.kill();
+    std::thread::sleep(Duration::from_millis(300));
+    three.target.restart();
+    assert_resumed(&three, running);
+}
+
+#[test]
+fn a_job_goes_on_when_both_come_back_and_nobody_looks() {
+    let mut three = three();
+    let (running, id) = three.begin();
+    three.amid();
+    drop(running);
+    three.source.kill();
+    three.target.kill();
+    // The source is back before its target is.
+    three.source.restart();
+    std::thread::sleep(Duration::from_secs(1));
+    three.target.restart();
+    let receipt = three.receipt(&id);
+    assert_eq!(receipt["state"], "done", "{receipt}");
+    assert!(receipt["resumed_bytes"].as_u64() >= Some(LARGE as u64 / 8), "{receipt}");
+    three.assert_arrived();
+}
+
+#[test]
+fn the_key_holds_the_reins_of_a_carried_job() {
+    let three = three();
+    let (running, id) = three.begin();
+    three.amid();
+    let at_key = |words: Vec<OsString>| job(&three.source, &three.client, Seat::Key, words).expect(0);
+    at_key(words!["pause", id]);
+    until("it is paused", LONG, || three.show(&id)["state"] == "paused");
+    let target_sees =
+        || job(&three.target, &three.client, Seat::Operator, words!["show", id, "--json"]).expect(0).json();
+    until("its target says so", LONG, || target_sees()["state"] == "paused");
+    std::thread::sleep(Duration::from_millis(500));
+    let before = three.show(&id)["bytes"].clone();
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(three.show(&id)["bytes"], before);
+    at_key(words!["set", id, "--limit", "8Mbit/s", "--streams", "3"]);
+    at_key(words!["resume", id]);
+    until("it goes on", LONG, || three.show(&id)["bytes"] != before);
+    let shown = three.show(&id);
+    assert_eq!((&shown["limit_bit_s"], &shown["streams"]), (&8_000_000.into(), &3.into()), "{shown}");
+    at_key(words!["cancel", id]);
+    let outcome = running.finish().expect(130);
+    assert_eq!(outcome.json()["state"], "interrupted", "{}", outcome.err);
+    // The same command resumes.
+    let receipt = three.client.cp(0, words!["-r", three.source.at("data/s"), three.target.at("data/t")]);
+    assert!(receipt["resumed_bytes"].as_u64() >= Some(LARGE as u64 / 8), "{receipt}");
+    three.assert_arrived();
+}
+
+#[test]
+fn what_goes_wrong_at_either_end_is_told() {
+    let three = three();
+    fill(&three.source.data("s"), &["f", "g"]);
+    fill(&three.target.data("t"), &["f/in the way"]);
+    let (source, target) = (&three.source, &three.target);
+    let read = target.grant(&["--export", "data"]);
+    let create = target.grant(&["--export", "data", "--create"]);
+    let none = source.grant(&["--export", "data", "--path", "elsewhere"]);
+    let with = |at_source: Option<&str>, at_target: &str| {
+        let own = source.grant(&["--export", "data"]);
+        Client::with_key(&format!("{},{at_target}", at_source.unwrap_or(&own)))
+    };
+    let words = |to: &str| words!["cp", "-r", source.at("data/s"), target.at(to)];
+    // No right to write, none to read, none to replace.
+    with(None, &read).run(words("data/new")).expect(4);
+    with(Some(&none), &create).run(words("data/new")).expect(4);
+    assert!(!target.data("new").exists());
+    with(None, &create).run(words("data/made")).expect(0);
+    fs::write(source.data("s/f"), b"another").unwrap();
+    with(None, &create).run(words("data/made")).expect(3);
+    assert_eq!(fs::read(target.data("made/f")).unwrap(), b"f");
+    // A directory where a file is to be; nothing at the source; nobody at the target.
+    let receipt = three.client.cp(3, words!["-r", source.at("data/s"), target.at("data/t")]);
+    assert_eq!((&receipt["files"], &receipt["failed"]), (&1.into(), &1.into()), "{receipt}");
+    let missing = words!["cp", "-r", source.at("data/missing"), target.at("data/x")];
+    let outcome = three.client.run(missing).expect(1);
+    assert!(outcome.err.contains("missing"), "{}", outcome.err);
+    three.client.run(words!["cp", source.at("data/s"), target.at("data/x")]).expect(2);
+    let (from, list) = (source.at("data/s"), three.client.write("list", b"f\n"));
+    three.client.run(words!["cp", from, target.at("data/x"), "--files-from", list]).refused(2, &["--files-from"]);
+    three.client.run(words!["cp", "-r", from, "lh://127.0.0.1:1/data/x"]).expect(5);
+}
+
+#[test]
+fn a_full_target_is_storage_from_afar() {
+    const TEST: &str = "third_party::a_full_target_is_storage_from_afar";
+    with_mounts(TEST, || {
+        let (source, client) = (Node::open(), Client::new());
+        let full = client.path("full");
+        let Some(_mount) = mounted(&full, "size=4m", TEST) else { return };
+        let target = Setup::new().export("data", &full, "rw").arg("--anonymous").arg("rw").start();
+        fs::write(source.data("f"), pattern(9 << 20)).unwrap();
+        let words = words!["cp", source.at("data/f"), target.at("data/f"), "--wait-space", "0s"];
+        let outcome = client.run(words).expect(6);
+        assert!(outcome.err.contains("too small"), "{}", outcome.err);
+        // Large enough, and in use.
+        fs::write(full.join("others"), pattern(3 << 20)).unwrap();
+        fs::write(source.data("f"), pattern(2 << 20)).unwrap();
+        let words = words!["cp", source.at("data/f"), target.at("data/f"), "--wait-space", "0s"];
+        let outcome = client.run(words).expect(6);
+        assert!(outcome.err.contains("space"), "{}", outcome.err);
+        fs::write(source.data("f"), b"it fits").unwrap();
+        client.cp(0, words![source.at("data/f"), target.at("data/f")]);
+    });
+}
+
+#[test]
+fn both_places_may_be_on_one_node() {
+    let node = Node::closed();
+    let client = Client::with_key(&node.grant(&["--export", "data", "--write"]));
+    build(&node.data("s"));
+    let receipt = client.cp(0, words!["-r", node.at("data/s"), node.at("data/t")]);
+    crate::tree::assert_copied_without_set_id(&node.data("s"), &node.data("t"));
+    assert!(receipt["bytes"].as_u64() > Some(1 << 20), "{receipt}");
+    assert_eq!(receipt["failed"], 0);
+    set_mode(&node.data("t/closed"), 0o700);
+}
+
+#[test]
+fn a_node_for_the_world_carries_nothing_to_its_own_host() {
+    let source = Setup::new().data_export("ro").everywhere().start();
+    fs::write(source.data("f"), b"f").unwrap();
+    let client = Client::with_key(&source.grant(&["--export", "data"]));
+    let inside = Setup::new().data_export("rw").start();
+    let keys = [source.grant(&["--export", "data"]), inside.grant(&["--export", "data", "--write"])].join(",");
+    let both = Client::with_key(&keys);
+    let outcome = both.run(words!["cp", source.at("data/f"), inside.at("data/f")]).expect(4);
+    assert!(outcome.err.contains("loopback"), "{}", outcome.err);
+    let by_name = format!("lh://localhost:{}/data/f", inside.port);
+    both.run(words!["cp", source.at("data/f"), by_name]).expect(4);
+    assert!(inside.is_empty());
+    // What a client fetches itself is the client's own affair.
+    client.run(words!["cp", source.at("data/f"), client.path("f")]).expect(0);
+    assert_eq!(fs::read(client.path("f")).unwrap(), b"f");
+}
+
+/// Bytes of a file below a directory that contain this.
+pub fn files_with(dir: &std::path::Path, needle: &[u8]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            found.extend(files_with(&path, needle));
+        } else if fs::read(&path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|part| part == needle)) {
+            found.push(path);
+        }
+    }
+    found
+}
