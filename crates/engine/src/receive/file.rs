@@ -31,6 +31,8 @@ pub(super) struct Incoming {
     /// Room for it, until that is reserved in the file system, or written.
     promise: Mutex<Option<Promise>>,
     log: Mutex<Log>,
+    /// An earlier attempt wrote to the unfinished file: what is not written now is not zeros by itself.
+    resumed: bool,
 }
 
 /// Where the blocks go.
@@ -75,11 +77,12 @@ impl Incoming {
     ) -> Incoming {
         let serial = Mutex::new(InOrder::new(checksums));
         let (gate, log, promise) = (RwLock::new(Gate::Open), Mutex::default(), Mutex::new(promise));
-        Incoming { wanted, there, sink: Mutex::default(), serial, gate, promise, log }
+        Incoming { wanted, there, sink: Mutex::default(), serial, gate, promise, log, resumed: false }
     }
 
     /// With what an earlier attempt left.
-    pub(super) fn going_on(self, sink: Arc<dyn Sink>, journal: Journal) -> Incoming {
+    pub(super) fn going_on(mut self, sink: Arc<dyn Sink>, journal: Journal) -> Incoming {
+        self.resumed = true;
         *self.slot() = Slot::Open(sink);
         self.log().journal = Some(journal);
         self
@@ -203,7 +206,7 @@ impl Incoming {
         let mut serial = self.serial.lock().unwrap_or_else(PoisonError::into_inner);
         if part.hole {
             serial.feed_hole(part.offset, part.len);
-            return Ok(());
+            return if self.resumed { sink.clear(part.offset, part.len) } else { Ok(()) };
         }
         serial.feed(part.offset, bytes);
         drop(serial);

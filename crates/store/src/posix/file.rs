@@ -134,6 +134,29 @@ impl Sink for PosixSink {
         Ok(())
     }
 
+    fn clear(&self, offset: u64, len: u64) -> Result<()> {
+        // Nothing lies behind the end: what is made of it later is a hole by itself.
+        let len = (offset + len).min(self.written_end.load(Ordering::Acquire)).saturating_sub(offset);
+        if len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file.fd, flags, offset, len) {
+            Ok(()) => Ok(()),
+            Err(Errno::INTR) => self.clear(offset, len),
+            // Not every file system has holes.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                let zeros = vec![0; len.min(1 << 20) as usize];
+                let pieces = (offset..offset + len).step_by(zeros.len());
+                pieces.into_iter().try_for_each(|at| {
+                    let piece = (offset + len - at).min(zeros.len() as u64);
+                    self.write_at(&zeros[..piece as usize], at)
+                })
+            }
+            Err(e) => Err(error("make a hole in", &self.file.path, e)),
+        }
+    }
+
     fn reserve(&self, size: u64) -> Result<()> {
         match rustix::fs::fallocate(&self.file.fd, FallocateFlags::KEEP_SIZE, 0, size) {
             // Not every file system can; the write will say when it is full.
