@@ -13,6 +13,7 @@ mod confinement;
 mod guest;
 mod hostile_clients;
 mod hostile_nodes;
+mod kills;
 mod moves;
 mod node;
 mod options;
