@@ -162,9 +162,15 @@ pub trait Source: Send + Sync + Debug {
 pub trait Sink: Send + Sync + Debug {
     /// Writes all of the buffer at an offset.
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()>;
-    /// A range that may hold bytes from before [`Store::resume`] becomes a hole, or zeros. A store that does not go on
-    /// with unfinished files has none.
-    fn clear(&self, _offset: u64, _len: u64) -> Result<()> {
+    /// Makes a range of a file that is gone on with a hole again, whatever an earlier attempt wrote there.
+    fn clear(&self, offset: u64, len: u64) -> Result<()> {
+        let zeros = vec![0; len.min(1 << 20) as usize];
+        let mut at = offset;
+        while at < offset + len {
+            let piece = (offset + len - at).min(zeros.len() as u64);
+            self.write_at(&zeros[..piece as usize], at)?;
+            at += piece;
+        }
         Ok(())
     }
     /// Reserves room for a file of this length, as far as the store can; full is an error.

@@ -3,6 +3,8 @@
 // Tests may unwrap; clippy.toml knows test functions only, not what they call.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "pair/attempts.rs"]
+mod attempts;
 #[path = "pair/bounds.rs"]
 mod bounds;
 #[path = "pair/faults.rs"]
@@ -11,6 +13,8 @@ mod faults;
 mod harness;
 #[path = "pair/jobs.rs"]
 mod jobs;
+#[path = "pair/kept.rs"]
+mod kept;
 #[path = "pair/link.rs"]
 mod link;
 #[path = "pair/random.rs"]

@@ -1,9 +1,9 @@
-//! A TCP relay with rules: delay, cuts, flipped bits, silence. It knows data streams by their first bytes.
+//! A TCP relay with rules: delay, cuts, resets, flipped bits, silence, stalls. It knows data streams by their first bytes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,12 @@ pub struct Rules {
     pub cut_everything_after: Option<u64>,
     /// Nothing passes any more, and nobody is told, once so many bytes have passed.
     pub mute_after: Option<u64>,
+    /// All connections are reset, with no good-bye, once so many bytes have passed.
+    pub reset_after: Option<u64>,
+    /// Half-open: one direction (true: towards the node) is swallowed once so many bytes have passed.
+    pub swallow_after: Option<(u64, bool)>,
+    /// Everything stands still for a while, once in each direction, when so many bytes have passed.
+    pub stall_after: Option<(u64, Duration)>,
 }
 
 struct Inner {
@@ -32,6 +38,8 @@ struct Inner {
     flipped: AtomicUsize,
     bytes: AtomicU64,
     stream_bytes: AtomicU64,
+    stop: AtomicBool,
+    struck: AtomicBool,
 }
 
 /// A relay, until the test ends.
@@ -52,10 +60,15 @@ impl Relay {
             flipped: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
             stream_bytes: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            struck: AtomicBool::new(false),
         });
         let accepting = Arc::clone(&inner);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
+                if accepting.stop.load(Ordering::SeqCst) {
+                    return;
+                }
                 accepting.connections.fetch_add(1, Ordering::SeqCst);
                 let inner = Arc::clone(&accepting);
                 std::thread::spawn(move || inner.carry(client));
@@ -79,6 +92,26 @@ impl Relay {
     pub fn flipped(&self) -> usize {
         self.inner.flipped.load(Ordering::SeqCst)
     }
+
+    /// Faults that happened.
+    pub fn faults(&self) -> usize {
+        self.cut() + self.flipped() + usize::from(self.inner.struck.load(Ordering::SeqCst))
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.inner.stop.store(true, Ordering::SeqCst);
+        // The listener waits for somebody.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// What becomes of bytes that have come in.
+enum Fate {
+    Pass,
+    Swallow,
+    End,
 }
 
 impl Inner {
@@ -92,16 +125,17 @@ impl Inner {
         let is_stream = client.peek(&mut first).is_ok_and(|n| n > 0) && first[0] == b'L';
         let back = Arc::clone(&self);
         let (from, to) = (node.try_clone().unwrap(), client.try_clone().unwrap());
-        let answer = std::thread::spawn(move || back.pass(from, to, is_stream));
-        self.pass(client, node, is_stream);
+        let answer = std::thread::spawn(move || back.pass(from, to, is_stream, false));
+        self.pass(client, node, is_stream, true);
         let _ = answer.join();
     }
 
     /// One direction, delayed without slowing it down: a reader stamps, a writer waits.
-    fn pass(&self, from: TcpStream, to: TcpStream, is_stream: bool) {
+    fn pass(self: &Arc<Inner>, from: TcpStream, to: TcpStream, is_stream: bool, to_node: bool) {
         let (stamped, due) = channel::<(Instant, Vec<u8>)>();
         let writer = {
             let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            let inner = Arc::clone(self);
             std::thread::spawn(move || {
                 for (at, bytes) in due {
                     std::thread::sleep(at.saturating_duration_since(Instant::now()));
@@ -110,20 +144,24 @@ impl Inner {
                         return;
                     }
                 }
-                let _ = to.shutdown(Shutdown::Write);
+                if !inner.is_reset() {
+                    let _ = to.shutdown(Shutdown::Write);
+                }
             })
         };
-        let mut carried = 0u64;
+        let (mut carried, mut stalled) = (0u64, false);
         let mut buffer = vec![0; 64 << 10];
         while let Ok(got @ 1..) = (&from).read(&mut buffer) {
             carried += got as u64;
             let all = self.bytes.fetch_add(got as u64, Ordering::SeqCst) + got as u64;
-            if self.rules.mute_after.is_some_and(|limit| all > limit) {
-                std::thread::sleep(Duration::from_secs(60));
-                return;
+            match self.fate(all, &from, &to, to_node, &mut stalled) {
+                Fate::Pass => {}
+                Fate::Swallow => continue,
+                Fate::End => break,
             }
             let over = self.rules.cut_everything_after.is_some_and(|limit| all > limit);
             if over || is_stream && self.cuts(carried) {
+                self.struck.fetch_or(over, Ordering::SeqCst);
                 let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
                 break;
             }
@@ -136,6 +174,44 @@ impl Inner {
         }
         drop(stamped);
         let _ = writer.join();
+    }
+
+    fn is_reset(&self) -> bool {
+        self.rules.reset_after.is_some_and(|limit| self.bytes.load(Ordering::SeqCst) > limit)
+    }
+
+    fn fate(&self, all: u64, from: &TcpStream, to: &TcpStream, to_node: bool, stalled: &mut bool) -> Fate {
+        let rules = &self.rules;
+        let strikes = || self.struck.store(true, Ordering::SeqCst);
+        if rules.mute_after.is_some_and(|limit| all > limit) {
+            strikes();
+            let until = Instant::now() + Duration::from_secs(60);
+            while Instant::now() < until && !self.stop.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            return Fate::End;
+        }
+        if let Some((limit, span)) = rules.stall_after
+            && all > limit
+            && !std::mem::replace(stalled, true)
+        {
+            strikes();
+            std::thread::sleep(span);
+        }
+        if rules.swallow_after.is_some_and(|(limit, which)| all > limit && which == to_node) {
+            strikes();
+            return Fate::Swallow;
+        }
+        if self.is_reset() {
+            strikes();
+            for socket in [from, to] {
+                // Closed with bytes to be lost: the kernel sends a reset. Only the readers here are told to let go.
+                let _ = rustix::net::sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+                let _ = socket.shutdown(Shutdown::Read);
+            }
+            return Fate::End;
+        }
+        Fate::Pass
     }
 
     fn cuts(&self, carried: u64) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,19 +29,25 @@ pub struct World {
     dir: tempfile::TempDir,
     address: SocketAddr,
     stop: Stop,
+    timeouts: Timeouts,
 }
 
-fn timeouts() -> Timeouts {
-    let pace = Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(4) };
+/// How soon silence is noticed.
+fn patient(pace: Pace) -> Timeouts {
     Timeouts { pace, handshake: Duration::from_secs(4), ..Timeouts::default() }
 }
 
-fn rel(path: &str) -> RelPath {
+pub fn rel(path: &str) -> RelPath {
     RelPath::parse(path.as_bytes()).unwrap()
 }
 
 impl World {
     pub fn new() -> World {
+        World::with_pace(Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(4) })
+    }
+
+    pub fn with_pace(pace: Pace) -> World {
+        let timeouts = patient(pace);
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("near")).unwrap();
         fs::create_dir(dir.path().join("far")).unwrap();
@@ -51,13 +58,13 @@ impl World {
             grants: Grants::default(),
             plain: true,
             state: StateDir::open(&dir.path().join("state")).unwrap(),
-            timeouts: timeouts(),
+            timeouts,
             own_guests: true,
         };
         let node = Node::bind(config).unwrap();
         let (address, stop) = (node.address().unwrap(), node.stopper());
         std::thread::spawn(move || node.run().unwrap());
-        World { dir, address, stop }
+        World { dir, address, stop, timeouts }
     }
 
     pub fn node(&self) -> SocketAddr {
@@ -90,17 +97,17 @@ impl World {
         let to = HostPort { host: to.ip().to_string(), port: to.port() };
         let session = engine::identity::random().unwrap();
         let trust = Trust::Fingerprints(Vec::new());
-        Session::connect(&to, &Connect { trust, keys: &[], plain, timeouts: timeouts(), session, stays_out: false })
+        Session::connect(&to, &Connect { trust, keys: &[], plain, timeouts: self.timeouts, session, stays_out: false })
     }
 
-    fn order(direction: Direction, path: &str) -> Open {
+    pub fn order(direction: Direction, path: &str) -> Open {
         let job = engine::identity::random().unwrap();
         let place = Place::Path { export: "far".into(), path: rel(path) };
         let options = Options { recursive: true, checksums: vec![Algorithm::Crc32c], ..Options::default() };
         Open { job, direction, places: vec![place], options, congestion: None, steer: Steer::default(), listed: false }
     }
 
-    fn near(&self, links: Links) -> Arc<Posix> {
+    pub fn near(&self, links: Links) -> Arc<Posix> {
         Arc::new(Posix::open(self.dir.path(), links).unwrap())
     }
 
@@ -136,13 +143,18 @@ impl World {
         Ok(report)
     }
 
-    fn walk(&self, at: &Path, out: &mut BTreeMap<PathBuf, Vec<u8>>, root: &Path) {
+    pub fn walk(&self, at: &Path, out: &mut BTreeMap<PathBuf, Vec<u8>>, root: &Path) {
         if at.is_dir() {
             for entry in fs::read_dir(at).unwrap() {
                 self.walk(&entry.unwrap().path(), out, root);
             }
         } else {
-            out.insert(at.strip_prefix(root).unwrap().to_owned(), fs::read(at).unwrap());
+            match fs::read(at) {
+                Ok(bytes) => drop(out.insert(at.strip_prefix(root).unwrap().to_owned(), bytes)),
+                // An unfinished file that goes while one looks, or a link to what has not come yet.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => panic!("{}: {error}", at.display()),
+            }
         }
     }
 
@@ -196,6 +208,6 @@ impl Drop for World {
     }
 }
 
-fn control() -> Control {
+pub fn control() -> Control {
     Control::new(Label::default(), Steer::default(), Default::default())
 }

@@ -121,20 +121,15 @@ fn start(mut command: Command, out: PathBuf, err: PathBuf) -> Running {
 }
 
 impl Running {
-    /// What it has printed on stdout so far.
+    /// What it has printed on stdout so far, its whole lines.
     pub fn out(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.out).unwrap()).into_owned()
+        let text = String::from_utf8_lossy(&fs::read(&self.out).unwrap()).into_owned();
+        text.rfind('\n').map(|end| text[..end].to_owned()).unwrap_or_default()
     }
 
     /// What it has printed on stderr so far.
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap()).into_owned()
-    }
-
-    /// What it has printed on stdout so far, its whole lines.
-    pub fn out(&self) -> String {
-        let text = String::from_utf8_lossy(&fs::read(&self.out).unwrap()).into_owned();
-        text.rfind('\n').map(|end| text[..end].to_owned()).unwrap_or_default()
     }
 
     /// Waits for its end.

@@ -73,6 +73,8 @@ pub(super) struct PosixSink {
     name: Name,
     mode_mask: u32,
     written_end: AtomicU64,
+    /// Where the last byte is that was really written; the file may be longer, reserved.
+    data_end: AtomicU64,
     settled: AtomicBool,
     /// The same file past the page cache, for large files; none where the file system does not have that.
     direct: OnceLock<Option<OwnedFd>>,
@@ -94,9 +96,9 @@ impl PosixSink {
         mode_mask: u32,
         ways: Arc<Ways>,
     ) -> PosixSink {
-        let (written_end, settled) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (written_end, data_end, settled) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
         let (direct, direct_failed) = (OnceLock::new(), AtomicBool::new(false));
-        PosixSink { file, dir, temporary, name, mode_mask, written_end, settled, direct, direct_failed, ways }
+        PosixSink { file, dir, temporary, name, mode_mask, written_end, data_end, settled, direct, direct_failed, ways }
     }
 
     /// Writes a block of a large file the faster way. `false` where it is not one, and was not written.
@@ -137,6 +139,7 @@ impl PosixSink {
     /// It holds so many bytes from before.
     pub(super) fn holding(self, size: u64) -> PosixSink {
         self.written_end.store(size, Ordering::Release);
+        self.data_end.store(size, Ordering::Release);
         self
     }
 
@@ -205,6 +208,7 @@ impl Sink for PosixSink {
             written.map_err(|e| error("write", &self.file.path, e))?;
         }
         self.written_end.fetch_max(offset + buffer.len() as u64, Ordering::AcqRel);
+        self.data_end.fetch_max(offset + buffer.len() as u64, Ordering::AcqRel);
         Ok(())
     }
 
@@ -246,6 +250,8 @@ impl Sink for PosixSink {
     }
 
     fn keep(&self) {
+        // What was reserved behind it others may need; a later attempt reserves it again.
+        let _ = rustix::fs::ftruncate(&self.file.fd, self.data_end.load(Ordering::Acquire));
         self.settled.store(true, Ordering::Release);
     }
 

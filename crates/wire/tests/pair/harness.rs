@@ -148,8 +148,20 @@ impl Pair {
 
     /// Runs the job to its end. Panics where nothing moves any more.
     pub fn run(&mut self) -> Result<(), WireError> {
+        let ended = self.run_for(u64::MAX)?;
+        assert!(ended && self.receiver.is_finished());
+        Ok(())
+    }
+
+    /// Runs the job for so many events at most, and until the store is full. Says whether it came to its end.
+    pub fn run_for(&mut self, events: u64) -> Result<bool, WireError> {
         self.pump()?;
+        let mut happened = 0;
         while self.sender.finished().is_none() {
+            if happened == events || self.store.full {
+                return Ok(false);
+            }
+            happened += 1;
             let ((at, _), event) = self.events.pop_first().unwrap();
             self.now = at;
             self.idle = match event {
@@ -161,8 +173,7 @@ impl Pair {
             self.happens(event)?;
             self.pump()?;
         }
-        assert!(self.receiver.is_finished());
-        Ok(())
+        Ok(true)
     }
 
     fn happens(&mut self, event: Event) -> Result<(), WireError> {

@@ -55,7 +55,7 @@ fn children(rng: &mut Rng, depth: u64, below: &RelPath) -> Vec<Node> {
     out
 }
 
-fn roots(rng: &mut Rng) -> Vec<Node> {
+pub fn roots(rng: &mut Rng) -> Vec<Node> {
     let each = |n: u64, rng: &mut Rng| match rng.chance(700) {
         true => node(&format!("root{n}"), What::Dir(children(rng, 3, &RelPath::root()))),
         false => node(&format!("root{n}"), What::File(content(rng))),
@@ -63,7 +63,7 @@ fn roots(rng: &mut Rng) -> Vec<Node> {
     (0..1 + rng.below(3)).map(|n| each(n, rng)).collect()
 }
 
-fn config(rng: &mut Rng) -> Config {
+pub fn config(rng: &mut Rng) -> Config {
     let checksums = match rng.below(5) {
         0 => vec![],
         1 => vec![Algorithm::Md5],
@@ -84,8 +84,11 @@ fn config(rng: &mut Rng) -> Config {
     }
 }
 
+/// An entry: its path at the target, where it is at the source, what it is.
+pub type Found = (RelPath, (u32, RelPath), What, Node);
+
 /// Paths of the tree at the source, as they are named at the target.
-fn paths(at: &RelPath, source: (u32, RelPath), node: &Node, out: &mut Vec<(RelPath, (u32, RelPath), What, Node)>) {
+fn paths(at: &RelPath, source: (u32, RelPath), node: &Node, out: &mut Vec<Found>) {
     out.push((at.clone(), source.clone(), node.what.clone(), node.clone()));
     if let What::Dir(children) = &node.what {
         for child in children {
@@ -128,21 +131,39 @@ fn leave_there(pair: &mut Pair, rng: &mut Rng, at: RelPath, content: &Content, n
     }
 }
 
-fn trouble(pair: &mut Pair, rng: &mut Rng, roots: &[Node]) {
+/// Every entry of these trees.
+pub fn entries(roots: &[Node]) -> Vec<Found> {
     let mut all = Vec::new();
     for (n, root) in roots.iter().enumerate() {
         paths(&RelPath::root().join(&root.name), (n as u32, RelPath::root()), root, &mut all);
     }
-    let often = rng.below(200);
-    for (at, source, what, node) in all {
-        if let What::File(content) = &what
+    all
+}
+
+fn trouble(pair: &mut Pair, rng: &mut Rng, roots: &[Node]) {
+    let all = entries(roots);
+    for (at, _, what, node) in &all {
+        if let What::File(content) = what
             && rng.chance(200)
         {
-            leave_there(pair, rng, at.clone(), content, &node);
+            leave_there(pair, rng, at.clone(), content, node);
         }
-        if !rng.chance(often) {
+    }
+    let often = rng.below(200);
+    fail_some(pair, rng, all, often);
+    if rng.chance(300) {
+        pair.store.flip_per_mille = rng.below(150);
+    }
+}
+
+/// Entries that cannot be made, files that change while they are read. Returns how many.
+pub fn fail_some(pair: &mut Pair, rng: &mut Rng, all: Vec<Found>, per_mille: u64) -> u64 {
+    let mut faults = 0;
+    for (at, source, what, _) in all {
+        if !rng.chance(per_mille) {
             continue;
         }
+        faults += 1;
         let failures = &mut pair.store.failures;
         match what {
             What::Dir(_) if rng.chance(500) => drop(failures.make.insert(at)),
@@ -156,9 +177,7 @@ fn trouble(pair: &mut Pair, rng: &mut Rng, roots: &[Node]) {
             _ => drop(failures.link.insert(at)),
         }
     }
-    if rng.chance(300) {
-        pair.store.flip_per_mille = rng.below(150);
-    }
+    faults
 }
 
 fn one(seed: u64) -> (u64, u64) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use model::checksum::{BlockSum, Digest, crc32c_zeros};
+use model::checksum::{BlockSum, Digest, crc32c, crc32c_zeros};
 use model::entry::Timestamp;
 use model::fault::Fault;
 use model::name::{Name, RelPath};
@@ -11,6 +11,7 @@ use wire::receiver::{Action, Complete, Judgement, Receiver, Stored, Wanted, name
 use wire::record::{self, HEAD_BYTES, Head, Part};
 use wire::{WireError, limits};
 
+use crate::kept::{Kept, Rows, note};
 use crate::rng::Rng;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +37,16 @@ pub struct Failures {
 pub struct Staged {
     wanted: Wanted,
     bytes: Vec<u8>,
+    /// What is written down of it.
+    rows: Rows,
 }
 
 #[derive(Debug, Default)]
 pub struct Store {
     pub there: BTreeMap<RelPath, There>,
     pub failures: Failures,
+    /// Directories that were made and could not be finished.
+    pub unfinished: HashSet<RelPath>,
     /// What the store says of a file, instead of looking.
     pub judgements: HashMap<RelPath, Judgement>,
     /// Bytes that an earlier run left behind, for [`Judgement::WantRest`].
@@ -56,6 +61,16 @@ pub struct Store {
     pub flip_per_mille: u64,
     pub flips: u64,
     pub held: HashMap<u64, Staged>,
+    /// Files that are there are compared by digest, as in every attempt but a job's first.
+    pub by_digest: bool,
+    /// Where it is written down what arrived of large files, and what earlier attempts left; none without journals.
+    pub kept: Option<HashMap<RelPath, Kept>>,
+    /// Claims made from what was kept, in bytes.
+    pub claimed_bytes: u64,
+    /// So many bytes of payload, and the device is full.
+    pub room: Option<u64>,
+    /// It was full: the job cannot go on.
+    pub full: bool,
 }
 
 fn no(what: &str) -> Refusal {
@@ -141,6 +156,7 @@ impl Store {
 
     fn finish_dir(&mut self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<(), Refusal> {
         if self.failures.finish.contains(path) {
+            self.unfinished.insert(path.clone());
             return Err(no("its mode cannot be set"));
         }
         if !self.counting {
@@ -169,13 +185,49 @@ impl Store {
             }
             _ => false,
         };
-        let judgement = self.judgements.get(&path).cloned();
-        let judgement = judgement.unwrap_or(if found { Judgement::Skip } else { Judgement::Want });
+        let judgement = match self.judgements.get(&path) {
+            Some(told) => told.clone(),
+            None if found && self.by_digest => self.compared(&path),
+            None if found => Judgement::Skip,
+            None => Judgement::Want,
+        };
+        let kept = self.kept.as_mut().and_then(|kept| kept.remove(&path));
+        let kept = kept.filter(|kept| judgement == Judgement::Want && kept.is_of(&wanted));
+        if let Some(mut kept) = kept {
+            let claims = kept.verified(self.with_adler32);
+            self.claimed_bytes += claims.iter().map(|(_, len, _)| len).sum::<u64>();
+            self.held.insert(wanted.id, Staged { wanted, bytes: kept.bytes, rows: kept.rows });
+            return if claims.is_empty() { Judgement::Want } else { Judgement::WantRest(claims) };
+        }
         if !matches!(judgement, Judgement::Skip | Judgement::Refuse(_)) {
             let bytes = self.partial.get(&path).cloned().unwrap_or_default();
-            self.held.insert(wanted.id, Staged { wanted, bytes });
+            self.held.insert(wanted.id, Staged { wanted, bytes, rows: Rows::new() });
         }
         judgement
+    }
+
+    fn compared(&self, path: &RelPath) -> Judgement {
+        let Some(There::File { bytes, .. }) = self.there.get(path) else { panic!("{path} is no file") };
+        Judgement::WantUnless(Digest::crc32c(crc32c(bytes)))
+    }
+
+    /// The session is over: what is written down stays for the next attempt, the rest goes.
+    pub fn end_session(&mut self) {
+        self.failures = Failures::default();
+        self.unfinished.clear();
+        (self.room, self.full) = (None, false);
+        for there in self.there.values_mut() {
+            if let There::Dir { finished } = there {
+                *finished = None;
+            }
+        }
+        for (_, staged) in self.held.drain() {
+            if let Some(kept) = &mut self.kept
+                && !staged.rows.is_empty()
+            {
+                kept.insert(staged.wanted.path.clone(), Kept::of(&staged.wanted, staged.bytes, staged.rows));
+            }
+        }
     }
 
     /// Takes in a record: table, then part by part; `body` may be damaged on the way in.
@@ -222,11 +274,21 @@ impl Store {
             receiver.settled(part.file, Outcome::Failed(no("no space left")));
             return Ok(());
         }
+        self.room = self.room.map(|room| room.saturating_sub(bytes.len() as u64));
+        if self.room == Some(0) {
+            self.full = true;
+            return Ok(());
+        }
         if !self.counting {
             let end = (part.offset + part.len) as usize;
             let len = staged.bytes.len().max(end);
             staged.bytes.resize(len, 0);
-            staged.bytes[part.offset as usize..end][..bytes.len()].copy_from_slice(bytes);
+            let there = &mut staged.bytes[part.offset as usize..end];
+            // What an earlier attempt left there is not the hole's zeros.
+            if part.hole { there.fill(0) } else { there.copy_from_slice(bytes) }
+        }
+        if self.kept.is_some() && staged.wanted.size > limits::BLOCK_BYTES && staged.wanted.size != UNKNOWN_SIZE {
+            note(&mut staged.rows, part, sum);
         }
         if let Stored::Complete(complete) = receiver.stored(part, sum)? {
             self.commit(complete, receiver);
@@ -257,8 +319,8 @@ impl Store {
     /// Files found equal at the source: the machine does not say so, but no longer receives them.
     pub fn forget_compared(&mut self, receiver: &Receiver) {
         self.held.retain(|id, staged| {
-            !matches!(self.judgements.get(&staged.wanted.path), Some(Judgement::WantUnless(_)))
-                || receiver.is_receiving(*id)
+            let told = matches!(self.judgements.get(&staged.wanted.path), Some(Judgement::WantUnless(_)));
+            !(told || self.by_digest) || receiver.is_receiving(*id)
         });
     }
 

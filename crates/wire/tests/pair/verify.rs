@@ -23,8 +23,7 @@ pub fn check(pair: &Pair, roots: &[Node]) -> Totals {
     // Made, and then not finished: the sender was told that they were made. With one root that lies at the target itself,
     // paths in the store lack its name.
     let top = if pair.config.into { RelPath::root() } else { RelPath::root().join(&roots[0].name) };
-    let made = pair.store.failures.finish.iter().filter(|path| pair.store.there.contains_key(path));
-    let unfinished: BTreeSet<RelPath> = made.map(|path| top.join_path(path)).collect();
+    let unfinished: BTreeSet<RelPath> = pair.store.unfinished.iter().map(|path| top.join_path(path)).collect();
     let told: BTreeSet<RelPath> = missed.difference(&unfinished).cloned().collect();
     let sent: BTreeSet<RelPath> = names(pair.sender.misses()).difference(&unfinished).cloned().collect();
     assert_eq!(told, sent, "both ends name the same misses");

@@ -1,0 +1,231 @@
+//! Real sessions that meet random faults, of the path, of both stores and of what earlier attempts left, by a seed: in the
+//! end the target is the source, and on the way nothing that has its name is anything but one of the source's files.
+//!
+//! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` as many seeds as it takes to meet so many faults.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+#![allow(dead_code, reason = "the world is shared with the tests of the path")]
+
+#[path = "faults/dice.rs"]
+mod dice;
+#[path = "faults/store.rs"]
+mod faulty;
+#[path = "path/relay.rs"]
+mod relay;
+#[path = "faults/scene.rs"]
+mod scene;
+#[path = "path/world.rs"]
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use dice::Dice;
+use engine::journal::Journals;
+use engine::receive::{Policy, Receiving};
+use engine::scan::SourceRoot;
+use engine::session::Report;
+use faulty::{Faulty, Plan};
+use model::Algorithm;
+use model::spec::{Options, Sync};
+use relay::{Relay, Rules};
+use scene::Scene;
+use store::Store;
+use store::posix::Links;
+use wire::frame::{Direction, Open};
+use wire::liveness::Pace;
+use wire::receiver::Target;
+use world::{World, control, rel};
+
+/// Faults in an ordinary run of the tests.
+const FAULTS: u64 = 60;
+/// As many of a path's faults count in one attempt.
+const FLIPS_MAX: usize = 4;
+/// Jobs at a time.
+const AT_ONCE: u64 = 4;
+
+/// One attempt at a job, with a path and a store of its own.
+struct Attempt {
+    rules: Rules,
+    plan: Arc<Plan>,
+    options: Options,
+    plain: bool,
+}
+
+fn rules(dice: &mut Dice) -> Rules {
+    let none = Rules { one_way: Duration::from_millis(dice.below(20)), ..Rules::default() };
+    let at = dice.below(8 << 20);
+    match dice.below(9) {
+        0 => Rules { cut_streams_after: Some(at), streams_to_cut: 1 + dice.below(4) as usize, ..none },
+        1 => Rules { flip_stream_bit_every: Some((1 << 20) + at), ..none },
+        2 => Rules { cut_everything_after: Some(at), ..none },
+        3 => Rules { mute_after: Some(at), ..none },
+        4 | 5 => Rules { reset_after: Some(at), ..none },
+        6 => Rules { swallow_after: Some((at, dice.chance(50))), ..none },
+        7 => Rules { stall_after: Some((at, Duration::from_millis(dice.below(900)))), ..none },
+        _ => none,
+    }
+}
+
+impl Attempt {
+    fn new(dice: &mut Dice, checksums: &[Algorithm]) -> Attempt {
+        let wait_space = if dice.chance(50) { Duration::from_secs(2) } else { Duration::ZERO };
+        let options = Options {
+            recursive: true,
+            sync: Sync::Digest,
+            durable: dice.chance(30),
+            checksums: checksums.to_vec(),
+            wait_space,
+            ..Options::default()
+        };
+        Attempt { rules: rules(dice), plan: Plan::new(dice), options, plain: dice.chance(30) }
+    }
+
+    fn last(checksums: &[Algorithm]) -> Attempt {
+        let options =
+            Options { recursive: true, sync: Sync::Digest, checksums: checksums.to_vec(), ..Options::default() };
+        Attempt { rules: Rules::default(), plan: Arc::default(), options, plain: false }
+    }
+
+    /// What the attempt came to, and how many faults it met.
+    fn run(self, scene: &Scene) -> (engine::Result<Report>, u64) {
+        let relay = Relay::start(scene.world.node(), self.rules.clone());
+        let report = if scene.pull { self.pull(scene, &relay) } else { self.push(scene, &relay) };
+        // A flipped bit every so many bytes is one fault for a little while, not hundreds of them.
+        (report, relay.faults().min(FLIPS_MAX) as u64 + self.plan.fired())
+    }
+
+    fn faulty(&self, scene: &Scene, links: Links) -> Arc<dyn Store> {
+        Arc::new(Faulty { inner: scene.world.near(links), plan: Arc::clone(&self.plan) })
+    }
+
+    fn order(&self, direction: Direction) -> Open {
+        Open { options: self.options.clone(), ..World::order(direction, "tree") }
+    }
+
+    fn push(&self, scene: &Scene, relay: &Relay) -> engine::Result<Report> {
+        let mut session = scene.world.connect(relay.address(), self.plain)?;
+        let path = rel("near/tree");
+        let root = SourceRoot { store: self.faulty(scene, Links::Inside), name: path.name().unwrap(), path };
+        let report = session.push(self.order(Direction::Push), vec![root], None, 3, &control(), &mut |_| {});
+        session.close();
+        Ok(report)
+    }
+
+    fn pull(&self, scene: &Scene, relay: &Relay) -> engine::Result<Report> {
+        let mut session = scene.world.connect(relay.address(), self.plain)?;
+        let policy = Policy {
+            options: self.options.clone(),
+            may_replace: Ok(()),
+            tag: format!("near{:x}", relay.address().port()),
+            journals: Some(Journals::new(&scene.world.path("near-state"), &scene.world.path(""))),
+            tells_plans: false,
+        };
+        let target = Target { path: rel("near/tree"), into: false, is_dir: scene.target().is_dir() };
+        let store = self.faulty(scene, Links::Refuse);
+        let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
+        let report = session.pull(self.order(Direction::Pull), None, 3, receiving, &control(), &mut |_| {});
+        session.close();
+        Ok(report)
+    }
+}
+
+/// One job, from its first attempt to the one that nothing disturbs. Returns how many faults it met.
+fn job(seed: u64) -> u64 {
+    let mut dice = Dice::new(seed);
+    let pace = Pace { ping_after: Duration::from_millis(300), gone_after: Duration::from_millis(1500) };
+    let mut scene = Scene::new(World::with_pace(pace), dice.chance(50), &mut dice);
+    let checksums = match dice.below(4) {
+        0 => vec![Algorithm::Md5],
+        1 => vec![Algorithm::Adler32],
+        _ => vec![Algorithm::Crc32c],
+    };
+    let mut faults = 0;
+    for _ in 0..1 + dice.below(4) {
+        scene.remember();
+        let (report, met) = Attempt::new(&mut dice, &checksums).run(&scene);
+        faults += met;
+        scene.assert_whole();
+        match report {
+            Ok(report) if report.error.is_none() && report.totals.failed == 0 => scene.assert_done(),
+            // Whoever looks at it is told what is missing.
+            Ok(report) => assert!(report.error.is_some() || !report.misses.is_empty(), "{report:?}"),
+            Err(_) => {}
+        }
+        faults += scene.damage(&mut dice);
+        if dice.chance(40) {
+            faults += scene.change(&mut dice);
+        }
+    }
+    scene.remember();
+    let (report, _) = Attempt::last(&checksums).run(&scene);
+    let report = report.unwrap();
+    assert!(report.error.is_none() && report.totals.failed == 0, "{:?} {:?}", report.error, report.misses);
+    scene.assert_done();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !scene.leftovers().is_empty() {
+        assert!(Instant::now() < deadline, "left behind: {:?}", scene.leftovers());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Attempts that were still ending must not undo what the last one did.
+    scene.assert_done();
+    faults
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")))
+}
+
+#[test]
+fn whatever_happens_bytes_are_right_in_the_end() {
+    if let Some(seed) = number("LONGHAUL_SEED") {
+        println!("seed {seed} met {} faults", job(seed));
+        return;
+    }
+    let wanted = number("LONGHAUL_FAULTS").unwrap_or(FAULTS);
+    let (met, next, failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let worker = || {
+        while met.load(Ordering::SeqCst) < wanted && !failed.load(Ordering::SeqCst) {
+            let seed = next.fetch_add(1, Ordering::SeqCst);
+            let faults = catch_unwind(AssertUnwindSafe(|| job(seed)));
+            let faults = faults.unwrap_or_else(|_| {
+                failed.store(true, Ordering::SeqCst);
+                panic!("it fails again with LONGHAUL_SEED={seed}")
+            });
+            met.fetch_add(faults, Ordering::SeqCst);
+        }
+    };
+    std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(worker))));
+    let (met, jobs) = (met.into_inner(), next.into_inner());
+    println!("real sockets: {jobs} jobs met {met} faults");
+    assert!(met >= wanted && jobs * 3 >= wanted / 10, "faults are counted wrongly: {met} in {jobs} jobs");
+}
+
+#[test]
+fn a_hole_over_what_an_earlier_attempt_left_is_zeros() {
+    for pull in [false, true] {
+        let mut dice = Dice::new(7);
+        let world = World::new();
+        let mut scene = Scene::new(world, pull, &mut dice);
+        let path = scene.source().join("large/0");
+        let len = 6 << 20;
+        std::fs::write(&path, dice.bytes(len)).unwrap();
+        let time = std::fs::metadata(&path).unwrap().modified().unwrap();
+        scene.remember();
+        let rules = Rules { cut_everything_after: Some(4 << 20), ..Rules::default() };
+        let checksums = [Algorithm::Crc32c];
+        let (report, _) = Attempt { rules, ..Attempt::last(&checksums) }.run(&scene);
+        assert!(report.unwrap().error.is_some(), "the path was cut");
+        // All of it is a hole now, and neither its length nor its time says so.
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(len).unwrap();
+        file.set_modified(time).unwrap();
+        scene.remember();
+        let (report, _) = Attempt::last(&checksums).run(&scene);
+        assert!(report.unwrap().error.is_none());
+        scene.assert_done();
+    }
+}

@@ -1,0 +1,35 @@
+//! A small seeded generator (xorshift64*, Vigna 2016), so that a failing run can be had again from its seed.
+
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        // Neighbouring seeds become unlike (SplitMix64), and zero never comes up: it would never leave itself.
+        let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        Dice((z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 11) % bound
+    }
+
+    /// Whether an event of so many in a hundred happens.
+    pub fn chance(&mut self, per_cent: u64) -> bool {
+        self.below(100) < per_cent
+    }
+
+    pub fn bytes(&mut self, len: u64) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
+        bytes.truncate(len as usize);
+        bytes
+    }
+}

@@ -1,0 +1,191 @@
+//! The files of a job and what becomes of them between attempts: sources that change, unfinished files and journals that
+//! are damaged; and what must hold of the target.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use model::checksum::crc32c;
+
+use crate::dice::Dice;
+use crate::world::World;
+
+/// A file's place below the root, and its lengths and checksums in every attempt so far.
+type Versions = HashMap<PathBuf, Vec<(usize, u32)>>;
+
+pub struct Scene {
+    pub world: World,
+    pub pull: bool,
+    versions: Versions,
+}
+
+fn then(dice: &mut Dice) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_nanos(1_500_000_000_000_000_000 + dice.below(1 << 57))
+}
+
+/// Writes a file with a hole in it, and sets its time.
+fn write(path: &Path, dice: &mut Dice, len: u64, sparse: bool, time: SystemTime) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let file = File::create(path).unwrap();
+    file.set_len(len).unwrap();
+    let (from, to) = match sparse {
+        true => {
+            let from = dice.below(len.max(1));
+            (from, from + dice.below(len - from + 1))
+        }
+        false => (len, len),
+    };
+    file.write_all_at(&dice.bytes(from), 0).unwrap();
+    file.write_all_at(&dice.bytes(len - to), to).unwrap();
+    file.set_modified(time).unwrap();
+}
+
+impl Scene {
+    pub fn new(world: World, pull: bool, dice: &mut Dice) -> Scene {
+        let scene = Scene { world, pull, versions: HashMap::new() };
+        let root = scene.source();
+        for at in 0..1 + dice.below(3) {
+            let (len, sparse) = ((2 << 20) + dice.below(6 << 20), dice.chance(40));
+            let time = then(dice);
+            write(&root.join(format!("large/{at}")), dice, len, sparse, time);
+        }
+        for at in 0..dice.below(60) {
+            let (len, time) = (dice.below(40_000), then(dice));
+            write(&root.join(format!("small/{}/{at}", at % 5)), dice, len, false, time);
+        }
+        fs::hard_link(root.join("large/0"), root.join("hard")).unwrap();
+        std::os::unix::fs::symlink("large/0", root.join("link")).unwrap();
+        scene
+    }
+
+    pub fn source(&self) -> PathBuf {
+        self.world.path(if self.pull { "far/tree" } else { "near/tree" })
+    }
+
+    pub fn target(&self) -> PathBuf {
+        self.world.path(if self.pull { "near/tree" } else { "far/tree" })
+    }
+
+    /// The state directory of the end that receives.
+    fn state(&self) -> PathBuf {
+        self.world.path(if self.pull { "near-state" } else { "state" })
+    }
+
+    fn files(&self, root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut out = BTreeMap::new();
+        if root.exists() {
+            self.world.walk(root, &mut out, root);
+        }
+        out
+    }
+
+    /// Before every attempt: what the source is now is one of the things the target may be.
+    pub fn remember(&mut self) {
+        for (path, bytes) in self.files(&self.source()) {
+            self.versions.entry(path).or_default().push((bytes.len(), crc32c(&bytes)));
+        }
+    }
+
+    /// Whatever has its name at the target is what the source was in some attempt, whole.
+    pub fn assert_whole(&self) {
+        for (path, bytes) in self.files(&self.target()) {
+            if path.to_string_lossy().contains(".longhaul-") {
+                continue;
+            }
+            let known = self.versions.get(&path).unwrap_or_else(|| panic!("{} was never sent", path.display()));
+            assert!(known.contains(&(bytes.len(), crc32c(&bytes))), "{} is a mixture", path.display());
+        }
+    }
+
+    /// The target is the source, and nothing else is left of all the attempts.
+    pub fn assert_done(&self) {
+        let (source, target) = (self.source(), self.target());
+        let (ours, theirs) = (self.files(&source), self.files(&target));
+        for (path, bytes) in &ours {
+            assert!(theirs.get(path) == Some(bytes), "{} differs in the end", path.display());
+            let time = |root: &Path| fs::metadata(root.join(path)).map(|m| (m.mtime(), m.mtime_nsec())).unwrap();
+            assert_eq!(time(&source), time(&target), "the time of {}", path.display());
+        }
+        let inode = |name: &str| fs::metadata(target.join(name)).unwrap().ino();
+        assert_eq!(inode("large/0"), inode("hard"), "two names of one file");
+        assert_eq!(fs::read_link(target.join("link")).unwrap(), Path::new("large/0"));
+    }
+
+    /// What is left besides the target itself.
+    pub fn leftovers(&self) -> Vec<PathBuf> {
+        let mut left: Vec<PathBuf> = self.files(&self.target()).into_keys().collect();
+        left.retain(|path| path.to_string_lossy().contains(".longhaul-"));
+        left.extend(self.journals());
+        left
+    }
+
+    fn journals(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.state().join("journals")).into_iter().flatten().flatten();
+        let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        all.sort();
+        all
+    }
+
+    /// Damages what attempts left, where none of them is still at it. Returns how many faults that were.
+    pub fn damage(&self, dice: &mut Dice) -> u64 {
+        let mut faults = 0;
+        for journal in self.journals() {
+            let Ok(file) = File::options().read(true).write(true).open(&journal) else { continue };
+            if file.try_lock().is_err() || !dice.chance(60) {
+                continue;
+            }
+            let tag = journal.file_name().unwrap().to_string_lossy().into_owned();
+            let rest = self.target().join("large").join(format!(".longhaul-{tag}.part"));
+            faults += 1;
+            match dice.below(6) {
+                0 => spoil(&file, dice),
+                1 => file.set_len(dice.below(file.metadata().unwrap().len() + 1)).unwrap(),
+                2 => drop(fs::remove_file(&rest)),
+                3 => drop(fs::remove_file(&journal)),
+                4 => {
+                    if let Ok(rest) = File::options().read(true).write(true).open(&rest) {
+                        rest.set_len(dice.below(rest.metadata().unwrap().len() + 1)).unwrap();
+                    }
+                }
+                _ => {
+                    if let Ok(rest) = File::options().read(true).write(true).open(&rest) {
+                        (0..1 + dice.below(3)).for_each(|_| spoil(&rest, dice));
+                    }
+                }
+            }
+        }
+        faults
+    }
+
+    /// Files at the source are written anew, most of them with their length and time kept.
+    pub fn change(&self, dice: &mut Dice) -> u64 {
+        let mut faults = 0;
+        for path in self.files(&self.source()).into_keys() {
+            if !dice.chance(8) || path.ends_with("hard") || path.ends_with("link") {
+                continue;
+            }
+            let path = self.source().join(path);
+            let meta = fs::metadata(&path).unwrap();
+            let (mut len, mut time) = (meta.len(), meta.modified().unwrap());
+            if dice.chance(25) {
+                (len, time) = (dice.below(3 << 20), then(dice));
+            }
+            let sparse = dice.chance(50);
+            write(&path, dice, len, sparse, time);
+            faults += 1;
+        }
+        faults
+    }
+}
+
+fn spoil(file: &File, dice: &mut Dice) {
+    let len = file.metadata().unwrap().len();
+    if len > 0 {
+        let (at, mut byte) = (dice.below(len), [0]);
+        file.read_exact_at(&mut byte, at).unwrap();
+        byte[0] ^= 1 << dice.below(8);
+        file.write_all_at(&byte, at).unwrap();
+    }
+}

@@ -1,0 +1,216 @@
+//! Jobs of several attempts: the session is cut at a random moment, the next one has new machines and goes on from what
+//! the store holds. Everything that can go wrong does, mixed by a seed: full stores, damaged rests, files that change in
+//! between with their length and time kept, lost streams, flipped payload and tables.
+//!
+//! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` so many seeds.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use model::name::RelPath;
+use wire::WireError;
+
+use crate::harness::{Config, Pair};
+use crate::random::{config, entries, fail_some, roots};
+use crate::rng::Rng;
+use crate::store::{Store, There};
+use crate::tree::{Content, Node, What};
+use crate::verify::check;
+
+const SEEDS: u64 = 300;
+
+/// Attempts that may be cut; the last one holds.
+const CUTS_MAX: u64 = 5;
+
+#[derive(Default, Debug)]
+struct Tally {
+    faults: u64,
+    attempts: u64,
+    cut: u64,
+    full: u64,
+    claimed_bytes: u64,
+    resumed_bytes: u64,
+    misses: u64,
+}
+
+/// What a file was in any attempt, by its path at the target.
+type Versions = HashMap<RelPath, Vec<Content>>;
+
+struct Job {
+    rng: Rng,
+    roots: Vec<Node>,
+    config: Config,
+    versions: Versions,
+    tally: Tally,
+}
+
+/// A file of one content is never a mixture of two.
+fn assert_whole(store: &Store, versions: &Versions) {
+    for (path, there) in &store.there {
+        let There::File { bytes, .. } = there else { continue };
+        let known = versions.get(path).unwrap_or_else(|| panic!("{path} was never offered"));
+        let same = |content: &Content| content.len == bytes.len() as u64 && content.all() == *bytes;
+        assert!(known.iter().any(same), "{path} is a mixture");
+    }
+}
+
+/// Changes some files, most of them without changing their length: nothing but their bytes tells.
+fn change(node: &mut Node, rng: &mut Rng) -> u64 {
+    match &mut node.what {
+        What::Dir(children) => children.iter_mut().map(|child| change(child, rng)).sum(),
+        What::File(content) if rng.chance(80) => {
+            match rng.below(4) {
+                0 => *content = Content::new(content.seed, rng.below(4 << 20)),
+                1 if content.len > 0 => {
+                    let from = rng.below(content.len);
+                    content.holes = vec![(from, 1 + rng.below(content.len - from))];
+                }
+                2 => content.holes.clear(),
+                _ => content.seed = rng.next(),
+            }
+            1
+        }
+        _ => 0,
+    }
+}
+
+impl Job {
+    fn new(seed: u64) -> Job {
+        let mut rng = Rng::new(seed ^ 0x5eed_0000);
+        let mut roots = roots(&mut rng);
+        // Every job has a file that is worth a journal.
+        let large = Content::new(rng.next(), (2 << 20) + rng.below(6 << 20));
+        roots.push(crate::tree::node("large", What::File(large)));
+        let config = config(&mut rng);
+        Job { rng, roots, config, versions: HashMap::new(), tally: Tally::default() }
+    }
+
+    fn note_versions(&mut self) {
+        let all = entries(&self.roots);
+        let contents: HashMap<RelPath, Content> = all
+            .iter()
+            .filter_map(|(at, _, what, _)| match what {
+                What::File(content) | What::Pipe(content) => Some((at.clone(), content.clone())),
+                _ => None,
+            })
+            .collect();
+        for (at, content) in &contents {
+            self.versions.entry(at.clone()).or_default().push(content.clone());
+        }
+        for (at, (_, below), what, _) in &all {
+            let What::HardLink(to) = what else { continue };
+            // Both lie below the same root: what is above `below` in `at` is above `to` as well.
+            let above = at.as_bytes().len() - below.as_bytes().len();
+            let first = [&at.as_bytes()[..above], to.as_bytes()].concat();
+            if let Some(content) = contents.get(&RelPath::parse(&first).unwrap()) {
+                self.versions.entry(at.clone()).or_default().push(content.clone());
+            }
+        }
+    }
+
+    /// New machines over the old store.
+    fn attempt(&mut self, store: Store, last: bool) -> Pair {
+        let rng = &mut self.rng;
+        self.config.seed = rng.next();
+        self.config.cut_per_mille = if rng.chance(300) { rng.below(300) } else { 0 };
+        self.config.flip_table_of = if !last && rng.chance(150) { 1 + rng.below(6) } else { 0 };
+        self.tally.faults += u64::from(self.config.flip_table_of > 0);
+        self.tally.attempts += 1;
+        self.note_versions();
+        let mut pair = Pair::new(self.config.clone(), &self.roots);
+        pair.store = Store { with_adler32: pair.store.with_adler32, flips: 0, ..store };
+        let rng = &mut self.rng;
+        let often = if rng.chance(300) { rng.below(150) } else { 0 };
+        self.tally.faults += fail_some(&mut pair, rng, entries(&self.roots), often);
+        pair.store.flip_per_mille = if rng.chance(300) { rng.below(150) } else { 0 };
+        pair.store.room = (!last && rng.chance(200)).then(|| rng.below(6 << 20));
+        pair
+    }
+
+    /// What happens while nobody is connected.
+    fn between(&mut self, store: &mut Store) {
+        store.by_digest = true;
+        let rng = &mut self.rng;
+        if rng.chance(400) {
+            let mut kept: Vec<_> = store.kept.as_mut().unwrap().iter_mut().collect();
+            kept.sort_by_key(|(path, _)| (*path).clone());
+            self.tally.faults += kept.into_iter().map(|(_, kept)| kept.damage(rng)).sum::<u64>();
+        }
+        if rng.chance(400) {
+            self.tally.faults += self.roots.iter_mut().map(|root| change(root, rng)).sum::<u64>();
+        }
+    }
+
+    fn run(mut self) -> Tally {
+        let mut store = Store { kept: Some(HashMap::new()), ..Store::default() };
+        let cuts = self.rng.below(CUTS_MAX + 1);
+        for at in 0..=cuts {
+            let last = at == cuts;
+            let mut pair = self.attempt(store, last);
+            // Most jobs have some hundred events.
+            let scale = self.rng.below(8);
+            let events = if last { u64::MAX } else { self.rng.below(8 << scale) };
+            let ended = match pair.run_for(events) {
+                Ok(ended) => ended,
+                Err(WireError::Damaged) if pair.config.flip_table_of > 0 => false,
+                Err(error) => panic!("{error:?}"),
+            };
+            self.count(&pair, ended);
+            if ended {
+                pair.store.forget_compared(&pair.receiver);
+                check(&pair, &self.roots);
+                assert_whole(&pair.store, &self.versions);
+                return self.tally;
+            }
+            assert!(!last, "the last attempt is cut by nobody");
+            store = pair.store;
+            store.end_session();
+            assert_whole(&store, &self.versions);
+            self.between(&mut store);
+        }
+        unreachable!("the last attempt ends")
+    }
+
+    fn count(&mut self, pair: &Pair, ended: bool) {
+        let tally = &mut self.tally;
+        tally.cut += u64::from(!ended);
+        tally.full += u64::from(pair.store.full);
+        let streams = u64::from(pair.streams_opened.saturating_sub(pair.config.streams));
+        tally.faults += u64::from(!ended) + pair.store.flips + streams;
+        let totals = pair.receiver.totals();
+        tally.resumed_bytes += totals.resumed_bytes;
+        tally.claimed_bytes = pair.store.claimed_bytes;
+        tally.misses += pair.receiver.misses().len() as u64;
+        assert!(tally.resumed_bytes <= tally.claimed_bytes, "held without having been claimed");
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")))
+}
+
+#[test]
+fn attempt_after_attempt_ends_right() {
+    let seeds = match number("LONGHAUL_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LONGHAUL_FAULTS").unwrap_or(SEEDS),
+    };
+    let mut all = Tally::default();
+    for seed in seeds.clone() {
+        let tally = catch_unwind(AssertUnwindSafe(|| Job::new(seed).run()));
+        let tally = tally.unwrap_or_else(|_| panic!("it fails again with LONGHAUL_SEED={seed}"));
+        all.faults += tally.faults;
+        all.attempts += tally.attempts;
+        all.cut += tally.cut;
+        all.full += tally.full;
+        all.claimed_bytes += tally.claimed_bytes;
+        all.resumed_bytes += tally.resumed_bytes;
+        all.misses += tally.misses;
+    }
+    println!("virtual time: {} seeds, {all:?}", seeds.end - seeds.start);
+    if seeds.end - seeds.start >= SEEDS {
+        assert!(all.faults >= 1000 && all.cut > SEEDS / 2 && all.full > SEEDS / 20, "{all:?}");
+        assert!(all.resumed_bytes > SEEDS << 18 && all.resumed_bytes < all.claimed_bytes, "{all:?}");
+    }
+}
