@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use model::name::{Name, RelPath};
@@ -76,14 +76,18 @@ pub(super) struct PosixSink {
     /// Where the last byte is that was really written; the file may be longer, reserved.
     data_end: AtomicU64,
     settled: AtomicBool,
-    /// The same file past the page cache, for large files; none where the file system does not have that.
+    /// Set for large files: the same file past the page cache; none where the file system does not have that.
     direct: OnceLock<Option<OwnedFd>>,
+    /// Whoever writes through the cache has it.
+    turn: Mutex<()>,
     direct_failed: AtomicBool,
     ways: Arc<Ways>,
 }
 
 /// From this length on a file may be written past the page cache: see [`super::way`].
 const DIRECT_BYTES: u64 = 8 << 20;
+/// The type of a file system in memory (statfs(2)).
+const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// What direct input and output want offsets, lengths and memory to be multiples of.
 const DIRECT_ALIGNMENT: usize = 4096;
 
@@ -98,38 +102,58 @@ impl PosixSink {
     ) -> PosixSink {
         let (written_end, data_end, settled) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
         let (direct, direct_failed) = (OnceLock::new(), AtomicBool::new(false));
-        PosixSink { file, dir, temporary, name, mode_mask, written_end, data_end, settled, direct, direct_failed, ways }
+        PosixSink {
+            file,
+            dir,
+            temporary,
+            name,
+            mode_mask,
+            written_end,
+            data_end,
+            settled,
+            direct,
+            turn: Mutex::new(()),
+            direct_failed,
+            ways,
+        }
     }
 
-    /// Writes a block of a large file the faster way. `false` where it is not one, and was not written.
-    fn write_large(&self, buffer: &[u8], offset: u64) -> Result<bool> {
-        let Some(Some(fd)) = self.direct.get() else { return Ok(false) };
+    /// Writes a block of a large file the faster way.
+    fn write_large(&self, direct: Option<&OwnedFd>, buffer: &[u8], offset: u64) -> rustix::io::Result<()> {
         let aligned = buffer.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0
             && buffer.len().is_multiple_of(DIRECT_ALIGNMENT)
             && offset.is_multiple_of(DIRECT_ALIGNMENT as u64);
-        if !aligned || buffer.is_empty() || self.direct_failed.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
+        let direct = direct.filter(|_| aligned && !self.direct_failed.load(Ordering::Relaxed));
+        let Some(direct) = direct else { return self.write_cached(buffer, offset) };
         let (way, started) = (self.ways.choose(), Instant::now());
         let written = match way {
-            Way::Cached => write_all(&self.file.fd, buffer, offset),
-            Way::Direct => write_all(fd, buffer, offset),
+            Way::Cached => self.write_cached(buffer, offset),
+            Way::Direct => write_all(direct, buffer, offset),
         };
         match written {
-            Ok(()) => {
-                self.ways.took(way, buffer.len(), started.elapsed());
-                Ok(true)
-            }
+            Ok(()) => self.ways.took(way, buffer.len(), started.elapsed()),
             // The file system promised more than it keeps.
             Err(Errno::INVAL | Errno::OPNOTSUPP) if way == Way::Direct => {
                 self.direct_failed.store(true, Ordering::Relaxed);
-                Ok(false)
+                return self.write_cached(buffer, offset);
             }
-            Err(e) => Err(error("write", &self.file.path, e)),
+            Err(e) => return Err(e),
         }
+        Ok(())
+    }
+
+    /// One stream at a time: the kernel locks the file for every such write, and those who wait for it there spin, each
+    /// taking as much processor time as the one who writes.
+    fn write_cached(&self, buffer: &[u8], offset: u64) -> rustix::io::Result<()> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        write_all(&self.file.fd, buffer, offset)
     }
 
     fn open_direct(&self) -> Option<OwnedFd> {
+        // In memory there is nothing to go past.
+        if rustix::fs::fstatfs(&self.file.fd).is_ok_and(|fs| fs.f_type as u64 == TMPFS_MAGIC) {
+            return None;
+        }
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.dir, &self.temporary[..], flags, Mode::empty()).ok()?;
         let identity = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|s| (s.st_dev, s.st_ino)).ok();
@@ -203,10 +227,11 @@ fn write_all(fd: &OwnedFd, buffer: &[u8], offset: u64) -> rustix::io::Result<()>
 
 impl Sink for PosixSink {
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        if !self.write_large(buffer, offset)? {
-            let written = write_all(&self.file.fd, buffer, offset);
-            written.map_err(|e| error("write", &self.file.path, e))?;
-        }
+        let written = match self.direct.get() {
+            Some(direct) => self.write_large(direct.as_ref(), buffer, offset),
+            None => write_all(&self.file.fd, buffer, offset),
+        };
+        written.map_err(|e| error("write", &self.file.path, e))?;
         self.written_end.fetch_max(offset + buffer.len() as u64, Ordering::AcqRel);
         self.data_end.fetch_max(offset + buffer.len() as u64, Ordering::AcqRel);
         Ok(())
