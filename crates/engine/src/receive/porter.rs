@@ -26,6 +26,9 @@ pub(super) struct Slow {
     pub there: Option<Digest>,
 }
 
+/// An unfinished file, and the right to write it.
+type Kept = (Arc<dyn store::Sink>, Journal);
+
 /// What the source says about a file, as far as an unfinished one must match it.
 pub(super) fn subject(wanted: &Wanted) -> Subject {
     Subject { size: wanted.size, mtime: wanted.mtime }
@@ -40,6 +43,13 @@ impl Receiving {
     /// Whether an earlier attempt left something of a file.
     pub(super) fn has_rest(&self, wanted: &Wanted) -> bool {
         self.is_journalled(wanted) && self.policy.journals.as_ref().is_some_and(|j| j.knows(&wanted.path))
+    }
+
+    /// A file is there already, or has become too small to be gone on with: what was begun of it goes.
+    pub(super) fn give_up_rest(&self, wanted: &Wanted) {
+        if let Some(journals) = &self.policy.journals {
+            journals.give_up(&*self.store, &wanted.path);
+        }
     }
 
     pub(super) fn hand_to_porter(&self, slow: Slow) {
@@ -110,7 +120,7 @@ impl Receiving {
 
     /// What an earlier attempt left of a file, as far as it is what its journal says. None where nothing is, or where
     /// another attempt is still at it.
-    fn take_rest(&self, wanted: &Wanted) -> Option<((Arc<dyn store::Sink>, Journal), Vec<Row>)> {
+    fn take_rest(&self, wanted: &Wanted) -> Option<(Kept, Vec<Row>)> {
         let journals = self.policy.journals.as_ref()?;
         let (mut journal, rows) = journals.take(&wanted.path, subject(wanted)).ok()??;
         let sink = match rows.is_empty() {

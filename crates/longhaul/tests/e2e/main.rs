@@ -10,6 +10,7 @@ mod breaks;
 mod cli;
 mod client;
 mod confinement;
+mod ends;
 mod guest;
 mod hostile_clients;
 mod hostile_nodes;
