@@ -55,6 +55,8 @@ pub struct Row {
 pub struct Journals {
     dir: PathBuf,
     root: PathBuf,
+    /// There were journals when the job began. Where there were none, small files need not look for theirs.
+    had_any: bool,
 }
 
 /// The journal of one file, locked for whoever has it.
@@ -86,7 +88,9 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 impl Journals {
     /// For a job that writes below `root`, an absolute path.
     pub fn new(state: &Path, root: &Path) -> Journals {
-        Journals { dir: state.join("journals"), root: root.to_owned() }
+        let dir = state.join("journals");
+        let had_any = fs::read_dir(&dir).is_ok_and(|mut list| list.next().is_some());
+        Journals { dir, root: root.to_owned(), had_any }
     }
 
     /// The part of a journal's name, and of its unfinished file's, that says which file it is about.
@@ -102,6 +106,16 @@ impl Journals {
     /// Whether an earlier attempt left something of a file.
     pub fn knows(&self, path: &RelPath) -> bool {
         self.dir.join(self.tag(path)).exists()
+    }
+
+    /// What an earlier attempt left of a file is of no use any more: it goes, unless another attempt is still at it.
+    pub fn give_up(&self, store: &dyn Store, path: &RelPath) {
+        let tag = self.tag(path);
+        let at = self.dir.join(&tag);
+        let Some(file) = self.had_any.then(|| File::open(&at).ok()).flatten() else { return };
+        if file.try_lock().is_ok() && is_still(&file, &at) && store.forget(path, &tag).is_ok() {
+            let _ = fs::remove_file(&at);
+        }
     }
 
     /// Takes the journal of a file; none while another attempt has it. What an earlier attempt wrote about the same

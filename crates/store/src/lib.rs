@@ -187,7 +187,8 @@ pub trait Sink: Send + Sync + Debug {
     }
     /// What has been written, to read it back.
     fn as_source(&self) -> Result<Arc<dyn Source>>;
-    /// Gives the file its length, mode, time and name. At most once.
+    /// Gives the file its length, mode, time and name. At most once, unless it failed for want of room; any other failure
+    /// discards it.
     fn commit(&self, finish: &Finish) -> Result<()>;
     /// Removes what was written. Harmless after `commit`.
     fn discard(&self);

@@ -220,6 +220,12 @@ impl Receiving {
         if dry {
             return self.judge_dry(&wanted, judgement);
         }
+        // A refused file keeps what there is: the next attempt may be allowed more.
+        if !matches!(judgement, Judgement::Refuse(_))
+            && (matches!(judgement, Judgement::Skip) || !self.is_journalled(&wanted))
+        {
+            self.give_up_rest(&wanted);
+        }
         let there = match &judgement {
             Judgement::WantUnless(there) => Some(*there),
             Judgement::Want | Judgement::WantRest(_) => None,

@@ -293,7 +293,11 @@ impl Receiving {
                 self.settle(complete.id, Outcome::Failed(refusal));
             }
             Err(PutError::Store(error)) => {
-                incoming.discard();
+                if error.is_full() {
+                    incoming.keep(self);
+                } else {
+                    incoming.discard();
+                }
                 self.store_failed(complete.id, error);
             }
         }
@@ -310,7 +314,7 @@ impl Receiving {
             replace: !self.policy.options.no_overwrite && self.policy.may_replace.is_ok(),
             attributes: incoming.wanted.attributes.clone().filter(|a| a.owner.is_some() || !a.xattrs.is_empty()),
         };
-        sink.commit(&finish)?;
+        self.with_room(|| sink.commit(&finish))?;
         incoming.end_journal();
         incoming.settle_promise();
         Ok(())

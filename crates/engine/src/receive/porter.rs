@@ -45,6 +45,13 @@ impl Receiving {
         self.is_journalled(wanted) && self.policy.journals.as_ref().is_some_and(|j| j.knows(&wanted.path))
     }
 
+    /// A file is there already, or has become too small to be gone on with: what was begun of it goes.
+    pub(super) fn give_up_rest(&self, wanted: &Wanted) {
+        if let Some(journals) = &self.policy.journals {
+            journals.give_up(&*self.store, &wanted.path);
+        }
+    }
+
     pub(super) fn hand_to_porter(&self, slow: Slow) {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).push_back(slow);
         self.slow_work.notify_one();

@@ -235,7 +235,7 @@ fn a_node_that_vanishes_is_unreachable() {
         visit.say(&offers(vec![dir(1, 0, "t"), file(2, 1, "f", 2 * LARGE)]));
         visit.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
         visit.stream().send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
-        crate::wait::until("the block is written", crate::wait::LONG, || !unfinished(&client.path("")).is_empty());
+        crate::wait::until("the block is written down", crate::wait::LONG, || covered(&client.state()) > 0);
     });
     assert_told("in the middle of a file", outcome, 5);
     // What was verified on its way in is kept, and nothing else.

@@ -12,6 +12,7 @@ mod cli;
 mod client;
 mod confinement;
 mod control;
+mod ends;
 mod errand_keys;
 mod guest;
 mod hostile_clients;

@@ -1,7 +1,6 @@
 //! Going on inside a file: what arrived before a kill, a cut or Ctrl-C is not sent again, and never mixed with what
 //! the source has become.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -9,139 +8,12 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::client::{Client, Running, unfinished, words};
+use crate::client::{Client, unfinished, words};
+use crate::ends::{ENOUGH, Ends, IN_FLIGHT, MIB, SIZE, SLOW, WAYS, Way, count, each, resumed};
 use crate::kept::{assert_nothing_kept, at_rest, covered, journals};
-use crate::node::{Node, signal};
+use crate::node::signal;
 use crate::tree::{assert_copied, pattern, set_time};
 use crate::wait::{LONG, skipped, until};
-
-const MIB: u64 = 1 << 20;
-/// A file of some seconds at [`SLOW`], not of whole blocks.
-const SIZE: usize = (24 << 20) + 12_345;
-const SLOW: &str = "64Mbit/s";
-/// An attempt is ended when so much is written down.
-const ENOUGH: u64 = 4 * MIB;
-/// What two streams may have on the way when an attempt ends.
-const IN_FLIGHT: u64 = 8 * MIB;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Push,
-    Pull,
-    Local,
-}
-
-const WAYS: [Way; 3] = [Way::Push, Way::Pull, Way::Local];
-
-/// One file on its way.
-struct Ends {
-    way: Way,
-    node: Node,
-    client: Client,
-    source: PathBuf,
-    target: PathBuf,
-}
-
-impl Ends {
-    fn empty(way: Way) -> Ends {
-        let (node, client) = (Node::open(), Client::new());
-        let source = if way == Way::Pull { node.data("s") } else { client.path("s") };
-        let dir = if way == Way::Push { node.data("t") } else { client.path("t") };
-        fs::create_dir(&dir).unwrap();
-        Ends { way, node, client, source, target: dir.join("f") }
-    }
-
-    fn new(way: Way) -> Ends {
-        let ends = Ends::empty(way);
-        fs::write(&ends.source, pattern(SIZE)).unwrap();
-        ends
-    }
-
-    /// The state directory of the end that writes.
-    fn state(&self) -> PathBuf {
-        if self.way == Way::Push { self.node.state() } else { self.client.state() }
-    }
-
-    fn dir(&self) -> &Path {
-        self.target.parent().unwrap()
-    }
-
-    fn words(&self, more: &[&str]) -> Vec<OsString> {
-        let from = if self.way == Way::Pull { self.node.at("data/s").into() } else { OsString::from(&self.source) };
-        let to = if self.way == Way::Push { self.node.at("data/t/f").into() } else { OsString::from(&self.target) };
-        let mut words = words!["-r", from, to, "--streams", "2"];
-        words.extend(more.iter().map(OsString::from));
-        words
-    }
-
-    /// A slow attempt, well within the file.
-    fn begin(&self, more: &[&str]) -> Running {
-        let slow = words!["--json", "--limit", SLOW];
-        let running = self.client.begin([words!["cp"], self.words(more), slow].concat());
-        until("much of it is written down", LONG, || covered(&self.state()) >= ENOUGH);
-        running
-    }
-
-    /// An attempt whose client is killed. Returns what is written down afterwards.
-    fn killed(&self, more: &[&str]) -> u64 {
-        let mut running = self.begin(more);
-        running.child.kill().unwrap();
-        running.child.wait().unwrap();
-        self.rest()
-    }
-
-    fn rest(&self) -> u64 {
-        until("nobody writes any more", LONG, || at_rest(&self.state()));
-        assert!(!self.target.exists() && unfinished(self.dir()).len() == 1);
-        covered(&self.state())
-    }
-
-    fn part(&self) -> PathBuf {
-        unfinished(self.dir()).remove(0)
-    }
-
-    /// The same command at full speed completes the file and leaves nothing else.
-    fn completes(&self, more: &[&str]) -> Value {
-        let receipt = self.client.cp(0, self.words(more));
-        self.assert_arrived(&receipt);
-        receipt
-    }
-
-    fn assert_arrived(&self, receipt: &Value) {
-        assert_eq!((&receipt["state"], &receipt["files"]), (&"done".into(), &1.into()), "{receipt}");
-        assert!(fs::read(&self.source).unwrap() == fs::read(&self.target).unwrap(), "{:?}: it differs", self.way);
-        assert_nothing_kept(self.dir(), &self.state());
-    }
-
-    /// Completes it without sending again what is written down.
-    fn goes_on(&self, there: u64, more: &[&str]) -> Value {
-        let receipt = self.completes(more);
-        assert!(there >= ENOUGH && resumed(&receipt) >= there, "{:?}: {there} were there: {receipt}", self.way);
-        assert!(count(&receipt, "resent_bytes") <= IN_FLIGHT, "{receipt}");
-        let crossed: u64 = receipt["streams"].as_array().unwrap().iter().map(|s| s["bytes"].as_u64().unwrap()).sum();
-        let missing = count(&receipt, "bytes") - resumed(&receipt);
-        assert!(crossed <= missing + count(&receipt, "resent_bytes"), "{missing} were missing: {receipt}");
-        receipt
-    }
-}
-
-fn count(receipt: &Value, what: &str) -> u64 {
-    receipt[what].as_u64().unwrap_or_else(|| panic!("no {what} in {receipt}"))
-}
-
-fn resumed(receipt: &Value) -> u64 {
-    count(receipt, "resumed_bytes")
-}
-
-/// Runs a body for each of these at once.
-fn each<T: Copy + Send>(of: impl IntoIterator<Item = T>, body: impl Fn(T) + Sync) {
-    std::thread::scope(|scope| {
-        for one in of {
-            let body = &body;
-            scope.spawn(move || body(one));
-        }
-    });
-}
 
 #[test]
 fn a_killed_client_goes_on_inside_the_file() {
@@ -255,7 +127,9 @@ fn a_source_of_another_size_or_time_is_sent_anew() {
         });
         let touched = with_changed_source(way, |path| set_time(path, 1_700_000_000, 1));
         let rewritten = with_changed_source(way, |path| fs::write(path, &other).unwrap());
-        for receipt in [longer, shorter, touched, rewritten] {
+        // Small files are not gone on with, and must not leave what was begun when they were large.
+        let small = with_changed_source(way, |path| fs::write(path, b"small").unwrap());
+        for receipt in [longer, shorter, touched, rewritten, small] {
             assert_eq!(resumed(&receipt), 0, "{way:?}: {receipt}");
         }
     });
@@ -292,10 +166,12 @@ fn bytes_that_nobody_vouches_for_do_not_stay_in_holes() {
     ends.completes(&[]);
 }
 
+type Damage<'a> = &'a (dyn Fn(&[u8]) -> Vec<u8> + Sync);
+
 #[test]
 fn a_damaged_journal_costs_the_resume_and_nothing_else() {
     let half = |bytes: &[u8]| bytes[..bytes.len() / 2].to_vec();
-    let damages: [(&str, &(dyn Fn(&[u8]) -> Vec<u8> + Sync)); 7] = [
+    let damages: [(&str, Damage<'_>); 7] = [
         ("empty", &|_| Vec::new()),
         ("garbage", &|bytes| pattern(bytes.len())),
         ("half of its head", &|bytes| bytes[..30].to_vec()),
@@ -338,6 +214,20 @@ fn a_torn_row_ends_a_journal_and_does_not_void_it() {
     };
     assert!(more >= there + ENOUGH);
     ends.goes_on(more, &[]);
+}
+
+#[test]
+fn what_arrived_by_another_way_leaves_nothing_to_go_on_with() {
+    each([Way::Push, Way::Local], |way| {
+        let ends = Ends::new(way);
+        ends.killed(&[]);
+        let meta = fs::metadata(&ends.source).unwrap();
+        fs::copy(&ends.source, &ends.target).unwrap();
+        set_time(&ends.target, meta.mtime(), meta.mtime_nsec());
+        let receipt = ends.client.cp(0, ends.words(&[]));
+        assert_eq!((&receipt["files"], &receipt["skipped"]), (&0.into(), &1.into()), "{receipt}");
+        assert_nothing_kept(ends.dir(), &ends.state());
+    });
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn what_an_earlier_attempt_reserved_is_not_asked_for_again() {
                 // What is of no use any more must not keep the room.
                 set_time(&source, 1_700_000_000 + i64::from(push), 0);
             }
-            let receipt = small.client.cp(0, [&words[1..], &words!["--wait-space", "0s"]].concat());
+            let receipt = small.client.cp(0, [words[1..].to_vec(), words!["--wait-space", "0s"]].concat());
             assert_eq!(receipt["resumed_bytes"].as_u64().unwrap() == 0, changed, "{receipt}");
             small.assert_arrived(push, &source, "f");
             fs::remove_file(small.device.join("f")).unwrap();

@@ -286,10 +286,11 @@ impl Sink for PosixSink {
 
     fn commit(&self, finish: &Finish) -> Result<()> {
         let result = self.finish(finish);
-        if result.is_ok() {
-            self.settled.store(true, Ordering::Release);
-        } else {
-            self.discard();
+        match &result {
+            Ok(()) => self.settled.store(true, Ordering::Release),
+            // Room may come: the caller tries again, or keeps it.
+            Err(error) if error.is_full() => {}
+            Err(_) => self.discard(),
         }
         result
     }

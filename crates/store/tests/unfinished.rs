@@ -1,0 +1,89 @@
+//! Unfinished files that a later attempt goes on with, in a directory store.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use model::{RelPath, Timestamp};
+use store::posix::{Links, Posix};
+use store::{Finish, Store};
+
+const TAG: &str = "0123456789abcdef";
+
+fn finish(size: u64) -> Finish {
+    Finish {
+        size,
+        mode: 0o644,
+        mtime: Timestamp { seconds: 7, nanos: 0 },
+        durable: false,
+        replace: true,
+        attributes: None,
+    }
+}
+
+fn world() -> (tempfile::TempDir, Posix, RelPath) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Posix::open(dir.path(), Links::Inside).unwrap();
+    (dir, store, RelPath::parse(b"f").unwrap())
+}
+
+#[test]
+fn what_was_kept_is_gone_on_with() {
+    let (dir, store, path) = world();
+    let sink = store.create(&path, TAG).unwrap();
+    sink.reserve(1 << 20).unwrap();
+    sink.write_at(b"begun", 0).unwrap();
+    sink.keep();
+    drop(sink);
+    let part = dir.path().join(String::from_utf8(store::posix::temporary_name(TAG)).unwrap());
+    assert_eq!(fs::metadata(&part).unwrap().len(), 5, "what is reserved does not count as written");
+    assert!(store.resume(&path, "another").unwrap().is_none());
+    let sink = store.resume(&path, TAG).unwrap().unwrap();
+    sink.write_at(b" and done", 5).unwrap();
+    sink.commit(&finish(14)).unwrap();
+    assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"begun and done");
+    assert!(!part.exists());
+}
+
+#[test]
+fn what_is_cleared_reads_as_zeros() {
+    let (dir, store, path) = world();
+    let sink = store.create(&path, TAG).unwrap();
+    sink.write_at(&[7; 3 << 20], 0).unwrap();
+    sink.keep();
+    drop(sink);
+    let sink = store.resume(&path, TAG).unwrap().unwrap();
+    // Not at the edges of a block, across one, and behind the end of what is there.
+    sink.clear(1, 5).unwrap();
+    sink.clear((1 << 20) - 10, (1 << 20) + 20).unwrap();
+    sink.clear((3 << 20) - 4, 8 << 20).unwrap();
+    sink.clear(20 << 20, 1 << 20).unwrap();
+    sink.commit(&finish(21 << 20)).unwrap();
+    let there = fs::read(dir.path().join("f")).unwrap();
+    let mut wanted = vec![7; 3 << 20];
+    wanted[1..6].fill(0);
+    wanted[(1 << 20) - 10..(2 << 20) + 10].fill(0);
+    wanted[(3 << 20) - 4..].fill(0);
+    wanted.resize(21 << 20, 0);
+    assert!(there == wanted, "a byte that was cleared is there, or one that was not is gone");
+    assert!(fs::metadata(dir.path().join("f")).unwrap().blocks() * 512 < 4 << 20);
+}
+
+#[test]
+fn what_is_not_an_unfinished_file_of_ours_is_left_alone() {
+    let (dir, store, path) = world();
+    let part = dir.path().join(String::from_utf8(store::posix::temporary_name(TAG)).unwrap());
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "victim").unwrap();
+    fs::hard_link(&victim, &part).unwrap();
+    assert!(store.resume(&path, TAG).unwrap().is_none(), "it has another name as well");
+    store.forget(&path, TAG).unwrap();
+    assert!(!part.exists() && fs::read(&victim).unwrap() == b"victim");
+    std::os::unix::fs::symlink(&victim, &part).unwrap();
+    assert!(store.resume(&path, TAG).unwrap().is_none(), "it is a link");
+    store.forget(&path, TAG).unwrap();
+    fs::create_dir(&part).unwrap();
+    assert!(store.resume(&path, TAG).unwrap().is_none(), "it is a directory");
+    assert!(store.forget(&path, TAG).is_err() && part.is_dir());
+}
