@@ -146,12 +146,12 @@ fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
     (values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
-fn first_line(command: &str, arguments: &[&str]) -> String {
+pub(crate) fn first_line(command: &str, arguments: &[&str]) -> String {
     let out = Command::new(command).args(arguments).output();
     out.map(|o| String::from_utf8_lossy(&o.stdout).lines().next().unwrap_or_default().to_owned()).unwrap_or_default()
 }
 
-fn machine() -> Result<String> {
+pub(crate) fn machine() -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
     let model = model.trim_start_matches([' ', '\t', ':']);

@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, demo, tidy};
+use xtask::{bench, demo, soak, tidy};
 
 const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
   tidy    check the house rules, which `cargo test -p xtask` checks as well
   demo    two nodes on this machine and a real tree from one to the other
-  bench   what a job costs on this machine; writes docs/results";
+  bench   what a job costs on this machine; writes docs/results
+  soak    random faults by the thousand, then an hour at full rate; writes docs/results
+          [--minutes M] [--faults N]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +20,10 @@ fn main() -> ExitCode {
         ["tidy"] => report(),
         ["demo"] => task("demo", demo::run()),
         ["bench"] => task("bench", bench::run()),
+        ["soak", ref rest @ ..] => match soak::Asked::parse(rest) {
+            Some(asked) => task("soak", soak::run(asked)),
+            None => say(USAGE, ExitCode::from(2)),
+        },
         ["--help" | "-h" | "help"] => say(USAGE, ExitCode::SUCCESS),
         _ => say(USAGE, ExitCode::from(2)),
     }

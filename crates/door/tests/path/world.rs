@@ -199,6 +199,6 @@ impl Drop for World {
     }
 }
 
-pub fn control() -> Control {
+fn control() -> Control {
     Control::new(Label::default(), Steer::default(), Default::default())
 }
