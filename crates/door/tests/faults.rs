@@ -195,6 +195,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
 fn whatever_happens_bytes_are_right_in_the_end() {
     if let Some(seed) = number("LONGHAUL_SEED") {
         println!("seed {seed}: {:?} faults and bytes gone on with", job(seed));

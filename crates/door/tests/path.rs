@@ -111,7 +111,7 @@ fn flipped_bits_are_noticed_and_sent_again() {
 }
 
 #[test]
-fn a_cut_session_leaves_nothing_behind() {
+fn a_cut_session_leaves_nothing_but_what_the_next_goes_on_with() {
     for pull in [false, true] {
         let world = World::new();
         let (from, to) = if pull { ("far/large", "near/large") } else { ("near/large", "far/large") };
@@ -134,6 +134,7 @@ fn a_cut_session_leaves_nothing_behind() {
         };
         assert!(report.error.is_none(), "{:?}", report.error);
         world.assert_same(from, to);
+        world.assert_nothing_kept();
     }
 }
 
@@ -146,6 +147,7 @@ fn silence_is_noticed_by_both_ends() {
     let started = Instant::now();
     let report = world.push(relay.address(), "near/large", "large", false).unwrap();
     let error = report.error.expect("nobody answers");
+    assert_eq!(relay.faults(), 1);
     assert!(matches!(error, Error::Silent { .. } | Error::Broken { .. }), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(15), "it took {:?}", started.elapsed());
     world.wait_until_idle();

@@ -175,8 +175,22 @@ impl World {
     pub fn assert_no_leftovers(&self) {
         let mut all = BTreeMap::new();
         self.walk(self.dir.path(), &mut all, self.dir.path());
-        let left: Vec<_> = all.keys().filter(|p| p.to_string_lossy().contains(".longhaul-")).collect();
+        let left: Vec<_> = all.keys().filter(|p| self.is_leftover(p)).collect();
         assert!(left.is_empty(), "unfinished files are left: {left:?}");
+    }
+
+    /// An unfinished file without the journal by which the next attempt goes on with it.
+    fn is_leftover(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let tag = name.strip_prefix(".longhaul-").map(|rest| rest.trim_end_matches(".part"));
+        tag.is_some_and(|tag| !self.path("state/journals").join(tag).exists())
+    }
+
+    #[track_caller]
+    pub fn assert_nothing_kept(&self) {
+        let kept = fs::read_dir(self.path("state/journals")).into_iter().flatten().count();
+        assert_eq!(kept, 0, "journals of files that are complete");
+        self.assert_no_leftovers();
     }
 
     /// Waits until no unfinished file is left, for as long as a node may take to notice that its peer is gone.
@@ -185,7 +199,7 @@ impl World {
         while Instant::now() < deadline {
             let mut all = BTreeMap::new();
             self.walk(self.dir.path(), &mut all, self.dir.path());
-            if !all.keys().any(|p| p.to_string_lossy().contains(".longhaul-")) {
+            if !all.keys().any(|p| self.is_leftover(p)) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));

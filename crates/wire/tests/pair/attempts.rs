@@ -191,6 +191,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
 fn attempt_after_attempt_ends_right() {
     let seeds = match number("LONGHAUL_SEED") {
         Some(seed) => seed..seed + 1,
