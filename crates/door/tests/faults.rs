@@ -1,7 +1,8 @@
 //! Real sessions that meet random faults, of the path, of both stores and of what earlier attempts left, by a seed: in the
 //! end the target is the source, and on the way nothing that has its name is anything but one of the source's files.
 //!
-//! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` as many seeds as it takes to meet so many faults.
+//! `LONGHAUL_SEED=n` draws one seed's faults again (when each strikes is also up to the threads, so it may take several
+//! runs), `LONGHAUL_FAULTS=n` as many seeds as it takes to meet so many faults.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 #![allow(dead_code, reason = "the world is shared with the tests of the path")]

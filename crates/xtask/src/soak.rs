@@ -291,13 +291,16 @@ fn report(asked: Asked, said: &[String], measured: &Measured) -> Result<(String,
     out.push_str(&rate.row("rate of a round, Gbit/s", 1e9, 3));
     let mut wrong = Vec::new();
     if memory.growth() > GROWTH_PER_HOUR_MAX {
-        wrong.push(format!("memory grows: {:.1} % an hour or less", memory.growth() * 100.0));
+        wrong.push(format!("memory grows by {:.1} % in that time", memory.growth() * 100.0));
     }
     if descriptors.last() > descriptors.first() && descriptors.growth() > 0.0 {
         wrong.push(format!("descriptors grow: from {} to {}", descriptors.first(), descriptors.last()));
     }
     let verdict = if wrong.is_empty() { "neither memory nor descriptors grow".to_owned() } else { wrong.join("; ") };
-    writeln!(out, "\nVerdict (memory by at most 5 % an hour, or over the run where it is shorter): {verdict}.")?;
+    writeln!(
+        out,
+        "\nVerdict (memory may grow by 5 % in an hour, or in the whole run where it is shorter): {verdict}."
+    )?;
     Ok((out, wrong))
 }
 
