@@ -24,6 +24,10 @@ test: setup ## every test and every check, as CI runs them
 bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; writes docs/results; BENCH="--help"
 	cargo run --release --quiet --package bench -- $(BENCH)
 
+.PHONY: soak
+soak: build ## random faults by the thousand, then an hour at full rate; writes docs/results
+	cargo xtask soak
+
 .PHONY: man
 man: build ## manual pages and completions, into target/man
 	target/release/longhaul man --out target/man

@@ -147,6 +147,15 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_set_changes_nothing_for_good() {
+        let grants = grants();
+        // Ahead by ages, then put right, then back to where clocks without a battery start.
+        for (now, allowed) in [(199, true), (i64::MAX, false), (199, true), (0, true), (-1, true), (200, false)] {
+            assert_eq!(grants.check(&[7; 8], &[9; 32], now).is_ok(), allowed, "at {now}");
+        }
+    }
+
+    #[test]
     fn the_secret_is_not_kept() {
         let kept = serde_json::to_string(&grants()).unwrap();
         assert!(!kept.contains(&hex(&[9; 32])));

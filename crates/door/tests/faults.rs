@@ -1,7 +1,8 @@
 //! Real sessions that meet random faults, of the path, of both stores and of what earlier attempts left, by a seed: in the
 //! end the target is the source, and on the way nothing that has its name is anything but one of the source's files.
 //!
-//! `LONGHAUL_SEED=n` runs one seed again, `LONGHAUL_FAULTS=n` as many seeds as it takes to meet so many faults.
+//! `LONGHAUL_SEED=n` draws one seed's faults again (when each strikes is also up to the threads, so it may take several
+//! runs), `LONGHAUL_FAULTS=n` as many seeds as it takes to meet so many faults.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 #![allow(dead_code, reason = "the world is shared with the tests of the path")]
@@ -23,13 +24,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use dice::Dice;
+use engine::control::{Control, Label};
 use engine::journal::Journals;
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
 use engine::session::Report;
 use faulty::{Faulty, Plan};
 use model::Algorithm;
-use model::spec::{Options, Sync};
+use model::spec::{Options, Steer, Sync};
 use relay::{Relay, Rules};
 use scene::Scene;
 use store::Store;
@@ -37,10 +39,10 @@ use store::posix::Links;
 use wire::frame::{Direction, Open};
 use wire::liveness::Pace;
 use wire::receiver::Target;
-use world::{World, control, rel};
+use world::{World, rel};
 
 /// Faults in an ordinary run of the tests.
-const FAULTS: u64 = 60;
+const FAULTS: u64 = 200;
 /// As many of a path's faults count in one attempt.
 const FLIPS_MAX: usize = 4;
 /// Jobs at a time.
@@ -52,11 +54,13 @@ struct Attempt {
     plan: Arc<Plan>,
     options: Options,
     plain: bool,
+    /// As fast as this; else all of a job is in the sockets' buffers before the path breaks.
+    limit_bit_s: u64,
 }
 
 fn rules(dice: &mut Dice) -> Rules {
     let none = Rules { one_way: Duration::from_millis(dice.below(20)), ..Rules::default() };
-    let at = dice.below(8 << 20);
+    let at = dice.below(40 << 20);
     match dice.below(9) {
         0 => Rules { cut_streams_after: Some(at), streams_to_cut: 1 + dice.below(4) as usize, ..none },
         1 => Rules { flip_stream_bit_every: Some((1 << 20) + at), ..none },
@@ -80,13 +84,14 @@ impl Attempt {
             wait_space,
             ..Options::default()
         };
-        Attempt { rules: rules(dice), plan: Plan::new(dice), options, plain: dice.chance(30) }
+        let limit_bit_s = [0, 200_000_000, 600_000_000][dice.below(3) as usize];
+        Attempt { rules: rules(dice), plan: Plan::new(dice), options, plain: dice.chance(30), limit_bit_s }
     }
 
     fn last(checksums: &[Algorithm]) -> Attempt {
         let options =
             Options { recursive: true, sync: Sync::Digest, checksums: checksums.to_vec(), ..Options::default() };
-        Attempt { rules: Rules::default(), plan: Arc::default(), options, plain: false }
+        Attempt { rules: Rules::default(), plan: Arc::default(), options, plain: false, limit_bit_s: 0 }
     }
 
     /// What the attempt came to, and how many faults it met.
@@ -101,15 +106,23 @@ impl Attempt {
         Arc::new(Faulty { inner: scene.world.near(links), plan: Arc::clone(&self.plan) })
     }
 
+    fn steer(&self) -> Steer {
+        Steer { limit_bit_s: self.limit_bit_s, ..Steer::default() }
+    }
+
+    fn control(&self) -> Control {
+        Control::new(Label::default(), self.steer(), Default::default())
+    }
+
     fn order(&self, direction: Direction) -> Open {
-        Open { options: self.options.clone(), ..World::order(direction, "tree") }
+        Open { steer: self.steer(), options: self.options.clone(), ..World::order(direction, "tree") }
     }
 
     fn push(&self, scene: &Scene, relay: &Relay) -> engine::Result<Report> {
         let mut session = scene.world.connect(relay.address(), self.plain)?;
         let path = rel("near/tree");
         let root = SourceRoot { store: self.faulty(scene, Links::Inside), name: path.name().unwrap(), path };
-        let report = session.push(self.order(Direction::Push), vec![root], None, 3, &control(), &mut |_| {});
+        let report = session.push(self.order(Direction::Push), vec![root], None, 3, &self.control(), &mut |_| {});
         session.close();
         Ok(report)
     }
@@ -126,14 +139,15 @@ impl Attempt {
         let target = Target { path: rel("near/tree"), into: false, is_dir: scene.target().is_dir() };
         let store = self.faulty(scene, Links::Refuse);
         let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
-        let report = session.pull(self.order(Direction::Pull), None, 3, receiving, &control(), &mut |_| {});
+        let report = session.pull(self.order(Direction::Pull), None, 3, receiving, &self.control(), &mut |_| {});
         session.close();
         Ok(report)
     }
 }
 
-/// One job, from its first attempt to the one that nothing disturbs. Returns how many faults it met.
-fn job(seed: u64) -> u64 {
+/// One job, from its first attempt to the one that nothing disturbs. Returns how many faults it met, and how many bytes
+/// were gone on with.
+fn job(seed: u64) -> (u64, u64) {
     let mut dice = Dice::new(seed);
     let pace = Pace { ping_after: Duration::from_millis(300), gone_after: Duration::from_millis(1500) };
     let mut scene = Scene::new(World::with_pace(pace), dice.chance(50), &mut dice);
@@ -142,12 +156,13 @@ fn job(seed: u64) -> u64 {
         1 => vec![Algorithm::Adler32],
         _ => vec![Algorithm::Crc32c],
     };
-    let mut faults = 0;
+    let (mut faults, mut resumed) = (0, 0);
     for _ in 0..1 + dice.below(4) {
         scene.remember();
         let (report, met) = Attempt::new(&mut dice, &checksums).run(&scene);
         faults += met;
         scene.assert_whole();
+        resumed += report.as_ref().map_or(0, |report| report.totals.resumed_bytes);
         match report {
             Ok(report) if report.error.is_none() && report.totals.failed == 0 => scene.assert_done(),
             // Whoever looks at it is told what is missing.
@@ -162,6 +177,7 @@ fn job(seed: u64) -> u64 {
     scene.remember();
     let (report, _) = Attempt::last(&checksums).run(&scene);
     let report = report.unwrap();
+    resumed += report.totals.resumed_bytes;
     assert!(report.error.is_none() && report.totals.failed == 0, "{:?} {:?}", report.error, report.misses);
     scene.assert_done();
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -171,7 +187,7 @@ fn job(seed: u64) -> u64 {
     }
     // Attempts that were still ending must not undo what the last one did.
     scene.assert_done();
-    faults
+    (faults, resumed)
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -180,27 +196,32 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
 fn whatever_happens_bytes_are_right_in_the_end() {
     if let Some(seed) = number("LONGHAUL_SEED") {
-        println!("seed {seed} met {} faults", job(seed));
+        println!("seed {seed}: {:?} faults and bytes gone on with", job(seed));
         return;
     }
     let wanted = number("LONGHAUL_FAULTS").unwrap_or(FAULTS);
     let (met, next, failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let resumed = AtomicU64::new(0);
     let worker = || {
         while met.load(Ordering::SeqCst) < wanted && !failed.load(Ordering::SeqCst) {
             let seed = next.fetch_add(1, Ordering::SeqCst);
             let faults = catch_unwind(AssertUnwindSafe(|| job(seed)));
-            let faults = faults.unwrap_or_else(|_| {
+            let (faults, bytes) = faults.unwrap_or_else(|_| {
                 failed.store(true, Ordering::SeqCst);
                 panic!("it fails again with LONGHAUL_SEED={seed}")
             });
             met.fetch_add(faults, Ordering::SeqCst);
+            resumed.fetch_add(bytes, Ordering::SeqCst);
         }
     };
     std::thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(worker))));
     let (met, jobs) = (met.into_inner(), next.into_inner());
-    println!("real sockets: {jobs} jobs met {met} faults");
+    let resumed = resumed.into_inner() >> 20;
+    println!("real sockets: {jobs} jobs met {met} faults, {resumed} MiB were gone on with");
+    assert!(resumed >= wanted / 20, "hardly any attempt went on from another");
     assert!(met >= wanted && jobs * 3 >= wanted / 10, "faults are counted wrongly: {met} in {jobs} jobs");
 }
 
@@ -211,14 +232,19 @@ fn a_hole_over_what_an_earlier_attempt_left_is_zeros() {
         let world = World::new();
         let mut scene = Scene::new(world, pull, &mut dice);
         let path = scene.source().join("large/0");
-        let len = 6 << 20;
+        let len = 40 << 20;
         std::fs::write(&path, dice.bytes(len)).unwrap();
         let time = std::fs::metadata(&path).unwrap().modified().unwrap();
         scene.remember();
-        let rules = Rules { cut_everything_after: Some(4 << 20), ..Rules::default() };
+        let rules = Rules { cut_everything_after: Some(20 << 20), ..Rules::default() };
         let checksums = [Algorithm::Crc32c];
-        let (report, _) = Attempt { rules, ..Attempt::last(&checksums) }.run(&scene);
+        let (report, _) = Attempt { rules, limit_bit_s: 300_000_000, ..Attempt::last(&checksums) }.run(&scene);
         assert!(report.unwrap().error.is_some(), "the path was cut");
+        assert!(
+            scene.leftovers().iter().any(|path| path.starts_with("large")),
+            "nothing to go on with: {:?}",
+            scene.leftovers()
+        );
         // All of it is a hole now, and neither its length nor its time says so.
         let file = std::fs::File::create(&path).unwrap();
         file.set_len(len).unwrap();

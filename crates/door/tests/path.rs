@@ -150,6 +150,7 @@ fn silence_is_noticed_by_both_ends() {
     let started = Instant::now();
     let report = world.push(relay.address(), "near/large", "large", false).unwrap();
     let error = report.error.expect("nobody answers");
+    assert_eq!(relay.faults(), 1);
     assert!(matches!(error, Error::Silent { .. } | Error::Broken { .. }), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(15), "it took {:?}", started.elapsed());
     // The node has noticed when it lets go of what it keeps for a later attempt.

@@ -324,6 +324,10 @@ pub fn sweep(state: &Path, older_than: Duration) -> usize {
 fn sweep_one(path: &Path) -> Option<()> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;
+    if !is_still(&file, path) {
+        // Somebody came back for it after all, and began it anew while it was being looked at.
+        return None;
+    }
     let head = read_head(&mut BufReader::new(&file));
     if let Some(Head { root, path: below, .. }) = head
         && let (Ok(below), Some(tag)) = (RelPath::parse(&below), path.file_name().and_then(|name| name.to_str()))
@@ -435,5 +439,30 @@ mod tests {
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(sweep(state.path(), Duration::ZERO), 1);
         assert!(!data.path().join(&name).exists() && !journals.knows(&rel("f")));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_takes_nothing_that_lives() {
+        let state = tempfile::tempdir().unwrap();
+        let journals = Journals::new(state.path(), Path::new("/data"));
+        let (mut journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        journal.write(&[row(0, 10)]).unwrap();
+        let dated = |time: SystemTime| {
+            let at = state.path().join("journals").join(journals.tag(&rel("f")));
+            File::options().write(true).open(at).unwrap().set_modified(time).unwrap();
+        };
+        let year = Duration::from_secs(365 * 24 * 3600);
+        dated(SystemTime::now() - 20 * year);
+        assert_eq!(sweep(state.path(), KEPT_FOR), 0, "a job is at it, however old it looks");
+        drop(journal);
+        // Written before the clock was put back.
+        dated(SystemTime::now() + year);
+        assert_eq!(sweep(state.path(), Duration::ZERO), 0);
+        let (journal, there) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        assert_eq!(there.len(), 1, "and it can be gone on with");
+        drop(journal);
+        dated(SystemTime::UNIX_EPOCH);
+        assert_eq!(sweep(state.path(), KEPT_FOR), 1);
+        assert!(!journals.knows(&rel("f")));
     }
 }

@@ -105,18 +105,13 @@ pub struct DataStream {
     seal: Option<Sealer>,
     open: Option<Sealer>,
     bytes: u64,
-    /// Bytes at which the kernel wakes a read.
-    woken_at: usize,
 }
-
-/// The most that a read of a body waits for at a time.
-const WAKE_BYTES: usize = 256 << 10;
 
 impl DataStream {
     /// Over a joined socket; the sealers are for what this end sends and what it receives.
     pub fn new(socket: TcpStream, id: u32, peer: String, sealers: Option<(Sealer, Sealer)>) -> DataStream {
         let (seal, open) = sealers.unzip();
-        DataStream { socket, id, peer, seal, open, bytes: 0, woken_at: 1 }
+        DataStream { socket, id, peer, seal, open, bytes: 0 }
     }
 
     /// Its number in the session.
@@ -159,7 +154,8 @@ impl DataStream {
         let at = buffer.payload_at - head.table_len();
         let tag = if self.open.is_some() { TAG_BYTES } else { 0 };
         let body = &mut buffer.bytes[at..at + head.body_len + tag];
-        self.read_body(body)?;
+        let read = (&self.socket).read_exact(body);
+        read.map_err(|source| Error::Broken { peer: self.peer.clone(), source })?;
         if let Some(sealer) = &mut self.open {
             sealer.open(&head_bytes, body).map_err(|_| Error::Seal { peer: self.peer.clone() })?;
         }
@@ -167,30 +163,6 @@ impl DataStream {
         buffer.payload_len = head.payload_len();
         self.bytes += head.payload_len() as u64;
         Ok(Some(parts))
-    }
-
-    /// Reads all of a body. The kernel wakes this thread when a good part of it has come, not for every few segments:
-    /// a quarter less processor time at both ends of a loopback connection.
-    fn read_body(&mut self, body: &mut [u8]) -> Result<()> {
-        let mut got = 0;
-        while got < body.len() {
-            self.wake_at((body.len() - got).min(WAKE_BYTES));
-            match (&self.socket).read(&mut body[got..]) {
-                Ok(0) => return Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
-                Ok(more) => got += more,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(self.broken(e)),
-            }
-        }
-        self.wake_at(1);
-        Ok(())
-    }
-
-    fn wake_at(&mut self, bytes: usize) {
-        // A kernel that does not take it wakes more often.
-        if self.woken_at != bytes && sys::tcp::set_receive_low_water(&self.socket, bytes).is_ok() {
-            self.woken_at = bytes;
-        }
     }
 
     /// Reads a head; `false` at the end of the stream, which must lie between records.

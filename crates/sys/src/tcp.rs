@@ -145,23 +145,6 @@ pub fn set_pacing(socket: &TcpStream, bytes_per_second: u64) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bytes that must have come before a waiting reader is woken (`SO_RCVLOWAT`). A reader that waits for fewer than this
-/// would wait for ever: it is set anew, never above what is wanted, before every read.
-pub fn set_receive_low_water(socket: &TcpStream, bytes: usize) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the pointer and length describe `bytes`, which outlives the call; the kernel only reads it.
-    let status = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVLOWAT,
-            (&raw const bytes).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Settings of every connection: no Nagle delay, keep-alive, and an end to waiting for a peer that stopped answering
 /// (`TCP_USER_TIMEOUT`, RFC 5482).
 pub fn set_common(socket: &TcpStream, silence: Duration) -> io::Result<()> {

@@ -16,15 +16,15 @@ const LARGE_BYTES: u64 = 1 << 30;
 const SMALL_FILES: u64 = 5_000;
 
 /// A node that ends with its guard.
-struct Node {
+pub(crate) struct Node {
     child: Child,
     /// `HOST:PORT`.
-    address: String,
+    pub address: String,
 }
 
 impl Node {
     /// Starts a node and waits until it listens.
-    fn start(binary: &Path, state: &Path, arguments: &[&str]) -> Result<Node> {
+    pub fn start(binary: &Path, state: &Path, arguments: &[&str]) -> Result<Node> {
         let mut child = Command::new(binary)
             .args(["serve", "--quiet", "--listen", "127.0.0.1:0", "--state"])
             .arg(state)
@@ -47,6 +47,13 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -55,13 +62,13 @@ impl Drop for Node {
 }
 
 /// The repository's own directory.
-fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
 /// The release binary, which `make` builds before it calls us.
-fn binary() -> Result<PathBuf> {
+pub(crate) fn binary() -> Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let binary = metadata.target_directory.into_std_path_buf().join("release/longhaul");
     ensure!(binary.exists(), "{} is not there; run `make build` first", binary.display());
@@ -69,7 +76,7 @@ fn binary() -> Result<PathBuf> {
 }
 
 /// Bytes that do not compress and do not repeat, quickly (splitmix64).
-fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
+pub(crate) fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut file = File::create(path)?;
     let mut state = seed;
     let mut buffer = vec![0u8; 1 << 20];

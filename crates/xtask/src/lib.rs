@@ -2,4 +2,5 @@
 #![allow(clippy::print_stdout, reason = "tasks talk to the one who called them")]
 
 pub mod demo;
+pub mod soak;
 pub mod tidy;

@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use xtask::{demo, tidy};
+use xtask::{demo, soak, tidy};
 
 const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
   tidy    check the house rules, which `cargo test -p xtask` checks as well
-  demo    two nodes on this machine and a real tree from one to the other";
+  demo    two nodes on this machine and a real tree from one to the other
+  soak    random faults by the thousand, then an hour at full rate; writes docs/results
+          [--minutes M] [--faults N]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -16,6 +18,10 @@ fn main() -> ExitCode {
     match words[..] {
         ["tidy"] => report(),
         ["demo"] => task("demo", demo::run()),
+        ["soak", ref rest @ ..] => match soak::Asked::parse(rest) {
+            Some(asked) => task("soak", soak::run(asked)),
+            None => say(USAGE, ExitCode::from(2)),
+        },
         ["--help" | "-h" | "help"] => say(USAGE, ExitCode::SUCCESS),
         _ => say(USAGE, ExitCode::from(2)),
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use model::checksum::crc32c;
+use rustix::fs::FallocateFlags;
 
 use crate::dice::Dice;
 use crate::world::World;
@@ -42,12 +43,25 @@ fn write(path: &Path, dice: &mut Dice, len: u64, sparse: bool, time: SystemTime)
     file.set_modified(time).unwrap();
 }
 
+/// Changes a part of a file, or makes it a hole; neither its length nor its time says so.
+fn rewrite(path: &Path, dice: &mut Dice, len: u64, time: SystemTime) {
+    let file = File::options().write(true).open(path).unwrap();
+    let from = dice.below(len + 1);
+    let part = dice.below(len - from + 1);
+    if dice.chance(50) && part > 0 {
+        rustix::fs::fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, part).unwrap();
+    } else {
+        file.write_all_at(&dice.bytes(part), from).unwrap();
+    }
+    file.set_modified(time).unwrap();
+}
+
 impl Scene {
     pub fn new(world: World, pull: bool, dice: &mut Dice) -> Scene {
         let scene = Scene { world, pull, versions: HashMap::new() };
         let root = scene.source();
         for at in 0..1 + dice.below(3) {
-            let (len, sparse) = ((2 << 20) + dice.below(6 << 20), dice.chance(40));
+            let (len, sparse) = ((4 << 20) + dice.below(20 << 20), dice.chance(40));
             let time = then(dice);
             write(&root.join(format!("large/{at}")), dice, len, sparse, time);
         }
@@ -133,7 +147,7 @@ impl Scene {
         let mut faults = 0;
         for journal in self.journals() {
             let Ok(file) = File::options().read(true).write(true).open(&journal) else { continue };
-            if file.try_lock().is_err() || !dice.chance(60) {
+            if file.try_lock().is_err() || !dice.chance(40) {
                 continue;
             }
             let tag = journal.file_name().unwrap().to_string_lossy().into_owned();
@@ -168,13 +182,13 @@ impl Scene {
             }
             let path = self.source().join(path);
             let meta = fs::metadata(&path).unwrap();
-            let (mut len, mut time) = (meta.len(), meta.modified().unwrap());
-            if dice.chance(25) {
-                (len, time) = (dice.below(3 << 20), then(dice));
-            }
-            let sparse = dice.chance(50);
-            write(&path, dice, len, sparse, time);
             faults += 1;
+            if dice.chance(75) {
+                rewrite(&path, dice, meta.len(), meta.modified().unwrap());
+                continue;
+            }
+            let (len, time, sparse) = (dice.below(3 << 20), then(dice), dice.chance(50));
+            write(&path, dice, len, sparse, time);
         }
         faults
     }

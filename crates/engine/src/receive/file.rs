@@ -135,6 +135,20 @@ impl Incoming {
             Slot::Gone => return Err(store::Error::Unsupported { what: "a late block", store: "a file given up" }),
             Slot::Empty => {}
         }
+        match self.begin(receiving) {
+            Ok(made) => {
+                *slot = Slot::Open(Arc::clone(&made));
+                Ok(made)
+            }
+            Err(error) => {
+                // Else the next block would wait for this journal in vain, and begin a file that it says nothing about.
+                self.end_journal();
+                Err(error)
+            }
+        }
+    }
+
+    fn begin(&self, receiving: &Receiving) -> store::Result<Arc<dyn Sink>> {
         let made = match self.begin_journal(receiving) {
             Some(tag) => receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?,
             None => {
@@ -148,7 +162,6 @@ impl Incoming {
             receiving.with_room(|| made.reserve(self.wanted.size))?;
             self.settle_promise();
         }
-        *slot = Slot::Open(Arc::clone(&made));
         Ok(made)
     }
 

@@ -191,6 +191,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
 fn attempt_after_attempt_ends_right() {
     let seeds = match number("LONGHAUL_SEED") {
         Some(seed) => seed..seed + 1,
@@ -208,7 +209,12 @@ fn attempt_after_attempt_ends_right() {
         all.resumed_bytes += tally.resumed_bytes;
         all.misses += tally.misses;
     }
-    println!("virtual time: {} seeds, {all:?}", seeds.end - seeds.start);
+    let (jobs, Tally { attempts, faults, cut, misses, .. }) = (seeds.end - seeds.start, &all);
+    let resumed = all.resumed_bytes >> 20;
+    println!(
+        "virtual time: {jobs} jobs in {attempts} attempts ({cut} cut) met {faults} faults, {resumed} MiB were gone on \
+         with, {misses} entries were named as failed"
+    );
     if seeds.end - seeds.start >= SEEDS {
         assert!(all.faults >= 1000 && all.cut > SEEDS / 2 && all.full > SEEDS / 20, "{all:?}");
         assert!(all.resumed_bytes > SEEDS << 18 && all.resumed_bytes < all.claimed_bytes, "{all:?}");

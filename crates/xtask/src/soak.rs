@@ -1,0 +1,367 @@
+//! `cargo xtask soak`: the long samples of random faults, then a node and its clients at full rate for an hour, with the
+//! node's memory, descriptors and rate watched for a slope. Writes docs/results/soak.md.
+//!
+//! Full rate is a round of jobs after another: memory to memory and a tree of files, to the node and from it, sealed and
+//! plain. A round is one sample of the rate; after each, with no job running, memory and descriptors are what is kept
+//! from job to job, and a leak in one job shows as a slope. Every ten seconds, in the middle of whatever runs, both are
+//! sampled as well, for what a job takes at its height.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::demo::{Node, binary, fill, repository};
+
+/// Memory may grow by so much an hour: what an allocator does to itself.
+const GROWTH_PER_HOUR_MAX: f64 = 0.05;
+/// The first part of the time warms caches and pools and does not count.
+const WARM_UP: f64 = 0.1;
+const SAMPLE_EVERY: Duration = Duration::from_secs(10);
+/// After a job, the node takes a moment to close what it had open.
+const REST: Duration = Duration::from_millis(300);
+
+const MEMORY_BYTES: u64 = 2 << 30;
+const LARGE_BYTES: u64 = 256 << 20;
+const SMALL_FILES: u64 = 2_000;
+const SMALL_BYTES: u64 = 16 << 10;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Asked {
+    /// How long at full rate.
+    pub minutes: f64,
+    /// How many faults, at least, in each of virtual time and real sockets; a tenth of it kills programs.
+    pub faults: u64,
+}
+
+impl Asked {
+    /// Reads `--minutes M` and `--faults N`; none where the words are others.
+    pub fn parse(words: &[&str]) -> Option<Asked> {
+        let mut asked = Asked { minutes: 60.0, faults: 1000 };
+        for pair in words.chunks(2) {
+            match pair {
+                ["--minutes", minutes] => asked.minutes = minutes.parse().ok().filter(|m: &f64| *m > 0.0)?,
+                ["--faults", faults] => asked.faults = faults.parse().ok()?,
+                _ => return None,
+            }
+        }
+        Some(asked)
+    }
+}
+
+/// The node at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at_s: f64,
+    rss_bytes: f64,
+    descriptors: f64,
+}
+
+fn sample(pid: u32, started: Instant) -> Result<Sample> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?.count() as f64;
+    Ok(Sample { at_s: started.elapsed().as_secs_f64(), rss_bytes: kib * 1024.0, descriptors })
+}
+
+/// A quantity over time: (seconds, value).
+struct Series(Vec<(f64, f64)>);
+
+impl Series {
+    /// Without the warm-up.
+    fn new(points: impl Iterator<Item = (f64, f64)>, total_s: f64) -> Result<Series> {
+        let points: Vec<_> = points.filter(|(at, _)| *at >= total_s * WARM_UP).collect();
+        ensure!(points.len() >= 3, "too short: only {} samples after the warm-up", points.len());
+        Ok(Series(points))
+    }
+
+    fn first(&self) -> f64 {
+        self.0.first().map_or(0.0, |point| point.1)
+    }
+
+    fn last(&self) -> f64 {
+        self.0.last().map_or(0.0, |point| point.1)
+    }
+
+    fn bounds(&self) -> (f64, f64) {
+        self.0.iter().fold((f64::MAX, f64::MIN), |(least, most), (_, v)| (least.min(*v), most.max(*v)))
+    }
+
+    /// Least squares, per hour.
+    fn slope(&self) -> f64 {
+        let count = self.0.len() as f64;
+        let (mid_t, mid_v) = (self.0.iter().map(|p| p.0).sum::<f64>() / count, self.mean());
+        let over: f64 = self.0.iter().map(|(t, v)| (t - mid_t) * (v - mid_v)).sum();
+        let under: f64 = self.0.iter().map(|(t, _)| (t - mid_t) * (t - mid_t)).sum();
+        if under > 0.0 { over / under * 3600.0 } else { 0.0 }
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.iter().map(|p| p.1).sum::<f64>() / self.0.len() as f64
+    }
+
+    /// The slope's share of the mean, over an hour or, in a shorter run, over what was seen: minutes do not foretell hours.
+    fn growth(&self) -> f64 {
+        let span_s = self.0.last().map_or(0.0, |p| p.0) - self.0.first().map_or(0.0, |p| p.0);
+        self.slope() / self.mean() * (span_s / 3600.0).min(1.0)
+    }
+
+    fn row(&self, what: &str, unit: f64, digits: usize) -> String {
+        let (least, most) = self.bounds();
+        let [first, last, least, most, slope] =
+            [self.first(), self.last(), least, most, self.slope()].map(|value| format!("{:.digits$}", value / unit));
+        let share = 100.0 * self.slope() / self.mean();
+        format!("| {what} | {first} | {last} | {least} to {most} | {slope} | {share:+.1} % |\n")
+    }
+}
+
+/// The long samples of the fault suite. Returns what each of them said.
+fn faults(count: u64) -> Result<Vec<String>> {
+    let suites = [
+        ("wire", "pair", "attempts::attempt_after_attempt_ends_right", "virtual time:"),
+        ("door", "faults", "whatever_happens_bytes_are_right_in_the_end", "real sockets:"),
+        ("longhaul", "e2e", "kills::whoever_is_killed_the_same_command_goes_on", "killed "),
+    ];
+    let mut said = Vec::new();
+    for (package, suite, test, begins) in suites {
+        println!("faults: {package} {suite} …");
+        let started = Instant::now();
+        let arguments = ["test", "--quiet", "--package", package, "--test", suite, test, "--", "--nocapture"];
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let output = command.args(arguments).env("LONGHAUL_FAULTS", count.to_string()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            bail!("{package} {suite} failed:\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let at = text.find(begins).with_context(|| format!("{package} {suite} does not say {begins:?}:\n{text}"))?;
+        let line = text[at..].lines().next().unwrap_or_default();
+        let line = format!("{line} ({:.0} s)", started.elapsed().as_secs_f64());
+        println!("{line}");
+        said.push(line);
+    }
+    Ok(said)
+}
+
+struct Soak {
+    binary: PathBuf,
+    work: PathBuf,
+    node: Node,
+}
+
+impl Soak {
+    fn start(work: &Path) -> Result<Soak> {
+        let binary = binary()?;
+        let source = work.join("source");
+        fs::create_dir_all(source.join("small"))?;
+        fs::create_dir_all(work.join("target"))?;
+        fill(&source.join("large"), LARGE_BYTES, 1)?;
+        (0..SMALL_FILES).try_for_each(|at| fill(&source.join(format!("small/{at}")), SMALL_BYTES, at))?;
+        let export = format!("data={}:rw", work.display());
+        let arguments = ["--export", &export, "--anonymous", "rw", "--plain"];
+        let node = Node::start(&binary, &work.join("node"), &arguments)?;
+        Ok(Soak { binary, work: work.to_owned(), node })
+    }
+
+    fn copy(&self, flags: &[&str], from: &str, to: &str) -> Result<()> {
+        let mut command = Command::new(&self.binary);
+        command.args(["--quiet", "cp", "-r"]).args(flags).args([from, to]);
+        command.env("LONGHAUL_STATE", self.work.join("client")).stdout(Stdio::null());
+        let status = command.status()?;
+        ensure!(status.success(), "{from} to {to} failed: {status}");
+        Ok(())
+    }
+
+    /// One job of each kind. Returns the bytes that went.
+    fn round(&self) -> Result<u64> {
+        let node = &self.node.address;
+        let (source, target) = (self.work.join("source"), self.work.join("target"));
+        let (here, there) = (source.display().to_string(), format!("lh://{node}/data"));
+        let back = target.join("back").display().to_string();
+        let tree_bytes = LARGE_BYTES + SMALL_FILES * SMALL_BYTES;
+        let mut bytes = 0;
+        for flags in [&[][..], &["--plain"]] {
+            self.copy(flags, &format!("zero:{MEMORY_BYTES}"), &format!("lh://{node}/null:"))?;
+            self.copy(flags, &here, &format!("{there}/target/there"))?;
+            self.copy(flags, &format!("{there}/source"), &back)?;
+            bytes += MEMORY_BYTES + 2 * tree_bytes;
+            let same = Command::new("diff").args(["-rq", &here, &back]).status()?;
+            ensure!(same.success(), "the copy is not the source");
+            ["there", "back"].iter().try_for_each(|name| fs::remove_dir_all(target.join(name)))?;
+        }
+        Ok(bytes)
+    }
+
+    /// Rounds until the time is over.
+    fn run(&self, minutes: f64) -> Result<Measured> {
+        let (started, total_s) = (Instant::now(), minutes * 60.0);
+        let (stop, pid) = (AtomicBool::new(false), self.node.pid());
+        let mut measured = Measured { total_s, ..Measured::default() };
+        let (rounds, busy) = std::thread::scope(|scope| {
+            let sampler = scope.spawn(|| {
+                let mut samples = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    samples.extend(sample(pid, started));
+                    std::thread::park_timeout(SAMPLE_EVERY);
+                }
+                samples
+            });
+            let rounds = self.rounds(started, total_s, &mut measured);
+            stop.store(true, Ordering::Relaxed);
+            sampler.thread().unpark();
+            (rounds, sampler.join().unwrap_or_default())
+        });
+        rounds?;
+        measured.busy = busy;
+        Ok(measured)
+    }
+
+    fn rounds(&self, started: Instant, total_s: f64, measured: &mut Measured) -> Result<()> {
+        while started.elapsed().as_secs_f64() < total_s {
+            let begun = Instant::now();
+            let bytes = self.round()?;
+            let rate = bytes as f64 * 8.0 / begun.elapsed().as_secs_f64();
+            std::thread::sleep(REST);
+            let rest = sample(self.node.pid(), started)?;
+            println!(
+                "{:6.0} s  {:5.2} Gbit/s  {:6.1} MiB  {} descriptors",
+                rest.at_s,
+                rate / 1e9,
+                rest.rss_bytes / 1048576.0,
+                rest.descriptors
+            );
+            measured.bytes += bytes;
+            measured.rates.push((rest.at_s, rate));
+            measured.rest.push(rest);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Measured {
+    total_s: f64,
+    bytes: u64,
+    /// Between jobs.
+    rest: Vec<Sample>,
+    /// Every ten seconds.
+    busy: Vec<Sample>,
+    rates: Vec<(f64, f64)>,
+}
+
+/// The page, and what is wrong with what it says.
+fn report(asked: Asked, said: &[String], measured: &Measured) -> Result<(String, Vec<String>)> {
+    let total_s = measured.total_s;
+    let series = |samples: &[Sample], of: fn(&Sample) -> f64| {
+        Series::new(samples.iter().map(|sample| (sample.at_s, of(sample))), total_s)
+    };
+    let memory = series(&measured.rest, |s| s.rss_bytes)?;
+    let descriptors = series(&measured.rest, |s| s.descriptors)?;
+    let rate = Series::new(measured.rates.iter().copied(), total_s)?;
+    let mut out = String::from("# Soak: faults, then full rate\n\n");
+    writeln!(
+        out,
+        "Loopback on one machine: both ends share its processors and disk, there is no NIC and no distance.\n"
+    )?;
+    writeln!(out, "- Date: {}\n- Machine: {}", first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]), machine()?)?;
+    writeln!(out, "- Command: `cargo xtask soak --minutes {} --faults {}`", asked.minutes, asked.faults)?;
+    if asked.minutes < 60.0 {
+        writeln!(out, "- A trial of {} minutes: its slopes per hour are an extrapolation", asked.minutes)?;
+    }
+    writeln!(out, "\n## Faults, by seed\n")?;
+    said.iter().try_for_each(|line| writeln!(out, "- {line}"))?;
+    writeln!(out, "\n## Full rate, {:.1} minutes\n", total_s / 60.0)?;
+    let (rounds, gb) = (measured.rates.len(), measured.bytes as f64 / 1e9);
+    writeln!(
+        out,
+        "{rounds} rounds of six jobs, {gb:.0} GB; of the node, without the first {:.0} %:\n",
+        WARM_UP * 100.0
+    )?;
+    out.push_str("| | first | last | least to most | slope per hour | share per hour |\n|---|---|---|---|---|---|\n");
+    out.push_str(&memory.row("memory between jobs, MiB", 1048576.0, 2));
+    out.push_str(&series(&measured.busy, |s| s.rss_bytes)?.row("memory every 10 s, MiB", 1048576.0, 2));
+    out.push_str(&descriptors.row("descriptors between jobs", 1.0, 1));
+    out.push_str(&series(&measured.busy, |s| s.descriptors)?.row("descriptors every 10 s", 1.0, 1));
+    out.push_str(&rate.row("rate of a round, Gbit/s", 1e9, 3));
+    let mut wrong = Vec::new();
+    if memory.growth() > GROWTH_PER_HOUR_MAX {
+        wrong.push(format!("memory grows by {:.1} % in that time", memory.growth() * 100.0));
+    }
+    if descriptors.last() > descriptors.first() && descriptors.growth() > 0.0 {
+        wrong.push(format!("descriptors grow: from {} to {}", descriptors.first(), descriptors.last()));
+    }
+    let verdict = if wrong.is_empty() { "neither memory nor descriptors grow".to_owned() } else { wrong.join("; ") };
+    writeln!(
+        out,
+        "\nVerdict (memory may grow by 5 % in an hour, or in the whole run where it is shorter): {verdict}."
+    )?;
+    Ok((out, wrong))
+}
+
+fn measure(asked: Asked, work: &Path) -> Result<()> {
+    let said = if asked.faults > 0 { faults(asked.faults)? } else { vec!["left out".to_owned()] };
+    let measured = Soak::start(work)?.run(asked.minutes)?;
+    let (page, wrong) = report(asked, &said, &measured)?;
+    println!("\n{page}");
+    let results = repository().join("docs/results");
+    fs::create_dir_all(&results)?;
+    fs::write(results.join("soak.md"), page)?;
+    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+    Ok(())
+}
+
+/// Runs it all and writes the results; an error where bytes were wrong, or memory or descriptors grow.
+pub fn run(asked: Asked) -> Result<()> {
+    let work = std::env::temp_dir().join(format!("longhaul-soak-{}", std::process::id()));
+    fs::create_dir_all(&work)?;
+    let result = measure(asked, &work);
+    fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
+    result
+}
+
+fn first_line(command: &str, arguments: &[&str]) -> String {
+    let out = Command::new(command).args(arguments).output();
+    out.map(|o| String::from_utf8_lossy(&o.stdout).lines().next().unwrap_or_default().to_owned()).unwrap_or_default()
+}
+
+fn machine() -> Result<String> {
+    let cpu = fs::read_to_string("/proc/cpuinfo")?;
+    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
+    let model = model.trim_start_matches([' ', '\t', ':']);
+    let processors = std::thread::available_parallelism()?;
+    let congestion = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?;
+    Ok(format!(
+        "{processors} processors ({model}), Linux {}, congestion control {}",
+        first_line("uname", &["-r"]),
+        congestion.trim()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slopes_are_per_hour_and_leave_the_warm_up_out() {
+        let points = (0..=100).map(|at| (f64::from(at) * 36.0, if at < 10 { 900.0 } else { 100.0 + f64::from(at) }));
+        let series = Series::new(points, 3600.0).unwrap();
+        assert!((series.slope() - 100.0).abs() < 1e-6, "{}", series.slope());
+        assert_eq!((series.first(), series.last()), (110.0, 200.0));
+        assert!((series.growth() - 100.0 / 155.0 * 0.9).abs() < 1e-6, "{}", series.growth());
+        assert!(Series::new([(0.0, 1.0), (1.0, 1.0)].into_iter(), 1.0).is_err());
+    }
+
+    #[test]
+    fn words_are_read_or_refused() {
+        assert_eq!(Asked::parse(&[]), Some(Asked { minutes: 60.0, faults: 1000 }));
+        assert_eq!(Asked::parse(&["--faults", "5", "--minutes", "0.5"]), Some(Asked { minutes: 0.5, faults: 5 }));
+        for words in [&["--minutes"][..], &["--minutes", "0"], &["--faults", "many"], &["--hours", "1"]] {
+            assert_eq!(Asked::parse(words), None, "{words:?}");
+        }
+    }
+}
