@@ -44,16 +44,18 @@ pub fn exit(receipt: &v1::Receipt) -> Exit {
 /// Begins the job, and looks on until it has ended.
 pub fn run(job: &Job<'_>, from: &Peer, sources: &[Place], to: &Peer, target: Place) -> Result<v1::Receipt, Failure> {
     let id = JobId::random();
-    let mut looking = Looking { job, from, id, display: Display::new(job.printer), seen: None };
+    let outlives = matches!((from, to), (Peer::Node(_), Peer::Node(_)));
+    let mut looking = Looking { job, from, id, outlives, display: Display::new(job.printer), seen: None };
     looking.begin(sources, to, target)?;
     let node = match from {
         Peer::Node(at) => format!(" --node lh://{at}"),
         _ => String::new(),
     };
-    Printer::note(&format!(
-        "job {id} runs on {}; it goes on if this command ends (longhaul job show {id}{node})",
-        from.at()
-    ));
+    let end = match looking.outlives {
+        true => format!("it goes on if this command ends (longhaul job show {id}{node})"),
+        false => "it ends with this command, as what ssh started does".to_owned(),
+    };
+    Printer::note(&format!("job {id} runs on {}; {end}", from.at()));
     let result = looking.look(&node);
     looking.display.finish();
     result
@@ -63,6 +65,8 @@ struct Looking<'a> {
     job: &'a Job<'a>,
     from: &'a Peer,
     id: JobId,
+    /// Both ends are there without this command.
+    outlives: bool,
     display: Display<'a>,
     seen: Option<v1::Job>,
 }
@@ -134,15 +138,25 @@ impl Looking<'_> {
             let until = Instant::now() + pause(started.elapsed());
             while Instant::now() < until {
                 if self.job.cancel().load(Ordering::Acquire) {
-                    let id = self.id;
-                    let message = format!(
-                        "interrupted; job {id} goes on without this command (longhaul job show|cancel {id}{node})"
-                    );
-                    return Err(Failure { exit: Exit::Interrupted, fault: Fault::Interrupted, message });
+                    return Err(self.left(&mut session, node));
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
+    }
+
+    /// The user has ended the command. A job of which one end goes with it ends too.
+    fn left(&self, session: &mut Option<engine::Session>, node: &str) -> Failure {
+        let id = self.id;
+        let message = if self.outlives {
+            format!("interrupted; job {id} goes on without this command (longhaul job show|cancel {id}{node})")
+        } else {
+            let cancel = v1::Change { cancel: true, ..v1::Change::default() };
+            // Where it does not hear of this, it gives up when it has found nobody for as long as it keeps trying.
+            let _ = session.as_mut().map(|session| session.tell(Request::Change(*id.0.as_bytes(), cancel)));
+            format!("interrupted; job {id} ends as well; run the same command again to go on")
+        };
+        Failure { exit: Exit::Interrupted, fault: Fault::Interrupted, message }
     }
 
     fn ask(&self, session: &mut Option<engine::Session>) -> engine::Result<Option<v1::Job>> {

@@ -5,9 +5,11 @@ use std::os::unix::fs::{MetadataExt, lchown, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use crate::client::words;
 use crate::sync::{Way, fill, ways};
 use crate::tree::{assert_copied, pattern, set_mode};
 use crate::wait::skipped;
+use crate::wrappers::as_nobody;
 
 /// An account that every system has, under a number that may differ.
 const NAMED: &str = "daemon";
@@ -114,6 +116,46 @@ fn attributes_and_acls_are_kept_on_request() {
         assert_copied(&way.source, &way.target);
         assert!(marks(&way.target.join("acl")).contains("user:12345:rw-"));
     }
+}
+
+#[test]
+fn a_file_that_its_owner_may_not_write_has_them_too() {
+    const TEST: &str = "attributes::a_file_that_its_owner_may_not_write_has_them_too";
+    // Whoever is not root may not set attributes on a file without the right to write it.
+    as_nobody(TEST, || {
+        for way in ways() {
+            fill(&way.source, &["d/read-only"]);
+            let file = way.source.join("d/read-only");
+            if !sets("setfattr", &["-n", "user.note", "-v", "kept"], &file) {
+                return skipped(TEST, "no setfattr (package attr), or a file system without user.*");
+            }
+            set_mode(&file, 0o444);
+            set_mode(&way.source.join("d"), 0o555);
+            let receipt = way.copy(0, &["--xattrs"]);
+            assert_eq!(receipt["failed"], 0, "{}", way.name);
+            let there = marks(&way.target.join("d/read-only"));
+            assert!(there.contains("user.note"), "{}: {there}", way.name);
+            assert_copied(&way.source, &way.target);
+            for root in [&way.source, &way.target] {
+                set_mode(&root.join("d"), 0o755);
+            }
+        }
+    });
+}
+
+#[test]
+fn an_owner_that_cannot_be_given_is_named() {
+    as_nobody("attributes::an_owner_that_cannot_be_given_is_named", || {
+        let way = ways().remove(0);
+        fill(&way.source, &["mine"]);
+        way.copy(0, &["--owner"]);
+        // Somebody else's.
+        let words = words!["cp", "/etc/passwd", way.target.join("theirs"), "--owner", "--json"];
+        let outcome = way.client.run(words);
+        assert_ne!(outcome.code, 0);
+        assert!(outcome.text().contains("needs root") || outcome.err.contains("needs root"), "{}", outcome.err);
+        assert!(!way.target.join("theirs").exists());
+    });
 }
 
 #[test]

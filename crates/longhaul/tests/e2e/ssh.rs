@@ -5,10 +5,12 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::client::{Client, Outcome, unfinished, words};
-use crate::node::Node;
+use crate::control::{Seat, job};
+use crate::node::{Node, signal};
 use crate::sshd::{Setup, Sshd};
 use crate::sync::fill;
 use crate::tree::{assert_copied, build, pattern};
@@ -227,4 +229,37 @@ fn between_ssh_and_a_node() {
     copy(&sshd, &client, 0, words!["-r", node.at("data/t"), sshd.at("back")]);
     assert_copied(&node.data("t"), &sshd.home().join("back"));
     assert_eq!(fs::metadata(sshd.home().join("back/large")).unwrap().size(), 5 << 20);
+}
+
+#[test]
+fn a_job_between_ssh_and_a_node_ends_with_its_command() {
+    let Some(sshd) = Sshd::start("ssh::a_job_between_ssh_and_a_node_ends_with_its_command") else { return };
+    for from_ssh in [true, false] {
+        let node = Node::closed();
+        let client = Client::with_key(&node.grant(&["--export", "data", "--write"]));
+        let (there, at_node) = (sshd.home().join("f"), node.data("f"));
+        let (source, target) = if from_ssh { (&there, &at_node) } else { (&at_node, &there) };
+        fs::write(source, pattern(40 << 20)).unwrap();
+        let words = match from_ssh {
+            true => words![sshd.at("f"), node.at("data/f")],
+            false => words![node.at("data/f"), sshd.at("f")],
+        };
+        let running = client.begin(over(&sshd, [words!["--limit", "80Mbit/s"], words.clone()].concat()));
+        let dir = target.parent().unwrap();
+        until("a good part is there", LONG, || {
+            unfinished(dir).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 8 << 20))
+        });
+        signal(&running.child, Signal::INT);
+        let outcome = running.finish().expect(130);
+        assert!(outcome.err.contains("same command again"), "{}", outcome.err);
+        assert_gone(&sshd);
+        until("the node's part of it is over", LONG, || {
+            let listed = job(&node, &client, Seat::Operator, words!["list", "--json"]).expect(0).text();
+            listed.lines().all(|line| line.contains("\"state\":\"ended\""))
+        });
+        let receipt = copy(&sshd, &client, 0, words);
+        assert!(receipt["resumed_bytes"].as_u64() >= Some(4 << 20), "from ssh {from_ssh}: {receipt}");
+        assert!(fs::read(target).unwrap() == pattern(40 << 20));
+        fs::remove_file(&there).unwrap();
+    }
 }

@@ -303,6 +303,21 @@ fn a_full_target_is_storage_from_afar() {
 }
 
 #[test]
+fn a_dry_run_between_nodes_changes_nothing() {
+    let three = three();
+    fill(&three.source.data("s"), &["f", "d/new"]);
+    fill(&three.target.data("t"), &["f", "extra"]);
+    let before = crate::tree::facts(&three.target.data(""));
+    let words = words!["-r", three.source.at("data/s"), three.target.at("data/t"), "--delete", "--sync", "size"];
+    let receipt = three.client.cp(0, [words.clone(), words!["--dry-run"]].concat());
+    let numbers = ["files", "skipped", "deleted"].map(|what| receipt[what].as_u64().unwrap());
+    assert_eq!((numbers, &receipt["dry_run"]), ([1, 1, 1], &true.into()), "{receipt}");
+    assert!(crate::tree::facts(&three.target.data("")) == before);
+    assert_eq!(three.client.cp(0, words)["deleted"], 1);
+    assert!(three.target.data("t/d/new").exists() && !three.target.data("t/extra").exists());
+}
+
+#[test]
 fn both_places_may_be_on_one_node() {
     let node = Node::closed();
     let client = Client::with_key(&node.grant(&["--export", "data", "--write"]));
