@@ -194,13 +194,6 @@ impl World {
         tag.is_some_and(|tag| !self.path("state/journals").join(tag).exists())
     }
 
-    #[track_caller]
-    pub fn assert_nothing_kept(&self) {
-        let kept = fs::read_dir(self.path("state/journals")).into_iter().flatten().count();
-        assert_eq!(kept, 0, "journals of files that are complete");
-        self.assert_no_leftovers();
-    }
-
     /// Waits until nobody writes to an unfinished file, for as long as a node may take to notice that its peer is gone.
     pub fn wait_until_idle(&self) {
         let at_rest = |path: &Path| fs::File::open(path).is_ok_and(|file| file.try_lock().is_ok());
