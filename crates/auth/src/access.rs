@@ -18,6 +18,7 @@ pub enum Action {
 
 /// The authority of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "one per session")]
 pub enum Access {
     /// Whoever comes, for every export.
     Anonymous(Rights),

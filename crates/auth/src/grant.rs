@@ -64,6 +64,10 @@ pub struct Errand {
     pub job: String,
     /// Its target below the export, hexadecimal: a path need not be text. None for the memory end.
     pub path: Option<String>,
+    /// The grant of whoever asked for it: without that one this one is void. Empty for an anonymous guest.
+    pub parent: String,
+    /// It may remove what the source lacks.
+    pub delete: bool,
 }
 
 /// All grants of a state directory: the content of its `grants.toml`.
@@ -98,9 +102,9 @@ impl Grant {
 
     /// Whether this is good for writing to a path (none: the memory end) as part of a job. A grant that is for no job
     /// in particular is.
-    pub fn is_for(&self, job: &str, path: Option<&RelPath>) -> bool {
+    pub fn is_for(&self, job: &str, path: Option<&RelPath>, delete: bool) -> bool {
         let path = path.map(|path| hex(path.as_bytes()));
-        self.errand.as_ref().is_none_or(|errand| errand.job == job && errand.path == path)
+        self.errand.as_ref().is_none_or(|errand| errand.job == job && errand.path == path && (errand.delete || !delete))
     }
 }
 

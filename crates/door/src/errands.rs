@@ -4,7 +4,7 @@
 //! An errand is written down before it is accepted, and goes on after a restart of the node; what became of it is kept
 //! for the guest to ask.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -37,15 +37,28 @@ pub(crate) struct Errands {
     timeouts: Timeouts,
     /// Only where this node listens on the loopback interface alone may errands lead there.
     may_stay_here: bool,
+    /// They are written down: this node comes back. One that lives for a single copy does not, and leaves those of others
+    /// with the same state directory alone.
+    lasting: bool,
 }
+
+/// Errands under way at once, for one guest and for all.
+const ERRANDS_MAX: (usize, usize) = (64, 256);
 
 fn storage(doing: &str, error: &io::Error) -> Refusal {
     Refusal::new(Fault::Local, format!("the node cannot {doing} the job in its state directory: {error}"))
 }
 
 impl Errands {
-    pub fn new(host: Weak<Exports>, jobs: Jobs, dir: PathBuf, timeouts: Timeouts, may_stay_here: bool) -> Errands {
-        Errands { host, jobs, dir, timeouts, may_stay_here }
+    pub fn new(
+        host: Weak<Exports>,
+        jobs: Jobs,
+        dir: PathBuf,
+        timeouts: Timeouts,
+        may_stay_here: bool,
+        lasting: bool,
+    ) -> Errands {
+        Errands { host, jobs, dir, timeouts, may_stay_here, lasting }
     }
 
     /// Takes an errand on. One that is known already is the same errand.
@@ -58,15 +71,23 @@ impl Errands {
         if self.jobs.is_anothers(&errand.order.job, ROLE, access.holder()) {
             return Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's"));
         }
+        let (own, all) = self.jobs.running(ROLE, access.holder());
+        if own >= ERRANDS_MAX.0 || all >= ERRANDS_MAX.1 {
+            let reason = "this node carries as many jobs as it may already; try again when some have ended";
+            return Err(Refusal::new(Fault::Path, reason));
+        }
         let control = control(errand);
         if !self.jobs.keep(errand.order.job, ROLE, access.holder(), &control) {
             return Ok(());
         }
-        if let Err(error) = self.write_down(access, errand) {
-            control.end(None);
-            return Err(storage("write down", &error));
-        }
-        self.start(host, access.clone(), errand.clone(), control, false);
+        let kept = match self.write_down(access, errand) {
+            Ok(kept) => kept,
+            Err(error) => {
+                control.end(None);
+                return Err(storage("write down", &error));
+            }
+        };
+        self.start(host, access.clone(), errand.clone(), control, kept, false);
         Ok(())
     }
 
@@ -74,25 +95,38 @@ impl Errands {
         self.dir.join(Uuid::from_bytes(errand.order.job).to_string())
     }
 
-    /// First line: whose it is. Then the request as it came.
-    fn write_down(&self, access: &Access, errand: &Errand) -> io::Result<()> {
+    /// First line: whose it is. Then the request as it came. Locked for as long as the errand is under way, so that no
+    /// other node with the same state directory takes it on as well.
+    fn write_down(&self, access: &Access, errand: &Errand) -> io::Result<Option<File>> {
         use std::io::Write;
         use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        if !self.lasting {
+            return Ok(None);
+        }
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let mut bytes = format!("{}\n", access.holder()).into_bytes();
         wire::frame::encode(&Frame::Ask(0, Request::Carry(Box::new(errand.clone()))), &mut bytes);
         let beside = self.path(errand).with_extension("new");
         let _ = fs::remove_file(&beside);
         let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside)?;
+        file.lock()?;
         file.write_all(&bytes)?;
         file.sync_all()?;
-        fs::rename(beside, self.path(errand))
+        fs::rename(beside, self.path(errand))?;
+        Ok(Some(file))
     }
 
     /// Goes on with what an earlier run of the node left.
     pub fn go_on(&self) {
         let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        if !self.lasting {
+            return;
+        }
         for path in entries.flatten().map(|entry| entry.path()) {
+            let Ok(file) = File::open(&path) else { continue };
+            if file.try_lock().is_err() {
+                continue;
+            }
             let Some((holder, errand)) = fs::read(&path).ok().and_then(|bytes| read_back(&bytes)) else { continue };
             let (Some(host), name) = (self.host.upgrade(), Uuid::from_bytes(errand.order.job)) else { return };
             match host.access_of(&holder) {
@@ -100,7 +134,7 @@ impl Errands {
                     let control = control(&errand);
                     if self.jobs.keep(errand.order.job, ROLE, &holder, &control) {
                         tracing::info!(job = %name, "going on with a job that a restart interrupted");
-                        self.start(host, access, errand, control, true);
+                        self.start(host, access, errand, control, Some(file), true);
                     }
                 }
                 None => {
@@ -111,7 +145,15 @@ impl Errands {
         }
     }
 
-    fn start(&self, host: Arc<Exports>, access: Access, errand: Errand, control: Control, begun: bool) {
+    fn start(
+        &self,
+        host: Arc<Exports>,
+        access: Access,
+        errand: Errand,
+        control: Control,
+        kept: Option<File>,
+        begun: bool,
+    ) {
         let (path, timeouts, may_stay_here) = (self.path(&errand), self.timeouts, self.may_stay_here);
         let ended = control.clone();
         let run = move || {
@@ -126,9 +168,10 @@ impl Errands {
             // Stopped with the node: it goes on when the node does.
             let resumes = receipt.state == v1::State::Interrupted && host.is_stopping();
             control.end(Some(receipt));
-            if !resumes {
+            if kept.is_some() && !resumes {
                 let _ = fs::remove_file(path);
             }
+            drop(kept);
         };
         if let Err(error) = std::thread::Builder::new().name("errand".into()).spawn(run) {
             tracing::warn!(%error, "cannot start a thread for an errand");
@@ -181,6 +224,11 @@ fn carry(
     let key = AccessKey::new(errand.key.id, errand.key.secret, Fingerprint(errand.node));
     let keys = [key];
     let roots = || -> engine::Result<Vec<SourceRoot>> {
+        // Asked at every attempt: whoever gave the errand may have been shut out since.
+        if host.access_of(access.holder()).is_none() {
+            let refusal = Refusal::new(Fault::Auth, "the access key that began this job is not valid any more");
+            return Err(Error::Refused { peer: "the source node".into(), refusal });
+        }
         let roots = errand.sources.iter().map(|place| host.source(access, place));
         roots.collect::<Result<_, _>>().map_err(|refusal| Error::Refused { peer: "the source node".into(), refusal })
     };

@@ -47,6 +47,9 @@ pub(crate) struct Exports {
 /// How long a key for one job is good for: longer than any job, short enough to be forgotten.
 const ERRAND_KEY_SECONDS: i64 = 30 * 24 * 3600;
 
+/// Keys for single jobs that are out at once, for each guest that may ask for them.
+const ERRAND_KEYS_MAX: usize = 256;
+
 /// What somebody may reach: a store, a path in it, and where that store lies.
 pub(crate) struct Reach {
     pub store: Arc<dyn Store>,
@@ -84,7 +87,8 @@ impl Exports {
         let NodeConfig { listen, anonymous, grants, plain, state, timeouts, own_guests, .. } = config;
         let jobs = Jobs::default();
         let dir = state.path().join("errands");
-        let errands = Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback());
+        let errands =
+            Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback(), !own_guests);
         let stopping = AtomicBool::new(false);
         Exports { served, anonymous, grants, plain, state, registry, jobs, errands, stopping }
     }
@@ -112,8 +116,11 @@ impl Exports {
     }
 
     /// A key for one job into a place, with no more rights than its holder has there, for another node to use.
-    pub fn key_for(&self, access: &Access, job: &JobName, place: &Place) -> Result<AccessKey, Refusal> {
+    pub fn key_for(&self, access: &Access, job: &JobName, place: &Place, delete: bool) -> Result<AccessKey, Refusal> {
         let (export, path) = match place {
+            Place::Null if access.rights() == Rights::Read => {
+                return Err(refuse(&Denied::Rights { allowed: "read", needed: "create" }));
+            }
             Place::Null => (String::new(), None),
             Place::Path { export, path } => {
                 self.allowed(access, Action::Create, place)?;
@@ -130,16 +137,25 @@ impl Exports {
         grant.name = format!("one job of {}", access.who());
         grant.expires = Some(now + ERRAND_KEY_SECONDS);
         let job = model::id::Uuid::from_bytes(*job).to_string();
-        grant.errand = Some(auth::Errand { job: job.clone(), path: path.map(|path| auth::hex(path.as_bytes())) });
+        let (path, parent) = (path.map(|path| auth::hex(path.as_bytes())), access.holder().to_owned());
+        grant.errand = Some(auth::Errand { job, path, parent: parent.clone(), delete });
         let keep = |grants: &mut Grants| {
             grants.list.retain(|g| g.expires.is_some_and(|expires| expires > now));
-            grants.list.push(grant);
+            let of_parent = |g: &&Grant| g.errand.as_ref().is_some_and(|errand| errand.parent == parent);
+            let room = grants.list.iter().filter(of_parent).count() < ERRAND_KEYS_MAX;
+            if room {
+                grants.list.push(grant);
+            }
+            room
         };
         let trouble = |error: crate::StateError| {
             tracing::error!(%error, "a key for a job cannot be written down");
             Refusal::new(Fault::Local, "the node cannot write its grants; its operator must look at its log")
         };
-        self.state.change_errand_grants(keep).map_err(trouble)?;
+        if !self.state.change_errand_grants(keep).map_err(trouble)? {
+            let reason = format!("{ERRAND_KEYS_MAX} keys for single jobs are out already; they end with their jobs");
+            return Err(Refusal::new(Fault::Auth, reason));
+        }
         let node = self.state.fingerprint().map_err(trouble)?;
         Ok(AccessKey::new(id, secret, node))
     }
@@ -216,7 +232,12 @@ impl Host for Exports {
         };
         let errands = self.state.errand_grants().map_err(unreadable)?;
         if let Ok(access) = errands.check(&key.id, &key.secret, unix_seconds()) {
-            return Ok(access);
+            let parent = access.grant().and_then(|g| g.errand.as_ref()).map(|errand| errand.parent.clone());
+            // Whoever asked for it may have been shut out since.
+            return match parent.and_then(|parent| self.access_of(&parent)) {
+                Some(_) => Ok(access),
+                None => Err(refuse(&Denied::UnknownKey)),
+            };
         }
         let grants = self.state.grants().map_err(unreadable)?;
         grants.check(&key.id, &key.secret, unix_seconds()).map_err(|e| refuse(&e))
@@ -252,8 +273,9 @@ impl Host for Exports {
             _ => None,
         };
         let job = model::id::Uuid::from_bytes(order.job).to_string();
-        if access.grant().is_some_and(|grant| !grant.is_for(&job, path)) {
-            return Err(Refusal::new(Fault::Auth, "the access key is for another job, or another target of it"));
+        if access.grant().is_some_and(|grant| !grant.is_for(&job, path, order.options.delete)) {
+            let reason = "the access key is for another job, another target of it, or a job that removes nothing";
+            return Err(Refusal::new(Fault::Auth, reason));
         }
         if *place == Place::Null {
             let (store, path) = (Arc::new(End::Null), RelPath::root());
@@ -265,9 +287,14 @@ impl Host for Exports {
             let (opening, journals) = (Box::new(|_: &RelPath| {}), None);
             return Ok(TargetPlace { store: reach.store, path: reach.path, may_replace, opening, journals });
         }
+        if order.options.owner && may_replace.is_err() {
+            let reason = "a key that may only create cannot say who owns what it creates (--owner)";
+            return Err(Refusal::new(Fault::Auth, reason));
+        }
         let opening = self.watch_leftovers(&reach.dir, tag);
         journal::sweep(self.state.path(), journal::KEPT_FOR);
-        let journals = Some(Journals::new(self.state.path(), &reach.dir));
+        let journals = Journals::new(self.state.path(), &reach.dir);
+        let journals = Some(if may_replace.is_ok() { journals } else { journals.of(access.holder()) });
         Ok(TargetPlace { store: reach.store, path: reach.path, may_replace, opening, journals })
     }
 

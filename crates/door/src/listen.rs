@@ -46,7 +46,8 @@ pub struct NodeConfig {
     pub state: StateDir,
     /// Bounds on waiting.
     pub timeouts: Timeouts,
-    /// Its guests are its operator: what it carries for them may go to any address, loopback as well.
+    /// Its guests are its operator, and it lives for one copy: what it carries for them may go to any address, loopback as
+    /// well, and is not gone on with by a later node.
     pub own_guests: bool,
 }
 
@@ -198,6 +199,11 @@ impl Node {
     /// Takes over a connection that this end made: where a client cannot reach this host, but this host the client.
     pub fn adopt(&self, socket: TcpStream, peer: SocketAddr) {
         self.welcome(socket, peer);
+    }
+
+    /// Connections that are open now.
+    pub fn connections(&self) -> usize {
+        self.inner.connections.load(Ordering::Acquire)
     }
 
     /// Ends every session and waits, for at most `within`, until it has cleaned up behind itself.

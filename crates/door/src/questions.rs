@@ -29,7 +29,7 @@ pub(crate) fn describe(request: &Request) -> String {
         Request::Remove(at, _) => format!("rm {at}"),
         Request::Rename(from, to) => format!("mv {from} {to}"),
         Request::Digest(at, _) => format!("digest {at}"),
-        Request::KeyFor { job, place } => format!("key for job {} to {place}", Uuid::from_bytes(*job)),
+        Request::KeyFor { job, place, .. } => format!("key for job {} to {place}", Uuid::from_bytes(*job)),
         Request::Carry(errand) => format!("carry job {} to {}", Uuid::from_bytes(errand.order.job), errand.to),
         Request::Jobs(job) => job.map_or("jobs".into(), |job| format!("job {}", Uuid::from_bytes(job))),
         Request::Change(job, _) => format!("change job {}", Uuid::from_bytes(*job)),
@@ -84,14 +84,14 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
             let stat = store.stat(&path).map_err(storage)?;
             digest(&*store, &path, &RelPath::root(), &stat, algorithms, emit).map(drop)
         }
-        Request::KeyFor { job, place } => {
-            emit(Said::Text(exports.key_for(access, job, place)?.expose_text()));
+        Request::KeyFor { job, place, delete } => {
+            emit(Said::Text(exports.key_for(access, job, place, *delete)?.expose_text()));
             Ok(())
         }
         Request::Carry(errand) => exports.errands.accept(access, errand),
         Request::Jobs(job) => {
             for job in exports.jobs.list(job.as_ref(), Some(access.holder())) {
-                let text = serde_json::to_string(&job).map_err(|e| Refusal::new(Fault::Bug, e.to_string()))?;
+                let text = told(job).map_err(|e| Refusal::new(Fault::Bug, e.to_string()))?;
                 if !emit(Said::Text(text)) {
                     break;
                 }
@@ -99,6 +99,18 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
             Ok(())
         }
         Request::Change(job, change) => exports.jobs.change(job, Some(access.holder()), change),
+    }
+}
+
+/// A job in one message: of very many failures only the first travel.
+fn told(mut job: model::v1::Job) -> serde_json::Result<String> {
+    let text = serde_json::to_string(&job)?;
+    match &mut job.receipt {
+        Some(receipt) if text.len() > wire::limits::TOLD_BYTES_MAX => {
+            receipt.failures.truncate(20);
+            serde_json::to_string(&job)
+        }
+        _ => Ok(text),
     }
 }
 

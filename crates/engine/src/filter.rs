@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 use model::RelPath;
 use model::fault::Fault;
 use model::spec::Filter;
@@ -16,9 +16,10 @@ use wire::frame::Refusal;
 
 struct Rule {
     include: bool,
-    matcher: GlobMatcher,
+    matcher: GlobSet,
     anchored: bool,
     dirs_only: bool,
+    always: bool,
 }
 
 /// The rules of a job.
@@ -30,9 +31,10 @@ impl Filters {
         filters.iter().map(rule).collect::<Result<_, _>>().map(Filters)
     }
 
-    /// No rules: everything takes part.
-    pub fn none() -> Filters {
-        Filters(Vec::new())
+    /// Nothing takes part: in place of rules that cannot be read, so that nothing is removed on a guess either.
+    pub fn nothing() -> Filters {
+        let matcher = GlobSet::empty();
+        Filters(vec![Rule { include: false, matcher, anchored: false, dirs_only: false, always: true }])
     }
 
     /// Whether an entry takes part; its path is below the source root.
@@ -40,7 +42,8 @@ impl Filters {
         let whole = Path::new(OsStr::from_bytes(path.as_bytes()));
         let name = whole.file_name().map(Path::new).unwrap_or(whole);
         let fits = |rule: &&Rule| {
-            (is_dir || !rule.dirs_only) && rule.matcher.is_match(if rule.anchored { whole } else { name })
+            let path = if rule.anchored { whole } else { name };
+            rule.always || (is_dir || !rule.dirs_only) && rule.matcher.is_match(path)
         };
         self.0.iter().find(fits).is_none_or(|rule| rule.include)
     }
@@ -50,12 +53,14 @@ fn rule(filter: &Filter) -> Result<Rule, Refusal> {
     let dirs_only = filter.pattern.ends_with('/');
     let pattern = filter.pattern.trim_end_matches('/');
     let anchored = pattern.contains('/');
+    // As a set of one: a set says so where a pattern is too much for it, a lone matcher panics.
     let glob = GlobBuilder::new(pattern.trim_start_matches('/')).literal_separator(true).build();
+    let set = glob.and_then(|glob| GlobSet::builder().add(glob).build());
     let unreadable = |e: globset::Error| {
         let reason = format!("the pattern {:?} cannot be read: {}", filter.pattern, e.kind());
         Refusal::new(Fault::Config, reason)
     };
-    Ok(Rule { include: filter.include, matcher: glob.map_err(unreadable)?.compile_matcher(), anchored, dirs_only })
+    Ok(Rule { include: filter.include, matcher: set.map_err(unreadable)?, anchored, dirs_only, always: false })
 }
 
 #[cfg(test)]
@@ -83,6 +88,14 @@ mod tests {
         assert!(!takes(&[(false, "a/*.o")], "a/x.o", false));
         assert!(takes(&[(false, "a/*.o")], "a/b/x.o", false) && !takes(&[(false, "a/**/*.o")], "a/b/c/x.o", false));
         assert!(!takes(&[(false, "*.{o,a}")], "deep/er/lib.a", false));
+    }
+
+    #[test]
+    fn a_pattern_that_is_too_much_is_refused() {
+        let deep = format!("{}a{}", "{".repeat(400), "}".repeat(400));
+        // Refused or read, never a panic.
+        let _ = Filters::new(&[Filter { include: false, pattern: deep }]);
+        assert!(!Filters::nothing().takes(&RelPath::parse(b"a").unwrap(), false));
     }
 
     #[test]

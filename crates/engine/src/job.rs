@@ -103,6 +103,8 @@ pub struct StreamTerms {
     pub plain: bool,
     /// Congestion control asked for.
     pub congestion: Option<String>,
+    /// How long a stream may stand still: a receiver that waits for space shuts its window.
+    pub patience: Duration,
 }
 
 impl StreamTerms {
@@ -184,7 +186,7 @@ impl Crew {
         self.running += 1;
         let run = move || {
             let end = open(&terms).and_then(|(socket, id)| {
-                let _ = sys::tcp::set_patience(&socket, timeouts.stall);
+                let _ = sys::tcp::set_patience(&socket, timeouts.stall.max(terms.patience));
                 let stream = terms.stream(socket, id, &peer);
                 let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
                 sockets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, handle);

@@ -57,6 +57,8 @@ pub struct Journals {
     root: PathBuf,
     /// There were journals when the job began. Where there were none, small files need not look for theirs.
     had_any: bool,
+    /// Whose attempts find each other; empty for all.
+    holder: String,
 }
 
 /// The journal of one file, locked for whoever has it.
@@ -90,7 +92,13 @@ impl Journals {
     pub fn new(state: &Path, root: &Path) -> Journals {
         let dir = state.join("journals");
         let had_any = fs::read_dir(&dir).is_ok_and(|mut list| list.next().is_some());
-        Journals { dir, root: root.to_owned(), had_any }
+        Journals { dir, root: root.to_owned(), had_any, holder: String::new() }
+    }
+
+    /// Only attempts of this holder find each other: those who may not change what is there must not reach what others
+    /// have begun, either.
+    pub fn of(self, holder: &str) -> Journals {
+        Journals { holder: holder.to_owned(), ..self }
     }
 
     /// The part of a journal's name, and of its unfinished file's, that says which file it is about.
@@ -99,6 +107,10 @@ impl Journals {
         if !path.is_root() {
             whole.push(b'/');
             whole.extend_from_slice(path.as_bytes());
+        }
+        if !self.holder.is_empty() {
+            whole.push(0);
+            whole.extend_from_slice(self.holder.as_bytes());
         }
         hex(&aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &whole).as_ref()[..16])
     }

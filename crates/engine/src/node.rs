@@ -66,6 +66,9 @@ pub enum Said {
     Text(String),
 }
 
+/// The longest that a guest may have a node wait for space.
+const WAIT_SPACE_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// What a session did, for the access log.
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -198,6 +201,7 @@ impl<'a> Guest<'a> {
             suite: (!plain).then_some(suite),
             plain,
             congestion: None,
+            patience: Duration::ZERO,
         };
         Ok(Ok((access, terms, joined, gate)))
     }
@@ -297,7 +301,8 @@ impl<'a> Guest<'a> {
     }
 
     fn job_terms(&self, order: &Open) -> StreamTerms {
-        StreamTerms { congestion: order.congestion.clone(), ..self.terms.clone() }
+        let patience = order.options.wait_space.min(WAIT_SPACE_MAX) + Duration::from_secs(60);
+        StreamTerms { congestion: order.congestion.clone(), patience, ..self.terms.clone() }
     }
 
     /// The reins of a job, known to those who may hold them for as long as the guard lives.
@@ -324,7 +329,8 @@ impl<'a> Guest<'a> {
         let place = self.host.target(&self.access, order, &tag).map_err(|r| (none, ours(r)))?;
         let is_dir = place.store.is_dir(&place.path);
         let target = Target { path: place.path, into: order.options.into, is_dir };
-        let options = order.options.clone();
+        let mut options = order.options.clone();
+        options.wait_space = options.wait_space.min(WAIT_SPACE_MAX);
         let (may_replace, journals) = (place.may_replace, place.journals);
         let policy = Policy { options, may_replace, tag, journals, tells_plans: true };
         let receiving = Receiving::new(place.store, target, policy, self.link.waker(), place.opening);
@@ -341,6 +347,9 @@ impl<'a> Guest<'a> {
     #[allow(clippy::result_large_err, reason = "once a job; what arrived before it failed counts")]
     fn pull(&mut self, order: &Open) -> std::result::Result<Totals, (Totals, Error)> {
         let none = Totals::default();
+        // Before a list is taken in: who may not read need not be listened to.
+        let allowed = order.places.iter().try_for_each(|place| self.host.source(&self.access, place).map(drop));
+        allowed.map_err(|r| (none, ours(r)))?;
         let files = if order.listed { Some(self.hear_list().map_err(|e| (none, e))?) } else { None };
         let (control, _held) = self.reins(order, "send").map_err(|e| (none, e))?;
         let sources = order.places.iter().map(|place| self.host.source(&self.access, place));

@@ -101,7 +101,7 @@ impl Receiving {
         if policy.options.dry_run {
             machine = machine.dry();
         }
-        let filters = Filters::new(&policy.options.filters).unwrap_or_else(|_| Filters::none());
+        let filters = Filters::new(&policy.options.filters).unwrap_or_else(|_| Filters::nothing());
         Arc::new(Receiving {
             state: Mutex::new(State { machine, over: false, failure: None }),
             actions: Condvar::new(),
@@ -132,6 +132,18 @@ impl Receiving {
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
         drop(bell.wait_timeout_while(guard, span, |()| !self.is_over()));
         self.is_over()
+    }
+
+    /// Says why nothing moves until the result is dropped.
+    fn busy_with(&self, why: String) -> impl Drop + '_ {
+        struct Busy<'a>(&'a Receiving);
+        impl Drop for Busy<'_> {
+            fn drop(&mut self) {
+                self.0.say_busy(String::new());
+            }
+        }
+        self.say_busy(why);
+        Busy(self)
     }
 
     /// Why nothing moves; empty when it does.

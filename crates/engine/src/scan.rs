@@ -79,9 +79,10 @@ pub struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// A scanner that offers to `sending`. Patterns that do not read have been refused before; here they are none.
+    /// A scanner that offers to `sending`. Patterns that do not read have been refused before; here
+    /// nothing would fit them.
     pub fn new(sending: &'a Sending, options: &Options) -> Scanner<'a> {
-        let filters = Filters::new(&options.filters).unwrap_or_else(|_| Filters::none());
+        let filters = Filters::new(&options.filters).unwrap_or_else(|_| Filters::nothing());
         let asked = Asked { owner: options.owner, xattrs: options.xattrs };
         Scanner { sending, recursive: options.recursive, asked, filters, linked: HashMap::new() }
     }

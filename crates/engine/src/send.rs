@@ -51,6 +51,7 @@ pub struct Sending {
     open: Mutex<HashMap<u64, (Arc<OpenFile>, u32)>>,
     specials: Mutex<Vec<RelPath>>,
     pace: Pace,
+    busy: Mutex<String>,
 }
 
 /// How often a stream that waits looks whether its peer still has it.
@@ -74,6 +75,7 @@ impl Sending {
             open: Mutex::default(),
             specials: Mutex::default(),
             pace: Pace::default(),
+            busy: Mutex::default(),
         })
     }
 
@@ -291,6 +293,15 @@ impl Sending {
         self.state().machine.resent_bytes()
     }
 
+    /// Says why nothing moves while a file is read in full for its digests.
+    fn digesting<T>(&self, path: &RelPath, make: impl FnOnce() -> T) -> T {
+        let say = |why: String| *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        say(format!("making the digests of {path} at the source"));
+        let made = make();
+        say(String::new());
+        made
+    }
+
     /// Steps of a dry run that the receiver has told of since the last call.
     pub fn take_plans(&self) -> Vec<Plan> {
         self.state().machine.take_plans()
@@ -345,12 +356,17 @@ impl Side for Sending {
     fn tick(&self) {}
 
     fn steer(&self, to: &Steer) {
-        self.pace.set(to.limit_bit_s / 8, to.paused);
+        // A limit below a byte a second is not none.
+        self.pace.set(to.limit_bit_s.div_ceil(8), to.paused);
         let mut state = self.state();
         state.machine.set_block_bytes(self.pace.block_bytes());
         state.streams_max = to.streams as usize;
         drop(state);
         self.work.notify_all();
+    }
+
+    fn busy(&self) -> String {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn take_plans(&self) -> Vec<Plan> {

@@ -226,6 +226,7 @@ impl Session {
             suite: None,
             plain: self.plain,
             congestion: order.congestion.clone(),
+            patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
         }
     }
 

@@ -223,7 +223,8 @@ fn merge(before: Option<Outcome>, mut now: Outcome) -> Outcome {
         t.skipped_bytes = t.skipped_bytes.saturating_sub(report.totals.bytes);
         t.files += report.totals.files;
         t.bytes += report.totals.bytes;
-        t.resumed_bytes += report.totals.resumed_bytes;
+        // What an attempt of this job brought, the next one finds there: not added up.
+        t.resumed_bytes = t.resumed_bytes.max(report.totals.resumed_bytes);
         t.deleted += report.totals.deleted;
         now.report.resent_bytes += report.resent_bytes;
         if now.versions.node.is_empty() {

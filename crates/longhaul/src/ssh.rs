@@ -88,6 +88,9 @@ pub const BACK_MAGIC: [u8; 4] = *b"LHB1";
 /// Length of the token.
 pub const TOKEN_BYTES: usize = 16;
 
+/// How long a connection back may take to show its token.
+const TOKEN_PATIENCE: Duration = Duration::from_secs(1);
+
 /// How long to try its port before it is asked to connect back: a firewall that drops does not say so.
 const FORWARD_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -333,7 +336,8 @@ fn accept(listener: &TcpListener, token: &[u8], within: Duration) -> io::Result<
         match listener.accept() {
             Ok((mut socket, _)) => {
                 socket.set_nonblocking(false)?;
-                socket.set_read_timeout(Some(left))?;
+                // Whoever says nothing must not keep the one that was asked from being heard.
+                socket.set_read_timeout(Some(left.min(TOKEN_PATIENCE)))?;
                 let mut shown = [0; BACK_MAGIC.len() + TOKEN_BYTES];
                 if socket.read_exact(&mut shown).is_ok() && shown[..4] == BACK_MAGIC && shown[4..] == *token {
                     socket.set_read_timeout(None)?;

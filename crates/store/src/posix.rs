@@ -17,10 +17,8 @@ use std::sync::Arc;
 use model::entry::Attributes;
 use model::name::{Name, RelPath};
 use model::{Kind, Meta, Timestamp};
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
-
-use way::Ways;
 
 use crate::error::{in_words, shown};
 use crate::{Asked, Capabilities, Entries, Error, Result, Sink, Source, Space, Stat, Store};
@@ -41,7 +39,6 @@ pub struct Posix {
     resolve: ResolveFlags,
     /// Set-user-id and set-group-id bits of files are dropped.
     drop_privilege_bits: bool,
-    ways: Arc<Ways>,
 }
 
 /// The part of a mode that [`Posix::without_privilege_bits`] drops from files.
@@ -58,7 +55,7 @@ impl Posix {
         if links == Links::Refuse {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        Ok(Posix { root, resolve, drop_privilege_bits: false, ways: Arc::default() })
+        Ok(Posix { root, resolve, drop_privilege_bits: false })
     }
 
     /// The store below a directory of this one, from which nothing leads back up: not even a link that would stay
@@ -66,8 +63,7 @@ impl Posix {
     pub fn below(&self, path: &RelPath) -> Result<Posix> {
         let root = self.open_at(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
         let root = root.map_err(|e| error("open the directory", path, e))?;
-        let ways = Arc::clone(&self.ways);
-        Ok(Posix { root, resolve: self.resolve, drop_privilege_bits: self.drop_privilege_bits, ways })
+        Ok(Posix { root, resolve: self.resolve, drop_privilege_bits: self.drop_privilege_bits })
     }
 
     /// Drops set-user-id and set-group-id bits of files written here: a node that runs as root must not hand out
@@ -237,14 +233,7 @@ impl Store for Posix {
         let opened = rustix::fs::openat(&dir, &temporary[..], flags, Mode::RUSR | Mode::WUSR);
         let fd = opened.map_err(|e| error("create", path, e))?;
         let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
-        Ok(Arc::new(file::PosixSink::new(
-            file::PosixFile::new(fd, path.clone()),
-            dir,
-            temporary,
-            name,
-            keep,
-            Arc::clone(&self.ways),
-        )))
+        Ok(Arc::new(file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep)))
     }
 
     fn resume(&self, path: &RelPath, tag: &str) -> Result<Option<Arc<dyn Sink>>> {
@@ -258,6 +247,9 @@ impl Store for Posix {
             Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Ok(None),
             Err(e) => return Err(error("go on with", path, e)),
         };
+        if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Ok(None);
+        }
         let stat = rustix::fs::fstat(&fd).map_err(|e| error("examine", path, e))?;
         let there = facts(&stat);
         // Somebody else's file, or one that has another name as well, is not written to.
@@ -266,22 +258,26 @@ impl Store for Posix {
             return Ok(None);
         }
         let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
-        let sink = file::PosixSink::new(
-            file::PosixFile::new(fd, path.clone()),
-            dir,
-            temporary,
-            name,
-            keep,
-            Arc::clone(&self.ways),
-        );
+        let sink = file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep);
         Ok(Some(Arc::new(sink.holding(there.meta.size))))
     }
 
     fn forget(&self, path: &RelPath, tag: &str) -> Result<()> {
-        let (dir, _) = self.parent("remove the unfinished", path)?;
-        match rustix::fs::unlinkat(&dir, &temporary_name(tag)[..], AtFlags::empty()) {
+        let doing = "remove the unfinished";
+        let (dir, _) = self.parent(doing, path)?;
+        let temporary = temporary_name(tag);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        // Whoever is writing it has it locked, here or on another host.
+        match rustix::fs::openat(&dir, &temporary[..], flags, Mode::empty()) {
+            Ok(fd) if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) => {
+                let busy = std::io::Error::from(std::io::ErrorKind::ResourceBusy);
+                return Err(Error::io(doing, path, busy));
+            }
+            _ => {}
+        }
+        match rustix::fs::unlinkat(&dir, &temporary[..], AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(e) => Err(error("remove the unfinished", path, e)),
+            Err(e) => Err(error(doing, path, e)),
         }
     }
 

@@ -82,6 +82,8 @@ pub enum Request {
         job: JobName,
         /// Its target here.
         place: Place,
+        /// It may remove what the source lacks.
+        delete: bool,
     },
     /// A job to another node, which this node is to carry by itself.
     Carry(Box<Errand>),

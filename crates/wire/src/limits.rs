@@ -43,7 +43,7 @@ pub const PATHS_MAX: usize = 4096;
 pub const RANGES_MAX: usize = 16_384;
 
 /// Rules on which entries take part.
-pub const FILTERS_MAX: usize = 1024;
+pub const FILTERS_MAX: usize = 128;
 /// Extended attributes of one entry, and the bytes of one (Linux: XATTR_SIZE_MAX).
 pub const XATTRS_MAX: usize = 256;
 /// Bytes of one extended attribute's value (Linux: XATTR_SIZE_MAX).

@@ -268,10 +268,13 @@ impl Receiving {
         };
         match sync {
             _ if there.meta.kind != Kind::File => {}
-            Sync::Digest if there.meta.size == wanted.size => match self.digest_of(&wanted.path) {
-                Ok(digest) => return Judgement::WantUnless(digest),
-                Err(error) => return Judgement::Refuse(self.refusal(error)),
-            },
+            // What an earlier attempt left of it says that it is not what is there.
+            Sync::Digest if there.meta.size == wanted.size && !self.has_rest(wanted) => {
+                match self.digest_of(&wanted.path) {
+                    Ok(digest) => return Judgement::WantUnless(digest),
+                    Err(error) => return Judgement::Refuse(self.refusal(error)),
+                }
+            }
             _ if is_same(sync, &there, wanted) => return Judgement::Skip,
             _ => {}
         }
@@ -286,6 +289,7 @@ impl Receiving {
     }
 
     fn digest_of(&self, path: &RelPath) -> store::Result<Digest> {
+        let _busy = self.busy_with(format!("making the digest of {path} at the target"));
         let source = self.store.open(path)?;
         let digests = store::digest::of_file(&*source, path, &[Algorithm::Crc32c])?;
         Ok(digests.first().copied().unwrap_or_else(|| Digest::crc32c(0)))

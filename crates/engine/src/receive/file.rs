@@ -51,6 +51,8 @@ enum Slot {
 #[derive(Default)]
 struct Log {
     journal: Option<Journal>,
+    /// It cannot be written any more: there is nothing to go on with later, but the unfinished file is still guarded.
+    broken: bool,
     /// Blocks that wait to be durable, and their bytes.
     waiting: Vec<Row>,
     waiting_bytes: u64,
@@ -187,7 +189,7 @@ impl Incoming {
     /// Writes down that a block has been written.
     fn note(&self, receiving: &Receiving, part: &Part, sum: BlockSum) -> store::Result<()> {
         let mut log = self.log();
-        if log.journal.is_none() || part.len == 0 {
+        if log.journal.is_none() || log.broken || part.len == 0 {
             return Ok(());
         }
         log.waiting.push(Row { offset: part.offset, len: part.len, sum });
@@ -207,10 +209,7 @@ impl Incoming {
         log.waiting_bytes = 0;
         if let Some(journal) = &mut log.journal {
             let written = journal.write(&rows).and_then(|()| if durable { journal.flush() } else { Ok(()) });
-            if written.is_err() {
-                // Nothing to go on with later; what arrives is none the worse.
-                log.journal = None;
-            }
+            log.broken = written.is_err();
         }
         Ok(())
     }
@@ -242,24 +241,31 @@ impl Incoming {
         }
     }
 
-    /// Keeps what was written of it for a later attempt, where that is written down.
+    /// Keeps what was written of it for a later attempt, where that is written down. No block is being written then, and
+    /// none will be: whoever goes on with it must not be written to behind its back.
     fn keep(&self, receiving: &Receiving) {
+        *self.gate.write().unwrap_or_else(PoisonError::into_inner) = Gate::Closed;
         let mut log = self.log();
-        if !log.waiting.is_empty() && self.write_log(receiving, &mut log).is_err() {
-            log.journal = None;
+        if !log.broken && !log.waiting.is_empty() {
+            log.broken = self.write_log(receiving, &mut log).is_err();
         }
-        let kept = log.journal.take();
+        let (kept, broken) = (log.journal.take(), log.broken);
         drop(log);
         match (kept, self.take_sink()) {
-            (Some(_locked), Some(sink)) => sink.keep(),
-            (Some(journal), None) => journal.remove(),
-            (None, Some(sink)) => sink.discard(),
-            (None, None) => {}
+            (Some(_locked), Some(sink)) if !broken => sink.keep(),
+            (journal, sink) => {
+                if let Some(sink) = sink {
+                    sink.discard();
+                }
+                if let Some(journal) = journal {
+                    journal.remove();
+                }
+            }
         }
     }
 
     /// Compares the digests that need the whole file in order. One that was not fed in order is read back.
-    fn verify(&self, complete: &Complete, sink: &dyn Sink) -> Result<(), Refusal> {
+    fn verify(&self, receiving: &Receiving, complete: &Complete, sink: &dyn Sink) -> Result<(), Refusal> {
         if complete.serial.is_empty() {
             return Ok(());
         }
@@ -269,6 +275,7 @@ impl Incoming {
             Some(digests) => digests,
             None => {
                 let algorithms: Vec<Algorithm> = complete.serial.iter().map(|d| d.algorithm()).collect();
+                let _busy = receiving.busy_with(format!("reading {} back for its digests", self.wanted.path));
                 digest::of_file(&*sink.as_source().map_err(storage)?, &self.wanted.path, &algorithms)
                     .map_err(storage)?
             }
@@ -318,7 +325,7 @@ impl Receiving {
 
     fn put_in_place(&self, incoming: &Incoming, complete: &Complete) -> Result<(), PutError> {
         let sink = incoming.sink(self)?;
-        incoming.verify(complete, &*sink)?;
+        incoming.verify(self, complete, &*sink)?;
         let finish = Finish {
             size: complete.size,
             mode: incoming.wanted.mode,

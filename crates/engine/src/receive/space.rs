@@ -80,9 +80,10 @@ impl Receiving {
             return Ok(None);
         }
         let needed = wanted.size - there;
+        // Asked without the lock: a file system that does not answer must not stop the jobs of others.
+        let Some(space) = self.space(wanted, needed) else { return Ok(None) };
         let mut result = Ok(None);
         promised(|all| {
-            let Some(space) = self.space(wanted, needed, all) else { return };
             let taken = all.entry(space.device).or_default();
             let free = space.free_bytes.saturating_sub(*taken);
             if free < needed {
@@ -96,16 +97,17 @@ impl Receiving {
     }
 
     /// The room, looked at anew unless there was plenty a moment ago.
-    fn space(&self, wanted: &Wanted, needed: u64, promised: &BTreeMap<u64, u64>) -> Option<Space> {
-        let mut seen = self.room.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, space)) = *seen {
-            let taken = promised.get(&space.device).copied().unwrap_or(0);
+    fn space(&self, wanted: &Wanted, needed: u64) -> Option<Space> {
+        let seen = *self.room.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, space)) = seen {
+            let mut taken = 0;
+            promised(|all| taken = all.get(&space.device).copied().unwrap_or(0));
             if at.elapsed() < HOLDS && taken.saturating_add(needed) < space.free_bytes / 2 {
                 return Some(space);
             }
         }
         let space = self.store.space(&wanted.path.parent()).ok().flatten()?;
-        *seen = Some((Instant::now(), space));
+        *self.room.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), space));
         Some(space)
     }
 

@@ -1,7 +1,7 @@
 //! The rate of a job's payload, over all its streams: a schedule that every record waits for, and the share of it that
 //! each socket's own pacing is set to.
 //!
-//! The schedule is what keeps the limit: it counts payload, forgets nothing over ten seconds, and lets at most a tenth
+//! The schedule is what keeps the limit: it counts payload, forgets nothing over ten seconds, and lets at most a fifth
 //! of a second's worth be made up for. The kernel's pacing (SO_MAX_PACING_RATE), a little above each stream's share,
 //! keeps what is released from leaving in bursts; alone it would count headers, and divide over streams that do not
 //! take equal parts.
@@ -9,8 +9,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What may be made up for after a delay.
-const SLACK: Duration = Duration::from_millis(100);
+/// What may be made up for after a delay: 2 % of ten seconds.
+const SLACK: Duration = Duration::from_millis(200);
 /// How much of the limit is one block, so that a limit far below the path's rate is kept evenly.
 const BLOCK: Duration = Duration::from_millis(20);
 /// How far a socket's pacing lies above its share of the limit.

@@ -266,7 +266,9 @@ impl Sending {
         let digests = match in_order.finish(size) {
             Some(digests) => digests,
             // A stream was lost on the way and its ranges went out later than those behind them.
-            None => digest::of_file(&*file.source, &file.path, &serial).map_err(|e| storage(&e))?,
+            None => self
+                .digesting(&file.path, || digest::of_file(&*file.source, &file.path, &serial))
+                .map_err(|e| storage(&e))?,
         };
         self.state().machine.digested(range.file, digests);
         Ok(())
@@ -275,7 +277,8 @@ impl Sending {
     /// Whether a file equals what the receiver has.
     pub(super) fn compare(&self, range: &Range, known: &Digest) -> Result<bool, Refusal> {
         let file = self.open_file(range)?;
-        let ours = digest::of_file(&*file.source, &file.path, &[known.algorithm()]).map_err(|e| storage(&e))?;
+        let ours = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &[known.algorithm()]));
+        let ours = ours.map_err(|e| storage(&e))?;
         Ok(ours.first() == Some(known))
     }
 
@@ -290,7 +293,8 @@ impl Sending {
             return Ok(());
         }
         let file = self.open_file(range)?;
-        let digests = digest::of_file(&*file.source, &file.path, &serial).map_err(|e| storage(&e))?;
+        let digests = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &serial));
+        let digests = digests.map_err(|e| storage(&e))?;
         self.state().machine.digested(range.file, digests);
         Ok(())
     }

@@ -77,7 +77,7 @@ impl Looking<'_> {
         let name = *self.id.0.as_bytes();
         let mut there = to.connect(settings, cp.plain)?;
         let node = there.fingerprint().0;
-        let told = there.tell(Request::KeyFor { job: name, place: target.clone() })?;
+        let told = there.tell(Request::KeyFor { job: name, place: target.clone(), delete: cp.delete })?;
         there.close();
         let key = told.first().and_then(|text| text.parse::<AccessKey>().ok());
         let key = key.ok_or_else(|| Failure::local("the target's node gave no key"))?;

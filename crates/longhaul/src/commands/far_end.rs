@@ -4,7 +4,8 @@ use std::io::{BufRead, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Grant, Grants, Rights};
 use base64::Engine;
@@ -79,17 +80,38 @@ pub fn run(settings: &Settings) -> Result<Exit, Failure> {
         }
     };
     let (from, _) = connection();
+    let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| node.run());
+        scope.spawn(|| leave_when_forgotten(&node, &over));
         for line in orders.map_while(Result::ok) {
             if let (Ok(order), Some(ip)) = (serde_json::from_str::<ConnectBack>(&line), from) {
                 connect_back(&node, SocketAddr::new(ip, order.port), &order.token);
             }
         }
+        over.store(true, Ordering::Release);
         node.stopper().stop();
         node.end_sessions(Timeouts::default().handshake);
     });
     Ok(Exit::Done)
+}
+
+/// Ends this process when nobody has been connected for a while. ssh may not notice for ever that the other host lost
+/// its power; an open port with a key to these paths must not stay because of that.
+#[allow(clippy::disallowed_methods, reason = "the main thread waits for ssh, which says nothing")]
+fn leave_when_forgotten(node: &Node, over: &AtomicBool) {
+    const PATIENCE: Duration = Duration::from_secs(20 * 60);
+    const LOOK: Duration = Duration::from_millis(100);
+    let mut seen = Instant::now();
+    while !over.load(Ordering::Acquire) {
+        if node.connections() > 0 {
+            seen = Instant::now();
+        }
+        if seen.elapsed() > PATIENCE {
+            std::process::exit(Exit::Unreachable as i32);
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 fn serve(settings: &Settings, hello: &Hello) -> Result<Node, Failure> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::client::{Client, Outcome, Running, unfinished, words};
+use crate::kept::written;
 use crate::node::Node;
 use crate::tree::pattern;
 use crate::wait::{LONG, until, until_some};
@@ -108,11 +109,11 @@ fn measured_bit_s(running: &Running) -> f64 {
 }
 
 /// The limit is kept within 2 % over ten seconds on a quiet machine. Here: over five seconds, told ten times a second,
-/// while other tests want the same processors, which can hold back a block of 20 ms and the telling of it.
+/// while other tests want the same processors: they may hold it back, but nothing may make it faster.
 #[track_caller]
 fn assert_kept(rate_bit_s: f64, limit_bit_s: f64, what: &str) {
     let off = rate_bit_s / limit_bit_s - 1.0;
-    assert!(off.abs() < 0.05, "{what}: {:.2} Mbit/s, {:+.1} % off", rate_bit_s / 1e6, off * 100.0);
+    assert!((-0.15..0.05).contains(&off), "{what}: {:.2} Mbit/s, {:+.1} % off", rate_bit_s / 1e6, off * 100.0);
 }
 
 fn change_holds(push: bool, seat: Seat) {
@@ -336,8 +337,8 @@ fn a_cancelled_job_is_resumed_by_the_same_command() {
     });
 }
 
-fn written(target: &Path) -> bool {
-    unfinished(target).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 4 << 20))
+fn well_begun(target: &Path) -> bool {
+    unfinished(target).iter().any(|path| written(path) > 4 << 20)
 }
 
 fn cancel_and_resume(push: bool, seat: Seat) {
@@ -355,7 +356,7 @@ fn cancel_and_resume(push: bool, seat: Seat) {
     };
     let (running, id) = pair.begin(words!["-r", from, to, "--limit", "80Mbit/s"]);
     until("blocks have been written", LONG, || {
-        written(&target) && pair.show(Seat::Client, &id)["bytes"].as_u64() > Some(8 << 20)
+        well_begun(&target) && pair.show(Seat::Client, &id)["bytes"].as_u64() > Some(8 << 20)
     });
     pair.job(seat, words!["cancel", id]).expect(0);
     let outcome = running.finish().expect(130);

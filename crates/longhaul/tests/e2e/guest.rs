@@ -207,6 +207,7 @@ impl Guest {
             secret: self.secret.clone(),
             role: seal::From::Client,
             suite: self.link.welcome().and_then(|welcome| welcome.suite),
+            patience: std::time::Duration::ZERO,
             congestion: None,
         };
         terms.stream(socket, stream, "the node")

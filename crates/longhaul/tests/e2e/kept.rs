@@ -57,3 +57,15 @@ pub fn assert_kept(target: &Path, state: &Path) {
 pub fn assert_nothing_kept(target: &Path, state: &Path) {
     until("nothing unfinished is left", LONG, || unfinished(target).is_empty() && journals(state).is_empty());
 }
+
+/// Bytes really written to an unfinished file: its length is what was reserved for it.
+pub fn written(path: &Path) -> u64 {
+    use rustix::fs::SeekFrom;
+    let Ok(file) = File::open(path) else { return 0 };
+    let (mut total, mut at) = (0, 0);
+    while let Ok(data) = rustix::fs::seek(&file, SeekFrom::Data(at)) {
+        at = rustix::fs::seek(&file, SeekFrom::Hole(data)).unwrap();
+        total += at - data;
+    }
+    total
+}

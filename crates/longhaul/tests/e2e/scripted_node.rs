@@ -160,6 +160,7 @@ impl Visit<'_> {
             secret: self.secret.clone(),
             role: seal::From::Node,
             suite: Some(Suite::Aes128Gcm),
+            patience: std::time::Duration::ZERO,
             congestion: None,
         };
         terms.stream(socket, join.stream, "the client")

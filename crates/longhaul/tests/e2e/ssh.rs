@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::client::{Client, Outcome, unfinished, words};
 use crate::control::{Seat, job};
+use crate::kept::written;
 use crate::node::{Node, signal};
 use crate::sshd::{Setup, Sshd};
 use crate::sync::fill;
@@ -199,9 +200,7 @@ fn nothing_outlives_a_client_that_was_killed() {
         };
         let mut running = client.begin(over(&sshd, [words!["--limit", "80Mbit/s"], words.clone()].concat()));
         let dir = target.parent().unwrap();
-        until("a good part is there", LONG, || {
-            unfinished(dir).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 8 << 20))
-        });
+        until("a good part is there", LONG, || unfinished(dir).iter().any(|path| written(path) > 8 << 20));
         assert_eq!(sshd.far_ends().len(), 1);
         running.child.kill().unwrap();
         running.child.wait().unwrap();
@@ -246,9 +245,7 @@ fn a_job_between_ssh_and_a_node_ends_with_its_command() {
         };
         let running = client.begin(over(&sshd, [words!["--limit", "80Mbit/s"], words.clone()].concat()));
         let dir = target.parent().unwrap();
-        until("a good part is there", LONG, || {
-            unfinished(dir).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 8 << 20))
-        });
+        until("a good part is there", LONG, || unfinished(dir).iter().any(|path| written(path) > 8 << 20));
         signal(&running.child, Signal::INT);
         let outcome = running.finish().expect(130);
         assert!(outcome.err.contains("same command again"), "{}", outcome.err);

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::client::{Client, Running, unfinished, words};
 use crate::control::{Seat, job};
+use crate::kept::written;
 use crate::node::{Node, Setup, signal};
 use crate::relay::Relay;
 use crate::sync::fill;
@@ -64,7 +65,7 @@ impl Three {
     fn amid(&self) {
         until("a third is there", LONG, || {
             let paths = unfinished(&self.target.data(""));
-            paths.iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > LARGE as u64 / 3))
+            paths.iter().any(|path| written(path) > LARGE as u64 / 3)
         });
         assert!(!self.target.data("t/large").exists());
     }

@@ -32,10 +32,19 @@ struct Names {
     group_ids: HashMap<String, Option<u32>>,
 }
 
+/// Names remembered at once.
+const NAMES_MAX: usize = 4096;
+
 static NAMES: Mutex<Option<Names>> = Mutex::new(None);
 
 fn with_names<T>(ask: impl FnOnce(&mut Names) -> T) -> T {
-    ask(NAMES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let names = names.get_or_insert_default();
+    // A peer may send any number of names: the memory of them is not its to fill.
+    if names.users.len() + names.groups.len() + names.user_ids.len() + names.group_ids.len() > NAMES_MAX {
+        *names = Names::default();
+    }
+    ask(names)
 }
 
 fn owner(uid: u32, gid: u32) -> Owner {

@@ -3,14 +3,12 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
 
 use model::name::{Name, RelPath};
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use super::way::{Way, Ways};
-use super::{Posix, attributes, error, facts, in_the_way, times};
+use super::{Posix, attributes, error, facts, in_the_way, times, way};
 use crate::{Extent, Finish, Result, Sink, Source, Stat};
 
 /// An open file.
@@ -76,70 +74,72 @@ pub(super) struct PosixSink {
     /// Where the last byte is that was really written; the file may be longer, reserved.
     data_end: AtomicU64,
     settled: AtomicBool,
-    /// Set for large files: the same file past the page cache; none where the file system does not have that.
+    /// An earlier attempt began it: what is not given up in so many words stays.
+    resumed: bool,
+    /// Set for large files: the same file past the page cache, where that is the way for it.
     direct: OnceLock<Option<OwnedFd>>,
-    /// Whoever writes through the cache has it.
+    /// Whoever writes a large file through the cache has it.
     turn: Mutex<()>,
     direct_failed: AtomicBool,
-    ways: Arc<Ways>,
 }
 
-/// From this length on a file may be written past the page cache: see [`super::way`].
-const DIRECT_BYTES: u64 = 8 << 20;
+/// From this length on a file is large: see [`super::way`].
+const LARGE_BYTES: u64 = 8 << 20;
 /// The type of a file system in memory (statfs(2)).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// What direct input and output want offsets, lengths and memory to be multiples of.
 const DIRECT_ALIGNMENT: usize = 4096;
+/// From this length on a file may have a name that others look for; see [`PosixSink::is_ours`].
+const GUARDED_BYTES: u64 = 1 << 20;
 
 impl PosixSink {
-    pub(super) fn new(
-        file: PosixFile,
-        dir: OwnedFd,
-        temporary: Vec<u8>,
-        name: Name,
-        mode_mask: u32,
-        ways: Arc<Ways>,
-    ) -> PosixSink {
-        let (written_end, data_end, settled) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-        let (direct, direct_failed) = (OnceLock::new(), AtomicBool::new(false));
+    pub(super) fn new(file: PosixFile, dir: OwnedFd, temporary: Vec<u8>, name: Name, mode_mask: u32) -> PosixSink {
+        // Held for as long as the file is open: nobody else goes on with it or removes it, whatever their state
+        // directory says. A file system without locks has only the journal's.
+        let _ = rustix::fs::flock(&file.fd, FlockOperation::NonBlockingLockExclusive);
         PosixSink {
             file,
             dir,
             temporary,
             name,
             mode_mask,
-            written_end,
-            data_end,
-            settled,
-            direct,
+            written_end: AtomicU64::new(0),
+            data_end: AtomicU64::new(0),
+            settled: AtomicBool::new(false),
+            resumed: false,
+            direct: OnceLock::new(),
             turn: Mutex::new(()),
-            direct_failed,
-            ways,
+            direct_failed: AtomicBool::new(false),
         }
     }
 
-    /// Writes a block of a large file the faster way.
+    /// Whether the temporary name is still this file's. Only large files have a name that another attempt looks for.
+    fn is_ours(&self) -> bool {
+        if !self.resumed && self.data_end.load(Ordering::Acquire) < GUARDED_BYTES {
+            return true;
+        }
+        let named = rustix::fs::statat(&self.dir, &self.temporary[..], AtFlags::SYMLINK_NOFOLLOW);
+        match (named, rustix::fs::fstat(&self.file.fd)) {
+            (Ok(named), Ok(open)) => (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino),
+            _ => false,
+        }
+    }
+
+    /// Writes a block of a large file.
     fn write_large(&self, direct: Option<&OwnedFd>, buffer: &[u8], offset: u64) -> rustix::io::Result<()> {
         let aligned = buffer.as_ptr().align_offset(DIRECT_ALIGNMENT) == 0
             && buffer.len().is_multiple_of(DIRECT_ALIGNMENT)
             && offset.is_multiple_of(DIRECT_ALIGNMENT as u64);
         let direct = direct.filter(|_| aligned && !self.direct_failed.load(Ordering::Relaxed));
         let Some(direct) = direct else { return self.write_cached(buffer, offset) };
-        let (way, started) = (self.ways.choose(), Instant::now());
-        let written = match way {
-            Way::Cached => self.write_cached(buffer, offset),
-            Way::Direct => write_all(direct, buffer, offset),
-        };
-        match written {
-            Ok(()) => self.ways.took(way, buffer.len(), started.elapsed()),
+        match write_all(direct, buffer, offset) {
             // The file system promised more than it keeps.
-            Err(Errno::INVAL | Errno::OPNOTSUPP) if way == Way::Direct => {
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => {
                 self.direct_failed.store(true, Ordering::Relaxed);
-                return self.write_cached(buffer, offset);
+                self.write_cached(buffer, offset)
             }
-            Err(e) => return Err(e),
+            written => written,
         }
-        Ok(())
     }
 
     /// One stream at a time: the kernel locks the file for every such write, and those who wait for it there spin, each
@@ -149,9 +149,11 @@ impl PosixSink {
         write_all(&self.file.fd, buffer, offset)
     }
 
-    fn open_direct(&self) -> Option<OwnedFd> {
-        // In memory there is nothing to go past.
-        if rustix::fs::fstatfs(&self.file.fd).is_ok_and(|fs| fs.f_type as u64 == TMPFS_MAGIC) {
+    /// The file past the page cache, where that is the way for it. What an earlier attempt left was read through the
+    /// cache a moment ago: it stays there.
+    fn open_direct(&self, size: u64) -> Option<OwnedFd> {
+        let in_memory = rustix::fs::fstatfs(&self.file.fd).is_ok_and(|fs| fs.f_type as u64 == TMPFS_MAGIC);
+        if in_memory || self.resumed || !way::past_the_cache(size) {
             return None;
         }
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -161,9 +163,10 @@ impl PosixSink {
     }
 
     /// It holds so many bytes from before.
-    pub(super) fn holding(self, size: u64) -> PosixSink {
+    pub(super) fn holding(mut self, size: u64) -> PosixSink {
         self.written_end.store(size, Ordering::Release);
         self.data_end.store(size, Ordering::Release);
+        self.resumed = true;
         self
     }
 
@@ -195,6 +198,10 @@ impl PosixSink {
         rustix::fs::futimens(fd, &times(finish.mtime)).map_err(|e| error("set the time of", path, e))?;
         if finish.durable {
             rustix::fs::fsync(fd).map_err(|e| error("flush", path, e))?;
+        }
+        if !self.is_ours() {
+            let taken = std::io::Error::other("another job has put its own unfinished file in the place of this one");
+            return Err(crate::Error::io("put in place", path, taken));
         }
         Posix::put(&self.dir, &self.temporary, &self.name, finish.replace)
             .map_err(|e| in_the_way(&self.dir, path, &self.name, e))?;
@@ -253,14 +260,14 @@ impl Sink for PosixSink {
     }
 
     fn reserve(&self, size: u64) -> Result<()> {
+        let large = size >= LARGE_BYTES;
+        let direct = large && self.direct.get_or_init(|| self.open_direct(size)).is_some();
         // With its length set at once, several streams may write a file past the cache at the same time: a write that
         // makes a file longer is alone.
-        let direct = size >= DIRECT_BYTES;
         let flags = if direct { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
         match rustix::fs::fallocate(&self.file.fd, flags, 0, size) {
             Ok(()) if direct => {
                 self.written_end.fetch_max(size, Ordering::AcqRel);
-                self.direct.get_or_init(|| self.open_direct());
                 Ok(())
             }
             // Not every file system can; the write will say when it is full.
@@ -296,7 +303,7 @@ impl Sink for PosixSink {
     }
 
     fn discard(&self) {
-        if !self.settled.swap(true, Ordering::AcqRel) {
+        if !self.settled.swap(true, Ordering::AcqRel) && self.is_ours() {
             let _ = rustix::fs::unlinkat(&self.dir, &self.temporary[..], AtFlags::empty());
         }
     }
@@ -304,6 +311,9 @@ impl Sink for PosixSink {
 
 impl Drop for PosixSink {
     fn drop(&mut self) {
-        self.discard();
+        // What an earlier attempt left may be days of work: it goes when somebody says so, not when nobody does.
+        if !self.resumed {
+            self.discard();
+        }
     }
 }

@@ -1,105 +1,43 @@
-//! Through the page cache or past it: which of the two is faster for large files here and now, found out by writing.
+//! Through the page cache or past it: how a large file is written.
 //!
-//! Past the cache a write costs a third of the processor time and pushes nobody's data out of memory, but it waits for
-//! the device; through the cache it waits for memory, until the kernel holds dirty pages back. Which is faster depends on
-//! device, memory and load, and changes while a job runs: so both are timed, the faster one is taken, and the other is
-//! tried again now and then.
+//! Through the cache a write waits for memory only, and whoever reads the file next finds it there; but it costs twice
+//! the processor time, and data that does not fit pushes out what others need and then waits for the device all the
+//! same. So a file goes through the cache while there is plenty of memory for it, and past it otherwise. One file goes one
+//! way: mixed writes would need the kernel to keep both views of a page in step, which open(2) warns against.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+/// A file larger than this part of the memory that is available goes past the cache.
+const FILE_SHARE: u64 = 4;
+/// So does any large file while more than this part of it is dirty: the device is behind already.
+const DIRTY_SHARE: u64 = 8;
 
-/// Blocks that each way is tried with at first.
-const FIRST: u64 = 4;
-/// Of so many blocks one goes the other way, to see whether things have changed.
-const TRY_EVERY: u64 = 64;
-/// So much longer may a write past the cache take and still be preferred, for what it saves: a quarter.
-const PREFERENCE: (u64, u64) = (5, 4);
-/// A new time counts for one part in so many.
-const WEIGHT: u64 = 8;
-
-/// The two ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Through the page cache.
-    Cached,
-    /// Past it.
-    Direct,
+/// Whether a file of this size goes past the page cache now.
+pub(super) fn past_the_cache(size: u64) -> bool {
+    std::fs::read_to_string("/proc/meminfo").is_ok_and(|text| decide(&text, size))
 }
 
-/// What each way has taken lately, nanoseconds per MiB; 0 until it was tried. Shared by all files of a store.
-#[derive(Debug, Default)]
-pub(super) struct Ways {
-    cached: AtomicU64,
-    direct: AtomicU64,
-    blocks: AtomicU64,
-}
-
-impl Ways {
-    /// The way for the next block.
-    pub(super) fn choose(&self) -> Way {
-        let block = self.blocks.fetch_add(1, Ordering::Relaxed);
-        if block < 2 * FIRST {
-            return if block.is_multiple_of(2) { Way::Cached } else { Way::Direct };
-        }
-        let (cached, direct) = (self.cached.load(Ordering::Relaxed), self.direct.load(Ordering::Relaxed));
-        let better = if direct * PREFERENCE.1 <= cached * PREFERENCE.0 { Way::Direct } else { Way::Cached };
-        match block.is_multiple_of(TRY_EVERY) {
-            true => better.other(),
-            false => better,
-        }
-    }
-
-    /// A block took so long.
-    pub(super) fn took(&self, way: Way, bytes: usize, span: Duration) {
-        let per_mib = (span.as_nanos() as u64).saturating_mul(1 << 20) / (bytes as u64).max(1);
-        let kept = match way {
-            Way::Cached => &self.cached,
-            Way::Direct => &self.direct,
-        };
-        let before = kept.load(Ordering::Relaxed);
-        let now = if before == 0 { per_mib } else { before - before / WEIGHT + per_mib / WEIGHT };
-        kept.store(now.max(1), Ordering::Relaxed);
-    }
-}
-
-impl Way {
-    fn other(self) -> Way {
-        match self {
-            Way::Cached => Way::Direct,
-            Way::Direct => Way::Cached,
-        }
-    }
+/// By the kernel's own numbers (proc_meminfo(5)). Where they do not read, the cache is the way that always works.
+fn decide(meminfo: &str, size: u64) -> bool {
+    let kib = |name: &str| -> Option<u64> {
+        let rest = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        rest.trim().strip_suffix("kB")?.trim().parse().ok()
+    };
+    let Some(available) = kib("MemAvailable").map(|kib| kib << 10) else { return false };
+    let waiting = (kib("Dirty").unwrap_or(0) + kib("Writeback").unwrap_or(0)) << 10;
+    size > available / FILE_SHARE || waiting > available / DIRTY_SHARE
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn run(ways: &Ways, blocks: u64, cached_us: u64, direct_us: u64) -> u64 {
-        let mut direct = 0;
-        for _ in 0..blocks {
-            let way = ways.choose();
-            direct += u64::from(way == Way::Direct);
-            let us = if way == Way::Direct { direct_us } else { cached_us };
-            ways.took(way, 1 << 20, Duration::from_micros(us));
-        }
-        direct
-    }
-
     #[test]
-    fn the_faster_way_is_taken_and_a_change_noticed() {
-        let ways = Ways::default();
-        assert!(run(&ways, 1000, 300, 900) < 40, "the cache is faster");
-        // The kernel holds dirty pages back.
-        run(&ways, 300, 5000, 900);
-        assert!(run(&ways, 1000, 5000, 900) > 960);
-        // Somebody else uses the device.
-        run(&ways, 300, 400, 20_000);
-        assert!(run(&ways, 1000, 400, 20_000) < 40);
-    }
-
-    #[test]
-    fn a_tie_goes_past_the_cache() {
-        assert!(run(&Ways::default(), 1000, 1000, 1100) > 950);
+    fn memory_decides() {
+        let meminfo = |dirty: u64| {
+            format!("MemTotal: 33554432 kB\nMemAvailable:   16777216 kB\nDirty: {dirty} kB\nWriteback:  0 kB\n")
+        };
+        assert!(!decide(&meminfo(0), 1 << 30));
+        assert!(decide(&meminfo(0), 5 << 30), "more than a quarter of what is available");
+        assert!(decide(&meminfo(3 << 20), 1 << 30), "3 GiB wait for the device");
+        assert!(!decide("", 1 << 40));
     }
 }

@@ -262,7 +262,7 @@ fn request(r: &mut Reader) -> Result<Request> {
         4 => Request::Remove(place(r)?, r.bool("what to remove")?),
         5 => Request::Rename(place(r)?, place(r)?),
         6 => Request::Digest(place(r)?, list(r, 16, "checksums", algorithm)?),
-        7 => Request::KeyFor { job: r.array("a job")?, place: place(r)? },
+        7 => Request::KeyFor { job: r.array("a job")?, place: place(r)?, delete: r.bool("delete")? },
         8 => Request::Carry(Box::new(errand(r)?)),
         9 => Request::Jobs(if r.bool("a job")? { Some(r.array("a job")?) } else { None }),
         10 => Request::Change(r.array("a job")?, change(r)?),

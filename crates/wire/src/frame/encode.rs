@@ -222,10 +222,11 @@ fn request(w: &mut Writer, request: &Request) {
             place(w, at);
             list(w, algorithms, |w, a| w.u8(a.code()));
         }
-        Request::KeyFor { job, place: at } => {
+        Request::KeyFor { job, place: at, delete } => {
             w.u8(7);
             w.raw(job);
             place(w, at);
+            w.bool(*delete);
         }
         Request::Carry(what) => {
             w.u8(8);

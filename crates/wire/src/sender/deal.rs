@@ -13,7 +13,7 @@ use model::name::RelPath;
 
 use super::{FileSend, Item, Phase, Sender};
 use crate::frame::{Claim, Refusal, UNKNOWN_SIZE};
-use crate::limits::{PACK_BYTES, PACK_FILES_MAX, RECORDS_UNACKNOWLEDGED_MAX};
+use crate::limits::{BLOCK_BYTES, PACK_BYTES, PACK_FILES_MAX, RECORDS_UNACKNOWLEDGED_MAX};
 
 /// A range of a file to read, and all that is needed to read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,8 @@ impl Sender {
         }
         self.orders += 1;
         while let Some((id, offset, len)) = self.again.pop_front() {
-            let step = len.min(self.block_bytes);
+            // Not cut anew: what was lost may still be on its way, and must meet itself whole.
+            let step = len.min(BLOCK_BYTES);
             if let Some(range) = self.range(id, offset, step) {
                 self.resent_bytes = self.resent_bytes.saturating_add(step);
                 if len > step {

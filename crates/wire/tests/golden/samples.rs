@@ -153,7 +153,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
     };
     let change = v1::Change { limit_bit_s: Some(0), streams: Some(3), paused: Some(true), cancel: true };
     let more = [
-        Request::KeyFor { job: *b"fedcba9876543210", place: at(b"there") },
+        Request::KeyFor { job: *b"fedcba9876543210", place: at(b"there"), delete: true },
         Request::Carry(Box::new(errand)),
         Request::Jobs(None),
         Request::Jobs(Some(*b"fedcba9876543210")),
