@@ -31,6 +31,8 @@ pub struct RecordBuffer {
     /// Where in `bytes` the payload starts: on a page of memory, so that it can be written past the page cache.
     payload_at: usize,
     payload_len: usize,
+    /// How far into the payload's room something else than zeros may be.
+    dirty: usize,
 }
 
 impl Default for RecordBuffer {
@@ -38,7 +40,7 @@ impl Default for RecordBuffer {
         let bytes = vec![0; ALIGNMENT + PAYLOAD_AT + RECORD_PAYLOAD_BYTES_MAX + TAG_BYTES];
         // A vector that does not grow stays where it is.
         let payload_at = PAYLOAD_AT + bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        RecordBuffer { bytes, payload_at, payload_len: 0 }
+        RecordBuffer { bytes, payload_at, payload_len: 0, dirty: 0 }
     }
 }
 
@@ -50,6 +52,7 @@ impl RecordBuffer {
 
     /// Room for payload that is not used yet.
     pub fn free(&mut self) -> &mut [u8] {
+        self.dirty = RECORD_PAYLOAD_BYTES_MAX;
         let from = self.payload_at + self.payload_len;
         &mut self.bytes[from..self.payload_at + RECORD_PAYLOAD_BYTES_MAX]
     }
@@ -59,6 +62,18 @@ impl RecordBuffer {
         let from = self.payload_at + self.payload_len;
         self.payload_len += len;
         &self.bytes[from..from + len]
+    }
+
+    /// Takes so many zeros as payload: without a write, where the buffer holds them already.
+    pub fn take_zeros(&mut self, len: usize) -> &[u8] {
+        let from = self.payload_at + self.payload_len;
+        if self.dirty > self.payload_len {
+            self.bytes[from..from + len].fill(0);
+            // What lies behind is as it was, unless this reached the end of it.
+            let reached = self.payload_len + len >= self.dirty;
+            self.dirty = if reached { self.payload_len } else { self.dirty };
+        }
+        self.take(len)
     }
 
     /// The payload.
@@ -91,6 +106,7 @@ impl RecordBuffer {
         }
         let parts = record::decode_table(&head, body)?;
         let payload = &body[head.table_len()..];
+        self.dirty = RECORD_PAYLOAD_BYTES_MAX;
         self.bytes[self.payload_at..self.payload_at + payload.len()].copy_from_slice(payload);
         self.payload_len = payload.len();
         Ok(parts)
@@ -134,6 +150,7 @@ impl DataStream {
         let (head, at) = buffer.frame(parts);
         let mut end = buffer.payload_at + buffer.payload_len;
         if let Some(sealer) = &mut self.seal {
+            buffer.dirty = RECORD_PAYLOAD_BYTES_MAX;
             let body = &mut buffer.bytes[at + HEAD_BYTES..end];
             let tag = sealer.seal(&head.encode(), body).map_err(|_| Error::Seal { peer: self.peer.clone() })?;
             buffer.bytes[end..end + TAG_BYTES].copy_from_slice(&tag);
@@ -153,6 +170,7 @@ impl DataStream {
         let head = Head::decode(&head_bytes).map_err(|source| self.breach(source))?;
         let at = buffer.payload_at - head.table_len();
         let tag = if self.open.is_some() { TAG_BYTES } else { 0 };
+        buffer.dirty = RECORD_PAYLOAD_BYTES_MAX;
         let body = &mut buffer.bytes[at..at + head.body_len + tag];
         let read = (&self.socket).read_exact(body);
         read.map_err(|source| Error::Broken { peer: self.peer.clone(), source })?;
@@ -228,5 +246,24 @@ pub fn facts(socket: &TcpStream, id: u32, bytes: u64, payload: &str) -> v1::Stre
         busy_s: info.busy.as_secs_f64(),
         congestion: sys::tcp::congestion(socket),
         payload: payload.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_zeros_whatever_was_there() {
+        let mut buffer = RecordBuffer::default();
+        assert!(buffer.take_zeros(1000).iter().all(|b| *b == 0));
+        buffer.clear();
+        buffer.free()[..5000].fill(7);
+        buffer.take(100);
+        assert!(buffer.take_zeros(300).iter().all(|b| *b == 0));
+        assert!(buffer.take_zeros(RECORD_PAYLOAD_BYTES_MAX - 400).iter().all(|b| *b == 0));
+        assert!(buffer.payload()[..100].iter().all(|b| *b == 7) && buffer.payload()[100..].iter().all(|b| *b == 0));
+        buffer.clear();
+        assert!(buffer.take_zeros(200).iter().all(|b| *b == 0), "the sevens of before");
     }
 }

@@ -101,7 +101,10 @@ impl Store for End {
 }
 
 impl Source for End {
-    /// The zeros are really written, so that a measurement pays for a buffer of them.
+    fn zeros_at(&self, offset: u64, len: usize) -> Option<usize> {
+        Some(self.facts().meta.size.saturating_sub(offset).min(len as u64) as usize)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let left = self.facts().meta.size.saturating_sub(offset);
         let len = left.min(buffer.len() as u64) as usize;

@@ -152,6 +152,11 @@ pub trait Store: Send + Sync + Debug {
 pub trait Source: Send + Sync + Debug {
     /// Reads at an offset; fewer bytes than asked only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
+    /// How many of the bytes from an offset on are known to be zeros, so that a buffer of zeros need not be filled with
+    /// them again. They are data, not a hole. None where they must be read.
+    fn zeros_at(&self, _offset: u64, _len: usize) -> Option<usize> {
+        None
+    }
     /// The facts now, which may differ from those listed.
     fn stat(&self) -> Result<Stat>;
     /// What lies at an offset before the end of the file.
@@ -173,6 +178,9 @@ pub trait Sink: Send + Sync + Debug {
         }
         Ok(())
     }
+    /// Its name is one that a later attempt looks for: from here on it is locked, and neither renamed nor removed where
+    /// that name has become another file's. [`Store::resume`] does the same.
+    fn guard(&self) {}
     /// Reserves room for a file of this length, as far as the store can; full is an error.
     fn reserve(&self, _size: u64) -> Result<()> {
         Ok(())

@@ -152,7 +152,11 @@ impl Incoming {
 
     fn begin(&self, receiving: &Receiving) -> store::Result<Arc<dyn Sink>> {
         let made = match self.begin_journal(receiving) {
-            Some(tag) => receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?,
+            Some(tag) => {
+                let made = receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?;
+                made.guard();
+                made
+            }
             None => {
                 (receiving.opening)(&self.wanted.path.parent());
                 let tag = format!("{}-{:x}", receiving.policy.tag, self.wanted.id);

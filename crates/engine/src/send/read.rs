@@ -213,10 +213,17 @@ impl Sending {
         let (mut got, mut sum) = (0, BlockSum::of_zeros(0, self.with_adler32()));
         while got < want {
             let piece = (want - got).min(PIECE_BYTES);
-            let free = &mut buffer.free()[..piece];
             let at = offset + got as u64;
-            let read = timed(&mut pending.reading, || file.source.read_at(free, at)).map_err(|e| storage(&e))?;
-            let bytes = buffer.take(read);
+            let bytes = match file.source.zeros_at(at, piece) {
+                Some(zeros) => buffer.take_zeros(zeros),
+                None => {
+                    let free = &mut buffer.free()[..piece];
+                    let read =
+                        timed(&mut pending.reading, || file.source.read_at(free, at)).map_err(|e| storage(&e))?;
+                    buffer.take(read)
+                }
+            };
+            let read = bytes.len();
             if !self.checksums.is_empty() {
                 sum = sum.then(BlockSum::of(bytes, self.with_adler32()), read as u64);
                 file.serial.lock().unwrap_or_else(PoisonError::into_inner).feed(at, bytes);

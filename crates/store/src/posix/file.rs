@@ -76,6 +76,8 @@ pub(super) struct PosixSink {
     settled: AtomicBool,
     /// An earlier attempt began it: what is not given up in so many words stays.
     resumed: bool,
+    /// See [`Sink::guard`].
+    guarded: AtomicBool,
     /// Set for large files: the same file past the page cache, where that is the way for it.
     direct: OnceLock<Option<OwnedFd>>,
     /// Whoever writes a large file through the cache has it.
@@ -89,14 +91,9 @@ const LARGE_BYTES: u64 = 8 << 20;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// What direct input and output want offsets, lengths and memory to be multiples of.
 const DIRECT_ALIGNMENT: usize = 4096;
-/// From this length on a file may have a name that others look for; see [`PosixSink::is_ours`].
-const GUARDED_BYTES: u64 = 1 << 20;
 
 impl PosixSink {
     pub(super) fn new(file: PosixFile, dir: OwnedFd, temporary: Vec<u8>, name: Name, mode_mask: u32) -> PosixSink {
-        // Held for as long as the file is open: nobody else goes on with it or removes it, whatever their state
-        // directory says. A file system without locks has only the journal's.
-        let _ = rustix::fs::flock(&file.fd, FlockOperation::NonBlockingLockExclusive);
         PosixSink {
             file,
             dir,
@@ -107,15 +104,16 @@ impl PosixSink {
             data_end: AtomicU64::new(0),
             settled: AtomicBool::new(false),
             resumed: false,
+            guarded: AtomicBool::new(false),
             direct: OnceLock::new(),
             turn: Mutex::new(()),
             direct_failed: AtomicBool::new(false),
         }
     }
 
-    /// Whether the temporary name is still this file's. Only large files have a name that another attempt looks for.
+    /// Whether the temporary name is still this file's.
     fn is_ours(&self) -> bool {
-        if !self.resumed && self.data_end.load(Ordering::Acquire) < GUARDED_BYTES {
+        if !self.guarded.load(Ordering::Acquire) {
             return true;
         }
         let named = rustix::fs::statat(&self.dir, &self.temporary[..], AtFlags::SYMLINK_NOFOLLOW);
@@ -167,6 +165,7 @@ impl PosixSink {
         self.written_end.store(size, Ordering::Release);
         self.data_end.store(size, Ordering::Release);
         self.resumed = true;
+        self.guarded.store(true, Ordering::Release);
         self
     }
 
@@ -257,6 +256,12 @@ impl Sink for PosixSink {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.zero(offset, end),
             Err(e) => Err(error("make a hole in", &self.file.path, e)),
         }
+    }
+
+    fn guard(&self) {
+        // Held for as long as the file is open. A file system without locks has only the journal's.
+        let _ = rustix::fs::flock(&self.file.fd, FlockOperation::NonBlockingLockExclusive);
+        self.guarded.store(true, Ordering::Release);
     }
 
     fn reserve(&self, size: u64) -> Result<()> {
