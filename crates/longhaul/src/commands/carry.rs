@@ -16,9 +16,8 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::progress::Display;
 
-/// How often the source's node is asked how far it is: often at first, then seldom, so that looking on stays far below
-/// a megabyte however long the job takes (a question and its answer are some 600 bytes, and their number grows with the
-/// logarithm of the time).
+/// How often the source's node is asked how far it is: often at first, then seldom, so that looking on stays small however
+/// long the job takes: the number of questions grows with the logarithm of the time.
 fn pause(elapsed: Duration) -> Duration {
     (elapsed / 200).max(Duration::from_millis(500))
 }

@@ -1,7 +1,7 @@
 //! Through the page cache or past it: how a large file is written.
 //!
-//! Through the cache a write waits for memory only, and whoever reads the file next finds it there; but it costs twice
-//! the processor time, and data that does not fit pushes out what others need and then waits for the device all the
+//! Through the cache a write waits for memory only, and whoever reads the file next finds it there; but it costs more
+//! processor time, and data that does not fit pushes out what others need and then waits for the device all the
 //! same. So a file goes through the cache while there is plenty of memory for it, and past it otherwise. One file goes one
 //! way: mixed writes would need the kernel to keep both views of a page in step, which open(2) warns against.
 
