@@ -11,6 +11,7 @@ mod commands;
 mod failure;
 mod known_nodes;
 mod local;
+mod own_node;
 mod printer;
 mod progress;
 mod receipt;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use auth::{AccessKey, Grant, Grants, Rights};
+use auth::{AccessKey, Rights};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use door::{Export, Node, NodeConfig};
+use door::{Export, Node};
 use engine::control::{Control, Label};
 use engine::filelist::FileList;
 use engine::identity::random_tag;
@@ -31,11 +31,12 @@ use crate::args::Cp;
 use crate::commands::carry;
 use crate::failure::Failure;
 use crate::local::{self, LocalTarget};
+use crate::own_node;
 use crate::printer::Printer;
 use crate::progress::Display;
 use crate::receipt;
 use crate::reins::{self, Stable};
-use crate::settings::{Settings, random};
+use crate::settings::Settings;
 use crate::ssh::{self, FarEnd, Role};
 
 /// Streams where the user does not say.
@@ -227,21 +228,9 @@ fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
 /// and reported like any other.
 fn within(job: &Job<'_>) -> Result<Exit, Failure> {
     let there = local::target(job.target)?;
-    let state = job.settings.state()?;
+    let export = there.root.map(|dir| Export { name: "here".into(), dir, writable: true });
     // Others on this host can reach the port as well: only who holds this key, which never leaves the process, gets in.
-    let (key_id, secret) = (random()?, random()?);
-    let own = AccessKey::new(key_id, secret, state.fingerprint()?);
-    let grant = Grant::new(key_id, &secret, "here".into(), &RelPath::root(), Rights::Write, i64::MAX);
-    let config = NodeConfig {
-        listen: ([127, 0, 0, 1], 0).into(),
-        exports: there.root.into_iter().map(|dir| Export { name: "here".into(), dir, writable: true }).collect(),
-        anonymous: None,
-        grants: Grants { list: vec![grant] },
-        plain: true,
-        state,
-        timeouts: Timeouts::default(),
-        own_guests: true,
-    };
+    let (config, own) = own_node::prepare(job.settings, ([127, 0, 0, 1], 0).into(), "here", export, Rights::Write)?;
     let node = Node::bind(config)?;
     let address = node.address().map_err(door::NodeError::Host)?;
     let at = HostPort { host: address.ip().to_string(), port: address.port() };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use auth::{AccessKey, Grant, Grants, Rights};
+use auth::Rights;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use door::{Export, Node, NodeConfig};
@@ -16,7 +16,8 @@ use model::{Exit, Locator, RelPath};
 
 use crate::failure::Failure;
 use crate::local;
-use crate::settings::{Settings, random};
+use crate::own_node;
+use crate::settings::Settings;
 use crate::ssh::{BACK_MAGIC, ConnectBack, EXPORT, Hello, Ready, Role};
 
 /// The address that ssh came from, and the one it came to (ssh(1), SSH_CONNECTION).
@@ -116,24 +117,12 @@ fn leave_when_forgotten(node: &Node, over: &AtomicBool) {
 
 fn serve(settings: &Settings, hello: &Hello) -> Result<Node, Failure> {
     let (dir, paths) = offer(hello)?;
-    let state = settings.state()?;
-    let (key_id, secret) = (random()?, random()?);
-    let key = AccessKey::new(key_id, secret, state.fingerprint()?);
     let (rights, writable) = match hello.role {
         Role::Source => (Rights::Read, false),
         Role::Target => (Rights::Write, true),
     };
-    let grant = Grant::new(key_id, &secret, EXPORT.into(), &RelPath::root(), rights, i64::MAX);
-    let config = NodeConfig {
-        listen: ([0u16; 8], 0).into(),
-        exports: vec![Export { name: EXPORT.into(), dir, writable }],
-        anonymous: None,
-        grants: Grants { list: vec![grant] },
-        plain: true,
-        state,
-        timeouts: Timeouts::default(),
-        own_guests: true,
-    };
+    let export = Export { name: EXPORT.into(), dir, writable };
+    let (config, key) = own_node::prepare(settings, ([0u16; 8], 0).into(), EXPORT, Some(export), rights)?;
     let node =
         Node::bind(config.clone()).or_else(|_| Node::bind(NodeConfig { listen: ([0u8; 4], 0).into(), ..config }))?;
     let ready = Ready {

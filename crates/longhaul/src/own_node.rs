@@ -1,0 +1,37 @@
+//! A node that lives for one copy: a local one's own, and the far end of ssh. Nobody gets in without its only key, which
+//! dies with it.
+
+use std::net::SocketAddr;
+
+use auth::{AccessKey, Grant, Grants, Rights};
+use door::{Export, NodeConfig};
+use engine::Timeouts;
+use model::RelPath;
+
+use crate::failure::Failure;
+use crate::settings::{Settings, random};
+
+/// What it is to offer, and the key to it: for the export of this name, with these rights.
+pub fn prepare(
+    settings: &Settings,
+    listen: SocketAddr,
+    name: &str,
+    export: Option<Export>,
+    rights: Rights,
+) -> Result<(NodeConfig, AccessKey), Failure> {
+    let state = settings.state()?;
+    let (id, secret) = (random()?, random()?);
+    let key = AccessKey::new(id, secret, state.fingerprint()?);
+    let grant = Grant::new(id, &secret, name.into(), &RelPath::root(), rights, i64::MAX);
+    let config = NodeConfig {
+        listen,
+        exports: export.into_iter().collect(),
+        anonymous: None,
+        grants: Grants { list: vec![grant] },
+        plain: true,
+        state,
+        timeouts: Timeouts::default(),
+        own_guests: true,
+    };
+    Ok((config, key))
+}
