@@ -176,7 +176,7 @@ impl Fabric {
             self.refused.not_carried += 1;
             return false;
         };
-        let destination = shape.destination(frame);
+        let Some((_, destination)) = packet::addresses(frame) else { return false };
         if !is_carried(destination) {
             self.refused.not_carried += 1;
             return false;
@@ -225,7 +225,7 @@ impl Fabric {
         let down = |leg: usize| legs[leg].members.iter().all(|link| self.links[*link].way().down);
         let (port, cut_off) = (self.topology.routes[route].from, (0..=router.leg).any(down));
         let frame = self.arena.bytes(place);
-        let source = if shape.destination(frame).is_ipv4() { IpAddr::from(router.v4) } else { router.v6.into() };
+        let source = if packet::addresses(frame).is_some_and(|(source, _)| source.is_ipv4()) { IpAddr::from(router.v4) } else { router.v6.into() };
         let answer = packet::time_exceeded(frame, shape, source).filter(|_| !cut_off);
         self.answer(now + 2 * travelled.as_nanos() as u64, port, answer);
         false

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use crate::packet::{Shape, Transport};
+use crate::packet::{self, Shape, Transport};
 
 /// How long a silent flow is known, in nanoseconds: an hour.
 const SILENCE: u64 = 3_600_000_000_000;
@@ -30,9 +30,10 @@ impl Firewall {
 
     /// Something leaves the site.
     pub fn goes_out(&mut self, now: u64, frame: &[u8], shape: &Shape) {
+        let Some((_, to)) = packet::addresses(frame) else { return };
         let flow = match shape.transport() {
-            Transport::Tcp { source, destination, .. } => (true, shape.destination(frame), source, destination),
-            Transport::Udp { source, destination } => (false, shape.destination(frame), source, destination),
+            Transport::Tcp { source, destination, .. } => (true, to, source, destination),
+            Transport::Udp { source, destination } => (false, to, source, destination),
             _ => return,
         };
         if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&flow) {
@@ -49,12 +50,13 @@ impl Firewall {
             Transport::Tcp { source, destination, .. } => (true, source, destination),
             Transport::Udp { source, destination } => (false, source, destination),
             Transport::Icmp => return true,
-            Transport::Other => return false,
+            Transport::Fragment | Transport::Other => return false,
         };
         if self.open.contains(&destination) {
             return true;
         }
-        let flow = (tcp, shape.source(frame), destination, source);
+        let Some((from, _)) = packet::addresses(frame) else { return false };
+        let flow = (tcp, from, destination, source);
         match self.flows.get_mut(&flow) {
             Some(seen) if now.saturating_sub(*seen) < SILENCE => {
                 *seen = now;

@@ -9,7 +9,7 @@ use crate::error::Error;
 /// Over which the quota is counted, in microseconds: short, so that a site is slow rather than stuttering.
 const PERIOD: u32 = 10_000;
 
-/// A control group. Removed with this, once nobody is in it.
+/// A control group.
 #[derive(Debug)]
 pub struct Group(PathBuf);
 
@@ -63,9 +63,9 @@ impl Group {
         &self.0
     }
 
-    /// Of a lab's site in another process.
-    pub fn at(path: PathBuf) -> Group {
-        Group(path)
+    /// Goes, if nobody is in it any more.
+    pub fn remove(&self) {
+        let _ = fs::remove_dir(&self.0);
     }
 
     /// Removes what a lab in this directory left. Those with processes in them stay.
