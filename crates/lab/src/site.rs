@@ -205,17 +205,22 @@ impl Plan<'_> {
             let v4 = interface.v4.map(|(address, _)| (IpAddr::from(address), 32));
             let v6 = interface.v6.map(|(address, _)| (IpAddr::from(address), 128));
             let addresses: Vec<(IpAddr, u8)> = [v4, v6].into_iter().flatten().collect();
-            lines.extend(addresses.iter().map(|(address, length)| format!("addr add {address}/{length} dev {device}")));
             lines.push(format!("link set {device} up"));
             for (address, length) in addresses {
-                let family = if address.is_ipv4() { "-4" } else { "-6" };
+                // An IPv6 address may not be ready to be a route's source at once; with one address per interface, it is
+                // chosen by itself.
+                let (all, source, at_once) = match address.is_ipv4() {
+                    true => ("0.0.0.0/0", format!(" src {address}"), ""),
+                    false => ("::/0", String::new(), " nodad"),
+                };
+                lines.push(format!("addr add {address}/{length} dev {device}{at_once}"));
                 match number {
-                    0 => lines.push(format!("{family} route add default dev {device} src {address}")),
+                    0 => lines.push(format!("route add {all} dev {device}{source}")),
                     // What has this interface's address leaves by it.
                     _ => {
                         let table = 100 + number;
-                        lines.push(format!("{family} rule add from {address}/{length} table {table}"));
-                        lines.push(format!("{family} route add default dev {device} src {address} table {table}"));
+                        lines.push(format!("rule add from {address}/{length} table {table}"));
+                        lines.push(format!("route add {all} dev {device}{source} table {table}"));
                     }
                 }
             }
@@ -234,10 +239,10 @@ impl Plan<'_> {
                 &self.scenario.sites[far.site].interfaces[far.interface],
             );
             if let (Some((from, _)), Some((to, _))) = (near.v4, far.v4) {
-                lines.push(format!("-4 route add {to}/32 dev {} src {from}", near.name));
+                lines.push(format!("route add {to}/32 dev {} src {from}", near.name));
             }
-            if let (Some((from, _)), Some((to, _))) = (near.v6, far.v6) {
-                lines.push(format!("-6 route add {to}/128 dev {} src {from}", near.name));
+            if let (Some(_), Some((to, _))) = (near.v6, far.v6) {
+                lines.push(format!("route add {to}/128 dev {}", near.name));
             }
         }
         lines
