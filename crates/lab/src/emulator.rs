@@ -186,7 +186,8 @@ impl Emulator {
         let port = &self.ports[delivery.port];
         let (frame, shape) = self.fabric.frame(delivery);
         if let Some((damage, bit)) = delivery.damage {
-            packet::damaged(frame, shape, delivery.segments.start, damage, bit, &mut self.scratch);
+            // The link has asked whether there is a bit that would do.
+            let _ = packet::damaged(frame, shape, delivery.segments.start, damage, bit, &mut self.scratch);
             rustix::io::write(port, &self.scratch)?;
         } else if delivery.segments == (0..shape.segments()) {
             rustix::io::write(port, frame)?;

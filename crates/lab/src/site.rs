@@ -249,6 +249,26 @@ impl Plan<'_> {
     }
 }
 
+/// Whether labs can be had here; why not.
+///
+/// # Errors
+/// What is missing, and the remedy.
+pub fn able() -> Result<(), Error> {
+    let attempt = || -> Result<(), (&'static str, io::Error)> {
+        Namespaces::make().map_err(|error| ("namespaces cannot be made (run it as root)", error))?;
+        sys::tun::open("try").map_err(|error| ("TUN devices cannot be made (root, and the kernel's module tun)", error))?;
+        Ok(())
+    };
+    let tried = std::thread::scope(|scope| scope.spawn(attempt).join());
+    match tried {
+        Ok(Ok(())) => {}
+        Ok(Err((what, error))) => return Err(Error::Unable(format!("{what}: {error}"))),
+        Err(_) => return Err(Error::Unable("the attempt failed".to_owned())),
+    }
+    let ip = Command::new("ip").arg("-Version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    ip.map(drop).map_err(|error| Error::Unable(format!("ip cannot be run (install iproute2): {error}")))
+}
+
 /// Sets a value of this thread's network, by its dotted name.
 fn set(name: &str, value: &str) -> io::Result<()> {
     std::fs::write(Path::new("/proc/sys").join(name.replace('.', "/")), value)

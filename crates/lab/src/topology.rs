@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::scenario::{Change, End, Scenario, Target, Way};
 
-pub use routes::{Leg, Route, Router};
+pub use routes::{Route, Router};
 
 /// An interface of a site, counted over all sites.
 pub type Port = usize;
