@@ -160,6 +160,9 @@ fn addresses() {
             "no address family in common",
             "both an IPv4 address",
         ),
+        ("[site.a]\naddress = '10.79.1.1/24'\n", "10.79.1.1/24 of a/eth0 overlaps with", "10.78.0.0/15"),
+        ("[site.a]\naddress = '10.0.0.1/8'\n", "10.0.0.1/8 of a/eth0 overlaps with", "10.78.0.0/15"),
+        ("[site.a]\naddress = 'fd4c:6f6e:6702:1::1/64'\n", "overlaps with", "fd4c:6f6e:6702::/48"),
     ]);
 }
 
@@ -204,6 +207,10 @@ fn words_of_a_path() {
         ("rate = '-1Gbit/s'", "rate cannot be", "with its unit"),
         ("rate = 0", "rate is zero", "down = true"),
         ("rate = '0Mbit/s'", "rate is zero", "leave it out for no bottleneck"),
+        ("rate = '999bit/s'", "rate cannot be", "from 1kbit/s to 1Tbit/s"),
+        ("rate = '1.1Tbit/s'", "rate cannot be", "from 1kbit/s to 1Tbit/s"),
+        ("rate = '1kbit/s'\nqueue = '1MB'", "more than one hour", "smaller"),
+        ("policer = { rate = '1kbit/s', burst = '1MB' }", "more than one hour", "smaller"),
         ("rate = 1979-05-27", "the date", "with its unit"),
         ("queue = '4MB'", "a queue without a rate", "add a rate"),
         ("rate = '1Gbit/s'\nqueue = 4", "queue cannot be 4", "50ms"),
@@ -311,8 +318,8 @@ fn events() {
 
 #[test]
 fn too_much_of_everything() {
-    let sites: String = (0..201).map(|n| format!("[site.s{n}]\n")).collect();
-    refused(&[(&sites, "more than 200 sites", "fewer")]);
+    let sites: String = (0..65).map(|n| format!("[site.s{n}]\n")).collect();
+    refused(&[(&sites, "more than 64 sites", "fewer")]);
     let interfaces: String = (1..9).map(|n| format!("[site.a.interface.eth{n}]\n")).collect();
     refused(&[(&format!("[site.a]\n{interfaces}"), "more than 8 interfaces", "eth0, counts as well")]);
     let sites: String = (0..24).map(|n| format!("[site.s{n}]\n")).collect();
