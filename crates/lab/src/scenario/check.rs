@@ -79,10 +79,10 @@ fn wide(address: Ipv4Addr) -> u128 {
 fn clash(scenario: &Scenario, a: End, b: End) -> Option<(String, String)> {
     let (one, other) = (scenario.interface(a), scenario.interface(b));
     let same_site = a.site == b.site;
-    if let (Some((x, x_bits)), Some((y, y_bits))) = (one.v4, other.v4) {
-        if x == y || !same_site && same_network(wide(x), wide(y), x_bits.min(y_bits)) {
-            return Some((format!("{x}/{x_bits}"), format!("{y}/{y_bits}")));
-        }
+    if let (Some((x, x_bits)), Some((y, y_bits))) = (one.v4, other.v4)
+        && (x == y || !same_site && same_network(wide(x), wide(y), x_bits.min(y_bits)))
+    {
+        return Some((format!("{x}/{x_bits}"), format!("{y}/{y_bits}")));
     }
     if let (Some((x, x_bits)), Some((y, y_bits))) = (one.v6, other.v6)
         && (x == y || !same_site && same_network(x.to_bits(), y.to_bits(), x_bits.min(y_bits)))
