@@ -62,9 +62,8 @@ pub fn measure(scenario: &Scenario, dir: &Path) -> Result<Option<Ceiling>, Error
         let (over, stream) = (Arc::clone(&over), connected.try_clone().map_err(failed)?);
         move || give(stream, &over)
     });
-    // Slow start doubles once per RTT and is through after some 20 of them; what comes after a third of a second more
-    // is what the machine can do.
-    let warm_up = Duration::from_secs(2) + rtt * 20;
+    // A single stream takes some 25 round trips to fill the longest path.
+    let warm_up = Duration::from_secs(2) + rtt * 30;
     std::thread::sleep(warm_up);
     let (before, begun) = (taken.load(Ordering::Relaxed), Instant::now());
     std::thread::sleep(warm_up / 2);

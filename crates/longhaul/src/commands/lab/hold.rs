@@ -57,7 +57,7 @@ pub fn start(read: &Read, tied: bool, settings: &Settings) -> Result<Option<Held
         let _ = BufReader::new(output).read_line(&mut line);
     }
     let message = match serde_json::from_str(&line) {
-        Ok(Said::Up) => return Ok(tied.then_some(Held(child))),
+        Ok(Said::Up) => return Ok(tied.then(|| Held(child))),
         Ok(Said::Failed(message)) => message,
         Err(_) => "the lab's process ended without a word".to_owned(),
     };
