@@ -42,7 +42,8 @@ pub fn damaged(frame: &[u8], shape: &Shape, segment: u16, damage: Damage, bit: u
     let body = OFFLOAD_HEADER + usize::from(shape.headers)..end;
     match damage {
         Damage::Seen => {
-            if offload.needs_csum() {
+            // A sum that would begin in the IP headers is nonsense, and would be written there.
+            if offload.needs_csum() && offload.csum_start >= shape.transport_at {
                 complete(out, offload);
             }
             // With nothing promised about the checksum, the receiver has to verify it.
