@@ -5,5 +5,27 @@
 //! The straight line: scenario (what was written) -> fabric (links, routes, delay line: pure) -> emulator (the thread
 //! that reads and writes) -> lab (sites, and the handle that brings all of it up and down).
 
+mod arena;
+pub mod check;
+pub mod control;
+mod emulator;
+mod error;
+mod fabric;
+mod guests;
+mod lab;
+mod link;
 pub mod packet;
+mod reading;
 pub mod scenario;
+mod site;
+mod status;
+mod topology;
+mod wire;
+
+pub use error::Error;
+pub use lab::Lab;
+pub use link::Counts;
+pub use reading::{Lateness, LinkReading, Reading, lateness_max};
+pub use scenario::Scenario;
+pub use site::{Site, able};
+pub use topology::{Owner, Topology};

@@ -3,9 +3,13 @@
 //! Kept apart from the inner types on purpose: a field here is a promise to scripts. Names that are not UTF-8 appear
 //! twice, escaped for people and as base64 in `…_b64`. Rates are bit/s, sizes bytes, times seconds.
 
+mod lab;
+
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+
+pub use lab::{Lab, LabEmulator, LabLink, LabSite};
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

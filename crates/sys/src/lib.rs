@@ -1,8 +1,13 @@
 //! The system calls that the standard library does not offer: TCP facts and options, a wake-up descriptor, limits of
-//! this process. All `unsafe` code of the house lives here; every other crate forbids it.
+//! this process, namespaces, TUN devices, real-time threads. All `unsafe` code of the house lives here; every other
+//! crate forbids it.
 //!
 //! What this crate does not know: what the facts are for. It reads and sets; it decides nothing.
 
 pub mod limits;
+pub mod namespace;
+pub mod schedule;
 pub mod tcp;
+pub mod tun;
+pub mod udp;
 pub mod waker;

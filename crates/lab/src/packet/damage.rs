@@ -55,6 +55,18 @@ pub fn damaged(frame: &[u8], shape: &Shape, segment: u16, damage: Damage, bit: u
     }
 }
 
+impl Shape {
+    /// Whether [`damaged`] finds a bit for such damage in a segment.
+    pub fn can_be_damaged(&self, segment: u16, damage: Damage) -> bool {
+        let has_payload = !self.span(&(segment..segment.saturating_add(1))).is_empty();
+        match (damage, self.transport()) {
+            (Damage::Seen, Transport::Tcp { .. } | Transport::Udp { .. } | Transport::Icmp) => true,
+            (Damage::Silent, Transport::Fragment) => false,
+            _ => has_payload,
+        }
+    }
+}
+
 /// Completes a checksum whose field holds the sum of the pseudo header.
 fn complete(frame: &mut [u8], offload: Offload) {
     let start = OFFLOAD_HEADER + usize::from(offload.csum_start);

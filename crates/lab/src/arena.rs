@@ -1,0 +1,171 @@
+//! Where packets rest while they are on their way: chunks that fill up one after another and are free again when no
+//! packet in them is live.
+//!
+//! Packets leave nearly in the order in which they came, so a chunk empties as a whole. At most one packet's room per
+//! chunk is wasted, whatever the sizes; with a short delay the same chunk is used again and again, warm in the cache.
+//! Does not know: what is in a packet.
+
+/// Size of a chunk. The end that is too short for the largest packet, 64 KiB, is 6 % of it.
+pub const CHUNK: usize = 1 << 20;
+/// Packets begin on cache lines.
+const ALIGN: usize = 64;
+
+/// Where a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    chunk: u32,
+    offset: u32,
+    length: u32,
+}
+
+struct Chunk {
+    bytes: Box<[u8]>,
+    used: usize,
+    live: u32,
+}
+
+/// All packets on their way. No room is a packet dropped, which whoever asks must count.
+pub struct Arena {
+    chunks: Vec<Chunk>,
+    free: Vec<u32>,
+    current: Option<u32>,
+    chunks_max: usize,
+    largest: usize,
+    peak: usize,
+}
+
+impl Arena {
+    /// Room for packets of at most `largest` bytes, `bytes_max` in all; the first `ready` of them touched already, so
+    /// that no packet waits for the kernel to find a page.
+    pub fn new(largest: usize, bytes_max: u64, ready: u64) -> Arena {
+        assert!(largest <= CHUNK, "a packet fits a chunk");
+        let chunks_max = usize::try_from(bytes_max / CHUNK as u64).unwrap_or(usize::MAX).max(1);
+        let mut arena =
+            Arena { chunks: Vec::new(), free: Vec::new(), current: None, chunks_max, largest, peak: 0 };
+        let ready = usize::try_from(ready.div_ceil(CHUNK as u64)).unwrap_or(chunks_max).min(chunks_max);
+        for _ in 0..ready {
+            arena.grow(1);
+        }
+        arena.free.reverse();
+        arena
+    }
+
+    /// A new chunk; filled with something where its pages shall be there already.
+    fn grow(&mut self, fill: u8) {
+        let number = self.chunks.len() as u32;
+        self.chunks.push(Chunk { bytes: vec![fill; CHUNK].into_boxed_slice(), used: 0, live: 0 });
+        self.free.push(number);
+    }
+
+    /// The room for the next packet, as long as the largest one. Nothing is taken yet.
+    pub fn room(&mut self) -> Option<&mut [u8]> {
+        let fits = |chunk: &Chunk| chunk.bytes.len() - chunk.used >= self.largest;
+        if self.current.is_none_or(|current| !fits(&self.chunks[current as usize])) {
+            if self.free.is_empty() {
+                if self.chunks.len() >= self.chunks_max {
+                    return None;
+                }
+                self.grow(0);
+            }
+            self.current = self.free.pop();
+            self.peak = self.peak.max(self.chunks.len() - self.free.len());
+        }
+        let chunk = &mut self.chunks[self.current? as usize];
+        let end = chunk.used + self.largest;
+        Some(&mut chunk.bytes[chunk.used..end])
+    }
+
+    /// Takes the first bytes of the room for a packet.
+    pub fn take(&mut self, length: usize) -> Option<Place> {
+        let current = self.current?;
+        let chunk = &mut self.chunks[current as usize];
+        let place = Place { chunk: current, offset: chunk.used as u32, length: length as u32 };
+        let next = (chunk.used + length).next_multiple_of(ALIGN);
+        if length > self.largest || next > CHUNK {
+            return None;
+        }
+        chunk.used = next;
+        chunk.live += 1;
+        Some(place)
+    }
+
+    /// The packet has gone.
+    pub fn release(&mut self, place: Place) {
+        let chunk = &mut self.chunks[place.chunk as usize];
+        chunk.live -= 1;
+        if chunk.live == 0 {
+            chunk.used = 0;
+            if self.current != Some(place.chunk) {
+                self.free.push(place.chunk);
+            }
+        }
+    }
+
+    /// A packet.
+    pub fn bytes(&self, place: Place) -> &[u8] {
+        let start = place.offset as usize;
+        &self.chunks[place.chunk as usize].bytes[start..start + place.length as usize]
+    }
+
+    /// A packet.
+    pub fn bytes_mut(&mut self, place: Place) -> &mut [u8] {
+        let start = place.offset as usize;
+        &mut self.chunks[place.chunk as usize].bytes[start..start + place.length as usize]
+    }
+
+    /// What chunks with packets in them take, in bytes.
+    pub fn in_use(&self) -> u64 {
+        let empty = self.current.is_some_and(|current| self.chunks[current as usize].live == 0);
+        ((self.chunks.len() - self.free.len() - usize::from(empty)) * CHUNK) as u64
+    }
+
+    /// The most that chunks in use ever took, in bytes.
+    pub fn peak(&self) -> u64 {
+        (self.peak * CHUNK) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(arena: &mut Arena, fill: u8, length: usize) -> Option<Place> {
+        arena.room()?[..length].fill(fill);
+        arena.take(length)
+    }
+
+    #[test]
+    fn a_short_line_stays_in_one_chunk() {
+        let mut arena = Arena::new(65_562, 8 << 20, 0);
+        for n in 0..1_000u32 {
+            let place = put(&mut arena, n as u8, 60_000).unwrap();
+            assert!(arena.bytes(place).iter().all(|byte| *byte == n as u8));
+            arena.release(place);
+        }
+        assert_eq!((arena.peak(), arena.in_use()), (1 << 20, 0));
+    }
+
+    #[test]
+    fn chunks_come_back_and_the_bound_holds() {
+        let mut arena = Arena::new(65_562, 4 << 20, 2 << 20);
+        for round in 0..3 {
+            let mut places = Vec::new();
+            while let Some(place) = put(&mut arena, round, 50_000) {
+                places.push(place);
+            }
+            assert!(places.len() >= 4 * 19, "{}", places.len());
+            assert!(places.iter().all(|place| arena.bytes(*place) == [round; 50_000]));
+            places.drain(..).rev().for_each(|place| arena.release(place));
+            assert_eq!(arena.in_use(), 0);
+        }
+        assert_eq!(arena.peak(), 4 << 20);
+    }
+
+    #[test]
+    fn waste_is_below_a_tenth() {
+        let mut arena = Arena::new(65_562, 64 << 20, 0);
+        let packets = 500;
+        (0..packets).for_each(|_| drop(put(&mut arena, 1, 65_562).unwrap()));
+        assert!(arena.peak() < packets * 65_562 * 11 / 10);
+    }
+}

@@ -1,0 +1,249 @@
+//! The thread that carries the packets: reads them from the ports, gives them to the fabric, and writes what is due.
+//!
+//! One thread for everything. It sleeps at most [`QUANTUM`] while packets flow, so that it is woken some thousand times
+//! a second rather than for each packet, and waits in `poll` when they do not.
+//! Does not know: namespaces, or who asks.
+
+mod timeline;
+
+use std::fs::File;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::ClockId;
+use sys::waker::Waker;
+
+use crate::fabric::{Delivery, Fabric};
+use crate::packet::{self, FRAME_MAX, HEADERS_MAX};
+use crate::reading::{Lateness, LinkReading, Reading};
+use crate::scenario::{Change, Event};
+use timeline::Timeline;
+
+/// The longest sleep while packets flow.
+const QUANTUM: Duration = Duration::from_micros(100);
+/// What is due this soon goes at once: half a quantum early and half a quantum late cancel out.
+const SLACK_NS: u64 = 50_000;
+/// How long packets count as flowing after the last one.
+const BUSY: Duration = Duration::from_millis(2);
+/// Written, and read from each port, before the other has its turn.
+const BATCH: usize = 32;
+
+/// What the thread is asked for.
+enum Ask {
+    Read(Sender<Reading>),
+    Change(Change, Option<Duration>),
+    Stop,
+}
+
+/// The way to the thread.
+#[derive(Clone)]
+pub struct Line {
+    asks: Sender<Ask>,
+    waker: Waker,
+}
+
+impl Line {
+    fn ask(&self, ask: Ask) -> bool {
+        let sent = self.asks.send(ask).is_ok();
+        self.waker.wake();
+        sent
+    }
+
+    /// What it has counted. None: it has ended.
+    pub fn read(&self) -> Option<Reading> {
+        let (answer, answers) = channel();
+        self.ask(Ask::Read(answer));
+        answers.recv().ok()
+    }
+
+    /// Changes the network now; for a while only, if so said. `false`: it has ended.
+    pub fn change(&self, change: Change, lasts: Option<Duration>) -> bool {
+        self.ask(Ask::Change(change, lasts))
+    }
+
+    /// Ends it.
+    pub fn stop(&self) {
+        self.ask(Ask::Stop);
+    }
+}
+
+/// The thread's own.
+pub struct Emulator {
+    fabric: Fabric,
+    ports: Vec<File>,
+    started: Instant,
+    timeline: Timeline,
+    asks: Receiver<Ask>,
+    waker: Waker,
+    lateness: Vec<Lateness>,
+    /// Frames that a port did not take.
+    not_written: u64,
+    /// Whether it has real-time priority.
+    preferred: bool,
+    scratch: Vec<u8>,
+}
+
+impl Emulator {
+    /// Over these ports, in the order of the topology. Time begins now.
+    pub fn new(fabric: Fabric, ports: Vec<File>, events: &[Event]) -> io::Result<(Emulator, Line)> {
+        let (line, asks) = channel();
+        let waker = Waker::new()?;
+        let lateness = fabric.links().iter().map(|_| Lateness::default()).collect();
+        let emulator = Emulator {
+            fabric,
+            ports,
+            started: Instant::now(),
+            timeline: Timeline::new(events),
+            asks,
+            waker: waker.clone(),
+            lateness,
+            not_written: 0,
+            preferred: false,
+            scratch: Vec::with_capacity(FRAME_MAX),
+        };
+        Ok((emulator, Line { asks: line, waker }))
+    }
+
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Carries packets until it is stopped.
+    pub fn run(mut self) {
+        self.preferred = sys::schedule::prefer_this_thread().is_ok();
+        let mut busy_until = Instant::now();
+        loop {
+            if !self.hear() {
+                return;
+            }
+            let now = self.now();
+            self.timeline.act(now, &mut self.fabric);
+            let written = self.write_due();
+            let read = self.read_ports();
+            if written + read > 0 {
+                busy_until = Instant::now() + BUSY;
+            }
+            let next = [self.fabric.next_due(), self.timeline.next()].into_iter().flatten().min();
+            let now = self.now();
+            let wait = next.map(|next| next.saturating_sub(now + SLACK_NS));
+            if wait == Some(0) {
+                continue;
+            }
+            let wait = wait.map(Duration::from_nanos);
+            if Instant::now() < busy_until {
+                sys::schedule::nap(wait.unwrap_or(QUANTUM).min(QUANTUM));
+            } else {
+                self.doze(wait);
+            }
+        }
+    }
+
+    /// Whether to go on.
+    fn hear(&mut self) -> bool {
+        loop {
+            match self.asks.try_recv() {
+                Ok(Ask::Read(answer)) => drop(answer.send(self.reading())),
+                Ok(Ask::Change(change, lasts)) => {
+                    let now = self.now();
+                    self.timeline.change(now, &change, lasts, &mut self.fabric);
+                }
+                Ok(Ask::Stop) | Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => return true,
+            }
+        }
+    }
+
+    /// Waits for a packet, a question or the next thing that is due.
+    fn doze(&self, wait: Option<Duration>) {
+        let mut descriptors: Vec<PollFd<'_>> =
+            self.ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
+        descriptors.push(PollFd::new(&self.waker, PollFlags::IN));
+        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+        let _ = poll(&mut descriptors, wait.as_ref());
+        self.waker.clear();
+    }
+
+    fn write_due(&mut self) -> usize {
+        let mut written = 0;
+        while written < BATCH {
+            let now = self.now();
+            let Some(delivery) = self.fabric.due(now + SLACK_NS) else { break };
+            if let Some(link) = delivery.link {
+                self.lateness[link].record(now.saturating_sub(delivery.due));
+            }
+            if self.write(&delivery).is_err() {
+                self.not_written += 1;
+            }
+            self.fabric.done(delivery);
+            written += 1;
+        }
+        written
+    }
+
+    fn write(&mut self, delivery: &Delivery) -> rustix::io::Result<()> {
+        let port = &self.ports[delivery.port];
+        let (frame, shape) = self.fabric.frame(delivery);
+        if let Some((damage, bit)) = delivery.damage {
+            // The link has asked whether there is a bit that would do.
+            let _ = packet::damaged(frame, shape, delivery.segments.start, damage, bit, &mut self.scratch);
+            rustix::io::write(port, &self.scratch)?;
+        } else if delivery.segments == (0..shape.segments()) {
+            rustix::io::write(port, frame)?;
+        } else {
+            let mut headers = [0; HEADERS_MAX];
+            let (length, payload) = packet::cut(frame, shape, delivery.segments.clone(), &mut headers);
+            let parts = [io::IoSlice::new(&headers[..length]), io::IoSlice::new(&frame[payload])];
+            rustix::io::writev(port, &parts)?;
+        }
+        Ok(())
+    }
+
+    fn read_ports(&mut self) -> usize {
+        let mut read = 0;
+        for port in 0..self.ports.len() {
+            for _ in 0..BATCH {
+                let now = self.now();
+                let Some(room) = self.fabric.room() else {
+                    // Read all the same: what waits in the kernel would only come later.
+                    match rustix::io::read(&self.ports[port], &mut [0; 64]) {
+                        Ok(_) => self.fabric.had_no_room(),
+                        Err(_) => break,
+                    }
+                    continue;
+                };
+                match rustix::io::read(&self.ports[port], room) {
+                    Ok(length) => self.fabric.arrive(now, port, length),
+                    Err(_) => break,
+                }
+                read += 1;
+            }
+        }
+        read
+    }
+
+    fn reading(&self) -> Reading {
+        let links = self.fabric.links().iter().zip(&self.lateness);
+        let now = self.now();
+        let links = links.map(|(link, lateness)| LinkReading {
+            counts: link.counts(),
+            backlog: link.backlog(now),
+            lateness: lateness.clone(),
+            way: link.way().clone(),
+        });
+        let cpu = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+        let (memory, memory_peak) = self.fabric.memory();
+        Reading {
+            at: self.started.elapsed(),
+            links: links.collect(),
+            refused: self.fabric.refused(),
+            not_written: self.not_written,
+            not_read: 0,
+            memory,
+            memory_peak,
+            cpu: Duration::new(cpu.tv_sec as u64, cpu.tv_nsec as u32),
+            preferred: self.preferred,
+        }
+    }
+}

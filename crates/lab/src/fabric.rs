@@ -1,0 +1,359 @@
+//! The network between the ports: packets come in, travel over the links of their routes, and are due at other ports.
+//!
+//! Pure: time comes in as an argument, in nanoseconds since the lab came up. Does not know: TUN devices, clocks.
+
+mod firewall;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::arena::{Arena, Place};
+use crate::link::{Link, Run};
+use crate::packet::{self, Damage, Shape};
+use crate::scenario::{Scenario, Word};
+use crate::topology::{Port, Router, Topology, door_addresses};
+
+use firewall::Firewall;
+
+/// What the network did with packets before any link saw them. Packets, not segments. Only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Nobody has their destination, or no path leads there; answered by ICMP.
+    pub unroutable: u64,
+    /// Multicast and the like, and what is no IP packet: the kernels' own chatter.
+    pub not_carried: u64,
+    /// Their TTL ended at a router; answered by ICMP.
+    pub expired: u64,
+    /// Larger than the path's MTU; answered by ICMP.
+    pub too_big: u64,
+    /// Not let in by a site's firewall.
+    pub firewalled: u64,
+    /// There was no room for them: the lab's own fault.
+    pub no_memory: u64,
+}
+
+/// A packet on its way, in one or several parcels.
+struct Held {
+    place: Place,
+    shape: Shape,
+    parcels: u32,
+}
+
+/// A run of segments on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parcel {
+    due: u64,
+    /// Equal times keep their order.
+    number: u64,
+    packet: u32,
+    segments: Range<u16>,
+    damage: Option<(Damage, u64)>,
+    course: Course,
+}
+
+/// Where a parcel goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// Over a route; the next leg, and the link that it came over.
+    Route { route: u32, leg: u32, link: u32 },
+    /// Straight to a port: an answer of the network's.
+    Answer(u32),
+}
+
+impl Ord for Parcel {
+    fn cmp(&self, other: &Parcel) -> std::cmp::Ordering {
+        (self.due, self.number).cmp(&(other.due, other.number))
+    }
+}
+
+impl PartialOrd for Parcel {
+    fn partial_cmp(&self, other: &Parcel) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What is due at a port.
+#[derive(Debug)]
+pub struct Delivery {
+    /// Where.
+    pub port: Port,
+    /// When it should be there, in nanoseconds.
+    pub due: u64,
+    /// Which segments of the packet.
+    pub segments: Range<u16>,
+    /// What happened to them.
+    pub damage: Option<(Damage, u64)>,
+    /// The link that it came over last; none for the network's own answers.
+    pub link: Option<usize>,
+    packet: u32,
+}
+
+/// The network.
+pub struct Fabric {
+    topology: Topology,
+    links: Vec<Link>,
+    firewalls: Vec<Option<Firewall>>,
+    arena: Arena,
+    packets: Vec<Held>,
+    vacant: Vec<u32>,
+    line: BinaryHeap<Reverse<Parcel>>,
+    number: u64,
+    refused: Refused,
+    runs: Vec<Run>,
+}
+
+impl Fabric {
+    /// A scenario's, with room for packets on their way.
+    pub fn new(scenario: &Scenario, topology: Topology, arena: Arena) -> Fabric {
+        let seed = |number: usize| scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number as u64);
+        let links = topology.links.iter().enumerate();
+        let links = links.map(|(n, link)| Link::new(link.way.clone(), link.rtt, seed(n))).collect();
+        let firewalls = scenario.sites.iter().map(|site| site.firewall.as_ref().map(|open| Firewall::new(open)));
+        Fabric {
+            links,
+            firewalls: firewalls.collect(),
+            topology,
+            arena,
+            packets: Vec::new(),
+            vacant: Vec::new(),
+            line: BinaryHeap::new(),
+            number: 0,
+            refused: Refused::default(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// What is joined to what.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// All links, in the topology's order.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// What did not get as far as a link.
+    pub fn refused(&self) -> Refused {
+        self.refused
+    }
+
+    /// Memory of packets on their way, in bytes: now, and at most.
+    pub fn memory(&self) -> (u64, u64) {
+        (self.arena.in_use(), self.arena.peak())
+    }
+
+    /// Changes links; for each, the words that take the change back.
+    pub fn set(&mut self, now: u64, links: &[usize], words: &[Word]) -> Vec<(usize, Vec<Word>)> {
+        links.iter().map(|link| (*link, self.links[*link].set(now, words))).collect()
+    }
+
+    /// Where the next packet may be read into; none if there is no room.
+    pub fn room(&mut self) -> Option<&mut [u8]> {
+        self.arena.room()
+    }
+
+    /// A packet was read, and dropped for want of room.
+    pub fn had_no_room(&mut self) {
+        self.refused.no_memory += 1;
+    }
+
+    /// A packet of `length` bytes, in the room, enters at a port.
+    pub fn arrive(&mut self, now: u64, port: Port, length: usize) {
+        let Some(place) = self.arena.take(length) else { return self.had_no_room() };
+        if !self.forward(now, port, place) {
+            self.arena.release(place);
+        }
+    }
+
+    /// Whether the packet is on its way.
+    fn forward(&mut self, now: u64, port: Port, place: Place) -> bool {
+        let frame = self.arena.bytes(place);
+        let Some(shape) = Shape::of(frame) else {
+            self.refused.not_carried += 1;
+            return false;
+        };
+        let Some((_, destination)) = packet::addresses(frame) else { return false };
+        if !is_carried(destination) {
+            self.refused.not_carried += 1;
+            return false;
+        }
+        let site = self.topology.ports[port].site;
+        let (door4, door6) = door_addresses(site);
+        let door = if destination.is_ipv4() { IpAddr::from(door4) } else { IpAddr::from(door6) };
+        let Some(number) = self.topology.route(port, destination) else {
+            self.refused.unroutable += 1;
+            let answer = packet::unreachable(frame, &shape, door);
+            self.answer(now, port, answer);
+            return false;
+        };
+        let route = &self.topology.routes[number];
+        if shape.largest() > u32::from(route.mtu) {
+            self.refused.too_big += 1;
+            let answer = packet::too_big(frame, &shape, door, route.mtu);
+            self.answer(now, port, answer);
+            return false;
+        }
+        if let Some(firewall) = &mut self.firewalls[site] {
+            firewall.goes_out(now, frame, &shape);
+        }
+        let hops = route.routers.len();
+        if hops > 0 {
+            let ttl = usize::from(shape.ttl());
+            if ttl <= hops {
+                let router = route.routers[ttl.max(1) - 1];
+                return self.expire(now, number, router, place, &shape);
+            }
+            packet::age(self.arena.bytes_mut(place), hops as u8);
+        }
+        let packet = self.hold(place, shape);
+        let segments = 0..shape.segments();
+        let course = Course::Route { route: number as u32, leg: 0, link: 0 };
+        self.onwards(Parcel { due: now, number: 0, packet, segments, damage: None, course });
+        true
+    }
+
+    /// A router says that the packet's TTL ended there; the answer travels as long as the packet did.
+    fn expire(&mut self, now: u64, route: usize, router: Router, place: Place, shape: &Shape) -> bool {
+        self.refused.expired += 1;
+        let legs = &self.topology.routes[route].legs;
+        let delay = |leg: usize| self.links[legs[leg].members[0]].way().delay;
+        let travelled = (0..router.leg).map(delay).sum::<Duration>() + delay(router.leg).mul_f64(router.along);
+        let down = |leg: usize| legs[leg].members.iter().all(|link| self.links[*link].way().down);
+        let (port, cut_off) = (self.topology.routes[route].from, (0..=router.leg).any(down));
+        let frame = self.arena.bytes(place);
+        let source = if packet::addresses(frame).is_some_and(|(source, _)| source.is_ipv4()) { IpAddr::from(router.v4) } else { router.v6.into() };
+        let answer = packet::time_exceeded(frame, shape, source).filter(|_| !cut_off);
+        self.answer(now + 2 * travelled.as_nanos() as u64, port, answer);
+        false
+    }
+
+    /// An answer of the network's own, due at a port.
+    fn answer(&mut self, due: u64, port: Port, frame: Option<Vec<u8>>) {
+        let Some(frame) = frame else { return };
+        let Some(shape) = Shape::of(&frame) else { return };
+        let Some(room) = self.arena.room() else { return self.had_no_room() };
+        room[..frame.len()].copy_from_slice(&frame);
+        let Some(place) = self.arena.take(frame.len()) else { return };
+        let packet = self.hold(place, shape);
+        self.push(Parcel { due, number: 0, packet, segments: 0..1, damage: None, course: Course::Answer(port as u32) });
+    }
+
+    fn hold(&mut self, place: Place, shape: Shape) -> u32 {
+        let held = Held { place, shape, parcels: 0 };
+        match self.vacant.pop() {
+            Some(number) => {
+                self.packets[number as usize] = held;
+                number
+            }
+            None => {
+                self.packets.push(held);
+                self.packets.len() as u32 - 1
+            }
+        }
+    }
+
+    fn push(&mut self, parcel: Parcel) {
+        self.packets[parcel.packet as usize].parcels += 1;
+        self.number += 1;
+        self.line.push(Reverse(Parcel { number: self.number, ..parcel }));
+    }
+
+    /// One parcel less of a packet, which goes with its last.
+    fn drop_one(&mut self, packet: u32) {
+        let held = &mut self.packets[packet as usize];
+        held.parcels = held.parcels.saturating_sub(1);
+        self.drop_if_none(packet);
+    }
+
+    fn drop_if_none(&mut self, packet: u32) {
+        let held = &self.packets[packet as usize];
+        if held.parcels == 0 {
+            self.arena.release(held.place);
+            self.vacant.push(packet);
+        }
+    }
+
+    /// A parcel that is in nobody's line enters the next leg of its route.
+    fn onwards(&mut self, parcel: Parcel) {
+        let Course::Route { route, leg, .. } = parcel.course else { return };
+        let shape = self.packets[parcel.packet as usize].shape;
+        let members = &self.topology.routes[route as usize].legs[leg as usize].members;
+        let link = members[if members.len() == 1 { 0 } else { (shape.flow() % members.len() as u64) as usize }];
+        let mut runs = std::mem::take(&mut self.runs);
+        self.links[link].accept(parcel.due, &shape, parcel.segments, &mut runs);
+        for run in runs.drain(..) {
+            let course = Course::Route { route, leg: leg + 1, link: link as u32 };
+            // What is damaged already is not damaged again.
+            let damage = parcel.damage.or(run.damage);
+            self.push(Parcel { due: run.due, number: 0, packet: parcel.packet, segments: run.segments, damage, course });
+        }
+        self.runs = runs;
+        self.drop_if_none(parcel.packet);
+    }
+
+    /// When something is to be done next, in nanoseconds.
+    pub fn next_due(&self) -> Option<u64> {
+        self.line.peek().map(|Reverse(parcel)| parcel.due)
+    }
+
+    /// The next thing that is due at a port by now. Whoever takes it must give it back with [`Fabric::done`].
+    pub fn due(&mut self, now: u64) -> Option<Delivery> {
+        loop {
+            if self.line.peek()?.0.due > now {
+                return None;
+            }
+            let Reverse(parcel) = self.line.pop()?;
+            let (port, link) = match parcel.course {
+                Course::Answer(port) => (port as usize, None),
+                Course::Route { route, leg, link } => {
+                    let route = &self.topology.routes[route as usize];
+                    if (leg as usize) < route.legs.len() {
+                        // Its parcels are counted anew on the other side of the leg.
+                        self.packets[parcel.packet as usize].parcels -= 1;
+                        self.onwards(parcel);
+                        continue;
+                    }
+                    (route.to, Some(link as usize))
+                }
+            };
+            if link.is_some() && !self.is_let_in(now, port, parcel.packet) {
+                self.refused.firewalled += 1;
+                self.drop_one(parcel.packet);
+                continue;
+            }
+            let Parcel { due, segments, damage, packet, .. } = parcel;
+            return Some(Delivery { port, due, segments, damage, link, packet });
+        }
+    }
+
+    fn is_let_in(&mut self, now: u64, port: Port, packet: u32) -> bool {
+        let held = &self.packets[packet as usize];
+        match &mut self.firewalls[self.topology.ports[port].site] {
+            Some(firewall) => firewall.lets_in(now, self.arena.bytes(held.place), &held.shape),
+            None => true,
+        }
+    }
+
+    /// The packet of a delivery.
+    pub fn frame(&self, delivery: &Delivery) -> (&[u8], &Shape) {
+        let held = &self.packets[delivery.packet as usize];
+        (self.arena.bytes(held.place), &held.shape)
+    }
+
+    /// A delivery has been written, or dropped.
+    pub fn done(&mut self, delivery: Delivery) {
+        self.drop_one(delivery.packet);
+    }
+}
+
+/// Whether the network carries packets for such a destination at all.
+fn is_carried(destination: IpAddr) -> bool {
+    match destination {
+        IpAddr::V4(v4) => !(v4.is_multicast() || v4.is_broadcast() || v4.is_unspecified() || v4.is_link_local()),
+        IpAddr::V6(v6) => !(v6.is_multicast() || v6.is_unspecified() || v6.is_unicast_link_local()),
+    }
+}

@@ -1,0 +1,68 @@
+//! A site's firewall: lets in what answers to something that went out, and connections to open ports.
+//!
+//! Does not know: TCP's states. A flow that went out stays known until it has been silent for long.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use crate::packet::{self, Shape, Transport};
+
+/// How long a silent flow is known, in nanoseconds: an hour.
+const SILENCE: u64 = 3_600_000_000_000;
+/// Flows that are known at once.
+const FLOWS_MAX: usize = 100_000;
+
+/// A flow as seen from the site: other end, own port, other port. Protocols apart.
+type Flow = (bool, IpAddr, u16, u16);
+
+/// A site's firewall.
+pub struct Firewall {
+    open: Vec<u16>,
+    /// When each was last seen.
+    flows: HashMap<Flow, u64>,
+}
+
+impl Firewall {
+    /// With these ports open for all.
+    pub fn new(open: &[u16]) -> Firewall {
+        Firewall { open: open.to_vec(), flows: HashMap::new() }
+    }
+
+    /// Something leaves the site.
+    pub fn goes_out(&mut self, now: u64, frame: &[u8], shape: &Shape) {
+        let Some((_, to)) = packet::addresses(frame) else { return };
+        let flow = match shape.transport() {
+            Transport::Tcp { source, destination, .. } => (true, to, source, destination),
+            Transport::Udp { source, destination } => (false, to, source, destination),
+            _ => return,
+        };
+        if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&flow) {
+            self.flows.retain(|_, seen| now.saturating_sub(*seen) < SILENCE);
+        }
+        if self.flows.len() < FLOWS_MAX || self.flows.contains_key(&flow) {
+            self.flows.insert(flow, now);
+        }
+    }
+
+    /// Whether something may enter the site. ICMP may: without it, nobody learns the MTU of a path.
+    pub fn lets_in(&mut self, now: u64, frame: &[u8], shape: &Shape) -> bool {
+        let (tcp, source, destination) = match shape.transport() {
+            Transport::Tcp { source, destination, .. } => (true, source, destination),
+            Transport::Udp { source, destination } => (false, source, destination),
+            Transport::Icmp => return true,
+            Transport::Fragment | Transport::Other => return false,
+        };
+        if self.open.contains(&destination) {
+            return true;
+        }
+        let Some((from, _)) = packet::addresses(frame) else { return false };
+        let flow = (tcp, from, destination, source);
+        match self.flows.get_mut(&flow) {
+            Some(seen) if now.saturating_sub(*seen) < SILENCE => {
+                *seen = now;
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A lab that this process holds: brought up, entered, changed, read, and gone with it.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use model::v1;
+
+use crate::arena::Arena;
+use crate::emulator::Line;
+use crate::error::Error;
+use crate::fabric::Fabric;
+use crate::packet::FRAME_MAX;
+use crate::reading::Reading;
+use crate::scenario::{Change, Scenario};
+use crate::site::{Group, Site};
+use crate::topology::{Owner, Topology};
+use crate::wire::{TunWire, Wire};
+
+/// A lab of this process.
+pub struct Lab {
+    name: String,
+    scenario: Scenario,
+    topology: Topology,
+    sites: Vec<Site>,
+    line: Line,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A path without a bottleneck carries what the machine can; for its delay line, this.
+const UNBOUNDED_BIT_S: f64 = 10e9;
+/// The most memory that is touched before the first packet.
+const READY_MAX: f64 = 1e9;
+
+/// What the delay lines of all links hold when they are full, in bytes.
+fn delay_line_bytes(topology: &Topology) -> f64 {
+    let one = |link: &crate::topology::Planned| {
+        let rate = link.way.rate.map_or(UNBOUNDED_BIT_S, |rate| rate.0 as f64);
+        let travels = link.way.delay + link.way.jitter;
+        link.way.queue_bytes(link.rtt) as f64 + rate / 8.0 * travels.as_secs_f64()
+    };
+    topology.links.iter().map(one).sum()
+}
+
+fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(1 << 20) << 10
+}
+
+impl Lab {
+    /// Brings a scenario up. `dir` takes the files that its sites see in place of the host's.
+    ///
+    /// # Errors
+    /// No permission, no TUN devices, a setting that the kernel refuses. Then nothing is left.
+    pub fn up(name: &str, scenario: &Scenario, dir: &Path) -> Result<Lab, Error> {
+        crate::site::able()?;
+        let topology = Topology::of(scenario);
+        let available = available_memory();
+        let bytes_max = scenario.memory.map_or(available / 2, |bytes| bytes.0);
+        let ready = delay_line_bytes(&topology).min(READY_MAX).min(available as f64 / 8.0);
+        let mut sites = Vec::new();
+        let mut ports = Vec::new();
+        for number in 0..scenario.sites.len() {
+            match Site::up(scenario, number, dir) {
+                Ok((site, its)) => {
+                    sites.push(site);
+                    ports.extend(its);
+                }
+                Err(error) => {
+                    sites.iter().filter_map(Site::group).for_each(Group::remove);
+                    return Err(error);
+                }
+            }
+        }
+        let arena = Arena::new(FRAME_MAX, bytes_max, ready as u64);
+        let fabric = Fabric::new(scenario, topology.clone(), arena);
+        let failed = |source| Error::site(name, "start its emulator", source);
+        let (line, thread) = TunWire::carry(fabric, ports, &scenario.events).map_err(failed)?;
+        Ok(Lab { name: name.to_owned(), scenario: scenario.clone(), topology, sites, line, thread: Some(thread) })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it was made from.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// What is joined to what.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// All sites.
+    pub fn sites(&self) -> &[Site] {
+        &self.sites
+    }
+
+    /// A site by its name.
+    pub fn site(&self, name: &str) -> Result<&Site, Error> {
+        let known = || self.sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join(", ");
+        let found = self.sites.iter().find(|site| site.name == name);
+        found.ok_or_else(|| Error::NoSite { name: name.to_owned(), known: known() })
+    }
+
+    /// A command that will run at a site.
+    pub fn command(&self, site: &str, program: impl AsRef<OsStr>) -> Result<Command, Error> {
+        let mut command = self.site(site)?.command(program)?;
+        command.env("LONGHAUL_LAB", &self.name);
+        Ok(command)
+    }
+
+    /// Changes words of a path (or of a site's uplink) now, as `longhaul lab set` does: `("loss", "1%")`.
+    pub fn set(&self, target: &str, words: &[(&str, &str)]) -> Result<(), Error> {
+        let words: Vec<_> = words.iter().map(|(word, value)| ((*word).to_owned(), (*value).to_owned())).collect();
+        self.change(Change::read(&self.scenario, target, None, None, &words)?, None)
+    }
+
+    /// Changes it; for a while only, if so said.
+    pub fn change(&self, change: Change, lasts: Option<Duration>) -> Result<(), Error> {
+        match self.line.change(change, lasts) {
+            true => Ok(()),
+            false => Err(self.ended()),
+        }
+    }
+
+    fn ended(&self) -> Error {
+        Error::Ended { name: self.name.clone() }
+    }
+
+    /// What it has counted so far: the truth about what it did to packets.
+    pub fn reading(&self) -> Result<Reading, Error> {
+        let mut reading = self.line.read().ok_or_else(|| self.ended())?;
+        reading.not_read = self.sites.iter().map(Site::dropped).sum();
+        Ok(reading)
+    }
+
+    /// Why the lab itself was the limit in the time of a reading, if it was.
+    pub fn limited(&self, reading: &Reading) -> Option<String> {
+        let rtts: Vec<Duration> = self.topology.links.iter().map(|link| link.rtt).collect();
+        reading.limited(&rtts)
+    }
+
+    /// The number of a path's link, in readings: direction 0 for `ab`; the first member.
+    pub fn link(&self, path: &str, direction: usize) -> Option<usize> {
+        let path = self.scenario.path(path)?;
+        let owner = Owner::Path { path, direction, member: 0 };
+        self.topology.links.iter().position(|link| link.owner == owner)
+    }
+
+    /// Its numbers for people and scripts.
+    pub fn status(&self) -> Result<v1::Lab, Error> {
+        Ok(crate::status::of(self, &self.reading()?))
+    }
+
+    /// The numbers of its sites' networks.
+    pub fn networks(&self) -> Vec<u64> {
+        self.sites.iter().filter_map(|site| site.namespaces().network_number().ok()).collect()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.line.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.sites.iter().filter_map(Site::group).for_each(Group::remove);
+    }
+}

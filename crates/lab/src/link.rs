@@ -1,0 +1,388 @@
+//! A link: one direction of a path, or of a site's uplink. Decides on arrival what becomes of each segment, and when.
+//!
+//! Pure: time comes in as an argument, in nanoseconds since the lab came up, and randomness from a seed.
+//! Does not know: packets beyond their sizes, or where they go.
+
+mod disorder;
+
+use std::ops::Range;
+use std::time::Duration;
+
+use disorder::{Gap, Losing};
+
+use crate::packet::{Damage, Shape};
+use crate::scenario::{Way, Word};
+
+/// What a super-packet that takes longer on the bottleneck leaves in: several runs, as they would come out of it.
+const GRANULE_NS: u64 = 500_000;
+const PS: u64 = 1_000;
+
+/// A run of segments that goes on, and when it is at the other end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// In nanoseconds.
+    pub due: u64,
+    /// Which segments of the packet.
+    pub segments: Range<u16>,
+    /// What happened to them; then it is one segment.
+    pub damage: Option<(Damage, u64)>,
+}
+
+/// What a link did, by cause. Only grows. Segments unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named after what is counted")]
+pub struct Counts {
+    pub packets: u64,
+    pub segments: u64,
+    pub bytes: u64,
+    pub out_segments: u64,
+    pub out_bytes: u64,
+    pub queue_dropped: u64,
+    pub policed: u64,
+    pub lost: u64,
+    pub down: u64,
+    pub black_hole: u64,
+    pub duplicated: u64,
+    pub reordered: u64,
+    pub corrupted: u64,
+    pub corrupted_silently: u64,
+    pub cross_bytes: u64,
+    pub cross_dropped_bytes: u64,
+    /// The longest that the queue was, in bytes.
+    pub queue_peak: u64,
+}
+
+/// One direction of a path.
+#[derive(Debug)]
+pub struct Link {
+    way: Way,
+    rtt: Duration,
+    random: fastrand::Rng,
+    losing: Losing,
+    duplicate: Gap,
+    reorder: Gap,
+    corrupt: Gap,
+    silent: Gap,
+    /// When the bottleneck will have sent what it has, in picoseconds: nanoseconds would lose up to 0.02 % at 100 Gbit/s.
+    free_ps: u64,
+    /// When the policer's bucket will be full again, in picoseconds.
+    full_ps: u64,
+    /// When the next packet of others comes, in picoseconds.
+    cross_ps: u64,
+    last_due: u64,
+    counts: Counts,
+}
+
+impl Counts {
+    /// Segments that came past the bottleneck.
+    fn on_the_wire(&self) -> u64 {
+        self.segments - self.queue_dropped - self.policed - self.down - self.black_hole
+    }
+}
+
+/// Packets of others are as large as those of most of the Internet.
+const CROSS_BYTES: u64 = 1_500;
+
+fn time_ps(bytes: u64, rate: u64) -> u64 {
+    (u128::from(bytes) * 8_000_000_000_000 / u128::from(rate)) as u64
+}
+
+fn bytes_in(time_ps: u64, rate: u64) -> u64 {
+    (u128::from(time_ps) * u128::from(rate) / 8_000_000_000_000) as u64
+}
+
+/// The segments at the front that make at most so many bytes.
+fn fitting(shape: &Shape, segments: Range<u16>, bytes: u64) -> Range<u16> {
+    if segments.is_empty() || u64::from(shape.bytes(segments.clone())) <= bytes {
+        return segments;
+    }
+    // All but the last are of one size, and not all fit.
+    let each = u64::from(shape.bytes(segments.start..segments.start + 1)).max(1);
+    let fit = (bytes / each).min(segments.len() as u64 - 1) as u16;
+    segments.start..segments.start + fit
+}
+
+impl Link {
+    /// A link of a path with this RTT, which a queue in round trips depends on.
+    pub fn new(way: Way, rtt: Duration, seed: u64) -> Link {
+        let mut random = fastrand::Rng::with_seed(seed);
+        Link {
+            rtt,
+            losing: Losing::new(&way.loss, 0, &mut random),
+            duplicate: Gap::new(way.duplicate, &mut random),
+            reorder: Gap::new(way.reorder, &mut random),
+            corrupt: Gap::new(way.corrupt, &mut random),
+            silent: Gap::new(way.corrupt_silent, &mut random),
+            way,
+            random,
+            free_ps: 0,
+            full_ps: 0,
+            cross_ps: 0,
+            last_due: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Changes it at `now`; the words that take the change back. What is on the wire stays as it is.
+    pub fn set(&mut self, now: u64, words: &[Word]) -> Vec<Word> {
+        let mut before: Vec<Word> = words.iter().map(|word| self.set_one(now, word)).collect();
+        before.reverse();
+        before
+    }
+
+    fn set_one(&mut self, now: u64, word: &Word) -> Word {
+        let backlog = self.backlog(now);
+        let before = self.way.set(word.clone());
+        let (way, random) = (&self.way, &mut self.random);
+        match word {
+            Word::Loss(loss) => self.losing = Losing::new(loss, self.counts.on_the_wire(), random),
+            Word::Duplicate(p) => self.duplicate = Gap::new(*p, random),
+            Word::Reorder(p) => self.reorder = Gap::new(*p, random),
+            Word::Corrupt(p) => self.corrupt = Gap::new(*p, random),
+            Word::CorruptSilent(p) => self.silent = Gap::new(*p, random),
+            // What waits goes on waiting, for a bottleneck of another speed.
+            Word::Rate(_) => self.free_ps = now * PS + way.rate.map_or(0, |rate| time_ps(backlog, rate.0)),
+            // Nobody was there before.
+            Word::CrossTraffic(_) => self.cross_ps = now * PS,
+            _ => {}
+        }
+        before
+    }
+
+    /// As it is now.
+    pub fn way(&self) -> &Way {
+        &self.way
+    }
+
+    /// What it did so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Bytes that wait for the bottleneck.
+    pub fn backlog(&self, now: u64) -> u64 {
+        self.way.rate.map_or(0, |rate| bytes_in(self.free_ps.saturating_sub(now * PS), rate.0))
+    }
+
+    /// Segments arrive at once, at `now`. What goes on is appended to `onwards`.
+    pub fn accept(&mut self, now: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
+        let arrived = segments.len() as u64;
+        self.counts.packets += 1;
+        self.counts.segments += arrived;
+        self.counts.bytes += u64::from(shape.bytes(segments.clone()));
+        if self.way.down {
+            self.counts.down += arrived;
+            return;
+        }
+        let segments = self.swallow(shape, segments);
+        let segments = self.police(now, shape, segments);
+        match self.way.rate {
+            None => self.wire(now * PS, shape, segments, onwards),
+            Some(rate) => self.bottleneck(now, rate.0, shape, segments, onwards),
+        }
+    }
+
+    /// What is too large for the black hole goes.
+    fn swallow(&mut self, shape: &Shape, segments: Range<u16>) -> Range<u16> {
+        let Some(mtu) = self.way.mtu_black_hole.map(u32::from) else { return segments };
+        if segments.is_empty() || shape.bytes(segments.start..segments.start + 1) <= mtu {
+            return segments;
+        }
+        // All segments but the last are of one size.
+        let keeps_last = shape.bytes(segments.end - 1..segments.end) <= mtu;
+        let rest = segments.end - u16::from(keeps_last)..segments.end;
+        self.counts.black_hole += (segments.len() - rest.len()) as u64;
+        rest
+    }
+
+    fn police(&mut self, now: u64, shape: &Shape, segments: Range<u16>) -> Range<u16> {
+        let Some(policer) = self.way.policer else { return segments };
+        let now_ps = now * PS;
+        let filled = self.full_ps.max(now_ps);
+        let burst_ps = time_ps(policer.burst.0, policer.rate.0);
+        let tokens = bytes_in((now_ps + burst_ps).saturating_sub(filled), policer.rate.0);
+        let passing = fitting(shape, segments.clone(), tokens);
+        self.full_ps = filled + time_ps(u64::from(shape.bytes(passing.clone())), policer.rate.0);
+        self.counts.policed += (segments.len() - passing.len()) as u64;
+        passing
+    }
+
+    /// The traffic of others takes its places in the queue, up to now.
+    fn cross(&mut self, now_ps: u64, rate: u64, queue: u64) {
+        let Some(others) = self.way.cross_traffic else { return };
+        let mean_ps = time_ps(CROSS_BYTES, others.0);
+        // What came before the bottleneck last had nothing to do has no effect any more.
+        let horizon = now_ps.saturating_sub(time_ps(queue, rate) + mean_ps * 64);
+        if self.cross_ps < horizon {
+            let skipped = horizon - self.cross_ps;
+            self.counts.cross_bytes += bytes_in(skipped, others.0);
+            self.cross_ps = horizon;
+        }
+        while self.cross_ps <= now_ps {
+            let backlog = bytes_in(self.free_ps.saturating_sub(self.cross_ps), rate);
+            self.counts.cross_bytes += CROSS_BYTES;
+            if backlog > 0 && backlog + CROSS_BYTES > queue {
+                self.counts.cross_dropped_bytes += CROSS_BYTES;
+            } else {
+                self.free_ps = self.free_ps.max(self.cross_ps) + time_ps(CROSS_BYTES, rate);
+            }
+            // Poisson arrivals: exponential gaps.
+            let gap = -(1.0 - self.random.f64()).ln();
+            self.cross_ps += (gap * mean_ps as f64) as u64 + 1;
+        }
+    }
+
+    fn bottleneck(&mut self, now: u64, rate: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
+        let (now_ps, queue) = (now * PS, self.way.queue_bytes(self.rtt));
+        self.cross(now_ps, rate, queue);
+        let backlog = bytes_in(self.free_ps.saturating_sub(now_ps), rate);
+        let mut passing = fitting(shape, segments.clone(), queue.saturating_sub(backlog));
+        if passing.is_empty() && backlog == 0 && !segments.is_empty() {
+            // What is being sent waits for nothing: an idle bottleneck takes one segment, however short its queue.
+            passing = segments.start..segments.start + 1;
+        }
+        self.counts.queue_dropped += (segments.len() - passing.len()) as u64;
+        let bytes = u64::from(shape.bytes(passing.clone()));
+        self.counts.queue_peak = self.counts.queue_peak.max(backlog + bytes);
+        self.free_ps = self.free_ps.max(now_ps);
+        let whole_ps = time_ps(bytes, rate);
+        let pieces = (whole_ps / PS).div_ceil(GRANULE_NS).clamp(1, passing.len().max(1) as u64) as usize;
+        let each = passing.len().div_ceil(pieces).max(1) as u16;
+        let (start_ps, mut sent) = (self.free_ps, 0);
+        while !passing.is_empty() {
+            let run = passing.start..passing.end.min(passing.start.saturating_add(each));
+            passing.start = run.end;
+            sent += u64::from(shape.bytes(run.clone()));
+            self.free_ps = start_ps + time_ps(sent, rate);
+            self.wire(self.free_ps, shape, run, onwards);
+        }
+    }
+
+    /// Onto the wire, which loses, repeats, holds back and damages.
+    fn wire(&mut self, sent_ps: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
+        let sent = sent_ps / PS;
+        let mut start = segments.start;
+        let mut at = segments.start;
+        while at < segments.end {
+            let clear = self.clear().min(u64::from(segments.end - at)) as u16;
+            if clear > 0 {
+                self.pass(u64::from(clear));
+                at += clear;
+                continue;
+            }
+            let met = self.meet();
+            at += 1;
+            if met.nothing() {
+                continue;
+            }
+            self.send(sent, shape, start..at - 1, onwards);
+            start = at;
+            self.disturb(sent, shape, at - 1, &met, onwards);
+        }
+        self.send(sent, shape, start..at, onwards);
+    }
+
+    fn clear(&self) -> u64 {
+        let gaps = [&self.duplicate, &self.reorder, &self.corrupt, &self.silent];
+        gaps.iter().map(|gap| gap.left).fold(self.losing.clear(), u64::min)
+    }
+
+    fn pass(&mut self, segments: u64) {
+        self.losing.pass(segments);
+        for gap in [&mut self.duplicate, &mut self.reorder, &mut self.corrupt, &mut self.silent] {
+            gap.pass(segments);
+        }
+    }
+
+    fn meet(&mut self) -> Met {
+        let random = &mut self.random;
+        Met {
+            lost: self.losing.meets(random),
+            duplicated: self.duplicate.meets(random),
+            reordered: self.reorder.meets(random),
+            corrupted: self.corrupt.meets(random),
+            silently: self.silent.meets(random),
+        }
+    }
+
+    /// One segment that something happened to. What is lost cannot be anything else as well.
+    fn disturb(&mut self, sent: u64, shape: &Shape, segment: u16, met: &Met, onwards: &mut Vec<Run>) {
+        if met.lost {
+            self.counts.lost += 1;
+            return;
+        }
+        let due = match met.reordered {
+            true => {
+                self.counts.reordered += 1;
+                sent + self.travel() + self.way.reorder_by.as_nanos() as u64
+            }
+            false => self.due(sent),
+        };
+        let damage = self.damage(shape, segment, met);
+        self.push(Run { due, segments: segment..segment + 1, damage }, shape, onwards);
+        if met.duplicated {
+            self.counts.duplicated += 1;
+            self.push(Run { due, segments: segment..segment + 1, damage: None }, shape, onwards);
+        }
+    }
+
+    fn damage(&mut self, shape: &Shape, segment: u16, met: &Met) -> Option<(Damage, u64)> {
+        if met.corrupted && shape.can_be_damaged(segment, Damage::Seen) {
+            self.counts.corrupted += 1;
+            return Some((Damage::Seen, self.random.u64(..)));
+        }
+        if met.silently && shape.can_be_damaged(segment, Damage::Silent) {
+            self.counts.corrupted_silently += 1;
+            return Some((Damage::Silent, self.random.u64(..)));
+        }
+        None
+    }
+
+    fn send(&mut self, sent: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
+        if !segments.is_empty() {
+            let due = self.due(sent);
+            self.push(Run { due, segments, damage: None }, shape, onwards);
+        }
+    }
+
+    fn push(&mut self, run: Run, shape: &Shape, onwards: &mut Vec<Run>) {
+        self.counts.out_segments += run.segments.len() as u64;
+        self.counts.out_bytes += u64::from(shape.bytes(run.segments.clone()));
+        onwards.push(run);
+    }
+
+    /// Delay and jitter, one draw.
+    fn travel(&mut self) -> u64 {
+        let (delay, jitter) = (self.way.delay.as_nanos() as u64, self.way.jitter.as_nanos() as u64);
+        match jitter {
+            0 => delay,
+            _ => (delay + self.random.u64(0..=2 * jitter)).saturating_sub(jitter),
+        }
+    }
+
+    /// When what is sent now arrives; never before what was sent earlier.
+    fn due(&mut self, sent: u64) -> u64 {
+        let due = sent + self.travel();
+        // A delay that an event has shortened lets packets overtake, as a change of route does.
+        if !self.way.jitter.is_zero() {
+            self.last_due = self.last_due.max(due);
+            return self.last_due;
+        }
+        due
+    }
+}
+
+/// What a segment meets on the wire.
+struct Met {
+    lost: bool,
+    duplicated: bool,
+    reordered: bool,
+    corrupted: bool,
+    silently: bool,
+}
+
+impl Met {
+    fn nothing(&self) -> bool {
+        !(self.lost || self.duplicated || self.reordered || self.corrupted || self.silently)
+    }
+}

@@ -1,0 +1,163 @@
+//! What a lab has counted, and whether it was itself the limit.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::fabric::Refused;
+use crate::link::Counts;
+use crate::scenario::Way;
+
+/// How late packets were written.
+#[derive(Clone, Debug)]
+pub struct Lateness(Histogram<u64>);
+
+impl Default for Lateness {
+    /// From 1 µs to 100 s, within 1 %.
+    #[expect(clippy::expect_used, reason = "the bounds are constants that the library accepts")]
+    fn default() -> Lateness {
+        Lateness(Histogram::new_with_bounds(1, 100_000_000, 2).expect("bounds that make sense"))
+    }
+}
+
+impl Lateness {
+    /// One delivery, in nanoseconds.
+    pub fn record(&mut self, nanos: u64) {
+        self.0.saturating_record(nanos / 1_000);
+    }
+
+    /// Below which so large a part of all deliveries lies.
+    pub fn quantile(&self, part: f64) -> Duration {
+        match self.0.is_empty() {
+            true => Duration::ZERO,
+            false => Duration::from_micros(self.0.value_at_quantile(part)),
+        }
+    }
+
+    /// The largest.
+    pub fn max(&self) -> Duration {
+        Duration::from_micros(if self.0.is_empty() { 0 } else { self.0.max() })
+    }
+
+    /// Deliveries.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn since(&self, earlier: &Lateness) -> Lateness {
+        let mut difference = self.clone();
+        // Only fails where the earlier one holds what the later one does not.
+        let _ = difference.0.subtract(&earlier.0);
+        difference
+    }
+}
+
+/// One link's numbers.
+#[derive(Clone, Debug)]
+pub struct LinkReading {
+    /// By cause.
+    pub counts: Counts,
+    /// What waits for the bottleneck, in bytes.
+    pub backlog: u64,
+    /// Of what was delivered after this link.
+    pub lateness: Lateness,
+    /// The words in force.
+    pub way: Way,
+}
+
+/// A lab's numbers at one time. They only grow.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// Since the lab came up.
+    pub at: Duration,
+    /// In the topology's order.
+    pub links: Vec<LinkReading>,
+    /// Before any link.
+    pub refused: Refused,
+    /// Frames that a port did not take: the lab's own fault.
+    pub not_written: u64,
+    /// Packets that the kernel dropped before the lab could read them: the lab's own fault.
+    pub not_read: u64,
+    /// Of packets on their way, in bytes.
+    pub memory: u64,
+    /// The most of it, in bytes.
+    pub memory_peak: u64,
+    /// Of the emulator's thread, including the kernel's work for the receivers.
+    pub cpu: Duration,
+    /// Whether the emulator's thread has real-time priority.
+    pub preferred: bool,
+}
+
+impl Counts {
+    /// What was counted after an earlier reading. The queue's peak stays that of the whole life.
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            packets: self.packets - earlier.packets,
+            segments: self.segments - earlier.segments,
+            bytes: self.bytes - earlier.bytes,
+            out_segments: self.out_segments - earlier.out_segments,
+            out_bytes: self.out_bytes - earlier.out_bytes,
+            queue_dropped: self.queue_dropped - earlier.queue_dropped,
+            policed: self.policed - earlier.policed,
+            lost: self.lost - earlier.lost,
+            down: self.down - earlier.down,
+            black_hole: self.black_hole - earlier.black_hole,
+            duplicated: self.duplicated - earlier.duplicated,
+            reordered: self.reordered - earlier.reordered,
+            corrupted: self.corrupted - earlier.corrupted,
+            corrupted_silently: self.corrupted_silently - earlier.corrupted_silently,
+            cross_bytes: self.cross_bytes - earlier.cross_bytes,
+            cross_dropped_bytes: self.cross_dropped_bytes - earlier.cross_dropped_bytes,
+            queue_peak: self.queue_peak,
+        }
+    }
+}
+
+impl Reading {
+    /// What happened after an earlier reading.
+    pub fn since(&self, earlier: &Reading) -> Reading {
+        let links = self.links.iter().zip(&earlier.links).map(|(now, then)| LinkReading {
+            counts: now.counts.since(&then.counts),
+            lateness: now.lateness.since(&then.lateness),
+            ..now.clone()
+        });
+        let (now, then) = (&self.refused, &earlier.refused);
+        Reading {
+            at: self.at - earlier.at,
+            links: links.collect(),
+            refused: Refused {
+                unroutable: now.unroutable - then.unroutable,
+                not_carried: now.not_carried - then.not_carried,
+                expired: now.expired - then.expired,
+                too_big: now.too_big - then.too_big,
+                firewalled: now.firewalled - then.firewalled,
+                no_memory: now.no_memory - then.no_memory,
+            },
+            not_written: self.not_written - earlier.not_written,
+            not_read: self.not_read.saturating_sub(earlier.not_read),
+            cpu: self.cpu.saturating_sub(earlier.cpu),
+            ..*self
+        }
+    }
+
+    /// Why the lab itself was the limit, if it was; `rtt` of each link's path.
+    pub fn limited(&self, rtts: &[Duration]) -> Option<String> {
+        let dropped = self.refused.no_memory + self.not_written + self.not_read;
+        if dropped > 0 {
+            return Some(format!("it dropped {dropped} packets by itself"));
+        }
+        self.links.iter().zip(rtts).find_map(|(link, rtt)| {
+            let late = link.lateness.quantile(0.99);
+            let bound = lateness_max(*rtt);
+            (late > bound).then(|| {
+                let (late, bound) = (late.as_secs_f64() * 1e3, bound.as_secs_f64() * 1e3);
+                format!("1 % of the packets were more than {late:.1} ms late (bound: {bound:.1} ms)")
+            })
+        })
+    }
+}
+
+/// How late 99 % of the packets of a path may be: 2 % of its RTT, or 1 ms.
+pub fn lateness_max(rtt: Duration) -> Duration {
+    (rtt / 50).max(Duration::from_millis(1))
+}

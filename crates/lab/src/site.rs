@@ -1,0 +1,275 @@
+//! Bringing up a site: namespaces, names, devices, addresses, routes, settings, control group.
+//!
+//! Addresses and routes are given by ip(8), from iproute2, in one batch per site.
+
+mod group;
+mod names;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use sys::namespace::Namespaces;
+
+use crate::error::Error;
+use crate::scenario::{Profile, Scenario, Site as Words};
+
+pub use group::Group;
+
+/// Packets that may wait in a TUN device for the lab to read them. The kernel's own 500 are less than one window: TCP
+/// does not see this queue and fills it in one burst.
+const DEVICE_QUEUE: u32 = 20_000;
+
+/// Of a tuned data transfer node: windows up to 1 GiB, the largest that TCP can scale to; no memory of earlier
+/// connections, which would make one run depend on another; no slow start after a pause.
+const DTN: [(&str, &str); 5] = [
+    ("net.ipv4.tcp_rmem", "4096 131072 1073741824"),
+    ("net.ipv4.tcp_wmem", "4096 65536 1073741824"),
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+    ("net.ipv4.tcp_slow_start_after_idle", "0"),
+    ("net.ipv4.tcp_mtu_probing", "0"),
+];
+
+/// For all sites: no chatter that nobody carries.
+const QUIET: [(&str, &str); 3] = [
+    ("net.ipv6.conf.default.accept_ra", "0"),
+    ("net.ipv6.conf.default.router_solicitations", "0"),
+    ("net.ipv6.conf.default.accept_dad", "0"),
+];
+
+/// A site that is up.
+#[derive(Debug)]
+pub struct Site {
+    /// As in the scenario.
+    pub name: String,
+    namespaces: Arc<Namespaces>,
+    group: Option<Group>,
+}
+
+/// What a thread needs to make a site.
+struct Plan<'a> {
+    scenario: &'a Scenario,
+    number: usize,
+    dir: &'a Path,
+}
+
+impl Site {
+    /// Brings a site up. Its devices, in the order of its interfaces, are the lab's to read and write.
+    pub fn up(scenario: &Scenario, number: usize, dir: &Path) -> Result<(Site, Vec<File>), Error> {
+        let words = &scenario.sites[number];
+        let group = words.cpu_share.map(|share| Group::new(dir, &words.name, share)).transpose()?;
+        let plan = Plan { scenario, number, dir };
+        // A thread that has its own file system view cannot go back; it ends with its work.
+        let made = std::thread::scope(|scope| scope.spawn(|| plan.make()).join());
+        let bug = |_| Error::site(&words.name, "make it", io::Error::other("the thread that made it failed"));
+        let (namespaces, ports) = made.map_err(bug)??;
+        Ok((Site { name: words.name.clone(), namespaces: Arc::new(namespaces), group }, ports))
+    }
+
+    /// Its namespaces.
+    pub fn namespaces(&self) -> &Arc<Namespaces> {
+        &self.namespaces
+    }
+
+    /// Its control group, where it has a share of the processors.
+    pub fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
+    }
+
+    /// A command that will run there.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Result<Command, Error> {
+        let mut command = Command::new(program);
+        self.hold(&mut command)?;
+        Ok(command)
+    }
+
+    /// Lets a command run there.
+    pub fn hold(&self, command: &mut Command) -> Result<(), Error> {
+        let failed = |source| Error::site(&self.name, "enter it", source);
+        let group = self.group.as_ref().map(Group::door).transpose().map_err(failed)?;
+        self.namespaces.hold(command, group).map_err(failed)
+    }
+
+    /// Does something on a thread whose sockets are there, and stay there.
+    pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        let inside = || self.namespaces.enter_network().map(|()| act());
+        let done = std::thread::scope(|scope| scope.spawn(inside).join());
+        match done {
+            Ok(done) => done.map_err(|source| Error::site(&self.name, "enter its network", source)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Packets that its devices dropped in either direction: sent ones before the lab read them, and received ones
+    /// after the lab wrote them.
+    pub fn dropped(&self) -> u64 {
+        let table = self.within(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+        let Ok(Ok(table)) = table else { return 0 };
+        table.lines().filter_map(device_drops).sum()
+    }
+}
+
+/// The drops of a line of /proc/net/dev: `eth0: bytes packets errs drop fifo frame compressed multicast bytes packets
+/// errs drop …`.
+fn device_drops(line: &str) -> Option<u64> {
+    let (name, counters) = line.split_once(':')?;
+    if name.trim() == "lo" {
+        return None;
+    }
+    let counters: Vec<u64> = counters.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    Some(counters.get(3)? + counters.get(11)?)
+}
+
+impl Plan<'_> {
+    fn words(&self) -> &Words {
+        &self.scenario.sites[self.number]
+    }
+
+    fn make(&self) -> Result<(Namespaces, Vec<File>), Error> {
+        let name = &self.words().name;
+        let failed = |doing: &'static str| move |source| Error::site(name, doing, source);
+        let namespaces = Namespaces::make().map_err(failed("make its namespaces (needs CAP_SYS_ADMIN)"))?;
+        sys::namespace::set_host_name(name).map_err(failed("name its host"))?;
+        self.names().map_err(failed("give it names"))?;
+        // Without it, /sys shows the host's devices: an inconvenience, where a container forbids the mount.
+        let _ = sys::namespace::mount_sysfs();
+        for (setting, value) in QUIET {
+            // A kernel without IPv6 has none of them.
+            let _ = set(setting, value);
+        }
+        let open = |interface: &crate::scenario::Interface| {
+            sys::tun::open(&interface.name).map_err(failed("make a TUN device (needs CAP_NET_ADMIN, /dev/net/tun)"))
+        };
+        let ports: Vec<File> = self.words().interfaces.iter().map(open).collect::<Result<_, _>>()?;
+        self.address()?;
+        self.settings()?;
+        Ok((namespaces, ports))
+    }
+
+    fn names(&self) -> io::Result<()> {
+        let own = self.dir.join("sites").join(&self.words().name);
+        std::fs::create_dir_all(&own)?;
+        let put = |name: &str, over: &str, text: String| -> io::Result<()> {
+            let file: PathBuf = own.join(name);
+            std::fs::write(&file, text)?;
+            match Path::new(over).exists() {
+                true => sys::namespace::cover(&file, Path::new(over)),
+                false => Ok(()),
+            }
+        };
+        put("hosts", "/etc/hosts", names::hosts(self.scenario))?;
+        // Nobody answers here, so a name that is not in the file above fails at once.
+        put("resolv.conf", "/etc/resolv.conf", "# a lab's site has no name servers\n".to_owned())
+    }
+
+    fn settings(&self) -> Result<(), Error> {
+        let words = self.words();
+        if words.profile == Profile::Dtn {
+            for (name, value) in DTN {
+                set(name, value).map_err(|source| Error::setting(&words.name, name, value, source))?;
+            }
+        }
+        for (name, value) in &words.sysctl {
+            set(name, value).map_err(|source| Error::setting(&words.name, name, value, source))?;
+        }
+        Ok(())
+    }
+
+    /// Devices up, with addresses and routes.
+    fn address(&self) -> Result<(), Error> {
+        let batch = self.batch();
+        let name = &self.words().name;
+        let failed = |source| Error::site(name, "run ip (is iproute2 installed?)", source);
+        let mut ip = Command::new("ip");
+        ip.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut ip = ip.spawn().map_err(failed)?;
+        if let Some(mut input) = ip.stdin.take() {
+            input.write_all(batch.as_bytes()).map_err(failed)?;
+        }
+        let output = ip.wait_with_output().map_err(failed)?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+            return Err(Error::site(name, "give it addresses and routes", io::Error::other(format!("ip: {said}"))));
+        }
+        Ok(())
+    }
+
+    fn batch(&self) -> String {
+        let mut lines = vec!["link set lo up".to_owned()];
+        for (number, interface) in self.words().interfaces.iter().enumerate() {
+            let device = &interface.name;
+            lines.push(format!("link set {device} mtu {} txqueuelen {DEVICE_QUEUE}", interface.mtu));
+            let v4 = interface.v4.map(|(address, _)| (IpAddr::from(address), 32));
+            let v6 = interface.v6.map(|(address, _)| (IpAddr::from(address), 128));
+            let addresses: Vec<(IpAddr, u8)> = [v4, v6].into_iter().flatten().collect();
+            lines.push(format!("link set {device} up"));
+            for (address, length) in addresses {
+                // An IPv6 address may not be ready to be a route's source at once; with one address per interface, it is
+                // chosen by itself.
+                let (all, source, at_once) = match address.is_ipv4() {
+                    true => ("0.0.0.0/0", format!(" src {address}"), ""),
+                    false => ("::/0", String::new(), " nodad"),
+                };
+                lines.push(format!("addr add {address}/{length} dev {device}{at_once}"));
+                match number {
+                    0 => lines.push(format!("route add {all} dev {device}{source}")),
+                    // What has this interface's address leaves by it.
+                    _ => {
+                        let table = 100 + number;
+                        lines.push(format!("rule add from {address}/{length} table {table}"));
+                        lines.push(format!("route add {all} dev {device}{source} table {table}"));
+                    }
+                }
+            }
+        }
+        lines.extend(self.direct_routes());
+        lines.join("\n") + "\n"
+    }
+
+    /// What a further interface has a path to is reached by it.
+    fn direct_routes(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let ends = self.scenario.paths.iter().flat_map(|path| [path.ends, [path.ends[1], path.ends[0]]]);
+        for [near, far] in ends.filter(|[near, _]| near.site == self.number && near.interface > 0) {
+            let (near, far) = (
+                &self.scenario.sites[near.site].interfaces[near.interface],
+                &self.scenario.sites[far.site].interfaces[far.interface],
+            );
+            if let (Some((from, _)), Some((to, _))) = (near.v4, far.v4) {
+                lines.push(format!("route add {to}/32 dev {} src {from}", near.name));
+            }
+            if let (Some(_), Some((to, _))) = (near.v6, far.v6) {
+                lines.push(format!("route add {to}/128 dev {}", near.name));
+            }
+        }
+        lines
+    }
+}
+
+/// Whether labs can be had here; why not.
+///
+/// # Errors
+/// What is missing, and the remedy.
+pub fn able() -> Result<(), Error> {
+    let attempt = || -> Result<(), (&'static str, io::Error)> {
+        Namespaces::make().map_err(|error| ("namespaces cannot be made (run it as root)", error))?;
+        sys::tun::open("try").map_err(|error| ("TUN devices cannot be made (root, and the kernel's module tun)", error))?;
+        Ok(())
+    };
+    let tried = std::thread::scope(|scope| scope.spawn(attempt).join());
+    match tried {
+        Ok(Ok(())) => {}
+        Ok(Err((what, error))) => return Err(Error::Unable(format!("{what}: {error}"))),
+        Err(_) => return Err(Error::Unable("the attempt failed".to_owned())),
+    }
+    let ip = Command::new("ip").arg("-Version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    ip.map(drop).map_err(|error| Error::Unable(format!("ip cannot be run (install iproute2): {error}")))
+}
+
+/// Sets a value of this thread's network, by its dotted name.
+fn set(name: &str, value: &str) -> io::Result<()> {
+    std::fs::write(Path::new("/proc/sys").join(name.replace('.', "/")), value)
+}

@@ -1,0 +1,93 @@
+//! A share of the processors for a site: a control group with a quota, of either version of control groups.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// Over which the quota is counted, in microseconds: short, so that a site is slow rather than stuttering.
+const PERIOD: u32 = 10_000;
+
+/// A control group.
+#[derive(Debug)]
+pub struct Group(PathBuf);
+
+/// Where control groups for processors are: the directory, and whether they are of version 2.
+fn root(mounts: &str) -> Option<(PathBuf, bool)> {
+    let lines = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let first = lines().find(|words| words.get(2) == Some(&"cgroup") && words[3].split(',').any(|word| word == "cpu"));
+    if let Some(words) = first {
+        return Some((PathBuf::from(words[1]), false));
+    }
+    let second = lines().find(|words| words.get(2) == Some(&"cgroup2"))?;
+    Some((PathBuf::from(second[1]), true))
+}
+
+impl Group {
+    /// For a site of the lab in this directory; `share` in processors.
+    pub fn new(lab: &Path, site: &str, share: f64) -> Result<Group, Error> {
+        let failed = |source| Error::Share { site: site.to_owned(), source };
+        let mounts = fs::read_to_string("/proc/self/mounts").map_err(failed)?;
+        let none = || failed(io::Error::new(io::ErrorKind::NotFound, "no control groups for processors are mounted"));
+        let (root, second) = root(&mounts).ok_or_else(none)?;
+        let group = Group(root.join(name(lab, site)));
+        group.make(&root, second, share).map_err(failed)?;
+        Ok(group)
+    }
+
+    fn make(&self, root: &Path, second: bool, share: f64) -> io::Result<()> {
+        if second {
+            // Already there, or refused: then the quota's file is missing below, and that is what is said.
+            let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
+        }
+        match fs::create_dir(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        let quota = (share * f64::from(PERIOD)).max(1_000.0) as u64;
+        if second {
+            return fs::write(self.0.join("cpu.max"), format!("{quota} {PERIOD}"));
+        }
+        fs::write(self.0.join("cpu.cfs_period_us"), PERIOD.to_string())?;
+        fs::write(self.0.join("cpu.cfs_quota_us"), quota.to_string())
+    }
+
+    /// Of a lab of another process.
+    pub fn at(path: &str) -> Group {
+        Group(path.into())
+    }
+
+    /// Where a process writes 0 to enter.
+    pub fn door(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).open(self.0.join("cgroup.procs"))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Goes, if nobody is in it any more.
+    pub fn remove(&self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+
+    /// Removes what a lab in this directory left. Those with processes in them stay.
+    pub fn sweep(lab: &Path, sites: &[String]) {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        if let Some((root, _)) = root(&mounts) {
+            sites.iter().for_each(|site| drop(fs::remove_dir(root.join(name(lab, site)))));
+        }
+    }
+}
+
+/// The same for the same lab, so that the next one finds what a killed one left; another for another directory.
+fn name(lab: &Path, site: &str) -> String {
+    let text = lab.as_os_str().as_encoded_bytes();
+    let hash = text.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        // FNV-1a: names only have to differ.
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("longhaul-lab-{hash:016x}-{site}")
+}

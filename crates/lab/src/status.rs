@@ -1,0 +1,106 @@
+//! A lab's numbers in public JSON.
+
+use std::net::IpAddr;
+
+use model::v1;
+
+use crate::lab::Lab;
+use crate::reading::{LinkReading, Reading};
+use crate::scenario::Interface;
+use crate::topology::{Owner, Planned};
+use crate::wire::{TunWire, Wire};
+
+/// Of a lab, at a reading.
+pub fn of(lab: &Lab, reading: &Reading) -> v1::Lab {
+    let links = lab.topology().links.iter().zip(&reading.links);
+    v1::Lab {
+        v: 1,
+        event: "lab".into(),
+        lab: lab.name().to_owned(),
+        back_end: TunWire::NAME.into(),
+        pid: std::process::id(),
+        seconds: reading.at.as_secs_f64(),
+        emulator_limited: lab.limited(reading),
+        emulator: emulator(reading),
+        sites: lab.sites().iter().zip(&lab.scenario().sites).map(|(site, words)| {
+            v1::LabSite {
+                site: site.name.clone(),
+                addresses: words.interfaces.iter().flat_map(addresses).map(|address| address.to_string()).collect(),
+                namespaces: site.namespaces().descriptors(),
+                group: site.group().map(|group| group.path().display().to_string()),
+            }
+        })
+        .collect(),
+        links: links.map(|(planned, reading)| link(lab, planned, reading)).collect(),
+    }
+}
+
+fn addresses(interface: &Interface) -> impl Iterator<Item = IpAddr> {
+    let v4 = interface.v4.map(|(address, _)| IpAddr::from(address));
+    let v6 = interface.v6.map(|(address, _)| IpAddr::from(address));
+    [v4, v6].into_iter().flatten()
+}
+
+fn emulator(reading: &Reading) -> v1::LabEmulator {
+    v1::LabEmulator {
+        cpu_s: reading.cpu.as_secs_f64(),
+        memory_bytes: reading.memory,
+        memory_peak_bytes: reading.memory_peak,
+        real_time: reading.preferred,
+        no_memory: reading.refused.no_memory,
+        not_written: reading.not_written,
+        device_dropped: reading.not_read,
+        unroutable: reading.refused.unroutable,
+        expired: reading.refused.expired,
+        too_big: reading.refused.too_big,
+        firewalled: reading.refused.firewalled,
+    }
+}
+
+fn link(lab: &Lab, planned: &Planned, reading: &LinkReading) -> v1::LabLink {
+    let scenario = lab.scenario();
+    let (kind, name, from, to, member) = match planned.owner {
+        Owner::Path { path, direction, member } => {
+            let its = &scenario.paths[path];
+            let end = |end: usize| scenario.sites[its.ends[end].site].name.clone();
+            let several = its.ways[direction].members.len() > 1;
+            let member = several.then_some(member as u32 + 1);
+            ("path", its.name.clone(), end(direction), end(1 - direction), member)
+        }
+        Owner::Uplink { site, direction } => {
+            let name = scenario.sites[site].name.clone();
+            let (from, to) = if direction == 0 { (name.as_str(), "network") } else { ("network", name.as_str()) };
+            let (from, to) = (from.to_owned(), to.to_owned());
+            ("uplink", name, from, to, None)
+        }
+    };
+    let counts = &reading.counts;
+    v1::LabLink {
+        name,
+        kind: kind.into(),
+        from,
+        to,
+        member,
+        delay_s: reading.way.delay.as_secs_f64(),
+        rate_bit_s: reading.way.rate.map(|rate| rate.0),
+        is_down: reading.way.down,
+        segments: counts.segments,
+        bytes: counts.bytes,
+        out_segments: counts.out_segments,
+        out_bytes: counts.out_bytes,
+        queue_dropped: counts.queue_dropped,
+        policed: counts.policed,
+        lost: counts.lost,
+        down: counts.down,
+        black_hole: counts.black_hole,
+        duplicated: counts.duplicated,
+        reordered: counts.reordered,
+        corrupted: counts.corrupted,
+        corrupted_silently: counts.corrupted_silently,
+        cross_bytes: counts.cross_bytes,
+        queue_bytes: reading.backlog,
+        queue_peak_bytes: counts.queue_peak,
+        late_p99_s: reading.lateness.quantile(0.99).as_secs_f64(),
+        late_max_s: reading.lateness.max().as_secs_f64(),
+    }
+}

@@ -1,0 +1,155 @@
+//! What is joined to what: ports, links, and the route from each port to each other one.
+//!
+//! Pure. Does not know: packets.
+
+mod routes;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::scenario::{Change, End, Scenario, Target, Way};
+
+pub use routes::{Route, Router};
+
+/// An interface of a site, counted over all sites.
+pub type Port = usize;
+
+/// What a link belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// One direction of one member of a path.
+    Path {
+        /// Index into the scenario's paths.
+        path: usize,
+        /// 0 for `ab`.
+        direction: usize,
+        /// From 0.
+        member: usize,
+    },
+    /// A site's uplink.
+    Uplink {
+        /// Index into the scenario's sites.
+        site: usize,
+        /// 0 for out of the site, 1 for into it.
+        direction: usize,
+    },
+}
+
+/// A link before it carries anything.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Whose it is.
+    pub owner: Owner,
+    /// Its words.
+    pub way: Way,
+    /// The RTT of its path, or of the longest path of its site.
+    pub rtt: Duration,
+}
+
+/// A scenario's network.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// Which site and interface each port is.
+    pub ports: Vec<End>,
+    /// All links.
+    pub links: Vec<Planned>,
+    /// All routes.
+    pub routes: Vec<Route>,
+    by_address: HashMap<IpAddr, Port>,
+    between: HashMap<(Port, Port), usize>,
+}
+
+/// The address of a path's router: `hop` from 1, counted from the path's first end.
+pub fn router_addresses(path: usize, hop: u8) -> (Ipv4Addr, Ipv6Addr) {
+    let v4 = Ipv4Addr::new(10, 78, path as u8 + 1, hop);
+    let v6 = Ipv6Addr::new(0xfd4c, 0x6f6e, 0x6701, path as u16 + 1, 0, 0, 0, u16::from(hop));
+    (v4, v6)
+}
+
+/// The address of what answers for the network at a site's door.
+pub fn door_addresses(site: usize) -> (Ipv4Addr, Ipv6Addr) {
+    let v4 = Ipv4Addr::new(10, 79, site as u8 + 1, 1);
+    let v6 = Ipv6Addr::new(0xfd4c, 0x6f6e, 0x6702, site as u16 + 1, 0, 0, 0, 1);
+    (v4, v6)
+}
+
+impl Topology {
+    /// Of a scenario.
+    pub fn of(scenario: &Scenario) -> Topology {
+        let mut ports = Vec::new();
+        let mut by_address = HashMap::new();
+        for (site, its) in scenario.sites.iter().enumerate() {
+            for (interface, one) in its.interfaces.iter().enumerate() {
+                let v4 = one.v4.map(|(address, _)| IpAddr::from(address));
+                let v6 = one.v6.map(|(address, _)| IpAddr::from(address));
+                by_address.extend([v4, v6].into_iter().flatten().map(|address| (address, ports.len())));
+                ports.push(End { site, interface });
+            }
+        }
+        let links = links(scenario);
+        let mut topology =
+            Topology { ports, links, routes: Vec::new(), by_address, between: HashMap::new() };
+        for from in 0..topology.ports.len() {
+            for to in 0..topology.ports.len() {
+                if let Some(route) = routes::find(scenario, &topology, from, to) {
+                    topology.between.insert((from, to), topology.routes.len());
+                    topology.routes.push(route);
+                }
+            }
+        }
+        topology
+    }
+
+    /// The route of what enters at a port for an address.
+    pub fn route(&self, from: Port, to: IpAddr) -> Option<usize> {
+        let to = self.by_address.get(&to)?;
+        self.between.get(&(from, *to)).copied()
+    }
+
+    /// The links that a change is about.
+    pub fn targets(&self, target: Target) -> impl Iterator<Item = usize> + '_ {
+        let meant = move |owner: Owner| match (target, owner) {
+            (
+                Target::Path { path, direction, member },
+                Owner::Path { path: of, direction: its_direction, member: its_member },
+            ) => path == of && direction.is_none_or(|d| d == its_direction) && member.is_none_or(|m| m == its_member),
+            (Target::Uplink { site }, Owner::Uplink { site: of, .. }) => site == of,
+            _ => false,
+        };
+        self.links.iter().enumerate().filter(move |(_, link)| meant(link.owner)).map(|(number, _)| number)
+    }
+
+    /// The links of a change.
+    pub fn changed(&self, change: &Change) -> Vec<usize> {
+        self.targets(change.target).collect()
+    }
+
+    /// The link of an owner.
+    fn link(&self, owner: Owner) -> Option<usize> {
+        self.links.iter().position(|link| link.owner == owner)
+    }
+}
+
+fn links(scenario: &Scenario) -> Vec<Planned> {
+    let mut links = Vec::new();
+    for (path, its) in scenario.paths.iter().enumerate() {
+        for (direction, way) in its.ways.iter().enumerate() {
+            // What goes over other sites has no link of its own.
+            for (member, way) in way.members.iter().enumerate().filter(|_| way.via.is_empty()) {
+                let owner = Owner::Path { path, direction, member };
+                links.push(Planned { owner, way: way.clone(), rtt: its.rtt() });
+            }
+        }
+    }
+    for (site, its) in scenario.sites.iter().enumerate() {
+        let Some(way) = &its.uplink else { continue };
+        let joined = scenario.paths.iter().filter(|path| path.ends.iter().any(|end| end.site == site));
+        let rtt = joined.map(|path| path.rtt()).max().unwrap_or_default();
+        links.extend([0, 1].map(|direction| {
+            let owner = Owner::Uplink { site, direction };
+            Planned { owner, way: way.clone(), rtt }
+        }));
+    }
+    links
+}

@@ -1,0 +1,150 @@
+//! Finding routes: over the path that joins two interfaces, else over the chain of paths with the least RTT.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use super::{Owner, Port, Topology, router_addresses};
+use crate::scenario::Scenario;
+
+/// One link of a route, or one of several by flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// Indices into the topology's links; at least one.
+    pub members: Vec<usize>,
+}
+
+/// A router on a route, which counts TTLs down.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Router {
+    /// On which leg it is.
+    pub leg: usize,
+    /// How far along it, from 0 to 1.
+    pub along: f64,
+    /// Its address.
+    pub v4: Ipv4Addr,
+    /// Its address.
+    pub v6: Ipv6Addr,
+}
+
+/// The way from one port to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Where it begins.
+    pub from: Port,
+    /// Where it ends.
+    pub to: Port,
+    /// In the order of travel.
+    pub legs: Vec<Leg>,
+    /// In the order of travel.
+    pub routers: Vec<Router>,
+    /// The largest packet that arrives, in bytes.
+    pub mtu: u16,
+}
+
+/// A path in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    path: usize,
+    direction: usize,
+}
+
+pub fn find(scenario: &Scenario, topology: &Topology, from: Port, to: Port) -> Option<Route> {
+    let (a, b) = (topology.ports[from], topology.ports[to]);
+    if a.site == b.site {
+        return None;
+    }
+    let direct = scenario.paths.iter().enumerate().find_map(|(path, its)| {
+        let direction = [[a, b], [b, a]].iter().position(|ends| *ends == its.ends)?;
+        Some(Step { path, direction })
+    });
+    let steps = match direct {
+        Some(step) => {
+            let via = &scenario.paths[step.path].ways[step.direction].via;
+            if via.is_empty() { vec![step] } else { over(scenario, a.site, via, b.site)? }
+        }
+        None => shortest(scenario, a.site, b.site)?,
+    };
+    Some(route(scenario, topology, from, to, &steps))
+}
+
+/// Over these sites in their order.
+fn over(scenario: &Scenario, from: usize, via: &[usize], to: usize) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut at = from;
+    for next in via.iter().copied().chain([to]) {
+        steps.extend(shortest(scenario, at, next)?);
+        at = next;
+    }
+    Some(steps)
+}
+
+/// All steps out of a site, with the site that they lead to. What goes over other sites is no step itself.
+fn steps_from(scenario: &Scenario, site: usize) -> impl Iterator<Item = (Step, usize, Duration)> + '_ {
+    scenario.paths.iter().enumerate().flat_map(move |(path, its)| {
+        [0, 1].into_iter().filter_map(move |direction| {
+            let (near, far) = (its.ends[direction], its.ends[1 - direction]);
+            let own = its.ways[direction].via.is_empty();
+            (near.site == site && own).then_some((Step { path, direction }, far.site, its.rtt()))
+        })
+    })
+}
+
+/// Dijkstra's algorithm, by RTT, then by the number of paths; equal ones by their order in the file.
+fn shortest(scenario: &Scenario, from: usize, to: usize) -> Option<Vec<Step>> {
+    const FAR: (Duration, usize) = (Duration::MAX, usize::MAX);
+    let mut best = vec![FAR; scenario.sites.len()];
+    let mut came: Vec<Option<(Step, usize)>> = vec![None; scenario.sites.len()];
+    let mut open: Vec<usize> = (0..scenario.sites.len()).collect();
+    best[from] = (Duration::ZERO, 0);
+    while let Some(nearest) = open.iter().copied().min_by_key(|site| best[*site]) {
+        open.retain(|site| *site != nearest);
+        if best[nearest] == FAR || nearest == to {
+            break;
+        }
+        for (step, next, rtt) in steps_from(scenario, nearest) {
+            let length = (best[nearest].0 + rtt, best[nearest].1 + 1);
+            if length < best[next] {
+                best[next] = length;
+                came[next] = Some((step, nearest));
+            }
+        }
+    }
+    let mut steps = Vec::new();
+    let mut at = to;
+    while at != from {
+        let (step, before) = came[at]?;
+        steps.push(step);
+        at = before;
+    }
+    steps.reverse();
+    Some(steps)
+}
+
+fn route(scenario: &Scenario, topology: &Topology, from: Port, to: Port, steps: &[Step]) -> Route {
+    let (a, b) = (topology.ports[from], topology.ports[to]);
+    let uplink = |site, direction| {
+        let link = topology.link(Owner::Uplink { site, direction });
+        link.map(|link| Leg { members: vec![link] })
+    };
+    let mut legs: Vec<Leg> = uplink(a.site, 0).into_iter().collect();
+    let mut routers = Vec::new();
+    let mut mtu = scenario.sites[b.site].interfaces[b.interface].mtu;
+    for Step { path, direction } in steps.iter().copied() {
+        let its = &scenario.paths[path];
+        mtu = mtu.min(its.mtu.unwrap_or(u16::MAX));
+        let hops = 1..=its.hops;
+        routers.extend(hops.map(|hop| {
+            let along = f64::from(hop) / f64::from(its.hops + 1);
+            // Numbered from the path's first end, whichever way they are met.
+            let number = if direction == 0 { hop } else { its.hops + 1 - hop };
+            let (v4, v6) = router_addresses(path, number);
+            Router { leg: legs.len(), along, v4, v6 }
+        }));
+        let members = (0..its.ways[direction].members.len())
+            .filter_map(|member| topology.link(Owner::Path { path, direction, member }))
+            .collect();
+        legs.push(Leg { members });
+    }
+    legs.extend(uplink(b.site, 1));
+    Route { from, to, legs, routers, mtu }
+}

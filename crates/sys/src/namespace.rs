@@ -1,0 +1,105 @@
+//! Network, mount and host-name namespaces: made by a thread, held by descriptors, entered by threads and commands.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+/// The namespaces of a host of its own. They live as long as a descriptor or a process in them.
+#[derive(Debug)]
+pub struct Namespaces {
+    net: File,
+    mount: File,
+    uts: File,
+}
+
+/// The kinds, by their names below `/proc/PID/ns`.
+const KINDS: [&str; 3] = ["net", "mnt", "uts"];
+
+impl Namespaces {
+    /// Makes new ones and moves this thread into them for the rest of its life. Mounts of the host still appear.
+    ///
+    /// # Errors
+    /// No permission (CAP_SYS_ADMIN).
+    pub fn make() -> io::Result<Namespaces> {
+        // SAFETY: what this thread no longer shares with the others is its file system view, network and host name; no
+        // memory and no descriptor, which is what the function's warning is about.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWUTS)? };
+        mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+        let [net, mount, uts] = KINDS.map(|kind| File::open(format!("/proc/thread-self/ns/{kind}")));
+        Ok(Namespaces { net: net?, mount: mount?, uts: uts? })
+    }
+
+    /// Those that a process holds under these descriptors.
+    ///
+    /// # Errors
+    /// The process is gone, or is not ours to look into.
+    pub fn of(pid: u32, descriptors: [RawFd; 3]) -> io::Result<Namespaces> {
+        let [net, mount, uts] = descriptors.map(|number| File::open(format!("/proc/{pid}/fd/{number}")));
+        Ok(Namespaces { net: net?, mount: mount?, uts: uts? })
+    }
+
+    /// The descriptors, in the order of [`Namespaces::of`].
+    pub fn descriptors(&self) -> [RawFd; 3] {
+        [self.net.as_raw_fd(), self.mount.as_raw_fd(), self.uts.as_raw_fd()]
+    }
+
+    /// The number of the network, as the links below `/proc/PID/ns/net` have it.
+    pub fn network_number(&self) -> io::Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        Ok(self.net.metadata()?.ino())
+    }
+
+    /// Moves this thread's network: sockets that it opens from now on are there, and stay there.
+    pub fn enter_network(&self) -> io::Result<()> {
+        Ok(move_into_link_name_space(self.net.as_fd(), Some(LinkNameSpaceType::Network))?)
+    }
+
+    /// Runs a command there, in the directory where the caller is, as a member of a control group if one is given (its
+    /// open `cgroup.procs`).
+    pub fn hold(self: &Arc<Self>, command: &mut Command, group: Option<File>) -> io::Result<()> {
+        let directory = match command.get_current_dir() {
+            Some(directory) => directory.to_owned(),
+            None => std::env::current_dir()?,
+        };
+        let directory = CString::new(directory.as_os_str().as_bytes())?;
+        let namespaces = Arc::clone(self);
+        let enter = move || {
+            if let Some(mut group) = group.as_ref() {
+                group.write_all(b"0")?;
+            }
+            move_into_link_name_space(namespaces.mount.as_fd(), Some(LinkNameSpaceType::Mount))?;
+            // The root is the new one's now; the caller's directory is there as well, unless it was deleted.
+            let _ = rustix::process::chdir(directory.as_c_str());
+            move_into_link_name_space(namespaces.uts.as_fd(), Some(LinkNameSpaceType::HostNameAndNISDomainName))?;
+            namespaces.enter_network()
+        };
+        // SAFETY: between fork and exec the closure makes system calls on descriptors and strings that were made
+        // before; it takes no lock and allocates nothing.
+        unsafe { command.pre_exec(enter) };
+        Ok(())
+    }
+}
+
+/// Gives this thread's host a name.
+pub fn set_host_name(name: &str) -> io::Result<()> {
+    Ok(rustix::system::sethostname(name.as_bytes())?)
+}
+
+/// Puts a file in the place of another, for this thread's mount namespace.
+pub fn cover(with: &Path, over: &Path) -> io::Result<()> {
+    Ok(mount_bind(with, over)?)
+}
+
+/// Shows the devices of this thread's network below `/sys`.
+pub fn mount_sysfs() -> io::Result<()> {
+    Ok(mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?)
+}
