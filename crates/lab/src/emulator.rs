@@ -157,8 +157,7 @@ impl Emulator {
 
     /// Waits for a packet, a question or the next thing that is due.
     fn doze(&self, wait: Option<Duration>) {
-        let mut descriptors: Vec<PollFd<'_>> =
-            self.ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
+        let mut descriptors: Vec<PollFd<'_>> = self.ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
         descriptors.push(PollFd::new(&self.waker, PollFlags::IN));
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         let _ = poll(&mut descriptors, wait.as_ref());

@@ -88,8 +88,7 @@ impl Topology {
             }
         }
         let links = links(scenario);
-        let mut topology =
-            Topology { ports, links, routes: Vec::new(), by_address, between: HashMap::new() };
+        let mut topology = Topology { ports, links, routes: Vec::new(), by_address, between: HashMap::new() };
         for from in 0..topology.ports.len() {
             for to in 0..topology.ports.len() {
                 if let Some(route) = routes::find(scenario, &topology, from, to) {

@@ -250,7 +250,9 @@ fn report(last: &v1::Lab, printer: &Printer) {
         return printer.object(last);
     }
     if let Some(why) = &last.emulator_limited {
-        Printer::note(&format!("emulator-limited: {why}; what was measured in this lab says nothing about the network"));
+        Printer::note(&format!(
+            "emulator-limited: {why}; what was measured in this lab says nothing about the network"
+        ));
     }
     if printer.is_chatty() {
         table::links(last).iter().for_each(|line| Printer::note(line));

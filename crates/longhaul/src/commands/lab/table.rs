@@ -50,7 +50,8 @@ fn state(link: &v1::LabLink) -> String {
 
 /// Every direction of every path and uplink.
 pub fn links(lab: &v1::Lab) -> Vec<String> {
-    let titles = ["PATH", "DIRECTION", "NOW", "IN segments", "OUT", "DROPPED, DISTURBED", "QUEUE now / most", "LATE p99"];
+    let titles =
+        ["PATH", "DIRECTION", "NOW", "IN segments", "OUT", "DROPPED, DISTURBED", "QUEUE now / most", "LATE p99"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
     rows.extend(lab.links.iter().map(|link| {
         let member = link.member.map(|member| format!(" #{member}")).unwrap_or_default();
@@ -86,7 +87,8 @@ pub fn status(lab: &v1::Lab) -> Vec<String> {
     if !refused.is_empty() {
         lines.push(format!("  refused: {}", refused.join(", ")));
     }
-    let memory = format!("{} of packets on their way (most: {})", Bytes(its.memory_bytes), Bytes(its.memory_peak_bytes));
+    let memory =
+        format!("{} of packets on their way (most: {})", Bytes(its.memory_bytes), Bytes(its.memory_peak_bytes));
     let priority = if its.real_time { "real-time" } else { "ordinary (it may be late: needs CAP_SYS_NICE)" };
     lines.push(format!("  emulator: {:.1} s of processor time, {priority} priority, {memory}", its.cpu_s));
     match &lab.emulator_limited {
