@@ -237,6 +237,7 @@ impl<'a> Direction<'a> {
         let crossed = self.ways(self.route).any(|way| way.cross_traffic.is_some());
         let policed = self.ways(self.route).any(|way| way.policer.is_some());
         let several = self.route.legs.iter().filter(|leg| leg.members.len() > 1).count() > 0;
+        let idle = self.counted(reading, |counts| counts.idle_ns) as f64 / 1e9 / outcome.lasted.as_secs_f64().max(1e-3);
         let verdict = match limited {
             _ if crossed => Verdict::NotJudged("others use the path as well"),
             // What the bucket lets through at once comes on top, and pieces meet it whole.
@@ -245,6 +246,10 @@ impl<'a> Direction<'a> {
             Some(why) => Verdict::Limited(why),
             None if outcome.no_room > 0 => Verdict::Limited("the receiver had no room for datagrams".into()),
             None if off.abs() <= RATE_TOLERANCE => Verdict::Right,
+            None if idle > RATE_TOLERANCE => {
+                let why = format!("this machine's sender left the bottleneck idle for {:.1} % of the time", idle * 100.0);
+                Verdict::Limited(why)
+            }
             None => Verdict::Wrong,
         };
         let mbit = |rate: f64| format!("{:.2} Mbit/s", rate / 1e6);

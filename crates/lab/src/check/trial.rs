@@ -14,6 +14,8 @@ const RECEIVE_BUFFER: usize = 256 << 20;
 /// IP and UDP headers.
 const HEADERS_V4: u64 = 28;
 const HEADERS_V6: u64 = 48;
+/// By how much a datagram may leave before its time.
+const EARLY: Duration = Duration::from_micros(200);
 /// What is handed to the kernel at once.
 const LUMP_MAX: u64 = 60_000;
 
@@ -43,6 +45,8 @@ pub struct Outcome {
     pub received: u64,
     /// At the receiver, from the first to the last piece that arrived, counting IP bytes.
     pub rate_bit_s: f64,
+    /// From the first to the last piece.
+    pub lasted: Duration,
     /// Thrown away by the receiver's kernel because their checksum was wrong.
     pub checksum_errors: u64,
     /// Thrown away by the receiver's kernel for want of room: this machine's fault.
@@ -121,10 +125,10 @@ impl Trial<'_> {
         let (payload, headers) = (self.payload(), self.headers());
         let receiver = std::thread::spawn(move || receive(&far, payload, headers));
         let sent = self.io(send(&near, there, payload, headers, offer))?;
-        let (received, rate_bit_s) = receiver.join().unwrap_or_default();
+        let (received, rate_bit_s, lasted) = receiver.join().unwrap_or_default();
         let after = self.receiver_counts()?;
         let [checksum_errors, no_room] = [0, 1].map(|number| after[number] - before[number]);
-        Ok(Outcome { sent, received, rate_bit_s, checksum_errors, no_room })
+        Ok(Outcome { sent, received, rate_bit_s, lasted, checksum_errors, no_room })
     }
 
     /// Wrong checksums and want of room, by the receiver's kernel.
@@ -168,7 +172,8 @@ fn send(socket: &UdpSocket, to: SocketAddr, payload: u64, headers: u64, offer: O
             break;
         }
         let left = at.saturating_sub(begun.elapsed());
-        if !left.is_zero() {
+        // To sleep takes longer than a short wait: rather a little early, several at once.
+        if left > EARLY {
             sys::schedule::nap(left);
         }
         socket.send_to(&lump, to)?;
@@ -177,8 +182,8 @@ fn send(socket: &UdpSocket, to: SocketAddr, payload: u64, headers: u64, offer: O
     Ok(sent)
 }
 
-/// Datagrams, and the rate from the first piece to the last.
-fn receive(socket: &UdpSocket, payload: u64, headers: u64) -> (u64, f64) {
+/// Datagrams, the rate from the first piece to the last, and how long that was.
+fn receive(socket: &UdpSocket, payload: u64, headers: u64) -> (u64, f64, Duration) {
     let mut piece = vec![0; 1 << 16];
     let (mut received, mut after_first) = (0, 0);
     let (mut first, mut last) = (None, None);
@@ -193,8 +198,9 @@ fn receive(socket: &UdpSocket, payload: u64, headers: u64) -> (u64, f64) {
         last = Some(now);
     }
     let lasted = match (first, last) {
-        (Some(first), Some(last)) => (last - first).as_secs_f64(),
-        _ => 0.0,
+        (Some(first), Some(last)) => last - first,
+        _ => Duration::ZERO,
     };
-    (received, if lasted > 0.0 { after_first as f64 * 8.0 / lasted } else { 0.0 })
+    let seconds = lasted.as_secs_f64();
+    (received, if seconds > 0.0 { after_first as f64 * 8.0 / seconds } else { 0.0 }, lasted)
 }
