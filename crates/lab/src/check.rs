@@ -247,7 +247,8 @@ impl<'a> Direction<'a> {
             None if outcome.no_room > 0 => Verdict::Limited("the receiver had no room for datagrams".into()),
             None if off.abs() <= RATE_TOLERANCE => Verdict::Right,
             None if idle > RATE_TOLERANCE => {
-                let why = format!("this machine's sender left the bottleneck idle for {:.1} % of the time", idle * 100.0);
+                let why =
+                    format!("this machine's sender left the bottleneck idle for {:.1} % of the time", idle * 100.0);
                 Verdict::Limited(why)
             }
             None => Verdict::Wrong,
