@@ -221,7 +221,9 @@ fn words_of_a_path() {
         ("policer = { burst = '1MB' }", "no rate", "burst = "),
         ("policer = { rate = '1Mbit/s', brst = '1MB' }", "\"brst\"", "did you mean \"burst\"?"),
         ("policer = { rate = '1Mbit/s', burst = 5 }", "burst cannot be 5", "unit"),
-        ("cross_traffic = '1Mbit/s'", "without a bottleneck", "a rate or a policer"),
+        ("cross_traffic = '1Mbit/s'", "without a rate", "add a rate"),
+        // Others wait in the queue; a policer has none.
+        ("policer = '9Mbit/s'\ncross_traffic = '1Mbit/s'", "without a rate", "add a rate"),
         ("loss = '101%'", "a probability", "\"100%\""),
         ("loss = 1.5", "a probability", "fraction"),
         ("loss = -0.1", "a probability", "fraction"),

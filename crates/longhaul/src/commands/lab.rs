@@ -37,8 +37,7 @@ fn read(file: &LabFile, name: Option<&str>) -> Result<Read, Failure> {
     let text = match known {
         Some(known) => known.text.to_owned(),
         None => std::fs::read_to_string(&file.file).map_err(|error| {
-            let names = SHIPPED.iter().map(|shipped| shipped.name).collect::<Vec<_>>().join(", ");
-            Failure::usage(format!("{shown}: {error}; scenarios that come with the program: {names}"))
+            Failure::usage(format!("{shown}: {error}; scenarios that come with the program: {}", all_shipped()))
         })?,
     };
     let scenario = Scenario::read(&text).map_err(|problem| Failure::usage(format!("{shown}: {problem}")))?;
@@ -50,6 +49,10 @@ fn read(file: &LabFile, name: Option<&str>) -> Result<Read, Failure> {
         return Err(Failure::usage(format!("{name:?} cannot be a lab's name ({rule}); give another with --lab")));
     }
     Ok(Read { name: name.to_owned(), text, scenario })
+}
+
+fn all_shipped() -> String {
+    SHIPPED.iter().map(|shipped| shipped.name).collect::<Vec<_>>().join(", ")
 }
 
 fn count(number: usize, one: &str) -> String {
@@ -197,7 +200,8 @@ fn scenarios(name: Option<&str>, printer: &Printer) -> Result<u8, Failure> {
     match name {
         None => SHIPPED.iter().for_each(|one| printer.line(&format!("{:18} {}", one.name, one.what))),
         Some(name) => {
-            let one = shipped(name).ok_or_else(|| Failure::usage(format!("there is no scenario {name}")))?;
+            let missing = || format!("there is no scenario {name}; those that come with the program: {}", all_shipped());
+            let one = shipped(name).ok_or_else(|| Failure::usage(missing()))?;
             printer.line(one.text.trim_end());
         }
     }

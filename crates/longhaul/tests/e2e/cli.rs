@@ -11,7 +11,7 @@ fn help_and_version_are_results() {
     let help = client.run(words!["--help"]).expect(0);
     assert!(help.text().contains("EXIT STATUS") && help.err.is_empty());
     assert!(client.run(words!["--version"]).expect(0).text().starts_with("longhaul "));
-    for command in ["cp", "serve", "grant", "ls", "stat", "mkdir", "rm", "mv", "digest", "completions"] {
+    for command in ["cp", "serve", "grant", "ls", "stat", "mkdir", "rm", "mv", "digest", "job", "lab", "completions"] {
         let text = client.run(words![command, "--help"]).expect(0).text();
         assert!(text.contains("Usage: longhaul"), "{command}: {text}");
         assert!(help.text().contains(&format!("  {command}")), "{command} is not in the help");
@@ -83,7 +83,7 @@ fn manual_and_completions_are_made() {
     let client = Client::new();
     assert!(client.run(words!["man"]).expect(0).text().contains(".TH longhaul"));
     client.run(words!["man", "--out", client.path("man")]).expect(0);
-    for page in ["longhaul.1", "longhaul-cp.1", "longhaul-serve.1"] {
+    for page in ["longhaul.1", "longhaul-cp.1", "longhaul-serve.1", "longhaul-lab.1", "longhaul-lab-run.1"] {
         assert!(fs::read_to_string(client.path("man").join(page)).unwrap().contains(".SH"), "{page}");
     }
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -1,7 +1,8 @@
 //! End to end: the real binary as node and client, over real sockets, on real files.
 //!
-//! Every test has nodes, clients, ports and directories of its own, so that all of them can run at once. Nothing here
-//! waits for a fixed time: it waits for a fact, up to a deadline. What cannot run on a machine says so.
+//! Every test has nodes, clients, ports and directories of its own, so that all of them can run at once; of labs there is
+//! one at a time. Nothing here waits for a fixed time: it waits for a fact, up to a deadline. What cannot run on a machine
+//! says so.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -19,6 +20,7 @@ mod hostile_clients;
 mod hostile_nodes;
 mod kept;
 mod kills;
+mod lab;
 mod moves;
 mod node;
 mod oneway;

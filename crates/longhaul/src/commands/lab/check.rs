@@ -75,6 +75,7 @@ pub fn run(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Pr
     if file.dry_run {
         return Ok(praise(&read, printer));
     }
+    lab::able()?;
     let home = Home::claim(settings.state_path(), &read.name)?;
     let report = lab::check::run(&read.scenario, home.dir(), |finding| tell(finding, printer))?;
     summarise(&read.name, &report, printer);

@@ -84,6 +84,8 @@ pub fn run(name: Option<String>, tied: bool, settings: &Settings) -> Result<u8, 
         let read = std::io::stdin().read_to_string(&mut text);
         read.map_err(|error| Failure::local(format!("cannot read the scenario: {error}")))?;
         let scenario = Scenario::read(&text).map_err(|problem| Failure::usage(problem.to_string()))?;
+        // Before anything is made: who may not have labs may often not write there either.
+        lab::able()?;
         let home = Home::claim(settings.state_path(), &name)?;
         home.serve(&scenario, || say(&Said::Up), || over.load(Ordering::Relaxed))?;
         Ok(())

@@ -1,0 +1,107 @@
+//! `longhaul lab`, with the real binary: each test with a state directory and a turn of its own, and loud where labs
+//! cannot be had.
+
+mod lives;
+mod refusals;
+mod story;
+mod use_of;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lab::control::{Remote, list};
+use lab::rig::{Turn, able};
+use serde_json::Value;
+
+use crate::client::{Client, Outcome, Running};
+use crate::wait::{LONG, until, until_some};
+
+/// Two sites, 20 ms apart.
+const PAIR: &str = "[site.left]\n[site.right]\n[path.left-right]\nrtt = \"20ms\"\nrate = \"100Mbit/s\"\n";
+
+/// Somebody who works with labs, one at a time on this machine. What is still up goes with this.
+struct Labs {
+    client: Client,
+    _turn: Turn,
+}
+
+impl Labs {
+    /// None where there can be none, which is said.
+    fn of(test: &str) -> Option<Labs> {
+        able(test).then(|| Labs { client: Client::new(), _turn: Turn::take().unwrap() })
+    }
+
+    /// Writes a scenario.
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        self.client.write(&format!("{name}.toml"), text)
+    }
+
+    /// `longhaul lab` with these words, begun.
+    fn begin(&self, words: Vec<OsString>) -> Running {
+        let mut command = self.client.command(lab_words(words));
+        command.env_remove("LONGHAUL_LAB");
+        self.client.start(command)
+    }
+
+    /// `longhaul lab` with these words.
+    fn run(&self, words: Vec<OsString>) -> Outcome {
+        self.begin(words).finish()
+    }
+
+    /// What the only lab that is up says of itself.
+    fn status(&self) -> Value {
+        self.run(vec!["status".into(), "--json".into()]).expect(0).json()
+    }
+
+    /// The directory of a lab's name.
+    fn dir(&self, name: &str) -> PathBuf {
+        self.client.state().join("lab").join(name)
+    }
+
+    /// The process that holds a lab.
+    fn holder(&self, name: &str) -> u32 {
+        let file = self.dir(name).join("pid");
+        until_some("the lab's process is known", LONG, || fs::read_to_string(&file).ok()?.trim().parse().ok())
+    }
+
+    /// Nothing is left below the state directory.
+    #[track_caller]
+    fn is_clean(&self) -> bool {
+        fs::read_dir(self.client.state().join("lab")).map_or(true, |mut entries| entries.next().is_none())
+    }
+}
+
+impl Drop for Labs {
+    fn drop(&mut self) {
+        list(&self.client.state()).iter().map(Remote::down).for_each(drop);
+    }
+}
+
+fn lab_words(mut words: Vec<OsString>) -> Vec<OsString> {
+    words.insert(0, "lab".into());
+    words
+}
+
+/// Whether a process is there and has not ended.
+fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+fn until_ended(what: &str, pid: u32) {
+    until(what, LONG, || !lives(pid));
+}
+
+/// The number that a command has printed as its first line.
+fn pid_from(running: &Running) -> u32 {
+    until_some("the command says its number", LONG, || running.out().lines().next()?.trim().parse().ok())
+}
+
+/// A command line for a shell that says its number and stays.
+const STAYS: &str = "echo $$; exec sleep 600";
+
+/// A path in a shell's command line.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

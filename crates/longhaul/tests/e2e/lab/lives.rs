@@ -1,0 +1,96 @@
+//! How labs end: asked to, by a key, killed; and what is left then.
+
+use std::os::unix::process::CommandExt;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use super::{Labs, PAIR, STAYS, lab_words, lives, pid_from, until_ended};
+use crate::client::words;
+use crate::wait::{LONG, until};
+
+fn send(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn a_name_is_taken_once() {
+    let Some(labs) = Labs::of("a_name_is_taken_once") else { return };
+    let file = labs.file("pair", PAIR);
+    labs.run(words!["up", &file]).expect(0);
+    let pid = labs.holder("pair").to_string();
+    for words in [words!["up", &file], words!["run", &file, "--", "true"], words!["check", &file]] {
+        labs.run(words).refused(1, &["pair is up already", &pid, "longhaul lab down", "--lab OTHER"]);
+    }
+    assert_eq!(labs.status()["pid"].to_string(), pid);
+}
+
+#[test]
+fn down_ends_what_runs_there() {
+    let Some(labs) = Labs::of("down_ends_what_runs_there") else { return };
+    labs.run(words!["up", labs.file("pair", PAIR)]).expect(0);
+    let polite = labs.begin(words!["exec", "left", "--", "sh", "-c", STAYS]);
+    let stubborn = labs.begin(words!["exec", "right", "--", "sh", "-c", "trap '' TERM; echo $$; exec sleep 600"]);
+    let (_, pid) = (pid_from(&polite), pid_from(&stubborn));
+    let text = labs.run(words!["down"]).expect(0).text();
+    assert_eq!(text, "lab pair is down; 2 processes at its sites were ended\n");
+    assert_eq!(polite.finish().code, 143);
+    assert_eq!(stubborn.finish().code, 137);
+    assert!(!lives(pid) && labs.is_clean());
+    labs.run(words!["down"]).refused(1, &["no lab is up"]);
+    labs.run(words!["down", "pair"]).refused(1, &["no lab pair is up", "longhaul lab status"]);
+}
+
+#[test]
+fn a_key_ends_the_command_and_the_lab() {
+    let Some(labs) = Labs::of("a_key_ends_the_command_and_the_lab") else { return };
+    let words = lab_words(words!["run", labs.file("pair", PAIR), "--in", "left", "--", "sh", "-c", STAYS]);
+    let mut command = labs.client.command(words);
+    command.process_group(0);
+    let running = labs.client.start(command);
+    let (sleeper, holder) = (pid_from(&running), labs.holder("pair"));
+    // As a terminal does: to all of its foreground.
+    kill_process_group(Pid::from_child(&running.child), Signal::INT).unwrap();
+    running.finish().expect(130);
+    assert!(!lives(sleeper) && labs.is_clean());
+    until_ended("the lab's process has ended", holder);
+}
+
+#[test]
+fn a_killed_run_takes_its_lab_along() {
+    let Some(labs) = Labs::of("a_killed_run_takes_its_lab_along") else { return };
+    for signal in [Signal::KILL, Signal::TERM] {
+        let running = labs.begin(words!["run", labs.file("pair", PAIR), "--in", "left", "--", "sh", "-c", STAYS]);
+        let (sleeper, holder) = (pid_from(&running), labs.holder("pair"));
+        send(running.child.id(), signal);
+        until_ended("the lab's process has ended", holder);
+        until_ended("so has the command", sleeper);
+        until("nothing is left", LONG, || labs.is_clean());
+    }
+}
+
+#[test]
+fn a_killed_lab_leaves_what_the_next_one_clears() {
+    let Some(labs) = Labs::of("a_killed_lab_leaves_what_the_next_one_clears") else { return };
+    let file = labs.file("pair", PAIR);
+    labs.run(words!["up", &file]).expect(0);
+    let stray = labs.begin(words!["exec", "left", "--", "sh", "-c", STAYS]);
+    pid_from(&stray);
+    let holder = labs.holder("pair");
+    send(holder, Signal::KILL);
+    until_ended("the lab's process has ended", holder);
+    labs.run(words!["exec", "left", "--lab", "pair", "--", "true"]).refused(1, &["no lab pair is up"]);
+    assert!(labs.run(words!["status"]).expect(0).text().starts_with("no lab is up"));
+
+    labs.run(words!["up", &file]).expect(0);
+    assert_eq!(stray.finish().code, 143);
+    assert_ne!(labs.holder("pair"), holder);
+    labs.run(words!["exec", "left", "--", "true"]).expect(0);
+
+    let stray = labs.begin(words!["exec", "left", "--", "sh", "-c", STAYS]);
+    pid_from(&stray);
+    send(labs.holder("pair"), Signal::KILL);
+    let text = labs.run(words!["down", "pair"]).expect(0).text();
+    assert!(text.starts_with("lab pair "), "{text}");
+    assert_eq!(stray.finish().code, 143);
+    assert!(labs.is_clean());
+}
