@@ -174,6 +174,7 @@ fn ends_of_a_path() {
             "not that of two sites",
             "did you mean \"canberra\"?",
         ),
+        ("[site.a]\n[path.a-b]\n", "not that of two sites", "no site \"b\": add [site.b], or say which"),
         ("[site.a]\n[site.b]\n[path.short]\n", "not that of two sites", "sites = ["),
         ("[site.a]\n[site.b]\n[site.a-b]\n[site.b-a]\n[path.a-b-a]\n", "more than one way", "sites = ["),
         ("[site.a]\n[site.b]\n[path.a-a]\n", "from a to itself", "sites = ["),

@@ -131,6 +131,7 @@ fn ends_of_name(entry: &Entry, scenario: &Scenario) -> Result<[End; 2], Problem>
 /// What to do about a name that fits no two sites: often one of them is merely misspelt.
 fn ends_remedy(name: &str, scenario: &Scenario) -> String {
     let names = || scenario.sites.iter().map(|site| site.name.as_str());
+    let mut unknown = None;
     for (at, _) in name.match_indices('-') {
         let (a, b) = (&name[..at], &name[at + 1..]);
         let missing = match (scenario.site(a), scenario.site(b)) {
@@ -142,8 +143,12 @@ fn ends_remedy(name: &str, scenario: &Scenario) -> String {
         if guess.starts_with("did") {
             return format!("there is no site {missing:?}, {guess} Or {ENDS_REMEDY}");
         }
+        unknown = unknown.or(Some(missing));
     }
-    ENDS_REMEDY.to_owned()
+    match unknown {
+        Some(missing) => format!("there is no site {missing:?}: add [site.{missing}], or {ENDS_REMEDY}"),
+        None => ENDS_REMEDY.to_owned(),
+    }
 }
 
 /// The table of one direction, whose words are known.
