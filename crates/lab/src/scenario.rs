@@ -61,7 +61,7 @@ pub enum Profile {
     /// As on a tuned data transfer node.
     #[default]
     Dtn,
-    /// As the kernel has them.
+    /// As the kernel has them where nobody tuned it.
     Stock,
 }
 

@@ -33,6 +33,10 @@ const DTN: [(&str, &str); 5] = [
     ("net.ipv4.tcp_mtu_probing", "0"),
 ];
 
+/// As Linux has them where nobody tuned it (on machines with memory enough); without this a site would have the host's.
+const STOCK: [(&str, &str); 2] =
+    [("net.ipv4.tcp_rmem", "4096 131072 6291456"), ("net.ipv4.tcp_wmem", "4096 16384 4194304")];
+
 /// For all sites: no chatter that nobody carries.
 const QUIET: [(&str, &str); 3] = [
     ("net.ipv6.conf.default.accept_ra", "0"),
@@ -167,10 +171,12 @@ impl Plan<'_> {
 
     fn settings(&self) -> Result<(), Error> {
         let words = self.words();
-        if words.profile == Profile::Dtn {
-            for (name, value) in DTN {
-                set(name, value).map_err(|source| Error::setting(&words.name, name, value, source))?;
-            }
+        let limits = match words.profile {
+            Profile::Dtn => &DTN[..],
+            Profile::Stock => &STOCK[..],
+        };
+        for (name, value) in limits {
+            set(name, value).map_err(|source| Error::setting(&words.name, name, value, source))?;
         }
         for (name, value) in &words.sysctl {
             set(name, value).map_err(|source| Error::setting(&words.name, name, value, source))?;
