@@ -226,6 +226,7 @@ fn words_of_a_path() {
         // Others wait in the queue; a policer has none.
         ("policer = '9Mbit/s'\ncross_traffic = '1Mbit/s'", "without a rate", "add a rate"),
         ("loss = '101%'", "a probability", "\"100%\""),
+        ("loss = 1", "may mean 1 % or all", "\"100%\""),
         ("loss = 1.5", "a probability", "fraction"),
         ("loss = -0.1", "a probability", "fraction"),
         ("loss = nan", "a probability", "fraction"),

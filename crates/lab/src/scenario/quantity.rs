@@ -83,6 +83,10 @@ pub(super) fn delay(entry: &Entry) -> Result<Duration, Problem> {
 pub(super) fn probability(entry: &Entry) -> Result<f64, Problem> {
     let fraction = match &entry.value {
         Value::Fraction(fraction) => Some(*fraction),
+        Value::Whole(1) => {
+            let what = format!("{} = 1 may mean 1 % or all", entry.key);
+            return Err(entry.problem(what, "write \"1%\", or \"100%\""));
+        }
         Value::Whole(whole) => Some(*whole as f64),
         Value::Text(text) => {
             let percent = text.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
