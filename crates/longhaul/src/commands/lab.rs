@@ -33,7 +33,7 @@ struct Read {
 
 fn read(file: &LabFile, name: Option<&str>) -> Result<Read, Failure> {
     let shown = file.file.display().to_string();
-    let known = file.file.to_str().and_then(shipped).filter(|_| !file.file.exists());
+    let known = file.file.to_str().and_then(shipped).filter(|_| !file.file.exists() || file.file.is_dir());
     let text = match known {
         Some(known) => known.text.to_owned(),
         None => std::fs::read_to_string(&file.file).map_err(|error| {
@@ -103,6 +103,9 @@ pub fn run(lab: Lab, settings: &Settings, printer: &Printer) -> Result<u8, Failu
             Err(not_run(program, &error))
         }
         LabAction::Set { target, words, direction, member, lasts } => {
+            if lasts.is_some_and(|lasts| lasts.is_zero()) {
+                return Err(Failure::usage("--for is zero: leave it out for a change that stays"));
+            }
             let words = words.iter().map(|word| pair(word)).collect::<Result<_, _>>()?;
             let direction = direction.map(|direction| matches!(direction, LabDirection::Ba) as usize);
             let member = member.map(|member| member as usize - 1);

@@ -29,6 +29,9 @@ fn a_dry_run_reads_and_makes_nothing() {
         let text = run(&client, words!["scenarios", shipped.name]).expect(0).text();
         run(&client, words!["up", client.write("mine.toml", text), "--dry-run"]).expect(0);
     }
+    // A directory of that name is no scenario.
+    fs::create_dir(client.path("lan")).unwrap();
+    run(&client, words!["up", "lan", "--dry-run"]).expect(0);
     let list = run(&client, words!["scenarios"]).expect(0).text();
     assert_eq!(list.lines().count(), SHIPPED.len());
     assert!(!client.state().exists());
@@ -88,6 +91,8 @@ fn words_that_a_lab_that_is_up_does_not_know() {
         (words!["set", "left-right", "--member", "2", "loss=1%"], "ecmp"),
         (words!["set", "left-right", "--direction", "ab", "rtt=1ms"], "delay"),
         (words!["set", "left-right", "loss"], "loss=1%"),
+        (words!["set", "left-right", "loss=1"], "\"1%\", or \"100%\""),
+        (words!["set", "left-right", "loss=1%", "--for", "0s"], "leave it out"),
         (words!["exec", "middle", "--", "true"], "left, right"),
     ];
     for (words, remedy) in cases {
