@@ -6,7 +6,8 @@
 #   util-linux      unshare and setpriv: tests of full and read-only file systems and of missing permissions
 #   mount           for the same tests
 #   openssh-server openssh-client   sshd, ssh and ssh-keygen: tests of copies over ssh, against a real sshd
-#   iproute2 nftables               ip and nft: the same through one-way firewalls, in networks of the tests' own
+#   iproute2 nftables               ip and nft: the same through one-way firewalls, in networks of the tests' own; ip
+#                   also gives the sites of labs their addresses (longhaul lab)
 #   attr acl                        setfattr and setfacl: tests of --xattrs
 set -eu
 

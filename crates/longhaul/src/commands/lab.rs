@@ -203,7 +203,8 @@ fn scenarios(name: Option<&str>, printer: &Printer) -> Result<u8, Failure> {
     match name {
         None => SHIPPED.iter().for_each(|one| printer.line(&format!("{:18} {}", one.name, one.what))),
         Some(name) => {
-            let missing = || format!("there is no scenario {name}; those that come with the program: {}", all_shipped());
+            let missing =
+                || format!("there is no scenario {name}; those that come with the program: {}", all_shipped());
             let one = shipped(name).ok_or_else(|| Failure::usage(missing()))?;
             printer.line(one.text.trim_end());
         }

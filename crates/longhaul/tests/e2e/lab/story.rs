@@ -30,7 +30,17 @@ fn serve(labs: &Labs) -> Running {
     fs::create_dir(&data).unwrap();
     let export = format!("data={}:rw", data.display());
     let serving = labs.begin(words![
-        "exec", "paris", "--", LONGHAUL, "serve", "--export", export, "--anonymous", "rw", "--state", state
+        "exec",
+        "paris",
+        "--",
+        LONGHAUL,
+        "serve",
+        "--export",
+        export,
+        "--anonymous",
+        "rw",
+        "--state",
+        state
     ]);
     until("the node listens", LONG, || serving.out().contains("listening on"));
     serving

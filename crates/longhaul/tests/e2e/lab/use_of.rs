@@ -112,7 +112,8 @@ fn two_labs_side_by_side() {
     labs.run(words!["up", &file, "--lab", "other"]).expect(0);
     let both = labs.run(words!["status", "--json"]).expect(0).text();
     assert_eq!(both.lines().count(), 2, "{both}");
-    let addresses = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["sites"][0]["addresses"].clone();
+    let addresses =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["sites"][0]["addresses"].clone();
     assert_eq!(addresses(both.lines().next().unwrap()), addresses(both.lines().last().unwrap()));
 
     labs.run(words!["exec", "left", "--", "true"]).refused(2, &["several labs", "pair", "other", "--lab"]);
