@@ -15,7 +15,7 @@ use std::sync::Arc;
 use sys::namespace::Namespaces;
 
 use crate::error::Error;
-use crate::scenario::{Interface, Profile, Scenario, Site as Words};
+use crate::scenario::{End, Interface, Profile, Scenario, Site as Words};
 
 pub use group::Group;
 
@@ -240,10 +240,15 @@ impl Plan<'_> {
         lines.join("\n") + "\n"
     }
 
-    /// What a further interface has a path to is reached by it.
+    /// What a further interface has a path to is reached by it, unless an earlier one has a path there as well.
     fn direct_routes(&self, is_v4: bool) -> Vec<String> {
         let ends = self.scenario.paths.iter().flat_map(|path| [path.ends, [path.ends[1], path.ends[0]]]);
-        let own = ends.filter(|[near, _]| near.site == self.number && near.interface > 0);
+        let own: Vec<_> = ends.filter(|[near, _]| near.site == self.number).collect();
+        let is_first = |[near, far]: &[End; 2]| {
+            let earlier = |other: &[End; 2]| other[1] == *far && other[0].interface < near.interface;
+            near.interface > 0 && !own.iter().any(earlier)
+        };
+        let own = own.iter().filter(|ends| is_first(ends));
         let routes = own.filter_map(|ends| {
             let [near, far] = ends.map(|end| self.scenario.interface(end));
             let (from, to) = (address(near, is_v4)?, address(far, is_v4)?);

@@ -158,3 +158,18 @@ fn events_take_place() {
     });
     assert_eq!(labs.status()["links"][0]["delay_s"], 0.01);
 }
+
+#[test]
+fn an_interface_for_each_path() {
+    let Some(labs) = Labs::of("an_interface_for_each_path") else { return };
+    let sites = "[site.a]\n[site.a.interface.eth1]\n[site.a.interface.eth2]\n[site.b]\n[site.c]\n";
+    let ends = [("a", "b"), ("a/eth1", "b"), ("a/eth2", "b"), ("a/eth1", "c"), ("a/eth2", "c")].iter().enumerate();
+    let paths = ends.map(|(number, (a, b))| format!("[path.{number}]\nsites = [\"{a}\", \"{b}\"]\nrtt = \"2ms\"\n"));
+    labs.run(words!["up", labs.file("several", &format!("{sites}{}", paths.collect::<String>()))]).expect(0);
+    // The first interface that has a path to a site is the one by which it is reached, if the program does not choose.
+    for (to, by) in [("10.77.2.1", "dev eth0 "), ("10.77.3.1", "dev eth1 "), ("10.77.3.1 from 10.77.1.3", "dev eth2 ")]
+    {
+        let text = labs.run(words!["exec", "a", "--", "sh", "-c", format!("ip route get {to}")]).expect(0).text();
+        assert!(text.contains(by), "{to}: {text}");
+    }
+}
