@@ -1,10 +1,11 @@
-//! Measuring one direction of a path with datagrams: how long they take, how fast they come, how many are missing.
+//! Measuring one direction of a path: how long packets take, how fast they come, how many are missing.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size};
+use socket2::{Domain, Socket, Type};
 
 use crate::error::Error;
 use crate::site::Site;
@@ -63,36 +64,27 @@ impl Trial<'_> {
         result.map_err(|source| Error::site(&self.from.0.name, "measure from there", source))
     }
 
-    /// Round trips of single small datagrams, in order of size. What is lost is left out.
+    /// Round trips of the first packets of connections, in order of size: the kernel at the far end answers them by
+    /// itself, so that only this end has to wake a program. What is lost is left out.
     pub fn round_trips(&self, count: u32) -> Result<Vec<Duration>, Error> {
-        let (near, far) = (bind(self.from.0, self.from.1)?, bind(self.to.0, self.to.1)?);
-        let there = self.io(far.local_addr())?;
-        let wait = self.patience + Duration::from_millis(100);
-        self.io(far.set_read_timeout(Some(wait)))?;
-        self.io(near.set_read_timeout(Some(wait)))?;
-        let echo = std::thread::spawn(move || {
-            let mut datagram = [0; 16];
-            while let Ok((length, back)) = far.recv_from(&mut datagram) {
-                if length == 1 || far.send_to(&datagram[..length], back).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut trips = Vec::new();
-        for number in 0..count {
+        let (from, to) = (SocketAddr::new(self.from.1, 0), SocketAddr::new(self.to.1, 0));
+        let listener = self.io(self.to.0.within(|| TcpListener::bind(to))?)?;
+        let there = self.io(listener.local_addr())?.into();
+        // A lost one is tried again by the kernel after a second: that is no round trip.
+        let patience = self.patience + Duration::from_millis(100);
+        let connect = || -> io::Result<Option<Duration>> {
+            let domain = if from.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+            let socket = Socket::new(domain, Type::STREAM, None)?;
+            socket.bind(&from.into())?;
             let begun = Instant::now();
-            self.io(near.send_to(&number.to_be_bytes(), there))?;
-            let mut datagram = [0; 16];
-            while let Ok((length, _)) = near.recv_from(&mut datagram) {
-                if datagram[..length] == number.to_be_bytes() {
-                    trips.push(begun.elapsed());
-                    break;
-                }
+            match socket.connect_timeout(&there, patience) {
+                Ok(()) => Ok(Some(begun.elapsed())),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(None),
+                Err(error) => Err(error),
             }
-        }
-        // The end; if it is lost, the echo ends by its patience.
-        let _ = near.send_to(&[0], there);
-        let _ = echo.join();
+        };
+        let trips = self.from.0.within(|| (0..count).map(|_| connect()).collect::<io::Result<Vec<_>>>())?;
+        let mut trips: Vec<Duration> = self.io(trips)?.into_iter().flatten().collect();
         trips.sort_unstable();
         Ok(trips)
     }
