@@ -263,6 +263,8 @@ fn report(last: &v1::Lab, printer: &Printer) {
         ));
     }
     if printer.is_chatty() {
-        table::links(last, true).iter().for_each(|line| Printer::note(line));
+        let lines = table::links(last, true);
+        // Titles alone say nothing.
+        lines.iter().filter(|_| lines.len() > 1).for_each(|line| Printer::note(line));
     }
 }

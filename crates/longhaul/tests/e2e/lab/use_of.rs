@@ -84,12 +84,13 @@ fn a_command_at_a_site_is_like_one_here() {
 fn the_lab_of_one_command() {
     let Some(labs) = Labs::of("the_lab_of_one_command") else { return };
     let file = labs.file("pair", PAIR);
-    let at_left = |line: &str| labs.run(words!["run", &file, "--in", "left", "--", "sh", "-c", line]);
-    let outcome = at_left("uname -n; exit 3").expect(3);
+    let at_left = |line: &str| labs.run(words!["run", &file, "--in", "left", "--", "bash", "-c", line]);
+    let outcome = at_left("uname -n; echo word > /dev/udp/right/9; exit 3").expect(3);
     assert_eq!(outcome.text(), "left\n");
     assert!(outcome.err.contains("left -> right"), "{}", outcome.err);
     assert!(labs.is_clean());
     assert_eq!(at_left("kill -TERM $$").code, 143);
+    assert_eq!(at_left("true").expect(0).err, "", "nothing was carried, and nothing is told");
 
     // Here, where other commands find the lab by themselves.
     let line = format!("echo $LONGHAUL_LAB; {LONGHAUL} lab exec right -- uname -n; exit 5");
