@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a process that was killed may take to let go of its lab's name.
 const DYING: Duration = Duration::from_secs(5);
 
+/// The longest path that a socket can have.
+const SOCKET_PATH_MAX: usize = 107;
+
 /// What a lab is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,9 +77,10 @@ pub struct Home {
     _lock: File,
 }
 
-/// Where the labs of a state directory are.
+/// Where the labs of a state directory are. Absolute: what a lab leaves is known by it, and relative paths of two labs
+/// may be the same.
 pub fn labs(state: &Path) -> PathBuf {
-    state.join("lab")
+    std::path::absolute(state).unwrap_or_else(|_| state.to_owned()).join("lab")
 }
 
 impl Home {
@@ -90,6 +94,10 @@ impl Home {
             let path = dir.clone();
             move |source| Error::File { path, doing, source }
         };
+        if dir.join("control").as_os_str().len() > SOCKET_PATH_MAX {
+            let what = format!("its path has more than {SOCKET_PATH_MAX} bytes; choose a shorter --state or --lab");
+            return Err(failed("have a socket in it")(io::Error::new(io::ErrorKind::InvalidInput, what)));
+        }
         let begun = Instant::now();
         let lock = loop {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed("make it"))?;

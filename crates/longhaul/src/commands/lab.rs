@@ -237,7 +237,9 @@ fn run_in(
         signal_hook::flag::register(signal, Arc::clone(&ignored))
             .map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
     }
-    command.args(words).env("LONGHAUL_LAB", &read.name).env("LONGHAUL_STATE", settings.state_path());
+    // Absolute, so that it is found from any directory.
+    let state = std::path::absolute(settings.state_path()).unwrap_or_else(|_| settings.state_path().to_owned());
+    command.args(words).env("LONGHAUL_LAB", &read.name).env("LONGHAUL_STATE", state);
     let outcome = command.status();
     let (last, _) = remote.down()?;
     if let Some(last) = last {

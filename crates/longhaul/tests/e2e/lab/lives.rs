@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::{Labs, PAIR, STAYS, lab_words, lives, pid_from, until_ended};
 use crate::client::words;
+use crate::node::LONGHAUL;
 use crate::wait::{LONG, until};
 
 fn send(pid: u32, signal: Signal) {
@@ -93,4 +94,31 @@ fn a_killed_lab_leaves_what_the_next_one_clears() {
     assert!(text.starts_with("lab pair "), "{text}");
     assert_eq!(stray.finish().code, 143);
     assert!(labs.is_clean());
+}
+
+#[test]
+fn a_state_directory_named_from_here() {
+    let Some(labs) = Labs::of("a_state_directory_named_from_here") else { return };
+    let file = labs.file("pair", PAIR);
+    // Two directories of one name below two others: what is left of one lab is not the other's.
+    let [one, other] = ["one", "other"].map(|dir| {
+        std::fs::create_dir(labs.client.path(dir)).unwrap();
+        labs.client.path(dir)
+    });
+    let at = |dir: &std::path::Path, words| {
+        let mut command = labs.client.command(lab_words(words));
+        command.current_dir(dir).env("LONGHAUL_STATE", "state").env_remove("LONGHAUL_LAB");
+        labs.client.start(command)
+    };
+    let line = format!("echo $$; cd /; {LONGHAUL} lab exec right -- uname -n; sleep 600 & wait");
+    let running = at(&one, words!["run", &file, "--in", "left", "--", "sh", "-c", line]);
+    until("it found its lab from another directory", LONG, || running.out().lines().nth(1) == Some("right"));
+    at(&other, words!["run", &file, "--", "true"]).finish().expect(0);
+    assert!(lives(pid_from(&running)));
+    send(pid_from(&running), Signal::TERM);
+    running.finish().expect(143);
+
+    let mut command = labs.client.command(lab_words(words!["up", &file]));
+    command.env("LONGHAUL_STATE", labs.client.path(&"long".repeat(30)));
+    labs.client.start(command).finish().refused(6, &["107 bytes", "shorter --state"]);
 }
