@@ -4,8 +4,12 @@
 
 mod check;
 mod problem;
+mod quantity;
 mod read;
 mod shipped;
+mod source;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -258,13 +262,22 @@ impl Scenario {
     /// # Errors
     /// Everything that makes no sense, with its line and the remedy.
     pub fn read(text: &str) -> Result<Scenario, Problem> {
-        let scenario = read::scenario(text)?;
+        let (scenario, lines) = read::scenario(text)?;
+        check::scenario(&scenario, &lines)?;
         Ok(scenario)
     }
 
     /// A site's number.
     pub fn site(&self, name: &str) -> Option<usize> {
         self.sites.iter().position(|site| site.name == name)
+    }
+
+    /// The interface at the end of a path.
+    ///
+    /// # Panics
+    /// If the end is another scenario's.
+    pub fn interface(&self, end: End) -> &Interface {
+        &self.sites[end.site].interfaces[end.interface]
     }
 
     /// A path's number.

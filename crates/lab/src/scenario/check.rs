@@ -1,1 +1,158 @@
-//! (to be written)
+//! What can only be judged when the whole scenario is there: addresses, paths beside each other, ways over other sites.
+//!
+//! Does not know: TOML; what one table alone shows was checked when that was read.
+
+use super::problem::Problem;
+use super::read::Lines;
+use super::{End, Interface, Path, Scenario};
+
+/// Checks a scenario.
+pub(super) fn scenario(scenario: &Scenario, lines: &Lines) -> Result<(), Problem> {
+    addresses(scenario, lines)?;
+    let legs = Legs::of(scenario);
+    for (number, path) in scenario.paths.iter().enumerate() {
+        let line = lines.paths[number].header;
+        twins(scenario, number, line)?;
+        families(scenario, path, line)?;
+        for direction in 0..2 {
+            ways_over_others(scenario, &legs, number, direction, lines.paths[number].via[direction])?;
+        }
+    }
+    Ok(())
+}
+
+/// Every address is one interface's, and every network one site's.
+fn addresses(scenario: &Scenario, lines: &Lines) -> Result<(), Problem> {
+    let ends: Vec<End> = (0..scenario.sites.len())
+        .flat_map(|site| (0..scenario.sites[site].interfaces.len()).map(move |interface| End { site, interface }))
+        .collect();
+    for (at, later) in ends.iter().enumerate() {
+        for earlier in &ends[..at] {
+            let Some((one, other)) = clash(scenario, *earlier, *later) else { continue };
+            let line_of = |end: &End| lines.addresses[end.site][end.interface];
+            let what = format!("{one} of {} and {other} of {}", show(scenario, *earlier), show(scenario, *later));
+            let (what, remedy) = match earlier.site == later.site {
+                true => (format!("{what} are the same address"), "give each interface its own"),
+                false => (
+                    format!("{what} overlap"),
+                    "give each site a network of its own; 10.77.0.0/16 and fd4c:6f6e:6700::/48 are given out",
+                ),
+            };
+            return Err(Problem::new(line_of(earlier).max(line_of(later)), what, remedy));
+        }
+    }
+    Ok(())
+}
+
+/// The addresses of two interfaces that cannot both be.
+fn clash(scenario: &Scenario, a: End, b: End) -> Option<(String, String)> {
+    let (one, other) = (scenario.interface(a), scenario.interface(b));
+    let same_site = a.site == b.site;
+    if let (Some((x, x_bits)), Some((y, y_bits))) = (one.v4, other.v4) {
+        let (x_wide, y_wide) = (u128::from(x.to_bits()) << 96, u128::from(y.to_bits()) << 96);
+        if x == y || !same_site && same_network(x_wide, y_wide, x_bits.min(y_bits)) {
+            return Some((format!("{x}/{x_bits}"), format!("{y}/{y_bits}")));
+        }
+    }
+    if let (Some((x, x_bits)), Some((y, y_bits))) = (one.v6, other.v6)
+        && (x == y || !same_site && same_network(x.to_bits(), y.to_bits(), x_bits.min(y_bits)))
+    {
+        return Some((format!("{x}/{x_bits}"), format!("{y}/{y_bits}")));
+    }
+    None
+}
+
+/// Whether two addresses begin with the same bits.
+fn same_network(x: u128, y: u128, bits: u8) -> bool {
+    (x ^ y).leading_zeros() >= u32::from(bits)
+}
+
+fn show(scenario: &Scenario, end: End) -> String {
+    format!("{}/{}", scenario.sites[end.site].name, scenario.interface(end).name)
+}
+
+/// A packet between two interfaces has one path, so that its addresses say which.
+fn twins(scenario: &Scenario, number: usize, line: usize) -> Result<(), Problem> {
+    let path = &scenario.paths[number];
+    let [a, b] = path.ends;
+    let twin = scenario.paths[..number].iter().find(|other| other.ends == [a, b] || other.ends == [b, a]);
+    match twin {
+        None => Ok(()),
+        Some(twin) => Err(Problem::new(
+            line,
+            format!(
+                "{} and {} both join {} and {}",
+                twin.name,
+                path.name,
+                show(scenario, path.ends[0]),
+                show(scenario, path.ends[1])
+            ),
+            "give each an interface of its own, or write one path with ecmp",
+        )),
+    }
+}
+
+/// The ends must be able to talk.
+fn families(scenario: &Scenario, path: &Path, line: usize) -> Result<(), Problem> {
+    let [a, b] = path.ends.map(|end| scenario.interface(end));
+    let shared = |a: &Interface, b: &Interface| a.v4.is_some() && b.v4.is_some() || a.v6.is_some() && b.v6.is_some();
+    if shared(a, b) {
+        return Ok(());
+    }
+    let [a, b] = path.ends.map(|end| show(scenario, end));
+    let what = format!("{a} and {b} have no address family in common");
+    Err(Problem::new(line, what, "give both an IPv4 address, or both an IPv6 address"))
+}
+
+/// Which sites can be reached from which by directions of paths that do not go over others themselves: one that does
+/// could lead back.
+struct Legs(Vec<Vec<bool>>);
+
+impl Legs {
+    fn of(scenario: &Scenario) -> Legs {
+        Legs((0..scenario.sites.len()).map(|site| reachable(scenario, site)).collect())
+    }
+}
+
+fn reachable(scenario: &Scenario, from: usize) -> Vec<bool> {
+    let mut found = vec![false; scenario.sites.len()];
+    found[from] = true;
+    let mut open = vec![from];
+    while let Some(site) = open.pop() {
+        for path in &scenario.paths {
+            for (direction, way) in path.ways.iter().enumerate() {
+                let (start, end) = (path.ends[direction].site, path.ends[1 - direction].site);
+                if start == site && way.via.is_empty() && !found[end] {
+                    found[end] = true;
+                    open.push(end);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// From site to site, a way over others finds paths that lead there.
+fn ways_over_others(
+    scenario: &Scenario,
+    legs: &Legs,
+    number: usize,
+    direction: usize,
+    line: usize,
+) -> Result<(), Problem> {
+    let path = &scenario.paths[number];
+    let via = &path.ways[direction].via;
+    let (from, to) = (path.ends[direction].site, path.ends[1 - direction].site);
+    if via.is_empty() {
+        return Ok(());
+    }
+    let stops: Vec<usize> = [from].into_iter().chain(via.iter().copied()).chain([to]).collect();
+    match stops.windows(2).find(|leg| !legs.0[leg[0]][leg[1]]) {
+        None => Ok(()),
+        Some(leg) => {
+            let [a, b] = [leg[0], leg[1]].map(|site| &scenario.sites[site].name);
+            let what = format!("{} goes over other sites, but no paths lead from {a} to {b}", path.name);
+            Err(Problem::new(line, what, format!("add a path between {a} and {b}, or go over another site")))
+        }
+    }
+}

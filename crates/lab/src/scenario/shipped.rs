@@ -1,1 +1,42 @@
-//! (to be written)
+//! The scenarios that come with the program.
+//!
+//! Does not know: what they say; they are read like any other.
+
+/// A scenario that comes with the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shipped {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// In one line.
+    pub what: &'static str,
+    /// As in its file, comments included: also a start for a scenario of one's own.
+    pub text: &'static str,
+}
+
+macro_rules! shipped {
+    ($($name:literal: $what:literal,)*) => {
+        &[$(Shipped {
+            name: $name,
+            what: $what,
+            text: include_str!(concat!("../../scenarios/", $name, ".toml")),
+        }),*]
+    };
+}
+
+/// All of them, the simple ones first.
+pub const SHIPPED: &[Shipped] = shipped![
+    "lan": "two hosts in one building: 0.2 ms, 10 Gbit/s",
+    "europe": "London to Paris: 7.5 ms, 10 Gbit/s",
+    "transatlantic": "London to Canada: 90 ms, 1 Gbit/s",
+    "cape-town-london": "Cape Town to London: 142 ms, 1 Gbit/s",
+    "canberra-paris": "Canberra to Paris: 303 ms, 1 Gbit/s",
+    "lossy-canberra": "Canberra to Paris, where one segment in 22,000 is lost",
+    "two-paths": "two sites with two paths between them: 20 ms and 60 ms, 100 Mbit/s each",
+    "campus": "a campus behind a firewall and a shallow uplink, and a data transfer node outside",
+    "ska": "nine sites around the world, joined as a backbone; rates scaled 1:100",
+];
+
+/// One of them, by its name.
+pub fn shipped(name: &str) -> Option<&'static Shipped> {
+    SHIPPED.iter().find(|shipped| shipped.name == name)
+}

@@ -1,10 +1,37 @@
-//! The words that describe one direction of a path: read from TOML, in a scenario, in an event, or from a command line.
+//! The words that describe one direction of a path, each with its value.
+//!
+//! Does not know: whether they stand in a path, an uplink, an event, or on a command line.
 
 use std::time::Duration;
 
-use model::units::BitRate;
+use model::duration;
+use model::units::{BitRate, Bytes};
 
-use super::{Loss, Policer, Queue, Target, Way};
+use super::problem::Problem;
+use super::source::{Entry, Table, Value};
+use super::{Loss, Policer, Queue, Target, Way, quantity};
+
+/// All of them, as they are written.
+pub(super) const WORDS: [&str; 14] = [
+    "delay",
+    "jitter",
+    "rate",
+    "queue",
+    "policer",
+    "loss",
+    "reorder",
+    "reorder_by",
+    "duplicate",
+    "corrupt",
+    "corrupt_silent",
+    "cross_traffic",
+    "mtu_black_hole",
+    "down",
+];
+
+const NO_RATE: &str = "leave it out for no bottleneck, or say down = true to let nothing pass";
+const NO_POLICER: &str = "leave it out for no policer, or say down = true to let nothing pass";
+const NO_TRAFFIC: &str = "leave it out, or say \"none\"";
 
 /// One word with its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +60,109 @@ pub struct Change {
     pub target: Target,
     /// To what.
     pub words: Vec<Word>,
+}
+
+impl Word {
+    /// Reads a word.
+    pub(super) fn read(entry: &Entry) -> Result<Word, Problem> {
+        let none = entry.says("none");
+        Ok(match entry.key.as_str() {
+            "delay" => Word::Delay(quantity::delay(entry)?),
+            "jitter" => Word::Jitter(quantity::delay(entry)?),
+            "rate" if none => Word::Rate(None),
+            "rate" => Word::Rate(Some(quantity::rate(entry, NO_RATE)?)),
+            "queue" => Word::Queue(queue(entry)?),
+            "policer" if none => Word::Policer(None),
+            "policer" => Word::Policer(Some(policer(entry)?)),
+            "loss" => Word::Loss(loss(entry)?),
+            "reorder" => Word::Reorder(quantity::probability(entry)?),
+            "reorder_by" => Word::ReorderBy(quantity::delay(entry)?),
+            "duplicate" => Word::Duplicate(quantity::probability(entry)?),
+            "corrupt" => Word::Corrupt(quantity::probability(entry)?),
+            "corrupt_silent" => Word::CorruptSilent(quantity::probability(entry)?),
+            "cross_traffic" if none => Word::CrossTraffic(None),
+            "cross_traffic" => Word::CrossTraffic(Some(quantity::rate(entry, NO_TRAFFIC)?)),
+            "mtu_black_hole" if none || matches!(entry.value, Value::Truth(false)) => Word::MtuBlackHole(None),
+            "mtu_black_hole" => Word::MtuBlackHole(Some(quantity::mtu(entry)?)),
+            "down" => Word::Down(entry.truth()?),
+            _ => return Err(entry.unknown(&WORDS, "a direction of a path")),
+        })
+    }
+}
+
+/// `"40MB"`, `"50ms"`, or `"bdp"`, which is what there is without a word.
+fn queue(entry: &Entry) -> Result<Queue, Problem> {
+    const REMEDY: &str = "write it like \"40MB\", or \"50ms\" of the rate, or \"bdp\"";
+    let text = entry.text(REMEDY)?;
+    if text == "bdp" {
+        return Ok(Queue::Bdp);
+    }
+    // No unit is both one of sizes and one of times.
+    match duration::parse(text) {
+        Ok(time) if time.is_zero() => Err(entry.problem("queue is zero", REMEDY)),
+        Ok(_) => Ok(Queue::Time(quantity::delay(entry)?)),
+        Err(_) => match quantity::size(entry) {
+            Ok(bytes) => Ok(Queue::Bytes(bytes)),
+            Err(problem) => Err(Problem { remedy: REMEDY.to_owned(), ..problem }),
+        },
+    }
+}
+
+/// A rate, or a table with `rate` and `burst`.
+fn policer(entry: &Entry) -> Result<Policer, Problem> {
+    const REMEDY: &str = "write it like \"500Mbit/s\", or { rate = \"500Mbit/s\", burst = \"1MB\" }, or \"none\"";
+    let Value::Table(table) = &entry.value else {
+        let rate = quantity::rate(entry, NO_POLICER)?;
+        return Ok(Policer { rate, burst: usual_burst(rate) });
+    };
+    table.only(&["rate", "burst"], "a policer")?;
+    let rate = table.get("rate").ok_or_else(|| entry.problem("the policer has no rate", REMEDY))?;
+    let rate = quantity::rate(rate, NO_POLICER)?;
+    let burst = table.get("burst").map(quantity::size).transpose()?;
+    Ok(Policer { rate, burst: burst.unwrap_or(usual_burst(rate)) })
+}
+
+/// 10 ms of the rate, but room for two of the largest packets at least.
+fn usual_burst(rate: BitRate) -> Bytes {
+    const LEAST: u64 = 128 << 10;
+    Bytes((rate.bytes_per_second() / 100).max(LEAST))
+}
+
+/// A probability, or a table with `every`, `burst` or `list`.
+fn loss(entry: &Entry) -> Result<Loss, Problem> {
+    match &entry.value {
+        Value::Table(table) => pattern(entry, table),
+        Value::Text(text) if text == "none" => Ok(Loss::None),
+        _ => Ok(match quantity::probability(entry)? {
+            0.0 => Loss::None,
+            probability => Loss::Random(probability),
+        }),
+    }
+}
+
+fn pattern(entry: &Entry, table: &Table) -> Result<Loss, Problem> {
+    const REMEDY: &str = "write { every = 20000 }, { burst = [0.0005, 0.2] } or { list = [17, 400] }";
+    const COUNTS: std::ops::RangeInclusive<i128> = 1..=u64::MAX as i128;
+    table.only(&["every", "burst", "list"], "loss")?;
+    let [word] = table.entries.as_slice() else {
+        return Err(entry.problem("loss needs one pattern", REMEDY));
+    };
+    Ok(match word.key.as_str() {
+        "every" => Loss::Every(word.whole(COUNTS)?),
+        "burst" => match word.list(REMEDY)? {
+            [into, back] => Loss::Burst(quantity::probability(into)?, quantity::probability(back)?),
+            _ => return Err(word.problem("burst needs two probabilities: into a burst, and back", REMEDY)),
+        },
+        _ => {
+            let mut list = Vec::new();
+            for item in word.list(REMEDY)? {
+                list.push(item.whole(COUNTS)?);
+            }
+            list.sort_unstable();
+            list.dedup();
+            Loss::List(list)
+        }
+    })
 }
 
 impl Way {
