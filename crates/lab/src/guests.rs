@@ -1,8 +1,13 @@
 //! Processes at the sites of a lab: found by their network, ended in order.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+/// Of the environment of all that is started at a site: the lab's directory.
+pub const MARK: &str = "LONGHAUL_LAB_DIR";
 
 /// How long a process may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -12,12 +17,17 @@ fn network_of(pid: u32) -> Option<u64> {
     link.to_str()?.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The processes in these networks, this one left out.
-pub fn in_networks(numbers: &[u64]) -> Vec<u32> {
+/// All processes but this one.
+fn pids() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| *pid != std::process::id())
+}
+
+/// The processes in these networks, this one left out.
+pub fn in_networks(numbers: &[u64]) -> Vec<u32> {
     let there = |pid: &u32| network_of(*pid).is_some_and(|number| numbers.contains(&number));
-    pids.filter(|pid| *pid != std::process::id()).filter(there).collect()
+    pids().filter(there).collect()
 }
 
 fn signal(pids: &[u32], signal: Signal) {
@@ -27,16 +37,33 @@ fn signal(pids: &[u32], signal: Signal) {
     }
 }
 
-/// Asks the processes in these networks to end, then ends them. How many there were.
-pub fn end(numbers: &[u64]) -> usize {
-    let first = in_networks(numbers);
+/// Asks processes to end, then ends them. How many there were.
+fn end_all(look: impl Fn() -> Vec<u32>) -> usize {
+    let first = look();
     signal(&first, Signal::TERM);
     let deadline = Instant::now() + GRACE;
-    let mut left = in_networks(numbers);
+    let mut left = look();
     while !left.is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
-        left = in_networks(numbers);
+        left = look();
     }
     signal(&left, Signal::KILL);
     first.len()
+}
+
+/// Ends the processes in these networks. How many there were.
+pub fn end(numbers: &[u64]) -> usize {
+    end_all(|| in_networks(numbers))
+}
+
+/// Ends what a lab that was killed has left at its sites: processes that carry its mark and are in a network of their
+/// own. Numbers of networks are used again, so those alone would say nothing.
+pub fn end_strays(dir: &Path) -> usize {
+    let mark = [MARK.as_bytes(), b"=", dir.as_os_str().as_bytes()].concat();
+    let own = network_of(std::process::id());
+    let is_stray = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        network_of(*pid) != own && environment.split(|byte| *byte == 0).any(|one| one == mark)
+    };
+    end_all(|| pids().filter(is_stray).collect())
 }

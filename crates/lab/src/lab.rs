@@ -159,11 +159,9 @@ impl Lab {
         Ok(crate::status::of(self, &self.reading()?))
     }
 
-    /// The pids of all processes at its sites.
-    pub fn guests(&self) -> Vec<u32> {
-        let numbers: Vec<u64> =
-            self.sites.iter().filter_map(|site| site.namespaces().network_number().ok()).collect();
-        crate::guests::in_networks(&numbers)
+    /// The numbers of its sites' networks.
+    pub fn networks(&self) -> Vec<u64> {
+        self.sites.iter().filter_map(|site| site.namespaces().network_number().ok()).collect()
     }
 }
 

@@ -6,6 +6,7 @@
 //! that reads and writes) -> lab (sites, and the handle that brings all of it up and down).
 
 mod arena;
+pub mod control;
 mod emulator;
 mod error;
 mod fabric;

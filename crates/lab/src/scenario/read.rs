@@ -15,7 +15,7 @@ use super::source::{Entry, Table};
 use super::{Event, Scenario, quantity};
 
 /// The most that a file may describe. Above this the lab would be the limit, not the network.
-const SITES_MAX: usize = 200;
+const SITES_MAX: usize = 64;
 const PATHS_MAX: usize = 250;
 /// No lab lives longer; what is later never happens. Sums of such times are always times.
 const END_OF_TIME: Duration = Duration::from_secs(1_000_000_000);

@@ -53,6 +53,11 @@ impl Group {
         fs::write(self.0.join("cpu.cfs_quota_us"), quota.to_string())
     }
 
+    /// Of a lab of another process.
+    pub fn at(path: &str) -> Group {
+        Group(path.into())
+    }
+
     /// Where a process writes 0 to enter.
     pub fn door(&self) -> io::Result<File> {
         OpenOptions::new().write(true).open(self.0.join("cgroup.procs"))

@@ -1,0 +1,184 @@
+//! A lab in a process of its own, and the way to it: a directory with a lock, and a socket that takes a line of JSON and
+//! answers with one.
+//!
+//! Does not know: how that process is started.
+
+mod remote;
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::v1;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::guests;
+use crate::lab::Lab;
+use crate::scenario::{Change, Scenario};
+use crate::site::Group;
+
+pub use remote::{Remote, list};
+
+/// How long either side waits for the other's line.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a lab is asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ask {
+    Status,
+    Set(Set),
+    Down,
+}
+
+/// A change, as it was typed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Set {
+    /// A path, or a site whose uplink is meant.
+    pub target: String,
+    /// 0 for `ab`, 1 for `ba`, both if none.
+    pub direction: Option<usize>,
+    /// From 0.
+    pub member: Option<usize>,
+    /// Words and their values.
+    pub words: Vec<(String, String)>,
+    /// After which it is taken back, in seconds.
+    pub lasts_s: Option<f64>,
+}
+
+/// The answer.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<v1::Lab>,
+    /// Processes that were ended.
+    #[serde(default)]
+    ended: usize,
+}
+
+/// A lab's directory, with its name to ourselves.
+#[derive(Debug)]
+pub struct Home {
+    name: String,
+    dir: PathBuf,
+    _lock: File,
+}
+
+/// Where the labs of a state directory are.
+pub fn labs(state: &Path) -> PathBuf {
+    state.join("lab")
+}
+
+impl Home {
+    /// Takes a name, and clears away what a lab that was killed has left under it.
+    ///
+    /// # Errors
+    /// A lab of this name is up.
+    pub fn claim(state: &Path, name: &str, scenario: &Scenario) -> Result<Home, Error> {
+        let dir = labs(state).join(name);
+        let failed = |doing: &'static str| {
+            let path = dir.clone();
+            move |source| Error::File { path, doing, source }
+        };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed("make it"))?;
+        let lock = File::create(dir.join("lock")).map_err(failed("make a lock in it"))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let pid = fs::read_to_string(dir.join("pid")).ok().and_then(|pid| pid.trim().parse().ok());
+            return Err(Error::Up { name: name.to_owned(), pid: pid.unwrap_or(0) });
+        }
+        let home = Home { name: name.to_owned(), dir: dir.clone(), _lock: lock };
+        home.clear(&scenario.sites.iter().map(|site| site.name.clone()).collect::<Vec<_>>());
+        fs::write(dir.join("pid"), std::process::id().to_string()).map_err(failed("write into it"))?;
+        Ok(home)
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn clear(&self, sites: &[String]) {
+        guests::end_strays(&self.dir);
+        let _ = fs::remove_file(self.dir.join("control"));
+        let left = fs::read_dir(self.dir.join("sites")).into_iter().flatten().flatten();
+        let mut groups: Vec<String> =
+            left.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        groups.extend_from_slice(sites);
+        Group::sweep(&self.dir, &groups);
+        let _ = fs::remove_dir_all(self.dir.join("sites"));
+    }
+
+    /// Brings the scenario up here and answers until it is asked to go down, or `over` says so. `ready` is called once
+    /// it is up.
+    pub fn serve(self, scenario: &Scenario, ready: impl FnOnce(), over: impl Fn() -> bool) -> Result<(), Error> {
+        let lab = Lab::up(&self.name, scenario, &self.dir)?;
+        let socket = self.dir.join("control");
+        let failed = |source| Error::File { path: socket.clone(), doing: "listen on it", source };
+        let listener = UnixListener::bind(&socket).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        ready();
+        let goes_on = |listener: &UnixListener| -> io::Result<bool> {
+            let (caller, _) = match listener.accept() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::sleep(Duration::from_millis(20));
+                    return Ok(true);
+                }
+                other => other?,
+            };
+            caller.set_nonblocking(false)?;
+            Ok(answer(&lab, &caller).unwrap_or(true))
+        };
+        while !over() && goes_on(&listener).unwrap_or(true) {}
+        end(&lab);
+        Ok(())
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        for left in ["control", "pid"] {
+            let _ = fs::remove_file(self.dir.join(left));
+        }
+        let _ = fs::remove_dir_all(self.dir.join("sites"));
+        let _ = fs::remove_file(self.dir.join("lock"));
+        let _ = fs::remove_dir(&self.dir);
+    }
+}
+
+/// Ends what still runs at the sites; how many there were.
+fn end(lab: &Lab) -> usize {
+    guests::end(&lab.networks())
+}
+
+/// Answers one caller. Whether the lab goes on.
+fn answer(lab: &Lab, caller: &UnixStream) -> io::Result<bool> {
+    caller.set_read_timeout(Some(PATIENCE))?;
+    caller.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(caller).read_line(&mut line)?;
+    let ask: Ask = serde_json::from_str(&line).map_err(io::Error::other)?;
+    let goes_on = !matches!(ask, Ask::Down);
+    let answer = match ask {
+        Ask::Status => match lab.status() {
+            Ok(status) => Answer { status: Some(status), ..Answer::default() },
+            Err(error) => Answer { error: Some(error.to_string()), ..Answer::default() },
+        },
+        Ask::Set(set) => Answer { error: change(lab, &set).err().map(|error| error.to_string()), ..Answer::default() },
+        Ask::Down => Answer { status: lab.status().ok(), ended: end(lab), ..Answer::default() },
+    };
+    let text = serde_json::to_string(&answer).map_err(io::Error::other)? + "\n";
+    (&mut &*caller).write_all(text.as_bytes())?;
+    Ok(goes_on)
+}
+
+fn change(lab: &Lab, set: &Set) -> Result<(), Error> {
+    let change = Change::read(lab.scenario(), &set.target, set.direction, set.member, &set.words)?;
+    lab.change(change, set.lasts_s.map(Duration::from_secs_f64))
+}

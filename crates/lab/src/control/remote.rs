@@ -1,0 +1,109 @@
+//! A lab of another process, reached over its socket.
+
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use model::v1;
+use sys::namespace::Namespaces;
+
+use super::{Answer, Ask, PATIENCE, Set, labs};
+use crate::error::Error;
+use crate::site::Group;
+
+/// A lab that another process holds.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    name: String,
+    dir: PathBuf,
+}
+
+/// The labs that are up.
+pub fn list(state: &Path) -> Vec<Remote> {
+    let entries = std::fs::read_dir(labs(state)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut up: Vec<Remote> = names.filter_map(|name| Remote::at(state, &name).ok()).collect();
+    up.sort_by(|a, b| a.name.cmp(&b.name));
+    up
+}
+
+impl Remote {
+    /// The lab of this name.
+    ///
+    /// # Errors
+    /// None is up.
+    pub fn at(state: &Path, name: &str) -> Result<Remote, Error> {
+        let remote = Remote { name: name.to_owned(), dir: labs(state).join(name) };
+        match UnixStream::connect(remote.dir.join("control")) {
+            Ok(_) => Ok(remote),
+            Err(_) => Err(Error::NotUp { name: name.to_owned() }),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ask(&self, ask: &Ask) -> Result<Answer, Error> {
+        let talk = || -> io::Result<Answer> {
+            let socket = UnixStream::connect(self.dir.join("control"))?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            socket.set_write_timeout(Some(PATIENCE))?;
+            let line = serde_json::to_string(ask).map_err(io::Error::other)? + "\n";
+            (&socket).write_all(line.as_bytes())?;
+            let mut line = String::new();
+            BufReader::new(&socket).read_line(&mut line)?;
+            serde_json::from_str(&line).map_err(io::Error::other)
+        };
+        let refused = |reason: String| Error::Refused { name: self.name.clone(), reason };
+        let answer = talk().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::Ended { name: self.name.clone() },
+            _ => refused(format!("does not answer: {error}")),
+        })?;
+        match answer.error {
+            None => Ok(answer),
+            Some(reason) => Err(refused(reason)),
+        }
+    }
+
+    /// Its numbers.
+    pub fn status(&self) -> Result<v1::Lab, Error> {
+        let answer = self.ask(&Ask::Status)?;
+        answer.status.ok_or_else(|| Error::Ended { name: self.name.clone() })
+    }
+
+    /// Changes words of a path or an uplink while packets flow.
+    pub fn set(&self, set: Set) -> Result<(), Error> {
+        self.ask(&Ask::Set(set)).map(drop)
+    }
+
+    /// Ends it and all that runs at its sites: its last numbers, and how many processes that were.
+    pub fn down(&self) -> Result<(Option<v1::Lab>, usize), Error> {
+        let answer = self.ask(&Ask::Down)?;
+        // It holds its name until it is gone.
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while self.dir.join("pid").exists() && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Ok((answer.status, answer.ended))
+    }
+
+    /// A command that will run at a site.
+    pub fn command(&self, site: &str, program: impl AsRef<OsStr>) -> Result<Command, Error> {
+        let status = self.status()?;
+        let known = || status.sites.iter().map(|site| site.site.as_str()).collect::<Vec<_>>().join(", ");
+        let found = status.sites.iter().find(|its| its.site == site);
+        let found = found.ok_or_else(|| Error::NoSite { name: site.to_owned(), known: known() })?;
+        let failed = |source| Error::site(site, "enter it", source);
+        let namespaces = Arc::new(Namespaces::of(status.pid, found.namespaces).map_err(failed)?);
+        let group = found.group.as_deref().map(|path| Group::at(path).door()).transpose().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.env("LONGHAUL_LAB", &self.name).env(crate::guests::MARK, &self.dir);
+        namespaces.hold(&mut command, group).map_err(failed)?;
+        Ok(command)
+    }
+}
