@@ -5,6 +5,14 @@
 //! what others used meanwhile. Each part measures and tells its own table; [`picture`] draws the grid.
 
 pub mod bed;
+pub mod bottleneck;
+pub mod ceiling;
+pub mod course;
+pub mod exact;
+pub mod grid;
 pub mod iperf;
 pub mod kernel;
 pub mod load;
+pub mod memory;
+pub mod picture;
+pub mod report;

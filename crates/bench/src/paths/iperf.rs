@@ -84,11 +84,7 @@ pub fn parse(text: &str) -> Result<Told> {
     let received = end.get("sum_received").or(datagrams).context("iperf3 printed no sum")?;
     let bit_s = received.get("bits_per_second").and_then(Value::as_f64).context("iperf3 printed no rate")?;
     let number = |of: Option<&Value>, name: &str| of.and_then(|of| of.get(name)).and_then(Value::as_u64);
-    Ok(Told {
-        bit_s,
-        retransmits: number(end.get("sum_sent"), "retransmits"),
-        lost: number(datagrams, "lost_packets"),
-    })
+    Ok(Told { bit_s, retransmits: number(end.get("sum_sent"), "retransmits"), lost: number(datagrams, "lost_packets") })
 }
 
 #[cfg(test)]

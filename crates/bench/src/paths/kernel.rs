@@ -31,7 +31,8 @@ impl Kernel {
     fn take_pairs(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         for pair in lines.chunks_exact(2) {
-            let (Some((protocol, names)), Some((_, values))) = (pair[0].split_once(':'), pair[1].split_once(':')) else {
+            let (Some((protocol, names)), Some((_, values))) = (pair[0].split_once(':'), pair[1].split_once(':'))
+            else {
                 continue;
             };
             for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
