@@ -7,7 +7,7 @@ mod remote;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -81,20 +81,27 @@ impl Home {
     ///
     /// # Errors
     /// A lab of this name is up.
-    pub fn claim(state: &Path, name: &str, scenario: &Scenario) -> Result<Home, Error> {
+    pub fn claim(state: &Path, name: &str) -> Result<Home, Error> {
         let dir = labs(state).join(name);
         let failed = |doing: &'static str| {
             let path = dir.clone();
             move |source| Error::File { path, doing, source }
         };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed("make it"))?;
-        let lock = File::create(dir.join("lock")).map_err(failed("make a lock in it"))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let pid = fs::read_to_string(dir.join("pid")).ok().and_then(|pid| pid.trim().parse().ok());
-            return Err(Error::Up { name: name.to_owned(), pid: pid.unwrap_or(0) });
-        }
+        let lock = loop {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed("make it"))?;
+            let lock = File::create(dir.join("lock")).map_err(failed("make a lock in it"))?;
+            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+                let pid = fs::read_to_string(dir.join("pid")).ok().and_then(|pid| pid.trim().parse().ok());
+                return Err(Error::Up { name: name.to_owned(), pid: pid.unwrap_or(0) });
+            }
+            // A lab that was just going down may have taken the file away in between.
+            let is_there = fs::metadata(dir.join("lock")).is_ok_and(|file| same(&file, &lock));
+            if is_there {
+                break lock;
+            }
+        };
         let home = Home { name: name.to_owned(), dir: dir.clone(), _lock: lock };
-        home.clear(&scenario.sites.iter().map(|site| site.name.clone()).collect::<Vec<_>>());
+        home.clear();
         fs::write(dir.join("pid"), std::process::id().to_string()).map_err(failed("write into it"))?;
         Ok(home)
     }
@@ -104,14 +111,12 @@ impl Home {
         &self.dir
     }
 
-    fn clear(&self, sites: &[String]) {
+    fn clear(&self) {
         guests::end_strays(&self.dir);
         let _ = fs::remove_file(self.dir.join("control"));
         let left = fs::read_dir(self.dir.join("sites")).into_iter().flatten().flatten();
-        let mut groups: Vec<String> =
-            left.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        groups.extend_from_slice(sites);
-        Group::sweep(&self.dir, &groups);
+        let sites: Vec<String> = left.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        Group::sweep(&self.dir, &sites);
         let _ = fs::remove_dir_all(self.dir.join("sites"));
     }
 
@@ -150,6 +155,10 @@ impl Drop for Home {
         let _ = fs::remove_file(self.dir.join("lock"));
         let _ = fs::remove_dir(&self.dir);
     }
+}
+
+fn same(file: &fs::Metadata, open: &File) -> bool {
+    open.metadata().is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
 }
 
 /// Ends what still runs at the sites; how many there were.

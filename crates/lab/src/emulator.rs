@@ -157,8 +157,7 @@ impl Emulator {
 
     /// Waits for a packet, a question or the next thing that is due.
     fn doze(&self, wait: Option<Duration>) {
-        let mut descriptors: Vec<PollFd<'_>> =
-            self.ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
+        let mut descriptors: Vec<PollFd<'_>> = self.ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
         descriptors.push(PollFd::new(&self.waker, PollFlags::IN));
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         let _ = poll(&mut descriptors, wait.as_ref());
@@ -186,7 +185,8 @@ impl Emulator {
         let port = &self.ports[delivery.port];
         let (frame, shape) = self.fabric.frame(delivery);
         if let Some((damage, bit)) = delivery.damage {
-            packet::damaged(frame, shape, delivery.segments.start, damage, bit, &mut self.scratch);
+            // The link has asked whether there is a bit that would do.
+            let _ = packet::damaged(frame, shape, delivery.segments.start, damage, bit, &mut self.scratch);
             rustix::io::write(port, &self.scratch)?;
         } else if delivery.segments == (0..shape.segments()) {
             rustix::io::write(port, frame)?;

@@ -69,7 +69,9 @@ pub enum Error {
         name: String,
     },
     /// A lab of this name is up.
-    #[error("lab {name} is up already (process {pid}); end it with `longhaul lab down --lab {name}`, or name this one --lab OTHER")]
+    #[error(
+        "lab {name} is up already (process {pid}); end it with `longhaul lab down --lab {name}`, or name this one --lab OTHER"
+    )]
     Up {
         /// Its name.
         name: String,

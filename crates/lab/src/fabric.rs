@@ -225,7 +225,11 @@ impl Fabric {
         let down = |leg: usize| legs[leg].members.iter().all(|link| self.links[*link].way().down);
         let (port, cut_off) = (self.topology.routes[route].from, (0..=router.leg).any(down));
         let frame = self.arena.bytes(place);
-        let source = if packet::addresses(frame).is_some_and(|(source, _)| source.is_ipv4()) { IpAddr::from(router.v4) } else { router.v6.into() };
+        let source = if packet::addresses(frame).is_some_and(|(source, _)| source.is_ipv4()) {
+            IpAddr::from(router.v4)
+        } else {
+            router.v6.into()
+        };
         let answer = packet::time_exceeded(frame, shape, source).filter(|_| !cut_off);
         self.answer(now + 2 * travelled.as_nanos() as u64, port, answer);
         false
@@ -289,7 +293,14 @@ impl Fabric {
             let course = Course::Route { route, leg: leg + 1, link: link as u32 };
             // What is damaged already is not damaged again.
             let damage = parcel.damage.or(run.damage);
-            self.push(Parcel { due: run.due, number: 0, packet: parcel.packet, segments: run.segments, damage, course });
+            self.push(Parcel {
+                due: run.due,
+                number: 0,
+                packet: parcel.packet,
+                segments: run.segments,
+                damage,
+                course,
+            });
         }
         self.runs = runs;
         self.drop_if_none(parcel.packet);

@@ -57,6 +57,7 @@ impl Lab {
     /// # Errors
     /// No permission, no TUN devices, a setting that the kernel refuses. Then nothing is left.
     pub fn up(name: &str, scenario: &Scenario, dir: &Path) -> Result<Lab, Error> {
+        crate::site::able()?;
         let topology = Topology::of(scenario);
         let available = available_memory();
         let bytes_max = scenario.memory.map_or(available / 2, |bytes| bytes.0);

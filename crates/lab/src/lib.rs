@@ -6,6 +6,7 @@
 //! that reads and writes) -> lab (sites, and the handle that brings all of it up and down).
 
 mod arena;
+pub mod check;
 pub mod control;
 mod emulator;
 mod error;
@@ -26,5 +27,5 @@ pub use lab::Lab;
 pub use link::Counts;
 pub use reading::{Lateness, LinkReading, Reading, lateness_max};
 pub use scenario::Scenario;
-pub use site::Site;
+pub use site::{Site, able};
 pub use topology::{Owner, Topology};

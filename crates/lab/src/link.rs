@@ -311,14 +311,6 @@ impl Link {
             self.counts.lost += 1;
             return;
         }
-        let mut damage = None;
-        if met.corrupted && shape.can_be_damaged(segment, Damage::Seen) {
-            self.counts.corrupted += 1;
-            damage = Some((Damage::Seen, self.random.u64(..)));
-        } else if met.silently && shape.can_be_damaged(segment, Damage::Silent) {
-            self.counts.corrupted_silently += 1;
-            damage = Some((Damage::Silent, self.random.u64(..)));
-        }
         let due = match met.reordered {
             true => {
                 self.counts.reordered += 1;
@@ -326,10 +318,24 @@ impl Link {
             }
             false => self.due(sent),
         };
-        for _ in 0..1 + usize::from(met.duplicated) {
-            self.push(Run { due, segments: segment..segment + 1, damage }, shape, onwards);
+        let damage = self.damage(shape, segment, met);
+        self.push(Run { due, segments: segment..segment + 1, damage }, shape, onwards);
+        if met.duplicated {
+            self.counts.duplicated += 1;
+            self.push(Run { due, segments: segment..segment + 1, damage: None }, shape, onwards);
         }
-        self.counts.duplicated += u64::from(met.duplicated);
+    }
+
+    fn damage(&mut self, shape: &Shape, segment: u16, met: &Met) -> Option<(Damage, u64)> {
+        if met.corrupted && shape.can_be_damaged(segment, Damage::Seen) {
+            self.counts.corrupted += 1;
+            return Some((Damage::Seen, self.random.u64(..)));
+        }
+        if met.silently && shape.can_be_damaged(segment, Damage::Silent) {
+            self.counts.corrupted_silently += 1;
+            return Some((Damage::Silent, self.random.u64(..)));
+        }
+        None
     }
 
     fn send(&mut self, sent: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {

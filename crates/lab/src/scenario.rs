@@ -151,7 +151,7 @@ pub enum Queue {
     Bytes(Bytes),
     /// As much as the bottleneck sends in this time.
     Time(Duration),
-    /// What the bottleneck sends in one round trip, 256 KiB at least.
+    /// What the bottleneck sends in one round trip, or in 2 ms if that is more; 256 KiB at least.
     Bdp,
 }
 
@@ -235,7 +235,9 @@ impl Default for Way {
 impl Way {
     /// The queue in bytes, for a path of this RTT. 0 without a bottleneck.
     pub fn queue_bytes(&self, rtt: Duration) -> u64 {
+        // Packets come in lumps of 64 KiB, and the lab looks for them every 100 µs or so.
         const LEAST: u64 = 256 << 10;
+        const LEAST_TIME: Duration = Duration::from_millis(2);
         let sent_in = |time: Duration| match self.rate {
             Some(rate) => (rate.0 as f64 / 8.0 * time.as_secs_f64()) as u64,
             None => 0,
@@ -244,7 +246,7 @@ impl Way {
             (None, _) => 0,
             (_, Queue::Bytes(bytes)) => bytes.0,
             (_, Queue::Time(time)) => sent_in(time),
-            (_, Queue::Bdp) => sent_in(rtt).max(LEAST),
+            (_, Queue::Bdp) => sent_in(rtt.max(LEAST_TIME)).max(LEAST),
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use sys::namespace::Namespaces;
 
 use crate::error::Error;
-use crate::scenario::{Profile, Scenario, Site as Words};
+use crate::scenario::{Interface, Profile, Scenario, Site as Words};
 
 pub use group::Group;
 
@@ -140,7 +140,7 @@ impl Plan<'_> {
             // A kernel without IPv6 has none of them.
             let _ = set(setting, value);
         }
-        let open = |interface: &crate::scenario::Interface| {
+        let open = |interface: &Interface| {
             sys::tun::open(&interface.name).map_err(failed("make a TUN device (needs CAP_NET_ADMIN, /dev/net/tun)"))
         };
         let ports: Vec<File> = self.words().interfaces.iter().map(open).collect::<Result<_, _>>()?;
@@ -180,11 +180,15 @@ impl Plan<'_> {
 
     /// Devices up, with addresses and routes.
     fn address(&self) -> Result<(), Error> {
-        let batch = self.batch();
+        self.ip("-4", &self.batch(true))?;
+        self.ip("-6", &self.batch(false))
+    }
+
+    fn ip(&self, family: &str, batch: &str) -> Result<(), Error> {
         let name = &self.words().name;
         let failed = |source| Error::site(name, "run ip (is iproute2 installed?)", source);
         let mut ip = Command::new("ip");
-        ip.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        ip.args([family, "-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut ip = ip.spawn().map_err(failed)?;
         if let Some(mut input) = ip.stdin.take() {
             input.write_all(batch.as_bytes()).map_err(failed)?;
@@ -197,56 +201,80 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn batch(&self) -> String {
-        let mut lines = vec!["link set lo up".to_owned()];
+    /// Commands for ip(8). Links come with IPv4.
+    fn batch(&self, is_v4: bool) -> String {
+        let mut lines = Vec::new();
+        if is_v4 {
+            lines.push("link set lo up".to_owned());
+            lines.extend(self.words().interfaces.iter().flat_map(|its| {
+                let (device, mtu) = (&its.name, its.mtu);
+                [format!("link set {device} mtu {mtu} txqueuelen {DEVICE_QUEUE}"), format!("link set {device} up")]
+            }));
+        }
         for (number, interface) in self.words().interfaces.iter().enumerate() {
+            let Some(address) = address(interface, is_v4) else { continue };
             let device = &interface.name;
-            lines.push(format!("link set {device} mtu {} txqueuelen {DEVICE_QUEUE}", interface.mtu));
-            let v4 = interface.v4.map(|(address, _)| (IpAddr::from(address), 32));
-            let v6 = interface.v6.map(|(address, _)| (IpAddr::from(address), 128));
-            let addresses: Vec<(IpAddr, u8)> = [v4, v6].into_iter().flatten().collect();
-            lines.push(format!("link set {device} up"));
-            for (address, length) in addresses {
-                // An IPv6 address may not be ready to be a route's source at once; with one address per interface, it is
-                // chosen by itself.
-                let (all, source, at_once) = match address.is_ipv4() {
-                    true => ("0.0.0.0/0", format!(" src {address}"), ""),
-                    false => ("::/0", String::new(), " nodad"),
-                };
-                lines.push(format!("addr add {address}/{length} dev {device}{at_once}"));
-                match number {
-                    0 => lines.push(format!("route add {all} dev {device}{source}")),
-                    // What has this interface's address leaves by it.
-                    _ => {
-                        let table = 100 + number;
-                        lines.push(format!("rule add from {address}/{length} table {table}"));
-                        lines.push(format!("route add {all} dev {device}{source} table {table}"));
-                    }
+            let length = if is_v4 { 32 } else { 128 };
+            // An IPv6 address may not be ready to be a route's source at once; with one per interface, it is chosen by
+            // itself.
+            let source = if is_v4 { format!(" src {address}") } else { String::new() };
+            let at_once = if is_v4 { "" } else { " nodad" };
+            lines.push(format!("addr add {address}/{length} dev {device}{at_once}"));
+            match number {
+                0 => lines.push(format!("route add default dev {device}{source}")),
+                // What has this interface's address leaves by it.
+                _ => {
+                    let table = 100 + number;
+                    lines.push(format!("rule add from {address}/{length} table {table}"));
+                    lines.push(format!("route add default dev {device}{source} table {table}"));
                 }
             }
         }
-        lines.extend(self.direct_routes());
+        lines.extend(self.direct_routes(is_v4));
         lines.join("\n") + "\n"
     }
 
     /// What a further interface has a path to is reached by it.
-    fn direct_routes(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+    fn direct_routes(&self, is_v4: bool) -> Vec<String> {
         let ends = self.scenario.paths.iter().flat_map(|path| [path.ends, [path.ends[1], path.ends[0]]]);
-        for [near, far] in ends.filter(|[near, _]| near.site == self.number && near.interface > 0) {
-            let (near, far) = (
-                &self.scenario.sites[near.site].interfaces[near.interface],
-                &self.scenario.sites[far.site].interfaces[far.interface],
-            );
-            if let (Some((from, _)), Some((to, _))) = (near.v4, far.v4) {
-                lines.push(format!("route add {to}/32 dev {} src {from}", near.name));
-            }
-            if let (Some(_), Some((to, _))) = (near.v6, far.v6) {
-                lines.push(format!("route add {to}/128 dev {}", near.name));
-            }
-        }
-        lines
+        let own = ends.filter(|[near, _]| near.site == self.number && near.interface > 0);
+        let routes = own.filter_map(|ends| {
+            let [near, far] = ends.map(|end| self.scenario.interface(end));
+            let (from, to) = (address(near, is_v4)?, address(far, is_v4)?);
+            let source = if is_v4 { format!(" src {from}") } else { String::new() };
+            Some(format!("route add {to} dev {}{source}", near.name))
+        });
+        routes.collect()
     }
+}
+
+/// Of one family.
+fn address(interface: &Interface, is_v4: bool) -> Option<IpAddr> {
+    match is_v4 {
+        true => interface.v4.map(|(address, _)| address.into()),
+        false => interface.v6.map(|(address, _)| address.into()),
+    }
+}
+
+/// Whether labs can be had here; why not.
+///
+/// # Errors
+/// What is missing, and the remedy.
+pub fn able() -> Result<(), Error> {
+    let attempt = || -> Result<(), (&'static str, io::Error)> {
+        Namespaces::make().map_err(|error| ("namespaces cannot be made (run it as root)", error))?;
+        sys::tun::open("try")
+            .map_err(|error| ("TUN devices cannot be made (root, and the kernel's module tun)", error))?;
+        Ok(())
+    };
+    let tried = std::thread::scope(|scope| scope.spawn(attempt).join());
+    match tried {
+        Ok(Ok(())) => {}
+        Ok(Err((what, error))) => return Err(Error::Unable(format!("{what}: {error}"))),
+        Err(_) => return Err(Error::Unable("the attempt failed".to_owned())),
+    }
+    let ip = Command::new("ip").arg("-Version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    ip.map(drop).map_err(|error| Error::Unable(format!("ip cannot be run (install iproute2): {error}")))
 }
 
 /// Sets a value of this thread's network, by its dotted name.

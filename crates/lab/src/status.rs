@@ -22,15 +22,17 @@ pub fn of(lab: &Lab, reading: &Reading) -> v1::Lab {
         seconds: reading.at.as_secs_f64(),
         emulator_limited: lab.limited(reading),
         emulator: emulator(reading),
-        sites: lab.sites().iter().zip(&lab.scenario().sites).map(|(site, words)| {
-            v1::LabSite {
+        sites: lab
+            .sites()
+            .iter()
+            .zip(&lab.scenario().sites)
+            .map(|(site, words)| v1::LabSite {
                 site: site.name.clone(),
                 addresses: words.interfaces.iter().flat_map(addresses).map(|address| address.to_string()).collect(),
                 namespaces: site.namespaces().descriptors(),
                 group: site.group().map(|group| group.path().display().to_string()),
-            }
-        })
-        .collect(),
+            })
+            .collect(),
         links: links.map(|(planned, reading)| link(lab, planned, reading)).collect(),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::scenario::{Change, End, Scenario, Target, Way};
 
-pub use routes::{Leg, Route, Router};
+pub use routes::{Route, Router};
 
 /// An interface of a site, counted over all sites.
 pub type Port = usize;
@@ -88,8 +88,7 @@ impl Topology {
             }
         }
         let links = links(scenario);
-        let mut topology =
-            Topology { ports, links, routes: Vec::new(), by_address, between: HashMap::new() };
+        let mut topology = Topology { ports, links, routes: Vec::new(), by_address, between: HashMap::new() };
         for from in 0..topology.ports.len() {
             for to in 0..topology.ports.len() {
                 if let Some(route) = routes::find(scenario, &topology, from, to) {

@@ -2,6 +2,8 @@
 //!
 //! The texts here are the help, the manual page and the completions.
 
+mod lab;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,6 +11,8 @@ use std::time::Duration;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use model::units::BitRate;
 use model::{Algorithm, spec};
+
+pub use lab::{Lab, LabAction, LabDirection, LabFile};
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.
 #[derive(Debug, Parser)]
@@ -72,6 +76,8 @@ pub enum Command {
     Serve(Serve),
     /// Hand out, list and revoke access keys
     Grant(Grant),
+    /// A wide-area network on this machine, to try things on
+    Lab(Lab),
     /// List a directory, or a node's exports
     Ls(Ls),
     /// Show facts about one file, link or directory

@@ -6,5 +6,6 @@ pub mod cp;
 pub mod far_end;
 pub mod grant;
 pub mod job;
+pub mod lab;
 pub mod manual;
 pub mod serve;

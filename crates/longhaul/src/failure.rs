@@ -75,6 +75,14 @@ impl From<door::NodeError> for Failure {
     }
 }
 
+impl From<lab::Error> for Failure {
+    fn from(error: lab::Error) -> Failure {
+        // The lab's messages name their causes themselves.
+        let fault = error.fault();
+        Failure { exit: fault.into(), fault, message: error.to_string() }
+    }
+}
+
 impl From<door::ExportError> for Failure {
     fn from(error: door::ExportError) -> Failure {
         Failure::usage(error.to_string())

@@ -41,19 +41,21 @@ fn main() -> ExitCode {
     };
     sys::limits::raise_descriptor_limit();
     let printer = Printer::new(args.output.json, args.output.quiet);
-    let exit = match run(args, &printer) {
-        Ok(exit) => exit,
+    let code = match run(args, &printer) {
+        Ok(code) => code,
         Err(failure) => {
             printer.failure(&failure);
-            failure.exit
+            failure.exit as u8
         }
     };
-    ExitCode::from(exit as u8)
+    ExitCode::from(code)
 }
 
-fn run(args: Args, printer: &Printer) -> Result<Exit, Failure> {
+/// The exit code: one of ours, or that of a command that we ran.
+fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
     let settings = settings::Settings::new(&args.common)?;
-    match args.command {
+    let exit = match args.command {
+        Command::Lab(lab) => return commands::lab::run(lab, &settings, printer),
         Command::Cp(cp) => commands::cp::run(&cp, &settings, printer),
         Command::Serve(serve) => commands::serve::run(serve, &args.common, printer),
         Command::Grant(grant) => commands::grant::run(grant, &settings, printer),
@@ -67,5 +69,6 @@ fn run(args: Args, printer: &Printer) -> Result<Exit, Failure> {
         Command::Job(job) => commands::job::run(&job, &settings, printer),
         Command::FarEnd => commands::far_end::run(&settings),
         Command::Completions(shell) => commands::manual::completions(&shell),
-    }
+    };
+    exit.map(|exit| exit as u8)
 }

@@ -1,6 +1,6 @@
 //! What was typed, together with the environment and the state directory: what a command really works with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use auth::{AccessKey, Fingerprint};
@@ -71,6 +71,16 @@ impl Settings {
             keys: read_keys(common)?,
             authorities: common.cacert.as_ref().map(read_authorities).transpose()?,
         })
+    }
+
+    /// Where the state lies, whether it is there or not.
+    pub fn state_path(&self) -> &Path {
+        &self.state
+    }
+
+    /// The lab that a command started by a lab is in.
+    pub fn lab() -> Option<String> {
+        std::env::var("LONGHAUL_LAB").ok().filter(|name| !name.is_empty())
     }
 
     /// The state directory, made if it is missing.

@@ -9,4 +9,5 @@ pub mod namespace;
 pub mod schedule;
 pub mod tcp;
 pub mod tun;
+pub mod udp;
 pub mod waker;

@@ -52,7 +52,11 @@ pub enum Losing {
     Gap(Gap),
     /// Segments until the next one is lost; every so many.
     Every(u64, u64),
-    Burst { bad: bool, begins: f64, ends: f64 },
+    Burst {
+        bad: bool,
+        begins: f64,
+        ends: f64,
+    },
     /// What is left of the list; segments so far.
     List(Vec<u64>, u64),
 }
@@ -112,4 +116,3 @@ impl Losing {
         }
     }
 }
-

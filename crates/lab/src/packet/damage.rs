@@ -29,7 +29,6 @@ pub enum Damage {
 ///
 /// False if the segment is unharmed: it has no bit that would do, or `Silent` damage to a fragment was asked for,
 /// whose checksum is elsewhere. `out` is empty if there is no such segment.
-#[must_use]
 pub fn damaged(frame: &[u8], shape: &Shape, segment: u16, damage: Damage, bit: u64, out: &mut Vec<u8>) -> bool {
     out.clear();
     let segments = segment..segment.saturating_add(1);
@@ -42,7 +41,8 @@ pub fn damaged(frame: &[u8], shape: &Shape, segment: u16, damage: Damage, bit: u
     let body = OFFLOAD_HEADER + usize::from(shape.headers)..end;
     match damage {
         Damage::Seen => {
-            if offload.needs_csum() {
+            // A sum that would begin in the IP headers is nonsense, and would be written there.
+            if offload.needs_csum() && offload.csum_start >= shape.transport_at {
                 complete(out, offload);
             }
             // With nothing promised about the checksum, the receiver has to verify it.
@@ -55,10 +55,11 @@ pub fn damaged(frame: &[u8], shape: &Shape, segment: u16, damage: Damage, bit: u
 }
 
 impl Shape {
-    /// Whether [`damaged`] finds a bit for such damage in a segment.
+    /// Whether [`damaged`] finds a bit for such damage in a segment: what it returns, known beforehand.
     pub fn can_be_damaged(&self, segment: u16, damage: Damage) -> bool {
         let has_payload = !self.span(&(segment..segment.saturating_add(1))).is_empty();
         match (damage, self.transport()) {
+            _ if segment >= self.segments() => false,
             (Damage::Seen, Transport::Tcp { .. } | Transport::Udp { .. } | Transport::Icmp) => true,
             (Damage::Silent, Transport::Fragment) => false,
             _ => has_payload,
@@ -102,12 +103,12 @@ fn flip_silent(frame: &mut [u8], shape: &Shape, area: Range<usize>, bit: u64, is
     let transport_at = OFFLOAD_HEADER + usize::from(shape.transport_at);
     let check_at = transport_at
         + match shape.transport() {
+            Transport::Fragment => return false,
             _ if is_to_be_completed => return flip(frame, bit),
             Transport::Tcp { .. } => 16,
             Transport::Udp { .. } if be16(frame, transport_at + 6) == Some(0) => return flip(frame, bit),
             Transport::Udp { .. } => 6,
             Transport::Icmp => 2,
-            Transport::Fragment => return false,
             Transport::Other => return flip(frame, bit),
         };
     // The byte's word, in the way the checksum counts them.

@@ -2,6 +2,8 @@
 //!
 //! Does not know: TOML; what one table alone shows was checked when that was read.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::problem::Problem;
 use super::read::Lines;
 use super::{End, Interface, Path, Scenario};
@@ -41,18 +43,46 @@ fn addresses(scenario: &Scenario, lines: &Lines) -> Result<(), Problem> {
             return Err(Problem::new(line_of(earlier).max(line_of(later)), what, remedy));
         }
     }
+    for end in ends {
+        if let Some(address) = of_routers(scenario.interface(end)) {
+            let what = format!("{address} of {} overlaps with the addresses of routers", show(scenario, end));
+            let remedy = "keep clear of 10.78.0.0/15, fd4c:6f6e:6701::/48 and fd4c:6f6e:6702::/48";
+            return Err(Problem::new(lines.addresses[end.site][end.interface], what, remedy));
+        }
+    }
     Ok(())
+}
+
+/// The lab's own routers have addresses as well: 10.78.0.0/15, and the two networks behind those that are given out.
+fn of_routers(interface: &Interface) -> Option<String> {
+    const V4: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 78, 0, 0), 15);
+    const V6: [(Ipv6Addr, u8); 2] = [
+        (Ipv6Addr::new(0xfd4c, 0x6f6e, 0x6701, 0, 0, 0, 0, 0), 48),
+        (Ipv6Addr::new(0xfd4c, 0x6f6e, 0x6702, 0, 0, 0, 0, 0), 48),
+    ];
+    if let Some((address, bits)) = interface.v4
+        && same_network(wide(address), wide(V4.0), bits.min(V4.1))
+    {
+        return Some(format!("{address}/{bits}"));
+    }
+    let (address, bits) = interface.v6?;
+    let meets = |(router, length): (Ipv6Addr, u8)| same_network(address.to_bits(), router.to_bits(), bits.min(length));
+    V6.into_iter().any(meets).then(|| format!("{address}/{bits}"))
+}
+
+/// With its first bit where that of an IPv6 address is.
+fn wide(address: Ipv4Addr) -> u128 {
+    u128::from(address.to_bits()) << 96
 }
 
 /// The addresses of two interfaces that cannot both be.
 fn clash(scenario: &Scenario, a: End, b: End) -> Option<(String, String)> {
     let (one, other) = (scenario.interface(a), scenario.interface(b));
     let same_site = a.site == b.site;
-    if let (Some((x, x_bits)), Some((y, y_bits))) = (one.v4, other.v4) {
-        let (x_wide, y_wide) = (u128::from(x.to_bits()) << 96, u128::from(y.to_bits()) << 96);
-        if x == y || !same_site && same_network(x_wide, y_wide, x_bits.min(y_bits)) {
-            return Some((format!("{x}/{x_bits}"), format!("{y}/{y_bits}")));
-        }
+    if let (Some((x, x_bits)), Some((y, y_bits))) = (one.v4, other.v4)
+        && (x == y || !same_site && same_network(wide(x), wide(y), x_bits.min(y_bits)))
+    {
+        return Some((format!("{x}/{x_bits}"), format!("{y}/{y_bits}")));
     }
     if let (Some((x, x_bits)), Some((y, y_bits))) = (one.v6, other.v6)
         && (x == y || !same_site && same_network(x.to_bits(), y.to_bits(), x_bits.min(y_bits)))

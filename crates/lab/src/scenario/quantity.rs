@@ -2,6 +2,7 @@
 //!
 //! Does not know: which words have which of them.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use model::duration;
@@ -14,6 +15,8 @@ use super::source::{Entry, Value};
 const MTU_LEAST: i128 = 68;
 /// The longest delay. Far beyond Earth; short enough that no sum of delays ends.
 const LONGEST: Duration = Duration::from_secs(3_600);
+/// Rates that a link counts with: no segment takes hours, and no picosecond holds a packet.
+const RATES: RangeInclusive<BitRate> = BitRate(1_000)..=BitRate(1_000_000_000_000);
 const FRACTION_REMEDY: &str = "write it like \"0.01%\", or as a fraction from 0 to 1 without quotes";
 const SIZE_REMEDY: &str = "write it with its unit, in quotes, like \"40MB\" or \"512KiB\"";
 
@@ -23,7 +26,16 @@ pub(super) fn rate(entry: &Entry, zero: &str) -> Result<BitRate, Problem> {
         return Err(entry.problem(format!("{} is zero", entry.key), zero));
     }
     let text = entry.text("write it with its unit, in quotes, like \"1Gbit/s\"")?;
-    text.parse().map_err(|error: UnitError| entry.wrong(error.remedy))
+    let rate = text.parse().map_err(|error: UnitError| entry.wrong(error.remedy))?;
+    match RATES.contains(&rate) {
+        true => Ok(rate),
+        false => Err(entry.wrong("write a rate from 1kbit/s to 1Tbit/s")),
+    }
+}
+
+/// Whether so many bytes take longer than any delay may be.
+pub(super) fn takes_too_long(bytes: Bytes, rate: BitRate) -> bool {
+    bytes.0 / rate.bytes_per_second().max(1) > LONGEST.as_secs()
 }
 
 /// Whether there is a number before the unit, and it is 0.

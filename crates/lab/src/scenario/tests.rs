@@ -210,6 +210,20 @@ proptest! {
         }
     }
 
+    /// The same where the text is still TOML: a line's value is another.
+    #[test]
+    fn other_values_are_answered(line in any::<prop::sample::Index>(), value in prop::sample::select(VALUES.to_vec())) {
+        let lines: Vec<&str> = WHOLE.lines().collect();
+        let settings: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].contains(" = ")).collect();
+        let at = settings[line.index(settings.len())];
+        let key = lines[at].split(" = ").next().unwrap_or_default();
+        let changed = format!("{key} = {value}");
+        let text: Vec<&str> = (0..lines.len()).map(|n| if n == at { changed.as_str() } else { lines[n] }).collect();
+        if let Err(problem) = Scenario::read(&text.join("\n")) {
+            prop_assert!((1..=lines.len()).contains(&problem.line), "{problem}");
+        }
+    }
+
     /// The same for a command line.
     #[test]
     fn mangled_words_are_answered(key in 0..WORDS_AND_RTT.len(), value in mangling()) {
@@ -221,6 +235,34 @@ proptest! {
 }
 
 const WORDS_AND_RTT: [&str; 6] = ["rtt", "rate", "queue", "policer", "loss", "mtu_black_hole"];
+
+/// Values of all types, and at all limits.
+const VALUES: [&str; 24] = [
+    "0",
+    "1",
+    "-1",
+    "65535",
+    "99999999999999999999999999999999999999999",
+    "1e309",
+    "-0.0",
+    "nan",
+    "inf",
+    "true",
+    "false",
+    "\"none\"",
+    "\"\"",
+    "\"0%\"",
+    "\"100%\"",
+    "\"18446744073709551615s\"",
+    "\"1h\"",
+    "\"0.1ms\"",
+    "\"1Gbit/s\"",
+    "[]",
+    "[[1], {}]",
+    "{}",
+    "{ rate = \"16000000Tbit/s\" }",
+    "1979-05-27",
+];
 
 /// What is put into a text: noise, and pieces of the language.
 fn mangling() -> impl Strategy<Value = String> {

@@ -118,8 +118,12 @@ fn policer(entry: &Entry) -> Result<Policer, Problem> {
     table.only(&["rate", "burst"], "a policer")?;
     let rate = table.get("rate").ok_or_else(|| entry.problem("the policer has no rate", REMEDY))?;
     let rate = quantity::rate(rate, NO_POLICER)?;
-    let burst = table.get("burst").map(quantity::size).transpose()?;
-    Ok(Policer { rate, burst: burst.unwrap_or(usual_burst(rate)) })
+    let Some(said) = table.get("burst") else { return Ok(Policer { rate, burst: usual_burst(rate) }) };
+    let burst = quantity::size(said)?;
+    match quantity::takes_too_long(burst, rate) {
+        true => Err(said.problem("the burst is more than one hour of the rate", "write a smaller one")),
+        false => Ok(Policer { rate, burst }),
+    }
 }
 
 /// 10 ms of the rate, but room for two of the largest packets at least.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::super::problem::Problem;
 use super::super::source::{Entry, Table};
 use super::super::words::WORDS;
-use super::super::{Way, Word, quantity};
+use super::super::{Queue, Way, Word, quantity};
 
 /// What was said of a way so far, and where.
 #[derive(Clone, Default)]
@@ -58,6 +58,12 @@ impl Draft {
         if let (None, Some(line)) = (way.rate, self.line("queue")) {
             let remedy = "add a rate, or leave the queue out: nothing waits without a bottleneck";
             return Err(Problem::new(line, "a queue without a rate", remedy));
+        }
+        if let (Some(rate), Queue::Bytes(bytes)) = (way.rate, way.queue)
+            && quantity::takes_too_long(bytes, rate)
+        {
+            let line = self.line("queue").unwrap_or(0);
+            return Err(Problem::new(line, "the queue is more than one hour of the rate", "write a smaller one"));
         }
         if way.cross_traffic.is_some() && way.rate.is_none() && way.policer.is_none() {
             let line = self.line("cross_traffic").unwrap_or(0);

@@ -1,0 +1,271 @@
+//! Whether a lab does what its scenario says, measured from its sites: RTT, rate, loss to the unit; and what this machine
+//! can carry at such a delay.
+//!
+//! Events do not take place during a check.
+
+mod ceiling;
+mod trial;
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::lab::Lab;
+use crate::reading::Reading;
+use crate::scenario::{End, Scenario, Way};
+use crate::topology::Route;
+
+pub use ceiling::Ceiling;
+use trial::{Offer, Outcome, Trial};
+
+/// How far the RTT may be off: 1 %, or this.
+const RTT_TOLERANCE: Duration = Duration::from_micros(300);
+/// How far the rate may be off.
+const RATE_TOLERANCE: f64 = 0.005;
+/// Offered where there is no bottleneck to fill, if the path carries it.
+const GENTLE_BIT_S: f64 = 100e6;
+
+/// How one thing came out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Within its tolerance.
+    Right,
+    /// Not.
+    Wrong,
+    /// The lab, or this machine, was the limit: it says nothing about the scenario.
+    Limited(String),
+    /// It cannot be judged, for this reason.
+    NotJudged(&'static str),
+}
+
+/// One thing that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Path and direction.
+    pub where_: String,
+    /// `rtt`, `rate` or `loss`.
+    pub what: &'static str,
+    /// As the scenario says, with its unit.
+    pub wanted: String,
+    /// As measured, with its unit.
+    pub measured: String,
+    /// How that compares.
+    pub verdict: Verdict,
+}
+
+/// All that a check found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// In the order of the paths.
+    pub findings: Vec<Finding>,
+    /// What this machine carries at the longest RTT.
+    pub ceiling: Option<Ceiling>,
+}
+
+impl Report {
+    /// Whether everything that could be judged is right.
+    pub fn is_right(&self) -> bool {
+        let bad = |finding: &Finding| matches!(finding.verdict, Verdict::Wrong | Verdict::Limited(_));
+        !self.findings.iter().any(bad)
+    }
+}
+
+/// One direction of a path, with all links on its way.
+struct Direction<'a> {
+    lab: &'a Lab,
+    name: String,
+    ends: [End; 2],
+    addresses: [IpAddr; 2],
+    route: &'a Route,
+    back: &'a Route,
+}
+
+/// Checks a scenario, path by path, telling of each finding as it comes. `dir` is the lab's.
+pub fn run(scenario: &Scenario, dir: &Path, mut tell: impl FnMut(&Finding)) -> Result<Report, Error> {
+    let still = Scenario { events: Vec::new(), ..scenario.clone() };
+    let lab = Lab::up("check", &still, dir)?;
+    let mut findings = Vec::new();
+    for (number, path) in still.paths.iter().enumerate() {
+        for direction in [0, 1] {
+            let Some(one) = Direction::of(&lab, number, direction) else { continue };
+            let mut found = Vec::new();
+            if direction == 0 {
+                found.push(one.rtt()?);
+            }
+            found.extend(one.flow(&path.ways[direction].members[0])?);
+            found.iter().for_each(&mut tell);
+            findings.extend(found);
+        }
+    }
+    drop(lab);
+    let ceiling = ceiling::measure(&still, dir)?;
+    Ok(Report { findings, ceiling })
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+impl<'a> Direction<'a> {
+    fn of(lab: &'a Lab, path: usize, direction: usize) -> Option<Direction<'a>> {
+        let its = &lab.scenario().paths[path];
+        let mut ends = its.ends;
+        if direction == 1 {
+            ends.reverse();
+        }
+        let interface = |end: End| &lab.scenario().sites[end.site].interfaces[end.interface];
+        let [a, b] = ends.map(interface);
+        let addresses: [IpAddr; 2] = match (a.v4, b.v4, a.v6, b.v6) {
+            (Some(a), Some(b), ..) => [a.0.into(), b.0.into()],
+            (_, _, Some(a), Some(b)) => [a.0.into(), b.0.into()],
+            _ => return None,
+        };
+        let topology = lab.topology();
+        let port = |end: End| topology.ports.iter().position(|port| *port == end);
+        let (from, to) = (port(ends[0])?, port(ends[1])?);
+        let route = &topology.routes[topology.route(from, addresses[1])?];
+        let back = &topology.routes[topology.route(to, addresses[0])?];
+        let site = |end: End| lab.scenario().sites[end.site].name.as_str();
+        let name = format!("{} {} -> {}", its.name, site(ends[0]), site(ends[1]));
+        Some(Direction { lab, name, ends, addresses, route, back })
+    }
+
+    fn ways(&self, route: &'a Route) -> impl Iterator<Item = &'a Way> + use<'a> {
+        let lab = self.lab;
+        route.legs.iter().flat_map(|leg| &leg.members).map(|link| &lab.topology().links[*link].way)
+    }
+
+    /// Of both directions; of several members, the first.
+    fn delay(&self, route: &Route) -> Duration {
+        route.legs.iter().map(|leg| self.lab.topology().links[leg.members[0]].way.delay).sum()
+    }
+
+    fn expected_rtt(&self) -> Duration {
+        self.delay(self.route) + self.delay(self.back)
+    }
+
+    fn trial(&self) -> Trial<'a> {
+        let [from, to] = self.ends.map(|end| &self.lab.sites()[end.site]);
+        let interface = |end: End| &self.lab.scenario().sites[end.site].interfaces[end.interface];
+        let holes = self.ways(self.route).filter_map(|way| way.mtu_black_hole);
+        let mtu = holes.fold(self.route.mtu.min(interface(self.ends[0]).mtu), u16::min);
+        let waits = |link: &usize| {
+            let link = &self.lab.topology().links[*link];
+            let rate = link.way.rate.map_or(1e12, |rate| rate.0 as f64);
+            Duration::from_secs_f64(link.way.queue_bytes(link.rtt) as f64 * 8.0 / rate) + link.way.reorder_by
+        };
+        let queues: Duration = self.route.legs.iter().flat_map(|leg| &leg.members).map(waits).sum();
+        let patience = self.expected_rtt() + queues;
+        Trial { from: (from, self.addresses[0]), to: (to, self.addresses[1]), mtu, patience }
+    }
+
+    fn finding(&self, what: &'static str, wanted: String, measured: String, verdict: Verdict) -> Finding {
+        Finding { where_: self.name.clone(), what, wanted, measured, verdict }
+    }
+
+    fn rtt(&self) -> Result<Finding, Error> {
+        let expected = self.expected_rtt();
+        let both = || self.ways(self.route).chain(self.ways(self.back));
+        let jitter: Duration = both().map(|way| way.jitter).sum();
+        let wanted = format!("{:.2} ms", ms(expected));
+        let not_judged = |why| Ok(self.finding("rtt", wanted.clone(), "-".into(), Verdict::NotJudged(why)));
+        if both().any(|way| way.down) {
+            return not_judged("the path is down");
+        }
+        let before = self.lab.reading()?;
+        let trips = self.trial().round_trips(if jitter.is_zero() { 21 } else { 101 })?;
+        if trips.len() < 5 {
+            return not_judged("too few datagrams came back");
+        }
+        // Where others fill the queue, only the quickest one saw the path alone.
+        let crossed = both().any(|way| way.cross_traffic.is_some());
+        let measured = if crossed { trips[0] } else { trips[trips.len() / 2] };
+        // The median of 101 uniform pairs is within a fifth of the largest deviation.
+        let tolerance = (expected / 100).max(RTT_TOLERANCE) + jitter / 5;
+        let verdict = match self.limit_since(&before)? {
+            Some(why) => Verdict::Limited(why),
+            None if measured.abs_diff(expected) <= tolerance => Verdict::Right,
+            None => Verdict::Wrong,
+        };
+        Ok(self.finding("rtt", wanted, format!("{:.2} ms", ms(measured)), verdict))
+    }
+
+    fn limit_since(&self, before: &Reading) -> Result<Option<String>, Error> {
+        Ok(self.lab.limited(&self.lab.reading()?.since(before)))
+    }
+
+    /// The slowest that a flow meets, if anything slows it.
+    fn bottleneck(&self) -> Option<f64> {
+        let rates = self.ways(self.route).flat_map(|way| [way.rate, way.policer.map(|policer| policer.rate)]);
+        rates.flatten().map(|rate| rate.0 as f64).min_by(f64::total_cmp)
+    }
+
+    /// Rate and loss, by one flow that offers a tenth more than the bottleneck carries.
+    fn flow(&self, way: &Way) -> Result<Vec<Finding>, Error> {
+        if way.down {
+            return Ok(Vec::new());
+        }
+        let trial = self.trial();
+        let bottleneck = self.bottleneck();
+        let rate_bit_s = bottleneck.map_or(GENTLE_BIT_S, |rate| rate * 1.1);
+        let packet_s = f64::from(trial.mtu) * 8.0 / rate_bit_s;
+        let lasts = Duration::from_secs_f64((200.0 * packet_s).clamp(1.5, 20.0));
+        let before = self.lab.reading()?;
+        let outcome = trial.offer(Offer { rate_bit_s, lasts })?;
+        let reading = self.lab.reading()?.since(&before);
+        let limited = self.lab.limited(&reading);
+        let mut findings = Vec::new();
+        if let Some(rate) = bottleneck {
+            findings.push(self.rate(rate, &outcome, &reading, limited.clone()));
+        }
+        findings.push(self.loss(&outcome, &reading, limited));
+        Ok(findings)
+    }
+
+    fn counted(&self, reading: &Reading, count: impl Fn(&crate::link::Counts) -> u64) -> u64 {
+        self.route.legs.iter().flat_map(|leg| &leg.members).map(|link| count(&reading.links[*link].counts)).sum()
+    }
+
+    fn rate(&self, rate: f64, outcome: &Outcome, reading: &Reading, limited: Option<String>) -> Finding {
+        // What was lost after the bottleneck had its time there.
+        let gone = self.counted(reading, |counts| counts.lost) + outcome.checksum_errors;
+        let twice = self.counted(reading, |counts| counts.duplicated);
+        let whole = (outcome.received + gone).saturating_sub(twice) as f64;
+        let measured = outcome.rate_bit_s * whole / outcome.received.max(1) as f64;
+        let off = measured / rate - 1.0;
+        let crossed = self.ways(self.route).any(|way| way.cross_traffic.is_some());
+        let policed = self.ways(self.route).any(|way| way.policer.is_some());
+        let several = self.route.legs.iter().filter(|leg| leg.members.len() > 1).count() > 0;
+        let verdict = match limited {
+            _ if crossed => Verdict::NotJudged("others use the path as well"),
+            // What the bucket lets through at once comes on top, and pieces meet it whole.
+            _ if policed => Verdict::NotJudged("a policer's burst comes on top"),
+            _ if several && off.abs() > RATE_TOLERANCE => Verdict::NotJudged("one flow takes one member"),
+            Some(why) => Verdict::Limited(why),
+            None if outcome.no_room > 0 => Verdict::Limited("the receiver had no room for datagrams".into()),
+            None if off.abs() <= RATE_TOLERANCE => Verdict::Right,
+            None => Verdict::Wrong,
+        };
+        let mbit = |rate: f64| format!("{:.2} Mbit/s", rate / 1e6);
+        self.finding("rate", mbit(rate), format!("{} ({:+.2} %)", mbit(measured), off * 100.0), verdict)
+    }
+
+    /// What is missing at the receiver is what the lab says it took, to the unit.
+    fn loss(&self, outcome: &Outcome, reading: &Reading, limited: Option<String>) -> Finding {
+        let taken = self.counted(reading, |c| c.lost + c.queue_dropped + c.policed + c.down + c.black_hole);
+        let damaged = self.counted(reading, |c| c.corrupted);
+        let twice = self.counted(reading, |c| c.duplicated);
+        let expected = (outcome.sent + twice).saturating_sub(taken + damaged);
+        let right = expected == outcome.received && damaged == outcome.checksum_errors;
+        let verdict = match limited {
+            _ if right => Verdict::Right,
+            Some(why) => Verdict::Limited(why),
+            None if outcome.no_room > 0 => Verdict::Limited("the receiver had no room for datagrams".into()),
+            None => Verdict::Wrong,
+        };
+        let wanted = format!("{expected} of {} ({taken} dropped, {damaged} damaged, {twice} twice)", outcome.sent);
+        let measured = format!("{} ({} wrong checksums)", outcome.received, outcome.checksum_errors);
+        self.finding("loss", wanted, measured, verdict)
+    }
+}

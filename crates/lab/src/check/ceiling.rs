@@ -1,0 +1,106 @@
+//! What this machine can carry over a delay: one TCP stream over the same path without a bottleneck or loss.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::lab::Lab;
+use crate::scenario::{Directed, Scenario, Way};
+
+/// What a stream reached.
+#[derive(Clone, Debug)]
+pub struct Ceiling {
+    /// Payload, over the last third of the time.
+    pub rate_bit_s: f64,
+    /// Of the path.
+    pub rtt: Duration,
+    /// Why the lab was the limit, if it was: allowed here.
+    pub limited: Option<String>,
+}
+
+/// The path with the longest RTT, alone, with nothing but its delay.
+fn bare(scenario: &Scenario) -> Option<Scenario> {
+    let path = scenario.paths.iter().filter(|path| path.ways.iter().all(|way| way.via.is_empty()));
+    let path = path.max_by_key(|path| path.rtt())?;
+    let mut bare = Scenario { paths: vec![path.clone()], events: Vec::new(), ..scenario.clone() };
+    for way in &mut bare.paths[0].ways {
+        let delay = way.members[0].delay;
+        *way = Directed { members: vec![Way { delay, ..Way::default() }], via: Vec::new() };
+    }
+    for site in &mut bare.sites {
+        (site.uplink, site.firewall, site.cpu_share) = (None, None, None);
+    }
+    Some(bare)
+}
+
+/// Measures it; none without a path.
+pub fn measure(scenario: &Scenario, dir: &Path) -> Result<Option<Ceiling>, Error> {
+    let Some(bare) = bare(scenario) else { return Ok(None) };
+    let lab = Lab::up("ceiling", &bare, dir)?;
+    let path = &bare.paths[0];
+    let rtt = path.rtt();
+    let [from, to] = path.ends.map(|end| &lab.sites()[end.site]);
+    let interface = |end: usize| &bare.sites[path.ends[end].site].interfaces[path.ends[end].interface];
+    let address = |end: usize| {
+        let its = interface(end);
+        its.v4.map(|(address, _)| address.into()).or(its.v6.map(|(address, _)| address.into()))
+    };
+    let (Some(near), Some(far)) = (address(0), address(1)) else { return Ok(None) };
+    let failed = |source| Error::site(&to.name, "carry a stream there", source);
+    let listener = to.within(|| TcpListener::bind(SocketAddr::new(far, 0)))?.map_err(failed)?;
+    let there = listener.local_addr().map_err(failed)?;
+    let over = Arc::new(AtomicBool::new(false));
+    let taken = Arc::new(AtomicU64::new(0));
+    let (counts, its_end) = (Arc::clone(&taken), Arc::clone(&over));
+    let receiver = std::thread::spawn(move || take(&listener, &counts, &its_end));
+    let connected = from.within(|| connect(SocketAddr::new(near, 0), there))?.map_err(failed)?;
+    let sender = std::thread::spawn({
+        let (over, stream) = (Arc::clone(&over), connected.try_clone().map_err(failed)?);
+        move || give(stream, &over)
+    });
+    // A single stream takes some 25 round trips to fill the longest path.
+    let warm_up = Duration::from_secs(2) + rtt * 30;
+    std::thread::sleep(warm_up);
+    let (before, begun) = (taken.load(Ordering::Relaxed), Instant::now());
+    std::thread::sleep(warm_up / 2);
+    let rate = (taken.load(Ordering::Relaxed) - before) as f64 * 8.0 / begun.elapsed().as_secs_f64();
+    over.store(true, Ordering::Relaxed);
+    let _ = connected.shutdown(Shutdown::Both);
+    let _ = sender.join();
+    let _ = receiver.join();
+    let limited = lab.limited(&lab.reading()?);
+    Ok(Some(Ceiling { rate_bit_s: rate, rtt, limited }))
+}
+
+fn connect(from: SocketAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    // The address that the path belongs to, where a site has several; the port is the kernel's choice.
+    let socket = rustix::net::socket(
+        if to.is_ipv4() { rustix::net::AddressFamily::INET } else { rustix::net::AddressFamily::INET6 },
+        rustix::net::SocketType::STREAM,
+        None,
+    )?;
+    rustix::net::bind(&socket, &from)?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(TcpStream::from(socket))
+}
+
+fn give(mut stream: TcpStream, over: &AtomicBool) {
+    let block = vec![0; 1 << 20];
+    while !over.load(Ordering::Relaxed) && stream.write_all(&block).is_ok() {}
+}
+
+fn take(listener: &TcpListener, taken: &AtomicU64, over: &AtomicBool) {
+    let Ok((mut stream, _)) = listener.accept() else { return };
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+    let mut block = vec![0; 1 << 20];
+    while !over.load(Ordering::Relaxed) {
+        match stream.read(&mut block) {
+            Ok(0) | Err(_) => return,
+            Ok(length) => drop(taken.fetch_add(length as u64, Ordering::Relaxed)),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Measuring one direction of a path with datagrams: how long they take, how fast they come, how many are missing.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size};
+
+use crate::error::Error;
+use crate::site::Site;
+
+/// Datagrams that the receiver has not looked at yet; without room for them, it would be the one who loses them.
+const RECEIVE_BUFFER: usize = 256 << 20;
+/// IP and UDP headers.
+const HEADERS_V4: u64 = 28;
+const HEADERS_V6: u64 = 48;
+/// What is handed to the kernel at once.
+const LUMP_MAX: u64 = 60_000;
+
+/// A direction to be measured.
+pub struct Trial<'a> {
+    pub from: (&'a Site, IpAddr),
+    pub to: (&'a Site, IpAddr),
+    /// The largest packet that gets through.
+    pub mtu: u16,
+    /// The delays of both directions, and what its queues may add.
+    pub patience: Duration,
+}
+
+/// Datagrams offered at a pace.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    pub rate_bit_s: f64,
+    pub lasts: Duration,
+}
+
+/// What became of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// Datagrams.
+    pub sent: u64,
+    /// Datagrams.
+    pub received: u64,
+    /// At the receiver, from the first to the last piece that arrived, counting IP bytes.
+    pub rate_bit_s: f64,
+    /// Thrown away by the receiver's kernel because their checksum was wrong.
+    pub checksum_errors: u64,
+    /// Thrown away by the receiver's kernel for want of room: this machine's fault.
+    pub no_room: u64,
+}
+
+fn bind(site: &Site, address: IpAddr) -> Result<UdpSocket, Error> {
+    let bound = site.within(|| UdpSocket::bind(SocketAddr::new(address, 0)))?;
+    bound.map_err(|source| Error::site(&site.name, "bind a socket there", source))
+}
+
+impl Trial<'_> {
+    fn io<T>(&self, result: io::Result<T>) -> Result<T, Error> {
+        result.map_err(|source| Error::site(&self.from.0.name, "measure from there", source))
+    }
+
+    /// Round trips of single small datagrams, in order of size. What is lost is left out.
+    pub fn round_trips(&self, count: u32) -> Result<Vec<Duration>, Error> {
+        let (near, far) = (bind(self.from.0, self.from.1)?, bind(self.to.0, self.to.1)?);
+        let there = self.io(far.local_addr())?;
+        let wait = self.patience + Duration::from_millis(100);
+        self.io(far.set_read_timeout(Some(wait)))?;
+        self.io(near.set_read_timeout(Some(wait)))?;
+        let echo = std::thread::spawn(move || {
+            let mut datagram = [0; 16];
+            while let Ok((length, back)) = far.recv_from(&mut datagram) {
+                if length == 1 || far.send_to(&datagram[..length], back).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut trips = Vec::new();
+        for number in 0..count {
+            let begun = Instant::now();
+            self.io(near.send_to(&number.to_be_bytes(), there))?;
+            let mut datagram = [0; 16];
+            while let Ok((length, _)) = near.recv_from(&mut datagram) {
+                if datagram[..length] == number.to_be_bytes() {
+                    trips.push(begun.elapsed());
+                    break;
+                }
+            }
+        }
+        // The end; if it is lost, the echo ends by its patience.
+        let _ = near.send_to(&[0], there);
+        let _ = echo.join();
+        trips.sort_unstable();
+        Ok(trips)
+    }
+
+    /// Payload of a datagram that fills a packet.
+    fn payload(&self) -> u64 {
+        u64::from(self.mtu) - self.headers()
+    }
+
+    fn headers(&self) -> u64 {
+        if self.to.1.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 }
+    }
+
+    /// Offers datagrams and counts what arrives.
+    pub fn offer(&self, offer: Offer) -> Result<Outcome, Error> {
+        let (near, far) = (bind(self.from.0, self.from.1)?, bind(self.to.0, self.to.1)?);
+        let (here, there) = (self.io(near.local_addr())?, self.io(far.local_addr())?);
+        self.io(set_socket_recv_buffer_size_force(&far, RECEIVE_BUFFER).map_err(io::Error::from))?;
+        self.io(set_socket_send_buffer_size(&near, 4 << 20).map_err(io::Error::from))?;
+        self.io(sys::udp::set_datagram_bytes(&near, self.payload() as u16))?;
+        self.io(sys::udp::take_many(&far))?;
+        // The receiver speaks first, so that a firewall before it knows the flow.
+        for _ in 0..3 {
+            self.io(far.send_to(&[0], here))?;
+        }
+        self.io(near.set_read_timeout(Some(self.patience + Duration::from_secs(1))))?;
+        let _ = near.recv_from(&mut [0; 16]);
+        let before = self.receiver_counts()?;
+        self.io(far.set_read_timeout(Some(self.patience + Duration::from_millis(500))))?;
+        let (payload, headers) = (self.payload(), self.headers());
+        let receiver = std::thread::spawn(move || receive(&far, payload, headers));
+        let sent = self.io(send(&near, there, payload, headers, offer))?;
+        let (received, rate_bit_s) = receiver.join().unwrap_or_default();
+        let after = self.receiver_counts()?;
+        let [checksum_errors, no_room] = [0, 1].map(|number| after[number] - before[number]);
+        Ok(Outcome { sent, received, rate_bit_s, checksum_errors, no_room })
+    }
+
+    /// Wrong checksums and want of room, by the receiver's kernel.
+    fn receiver_counts(&self) -> Result<[u64; 2], Error> {
+        let read = || {
+            let old = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
+            let new = std::fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
+            (old, new)
+        };
+        let (old, new) = self.to.0.within(read)?;
+        Ok(match self.to.1 {
+            IpAddr::V4(_) => ["InCsumErrors", "RcvbufErrors"].map(|name| udp_count(&old, name)),
+            IpAddr::V6(_) => ["Udp6InCsumErrors", "Udp6RcvbufErrors"].map(|name| {
+                let line = new.lines().find(|line| line.split_whitespace().next() == Some(name));
+                line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+            }),
+        })
+    }
+}
+
+/// A counter of /proc/net/snmp: a line of names, then a line of values.
+fn udp_count(table: &str, name: &str) -> u64 {
+    let mut lines = table.lines().filter(|line| line.starts_with("Udp:"));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
+    let pairs = names.split_whitespace().zip(values.split_whitespace());
+    pairs.into_iter().find(|(its, _)| *its == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+}
+
+/// Datagrams sent.
+fn send(socket: &UdpSocket, to: SocketAddr, payload: u64, headers: u64, offer: Offer) -> io::Result<u64> {
+    let packet_bits = (payload + headers) as f64 * 8.0;
+    // A lump is at most 5 ms of the rate, and no more than the kernel takes at once.
+    let many = (offer.rate_bit_s * 0.005 / packet_bits) as u64;
+    let many = many.clamp(1, (LUMP_MAX / payload).clamp(1, 64));
+    let lump = vec![0x5a; (many * payload) as usize];
+    let every = Duration::from_secs_f64(many as f64 * packet_bits / offer.rate_bit_s);
+    let (begun, mut sent) = (Instant::now(), 0);
+    for number in 0u32.. {
+        let at = every * number;
+        if at >= offer.lasts {
+            break;
+        }
+        let left = at.saturating_sub(begun.elapsed());
+        if !left.is_zero() {
+            sys::schedule::nap(left);
+        }
+        socket.send_to(&lump, to)?;
+        sent += many;
+    }
+    Ok(sent)
+}
+
+/// Datagrams, and the rate from the first piece to the last.
+fn receive(socket: &UdpSocket, payload: u64, headers: u64) -> (u64, f64) {
+    let mut piece = vec![0; 1 << 16];
+    let (mut received, mut after_first) = (0, 0);
+    let (mut first, mut last) = (None, None);
+    while let Ok(length) = socket.recv(&mut piece) {
+        let now = Instant::now();
+        let datagrams = (length as u64).div_ceil(payload);
+        received += datagrams;
+        if first.is_some() {
+            after_first += length as u64 + datagrams * headers;
+        }
+        first.get_or_insert(now);
+        last = Some(now);
+    }
+    let lasted = match (first, last) {
+        (Some(first), Some(last)) => (last - first).as_secs_f64(),
+        _ => 0.0,
+    };
+    (received, if lasted > 0.0 { after_first as f64 * 8.0 / lasted } else { 0.0 })
+}

@@ -1,0 +1,260 @@
+//! `longhaul lab`: a wide-area network on this machine.
+//!
+//! A lab lives in a process of its own (`longhaul lab hold`), which gets its scenario on stdin and says on stdout that it
+//! is up, or why not.
+
+mod check;
+mod hold;
+mod table;
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use lab::control::{Home, Remote, Set, list};
+use lab::scenario::{SHIPPED, Scenario, shipped};
+use model::Exit;
+use model::fault::Fault;
+use model::v1;
+
+use crate::args::{Lab, LabAction, LabDirection, LabFile};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// A scenario, read and found good.
+struct Read {
+    name: String,
+    text: String,
+    scenario: Scenario,
+}
+
+fn read(file: &LabFile, name: Option<&str>) -> Result<Read, Failure> {
+    let shown = file.file.display().to_string();
+    let known = file.file.to_str().and_then(shipped).filter(|_| !file.file.exists());
+    let text = match known {
+        Some(known) => known.text.to_owned(),
+        None => std::fs::read_to_string(&file.file).map_err(|error| {
+            let names = SHIPPED.iter().map(|shipped| shipped.name).collect::<Vec<_>>().join(", ");
+            Failure::usage(format!("{shown}: {error}; scenarios that come with the program: {names}"))
+        })?,
+    };
+    let scenario = Scenario::read(&text).map_err(|problem| Failure::usage(format!("{shown}: {problem}")))?;
+    let stem = file.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("lab");
+    let name = name.unwrap_or(stem);
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.len() > 40 || name.starts_with('.') || !name.chars().all(fits) {
+        let rule = "1 to 40 letters, digits, -, _ and .";
+        return Err(Failure::usage(format!("{name:?} cannot be a lab's name ({rule}); give another with --lab")));
+    }
+    Ok(Read { name: name.to_owned(), text, scenario })
+}
+
+fn count(number: usize, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Says that a scenario makes sense.
+fn praise(read: &Read, printer: &Printer) -> u8 {
+    let (sites, paths) = (read.scenario.sites.len(), read.scenario.paths.len());
+    let events = read.scenario.events.len();
+    let parts = [count(sites, "site"), count(paths, "path"), count(events, "event")].join(", ");
+    printer.line(&format!("{} makes sense: {parts}", read.name));
+    Exit::Done as u8
+}
+
+/// The lab that is meant.
+fn find(name: Option<String>, settings: &Settings) -> Result<Remote, Failure> {
+    let state = settings.state_path();
+    if let Some(name) = name.or_else(Settings::lab) {
+        return Ok(Remote::at(state, &name)?);
+    }
+    let mut up = list(state);
+    if up.len() == 1 {
+        return Ok(up.remove(0));
+    }
+    let names = up.iter().map(Remote::name).collect::<Vec<_>>().join(", ");
+    Err(match up.len() {
+        0 => Failure { exit: Exit::Failed, fault: Fault::Missing, message: no_lab(state) },
+        _ => Failure::usage(format!("several labs are up ({names}): say which with --lab")),
+    })
+}
+
+fn no_lab(state: &Path) -> String {
+    format!("no lab is up (state directory {}); `longhaul lab up canberra-paris` brings one up", state.display())
+}
+
+/// `longhaul lab`.
+pub fn run(lab: Lab, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
+    let name = lab.lab;
+    match lab.action {
+        LabAction::Check(file) => check::run(&file, name.as_deref(), settings, printer),
+        LabAction::Up(file) => up(&file, name.as_deref(), settings, printer),
+        LabAction::Down { name: positional } => down(positional.or(name), settings, printer),
+        LabAction::Exec { site, command } => {
+            let (program, words) = command.split_first().ok_or_else(|| Failure::usage("no command after --"))?;
+            let mut command = find(name, settings)?.command(&site, program)?;
+            let error = command.args(words).exec();
+            Err(not_run(program, &error))
+        }
+        LabAction::Set { target, words, direction, member, lasts } => {
+            let words = words.iter().map(|word| pair(word)).collect::<Result<_, _>>()?;
+            let direction = direction.map(|direction| matches!(direction, LabDirection::Ba) as usize);
+            let member = member.map(|member| member as usize - 1);
+            let set = Set { target, direction, member, words, lasts_s: lasts.map(|lasts| lasts.as_secs_f64()) };
+            find(name, settings)?.set(set)?;
+            Ok(Exit::Done as u8)
+        }
+        LabAction::Status => status(name, settings, printer),
+        LabAction::Run { file, site, command } => {
+            let read = read(&file, name.as_deref())?;
+            if file.dry_run {
+                return Ok(praise(&read, printer));
+            }
+            run_in(&read, site.as_deref(), &command, settings, printer)
+        }
+        LabAction::Scenarios { name } => scenarios(name.as_deref(), printer),
+        LabAction::Hold { tied } => hold::run(name, tied, settings),
+    }
+}
+
+fn not_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
+    Failure::local(format!("cannot run {}: {error}", program.display()))
+}
+
+fn pair(word: &str) -> Result<(String, String), Failure> {
+    let (word, value) =
+        word.split_once('=').ok_or_else(|| Failure::usage(format!("{word:?} is no WORD=VALUE, like loss=1%")))?;
+    Ok((word.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn up(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
+    let read = read(file, name)?;
+    if file.dry_run {
+        return Ok(praise(&read, printer));
+    }
+    hold::start(&read, false, settings)?;
+    let status = Remote::at(settings.state_path(), &read.name)?.status()?;
+    if printer.is_json() {
+        printer.object(&status);
+    } else {
+        printer.line(&format!("lab {} is up", read.name));
+        table::sites(&status).iter().for_each(|line| printer.line(line));
+    }
+    Ok(Exit::Done as u8)
+}
+
+fn down(name: Option<String>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
+    let state = settings.state_path();
+    let remote = match find(name.clone(), settings) {
+        Ok(remote) => remote,
+        Err(failure) => {
+            // A lab that was killed has left its directory: taking its name clears that away.
+            let left = name.filter(|name| lab::control::labs(state).join(name).is_dir());
+            let Some(name) = left else { return Err(failure) };
+            drop(Home::claim(state, &name)?);
+            printer.line(&format!("lab {name} had ended; what it left is cleared away"));
+            return Ok(Exit::Done as u8);
+        }
+    };
+    let (last, ended) = remote.down()?;
+    match last {
+        Some(last) if printer.is_json() => printer.object(&last),
+        _ => printer.line(&format!("lab {} is down{}", remote.name(), ended_too(ended))),
+    }
+    Ok(Exit::Done as u8)
+}
+
+fn ended_too(ended: usize) -> String {
+    match ended {
+        0 => String::new(),
+        1 => "; a process at its sites was ended".into(),
+        many => format!("; {many} processes at its sites were ended"),
+    }
+}
+
+fn status(name: Option<String>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
+    let labs = match name.or_else(Settings::lab) {
+        Some(name) => vec![Remote::at(settings.state_path(), &name)?],
+        None => list(settings.state_path()),
+    };
+    if labs.is_empty() && !printer.is_json() {
+        printer.line(&no_lab(settings.state_path()));
+    }
+    for lab in labs {
+        let status = lab.status()?;
+        match printer.is_json() {
+            true => printer.object(&status),
+            false => table::status(&status).iter().for_each(|line| printer.line(line)),
+        }
+    }
+    Ok(Exit::Done as u8)
+}
+
+fn scenarios(name: Option<&str>, printer: &Printer) -> Result<u8, Failure> {
+    match name {
+        None => SHIPPED.iter().for_each(|one| printer.line(&format!("{:18} {}", one.name, one.what))),
+        Some(name) => {
+            let one = shipped(name).ok_or_else(|| Failure::usage(format!("there is no scenario {name}")))?;
+            printer.line(one.text.trim_end());
+        }
+    }
+    Ok(Exit::Done as u8)
+}
+
+/// The lab of one command.
+fn run_in(
+    read: &Read,
+    site: Option<&str>,
+    command: &[std::ffi::OsString],
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    let (program, words) = command.split_first().ok_or_else(|| Failure::usage("no command after --"))?;
+    if let Some(site) = site.filter(|site| read.scenario.site(site).is_none()) {
+        let known = read.scenario.sites.iter().map(|site| site.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(format!("{} has no site {site}, only {known}", read.name)));
+    }
+    let _held = hold::start(read, true, settings)?;
+    let remote = Remote::at(settings.state_path(), &read.name)?;
+    let mut command = match site {
+        Some(site) => remote.command(site, program)?,
+        None => Command::new(program),
+    };
+    // A key that ends the command must not end this before the lab is down.
+    let ignored = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
+        signal_hook::flag::register(signal, Arc::clone(&ignored))
+            .map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
+    }
+    command.args(words).env("LONGHAUL_LAB", &read.name).env("LONGHAUL_STATE", settings.state_path());
+    let outcome = command.status();
+    let (last, _) = remote.down()?;
+    if let Some(last) = last {
+        report(&last, printer);
+    }
+    outcome.map(code).map_err(|error| not_run(program, &error))
+}
+
+/// Of a command, as shells have it.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// What the lab did, in the end.
+fn report(last: &v1::Lab, printer: &Printer) {
+    if printer.is_json() {
+        return printer.object(last);
+    }
+    if let Some(why) = &last.emulator_limited {
+        Printer::note(&format!(
+            "emulator-limited: {why}; what was measured in this lab says nothing about the network"
+        ));
+    }
+    if printer.is_chatty() {
+        table::links(last).iter().for_each(|line| Printer::note(line));
+    }
+}

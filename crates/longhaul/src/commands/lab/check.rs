@@ -1,0 +1,118 @@
+//! `longhaul lab check`.
+
+use lab::check::{Ceiling, Finding, Report, Verdict};
+use lab::control::Home;
+use model::Exit;
+use model::units::BitRate;
+use serde::Serialize;
+
+use super::{praise, read};
+use crate::args::LabFile;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// A finding as a line of `--json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    v: u32,
+    event: &'static str,
+    path: &'a str,
+    what: &'static str,
+    wanted: &'a str,
+    measured: &'a str,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+}
+
+/// The last line of `--json`.
+#[derive(Serialize)]
+struct Summary<'a> {
+    v: u32,
+    event: &'static str,
+    lab: &'a str,
+    back_end: &'static str,
+    ok: bool,
+    right: usize,
+    wrong: usize,
+    not_judged: usize,
+    emulator_limited: Option<String>,
+    ceiling_bit_s: Option<u64>,
+    ceiling_rtt_s: Option<f64>,
+    ceiling_emulator_limited: Option<&'a str>,
+}
+
+fn words(verdict: &Verdict) -> (&'static str, Option<&str>) {
+    match verdict {
+        Verdict::Right => ("ok", None),
+        Verdict::Wrong => ("WRONG", None),
+        Verdict::Limited(why) => ("emulator-limited", Some(why)),
+        Verdict::NotJudged(why) => ("not judged", Some(why)),
+    }
+}
+
+fn tell(finding: &Finding, printer: &Printer) {
+    let (verdict, why) = words(&finding.verdict);
+    let Finding { where_, what, wanted, measured, .. } = finding;
+    if printer.is_json() {
+        let line = Line { v: 1, event: "lab_finding", path: where_, what, wanted, measured, verdict, why };
+        return printer.object(&line);
+    }
+    let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+    printer.line(&format!("{where_:40} {what:5} wanted {wanted}, measured {measured}: {verdict}{why}"));
+}
+
+fn ceiling(ceiling: &Ceiling) -> String {
+    let mark = ceiling.limited.as_ref().map(|why| format!(" (emulator-limited: {why})")).unwrap_or_default();
+    let rate = BitRate(ceiling.rate_bit_s as u64);
+    format!("this machine carries {rate} in one TCP stream over {:.1} ms{mark}", ceiling.rtt.as_secs_f64() * 1e3)
+}
+
+/// Brings it up, measures, takes it down. 0 if all is as the scenario says.
+pub fn run(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
+    let read = read(file, name)?;
+    if file.dry_run {
+        return Ok(praise(&read, printer));
+    }
+    let home = Home::claim(settings.state_path(), &read.name)?;
+    let report = lab::check::run(&read.scenario, home.dir(), |finding| tell(finding, printer))?;
+    summarise(&read.name, &report, printer);
+    Ok(if report.is_right() { Exit::Done as u8 } else { Exit::Failed as u8 })
+}
+
+fn summarise(name: &str, report: &Report, printer: &Printer) {
+    let count = |fits: fn(&Verdict) -> bool| report.findings.iter().filter(|finding| fits(&finding.verdict)).count();
+    let right = count(|verdict| *verdict == Verdict::Right);
+    let not_judged = count(|verdict| matches!(verdict, Verdict::NotJudged(_)));
+    let limited = report.findings.iter().find_map(|finding| match &finding.verdict {
+        Verdict::Limited(why) => Some(why.clone()),
+        _ => None,
+    });
+    let wrong = report.findings.len() - right - not_judged;
+    if printer.is_json() {
+        let its = report.ceiling.as_ref();
+        return printer.object(&Summary {
+            v: 1,
+            event: "lab_check",
+            lab: name,
+            back_end: "tun",
+            ok: report.is_right(),
+            right,
+            wrong,
+            not_judged,
+            emulator_limited: limited,
+            ceiling_bit_s: its.map(|its| its.rate_bit_s as u64),
+            ceiling_rtt_s: its.map(|its| its.rtt.as_secs_f64()),
+            ceiling_emulator_limited: its.and_then(|its| its.limited.as_deref()),
+        });
+    }
+    let all = report.findings.len();
+    let verdict = match report.is_right() {
+        true => format!("{name} is as it should be: {right} of {all} measurements within tolerance"),
+        false => format!("{name} is NOT as it should be: {wrong} of {all} measurements out of tolerance"),
+    };
+    let rest = if not_judged > 0 { format!(", {not_judged} not judged") } else { String::new() };
+    let ceiling = report.ceiling.as_ref().map(|its| format!("; {}", ceiling(its))).unwrap_or_default();
+    printer.line(&format!("{verdict}{rest}{ceiling}"));
+}

@@ -1,0 +1,104 @@
+//! The process that holds a lab: how it is started, and what it does.
+
+use std::io::{BufRead, BufReader, Read as _, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lab::control::Home;
+use lab::scenario::Scenario;
+use model::fault::{Exit, Fault};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
+
+use super::Read;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// What the process says on stdout.
+#[derive(Serialize, Deserialize)]
+enum Said {
+    Up,
+    Failed(String),
+}
+
+/// A lab's process that ends with its owner. Waited for, so that no zombie is left.
+pub struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, Signal::TERM);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts it and waits until the lab is up. `tied`: it ends with this process, whatever ends that.
+pub fn start(read: &Read, tied: bool, settings: &Settings) -> Result<Option<Held>, Failure> {
+    let failed = |error: std::io::Error| Failure::local(format!("cannot start the lab's process: {error}"));
+    let own = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(own);
+    command.args(["lab", "hold", "--lab", &read.name]).arg("--state").arg(settings.state_path());
+    if tied {
+        command.arg("--tied");
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(if tied { Stdio::inherit() } else { Stdio::null() });
+    // A key that interrupts this command is not meant for the lab.
+    command.process_group(0);
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut input) = child.stdin.take() {
+        // What stops reading has said why.
+        let _ = input.write_all(read.text.as_bytes());
+    }
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        let _ = BufReader::new(output).read_line(&mut line);
+    }
+    let message = match serde_json::from_str(&line) {
+        Ok(Said::Up) => return Ok(tied.then(|| Held(child))),
+        Ok(Said::Failed(message)) => message,
+        Err(_) => "the lab's process ended without a word".to_owned(),
+    };
+    let status = child.wait().map_err(failed)?;
+    let exit = status.code().and_then(|code| u8::try_from(code).ok());
+    let exit = [Exit::Usage, Exit::Storage].into_iter().find(|one| exit == Some(*one as u8)).unwrap_or(Exit::Failed);
+    Err(Failure { exit, fault: Fault::Local, message })
+}
+
+/// `longhaul lab hold`.
+pub fn run(name: Option<String>, tied: bool, settings: &Settings) -> Result<u8, Failure> {
+    let over = Arc::new(AtomicBool::new(false));
+    let hold = || -> Result<(), Failure> {
+        if tied {
+            set_parent_process_death_signal(Some(Signal::TERM))
+                .map_err(|error| Failure::local(format!("cannot be tied to its owner: {error}")))?;
+        }
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&over))
+                .map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
+        }
+        let name = name.ok_or_else(|| Failure::usage("--lab is missing"))?;
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        read.map_err(|error| Failure::local(format!("cannot read the scenario: {error}")))?;
+        let scenario = Scenario::read(&text).map_err(|problem| Failure::usage(problem.to_string()))?;
+        let home = Home::claim(settings.state_path(), &name)?;
+        home.serve(&scenario, || say(&Said::Up), || over.load(Ordering::Relaxed))?;
+        Ok(())
+    };
+    match hold() {
+        Ok(()) => Ok(Exit::Done as u8),
+        Err(failure) => {
+            say(&Said::Failed(failure.message));
+            Ok(failure.exit as u8)
+        }
+    }
+}
+
+fn say(said: &Said) {
+    if let Ok(text) = serde_json::to_string(said) {
+        let _ = writeln!(std::io::stdout(), "{text}");
+    }
+}
