@@ -46,16 +46,28 @@ struct Counted {
     spurious: u64,
     /// Probes that the sender sent because it heard nothing.
     probes: u64,
-    /// Lost otherwise: by the lab's queue, or by the receiver's socket.
-    elsewhere: u64,
+    /// Dropped by the lab's queue.
+    dropped: u64,
+    /// Dropped by the receiver's socket, which was full.
+    overflowed: u64,
+}
+
+/// As large a socket buffer as this machine allows, within reason.
+fn buffer() -> u64 {
+    const WANTED: u64 = 4 << 20;
+    let limit = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
+        text.trim().parse().unwrap_or(WANTED)
+    };
+    WANTED.min(limit("rmem_max")).min(limit("wmem_max"))
 }
 
 fn flow(disturbance: Disturbance, mtu: u16, v6: bool) -> Flow {
     let load = match disturbance.udp {
         // Few enough that no socket's buffer overflows.
         true => {
-            let bit_s = if mtu > 1500 { 400e6 } else { 100e6 };
-            Load::Udp { bit_s, bytes: u32::from(mtu) - if v6 { 48 } else { 28 } }
+            let bit_s = if mtu > 1500 { 200e6 } else { 100e6 };
+            Load::Udp { bit_s, bytes: u32::from(mtu) - if v6 { 48 } else { 28 }, buffer: buffer() }
         }
         // Goes on at full rate whatever is lost, so that much is lost.
         false => Load::Tcp { streams: 1, congestion: "bbr" },
@@ -139,7 +151,8 @@ fn count(disturbance: Disturbance, v6: bool, run: &Run) -> Result<Counted> {
         again: (!disturbance.udp).then(|| run.at_sender("TcpRetransSegs")),
         spurious: run.at_sender("TcpExtTCPDSACKRecvSegs"),
         probes: run.at_sender("TcpExtTCPLossProbes"),
-        elsewhere: dropped + overflowed,
+        dropped,
+        overflowed,
     })
 }
 
@@ -151,7 +164,7 @@ fn row(counted: Counted) -> [String; 7] {
         or_none(counted.again),
         counted.spurious.to_string(),
         counted.probes.to_string(),
-        counted.elsewhere.to_string(),
+        (counted.dropped + counted.overflowed).to_string(),
         judge(counted),
     ]
 }
@@ -168,6 +181,10 @@ fn judge(counted: Counted) -> String {
         (0, 0, _) => "exact".to_owned(),
         (0, _, 0) => format!("exact but for {again} sent again without need"),
         (0, ..) => format!("**sender {again:+}** ({needed:+} without the spurious)"),
+        // What a full socket does not take, nobody checks.
+        _ if counted.again.is_none() && receiver < 0 && counted.overflowed > 0 => {
+            format!("**receiver {receiver:+}** ({} came to a full socket, unchecked)", counted.overflowed)
+        }
         _ if counted.again.is_none() => format!("**receiver {receiver:+}**"),
         _ => format!("**receiver {receiver:+}, sender {again:+}**"),
     }
@@ -186,6 +203,8 @@ mod tests {
         assert_eq!(tcp(39, 0), "**sender -1** (-1 without the spurious)");
         let udp = |lost| judge(Counted { injected: 40, receiver: Some(lost), ..Counted::default() });
         assert_eq!([udp(40), udp(38)], ["exact", "**receiver -2**"]);
+        let full = Counted { injected: 40, receiver: Some(38), overflowed: 90, ..Counted::default() };
+        assert_eq!(judge(full), "**receiver -2** (90 came to a full socket, unchecked)");
         let damaged = Counted { injected: 40, receiver: Some(41), again: Some(40), ..Counted::default() };
         assert_eq!(judge(damaged), "**receiver +1, sender +0**");
         assert_eq!(judge(Counted::default()), "**nothing was injected**");

@@ -34,6 +34,8 @@ pub enum Load {
         bit_s: f64,
         /// Payload of each.
         bytes: u32,
+        /// The buffers of its sockets, in bytes.
+        buffer: u64,
     },
 }
 
@@ -59,8 +61,9 @@ impl Flow {
             Load::Tcp { streams, congestion } => {
                 words.extend(["-C", congestion, "-P", &streams.to_string(), "-l", "1M"].map(String::from));
             }
-            Load::Udp { bit_s, bytes } => {
-                words.extend(["-u", "-b", &format!("{bit_s:.0}"), "-l", &bytes.to_string()].map(String::from));
+            Load::Udp { bit_s, bytes, buffer } => {
+                let (rate, bytes, buffer) = (format!("{bit_s:.0}"), bytes.to_string(), buffer.to_string());
+                words.extend(["-u", "-b", &rate, "-l", &bytes, "-w", &buffer].map(String::from));
             }
         }
         words
@@ -96,8 +99,9 @@ mod tests {
         let load = Load::Tcp { streams: 4, congestion: "cubic" };
         let flow = Flow { load, v6: false, omit_s: 12, measure_s: 10 };
         assert_eq!(flow.arguments("10.0.0.2").join(" "), "-c 10.0.0.2 -J -t 10 -O 12 -C cubic -P 4 -l 1M");
-        let flow = Flow { load: Load::Udp { bit_s: 2e8, bytes: 1472 }, v6: true, omit_s: 0, measure_s: 8 };
-        assert_eq!(flow.shown(), "iperf3 -c B6 -J -t 8 -u -b 200000000 -l 1472");
+        let flow =
+            Flow { load: Load::Udp { bit_s: 2e8, bytes: 1472, buffer: 4096 }, v6: true, omit_s: 0, measure_s: 8 };
+        assert_eq!(flow.shown(), "iperf3 -c B6 -J -t 8 -u -b 200000000 -l 1472 -w 4096");
     }
 
     #[test]

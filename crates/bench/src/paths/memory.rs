@@ -9,10 +9,21 @@ use super::iperf::{Flow, Load};
 /// How much more than the packets themselves the delay line may take.
 const BOUND: f64 = 1.5;
 
-fn ways() -> [(Way, u32); 2] {
-    let way =
-        |rtt_ms, rate, queue, mtu| Way { rtt_ms, rate_mbit: Some(rate), queue: Some(queue), mtu, ..Way::default() };
-    [(way(100, 5_000, 62_500_000, 9000), 10), (way(303, 1_000, 40_000_000, 1500), 15)]
+/// A path with its flow. Reno's slow start offers twice what the bottleneck carries until the queue overflows; CUBIC
+/// creeps up to it.
+fn cases() -> Vec<(Way, Flow)> {
+    let fast = Way { rtt_ms: 100, rate_mbit: Some(5_000), queue: Some(62_500_000), mtu: 9000, ..Way::default() };
+    let long = Way { rtt_ms: 303, rate_mbit: Some(1_000), queue: Some(40_000_000), mtu: 1500, ..Way::default() };
+    let flow = |congestion, measure_s| {
+        let load = Load::Tcp { streams: 1, congestion };
+        Flow { load, v6: false, omit_s: 0, measure_s }
+    };
+    vec![
+        (fast.clone(), flow("reno", 10)),
+        (fast, flow("cubic", 35)),
+        (long.clone(), flow("reno", 15)),
+        (long, flow("cubic", 60)),
+    ]
 }
 
 /// What must be held: the queue, and what is on its way behind it.
@@ -23,16 +34,13 @@ fn needed(way: &Way) -> f64 {
 /// Measures it.
 pub fn measure(course: &Course) -> Result<Section> {
     let words = "\
-One Reno stream: its slow start runs until the queue overflows. Needed: queue + rate × one-way delay. The peak is that of
-the whole run, in both directions.";
+Needed: queue + rate × one-way delay. The peak is that of the whole run, in both directions. Reno's slow start offers
+twice what the bottleneck carries until the queue overflows; CUBIC creeps up to it.";
     let mut section = Section::new("Memory of the delay line (emulated)", words);
     let columns = ["path", "needed MB", "peak MB", "peak / needed", "at most 1.5", "queue's peak MB", "queue dropped"];
     section.head(&[&columns[..], &["others %", "lab"]].concat());
-    for (way, seconds) in ways() {
-        let rate = way.rate_mbit.unwrap_or_default();
-        let title = format!("{rate} Mbit/s, RTT {} ms, MTU {}", way.rtt_ms, way.mtu);
-        let load = Load::Tcp { streams: 1, congestion: "reno" };
-        let flow = Flow { load, v6: false, omit_s: 0, measure_s: seconds };
+    for (way, flow) in cases() {
+        let title = title(&way, &flow);
         section.command(&flow);
         let result = course.alone(&way, &flow).and_then(|alone| row(&title, &way, &alone));
         match course.note(&title, result, &mut section)? {
@@ -44,6 +52,14 @@ the whole run, in both directions.";
         }
     }
     Ok(section)
+}
+
+fn title(way: &Way, flow: &Flow) -> String {
+    let congestion = match flow.load {
+        Load::Tcp { congestion, .. } => congestion,
+        Load::Udp { .. } => "UDP",
+    };
+    format!("{congestion}, {} Mbit/s, RTT {} ms, MTU {}", way.rate_mbit.unwrap_or_default(), way.rtt_ms, way.mtu)
 }
 
 fn row(title: &str, way: &Way, alone: &Alone) -> Result<Vec<String>> {
@@ -77,8 +93,10 @@ mod tests {
 
     #[test]
     fn what_is_needed_is_queue_and_way() {
-        let [(fast, _), (long, _)] = ways();
-        assert_eq!((needed(&fast), needed(&long)), (93_750_000.0, 58_937_500.0));
+        let cases = cases();
+        let bytes: Vec<f64> = cases.iter().map(|(way, _)| needed(way)).collect();
+        assert_eq!(bytes, [93_750_000.0, 93_750_000.0, 58_937_500.0, 58_937_500.0]);
+        assert_eq!(title(&cases[3].0, &cases[3].1), "cubic, 1000 Mbit/s, RTT 303 ms, MTU 1500");
         assert_eq!([judge(1.1, 9), judge(1.6, 9)], ["yes", "**no**"]);
         assert!(judge(1.0, 0).contains("never full"));
     }
