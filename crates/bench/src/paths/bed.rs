@@ -50,18 +50,20 @@ pub struct Way {
     pub ab: &'static str,
     /// The most that a connection's buffers may hold, bytes; none: as much as TCP can use.
     pub window: Option<u64>,
+    /// Of all chance.
+    pub seed: u32,
 }
 
 impl Way {
     /// As a scenario.
     pub fn scenario(&self) -> String {
-        let Way { rtt_ms, mtu, .. } = self;
+        let Way { rtt_ms, mtu, seed, .. } = self;
         let window = self.window.map(|bytes| {
             let [r, w] = ["rmem", "wmem"].map(|name| format!("\"net.ipv4.tcp_{name}\" = \"4096 131072 {bytes}\""));
             format!("sysctl = {{ {r}, {w} }}\n")
         });
         let window = window.unwrap_or_default();
-        let mut text = format!("[site.a]\nmtu = {mtu}\n{window}[site.b]\nmtu = {mtu}\n{window}");
+        let mut text = format!("seed = {seed}\n[site.a]\nmtu = {mtu}\n{window}[site.b]\nmtu = {mtu}\n{window}");
         let _ = write!(text, "[path.{PATH}]\nrtt = \"{rtt_ms}ms\"\n");
         let rate = self.rate_mbit.map(|rate| format!("rate = \"{rate}Mbit/s\"\n"));
         let queue = self.queue.map(|queue| format!("queue = \"{queue}B\"\n"));
@@ -290,13 +292,14 @@ mod tests {
             mtu: 1500,
             ab: "loss = 0.001, corrupt = \"0.05%\"",
             window: Some(16 << 20),
+            seed: 7,
         };
         let read = |way: &Way| Scenario::read(&way.scenario()).unwrap_or_else(|problem| panic!("{problem}"));
         assert_eq!(read(&plain).paths[0].ways[0].members[0].rate, None);
         let scenario = read(&full);
         let [ab, ba] = [0, 1].map(|n| &scenario.paths[0].ways[n].members[0]);
         assert_eq!((ab.queue_bytes(full.rtt()), ab.corrupt, ba.corrupt), (40_000_000, 0.0005, 0.0));
-        assert_eq!(scenario.sites[1].sysctl.len(), 2);
+        assert_eq!((scenario.sites[1].sysctl.len(), scenario.seed), (2, 7));
         assert_eq!(full.bdp(), 37_875_000);
     }
 }

@@ -80,6 +80,9 @@ impl Cell {
         let mut way =
             Way { rtt_ms: RTTS[self.rtt], rate_mbit: Some(RATE_MBIT), mtu: MTUS[self.mtu], ab, ..Way::default() };
         way.queue = Some(way.bdp().max(QUEUE_LEAST));
+        // Nobody shares another's luck.
+        let place = [(MTUS.len(), self.mtu), (CONGESTIONS.len(), self.congestion), (RTTS.len(), self.rtt)];
+        way.seed = place.iter().fold(self.loss, |seed, (all, one)| seed * all + one) as u32;
         way
     }
 
@@ -111,12 +114,14 @@ fn cells() -> Vec<Cell> {
 
 /// Measures it; the table, and what the picture is drawn from.
 pub fn measure(course: &Course) -> Result<(Section, Vec<Reached>)> {
+    let Course { seconds, side_by_side: beside, .. } = course;
     let words = format!(
-        "One stream over {RATE_MBIT} Mbit/s, a queue of one BDP (2 MB at least), loss in the direction of the data alone; \
-         {} s measured after 2 s or 60 round trips (20 s at most), {} cells side by side.\nMathis: MSS / RTT × \
-         sqrt(1.5 / p), but not more than the line carries. Lost: segments that the lab lost on purpose in the whole \
-         run, the seconds\nleft out included; dropped: those that its queue had no room for.",
-        course.seconds, course.side_by_side
+        "\
+One stream over {RATE_MBIT} Mbit/s, a queue of one BDP (2 MB at least), loss in the direction of the data alone.
+{seconds} s measured after 2 s or 60 round trips (20 s at most), {beside} cells side by side. Mathis: MSS / RTT ×
+sqrt(1.5 / p), but not more than the line carries. Lost: segments that the lab lost on purpose in the whole run, the
+seconds left out included; dropped: those that its queue had no room for. Where few were lost, chance decides much, and
+the rate also shows how slow start ended."
     );
     let mut section = Section::new("Rate against RTT and loss (emulated)", &words);
     let known = available(course)?;
@@ -259,6 +264,7 @@ pub(super) mod tests {
         let omit = |cell: Cell| cell.flow(60).omit_s;
         assert!(cells.chunks(6).all(|wave| wave.iter().all(|cell| omit(*cell) == omit(wave[0]))));
         assert_eq!([cells[0], cells[83]].map(omit), [2, 19]);
+        assert_eq!(cells.iter().map(|cell| cell.way().seed).collect::<BTreeSet<_>>().len(), 84);
         assert_eq!(cells[0].way().queue, Some(2_000_000));
         assert_eq!(cells[83].way().queue, Some(37_875_000));
         assert!((cells[83].mathis() - 9.14).abs() < 0.05, "{}", cells[83].mathis());

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::grid::{CONGESTIONS, Cell, LOSSES, MTUS, RTTS, Reached};
 
-const WIDTH: f64 = 400.0;
+const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 360.0;
 const TOP: f64 = 70.0;
 const LEFT: f64 = 70.0;
