@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::bed::{Bed, Run, Way};
 use super::course::{Alone, Course, Section, mark};
-use super::iperf::{Flow, Load};
+use super::iperf::{Flow, Load, buffer_max};
 
 /// Seconds of a run, and of its quiet beginning and end.
 const SECONDS: u32 = 10;
@@ -52,22 +52,12 @@ struct Counted {
     overflowed: u64,
 }
 
-/// As large a socket buffer as this machine allows, within reason.
-fn buffer() -> u64 {
-    const WANTED: u64 = 4 << 20;
-    let limit = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
-        text.trim().parse().unwrap_or(WANTED)
-    };
-    WANTED.min(limit("rmem_max")).min(limit("wmem_max"))
-}
-
 fn flow(disturbance: Disturbance, mtu: u16, v6: bool) -> Flow {
     let load = match disturbance.udp {
         // Few enough that no socket's buffer overflows.
         true => {
             let bit_s = if mtu > 1500 { 200e6 } else { 100e6 };
-            Load::Udp { bit_s, bytes: u32::from(mtu) - if v6 { 48 } else { 28 }, buffer: buffer() }
+            Load::Udp { bit_s, bytes: u32::from(mtu) - if v6 { 48 } else { 28 }, buffer: buffer_max() }
         }
         // Goes on at full rate whatever is lost, so that much is lost.
         false => Load::Tcp { streams: 1, congestion: "bbr" },

@@ -34,7 +34,7 @@ pub enum Load {
         bit_s: f64,
         /// Payload of each.
         bytes: u32,
-        /// The buffers of its sockets, in bytes.
+        /// The buffers of its sockets, in bytes; see [`buffer_max`].
         buffer: u64,
     },
 }
@@ -73,6 +73,16 @@ impl Flow {
     pub fn shown(&self) -> String {
         format!("iperf3 {}", self.arguments(if self.v6 { "B6" } else { "B" }).join(" "))
     }
+}
+
+/// As large a socket buffer as this machine allows, within reason.
+pub fn buffer_max() -> u64 {
+    const WANTED: u64 = 4 << 20;
+    let limit = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
+        text.trim().parse().unwrap_or(WANTED)
+    };
+    WANTED.min(limit("rmem_max")).min(limit("wmem_max"))
 }
 
 /// Reads what `iperf3 -J` printed. What it calls an error is one.
