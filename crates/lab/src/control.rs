@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::v1;
 use rustix::fs::{FlockOperation, flock};
@@ -26,6 +26,9 @@ pub use remote::{Remote, list};
 
 /// How long either side waits for the other's line.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a process that was killed may take to let go of its lab's name.
+const DYING: Duration = Duration::from_secs(5);
 
 /// What a lab is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -87,10 +90,17 @@ impl Home {
             let path = dir.clone();
             move |source| Error::File { path, doing, source }
         };
+        let begun = Instant::now();
         let lock = loop {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed("make it"))?;
             let lock = File::create(dir.join("lock")).map_err(failed("make a lock in it"))?;
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+                // A lab that was killed a moment ago takes its time to die.
+                let answers = Remote::at(state, name).and_then(|lab| lab.status()).is_ok();
+                if !answers && begun.elapsed() < DYING {
+                    std::thread::sleep(Duration::from_millis(20));
+                    continue;
+                }
                 let pid = fs::read_to_string(dir.join("pid")).ok().and_then(|pid| pid.trim().parse().ok());
                 return Err(Error::Up { name: name.to_owned(), pid: pid.unwrap_or(0) });
             }

@@ -161,6 +161,10 @@ impl Emulator {
         descriptors.push(PollFd::new(&self.waker, PollFlags::IN));
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         let _ = poll(&mut descriptors, wait.as_ref());
+        // A device that somebody has deleted is ready for ever, and has nothing.
+        if descriptors.iter().any(|descriptor| descriptor.revents().contains(PollFlags::ERR)) {
+            sys::schedule::nap(QUANTUM);
+        }
         self.waker.clear();
     }
 

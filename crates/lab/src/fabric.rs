@@ -14,7 +14,7 @@ use crate::arena::{Arena, Place};
 use crate::link::{Link, Run};
 use crate::packet::{self, Damage, Shape};
 use crate::scenario::{Scenario, Word};
-use crate::topology::{Port, Router, Topology, door_addresses};
+use crate::topology::{Owner, Port, Router, Topology, door_addresses};
 
 use firewall::Firewall;
 
@@ -57,7 +57,7 @@ struct Parcel {
 /// Where a parcel goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Course {
-    /// Over a route; the next leg, and the link that it came over.
+    /// Over a route; the next leg, and the link of the last path that it came over.
     Route { route: u32, leg: u32, link: u32 },
     /// Straight to a port: an answer of the network's.
     Answer(u32),
@@ -283,14 +283,17 @@ impl Fabric {
 
     /// A parcel that is in nobody's line enters the next leg of its route.
     fn onwards(&mut self, parcel: Parcel) {
-        let Course::Route { route, leg, .. } = parcel.course else { return };
+        let Course::Route { route, leg, link: before } = parcel.course else { return };
         let shape = self.packets[parcel.packet as usize].shape;
         let members = &self.topology.routes[route as usize].legs[leg as usize].members;
         let link = members[if members.len() == 1 { 0 } else { (shape.flow() % members.len() as u64) as usize }];
+        // How late a packet is counts for its path, whose RTT says how late it may be, not for the uplink behind it.
+        let is_last_mile = matches!(self.topology.links[link].owner, Owner::Uplink { direction: 1, .. });
+        let passed = if is_last_mile { before } else { link as u32 };
         let mut runs = std::mem::take(&mut self.runs);
         self.links[link].accept(parcel.due, &shape, parcel.segments, &mut runs);
         for run in runs.drain(..) {
-            let course = Course::Route { route, leg: leg + 1, link: link as u32 };
+            let course = Course::Route { route, leg: leg + 1, link: passed };
             // What is damaged already is not damaged again.
             let damage = parcel.damage.or(run.damage);
             self.push(Parcel {

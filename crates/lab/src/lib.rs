@@ -16,6 +16,7 @@ mod lab;
 mod link;
 pub mod packet;
 mod reading;
+pub mod rig;
 pub mod scenario;
 mod site;
 mod status;

@@ -16,6 +16,8 @@ use crate::scenario::{Way, Word};
 /// What a super-packet that takes longer on the bottleneck leaves in: several runs, as they would come out of it.
 const GRANULE_NS: u64 = 500_000;
 const PS: u64 = 1_000;
+/// What is shorter is a sender who could not keep up, what is longer one who had nothing to send.
+pub const PAUSE_NS: u64 = 100_000_000;
 
 /// A run of segments that goes on, and when it is at the other end.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +52,8 @@ pub struct Counts {
     pub cross_dropped_bytes: u64,
     /// The longest that the queue was, in bytes.
     pub queue_peak: u64,
+    /// How long the bottleneck had nothing to send, in nanoseconds, in pauses of less than [`PAUSE_NS`].
+    pub idle_ns: u64,
 }
 
 /// One direction of a path.
@@ -244,6 +248,8 @@ impl Link {
         self.counts.queue_dropped += (segments.len() - passing.len()) as u64;
         let bytes = u64::from(shape.bytes(passing.clone()));
         self.counts.queue_peak = self.counts.queue_peak.max(backlog + bytes);
+        let idle_ns = now_ps.saturating_sub(self.free_ps) / PS;
+        self.counts.idle_ns += if idle_ns < PAUSE_NS { idle_ns } else { 0 };
         self.free_ps = self.free_ps.max(now_ps);
         let whole_ps = time_ps(bytes, rate);
         let pieces = (whole_ps / PS).div_ceil(GRANULE_NS).clamp(1, passing.len().max(1) as u64) as usize;

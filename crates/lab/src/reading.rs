@@ -109,6 +109,7 @@ impl Counts {
             cross_bytes: self.cross_bytes - earlier.cross_bytes,
             cross_dropped_bytes: self.cross_dropped_bytes - earlier.cross_dropped_bytes,
             queue_peak: self.queue_peak,
+            idle_ns: self.idle_ns - earlier.idle_ns,
         }
     }
 }

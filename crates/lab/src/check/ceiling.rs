@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, Socket, Type};
+
 use crate::error::Error;
 use crate::lab::Lab;
 use crate::scenario::{Directed, Scenario, Way};
@@ -77,14 +79,10 @@ pub fn measure(scenario: &Scenario, dir: &Path) -> Result<Option<Ceiling>, Error
 }
 
 fn connect(from: SocketAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
-    // The address that the path belongs to, where a site has several; the port is the kernel's choice.
-    let socket = rustix::net::socket(
-        if to.is_ipv4() { rustix::net::AddressFamily::INET } else { rustix::net::AddressFamily::INET6 },
-        rustix::net::SocketType::STREAM,
-        None,
-    )?;
-    rustix::net::bind(&socket, &from)?;
-    rustix::net::connect(&socket, &to)?;
+    // From the address that the path belongs to, where a site has several.
+    let socket = Socket::new(if to.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 }, Type::STREAM, None)?;
+    socket.bind(&from.into())?;
+    socket.connect(&to.into())?;
     Ok(TcpStream::from(socket))
 }
 

@@ -1,10 +1,11 @@
-//! Measuring one direction of a path with datagrams: how long they take, how fast they come, how many are missing.
+//! Measuring one direction of a path: how long packets take, how fast they come, how many are missing.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size};
+use socket2::{Domain, Socket, Type};
 
 use crate::error::Error;
 use crate::site::Site;
@@ -14,6 +15,8 @@ const RECEIVE_BUFFER: usize = 256 << 20;
 /// IP and UDP headers.
 const HEADERS_V4: u64 = 28;
 const HEADERS_V6: u64 = 48;
+/// By how much a datagram may leave before its time.
+const EARLY: Duration = Duration::from_micros(200);
 /// What is handed to the kernel at once.
 const LUMP_MAX: u64 = 60_000;
 
@@ -43,6 +46,8 @@ pub struct Outcome {
     pub received: u64,
     /// At the receiver, from the first to the last piece that arrived, counting IP bytes.
     pub rate_bit_s: f64,
+    /// From the first to the last piece.
+    pub lasted: Duration,
     /// Thrown away by the receiver's kernel because their checksum was wrong.
     pub checksum_errors: u64,
     /// Thrown away by the receiver's kernel for want of room: this machine's fault.
@@ -59,36 +64,27 @@ impl Trial<'_> {
         result.map_err(|source| Error::site(&self.from.0.name, "measure from there", source))
     }
 
-    /// Round trips of single small datagrams, in order of size. What is lost is left out.
+    /// Round trips of the first packets of connections, in order of size: the kernel at the far end answers them by
+    /// itself, so that only this end has to wake a program. What is lost is left out.
     pub fn round_trips(&self, count: u32) -> Result<Vec<Duration>, Error> {
-        let (near, far) = (bind(self.from.0, self.from.1)?, bind(self.to.0, self.to.1)?);
-        let there = self.io(far.local_addr())?;
-        let wait = self.patience + Duration::from_millis(100);
-        self.io(far.set_read_timeout(Some(wait)))?;
-        self.io(near.set_read_timeout(Some(wait)))?;
-        let echo = std::thread::spawn(move || {
-            let mut datagram = [0; 16];
-            while let Ok((length, back)) = far.recv_from(&mut datagram) {
-                if length == 1 || far.send_to(&datagram[..length], back).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut trips = Vec::new();
-        for number in 0..count {
+        let (from, to) = (SocketAddr::new(self.from.1, 0), SocketAddr::new(self.to.1, 0));
+        let listener = self.io(self.to.0.within(|| TcpListener::bind(to))?)?;
+        let there = self.io(listener.local_addr())?.into();
+        // A lost one is tried again by the kernel after a second: that is no round trip.
+        let patience = self.patience + Duration::from_millis(100);
+        let connect = || -> io::Result<Option<Duration>> {
+            let domain = if from.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+            let socket = Socket::new(domain, Type::STREAM, None)?;
+            socket.bind(&from.into())?;
             let begun = Instant::now();
-            self.io(near.send_to(&number.to_be_bytes(), there))?;
-            let mut datagram = [0; 16];
-            while let Ok((length, _)) = near.recv_from(&mut datagram) {
-                if datagram[..length] == number.to_be_bytes() {
-                    trips.push(begun.elapsed());
-                    break;
-                }
+            match socket.connect_timeout(&there, patience) {
+                Ok(()) => Ok(Some(begun.elapsed())),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(None),
+                Err(error) => Err(error),
             }
-        }
-        // The end; if it is lost, the echo ends by its patience.
-        let _ = near.send_to(&[0], there);
-        let _ = echo.join();
+        };
+        let trips = self.from.0.within(|| (0..count).map(|_| connect()).collect::<io::Result<Vec<_>>>())?;
+        let mut trips: Vec<Duration> = self.io(trips)?.into_iter().flatten().collect();
         trips.sort_unstable();
         Ok(trips)
     }
@@ -121,10 +117,10 @@ impl Trial<'_> {
         let (payload, headers) = (self.payload(), self.headers());
         let receiver = std::thread::spawn(move || receive(&far, payload, headers));
         let sent = self.io(send(&near, there, payload, headers, offer))?;
-        let (received, rate_bit_s) = receiver.join().unwrap_or_default();
+        let (received, rate_bit_s, lasted) = receiver.join().unwrap_or_default();
         let after = self.receiver_counts()?;
         let [checksum_errors, no_room] = [0, 1].map(|number| after[number] - before[number]);
-        Ok(Outcome { sent, received, rate_bit_s, checksum_errors, no_room })
+        Ok(Outcome { sent, received, rate_bit_s, lasted, checksum_errors, no_room })
     }
 
     /// Wrong checksums and want of room, by the receiver's kernel.
@@ -168,7 +164,8 @@ fn send(socket: &UdpSocket, to: SocketAddr, payload: u64, headers: u64, offer: O
             break;
         }
         let left = at.saturating_sub(begun.elapsed());
-        if !left.is_zero() {
+        // To sleep takes longer than a short wait: rather a little early, several at once.
+        if left > EARLY {
             sys::schedule::nap(left);
         }
         socket.send_to(&lump, to)?;
@@ -177,8 +174,8 @@ fn send(socket: &UdpSocket, to: SocketAddr, payload: u64, headers: u64, offer: O
     Ok(sent)
 }
 
-/// Datagrams, and the rate from the first piece to the last.
-fn receive(socket: &UdpSocket, payload: u64, headers: u64) -> (u64, f64) {
+/// Datagrams, the rate from the first piece to the last, and how long that was.
+fn receive(socket: &UdpSocket, payload: u64, headers: u64) -> (u64, f64, Duration) {
     let mut piece = vec![0; 1 << 16];
     let (mut received, mut after_first) = (0, 0);
     let (mut first, mut last) = (None, None);
@@ -193,8 +190,9 @@ fn receive(socket: &UdpSocket, payload: u64, headers: u64) -> (u64, f64) {
         last = Some(now);
     }
     let lasted = match (first, last) {
-        (Some(first), Some(last)) => (last - first).as_secs_f64(),
-        _ => 0.0,
+        (Some(first), Some(last)) => last - first,
+        _ => Duration::ZERO,
     };
-    (received, if lasted > 0.0 { after_first as f64 * 8.0 / lasted } else { 0.0 })
+    let seconds = lasted.as_secs_f64();
+    (received, if seconds > 0.0 { after_first as f64 * 8.0 / seconds } else { 0.0 }, lasted)
 }

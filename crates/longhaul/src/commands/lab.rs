@@ -255,6 +255,6 @@ fn report(last: &v1::Lab, printer: &Printer) {
         ));
     }
     if printer.is_chatty() {
-        table::links(last).iter().for_each(|line| Printer::note(line));
+        table::links(last, true).iter().for_each(|line| Printer::note(line));
     }
 }

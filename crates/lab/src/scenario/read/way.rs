@@ -65,9 +65,9 @@ impl Draft {
             let line = self.line("queue").unwrap_or(0);
             return Err(Problem::new(line, "the queue is more than one hour of the rate", "write a smaller one"));
         }
-        if way.cross_traffic.is_some() && way.rate.is_none() && way.policer.is_none() {
+        if way.cross_traffic.is_some() && way.rate.is_none() {
             let line = self.line("cross_traffic").unwrap_or(0);
-            let remedy = "add a rate or a policer that it takes its share of, or leave it out";
+            let remedy = "add a rate that it takes its share of, or leave it out";
             return Err(Problem::new(line, "cross_traffic without a bottleneck", remedy));
         }
         if way.jitter > way.delay {

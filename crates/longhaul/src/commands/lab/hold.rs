@@ -45,8 +45,10 @@ pub fn start(read: &Read, tied: bool, settings: &Settings) -> Result<Option<Held
         command.arg("--tied");
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(if tied { Stdio::inherit() } else { Stdio::null() });
-    // A key that interrupts this command is not meant for the lab.
-    command.process_group(0);
+    if tied {
+        // A key that interrupts this command is not meant for the lab.
+        command.process_group(0);
+    }
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
         // What stops reading has said why.
@@ -74,6 +76,9 @@ pub fn run(name: Option<String>, tied: bool, settings: &Settings) -> Result<u8, 
         if tied {
             set_parent_process_death_signal(Some(Signal::TERM))
                 .map_err(|error| Failure::local(format!("cannot be tied to its owner: {error}")))?;
+        } else {
+            // It outlives the terminal that it was started from.
+            rustix::process::setsid().map_err(|error| Failure::local(format!("cannot leave the terminal: {error}")))?;
         }
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&over))

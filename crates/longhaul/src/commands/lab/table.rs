@@ -48,12 +48,12 @@ fn state(link: &v1::LabLink) -> String {
     if link.is_down { format!("{delay}, DOWN") } else { format!("{delay}, {rate}") }
 }
 
-/// Every direction of every path and uplink.
-pub fn links(lab: &v1::Lab) -> Vec<String> {
+/// Every direction of every path and uplink, or only those that carried something.
+pub fn links(lab: &v1::Lab, only_used: bool) -> Vec<String> {
     let titles =
         ["PATH", "DIRECTION", "NOW", "IN segments", "OUT", "DROPPED, DISTURBED", "QUEUE now / most", "LATE p99"];
     let mut rows = vec![titles.map(str::to_owned).to_vec()];
-    rows.extend(lab.links.iter().map(|link| {
+    rows.extend(lab.links.iter().filter(|link| link.segments > 0 || !only_used).map(|link| {
         let member = link.member.map(|member| format!(" #{member}")).unwrap_or_default();
         vec![
             format!("{}{member}", link.name),
@@ -74,7 +74,7 @@ pub fn status(lab: &v1::Lab) -> Vec<String> {
     let up = duration::show(Duration::from_secs_f64(lab.seconds));
     let mut lines = vec![format!("lab {}: up {up}, process {}, back end {}", lab.lab, lab.pid, lab.back_end)];
     lines.extend(sites(lab));
-    lines.extend(links(lab).into_iter().map(|line| format!("  {line}")));
+    lines.extend(links(lab, false).into_iter().map(|line| format!("  {line}")));
     let its = &lab.emulator;
     let refused = [
         ("for nobody", its.unroutable),

@@ -1,0 +1,91 @@
+//! Labs for tests: one at a time on a machine, and a loud word where there can be none.
+//!
+//! ```no_run
+//! let Some(lab) = lab::rig::up("my_test", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"100ms\"") else { return };
+//! let output = lab.command("a", "ping").unwrap().args(["-c", "1", "b"]).output().unwrap();
+//! lab.set("a-b", &[("loss", "1%")]).unwrap();
+//! let truth = lab.reading().unwrap();
+//! ```
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::Error;
+use crate::lab::Lab;
+use crate::scenario::Scenario;
+
+static SKIPPED: AtomicU32 = AtomicU32::new(0);
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A lab that a test has to itself; gone with this.
+pub struct Rig {
+    lab: Option<Lab>,
+    dir: PathBuf,
+    _turn: Turn,
+}
+
+/// The right to have a lab, one at a time over all test programs: two would measure each other.
+#[derive(Debug)]
+pub struct Turn(#[expect(dead_code, reason = "held for its lock")] File);
+
+impl Turn {
+    /// Waits for it.
+    pub fn take() -> std::io::Result<Turn> {
+        let file = File::create(std::env::temp_dir().join("longhaul-lab-tests.lock"))?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        Ok(Turn(file))
+    }
+}
+
+impl Deref for Rig {
+    type Target = Lab;
+
+    #[expect(clippy::expect_used, reason = "only dropping takes the lab out")]
+    fn deref(&self) -> &Lab {
+        self.lab.as_ref().expect("the lab is there until it is dropped")
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        drop(self.lab.take());
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Whether labs can be had here. Where not, says so past the test harness, with the test's name and how many that makes.
+pub fn able(test: &str) -> bool {
+    let Err(error) = crate::site::able() else { return true };
+    let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {error} ({count} skipped so far)");
+    false
+}
+
+/// Brings a scenario up for a test. None where labs cannot be had: that is said loudly.
+///
+/// # Panics
+/// The scenario makes no sense, or the lab does not come up.
+#[expect(clippy::panic, reason = "for tests")]
+pub fn up(test: &str, scenario: &str) -> Option<Rig> {
+    if !able(test) {
+        return None;
+    }
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("longhaul-rig-{}-{number}", std::process::id()));
+    let make = || -> Result<Rig, Error> {
+        let file = |source| Error::File { path: dir.clone(), doing: "make it", source };
+        let turn = Turn::take().map_err(file)?;
+        fs::create_dir_all(&dir).map_err(file)?;
+        let lab = Lab::up("rig", &Scenario::read(scenario)?, &dir)?;
+        Ok(Rig { lab: Some(lab), dir: dir.clone(), _turn: turn })
+    };
+    match make() {
+        Ok(rig) => Some(rig),
+        Err(error) => panic!("{test}: {error}"),
+    }
+}
