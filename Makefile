@@ -24,6 +24,10 @@ test: setup ## every test and every check, as CI runs them
 bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; writes docs/results; BENCH="--help"
 	cargo run --release --quiet --package bench -- $(BENCH)
 
+.PHONY: bench-lab
+bench-lab: build ## the lab itself: what it carries, how exact it is; rate against RTT and loss; BENCH="--help"
+	cargo run --release --quiet --package bench --bin lab-paths -- $(BENCH)
+
 .PHONY: soak
 soak: build ## random faults by the thousand, then an hour at full rate; writes docs/results
 	cargo xtask soak
@@ -35,4 +39,4 @@ man: build ## manual pages and completions, into target/man
 
 .PHONY: help
 help:
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'

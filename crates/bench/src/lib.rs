@@ -17,6 +17,7 @@ pub mod contestant;
 pub mod data;
 pub mod machine;
 pub mod namespace;
+pub mod paths;
 pub mod process;
 pub mod report;
 pub mod round;

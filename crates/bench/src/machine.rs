@@ -1,6 +1,7 @@
 //! What is to be said about the machine that numbers come from.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
@@ -12,8 +13,8 @@ pub fn first_line(command: &str, arguments: &[&str]) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Processors, memory, kernel, and whether it is a machine at all.
-pub fn describe() -> Result<String> {
+/// Processors, memory, kernel, and whether it is a machine at all; `network` says what joined the ends.
+pub fn describe(network: &str) -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let field = |name: &str| cpu.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default();
     let model = field("model name").trim_start_matches([' ', '\t', ':']);
@@ -22,13 +23,19 @@ pub fn describe() -> Result<String> {
     let kib = memory.lines().find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     let kind = if field("flags").split(' ').any(|flag| flag == "hypervisor") { "virtual machine" } else { "machine" };
     Ok(format!(
-        "{kind}, loopback; no physical NIC. {processors} processors ({model}), {} GiB, Linux {}",
+        "{kind}, {network}; no physical NIC. {processors} processors ({model}), {} GiB, Linux {}",
         kib.unwrap_or_default() >> 20,
         first_line("uname", &["-r"]),
     ))
 }
 
 /// The file system of a path.
-pub fn file_system(path: &std::path::Path) -> String {
+pub fn file_system(path: &Path) -> String {
     first_line("findmnt", &["-n", "-o", "FSTYPE", "-T", &path.display().to_string()])
+}
+
+/// docs/results of the repository that this was built from.
+pub fn repository_results() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).join("docs/results")
 }

@@ -113,7 +113,7 @@ fn run(args: &Args) -> Result<bool> {
     }
     let about = Circumstances {
         date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
-        machine: machine::describe()?,
+        machine: machine::describe("loopback")?,
         file_system: machine::file_system(disk.path()),
         rounds: args.rounds,
         scale: args.scale,
@@ -142,7 +142,7 @@ fn measure(args: &Args, course: &Course, means: &Means, about: &Circumstances) -
     let scenarios: Vec<_> = scenario::all(args.scale).into_iter().filter(|s| is_wanted(s.name)).collect();
     ensure!(!scenarios.is_empty(), "no scenario has such a name");
     let contestants = contestant::all(means);
-    let out = args.out.clone().unwrap_or_else(repository_results);
+    let out = args.out.clone().unwrap_or_else(machine::repository_results);
     fs::create_dir_all(&out)?;
     let mut outcomes = Vec::new();
     for scenario in scenarios {
@@ -158,10 +158,4 @@ fn measure(args: &Args, course: &Course, means: &Means, about: &Circumstances) -
         println!("FAILED  {}: {}", row.name, row.note.as_deref().unwrap_or_default());
     }
     Ok(failed.is_empty())
-}
-
-/// docs/results of the repository that this was built from.
-fn repository_results() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).join("docs/results")
 }

@@ -56,7 +56,8 @@ fn listens(port: u16) -> bool {
     tables.into_iter().flatten().any(|table| has_listener(&table, port))
 }
 
-fn has_listener(table: &str, port: u16) -> bool {
+/// Whether a table like /proc/net/tcp has a listener at a port.
+pub fn has_listener(table: &str, port: u16) -> bool {
     let end = format!(":{port:04X}");
     table.lines().any(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -18,6 +18,13 @@ pub struct Place {
     length: u32,
 }
 
+impl Place {
+    /// Where the next packet begins.
+    fn end(self) -> usize {
+        (self.offset as usize + self.length as usize).next_multiple_of(ALIGN)
+    }
+}
+
 struct Chunk {
     bytes: Box<[u8]>,
     used: usize,
@@ -88,8 +95,20 @@ impl Arena {
         Some(place)
     }
 
+    /// Only the first bytes of a packet are wanted any longer. The room behind them is used again if no packet has come
+    /// since: what a full queue drops is always of the newest.
+    pub fn shorten(&mut self, place: Place, length: usize) -> Place {
+        let length = length.min(place.length as usize);
+        let chunk = &mut self.chunks[place.chunk as usize];
+        if chunk.used == place.end() {
+            chunk.used = (place.offset as usize + length).next_multiple_of(ALIGN);
+        }
+        Place { length: length as u32, ..place }
+    }
+
     /// The packet has gone.
     pub fn release(&mut self, place: Place) {
+        let place = self.shorten(place, 0);
         let chunk = &mut self.chunks[place.chunk as usize];
         chunk.live -= 1;
         if chunk.live == 0 {
@@ -158,6 +177,23 @@ mod tests {
             assert_eq!(arena.in_use(), 0);
         }
         assert_eq!(arena.peak(), 4 << 20);
+    }
+
+    #[test]
+    fn what_is_dropped_at_once_takes_no_room() {
+        let mut arena = Arena::new(65_562, 64 << 20, 0);
+        let mut kept = Vec::new();
+        for n in 0..200 {
+            let place = put(&mut arena, n, 60_000).unwrap();
+            match n % 4 {
+                0 => kept.push((n, arena.shorten(place, 30_000))),
+                _ => arena.release(place),
+            }
+        }
+        assert!(arena.peak() <= 2 << 20, "{}", arena.peak());
+        assert!(kept.iter().all(|(n, place)| arena.bytes(*place) == vec![*n; 30_000]));
+        kept.drain(..).for_each(|(_, place)| arena.release(place));
+        assert_eq!(arena.in_use(), 0);
     }
 
     #[test]

@@ -291,7 +291,16 @@ impl Fabric {
         let is_last_mile = matches!(self.topology.links[link].owner, Owner::Uplink { direction: 1, .. });
         let passed = if is_last_mile { before } else { link as u32 };
         let mut runs = std::mem::take(&mut self.runs);
+        let arrived = parcel.segments.end;
         self.links[link].accept(parcel.due, &shape, parcel.segments, &mut runs);
+        if leg == 0 {
+            // The first leg meets whole packets, and the newest: what its queue drops of them needs no room.
+            let kept = runs.iter().map(|run| run.segments.end).max();
+            if let Some(kept) = kept.filter(|kept| *kept < arrived) {
+                let held = &mut self.packets[parcel.packet as usize];
+                held.place = self.arena.shorten(held.place, shape.frame_bytes(kept));
+            }
+        }
         for run in runs.drain(..) {
             let course = Course::Route { route, leg: leg + 1, link: passed };
             // What is damaged already is not damaged again.

@@ -152,6 +152,11 @@ impl Shape {
         (payload.end - payload.start) + u32::from(count) * u32::from(self.headers)
     }
 
+    /// How much of the frame its first segments need, in bytes.
+    pub fn frame_bytes(&self, segments: u16) -> usize {
+        OFFLOAD_HEADER + usize::from(self.headers) + self.span(&(0..segments)).end as usize
+    }
+
     /// IP bytes of the largest segment.
     pub fn largest(&self) -> u32 {
         if self.segments == 1 { self.length } else { u32::from(self.headers) + u32::from(self.mss) }

@@ -1,0 +1,122 @@
+//! `make bench-lab`: arguments, signals, and what is written in the end.
+#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use bench::machine;
+use bench::paths::course::{Course, Section};
+use bench::paths::report::{About, markdown};
+use bench::paths::{bottleneck, ceiling, exact, grid, memory, picture};
+use clap::{Parser, ValueEnum};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// The lab itself: what it carries, how exact it is, and what TCP makes of its paths. Needs root and iperf3.
+#[derive(Debug, Parser)]
+struct Args {
+    /// How often the ceiling and the bottleneck are measured
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Seconds that each cell of the grid is measured
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// Only this part; may be given again
+    #[arg(long, value_name = "PART")]
+    only: Vec<Part>,
+    /// Cells of the grid at a time
+    #[arg(long, value_name = "CELLS", default_value_t = 6)]
+    side_by_side: usize,
+    /// Where lab.md and lab.svg go; default: docs/results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// What it carries without a bottleneck
+    Ceiling,
+    /// How near a bottleneck is to its rate
+    Bottleneck,
+    /// Whether it counts what the kernels count
+    Exact,
+    /// What the delay line takes
+    Memory,
+    /// Rate against RTT and loss
+    Grid,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("bench-lab: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether everything that ran came to a number.
+fn run(args: &Args) -> Result<bool> {
+    ensure!(rustix::process::geteuid().is_root(), "a lab needs root");
+    let iperf = machine::first_line("iperf3", &["--version"]);
+    ensure!(!iperf.is_empty(), "iperf3 is not there; run scripts/setup-bench.sh");
+    ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not there");
+    let course = Course {
+        rounds: args.rounds,
+        seconds: args.seconds,
+        side_by_side: args.side_by_side.max(1),
+        stop: Arc::default(),
+    };
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&course.stop))?;
+    }
+    let about = About {
+        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        machine: machine::describe("emulated network")?,
+        iperf,
+        arguments: asked(),
+        rounds: args.rounds,
+    };
+    let out = args.out.clone().unwrap_or_else(machine::repository_results);
+    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    let mut sections: Vec<Section> = Vec::new();
+    let mut has_picture = false;
+    for part in Part::value_variants().iter().filter(|part| args.only.is_empty() || args.only.contains(part)) {
+        sections.push(match part {
+            Part::Ceiling => ceiling::measure(&course)?,
+            Part::Bottleneck => bottleneck::measure(&course)?,
+            Part::Exact => exact::measure(&course)?,
+            Part::Memory => memory::measure(&course)?,
+            Part::Grid => {
+                let (section, reached) = grid::measure(&course)?;
+                fs::write(out.join("lab.svg"), picture::svg(&reached)?)?;
+                has_picture = true;
+                section
+            }
+        });
+        // After each one: a long run that is broken off has something to show.
+        fs::write(out.join("lab.md"), markdown(&about, &sections, has_picture))?;
+    }
+    println!("\nwritten: {}", out.join("lab.md").display());
+    let failures: Vec<&String> = sections.iter().flat_map(|section| &section.failures).collect();
+    failures.iter().for_each(|failure| println!("FAILED  {failure}"));
+    Ok(failures.is_empty())
+}
+
+/// What was asked for, as one would say it again, without where the results go.
+fn asked() -> String {
+    let mut words = Vec::new();
+    let mut given = std::env::args().skip(1);
+    while let Some(word) = given.next() {
+        match word.as_str() {
+            "--out" => drop(given.next()),
+            word if word.starts_with("--out=") => {}
+            _ => words.push(word),
+        }
+    }
+    if words.is_empty() { String::new() } else { format!("BENCH=\"{}\"", words.join(" ")) }
+}

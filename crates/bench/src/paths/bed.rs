@@ -1,0 +1,305 @@
+//! A test bed: a lab of two sites and one path, with iperf3 at both ends.
+//!
+//! The sender is site `a`, the receiver site `b`; the direction `ab` carries the data. Every process that is started
+//! here is ended here: when it took too long, when the run is stopped, when the bed goes. Should this program itself be
+//! killed, setpriv(1) has told the kernel to take its children along.
+//! Does not know: what is measured.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use lab::scenario::Change;
+use lab::{Lab, LinkReading, Reading, Scenario};
+use tempfile::TempDir;
+
+use super::iperf::{self, Flow, Told};
+use super::kernel::Kernel;
+use crate::process::has_listener;
+
+/// The path's name in scenarios.
+const PATH: &str = "a-b";
+/// Where the server listens; every site has all ports for itself.
+const PORT: u16 = 5201;
+/// How often processes are looked at.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long a server may take until it listens, and until it ends by itself.
+const SERVER_MAX: Duration = Duration::from_secs(15);
+/// What a client may take in addition to its seconds, besides round trips.
+const CLIENT_EXTRA: Duration = Duration::from_secs(20);
+/// Round trips that iperf3 needs to agree with its server before it sends.
+const GREETING: u32 = 4;
+
+/// What a path is like; both directions, unless said otherwise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Way {
+    /// Round trip, ms.
+    pub rtt_ms: u32,
+    /// Of the bottleneck, Mbit/s; none: no bottleneck.
+    pub rate_mbit: Option<u32>,
+    /// What waits for it at most, bytes; none: one BDP.
+    pub queue: Option<u64>,
+    /// Of both sites.
+    pub mtu: u16,
+    /// Further words of the direction that carries the data, as in a scenario.
+    pub ab: &'static str,
+    /// The most that a connection's buffers may hold, bytes; none: as much as TCP can use.
+    pub window: Option<u64>,
+    /// Of all chance.
+    pub seed: u32,
+}
+
+impl Way {
+    /// As a scenario.
+    pub fn scenario(&self) -> String {
+        let Way { rtt_ms, mtu, seed, .. } = self;
+        let window = self.window.map(|bytes| {
+            let [r, w] = ["rmem", "wmem"].map(|name| format!("\"net.ipv4.tcp_{name}\" = \"4096 131072 {bytes}\""));
+            format!("sysctl = {{ {r}, {w} }}\n")
+        });
+        let window = window.unwrap_or_default();
+        let mut text = format!("seed = {seed}\n[site.a]\nmtu = {mtu}\n{window}[site.b]\nmtu = {mtu}\n{window}");
+        let _ = write!(text, "[path.{PATH}]\nrtt = \"{rtt_ms}ms\"\n");
+        let rate = self.rate_mbit.map(|rate| format!("rate = \"{rate}Mbit/s\"\n"));
+        let queue = self.queue.map(|queue| format!("queue = \"{queue}B\"\n"));
+        text + &rate.unwrap_or_default() + &queue.unwrap_or_default() + &format!("ab = {{ {} }}\n", self.ab)
+    }
+
+    /// What one round trip takes at the bottleneck, bytes.
+    pub fn bdp(&self) -> u64 {
+        u64::from(self.rate_mbit.unwrap_or_default()) * u64::from(self.rtt_ms) * 125
+    }
+
+    fn rtt(&self) -> Duration {
+        Duration::from_millis(self.rtt_ms.into())
+    }
+}
+
+/// A lab that is up, and a directory of its own.
+pub struct Bed<'a> {
+    lab: Lab,
+    way: &'a Way,
+    dir: TempDir,
+    stop: &'a AtomicBool,
+}
+
+/// What one run of iperf3 came to.
+#[derive(Debug)]
+pub struct Run {
+    /// By iperf3.
+    pub told: Told,
+    /// By the lab, from before the first packet to after the last.
+    pub whole: Reading,
+    /// By the lab, in about the seconds that iperf3 counted.
+    pub counted: Reading,
+    /// Why the lab was the limit in those seconds, if it was.
+    pub limited: Option<String>,
+    /// As `limited`, for the whole run.
+    pub limited_ever: Option<String>,
+    /// The sender's kernel, before and after.
+    pub sender: [Kernel; 2],
+    /// The receiver's kernel, before and after.
+    pub receiver: [Kernel; 2],
+}
+
+impl Run {
+    /// The data's direction in a reading.
+    pub fn data(reading: &Reading) -> Result<&LinkReading> {
+        reading.links.first().context("the lab has no links")
+    }
+
+    /// What a counter of the sender's kernel grew by.
+    pub fn at_sender(&self, name: &str) -> u64 {
+        self.sender[1].grown(&self.sender[0], name)
+    }
+
+    /// What a counter of the receiver's kernel grew by.
+    pub fn at_receiver(&self, name: &str) -> u64 {
+        self.receiver[1].grown(&self.receiver[0], name)
+    }
+}
+
+/// A process that ends with its owner.
+struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Fails where it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Held {
+    fn start(mut command: Command) -> Result<Held> {
+        Ok(Held(command.spawn().context("cannot start setpriv and iperf3 (scripts/setup-bench.sh)")?))
+    }
+
+    fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.0.try_wait()?.is_some())
+    }
+}
+
+impl<'a> Bed<'a> {
+    /// Brings the lab up.
+    pub fn up(name: &str, way: &'a Way, stop: &'a AtomicBool) -> Result<Bed<'a>> {
+        let text = way.scenario();
+        let scenario = Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))?;
+        let dir = tempfile::Builder::new().prefix("longhaul-lab-").tempdir()?;
+        let lab = Lab::up(name, &scenario, dir.path())?;
+        ensure!(lab.link(PATH, 0) == Some(0), "the lab's first link is not the data's");
+        Ok(Bed { lab, way, dir, stop })
+    }
+
+    /// Changes a word of the data's direction now.
+    pub fn set(&self, word: &str, value: &str) -> Result<()> {
+        let words = [(word.to_owned(), value.to_owned())];
+        Ok(self.lab.change(Change::read(self.lab.scenario(), PATH, Some(0), None, &words)?, None)?)
+    }
+
+    /// The congestion controls that a site has.
+    pub fn congestions(&self) -> Result<Vec<String>> {
+        let read = || fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        Ok(self.lab.site("a")?.within(read)??.split_whitespace().map(String::from).collect())
+    }
+
+    /// Runs iperf3 once. `beside` is called again and again meanwhile, with the seconds since its start.
+    pub fn run(&self, flow: &Flow, mut beside: impl FnMut(f64) -> Result<()>) -> Result<Run> {
+        let mut server = self.serve()?;
+        let kernels = || -> Result<[Kernel; 2]> { Ok([Kernel::of(&self.lab, "a")?, Kernel::of(&self.lab, "b")?]) };
+        let before = kernels()?;
+        let start = self.lab.reading()?;
+        let mut client = Held::start(self.iperf("a", "client", &flow.arguments(&self.address(flow.v6)?))?)?;
+        let started = Instant::now();
+        let greeting = self.way.rtt() * GREETING;
+        let from = greeting + Duration::from_secs(flow.omit_s.into());
+        let to = from + Duration::from_secs(flow.measure_s.into());
+        let (mut first, mut last) = (None, None);
+        while !client.has_ended()? {
+            self.go_on()?;
+            let elapsed = started.elapsed();
+            if elapsed > to + CLIENT_EXTRA + greeting * 10 {
+                bail!("iperf3 did not end after {:.0} s: {}", elapsed.as_secs_f64(), self.said("client"));
+            }
+            if first.is_none() && elapsed >= from {
+                first = Some(self.lab.reading()?);
+            }
+            if last.is_none() && elapsed >= to {
+                last = Some(self.lab.reading()?);
+            }
+            beside(elapsed.as_secs_f64())?;
+            sleep(LOOK);
+        }
+        let text = fs::read_to_string(self.dir.path().join("client.out"))?;
+        let told = iperf::parse(&text).with_context(|| self.said("client"))?;
+        self.wait(&mut server)?;
+        // What is still on its way arrives, and is answered.
+        sleep(Duration::from_millis(200) + self.way.rtt() * 3);
+        let end = self.lab.reading()?;
+        let after = kernels()?;
+        let (first, last) = (first.unwrap_or_else(|| start.clone()), last.unwrap_or_else(|| end.clone()));
+        let (whole, counted) = (end.since(&start), last.since(&first));
+        let ([a0, b0], [a1, b1]) = (before, after);
+        Ok(Run {
+            told,
+            limited: self.lab.limited(&counted),
+            limited_ever: self.lab.limited(&whole),
+            whole,
+            counted,
+            sender: [a0, a1],
+            receiver: [b0, b1],
+        })
+    }
+
+    fn go_on(&self) -> Result<()> {
+        ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
+        Ok(())
+    }
+
+    fn address(&self, v6: bool) -> Result<String> {
+        let site = self.lab.scenario().sites.iter().find(|site| site.name == "b");
+        let interface = site.and_then(|site| site.interfaces.first()).context("site b has no interface")?;
+        let address = match v6 {
+            true => interface.v6.map(|(address, _)| address.to_string()),
+            false => interface.v4.map(|(address, _)| address.to_string()),
+        };
+        address.context("site b has no address of this kind")
+    }
+
+    /// iperf3 at a site, its output in files of the bed.
+    fn iperf(&self, site: &str, log: &str, arguments: &[String]) -> Result<Command> {
+        let file = |end: &str| File::create(self.dir.path().join(format!("{log}.{end}")));
+        let mut command = self.lab.command(site, "setpriv")?;
+        command.args(["--pdeathsig", "KILL", "iperf3"]).args(arguments);
+        command.stdin(Stdio::null()).stdout(file("out")?).stderr(file("err")?);
+        Ok(command)
+    }
+
+    /// A server for one client, when it listens.
+    fn serve(&self) -> Result<Held> {
+        let mut server = Held::start(self.iperf("b", "server", &["-s", "-1"].map(String::from))?)?;
+        let started = Instant::now();
+        while !self.listens()? {
+            self.go_on()?;
+            ensure!(!server.has_ended()?, "the server ended: {}", self.said("server"));
+            ensure!(started.elapsed() < SERVER_MAX, "the server does not listen: {}", self.said("server"));
+            sleep(LOOK);
+        }
+        Ok(server)
+    }
+
+    fn listens(&self) -> Result<bool> {
+        let read = |name: &str| fs::read_to_string(Path::new("/proc/thread-self/net").join(name));
+        let tables = self.lab.site("b")?.within(|| ["tcp", "tcp6"].map(read))?;
+        Ok(tables.into_iter().flatten().any(|table| has_listener(&table, PORT)))
+    }
+
+    /// The server ends by itself after its client. If not, it is ended with its owner, which is no failure.
+    fn wait(&self, server: &mut Held) -> Result<()> {
+        let ended = Instant::now();
+        while !server.has_ended()? && ended.elapsed() < SERVER_MAX {
+            self.go_on()?;
+            sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// The last line that a process wrote.
+    fn said(&self, log: &str) -> String {
+        let read = |end: &str| fs::read_to_string(self.dir.path().join(format!("{log}.{end}"))).unwrap_or_default();
+        let text = read("out") + &read("err");
+        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        format!("{log}: {}", last.trim())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_are_scenarios() {
+        let plain = Way { rtt_ms: 0, mtu: 9000, ..Way::default() };
+        let full = Way {
+            rtt_ms: 303,
+            rate_mbit: Some(1_000),
+            queue: Some(40_000_000),
+            mtu: 1500,
+            ab: "loss = 0.001, corrupt = \"0.05%\"",
+            window: Some(16 << 20),
+            seed: 7,
+        };
+        let read = |way: &Way| Scenario::read(&way.scenario()).unwrap_or_else(|problem| panic!("{problem}"));
+        assert_eq!(read(&plain).paths[0].ways[0].members[0].rate, None);
+        let scenario = read(&full);
+        let [ab, ba] = [0, 1].map(|n| &scenario.paths[0].ways[n].members[0]);
+        assert_eq!((ab.queue_bytes(full.rtt()), ab.corrupt, ba.corrupt), (40_000_000, 0.0005, 0.0));
+        assert_eq!((scenario.sites[1].sysctl.len(), scenario.seed), (2, 7));
+        assert_eq!(full.bdp(), 37_875_000);
+    }
+}

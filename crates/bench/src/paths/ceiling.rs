@@ -1,0 +1,154 @@
+//! What the lab carries where nothing but the machine limits it.
+
+use anyhow::Result;
+
+use super::bed::{Run, Way};
+use super::course::{Course, Section, late, mark, shown};
+use super::iperf::{Flow, Load};
+use crate::statistics::{median, spread};
+
+/// A path without a bottleneck.
+struct Case {
+    title: &'static str,
+    way: Way,
+    flow: Flow,
+    /// Gbit/s that it should reach.
+    target: Option<f64>,
+}
+
+/// What one run came to.
+struct Sample {
+    gbit_s: f64,
+    /// Of the emulator, in CPU seconds per 10^9 bytes that it carried.
+    cpu: f64,
+    /// ms: median, 99 %, largest.
+    late: [f64; 3],
+    memory_mib: f64,
+    others: f64,
+    limited: Option<String>,
+}
+
+fn cases() -> Vec<Case> {
+    let case = |title, rtt_ms, mtu, streams, target| {
+        let load = Load::Tcp { streams, congestion: "cubic" };
+        // A long path needs its slow start behind it.
+        let (omit_s, measure_s) = if rtt_ms == 0 { (1, 5) } else { (12, 10) };
+        let flow = Flow { load, v6: false, omit_s, measure_s };
+        Case { title, way: Way { rtt_ms, mtu, ..Way::default() }, flow, target }
+    };
+    vec![
+        case("1 stream, RTT 0, MTU 9000", 0, 9000, 1, Some(15.0)),
+        case("1 stream, RTT 0, MTU 1500", 0, 1500, 1, None),
+        case("1 stream, RTT 303 ms, MTU 9000", 303, 9000, 1, Some(10.0)),
+        case("4 streams, RTT 303 ms, MTU 9000", 303, 9000, 4, Some(10.0)),
+    ]
+}
+
+/// Measures it.
+pub fn measure(course: &Course) -> Result<Section> {
+    let words = "\
+No bottleneck: what the lab carries while iperf3 at both ends shares its processors. The mark `emulator-limited` is
+expected here and nowhere else. CPU: the emulator's thread, per 10^9 bytes of IP that it carried. Late: written after it
+was due.";
+    let mut section = Section::new("Ceiling (emulated)", words);
+    let cases = cases();
+    let mut samples: Vec<Vec<Sample>> = cases.iter().map(|_| Vec::new()).collect();
+    for round in 0..course.rounds {
+        for (case, samples) in cases.iter().zip(&mut samples) {
+            let result = course.alone(&case.way, &case.flow).and_then(|alone| sample(&alone.run, alone.others));
+            if let Some(sample) = course.note(case.title, result, &mut section)? {
+                let limited = mark([&sample.limited].into_iter());
+                let (gbit_s, p99, others) = (sample.gbit_s, sample.late[1], sample.others);
+                println!(
+                    "  {}/{}  {}: {gbit_s:.2} Gbit/s, late p99 {p99:.2} ms, others {others:.0} %, lab {limited}",
+                    round + 1,
+                    course.rounds,
+                    case.title
+                );
+                samples.push(sample);
+            }
+        }
+    }
+    table(&mut section, &cases, &samples);
+    Ok(section)
+}
+
+fn sample(run: &Run, others: f64) -> Result<Sample> {
+    let data = Run::data(&run.counted)?;
+    Ok(Sample {
+        gbit_s: run.told.bit_s / 1e9,
+        cpu: run.counted.cpu.as_secs_f64() / (data.counts.out_bytes.max(1) as f64 / 1e9),
+        late: late(&data.lateness),
+        memory_mib: run.whole.memory_peak as f64 / f64::from(1 << 20),
+        others,
+        limited: run.limited.clone(),
+    })
+}
+
+fn table(section: &mut Section, cases: &[Case], all: &[Vec<Sample>]) {
+    let columns = ["path", "runs", "Gbit/s", "CPU s/GB", "late p50, p99, max ms", "memory peak MiB", "others %", "lab"];
+    section.head(&columns);
+    let mut verdicts = Vec::new();
+    for (case, samples) in cases.iter().zip(all) {
+        section.command(&case.flow);
+        let of = |value: fn(&Sample) -> f64| median(samples.iter().map(value)).unwrap_or_default();
+        let Some(rate) = spread(samples.iter().map(|sample| sample.gbit_s)) else {
+            section.row(&[case.title, "0", "-", "-", "-", "-", "-", "-"].map(String::from));
+            continue;
+        };
+        let largest = samples.iter().map(|sample| sample.late[2]).fold(0.0, f64::max);
+        section.row(&[
+            case.title.to_owned(),
+            samples.len().to_string(),
+            shown(rate, 2),
+            format!("{:.3}", of(|sample| sample.cpu)),
+            format!("{:.2}, {:.2}, {largest:.2}", of(|sample| sample.late[0]), of(|sample| sample.late[1])),
+            format!("{:.0}", of(|sample| sample.memory_mib)),
+            format!("{:.0}", of(|sample| sample.others)),
+            mark(samples.iter().map(|sample| &sample.limited)),
+        ]);
+        verdicts.extend(case.target.map(|target| verdict(case.title, target, rate.median)));
+    }
+    section.line("");
+    verdicts.iter().for_each(|verdict| section.line(verdict));
+}
+
+fn verdict(title: &str, target: f64, reached: f64) -> String {
+    let how = match reached >= target {
+        true => "met".to_owned(),
+        false => format!("**missed by {:.1} %**", (1.0 - reached / target) * 100.0),
+    };
+    format!("- target {title}: {target:.0} Gbit/s or more ({reached:.2}): {how}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_medians_marks_and_verdicts() {
+        let sample = |gbit_s: f64, limited: Option<&str>| Sample {
+            gbit_s,
+            cpu: 0.2,
+            late: [0.01, 0.1, gbit_s],
+            memory_mib: 400.0,
+            others: 3.0,
+            limited: limited.map(String::from),
+        };
+        let all = vec![
+            vec![sample(16.0, None), sample(17.0, Some("late")), sample(18.0, None)],
+            vec![],
+            vec![],
+            vec![sample(9.0, None)],
+        ];
+        let mut section = Section::default();
+        table(&mut section, &cases(), &all);
+        let row = "| 1 stream, RTT 0, MTU 9000 | 3 | 17.00 (16.00 to 18.00) | 0.200 | 0.01, 0.10, 18.00 | 400 | 3 \
+                   | **emulator-limited** in 1 of 3 runs: late |";
+        assert!(section.text.contains(row), "{}", section.text);
+        assert!(section.text.contains("MTU 9000: 15 Gbit/s or more (17.00): met"));
+        assert!(section.text.contains("10 Gbit/s or more (9.00): **missed by 10.0 %**"));
+        assert!(section.text.contains("| 1 stream, RTT 0, MTU 1500 | 0 |"));
+        assert_eq!(section.commands.len(), 3);
+    }
+}

@@ -1,0 +1,221 @@
+//! Whether what the lab says it did to segments is what the kernels at both ends count.
+//!
+//! The path is disturbed only while data flows, not while iperf3 greets its server or takes its leave: a lost pure
+//! acknowledgement is lost without anybody sending it again, and what is lost last is missed by no receiver.
+
+use anyhow::Result;
+
+use super::bed::{Bed, Run, Way};
+use super::course::{Alone, Course, Section, mark};
+use super::iperf::{Flow, Load, buffer_max};
+
+/// Seconds of a run, and of its quiet beginning and end.
+const SECONDS: u32 = 10;
+const QUIET_S: f64 = 1.0;
+/// The queue's room, and the most that a connection may have under way: together, nothing is dropped there.
+const QUEUE: u64 = 64_000_000;
+const WINDOW: u64 = 16 << 20;
+
+/// What is done to segments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Disturbance {
+    title: &'static str,
+    word: &'static str,
+    value: &'static str,
+    udp: bool,
+}
+
+const ALL: [Disturbance; 5] = [
+    Disturbance { title: "TCP, loss 0.1 %", word: "loss", value: "0.1%", udp: false },
+    Disturbance { title: "TCP, bursts of loss", word: "loss", value: "{ burst = [0.0005, 0.2] }", udp: false },
+    Disturbance { title: "TCP, corrupt 0.05 %", word: "corrupt", value: "0.05%", udp: false },
+    Disturbance { title: "UDP, loss 1 %", word: "loss", value: "1%", udp: true },
+    Disturbance { title: "UDP, corrupt 1 %", word: "corrupt", value: "1%", udp: true },
+];
+
+/// What both sides counted in one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counted {
+    /// By the lab.
+    injected: u64,
+    /// Missed or refused by the receiver; none: a receiver does not count what TCP brings again.
+    receiver: Option<u64>,
+    /// Sent again by the sender.
+    again: Option<u64>,
+    /// Of those, what the receiver had already (DSACK).
+    spurious: u64,
+    /// Probes that the sender sent because it heard nothing.
+    probes: u64,
+    /// Dropped by the lab's queue.
+    dropped: u64,
+    /// Dropped by the receiver's socket, which was full.
+    overflowed: u64,
+}
+
+fn flow(disturbance: Disturbance, mtu: u16, v6: bool) -> Flow {
+    let load = match disturbance.udp {
+        // Few enough that no socket's buffer overflows.
+        true => {
+            let bit_s = if mtu > 1500 { 200e6 } else { 100e6 };
+            Load::Udp { bit_s, bytes: u32::from(mtu) - if v6 { 48 } else { 28 }, buffer: buffer_max() }
+        }
+        // Goes on at full rate whatever is lost, so that much is lost.
+        false => Load::Tcp { streams: 1, congestion: "bbr" },
+    };
+    Flow { load, v6, omit_s: 0, measure_s: SECONDS }
+}
+
+/// Measures it.
+pub fn measure(course: &Course) -> Result<Section> {
+    let words = "\
+The direction of the data alone is disturbed, RTT 10 ms, 600 Mbit/s, BBR, a queue in which nothing is dropped. Receiver:
+datagrams that iperf3 missed, or segments that the kernel refused (InCsumErrors). Again: RetransSegs of the sender's
+kernel. Spurious: segments that came twice, as the receiver said (TCPDSACKRecvSegs); probes: TCPLossProbes. The rest of
+what was sent again is what the lab took. Elsewhere: dropped by the lab's queue or the receiver's socket buffer.";
+    let mut section = Section::new("Exact to the unit (emulated)", words);
+    let columns = ["what", "MTU", "IP", "lab", "receiver", "again", "spurious", "probes", "elsewhere", "verdict"];
+    section.head(&[&columns[..], &["others %", "lab"]].concat());
+    for disturbance in ALL {
+        for (mtu, v6) in [(1500, false), (1500, true), (9000, false), (9000, true)] {
+            let way = Way {
+                rtt_ms: 10,
+                rate_mbit: Some(600),
+                queue: Some(QUEUE),
+                mtu,
+                window: Some(WINDOW),
+                ..Way::default()
+            };
+            let flow = flow(disturbance, mtu, v6);
+            section.command(&flow);
+            let family = if v6 { "6" } else { "4" };
+            let what = format!("{}, MTU {mtu}, IPv{family}", disturbance.title);
+            let result = run(course, disturbance, &way, &flow).and_then(|alone| {
+                let cells = row(count(disturbance, v6, &alone.run)?);
+                let ends = [format!("{:.0}", alone.others), mark([&alone.run.limited_ever].into_iter())];
+                Ok([disturbance.title.to_owned(), mtu.to_string(), family.to_owned()]
+                    .into_iter()
+                    .chain(cells)
+                    .chain(ends)
+                    .collect::<Vec<_>>())
+            });
+            if let Some(row) = course.note(&what, result, &mut section)? {
+                println!("  {}", row.join(" | "));
+                section.row(&row);
+            }
+        }
+    }
+    Ok(section)
+}
+
+/// Disturbed from a while after the start to a while before the end.
+fn run(course: &Course, disturbance: Disturbance, way: &Way, flow: &Flow) -> Result<Alone> {
+    let quiet = if disturbance.word == "loss" { "none" } else { "0" };
+    let phase = std::cell::Cell::new(0);
+    course.disturbed(way, flow, |bed: &Bed<'_>, elapsed: f64| {
+        let value = match phase.get() {
+            0 if elapsed >= QUIET_S => disturbance.value,
+            1 if elapsed >= f64::from(SECONDS) - QUIET_S => quiet,
+            _ => return Ok(()),
+        };
+        phase.set(phase.get() + 1);
+        bed.set(disturbance.word, value)
+    })
+}
+
+fn count(disturbance: Disturbance, v6: bool, run: &Run) -> Result<Counted> {
+    let counts = Run::data(&run.whole)?.counts;
+    let udp = if v6 { "Udp6" } else { "Udp" };
+    let damaged = disturbance.word == "corrupt";
+    let overflowed = run.at_receiver(&format!("{udp}RcvbufErrors"));
+    let receiver = match (disturbance.udp, damaged) {
+        (true, true) => Some(run.at_receiver(&format!("{udp}InCsumErrors"))),
+        // What the socket had no room for is missed as well.
+        (true, false) => run.told.lost.map(|lost| lost.saturating_sub(overflowed)),
+        (false, true) => Some(run.at_receiver("TcpInCsumErrors")),
+        (false, false) => None,
+    };
+    let dropped = counts.queue_dropped + counts.policed + counts.down + counts.black_hole;
+    Ok(Counted {
+        injected: if damaged { counts.corrupted } else { counts.lost },
+        receiver,
+        again: (!disturbance.udp).then(|| run.at_sender("TcpRetransSegs")),
+        spurious: run.at_sender("TcpExtTCPDSACKRecvSegs"),
+        probes: run.at_sender("TcpExtTCPLossProbes"),
+        dropped,
+        overflowed,
+    })
+}
+
+fn row(counted: Counted) -> [String; 7] {
+    let or_none = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
+    [
+        counted.injected.to_string(),
+        or_none(counted.receiver),
+        or_none(counted.again),
+        counted.spurious.to_string(),
+        counted.probes.to_string(),
+        (counted.dropped + counted.overflowed).to_string(),
+        judge(counted),
+    ]
+}
+
+/// Exact, or by how much not.
+fn judge(counted: Counted) -> String {
+    let wanted = counted.injected;
+    let off = |value: u64| value as i128 - wanted as i128;
+    let receiver = counted.receiver.map_or(0, off);
+    let again = counted.again.map_or(0, off);
+    let needed = again - counted.again.map_or(0, |_| i128::from(counted.spurious));
+    match (receiver, again, needed) {
+        _ if wanted == 0 => "**nothing was injected**".to_owned(),
+        (0, 0, _) => "exact".to_owned(),
+        (0, _, 0) => format!("exact but for {again} sent again without need"),
+        (0, ..) => format!("**sender {again:+}** ({needed:+} without the spurious)"),
+        // What a full socket does not take, nobody checks.
+        _ if counted.again.is_none() && receiver < 0 && counted.overflowed > 0 => {
+            format!("**receiver {receiver:+}** ({} came to a full socket, unchecked)", counted.overflowed)
+        }
+        _ if counted.again.is_none() => format!("**receiver {receiver:+}**"),
+        _ => format!("**receiver {receiver:+}, sender {again:+}**"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_honest() {
+        let tcp = |again, spurious| judge(Counted { injected: 40, again: Some(again), spurious, ..Counted::default() });
+        assert_eq!(tcp(40, 0), "exact");
+        assert_eq!(tcp(42, 2), "exact but for 2 sent again without need");
+        assert_eq!(tcp(42, 1), "**sender +2** (+1 without the spurious)");
+        assert_eq!(tcp(39, 0), "**sender -1** (-1 without the spurious)");
+        let udp = |lost| judge(Counted { injected: 40, receiver: Some(lost), ..Counted::default() });
+        assert_eq!([udp(40), udp(38)], ["exact", "**receiver -2**"]);
+        let full = Counted { injected: 40, receiver: Some(38), overflowed: 90, ..Counted::default() };
+        assert_eq!(judge(full), "**receiver -2** (90 came to a full socket, unchecked)");
+        let damaged = Counted { injected: 40, receiver: Some(41), again: Some(40), ..Counted::default() };
+        assert_eq!(judge(damaged), "**receiver +1, sender +0**");
+        assert_eq!(judge(Counted::default()), "**nothing was injected**");
+    }
+
+    #[test]
+    fn disturbances_are_words_of_a_scenario() {
+        for disturbance in ALL {
+            let ab: &'static str = Box::leak(
+                format!(
+                    "{} = {}",
+                    disturbance.word,
+                    match disturbance.value {
+                        table if table.starts_with('{') => table.to_owned(),
+                        text => format!("\"{text}\""),
+                    }
+                )
+                .into_boxed_str(),
+            );
+            let way = Way { rtt_ms: 10, mtu: 1500, ab, ..Way::default() };
+            assert!(lab::Scenario::read(&way.scenario()).is_ok(), "{}", way.scenario());
+        }
+    }
+}

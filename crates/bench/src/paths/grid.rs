@@ -1,0 +1,289 @@
+//! What TCP makes of lossy paths: rate against RTT, for several congestion controls, beside Mathis' law.
+//!
+//! Cells run side by side, in waves whose cells take equally long. A cell in which the lab was the limit is measured
+//! again by itself.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use model::laws;
+
+use super::bed::{Bed, Run, Way};
+use super::course::{Course, Section, late, mark};
+use super::iperf::{Flow, Load};
+use super::load::Since;
+
+/// Round trips, ms.
+pub const RTTS: [u32; 7] = [1, 10, 20, 50, 100, 200, 303];
+/// Losses, in %, and the words that say so.
+pub const LOSSES: [(f64, &str); 2] = [(0.0046, "loss = \"0.0046%\""), (0.1, "loss = \"0.1%\"")];
+/// Packet sizes.
+pub const MTUS: [u16; 2] = [1500, 9000];
+/// Congestion controls.
+pub const CONGESTIONS: [&str; 3] = ["reno", "cubic", "bbr"];
+const RATE_MBIT: u32 = 1_000;
+const QUEUE_LEAST: u64 = 2_000_000;
+/// The most that is left out at the beginning, in seconds.
+const OMIT_MAX: u32 = 20;
+/// IPv4 and TCP headers with timestamps.
+const HEADERS: u16 = 52;
+
+/// One cell, by its places in the tables above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// In [`LOSSES`].
+    pub loss: usize,
+    /// In [`MTUS`].
+    pub mtu: usize,
+    /// In [`CONGESTIONS`].
+    pub congestion: usize,
+    /// In [`RTTS`].
+    pub rtt: usize,
+}
+
+/// What a cell came to.
+#[derive(Clone, Debug)]
+pub struct Reached {
+    /// Which.
+    pub cell: Cell,
+    /// Goodput.
+    pub mbit_s: f64,
+    /// Segments that the lab lost on purpose, in the whole run.
+    pub lost: u64,
+    /// Segments that the queue had no room for, in the whole run.
+    pub dropped: u64,
+    /// 99 % of the packets were written at most so late, ms.
+    pub late_ms: f64,
+    /// Of others while it was measured, in % of one processor.
+    pub others: f64,
+    /// Measured by itself, as the lab had been the limit before.
+    pub again: bool,
+    /// Why the lab was the limit, if it was.
+    pub limited: Option<String>,
+}
+
+impl Cell {
+    fn mss(self) -> f64 {
+        f64::from(MTUS[self.mtu] - HEADERS)
+    }
+
+    /// Mathis' law, but not more than the line carries, in Mbit/s.
+    pub fn mathis(self) -> f64 {
+        let line = f64::from(RATE_MBIT) * self.mss() / f64::from(MTUS[self.mtu]);
+        let rtt_s = f64::from(RTTS[self.rtt]) / 1e3;
+        (laws::mathis_bit_s(self.mss(), rtt_s, LOSSES[self.loss].0 / 100.0) / 1e6).min(line)
+    }
+
+    fn way(self) -> Way {
+        let ab = LOSSES[self.loss].1;
+        let mut way =
+            Way { rtt_ms: RTTS[self.rtt], rate_mbit: Some(RATE_MBIT), mtu: MTUS[self.mtu], ab, ..Way::default() };
+        way.queue = Some(way.bdp().max(QUEUE_LEAST));
+        // Nobody shares another's luck.
+        let place = [(MTUS.len(), self.mtu), (CONGESTIONS.len(), self.congestion), (RTTS.len(), self.rtt)];
+        way.seed = place.iter().fold(self.loss, |seed, (all, one)| seed * all + one) as u32;
+        way
+    }
+
+    /// Two seconds or 60 round trips are left out.
+    fn flow(self, measure_s: u32) -> Flow {
+        let omit_s = (RTTS[self.rtt] * 60).div_ceil(1_000).clamp(2, OMIT_MAX);
+        let load = Load::Tcp { streams: 1, congestion: CONGESTIONS[self.congestion] };
+        Flow { load, v6: false, omit_s, measure_s }
+    }
+
+    fn title(self) -> String {
+        let (congestion, mtu) = (CONGESTIONS[self.congestion], MTUS[self.mtu]);
+        format!("{congestion}, MTU {mtu}, RTT {} ms, loss {} %", RTTS[self.rtt], LOSSES[self.loss].0)
+    }
+}
+
+/// All cells; those of one RTT, which take equally long, beside each other.
+fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for rtt in 0..RTTS.len() {
+        for loss in 0..LOSSES.len() {
+            for congestion in 0..CONGESTIONS.len() {
+                cells.extend((0..MTUS.len()).map(|mtu| Cell { loss, mtu, congestion, rtt }));
+            }
+        }
+    }
+    cells
+}
+
+/// Measures it; the table, and what the picture is drawn from.
+pub fn measure(course: &Course) -> Result<(Section, Vec<Reached>)> {
+    let Course { seconds, side_by_side: beside, .. } = course;
+    let words = format!(
+        "\
+One stream over {RATE_MBIT} Mbit/s, a queue of one BDP (2 MB at least), loss in the direction of the data alone.
+{seconds} s measured after 2 s or 60 round trips (20 s at most), {beside} cells side by side. Mathis: MSS / RTT ×
+sqrt(1.5 / p), but not more than the line carries. Lost: segments that the lab lost on purpose in the whole run, the
+seconds left out included; dropped: those that its queue had no room for. Where few were lost, chance decides much, and
+the rate also shows how slow start ended."
+    );
+    let mut section = Section::new("Rate against RTT and loss (emulated)", &words);
+    let known = available(course)?;
+    for name in CONGESTIONS.iter().filter(|name| !known.contains(**name)) {
+        println!("  THIS KERNEL HAS NO {name}: ITS CELLS ARE SKIPPED");
+        section.line(format!("\n**This kernel has no {name}: its cells are skipped.**"));
+    }
+    let cells: Vec<Cell> = cells().into_iter().filter(|cell| known.contains(CONGESTIONS[cell.congestion])).collect();
+    let mut reached: Vec<Reached> = Vec::new();
+    let started = Instant::now();
+    let waves = cells.chunks(course.side_by_side.max(1));
+    for (number, wave) in waves.clone().enumerate() {
+        println!("  wave {} of {}, {:.0} s so far", number + 1, waves.len(), started.elapsed().as_secs_f64());
+        reached.extend(side_by_side(course, wave, &mut section)?);
+    }
+    for place in 0..reached.len() {
+        if reached[place].limited.is_some() {
+            println!("  again, by itself: {}", reached[place].cell.title());
+            let alone = side_by_side(course, &[reached[place].cell], &mut section)?;
+            reached.splice(place..=place, alone.into_iter().map(|alone| Reached { again: true, ..alone }));
+        }
+    }
+    reached.sort_by_key(|reached| reached.cell);
+    table(&mut section, &reached);
+    Ok((section, reached))
+}
+
+/// The congestion controls that a lab's sites have.
+fn available(course: &Course) -> Result<BTreeSet<String>> {
+    let way = Way { mtu: 1500, ..Way::default() };
+    Ok(Bed::up("bench", &way, &course.stop)?.congestions()?.into_iter().collect())
+}
+
+fn side_by_side(course: &Course, wave: &[Cell], section: &mut Section) -> Result<Vec<Reached>> {
+    let since = Since::now()?;
+    let results: Vec<(Cell, Result<Reached>)> = std::thread::scope(|scope| {
+        let begin = |(number, cell): (usize, &Cell)| {
+            let cell = *cell;
+            (cell, scope.spawn(move || one(course, &format!("bench-{number}"), cell)))
+        };
+        let threads: Vec<_> = wave.iter().enumerate().map(begin).collect();
+        let end = |(cell, thread): (Cell, std::thread::ScopedJoinHandle<'_, Result<Reached>>)| {
+            (cell, thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the thread that ran it failed"))))
+        };
+        threads.into_iter().map(end).collect()
+    });
+    let others = since.others_percent()?;
+    let mut all = Vec::new();
+    for (cell, result) in results {
+        section.command(&cell.flow(course.seconds));
+        if let Some(reached) = course.note(&cell.title(), result, section)? {
+            let Reached { mbit_s, lost, dropped, late_ms, .. } = reached;
+            let mark = mark([&reached.limited].into_iter());
+            println!(
+                "  {}: {mbit_s:.1} Mbit/s, Mathis {:.1}, lost {lost}, dropped {dropped}, late p99 {late_ms:.2} ms, \
+                 others {others:.0} %, lab {mark}",
+                cell.title(),
+                cell.mathis()
+            );
+            all.push(Reached { others, ..reached });
+        }
+    }
+    Ok(all)
+}
+
+fn one(course: &Course, name: &str, cell: Cell) -> Result<Reached> {
+    let way = cell.way();
+    let bed = Bed::up(name, &way, &course.stop).context("cannot bring the lab up")?;
+    let run = bed.run(&cell.flow(course.seconds), |_| Ok(()))?;
+    let counts = Run::data(&run.whole)?.counts;
+    Ok(Reached {
+        cell,
+        mbit_s: run.told.bit_s / 1e6,
+        lost: counts.lost,
+        dropped: counts.queue_dropped,
+        late_ms: late(&Run::data(&run.counted)?.lateness)[1],
+        others: 0.0,
+        again: false,
+        limited: run.limited,
+    })
+}
+
+fn table(section: &mut Section, reached: &[Reached]) {
+    for (loss, (percent, _)) in LOSSES.iter().enumerate() {
+        for (mtu, bytes) in MTUS.iter().enumerate() {
+            section.line(format!("\nLoss {percent} %, MTU {bytes}; Mbit/s (lost, dropped):"));
+            section.head(&["RTT ms", "Mathis", CONGESTIONS[0], CONGESTIONS[1], CONGESTIONS[2], "others %", "lab"]);
+            for (rtt, ms) in RTTS.iter().enumerate() {
+                let at = |congestion| {
+                    let cell = Cell { loss, mtu, congestion, rtt };
+                    (cell, reached.iter().find(|reached| reached.cell == cell))
+                };
+                let all: Vec<_> = (0..CONGESTIONS.len()).map(at).collect();
+                let mut cells = vec![ms.to_string(), format!("{:.1}", all[0].0.mathis())];
+                cells.extend(all.iter().map(|(_, reached)| reached.map_or_else(|| "-".to_owned(), shown)));
+                let there = || all.iter().filter_map(|(_, reached)| *reached);
+                cells.push(format!("{:.0}", there().map(|reached| reached.others).fold(0.0, f64::max)));
+                let limited = there().filter(|reached| reached.limited.is_some());
+                let limited =
+                    limited.map(|r| format!("{}: {}", CONGESTIONS[r.cell.congestion], mark([&r.limited].into_iter())));
+                let limited: Vec<String> = limited.collect();
+                cells.push(if limited.is_empty() { "-".to_owned() } else { limited.join("; ") });
+                section.row(&cells);
+            }
+        }
+    }
+    if reached.iter().any(|reached| reached.again) {
+        section.line("\n\\* Measured again by itself: side by side with others, the lab had been the limit.");
+    }
+}
+
+fn shown(reached: &Reached) -> String {
+    let again = if reached.again { "\\*" } else { "" };
+    format!("{:.1}{again} ({}, {})", reached.mbit_s, reached.lost, reached.dropped)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A whole grid in which everybody is as fast as Mathis says.
+    pub fn samples() -> Vec<Reached> {
+        let sample = |cell: Cell| Reached {
+            cell,
+            mbit_s: cell.mathis(),
+            lost: 12,
+            dropped: 3,
+            late_ms: 0.1,
+            others: 4.0,
+            again: false,
+            limited: None,
+        };
+        cells().into_iter().map(sample).collect()
+    }
+
+    #[test]
+    fn cells_are_what_they_should_be() {
+        let cells = cells();
+        assert_eq!(cells.len(), 84);
+        let omit = |cell: Cell| cell.flow(60).omit_s;
+        assert!(cells.chunks(6).all(|wave| wave.iter().all(|cell| omit(*cell) == omit(wave[0]))));
+        assert_eq!([cells[0], cells[83]].map(omit), [2, 19]);
+        assert_eq!(cells.iter().map(|cell| cell.way().seed).collect::<BTreeSet<_>>().len(), 84);
+        assert_eq!(cells[0].way().queue, Some(2_000_000));
+        assert_eq!(cells[83].way().queue, Some(37_875_000));
+        assert!((cells[83].mathis() - 9.14).abs() < 0.05, "{}", cells[83].mathis());
+        assert!((cells[0].mathis() - 965.3).abs() < 0.1, "{}", cells[0].mathis());
+    }
+
+    #[test]
+    fn the_table_has_every_cell() {
+        let mut samples = samples();
+        samples[0].again = true;
+        samples[1].limited = Some("late".into());
+        samples.retain(|sample| sample.cell != Cell { loss: 1, mtu: 1, congestion: 2, rtt: 6 });
+        let mut section = Section::default();
+        table(&mut section, &samples);
+        let text = &section.text;
+        assert_eq!(text.matches("\n| ").count(), 4 * 8);
+        assert!(text.contains("| 1 | 965.3 | 965.3\\* (12, 3) | 965.3 (12, 3) | 965.3 (12, 3) | 4 | - |"), "{text}");
+        assert!(text.contains("| reno: **emulator-limited**: late |"), "{text}");
+        assert!(text.contains("| 303 | 9.1 | 9.1 (12, 3) | 9.1 (12, 3) | - | 4 | - |"), "{text}");
+        assert!(text.ends_with("the lab had been the limit.\n"));
+    }
+}

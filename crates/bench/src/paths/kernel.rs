@@ -1,0 +1,79 @@
+//! What the kernels at both ends counted: the tables below /proc/net of a site's network, as nstat(8) reads them.
+//!
+//! Does not know: what the lab did.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use lab::Lab;
+
+/// A site's counters: `TcpRetransSegs`, `UdpInCsumErrors`, `TcpExtTCPLossProbes`, …
+#[derive(Clone, Debug, Default)]
+pub struct Kernel(HashMap<String, u64>);
+
+impl Kernel {
+    /// Of a site, now.
+    pub fn of(lab: &Lab, site: &str) -> Result<Kernel> {
+        let read = |name: &str| fs::read_to_string(Path::new("/proc/thread-self/net").join(name));
+        let texts = lab.site(site)?.within(|| ["snmp", "netstat", "snmp6"].map(read))?;
+        let [snmp, netstat, snmp6] = texts;
+        let mut kernel = Kernel::default();
+        kernel.take_pairs(&snmp.context("cannot read the counters of a site's network")?);
+        kernel.take_pairs(&netstat?);
+        // A kernel without IPv6 has none.
+        kernel.take_columns(&snmp6.unwrap_or_default());
+        Ok(kernel)
+    }
+
+    /// A line of names, then one of values, each after the protocol's name.
+    fn take_pairs(&mut self, text: &str) {
+        let lines: Vec<&str> = text.lines().collect();
+        for pair in lines.chunks_exact(2) {
+            let (Some((protocol, names)), Some((_, values))) = (pair[0].split_once(':'), pair[1].split_once(':'))
+            else {
+                continue;
+            };
+            for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+                // A few are negative: limits, not counters.
+                if let Ok(value) = value.parse() {
+                    self.0.insert(format!("{protocol}{name}"), value);
+                }
+            }
+        }
+    }
+
+    /// A name and a value on each line.
+    fn take_columns(&mut self, text: &str) {
+        for line in text.lines() {
+            if let Some((name, value)) = line.split_once(char::is_whitespace)
+                && let Ok(value) = value.trim().parse()
+            {
+                self.0.insert(name.to_owned(), value);
+            }
+        }
+    }
+
+    /// What a counter grew by since an earlier look; 0 for one that this kernel lacks.
+    pub fn grown(&self, earlier: &Kernel, name: &str) -> u64 {
+        let of = |kernel: &Kernel| kernel.0.get(name).copied().unwrap_or_default();
+        of(self).saturating_sub(of(earlier))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_read() {
+        let mut kernel = Kernel::default();
+        kernel.take_pairs("Tcp: RtoMin MaxConn RetransSegs\nTcp: 200 -1 17\nUdp: InDatagrams InCsumErrors\nUdp: 4 5\n");
+        kernel.take_columns("Ip6InReceives                   \t12\nUdp6InCsumErrors                \t6\n");
+        let none = Kernel::default();
+        let names = ["TcpRetransSegs", "UdpInCsumErrors", "Udp6InCsumErrors", "TcpMaxConn", "Nothing"];
+        assert_eq!(names.map(|name| kernel.grown(&none, name)), [17, 5, 6, 0, 0]);
+        assert_eq!(kernel.grown(&kernel, "TcpRetransSegs"), 0);
+    }
+}

@@ -1,0 +1,108 @@
+//! What the delay line takes when a bottleneck's queue is full.
+
+use anyhow::Result;
+
+use super::bed::{Run, Way};
+use super::course::{Alone, Course, Section, mark};
+use super::iperf::{Flow, Load, buffer_max};
+
+/// How much more than the packets themselves the delay line may take.
+const BOUND: f64 = 1.5;
+
+/// A path with its flow. Datagrams come one by one, so that the queue takes or drops whole packets. Reno's slow start
+/// offers twice what the bottleneck carries until the queue overflows; CUBIC creeps up to it where HyStart works.
+fn cases() -> Vec<(Way, Flow)> {
+    let fast = Way { rtt_ms: 100, rate_mbit: Some(5_000), queue: Some(62_500_000), mtu: 9000, ..Way::default() };
+    let long = Way { rtt_ms: 303, rate_mbit: Some(1_000), queue: Some(40_000_000), mtu: 1500, ..Way::default() };
+    let flow = |congestion, measure_s| {
+        let load = Load::Tcp { streams: 1, congestion };
+        Flow { load, v6: false, omit_s: 0, measure_s }
+    };
+    let large = Way { mtu: 9000, ..long.clone() };
+    let load = Load::Udp { bit_s: 1.2e9, bytes: 8_972, buffer: buffer_max() };
+    let datagrams = Flow { load, v6: false, omit_s: 0, measure_s: 8 };
+    vec![
+        (large, datagrams),
+        (fast.clone(), flow("reno", 10)),
+        (fast, flow("cubic", 35)),
+        (long.clone(), flow("reno", 15)),
+        (long, flow("cubic", 60)),
+    ]
+}
+
+/// What must be held: the queue, and what is on its way behind it.
+fn needed(way: &Way) -> f64 {
+    way.queue.unwrap_or_default() as f64 + way.bdp() as f64 / 2.0
+}
+
+/// Measures it.
+pub fn measure(course: &Course) -> Result<Section> {
+    let words = "\
+Needed: queue + rate × one-way delay. The peak is that of the whole run, in both directions. Datagrams come one by one;
+TCP's packets of up to 64 KiB may pass a full queue in part. Reno's slow start offers twice what the bottleneck carries
+until the queue overflows; CUBIC creeps up to it where its HyStart ends slow start in time.";
+    let mut section = Section::new("Memory of the delay line (emulated)", words);
+    let columns = ["path", "needed MB", "peak MB", "peak / needed", "at most 1.5", "queue's peak MB", "queue dropped"];
+    section.head(&[&columns[..], &["others %", "lab"]].concat());
+    for (way, flow) in cases() {
+        let title = title(&way, &flow);
+        section.command(&flow);
+        let result = course.alone(&way, &flow).and_then(|alone| row(&title, &way, &alone));
+        match course.note(&title, result, &mut section)? {
+            Some(row) => {
+                println!("  {}", row.join(" | "));
+                section.row(&row);
+            }
+            None => section.row(&[&title, "-", "-", "-", "-", "-", "-", "-", "-"].map(String::from)),
+        }
+    }
+    Ok(section)
+}
+
+fn title(way: &Way, flow: &Flow) -> String {
+    let congestion = match flow.load {
+        Load::Tcp { congestion, .. } => congestion,
+        Load::Udp { .. } => "UDP",
+    };
+    format!("{congestion}, {} Mbit/s, RTT {} ms, MTU {}", way.rate_mbit.unwrap_or_default(), way.rtt_ms, way.mtu)
+}
+
+fn row(title: &str, way: &Way, alone: &Alone) -> Result<Vec<String>> {
+    let counts = Run::data(&alone.run.whole)?.counts;
+    Ok(vec![
+        title.to_owned(),
+        format!("{:.1}", needed(way) / 1e6),
+        format!("{:.1}", alone.run.whole.memory_peak as f64 / 1e6),
+        format!("{:.3}", alone.run.whole.memory_peak as f64 / needed(way)),
+        judge(alone.run.whole.memory_peak as f64 / needed(way), counts.queue_dropped),
+        format!("{:.1}", counts.queue_peak as f64 / 1e6),
+        counts.queue_dropped.to_string(),
+        format!("{:.0}", alone.others),
+        mark([&alone.run.limited_ever].into_iter()),
+    ])
+}
+
+/// A queue that was never full proves nothing.
+fn judge(ratio: f64, dropped: u64) -> String {
+    let verdict = match (ratio <= BOUND, dropped) {
+        (_, 0) => "**the queue was never full**",
+        (true, _) => "yes",
+        (false, _) => "**no**",
+    };
+    verdict.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_needed_is_queue_and_way() {
+        let cases = cases();
+        let bytes: Vec<f64> = cases.iter().map(|(way, _)| needed(way)).collect();
+        assert_eq!(bytes, [58_937_500.0, 93_750_000.0, 93_750_000.0, 58_937_500.0, 58_937_500.0]);
+        assert_eq!(title(&cases[4].0, &cases[4].1), "cubic, 1000 Mbit/s, RTT 303 ms, MTU 1500");
+        assert_eq!([judge(1.1, 9), judge(1.6, 9)], ["yes", "**no**"]);
+        assert!(judge(1.0, 0).contains("never full"));
+    }
+}
