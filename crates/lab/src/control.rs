@@ -132,6 +132,11 @@ impl Home {
     fn clear(&self) {
         guests::end_strays(&self.dir);
         let _ = fs::remove_file(self.dir.join("control"));
+        self.clear_sites();
+    }
+
+    /// Removes their empty control groups and files.
+    fn clear_sites(&self) {
         let left = fs::read_dir(self.dir.join("sites")).into_iter().flatten().flatten();
         let sites: Vec<String> = left.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         Group::sweep(&self.dir, &sites);
@@ -169,7 +174,7 @@ impl Drop for Home {
         for left in ["control", "pid"] {
             let _ = fs::remove_file(self.dir.join(left));
         }
-        let _ = fs::remove_dir_all(self.dir.join("sites"));
+        self.clear_sites();
         let _ = fs::remove_file(self.dir.join("lock"));
         let _ = fs::remove_dir(&self.dir);
     }

@@ -66,7 +66,6 @@ impl Labs {
     }
 
     /// Nothing is left below the state directory.
-    #[track_caller]
     fn is_clean(&self) -> bool {
         fs::read_dir(self.client.state().join("lab")).map_or(true, |mut entries| entries.next().is_none())
     }

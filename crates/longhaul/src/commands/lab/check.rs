@@ -1,10 +1,14 @@
 //! `longhaul lab check`.
 
+use std::sync::{Arc, Mutex};
+
 use lab::check::{Ceiling, Finding, Report, Verdict};
 use lab::control::Home;
 use model::Exit;
 use model::units::BitRate;
 use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::{praise, read};
 use crate::args::LabFile;
@@ -77,9 +81,35 @@ pub fn run(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Pr
     }
     lab::able()?;
     let home = Home::claim(settings.state_path(), &read.name)?;
-    let report = lab::check::run(&read.scenario, home.dir(), |finding| tell(finding, printer))?;
+    let dir = home.dir().to_owned();
+    let home = with_signals(home)?;
+    let report = lab::check::run(&read.scenario, &dir, |finding| tell(finding, printer));
+    release(&home);
+    let report = report?;
     summarise(&read.name, &report, printer);
     Ok(if report.is_right() { Exit::Done as u8 } else { Exit::Failed as u8 })
+}
+
+/// A signal ends the check, and takes its directory along; its network goes with the process.
+fn with_signals(home: Home) -> Result<Arc<Mutex<Option<Home>>>, Failure> {
+    let failed = |error| Failure::local(format!("cannot hear signals: {error}"));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
+    let home = Arc::new(Mutex::new(Some(home)));
+    let its = Arc::clone(&home);
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            release(&its);
+            // As if nobody had heard it.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+    Ok(home)
+}
+
+fn release(home: &Mutex<Option<Home>>) {
+    if let Ok(mut home) = home.lock() {
+        drop(home.take());
+    }
 }
 
 fn summarise(name: &str, report: &Report, printer: &Printer) {

@@ -122,3 +122,13 @@ fn a_state_directory_named_from_here() {
     command.env("LONGHAUL_STATE", labs.client.path(&"long".repeat(30)));
     labs.client.start(command).finish().refused(6, &["107 bytes", "shorter --state"]);
 }
+
+#[test]
+fn a_key_ends_a_check() {
+    let Some(labs) = Labs::of("a_key_ends_a_check") else { return };
+    let running = labs.begin(words!["check", labs.file("pair", PAIR)]);
+    until("it has begun", LONG, || !running.out().is_empty());
+    send(running.child.id(), Signal::INT);
+    running.finish().expect(130);
+    assert!(labs.is_clean());
+}
