@@ -3,6 +3,8 @@
 //! Pure: time comes in as an argument, in nanoseconds since the lab came up. Does not know: TUN devices, clocks.
 
 mod firewall;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
