@@ -293,7 +293,10 @@ impl Fabric {
         self.links[link].accept(parcel.due, &shape, parcel.segments, &mut runs);
         for run in runs.drain(..) {
             let course = Course::Route { route, leg: leg + 1, link: link as u32 };
-            // What is damaged already is not damaged again.
+            // What is damaged already is not damaged again, and not counted again: the receiver sees it once.
+            if let (Some(_), Some((damage, _))) = (parcel.damage, run.damage) {
+                self.links[link].forgo(damage);
+            }
             let damage = parcel.damage.or(run.damage);
             self.push(Parcel {
                 due: run.due,

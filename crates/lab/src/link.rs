@@ -359,6 +359,14 @@ impl Link {
         None
     }
 
+    /// What it has damaged last had been damaged before, and cannot be damaged again.
+    pub fn forgo(&mut self, damage: Damage) {
+        match damage {
+            Damage::Seen => self.counts.corrupted -= 1,
+            Damage::Silent => self.counts.corrupted_silently -= 1,
+        }
+    }
+
     fn send(&mut self, sent: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
         if !segments.is_empty() {
             let due = self.due(sent);

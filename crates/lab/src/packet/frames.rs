@@ -25,6 +25,7 @@ pub struct Packet {
 
 impl Packet {
     /// Of UDP.
+    #[allow(clippy::unwrap_used)] // A test that writes no address fails, and shall.
     pub fn udp(from: &str, to: &str, payload: usize) -> Packet {
         let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
         Packet { from, to, tcp: false, ports: (40_000, 443), ttl: 64, mss: 1_472, payload, number: 0 }
@@ -87,6 +88,7 @@ impl Packet {
 }
 
 /// The shape of so many UDP segments over IPv4, each of so many IP bytes.
+#[allow(clippy::unwrap_used)] // For tests only.
 pub fn row(segments: u16, bytes: u16) -> Shape {
     let mss = bytes - 28;
     let packet = Packet { mss, ..Packet::udp("10.0.0.1", "10.0.0.2", usize::from(segments) * usize::from(mss)) };

@@ -25,21 +25,26 @@ fn a_round_trip_takes_what_was_said() {
                 far.send_to(&datagram[..length], from).unwrap();
             }
         });
-        let trips = (0..20).map(|_| {
+        let trip = || {
             let begun = Instant::now();
             near.send_to(&[1; 100], to).unwrap();
             near.recv(&mut [0; 100]).unwrap();
             begun.elapsed()
-        });
-        let mut trips: Vec<Duration> = trips.collect();
+        };
+        // Within 1 %, and what three threads take to wake up; on a busy machine, that is little only now and then.
+        let bound = Duration::from_micros(40_000 + 400 + 300);
+        let mut shortest = Duration::MAX;
+        for number in 0..200 {
+            if number >= 20 && shortest <= bound {
+                break;
+            }
+            shortest = shortest.min(trip());
+        }
         near.send_to(&[], to).unwrap();
         echo.join().unwrap();
-        trips.sort_unstable();
-        // Each way may be 50 us early, and the wakes of three threads are late.
-        assert!(trips[0] >= Duration::from_micros(39_850), "{trips:?}");
-        if is_judged(test, &lab) {
-            assert!(trips[0] <= Duration::from_micros(40_000 + 400 + 300), "{trips:?}");
-        }
+        // Each way may be 50 us early.
+        assert!(shortest >= Duration::from_micros(39_850), "{shortest:?}");
+        assert!(shortest <= bound || !is_judged(test, &lab), "{shortest:?}");
     }
 }
 

@@ -144,6 +144,29 @@ fn pieces_are_of_one_packet() {
     assert_eq!(arrivals.last().unwrap().due, (1 + 10 + 30 + 2) * MS + 1_500 * US + 20 * 6 * MS + 3 * MS);
 }
 
+/// One flipped bit is enough for a checksum; two may cancel out.
+#[test]
+fn what_is_damaged_twice_is_damaged_and_counted_once() {
+    let mut net = Net::of(
+        "[site.a]\nuplink = { corrupt = 0.5 }\n[site.b]\nuplink = { corrupt_silent = 0.5 }\n\
+         [path.a-b]\nrtt = \"2ms\"\ncorrupt = 0.5",
+    );
+    for _ in 0..100 {
+        let packet = net.udp("a", "b", 10 * 1_472);
+        net.put(0, &packet);
+    }
+    let mut damaged = 0;
+    while let Some(delivery) = net.fabric.due(u64::MAX) {
+        damaged += u64::from(delivery.damage.is_some());
+        net.fabric.done(delivery);
+    }
+    let counted =
+        [net.uplink("a", 0).corrupted, net.path("a-b", 0, 0).corrupted, net.uplink("b", 1).corrupted_silently];
+    assert_eq!(counted.iter().sum::<u64>(), damaged, "{counted:?}");
+    // A half, a quarter, an eighth of 1,000.
+    assert!((420..580).contains(&counted[0]) && (180..320).contains(&counted[1]) && (80..170).contains(&counted[2]));
+}
+
 /// Links of one lab draw apart; the same lab draws the same again.
 #[test]
 fn links_draw_apart() {
