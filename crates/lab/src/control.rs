@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::guests;
 use crate::lab::Lab;
-use crate::scenario::{Change, Scenario};
+use crate::scenario::{Change, Problem, Scenario};
 use crate::site::Group;
 
 pub use remote::{Remote, list};
@@ -212,5 +212,10 @@ fn answer(lab: &Lab, caller: &UnixStream) -> io::Result<bool> {
 
 fn change(lab: &Lab, set: &Set) -> Result<(), Error> {
     let change = Change::read(lab.scenario(), &set.target, set.direction, set.member, &set.words)?;
-    lab.change(change, set.lasts_s.map(Duration::from_secs_f64))
+    let lasts = set.lasts_s.map(Duration::try_from_secs_f64).transpose().map_err(|error| Problem {
+        line: 0,
+        what: format!("no change can last so long: {error}"),
+        remedy: "say a time like 30 s".to_owned(),
+    })?;
+    lab.change(change, lasts)
 }

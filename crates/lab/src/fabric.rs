@@ -3,6 +3,8 @@
 //! Pure: time comes in as an argument, in nanoseconds since the lab came up. Does not know: TUN devices, clocks.
 
 mod firewall;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -303,7 +305,10 @@ impl Fabric {
         }
         for run in runs.drain(..) {
             let course = Course::Route { route, leg: leg + 1, link: passed };
-            // What is damaged already is not damaged again.
+            // What is damaged already is not damaged again, and not counted again: the receiver sees it once.
+            if let (Some(_), Some((damage, _))) = (parcel.damage, run.damage) {
+                self.links[link].forgo(damage);
+            }
             let damage = parcel.damage.or(run.damage);
             self.push(Parcel {
                 due: run.due,

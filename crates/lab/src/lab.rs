@@ -78,7 +78,10 @@ impl Lab {
         }
         let arena = Arena::new(FRAME_MAX, bytes_max, ready as u64);
         let fabric = Fabric::new(scenario, topology.clone(), arena);
-        let failed = |source| Error::site(name, "start its emulator", source);
+        let failed = |source| {
+            sites.iter().filter_map(Site::group).for_each(Group::remove);
+            Error::site(name, "start its emulator", source)
+        };
         let (line, thread) = TunWire::carry(fabric, ports, &scenario.events).map_err(failed)?;
         Ok(Lab { name: name.to_owned(), scenario: scenario.clone(), topology, sites, line, thread: Some(thread) })
     }

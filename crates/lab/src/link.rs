@@ -4,6 +4,8 @@
 //! Does not know: packets beyond their sizes, or where they go.
 
 mod disorder;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -69,6 +71,8 @@ pub struct Link {
     silent: Gap,
     /// When the bottleneck will have sent what it has, in picoseconds: nanoseconds would lose up to 0.02 % at 100 Gbit/s.
     free_ps: u64,
+    /// When the last packet leaves that a bottleneck of another rate had, in picoseconds: none is overtaken.
+    before_ps: u64,
     /// When the policer's bucket will be full again, in picoseconds.
     full_ps: u64,
     /// When the next packet of others comes, in picoseconds.
@@ -120,6 +124,7 @@ impl Link {
             way,
             random,
             free_ps: 0,
+            before_ps: 0,
             full_ps: 0,
             cross_ps: 0,
             last_due: 0,
@@ -136,6 +141,7 @@ impl Link {
 
     fn set_one(&mut self, now: u64, word: &Word) -> Word {
         let backlog = self.backlog(now);
+        let spent = self.way.policer.map_or(0, |old| bytes_in(self.full_ps.saturating_sub(now * PS), old.rate.0));
         let before = self.way.set(word.clone());
         let (way, random) = (&self.way, &mut self.random);
         match word {
@@ -145,7 +151,15 @@ impl Link {
             Word::Corrupt(p) => self.corrupt = Gap::new(*p, random),
             Word::CorruptSilent(p) => self.silent = Gap::new(*p, random),
             // What waits goes on waiting, for a bottleneck of another speed.
-            Word::Rate(_) => self.free_ps = now * PS + way.rate.map_or(0, |rate| time_ps(backlog, rate.0)),
+            Word::Rate(_) => {
+                self.before_ps = self.before_ps.max(self.free_ps);
+                self.free_ps = now * PS + way.rate.map_or(0, |rate| time_ps(backlog, rate.0));
+            }
+            // What was let through stays so, and fills up again at the new rate.
+            Word::Policer(Some(policer)) => {
+                let owed = spent.min(policer.burst.0);
+                self.full_ps = now * PS + time_ps(owed, policer.rate.0);
+            }
             // Nobody was there before.
             Word::CrossTraffic(_) => self.cross_ps = now * PS,
             _ => {}
@@ -203,7 +217,8 @@ impl Link {
         let Some(policer) = self.way.policer else { return segments };
         let now_ps = now * PS;
         let filled = self.full_ps.max(now_ps);
-        let burst_ps = time_ps(policer.burst.0, policer.rate.0);
+        // Rounded up: a burst is never a byte less than it was said to be, which may be just one packet.
+        let burst_ps = time_ps(policer.burst.0, policer.rate.0) + 1;
         let tokens = bytes_in((now_ps + burst_ps).saturating_sub(filled), policer.rate.0);
         let passing = fitting(shape, segments.clone(), tokens);
         self.full_ps = filled + time_ps(u64::from(shape.bytes(passing.clone())), policer.rate.0);
@@ -266,7 +281,7 @@ impl Link {
 
     /// Onto the wire, which loses, repeats, holds back and damages.
     fn wire(&mut self, sent_ps: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
-        let sent = sent_ps / PS;
+        let sent = sent_ps.max(self.before_ps) / PS;
         let mut start = segments.start;
         let mut at = segments.start;
         while at < segments.end {
@@ -344,6 +359,14 @@ impl Link {
         None
     }
 
+    /// What it has damaged last had been damaged before, and cannot be damaged again.
+    pub fn forgo(&mut self, damage: Damage) {
+        match damage {
+            Damage::Seen => self.counts.corrupted -= 1,
+            Damage::Silent => self.counts.corrupted_silently -= 1,
+        }
+    }
+
     fn send(&mut self, sent: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
         if !segments.is_empty() {
             let due = self.due(sent);
@@ -369,12 +392,9 @@ impl Link {
     /// When what is sent now arrives; never before what was sent earlier.
     fn due(&mut self, sent: u64) -> u64 {
         let due = sent + self.travel();
+        self.last_due = self.last_due.max(due);
         // A delay that an event has shortened lets packets overtake, as a change of route does.
-        if !self.way.jitter.is_zero() {
-            self.last_due = self.last_due.max(due);
-            return self.last_due;
-        }
-        due
+        if self.way.jitter.is_zero() { due } else { self.last_due }
     }
 }
 

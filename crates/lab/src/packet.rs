@@ -11,6 +11,8 @@ mod answer;
 mod cut;
 mod damage;
 mod field;
+#[cfg(test)]
+pub(crate) mod frames;
 mod shape;
 mod sum;
 

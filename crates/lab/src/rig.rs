@@ -86,6 +86,9 @@ pub fn up(test: &str, scenario: &str) -> Option<Rig> {
     };
     match make() {
         Ok(rig) => Some(rig),
-        Err(error) => panic!("{test}: {error}"),
+        Err(error) => {
+            let _ = fs::remove_dir_all(&dir);
+            panic!("{test}: {error}")
+        }
     }
 }

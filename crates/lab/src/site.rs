@@ -69,7 +69,11 @@ impl Site {
         // A thread that has its own file system view cannot go back; it ends with its work.
         let made = std::thread::scope(|scope| scope.spawn(|| plan.make()).join());
         let bug = |_| Error::site(&words.name, "make it", io::Error::other("the thread that made it failed"));
-        let (namespaces, ports) = made.map_err(bug)??;
+        let made = made.map_err(bug).flatten();
+        if let (Err(_), Some(group)) = (&made, &group) {
+            group.remove();
+        }
+        let (namespaces, ports) = made?;
         Ok((Site { name: words.name.clone(), namespaces: Arc::new(namespaces), group }, ports))
     }
 

@@ -3,6 +3,8 @@
 //! Pure. Does not know: packets.
 
 mod routes;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

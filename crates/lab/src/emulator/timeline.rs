@@ -2,6 +2,10 @@
 //!
 //! Pure: time comes in as an argument, in nanoseconds since the lab came up.
 
+#[cfg(test)]
+mod tests;
+
+use std::mem::discriminant;
 use std::time::Duration;
 
 use crate::fabric::Fabric;
@@ -9,20 +13,34 @@ use crate::scenario::{Change, Event, Word};
 
 enum Act {
     Begin(Change, Option<Duration>),
-    /// Words that take a change back, by link.
-    End(Vec<(usize, Vec<Word>)>),
+    End(Back),
+}
+
+/// What takes a change back.
+struct Back {
+    /// Later changes have larger ones.
+    number: u64,
+    /// Each word once for each link.
+    words: Vec<(usize, Word)>,
+}
+
+impl Back {
+    fn place(&self, link: usize, word: &Word) -> Option<usize> {
+        self.words.iter().position(|(its, other)| *its == link && discriminant(other) == discriminant(word))
+    }
 }
 
 /// Acts that are still to come.
 pub struct Timeline {
     /// Latest first.
     acts: Vec<(u64, Act)>,
+    changes: u64,
 }
 
 impl Timeline {
     /// The events of a scenario.
     pub fn new(events: &[Event]) -> Timeline {
-        let mut timeline = Timeline { acts: Vec::new() };
+        let mut timeline = Timeline { acts: Vec::new(), changes: 0 };
         for event in events {
             timeline.add(event.at.as_nanos() as u64, Act::Begin(event.change.clone(), event.lasts));
         }
@@ -46,17 +64,51 @@ impl Timeline {
             let Some((at, act)) = self.acts.pop() else { return };
             match act {
                 Act::Begin(change, lasts) => self.change(at, &change, lasts, fabric),
-                Act::End(back) => back.iter().for_each(|(link, words)| drop(fabric.set(at, &[*link], words))),
+                Act::End(back) => self.end(at, back, fabric),
             }
         }
+    }
+
+    fn ends(&mut self) -> impl Iterator<Item = &mut Back> {
+        self.acts.iter_mut().filter_map(|(_, act)| match act {
+            Act::End(back) => Some(back),
+            Act::Begin(..) => None,
+        })
     }
 
     /// A change begins.
     pub fn change(&mut self, now: u64, change: &Change, lasts: Option<Duration>, fabric: &mut Fabric) {
         let links = fabric.topology().changed(change);
-        let back = fabric.set(now, &links, &change.words);
-        if let Some(lasts) = lasts {
-            self.add(now + lasts.as_nanos() as u64, Act::End(back));
+        let mut back = Back { number: self.changes, words: Vec::new() };
+        self.changes += 1;
+        for (link, words) in fabric.set(now, &links, &change.words) {
+            // A word that stands twice is taken back to what it was at first, which comes last.
+            for word in words {
+                match back.place(link, &word) {
+                    Some(place) => back.words[place].1 = word,
+                    None => back.words.push((link, word)),
+                }
+            }
+        }
+        match lasts {
+            Some(lasts) => {
+                let lasts = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
+                self.add(now.saturating_add(lasts), Act::End(back));
+            }
+            // What is there to stay is not taken back by the end of an earlier change.
+            None => self.ends().for_each(|end| end.words.retain(|(link, word)| back.place(*link, word).is_none())),
+        }
+    }
+
+    /// A change ends. Where a later one of the same word goes on, that one will be taken back to what was before both.
+    fn end(&mut self, at: u64, back: Back, fabric: &mut Fabric) {
+        for (link, word) in back.words {
+            let later = self.ends().filter(|end| end.number > back.number);
+            let next = later.filter_map(|end| Some((end.place(link, &word)?, end))).min_by_key(|(_, end)| end.number);
+            match next {
+                Some((place, end)) => end.words[place].1 = word,
+                None => drop(fabric.set(at, &[link], &[word])),
+            }
         }
     }
 }

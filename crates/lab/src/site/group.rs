@@ -32,8 +32,13 @@ impl Group {
         let none = || failed(io::Error::new(io::ErrorKind::NotFound, "no control groups for processors are mounted"));
         let (root, second) = root(&mounts).ok_or_else(none)?;
         let group = Group(root.join(name(lab, site)));
-        group.make(&root, second, share).map_err(failed)?;
-        Ok(group)
+        match group.make(&root, second, share) {
+            Ok(()) => Ok(group),
+            Err(error) => {
+                group.remove();
+                Err(failed(error))
+            }
+        }
     }
 
     fn make(&self, root: &Path, second: bool, share: f64) -> io::Result<()> {

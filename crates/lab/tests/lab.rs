@@ -1,0 +1,26 @@
+//! Labs with kernels at both ends: what the lab says it did is what these see.
+//!
+//! Needs root and /dev/net/tun; where labs cannot be had, each test says so loudly and passes. Where the machine was
+//! too busy for the lab to keep its times, times and rates are not judged, which is said as loudly.
+
+// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "lab/bounds.rs"]
+mod bounds;
+#[path = "lab/changes.rs"]
+mod changes;
+#[path = "lab/control.rs"]
+mod control;
+#[path = "lab/datagrams.rs"]
+mod datagrams;
+#[path = "lab/host.rs"]
+mod host;
+#[path = "lab/probe.rs"]
+mod probe;
+#[path = "lab/rates.rs"]
+mod rates;
+#[path = "lab/routes.rs"]
+mod routes;
+#[path = "lab/streams.rs"]
+mod streams;

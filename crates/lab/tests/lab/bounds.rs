@@ -1,0 +1,31 @@
+//! What the lab says when it was itself the limit.
+
+use std::time::Duration;
+
+use lab::rig;
+
+use super::probe::{counts, drained, udp};
+
+#[test]
+fn without_memory_it_says_that_it_was_the_limit() {
+    let text = "memory = \"4MB\"\n[site.a]\n[site.b]\n[path.a-b]\nrtt = \"1s\"";
+    let Some(lab) = rig::up("without_memory_it_says_that_it_was_the_limit", text) else { return };
+    let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
+    assert_eq!(lab.limited(&lab.reading().unwrap()), None);
+    sys::udp::set_datagram_bytes(&near, 8_000).unwrap();
+    for _ in 0..200 {
+        near.send_to(&[1; 40_000], far.local_addr().unwrap()).unwrap();
+    }
+    let arrived = drained(&far, Duration::from_millis(1_500)).len() as u64;
+    let reading = lab.reading().unwrap();
+    assert!(reading.refused.no_memory > 50, "{}", reading.refused.no_memory);
+    assert_eq!(counts(&lab, "a-b", 0).segments, arrived, "what had room, arrived");
+    assert!((300..525).contains(&arrived), "at most 4 MB, and at least 3 MiB less the ends of the chunks: {arrived}");
+    assert_eq!((reading.memory, reading.memory_peak), (0, 3 << 20));
+    let said = lab.limited(&reading).unwrap();
+    assert!(said.contains("dropped"), "{said}");
+    // And later it is no longer so.
+    assert!(super::probe::arrives(&near, &far, 100, Duration::from_secs(3)));
+    let later = lab.reading().unwrap().since(&reading);
+    assert_eq!((later.refused.no_memory, later.links[0].counts.segments), (0, 1));
+}

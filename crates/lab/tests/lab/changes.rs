@@ -1,0 +1,74 @@
+//! Changes while packets flow: by hand, for a while, and by events.
+
+use std::time::Duration;
+
+use lab::rig;
+use lab::scenario::Change;
+
+use super::probe::{arrives, counts, drained, is_judged, udp};
+
+const SOON: Duration = Duration::from_millis(150);
+const PATIENCE: Duration = Duration::from_secs(2);
+const PATH: &str = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"4ms\"";
+
+#[test]
+fn a_path_goes_down_and_up_again() {
+    let Some(lab) = rig::up("a_path_goes_down_and_up_again", PATH) else { return };
+    let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
+    assert!(arrives(&near, &far, 100, PATIENCE));
+    lab.set("a-b", &[("down", "true")]).unwrap();
+    assert!(!arrives(&near, &far, 100, SOON));
+    assert!(!arrives(&far, &near, 100, SOON), "both directions");
+    lab.set("a-b", &[("down", "false")]).unwrap();
+    assert!(arrives(&near, &far, 100, PATIENCE));
+    assert_eq!((counts(&lab, "a-b", 0).down, counts(&lab, "a-b", 1).down), (1, 1));
+}
+
+#[test]
+fn a_change_for_a_while_ends_by_itself() {
+    let Some(lab) = rig::up("a_change_for_a_while_ends_by_itself", PATH) else { return };
+    let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
+    let words = [("down".to_owned(), "true".to_owned())];
+    let change = Change::read(lab.scenario(), "a-b", Some(0), None, &words).unwrap();
+    lab.change(change, Some(Duration::from_secs(1))).unwrap();
+    assert!(!arrives(&near, &far, 100, SOON));
+    assert!(arrives(&far, &near, 100, PATIENCE), "the other direction is as it was");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(arrives(&near, &far, 100, PATIENCE));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let Some(lab) = rig::up("what_makes_no_sense_is_refused", PATH) else { return };
+    for (target, word, value, said) in
+        [("a-c", "down", "true", "a-b"), ("a-b", "dwon", "true", "down"), ("a-b", "rate", "fast", "Mbit/s")]
+    {
+        let error = lab.set(target, &[(word, value)]).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+/// A datagram each five milliseconds, and a gap where the event was.
+#[test]
+fn an_event_happens_and_ends() {
+    let test = "an_event_happens_and_ends";
+    let event = "[[event]]\nat = \"500ms\"\npath = \"a-b\"\nset = { down = true }\nfor = \"1s\"";
+    let Some(lab) = rig::up(test, &format!("{PATH}\n{event}")) else { return };
+    let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
+    let mut sent = Vec::new();
+    while lab.reading().unwrap().at < Duration::from_secs(2) {
+        let number = sent.len() as u32;
+        near.send_to(&number.to_be_bytes(), far.local_addr().unwrap()).unwrap();
+        sent.push(lab.reading().unwrap().at);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let arrived: Vec<u32> = drained(&far, SOON).into_iter().map(|(_, number)| number).collect();
+    assert_eq!(arrived.len() as u64 + counts(&lab, "a-b", 0).down, sent.len() as u64);
+    let gap = arrived.windows(2).max_by_key(|pair| pair[1] - pair[0]).unwrap();
+    let (last, first) = (sent[gap[0] as usize], sent[gap[1] as usize]);
+    assert_eq!(counts(&lab, "a-b", 0).down, u64::from(gap[1] - gap[0] - 1), "one gap");
+    // Times at which the lab was asked, which is after it was sent.
+    if is_judged(test, &lab) {
+        assert!(last <= Duration::from_millis(520) && first >= Duration::from_millis(1_500), "{last:?} to {first:?}");
+    }
+}

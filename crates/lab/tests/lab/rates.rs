@@ -1,0 +1,101 @@
+//! Bottlenecks of paths and uplinks, under more than they carry.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use lab::{Lab, rig};
+
+use super::probe::{drained, is_judged, not_judged, udp};
+
+const DATAGRAM: usize = 1_472;
+const PACKET_BITS: f64 = 1_500.0 * 8.0;
+
+/// Offers so many datagrams each millisecond, in turn to each socket; what arrives at each.
+fn offered(from: &UdpSocket, to: &[UdpSocket], each_ms: u32, lasts: Duration) -> Vec<Vec<(Instant, u32)>> {
+    std::thread::scope(|scope| {
+        let take = |socket| scope.spawn(move || drained(socket, Duration::from_millis(300)));
+        let takers: Vec<_> = to.iter().map(take).collect();
+        let (begun, mut number) = (Instant::now(), 0);
+        while begun.elapsed() < lasts {
+            while number < begun.elapsed().as_millis() as u32 * each_ms {
+                let to = &to[number as usize % to.len()];
+                from.send_to(&[0; DATAGRAM], to.local_addr().unwrap()).unwrap();
+                number += 1;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        takers.into_iter().map(|taker| taker.join().unwrap()).collect()
+    })
+}
+
+/// Bits per second from the first to the last.
+fn rate(arrived: &[(Instant, u32)]) -> f64 {
+    let (first, last) = (arrived.first().unwrap().0, arrived.last().unwrap().0);
+    (arrived.len() - 1) as f64 * PACKET_BITS / (last - first).as_secs_f64()
+}
+
+/// One of a few attempts is within bounds; each is wrong if the machine gave the processor to others at its end.
+fn is_within(test: &str, lab: &Lab, wanted: f64, bound: f64, attempt: impl Fn() -> f64) {
+    let mut found = Vec::new();
+    for _ in 0..4 {
+        let idle = |lab: &Lab| lab.reading().unwrap().links.iter().map(|link| link.counts.idle_ns).max();
+        let before = idle(lab);
+        let rate = attempt();
+        if !is_judged(test, lab) {
+            return;
+        }
+        if (rate / wanted - 1.0).abs() < bound {
+            return;
+        }
+        let busy = idle(lab).unwrap() - before.unwrap() < 1_000_000;
+        found.push((rate, busy));
+    }
+    if found.iter().all(|(_, busy)| !busy) {
+        not_judged(test, "the sender could not keep up");
+        return;
+    }
+    panic!("{test}: not {wanted} bit/s: {found:?}");
+}
+
+#[test]
+fn a_bottleneck_sends_at_its_rate() {
+    let test = "a_bottleneck_sends_at_its_rate";
+    let text =
+        "[site.a]\nmtu = 1500\n[site.b]\nmtu = 1500\n[path.a-b]\nrtt = \"20ms\"\nrate = \"200Mbit/s\"\nqueue = \"1MB\"";
+    let Some(lab) = rig::up(test, text) else { return };
+    let (near, far) = (udp(&lab, "a"), [udp(&lab, "b")]);
+    is_within(test, &lab, 200e6, 0.01, || rate(&offered(&near, &far, 25, Duration::from_secs(1))[0]));
+    let counts = super::probe::counts(&lab, "a-b", 0);
+    assert!(counts.queue_dropped > 0 && counts.queue_peak <= 1_000_000, "{counts:?}");
+    lab.set("a-b", &[("rate", "50Mbit/s")]).unwrap();
+    is_within(test, &lab, 50e6, 0.01, || rate(&offered(&near, &far, 8, Duration::from_secs(1))[0]));
+}
+
+/// Two paths of one site share what its uplink carries.
+#[test]
+fn an_uplink_is_shared_by_the_paths_of_its_site() {
+    let test = "an_uplink_is_shared_by_the_paths_of_its_site";
+    let text = "[site.a]\nmtu = 1500\nuplink = { rate = \"100Mbit/s\", queue = \"500KB\" }\n[site.b]\n[site.c]\n\
+                [path.a-b]\nrtt = \"10ms\"\n[path.a-c]\nrtt = \"20ms\"";
+    let Some(lab) = rig::up(test, text) else { return };
+    let (near, far) = (udp(&lab, "a"), [udp(&lab, "b"), udp(&lab, "c")]);
+    is_within(test, &lab, 100e6, 0.02, || {
+        let arrived = offered(&near, &far, 14, Duration::from_secs(1));
+        assert!(arrived.iter().all(|one| one.len() > 1_500), "both get something");
+        // What arrives at c is 5 ms older.
+        rate(&arrived[0]) + rate(&arrived[1])
+    });
+}
+
+#[test]
+fn a_policer_lets_its_rate_through_without_a_queue() {
+    let test = "a_policer_lets_its_rate_through_without_a_queue";
+    let text = "[site.a]\nmtu = 1500\n[site.b]\nmtu = 1500\n[path.a-b]\nrtt = \"20ms\"\n\
+                policer = { rate = \"40Mbit/s\", burst = \"30KB\" }";
+    let Some(lab) = rig::up(test, text) else { return };
+    let (near, far) = (udp(&lab, "a"), [udp(&lab, "b")]);
+    is_within(test, &lab, 40e6, 0.02, || rate(&offered(&near, &far, 8, Duration::from_secs(1))[0]));
+    let reading = lab.reading().unwrap();
+    let link = &reading.links[lab.link("a-b", 0).unwrap()];
+    assert!(link.counts.policed > 0 && link.backlog == 0);
+}
