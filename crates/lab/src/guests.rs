@@ -47,7 +47,13 @@ fn end_all(look: impl Fn() -> Vec<u32>) -> usize {
         std::thread::sleep(Duration::from_millis(20));
         left = look();
     }
-    signal(&left, Signal::KILL);
+    // Until they are gone, and what they started meanwhile: a control group with processes in it cannot be removed.
+    let deadline = Instant::now() + GRACE;
+    while !left.is_empty() && Instant::now() < deadline {
+        signal(&left, Signal::KILL);
+        std::thread::sleep(Duration::from_millis(10));
+        left = look();
+    }
     first.len()
 }
 
