@@ -27,7 +27,7 @@ const QUANTUM: Duration = Duration::from_micros(100);
 const SLACK_NS: u64 = 50_000;
 /// How long packets count as flowing after the last one.
 const BUSY: Duration = Duration::from_millis(2);
-/// Written, and read from each port, before the other has its turn.
+/// Packets read from each port before writing has its turn.
 const BATCH: usize = 32;
 
 /// What the thread is asked for.
@@ -169,8 +169,10 @@ impl Emulator {
     }
 
     fn write_due(&mut self) -> usize {
+        // Twice what reading may add in its turn, so that what is due never piles up.
+        let most = 2 * BATCH * self.ports.len();
         let mut written = 0;
-        while written < BATCH {
+        while written < most {
             let now = self.now();
             let Some(delivery) = self.fabric.due(now + SLACK_NS) else { break };
             if let Some(link) = delivery.link {

@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::arena::{Arena, Place};
+use crate::hash::fnv1a;
 use crate::link::{Link, Run};
 use crate::packet::{self, Damage, Shape};
 use crate::scenario::{Scenario, Word};
@@ -31,7 +32,7 @@ pub struct Refused {
     pub expired: u64,
     /// Larger than the path's MTU; answered by ICMP.
     pub too_big: u64,
-    /// Not let in by a site's firewall.
+    /// Segments that a site's firewall did not let in.
     pub firewalled: u64,
     /// There was no room for them: the lab's own fault.
     pub no_memory: u64,
@@ -110,9 +111,8 @@ pub struct Fabric {
 impl Fabric {
     /// A scenario's, with room for packets on their way.
     pub fn new(scenario: &Scenario, topology: Topology, arena: Arena) -> Fabric {
-        let seed = |number: usize| scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number as u64);
-        let links = topology.links.iter().enumerate();
-        let links = links.map(|(n, link)| Link::new(link.way.clone(), link.rtt, seed(n))).collect();
+        let links = topology.links.iter();
+        let links = links.map(|link| Link::new(link.way.clone(), link.rtt, seed(scenario, link.owner))).collect();
         let firewalls = scenario.sites.iter().map(|site| site.firewall.as_ref().map(|open| Firewall::new(open)));
         Fabric {
             links,
@@ -288,7 +288,7 @@ impl Fabric {
         let Course::Route { route, leg, link: before } = parcel.course else { return };
         let shape = self.packets[parcel.packet as usize].shape;
         let members = &self.topology.routes[route as usize].legs[leg as usize].members;
-        let link = members[if members.len() == 1 { 0 } else { (shape.flow() % members.len() as u64) as usize }];
+        let link = members[if members.len() == 1 { 0 } else { member_of(&shape, leg, members.len()) }];
         // How late a packet is counts for its path, whose RTT says how late it may be, not for the uplink behind it.
         let is_last_mile = matches!(self.topology.links[link].owner, Owner::Uplink { direction: 1, .. });
         let passed = if is_last_mile { before } else { link as u32 };
@@ -349,7 +349,7 @@ impl Fabric {
                 }
             };
             if link.is_some() && !self.is_let_in(now, port, parcel.packet) {
-                self.refused.firewalled += 1;
+                self.refused.firewalled += parcel.segments.len() as u64;
                 self.drop_one(parcel.packet);
                 continue;
             }
@@ -376,6 +376,20 @@ impl Fabric {
     pub fn done(&mut self, delivery: Delivery) {
         self.drop_one(delivery.packet);
     }
+}
+
+/// The same for all packets of a flow. Each leg turns the hash, so that what one has sorted out is not all one to the next.
+fn member_of(shape: &Shape, leg: u32, members: usize) -> usize {
+    (shape.flow().rotate_left(leg * 11) % members as u64) as usize
+}
+
+/// By name, so that a link draws the same whatever else a scenario has.
+fn seed(scenario: &Scenario, owner: Owner) -> u64 {
+    let name = match owner {
+        Owner::Path { path, direction, member } => format!("{}/{direction}/{member}", scenario.paths[path].name),
+        Owner::Uplink { site, direction } => format!("{}/{direction}", scenario.sites[site].name),
+    };
+    scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ fnv1a(name.as_bytes())
 }
 
 /// Whether the network carries packets for such a destination at all.

@@ -171,6 +171,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        self.sites.iter().for_each(Site::let_orphans_die);
         self.line.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -12,6 +12,7 @@ mod emulator;
 mod error;
 mod fabric;
 mod guests;
+mod hash;
 mod lab;
 mod link;
 pub mod packet;

@@ -252,9 +252,15 @@ impl Way {
 }
 
 impl Path {
-    /// The delays of both directions, by their first members. Zero for what goes over other sites.
+    /// The delays of both directions, by their first members. What goes over other sites has none of its own and counts
+    /// as much as the other direction.
     pub fn rtt(&self) -> Duration {
-        self.ways.iter().map(|way| way.members[0].delay).sum()
+        let delay = |direction: usize| self.ways[direction].members[0].delay;
+        match [0, 1].map(|direction: usize| self.ways[direction].via.is_empty()) {
+            [true, false] => 2 * delay(0),
+            [false, true] => 2 * delay(1),
+            _ => delay(0) + delay(1),
+        }
     }
 }
 

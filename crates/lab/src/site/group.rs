@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::hash::fnv1a;
 
 /// Over which the quota is counted, in microseconds: short, so that a site is slow rather than stuttering.
 const PERIOD: u32 = 10_000;
@@ -89,10 +90,6 @@ impl Group {
 
 /// The same for the same lab, so that the next one finds what a killed one left; another for another directory.
 fn name(lab: &Path, site: &str) -> String {
-    let text = lab.as_os_str().as_encoded_bytes();
-    let hash = text.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        // FNV-1a: names only have to differ.
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = fnv1a(lab.as_os_str().as_encoded_bytes());
     format!("longhaul-lab-{hash:016x}-{site}")
 }

@@ -50,7 +50,7 @@ pub struct LabEmulator {
     pub expired: u64,
     /// Packets larger than the path's MTU; answered by ICMP.
     pub too_big: u64,
-    /// Packets that a site's firewall did not let in.
+    /// Segments that a site's firewall did not let in.
     pub firewalled: u64,
 }
 
