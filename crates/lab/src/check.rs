@@ -97,7 +97,7 @@ pub fn run(scenario: &Scenario, dir: &Path, mut tell: impl FnMut(&Finding)) -> R
             if direction == usize::from(walled == [false, true]) {
                 found.push(one.rtt()?);
             }
-            found.extend(one.flow(&path.ways[direction].members[0])?);
+            found.extend(one.flow()?);
             found.iter().for_each(&mut tell);
             findings.extend(found);
         }
@@ -210,9 +210,10 @@ impl<'a> Direction<'a> {
     }
 
     /// Rate and loss. Where this machine was the limit it gets another chance: others may have kept it busy.
-    fn flow(&self, way: &Way) -> Result<Vec<Finding>, Error> {
-        if way.down {
-            return Ok(Vec::new());
+    fn flow(&self) -> Result<Vec<Finding>, Error> {
+        if self.ways(self.route).any(|way| way.down) {
+            let down = Verdict::NotJudged("the path is down");
+            return Ok(vec![self.finding("loss", "all of it".into(), "-".into(), down)]);
         }
         let is_limited = |finding: &Finding| matches!(finding.verdict, Verdict::Limited(_));
         let mut findings = self.one_flow()?;
@@ -285,8 +286,13 @@ impl<'a> Direction<'a> {
         let twice = self.counted(reading, |c| c.duplicated);
         let expected = (outcome.sent + twice).saturating_sub(taken + damaged);
         let right = expected == outcome.received && damaged == outcome.checksum_errors;
+        let legs = self.route.legs.iter().flat_map(|leg| leg.members.first());
+        let mut earlier = legs.map(|link| &self.lab.topology().links[*link].way).collect::<Vec<_>>();
+        earlier.pop();
+        let unclear = earlier.iter().any(|way| way.corrupt > 0.0 || way.duplicate > 0.0);
         let verdict = match limited {
             _ if right => Verdict::Right,
+            _ if unclear => Verdict::NotJudged("what one link damaged or repeated, a later one dropped"),
             Some(why) => Verdict::Limited(why),
             None if outcome.no_room > 0 => Verdict::Limited("the receiver had no room for datagrams".into()),
             None => Verdict::Wrong,

@@ -6,14 +6,14 @@
 mod remote;
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use model::v1;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -24,8 +24,11 @@ use crate::site::Group;
 
 pub use remote::{Remote, list};
 
-/// How long either side waits for the other's line.
+/// How long a caller waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a caller may take for a line, and how long it may be: others wait meanwhile.
+const LINE_TIME: Duration = Duration::from_secs(1);
+const LINE_MAX: u64 = 64 << 10;
 
 /// How long a process that was killed may take to let go of its lab's name.
 const DYING: Duration = Duration::from_secs(5);
@@ -83,12 +86,31 @@ pub fn labs(state: &Path) -> PathBuf {
     std::path::absolute(state).unwrap_or_else(|_| state.to_owned()).join("lab")
 }
 
+/// Whether a lab can be called so. Its name is that of a directory, which is removed in the end.
+///
+/// # Errors
+/// It is empty, too long, or has what a name must not have.
+pub fn check_name(name: &str) -> Result<(), Error> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    match (1..=40).contains(&name.len()) && !name.starts_with('.') && name.chars().all(fits) {
+        true => Ok(()),
+        false => Err(Error::Name { name: name.to_owned() }),
+    }
+}
+
+/// The lock of a directory: never through a link, and never emptying what is there.
+fn open_lock(dir: &Path) -> io::Result<File> {
+    let options = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(open(dir.join("lock"), options, Mode::RUSR | Mode::WUSR)?.into())
+}
+
 impl Home {
     /// Takes a name, and clears away what a lab that was killed has left under it.
     ///
     /// # Errors
     /// A lab of this name is up.
     pub fn claim(state: &Path, name: &str) -> Result<Home, Error> {
+        check_name(name)?;
         let dir = labs(state).join(name);
         let failed = |doing: &'static str| {
             let path = dir.clone();
@@ -101,7 +123,11 @@ impl Home {
         let begun = Instant::now();
         let lock = loop {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(failed("make it"))?;
-            let lock = File::create(dir.join("lock")).map_err(failed("make a lock in it"))?;
+            let lock = match open_lock(&dir) {
+                // Another one that ends has just taken the directory away.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && begun.elapsed() < DYING => continue,
+                lock => lock.map_err(failed("make a lock in it"))?,
+            };
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
                 // A lab that was killed a moment ago takes its time to die.
                 let answers = Remote::at(state, name).and_then(|lab| lab.status()).is_ok();
@@ -161,7 +187,7 @@ impl Home {
                 other => other?,
             };
             caller.set_nonblocking(false)?;
-            Ok(answer(&lab, &caller).unwrap_or(true))
+            Ok(answer(&lab, caller).unwrap_or(true))
         };
         while !over() && goes_on(&listener).unwrap_or(true) {}
         end(&lab);
@@ -190,11 +216,11 @@ fn end(lab: &Lab) -> usize {
 }
 
 /// Answers one caller. Whether the lab goes on.
-fn answer(lab: &Lab, caller: &UnixStream) -> io::Result<bool> {
-    caller.set_read_timeout(Some(PATIENCE))?;
-    caller.set_write_timeout(Some(PATIENCE))?;
+fn answer(lab: &Lab, mut caller: UnixStream) -> io::Result<bool> {
+    caller.set_read_timeout(Some(LINE_TIME))?;
+    caller.set_write_timeout(Some(LINE_TIME))?;
     let mut line = String::new();
-    BufReader::new(caller).read_line(&mut line)?;
+    BufReader::new((&caller).take(LINE_MAX)).read_line(&mut line)?;
     let ask: Ask = serde_json::from_str(&line).map_err(io::Error::other)?;
     let goes_on = !matches!(ask, Ask::Down);
     let answer = match ask {
@@ -206,7 +232,8 @@ fn answer(lab: &Lab, caller: &UnixStream) -> io::Result<bool> {
         Ask::Down => Answer { status: lab.status().ok(), ended: end(lab), ..Answer::default() },
     };
     let text = serde_json::to_string(&answer).map_err(io::Error::other)? + "\n";
-    (&mut &*caller).write_all(text.as_bytes())?;
+    // A lab that was asked to go down does, even if nobody waits for the answer any more.
+    let _ = caller.write_all(text.as_bytes());
     Ok(goes_on)
 }
 

@@ -78,6 +78,8 @@ pub struct Emulator {
     asks: Receiver<Ask>,
     waker: Waker,
     lateness: Vec<Lateness>,
+    /// How late it was woken from sleeps while packets flowed.
+    woken: Lateness,
     /// Frames that a port did not take.
     not_written: u64,
     /// Whether it has real-time priority.
@@ -99,6 +101,7 @@ impl Emulator {
             asks,
             waker: waker.clone(),
             lateness,
+            woken: Lateness::default(),
             not_written: 0,
             preferred: false,
             scratch: Vec::with_capacity(FRAME_MAX),
@@ -115,11 +118,11 @@ impl Emulator {
         self.preferred = sys::schedule::prefer_this_thread().is_ok();
         let mut busy_until = Instant::now();
         loop {
+            let now = self.now();
+            self.timeline.act(now, &mut self.fabric);
             if !self.hear() {
                 return;
             }
-            let now = self.now();
-            self.timeline.act(now, &mut self.fabric);
             let written = self.write_due();
             let read = self.read_ports();
             if written + read > 0 {
@@ -133,11 +136,18 @@ impl Emulator {
             }
             let wait = wait.map(Duration::from_nanos);
             if Instant::now() < busy_until {
-                sys::schedule::nap(wait.unwrap_or(QUANTUM).min(QUANTUM));
+                self.nap(wait.unwrap_or(QUANTUM).min(QUANTUM));
             } else {
                 self.doze(wait);
             }
         }
+    }
+
+    /// Sleeps while packets flow, and sees how late it is woken: so long is what comes in meanwhile not looked at.
+    fn nap(&mut self, span: Duration) {
+        let begun = Instant::now();
+        sys::schedule::nap(span);
+        self.woken.record(begun.elapsed().saturating_sub(span).as_nanos() as u64);
     }
 
     /// Whether to go on.
@@ -243,6 +253,7 @@ impl Emulator {
             at: self.started.elapsed(),
             links: links.collect(),
             refused: self.fabric.refused(),
+            woken: self.woken.clone(),
             not_written: self.not_written,
             not_read: 0,
             memory,

@@ -68,6 +68,12 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// What no lab can be called.
+    #[error("{name:?} cannot be a lab's name: write 1 to 40 letters, digits, -, _ and . (choose one with --lab)")]
+    Name {
+        /// What was asked for.
+        name: String,
+    },
     /// A lab of this name is up.
     #[error(
         "lab {name} is up already (process {pid}); end it with `longhaul lab down --lab {name}`, or name this one --lab OTHER"
@@ -110,6 +116,7 @@ impl Error {
 impl Blame for Error {
     fn fault(&self) -> Fault {
         match self {
+            Error::Name { .. } => Fault::Config,
             Error::Scenario(_) | Error::NoSite { .. } | Error::Refused { .. } | Error::Setting { .. } => Fault::Config,
             Error::NotUp { .. } => Fault::Missing,
             Error::File { .. } => Fault::Storage,

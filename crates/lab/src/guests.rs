@@ -4,9 +4,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Of the environment of all that is started at a site: the lab's directory.
+/// Of the environment of all that `longhaul lab` starts at a site: the lab's directory.
 pub const MARK: &str = "LONGHAUL_LAB_DIR";
 
 /// How long a process may take to end when it is asked to.
@@ -24,23 +24,22 @@ fn pids() -> impl Iterator<Item = u32> {
     pids.filter(|pid| *pid != std::process::id())
 }
 
-/// The processes in these networks, this one left out.
-pub fn in_networks(numbers: &[u64]) -> Vec<u32> {
-    let there = |pid: &u32| network_of(*pid).is_some_and(|number| numbers.contains(&number));
-    pids().filter(there).collect()
-}
-
-fn signal(pids: &[u32], signal: Signal) {
-    for pid in pids.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+/// Signals a process if it is meant. Its number may have become another's since it was found: what it is is asked again
+/// once it is held.
+fn signal(pid: u32, signal: Signal, is_meant: &impl Fn(u32) -> bool) {
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    let Ok(held) = pidfd_open(number, PidfdFlags::empty()) else { return };
+    if is_meant(pid) {
         // Gone already is what is wanted.
-        let _ = kill_process(pid, signal);
+        let _ = pidfd_send_signal(&held, signal);
     }
 }
 
 /// Asks processes to end, then ends them. How many there were.
-fn end_all(look: impl Fn() -> Vec<u32>) -> usize {
+fn end_all(is_meant: impl Fn(u32) -> bool) -> usize {
+    let look = || pids().filter(|pid| is_meant(*pid)).collect::<Vec<_>>();
     let first = look();
-    signal(&first, Signal::TERM);
+    first.iter().for_each(|pid| signal(*pid, Signal::TERM, &is_meant));
     let deadline = Instant::now() + GRACE;
     let mut left = look();
     while !left.is_empty() && Instant::now() < deadline {
@@ -50,7 +49,7 @@ fn end_all(look: impl Fn() -> Vec<u32>) -> usize {
     // Until they are gone, and what they started meanwhile: a control group with processes in it cannot be removed.
     let deadline = Instant::now() + GRACE;
     while !left.is_empty() && Instant::now() < deadline {
-        signal(&left, Signal::KILL);
+        left.iter().for_each(|pid| signal(*pid, Signal::KILL, &is_meant));
         std::thread::sleep(Duration::from_millis(10));
         left = look();
     }
@@ -59,7 +58,7 @@ fn end_all(look: impl Fn() -> Vec<u32>) -> usize {
 
 /// Ends the processes in these networks. How many there were.
 pub fn end(numbers: &[u64]) -> usize {
-    end_all(|| in_networks(numbers))
+    end_all(|pid| network_of(pid).is_some_and(|number| numbers.contains(&number)))
 }
 
 /// Ends what a lab that was killed has left at its sites: processes that carry its mark and are in a network of their
@@ -67,9 +66,8 @@ pub fn end(numbers: &[u64]) -> usize {
 pub fn end_strays(dir: &Path) -> usize {
     let mark = [MARK.as_bytes(), b"=", dir.as_os_str().as_bytes()].concat();
     let own = network_of(std::process::id());
-    let is_stray = |pid: &u32| {
+    end_all(|pid| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        network_of(*pid) != own && environment.split(|byte| *byte == 0).any(|one| one == mark)
-    };
-    end_all(|| pids().filter(is_stray).collect())
+        network_of(pid) != own && environment.split(|byte| *byte == 0).any(|one| one == mark)
+    })
 }

@@ -14,9 +14,9 @@ use crate::error::Error;
 use crate::fabric::Fabric;
 use crate::packet::FRAME_MAX;
 use crate::reading::Reading;
-use crate::scenario::{Change, Scenario};
+use crate::scenario::{Change, Problem, Scenario};
 use crate::site::{Group, Site};
-use crate::topology::{Owner, Topology};
+use crate::topology::{Owner, Planned, Topology};
 use crate::wire::{TunWire, Wire};
 
 /// A lab of this process.
@@ -36,7 +36,7 @@ const READY_MAX: f64 = 1e9;
 
 /// What the delay lines of all links hold when they are full, in bytes.
 fn delay_line_bytes(topology: &Topology) -> f64 {
-    let one = |link: &crate::topology::Planned| {
+    let one = |link: &Planned| {
         let rate = link.way.rate.map_or(UNBOUNDED_BIT_S, |rate| rate.0 as f64);
         let travels = link.way.delay + link.way.jitter;
         link.way.queue_bytes(link.rtt) as f64 + rate / 8.0 * travels.as_secs_f64()
@@ -127,7 +127,20 @@ impl Lab {
     }
 
     /// Changes it; for a while only, if so said.
+    ///
+    /// # Errors
+    /// With what is in force now, the words contradict each other.
     pub fn change(&self, change: Change, lasts: Option<Duration>) -> Result<(), Error> {
+        let now = self.line.read().ok_or_else(|| self.ended())?;
+        for link in self.topology.changed(&change) {
+            let mut way = now.links[link].way.clone();
+            change.words.iter().for_each(|word| drop(way.set(word.clone())));
+            // What the change does not speak of may stay idle: a queue, where it takes the rate away.
+            let spoken = |word: &str| change.words.iter().any(|one| one.touches(word));
+            if let Some((_, what, remedy)) = way.contradiction().filter(|(word, ..)| spoken(word)) {
+                return Err(Problem { line: 0, what, remedy: remedy.to_owned() }.into());
+            }
+        }
         match self.line.change(change, lasts) {
             true => Ok(()),
             false => Err(self.ended()),
@@ -147,15 +160,30 @@ impl Lab {
 
     /// Why the lab itself was the limit in the time of a reading, if it was.
     pub fn limited(&self, reading: &Reading) -> Option<String> {
-        let rtts: Vec<Duration> = self.topology.links.iter().map(|link| link.rtt).collect();
+        let rtts: Vec<Duration> = self.topology.links.iter().map(|link| self.rtt(link, reading)).collect();
         reading.limited(&rtts)
+    }
+
+    /// The RTT of a link's path as it was at a reading.
+    fn rtt(&self, link: &Planned, reading: &Reading) -> Duration {
+        let Owner::Path { path, .. } = link.owner else { return link.rtt };
+        let its = &self.scenario.paths[path];
+        let delay = |direction: usize| {
+            let number = self.link(&its.name, direction)?;
+            Some(reading.links[number].way.delay)
+        };
+        match (delay(0), delay(1)) {
+            (Some(there), Some(back)) => there + back,
+            (Some(one), None) | (None, Some(one)) => 2 * one,
+            (None, None) => link.rtt,
+        }
     }
 
     /// The number of a path's link, in readings: direction 0 for `ab`; the first member.
     pub fn link(&self, path: &str, direction: usize) -> Option<usize> {
         let path = self.scenario.path(path)?;
         let owner = Owner::Path { path, direction, member: 0 };
-        self.topology.links.iter().position(|link| link.owner == owner)
+        self.topology.link(owner)
     }
 
     /// Its numbers for people and scripts.
@@ -171,6 +199,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        crate::guests::end(&self.networks());
         self.sites.iter().for_each(Site::let_orphans_die);
         self.line.stop();
         if let Some(thread) = self.thread.take() {

@@ -31,3 +31,6 @@ pub use reading::{Lateness, LinkReading, Reading, lateness_max};
 pub use scenario::Scenario;
 pub use site::{Site, able};
 pub use topology::{Owner, Topology};
+
+/// What carries the packets, as results name it.
+pub const BACK_END: &str = <wire::TunWire as wire::Wire>::NAME;

@@ -90,6 +90,9 @@ impl Counts {
 
 /// Packets of others are as large as those of most of the Internet.
 const CROSS_BYTES: u64 = 1_500;
+/// Above this rate they come in rows, as senders that fast hand them over: more of them would keep the lab busy.
+const CROSS_ALONE_BIT_S: u64 = 1_000_000_000;
+const CROSS_ROW_MAX: u64 = 43;
 
 fn time_ps(bytes: u64, rate: u64) -> u64 {
     (u128::from(bytes) * 8_000_000_000_000 / u128::from(rate)) as u64
@@ -229,7 +232,8 @@ impl Link {
     /// The traffic of others takes its places in the queue, up to now.
     fn cross(&mut self, now_ps: u64, rate: u64, queue: u64) {
         let Some(others) = self.way.cross_traffic else { return };
-        let mean_ps = time_ps(CROSS_BYTES, others.0);
+        let bytes = CROSS_BYTES * others.0.div_ceil(CROSS_ALONE_BIT_S).clamp(1, CROSS_ROW_MAX);
+        let mean_ps = time_ps(bytes, others.0);
         // What came before the bottleneck last had nothing to do has no effect any more.
         let horizon = now_ps.saturating_sub(time_ps(queue, rate) + mean_ps * 64);
         if self.cross_ps < horizon {
@@ -239,11 +243,11 @@ impl Link {
         }
         while self.cross_ps <= now_ps {
             let backlog = bytes_in(self.free_ps.saturating_sub(self.cross_ps), rate);
-            self.counts.cross_bytes += CROSS_BYTES;
-            if backlog > 0 && backlog + CROSS_BYTES > queue {
-                self.counts.cross_dropped_bytes += CROSS_BYTES;
+            self.counts.cross_bytes += bytes;
+            if backlog > 0 && backlog + bytes > queue {
+                self.counts.cross_dropped_bytes += bytes;
             } else {
-                self.free_ps = self.free_ps.max(self.cross_ps) + time_ps(CROSS_BYTES, rate);
+                self.free_ps = self.free_ps.max(self.cross_ps) + time_ps(bytes, rate);
             }
             // Poisson arrivals: exponential gaps.
             let gap = -(1.0 - self.random.f64()).ln();
@@ -263,6 +267,8 @@ impl Link {
         self.counts.queue_dropped += (segments.len() - passing.len()) as u64;
         let bytes = u64::from(shape.bytes(passing.clone()));
         self.counts.queue_peak = self.counts.queue_peak.max(backlog + bytes);
+        // What waited when the rate changed leaves first, at the old one.
+        self.free_ps = self.free_ps.max(self.before_ps);
         let idle_ns = now_ps.saturating_sub(self.free_ps) / PS;
         self.counts.idle_ns += if idle_ns < PAUSE_NS { idle_ns } else { 0 };
         self.free_ps = self.free_ps.max(now_ps);

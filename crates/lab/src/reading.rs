@@ -74,6 +74,8 @@ pub struct Reading {
     pub links: Vec<LinkReading>,
     /// Before any link.
     pub refused: Refused,
+    /// How late the lab was woken while packets flowed: they waited as long to be looked at.
+    pub woken: Lateness,
     /// Frames that a port did not take: the lab's own fault.
     pub not_written: u64,
     /// Packets that the kernel dropped before the lab could read them: the lab's own fault.
@@ -134,6 +136,7 @@ impl Reading {
                 firewalled: now.firewalled - then.firewalled,
                 no_memory: now.no_memory - then.no_memory,
             },
+            woken: self.woken.since(&earlier.woken),
             not_written: self.not_written - earlier.not_written,
             not_read: self.not_read.saturating_sub(earlier.not_read),
             cpu: self.cpu.saturating_sub(earlier.cpu),
@@ -146,6 +149,12 @@ impl Reading {
         let dropped = self.refused.no_memory + self.not_written + self.not_read;
         if dropped > 0 {
             return Some(format!("it dropped {dropped} packets by itself"));
+        }
+        let least = rtts.iter().min().copied().unwrap_or_default();
+        let (woken, bound) = (self.woken.quantile(0.99), lateness_max(least));
+        if woken > bound {
+            let (woken, bound) = (woken.as_secs_f64() * 1e3, bound.as_secs_f64() * 1e3);
+            return Some(format!("it was woken up to {woken:.1} ms late for what came in (bound: {bound:.1} ms)"));
         }
         self.links.iter().zip(rtts).find_map(|(link, rtt)| {
             let late = link.lateness.quantile(0.99);

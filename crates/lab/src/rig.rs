@@ -10,10 +10,11 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::ops::Deref;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 use crate::error::Error;
 use crate::lab::Lab;
@@ -36,7 +37,10 @@ pub struct Turn(#[expect(dead_code, reason = "held for its lock")] File);
 impl Turn {
     /// Waits for it.
     pub fn take() -> std::io::Result<Turn> {
-        let file = File::create(std::env::temp_dir().join("longhaul-lab-tests.lock"))?;
+        // Anybody may have made it, so it is neither followed nor emptied.
+        let options = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = std::env::temp_dir().join("longhaul-lab-tests.lock");
+        let file = File::from(open(path, options, Mode::RUSR | Mode::WUSR)?);
         flock(&file, FlockOperation::LockExclusive)?;
         Ok(Turn(file))
     }
@@ -80,7 +84,7 @@ pub fn up(test: &str, scenario: &str) -> Option<Rig> {
     let make = || -> Result<Rig, Error> {
         let file = |source| Error::File { path: dir.clone(), doing: "make it", source };
         let turn = Turn::take().map_err(file)?;
-        fs::create_dir_all(&dir).map_err(file)?;
+        fs::DirBuilder::new().mode(0o700).create(&dir).map_err(file)?;
         let lab = Lab::up("rig", &Scenario::read(scenario)?, &dir)?;
         Ok(Rig { lab: Some(lab), dir: dir.clone(), _turn: turn })
     };

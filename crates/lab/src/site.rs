@@ -5,9 +5,10 @@
 mod group;
 mod names;
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -171,12 +172,18 @@ impl Plan<'_> {
         let put = |name: &str, over: &str, text: String| -> io::Result<()> {
             let file: PathBuf = own.join(name);
             std::fs::write(&file, text)?;
+            // Whatever the umask: programs of all users look names up.
+            std::fs::set_permissions(&file, Permissions::from_mode(0o644))?;
             match Path::new(over).exists() {
                 true => sys::namespace::cover(&file, Path::new(over)),
                 false => Ok(()),
             }
         };
         put("hosts", "/etc/hosts", names::hosts(self.scenario))?;
+        // Only the file above: a resolver of the host would answer with the host's network.
+        if let Ok(text) = std::fs::read_to_string("/etc/nsswitch.conf") {
+            put("nsswitch.conf", "/etc/nsswitch.conf", names::switch(&text))?;
+        }
         // Nobody answers here, so a name that is not in the file above fails at once.
         put("resolv.conf", "/etc/resolv.conf", "# a lab's site has no name servers\n".to_owned())
     }
@@ -199,7 +206,11 @@ impl Plan<'_> {
     /// Devices up, with addresses and routes.
     fn address(&self) -> Result<(), Error> {
         self.ip("-4", &self.batch(true))?;
-        self.ip("-6", &self.batch(false))
+        // Where the kernel has no IPv6, sites do without.
+        match Path::new("/proc/sys/net/ipv6").exists() {
+            true => self.ip("-6", &self.batch(false)),
+            false => Ok(()),
+        }
     }
 
     fn ip(&self, family: &str, batch: &str) -> Result<(), Error> {

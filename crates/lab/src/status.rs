@@ -8,7 +8,6 @@ use crate::lab::Lab;
 use crate::reading::{LinkReading, Reading};
 use crate::scenario::Interface;
 use crate::topology::{Owner, Planned};
-use crate::wire::{TunWire, Wire};
 
 /// Of a lab, at a reading.
 pub fn of(lab: &Lab, reading: &Reading) -> v1::Lab {
@@ -17,7 +16,7 @@ pub fn of(lab: &Lab, reading: &Reading) -> v1::Lab {
         v: 1,
         event: "lab".into(),
         lab: lab.name().to_owned(),
-        back_end: TunWire::NAME.into(),
+        back_end: crate::BACK_END.into(),
         pid: std::process::id(),
         seconds: reading.at.as_secs_f64(),
         emulator_limited: lab.limited(reading),

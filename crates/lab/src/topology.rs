@@ -18,7 +18,7 @@ pub use routes::{Route, Router};
 pub type Port = usize;
 
 /// What a link belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// One direction of one member of a path.
     Path {
@@ -59,6 +59,7 @@ pub struct Topology {
     /// All routes.
     pub routes: Vec<Route>,
     by_address: HashMap<IpAddr, Port>,
+    by_owner: HashMap<Owner, usize>,
     between: HashMap<(Port, Port), usize>,
 }
 
@@ -90,10 +91,12 @@ impl Topology {
             }
         }
         let links = links(scenario);
-        let mut topology = Topology { ports, links, routes: Vec::new(), by_address, between: HashMap::new() };
+        let by_owner = links.iter().enumerate().map(|(number, link)| (link.owner, number)).collect();
+        let mut finder = routes::Finder::new(scenario);
+        let mut topology = Topology { ports, links, routes: Vec::new(), by_address, by_owner, between: HashMap::new() };
         for from in 0..topology.ports.len() {
             for to in 0..topology.ports.len() {
-                if let Some(route) = routes::find(scenario, &topology, from, to) {
+                if let Some(route) = finder.find(&topology, from, to) {
                     topology.between.insert((from, to), topology.routes.len());
                     topology.routes.push(route);
                 }
@@ -127,8 +130,8 @@ impl Topology {
     }
 
     /// The link of an owner.
-    fn link(&self, owner: Owner) -> Option<usize> {
-        self.links.iter().position(|link| link.owner == owner)
+    pub fn link(&self, owner: Owner) -> Option<usize> {
+        self.by_owner.get(&owner).copied()
     }
 }
 

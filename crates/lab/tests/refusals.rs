@@ -75,6 +75,7 @@ fn words_of_a_site() {
         ("[site.a]\nmtu = 67\n", "mtu cannot be 67", "from 68 to 65535"),
         ("[site.a]\nmtu = 65536\n", "mtu cannot be 65536", "from 68 to 65535"),
         ("[site.a]\nmtu = '1500'\n", "mtu cannot be \"1500\"", "without quotes"),
+        ("[site.a]\n[site.b]\n[path.a-b] # <-\nmtu = 1279\n", "IPv6 needs 1280", "raise the mtu"),
         ("[site.a]\nmtu = 1279\n", "too small for IPv6", "give an IPv4 address alone"),
         ("[site.a]\naddress = 'fd00::1/64'\nmtu = 1279\n", "too small for IPv6", "1280 or more"),
         ("[site.a]\nmtu = 1200 # <-\naddress = '10.0.0.1/24'\n[site.a.interface.eth1]\n", "too small for IPv6", "1280"),

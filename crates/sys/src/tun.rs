@@ -14,8 +14,7 @@ pub const NAME_MAX: usize = libc::IFNAMSIZ - 1;
 /// Makes the interface in the network of this thread; it goes with the descriptor. Reads and writes do not block.
 ///
 /// # Errors
-/// No `/dev/net/tun` (module `tun`), no permission (CAP_NET_ADMIN in the network), a name that is taken or too long, or
-/// a kernel without UDP segmentation offload (before 6.2).
+/// No `/dev/net/tun` (module `tun`), no permission (CAP_NET_ADMIN in the network), a name that is taken or too long.
 pub fn open(name: &str) -> io::Result<File> {
     if name.is_empty() || name.len() > NAME_MAX || name.bytes().any(|byte| byte == 0 || byte == b'/') {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is not the name of an interface")));
@@ -36,11 +35,13 @@ pub fn open(name: &str) -> io::Result<File> {
         return Err(io::Error::last_os_error());
     }
     let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    let offloads = offloads | libc::TUN_F_USO4 | libc::TUN_F_USO6;
+    // Without those for UDP (before Linux 6.2), the kernel cuts datagrams by itself: slower, and otherwise the same.
+    offload(&device, offloads | libc::TUN_F_USO4 | libc::TUN_F_USO6).or_else(|_| offload(&device, offloads))?;
+    Ok(device)
+}
+
+fn offload(device: &File, offloads: libc::c_uint) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes its flags by value.
     let status = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) };
-    if status < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(device)
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -137,11 +137,11 @@ the rate also shows how slow start ended."
         println!("  wave {} of {}, {:.0} s so far", number + 1, waves.len(), started.elapsed().as_secs_f64());
         reached.extend(side_by_side(course, wave, &mut section)?);
     }
-    for place in 0..reached.len() {
-        if reached[place].limited.is_some() {
-            println!("  again, by itself: {}", reached[place].cell.title());
-            let alone = side_by_side(course, &[reached[place].cell], &mut section)?;
-            reached.splice(place..=place, alone.into_iter().map(|alone| Reached { again: true, ..alone }));
+    for one in reached.iter_mut().filter(|one| one.limited.is_some()) {
+        println!("  again, by itself: {}", one.cell.title());
+        // If it fails, what was reached with the mark stays.
+        if let Some(alone) = side_by_side(course, &[one.cell], &mut section)?.pop() {
+            *one = Reached { again: true, ..alone };
         }
     }
     reached.sort_by_key(|reached| reached.cell);

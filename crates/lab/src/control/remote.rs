@@ -36,6 +36,7 @@ impl Remote {
     /// # Errors
     /// None is up.
     pub fn at(state: &Path, name: &str) -> Result<Remote, Error> {
+        super::check_name(name)?;
         let remote = Remote { name: name.to_owned(), dir: labs(state).join(name) };
         match UnixStream::connect(remote.dir.join("control")) {
             Ok(_) => Ok(remote),
@@ -102,6 +103,10 @@ impl Remote {
         let namespaces = Arc::new(Namespaces::of(status.pid, found.namespaces).map_err(failed)?);
         let group = found.group.as_deref().map(|path| Group::at(path).door()).transpose().map_err(failed)?;
         let mut command = Command::new(program);
+        if let Some(state) = self.dir.ancestors().nth(2) {
+            // So that `longhaul lab` finds this lab from there.
+            command.env("LONGHAUL_STATE", state);
+        }
         command.env("LONGHAUL_LAB", &self.name).env(crate::guests::MARK, &self.dir);
         namespaces.hold(&mut command, group).map_err(failed)?;
         Ok(command)

@@ -122,9 +122,17 @@ fn twins(scenario: &Scenario, number: usize, line: usize) -> Result<(), Problem>
     }
 }
 
+/// RFC 8200, section 5.
+const IPV6_MTU_MIN: u16 = 1280;
+
 /// The ends must be able to talk.
 fn families(scenario: &Scenario, path: &Path, line: usize) -> Result<(), Problem> {
     let [a, b] = path.ends.map(|end| scenario.interface(end));
+    let both_v6 = a.v6.is_some() && b.v6.is_some();
+    if let Some(mtu) = path.mtu.filter(|mtu| both_v6 && *mtu < IPV6_MTU_MIN) {
+        let what = format!("path {} has an MTU of {mtu}, and IPv6 needs {IPV6_MTU_MIN}", path.name);
+        return Err(Problem::new(line, what, "raise the mtu, or give both ends an IPv4 address alone"));
+    }
     let shared = |a: &Interface, b: &Interface| a.v4.is_some() && b.v4.is_some() || a.v6.is_some() && b.v6.is_some();
     if shared(a, b) {
         return Ok(());

@@ -17,6 +17,8 @@ use super::{Event, Scenario, quantity};
 /// The most that a file may describe. Above this the lab would be the limit, not the network.
 const SITES_MAX: usize = 64;
 const PATHS_MAX: usize = 250;
+/// There is a route from each one to each other one.
+const INTERFACES_MAX: usize = 128;
 /// No lab lives longer; what is later never happens. Sums of such times are always times.
 const END_OF_TIME: Duration = Duration::from_secs(1_000_000_000);
 
@@ -57,6 +59,10 @@ pub(super) fn scenario(text: &str) -> Result<(Scenario, Lines), Problem> {
         }
         let (site, addresses) = site::read(entry, number + 1)?;
         scenario.sites.push(site);
+        let interfaces = scenario.sites.iter().map(|site| site.interfaces.len()).sum::<usize>();
+        if interfaces > INTERFACES_MAX {
+            return Err(entry.problem(format!("more than {INTERFACES_MAX} interfaces in all"), "describe fewer"));
+        }
         lines.addresses.push(addresses);
     }
     if scenario.sites.is_empty() {

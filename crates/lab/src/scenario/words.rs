@@ -169,6 +169,18 @@ fn pattern(entry: &Entry, table: &Table) -> Result<Loss, Problem> {
     })
 }
 
+impl Word {
+    /// Whether it is this word of a scenario, or one that it must agree with.
+    pub(crate) fn touches(&self, word: &str) -> bool {
+        match self {
+            Word::Queue(_) => word == "queue",
+            Word::CrossTraffic(_) => word == "cross_traffic",
+            Word::Jitter(_) | Word::Delay(_) => word == "jitter",
+            _ => false,
+        }
+    }
+}
+
 impl Way {
     /// Takes a word over; the word that takes it back.
     pub fn set(&mut self, word: Word) -> Word {

@@ -6,6 +6,12 @@ use std::net::IpAddr;
 use crate::scenario::Scenario;
 use crate::topology::router_addresses;
 
+/// A host's /etc/nsswitch.conf, with hosts looked up in files alone.
+pub fn switch(text: &str) -> String {
+    let others = text.lines().filter(|line| !line.trim_start().starts_with("hosts:"));
+    others.chain(["hosts: files"]).map(|line| format!("{line}\n")).collect()
+}
+
 /// The text of /etc/hosts.
 pub fn hosts(scenario: &Scenario) -> String {
     let mut text = "127.0.0.1 localhost\n::1 localhost\n".to_owned();

@@ -1,5 +1,6 @@
 //! Finding routes: over the path that joins two interfaces, else over the chain of paths with the least RTT.
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -48,34 +49,51 @@ struct Step {
     direction: usize,
 }
 
-pub fn find(scenario: &Scenario, topology: &Topology, from: Port, to: Port) -> Option<Route> {
-    let (a, b) = (topology.ports[from], topology.ports[to]);
-    if a.site == b.site {
-        return None;
-    }
-    let direct = scenario.paths.iter().enumerate().find_map(|(path, its)| {
-        let direction = [[a, b], [b, a]].iter().position(|ends| *ends == its.ends)?;
-        Some(Step { path, direction })
-    });
-    let steps = match direct {
-        Some(step) => {
-            let via = &scenario.paths[step.path].ways[step.direction].via;
-            if via.is_empty() { vec![step] } else { over(scenario, a.site, via, b.site)? }
-        }
-        None => shortest(scenario, a.site, b.site)?,
-    };
-    Some(route(scenario, topology, from, to, &steps))
+/// Finds routes, and each chain of paths between two sites only once.
+pub struct Finder<'a> {
+    scenario: &'a Scenario,
+    chains: HashMap<(usize, usize), Option<Vec<Step>>>,
 }
 
-/// Over these sites in their order.
-fn over(scenario: &Scenario, from: usize, via: &[usize], to: usize) -> Option<Vec<Step>> {
-    let mut steps = Vec::new();
-    let mut at = from;
-    for next in via.iter().copied().chain([to]) {
-        steps.extend(shortest(scenario, at, next)?);
-        at = next;
+impl<'a> Finder<'a> {
+    pub fn new(scenario: &'a Scenario) -> Finder<'a> {
+        Finder { scenario, chains: HashMap::new() }
     }
-    Some(steps)
+
+    pub fn find(&mut self, topology: &Topology, from: Port, to: Port) -> Option<Route> {
+        let scenario = self.scenario;
+        let (a, b) = (topology.ports[from], topology.ports[to]);
+        if a.site == b.site {
+            return None;
+        }
+        let direct = scenario.paths.iter().enumerate().find_map(|(path, its)| {
+            let direction = [[a, b], [b, a]].iter().position(|ends| *ends == its.ends)?;
+            Some(Step { path, direction })
+        });
+        let steps = match direct {
+            Some(step) => {
+                let via = &scenario.paths[step.path].ways[step.direction].via;
+                if via.is_empty() { vec![step] } else { self.over(a.site, via, b.site)? }
+            }
+            None => self.chain(a.site, b.site)?,
+        };
+        Some(route(scenario, topology, from, to, &steps))
+    }
+
+    /// Over these sites in their order.
+    fn over(&mut self, from: usize, via: &[usize], to: usize) -> Option<Vec<Step>> {
+        let mut steps = Vec::new();
+        let mut at = from;
+        for next in via.iter().copied().chain([to]) {
+            steps.extend(self.chain(at, next)?);
+            at = next;
+        }
+        Some(steps)
+    }
+
+    fn chain(&mut self, from: usize, to: usize) -> Option<Vec<Step>> {
+        self.chains.entry((from, to)).or_insert_with(|| shortest(self.scenario, from, to)).clone()
+    }
 }
 
 /// All steps out of a site, with the site that they lead to. What goes over other sites is no step itself.

@@ -59,6 +59,22 @@ fn two_paths_are_chosen_by_interface() {
 
 const TRIANGLE: &str = "[site.a]\n[site.b]\n[site.c]\n[path.a-c]\nrtt = \"10ms\"\nhops = 1\n";
 
+/// As large as a scenario may be: a ring of sites and its chords, of many members each.
+#[test]
+fn the_largest_scenario_has_all_its_routes() {
+    let mut text: String = (0..64).map(|n| format!("[site.s{n}]\n[site.s{n}.interface.eth1]\n")).collect();
+    for (number, (step, interface)) in [(1, "eth0"), (7, "eth0"), (11, "eth1")].iter().enumerate() {
+        for n in 0..64 {
+            let other = (n + step) % 64;
+            text += &format!("[path.p{number}-{n}]\nsites = [\"s{n}/{interface}\", \"s{other}/{interface}\"]\n");
+            text += "rtt = \"10ms\"\necmp = 64\n";
+        }
+    }
+    let (scenario, topology) = read(&text);
+    assert_eq!((scenario.paths.len(), topology.links.len()), (192, 192 * 2 * 64));
+    assert_eq!(topology.routes.len(), 128 * 126, "from each interface to each one of another site");
+}
+
 #[test]
 fn equal_lengths_go_over_fewer_paths() {
     let world = read(&format!(

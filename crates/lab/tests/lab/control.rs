@@ -146,11 +146,52 @@ fn down_ends_what_runs_at_the_sites() {
 fn silent_callers_do_no_harm() {
     served("silent_callers_do_no_harm", |state, lab| {
         let socket = state.join("lab/mine/control");
-        for said in ["", "\n", "nonsense\n", "{\"set\":{}}\n"] {
+        let call = |said: &str| {
             let mut caller = std::os::unix::net::UnixStream::connect(&socket).unwrap();
             caller.write_all(said.as_bytes()).unwrap();
+            caller
+        };
+        for said in ["", "\n", "nonsense\n", "{\"set\":{}}\n"] {
+            drop(call(said));
         }
+        // Those who stay on the line without a word hold the others up for a second each.
+        let begun = Instant::now();
+        let silent = [call(""), call("{")];
         assert_eq!(lab.status().unwrap().lab, "mine");
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        drop(silent);
+    });
+}
+
+#[test]
+fn whoever_asks_it_to_go_down_need_not_wait() {
+    served("whoever_asks_it_to_go_down_need_not_wait", |state, lab| {
+        let mut caller = std::os::unix::net::UnixStream::connect(state.join("lab/mine/control")).unwrap();
+        caller.write_all(b"\"down\"\n").unwrap();
+        drop(caller);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while lab.status().is_ok() {
+            assert!(Instant::now() < deadline, "it stayed up");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
+#[test]
+fn words_that_contradict_what_is_in_force_are_refused() {
+    served("words_that_contradict_what_is_in_force_are_refused", |_, lab| {
+        let change = |word: &str, value: &str| lab.set(set("a-b", word, value));
+        for (word, value, what) in [
+            ("cross_traffic", "10Mbit/s", "cross_traffic without a rate"),
+            ("queue", "1MB", "a queue without a rate"),
+            ("jitter", "1h", "more than the delay"),
+        ] {
+            let error = change(word, value).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        change("rate", "100Mbit/s").unwrap();
+        change("queue", "1MB").unwrap();
+        change("rate", "none").unwrap();
     });
 }
 
@@ -176,9 +217,9 @@ fn what_a_killed_lab_left_is_cleared_away() {
         stubborn(shell.env("LONGHAUL_LAB_DIR", dir))
     };
     let (mut stray, mut other) = (marked(&dir), marked(&state.path().join("lab/other")));
-    // Its end ends no process, as if it had been killed. The group has a process of its own only.
+    // It ends nothing and removes nothing, as if it had been killed. The group has a process of its own only.
     std::fs::write(group.parent().unwrap().join("cgroup.procs"), other.id().to_string()).unwrap();
-    drop(lab);
+    std::mem::forget(lab);
     assert!(group.exists() && stray.try_wait().unwrap().is_none());
     let home = Home::claim(state.path(), "mine").unwrap();
     let is_alive = other.try_wait().unwrap().is_none();

@@ -82,9 +82,9 @@ pub enum LabAction {
     /// Hold a lab whose scenario comes in on stdin
     #[command(hide = true)]
     Hold {
-        /// End with whoever started this
-        #[arg(long)]
-        tied: bool,
+        /// End with this process, which started it
+        #[arg(long, value_name = "PID")]
+        tied: Option<u32>,
     },
 }
 

@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use lab::control::{Home, Remote, Set, list};
+use lab::control::{Home, Remote, Set, check_name, list};
 use lab::scenario::{SHIPPED, Scenario, shipped};
 use model::Exit;
 use model::fault::Fault;
@@ -43,11 +43,7 @@ fn read(file: &LabFile, name: Option<&str>) -> Result<Read, Failure> {
     let scenario = Scenario::read(&text).map_err(|problem| Failure::usage(format!("{shown}: {problem}")))?;
     let stem = file.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("lab");
     let name = name.unwrap_or(stem);
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if name.is_empty() || name.len() > 40 || name.starts_with('.') || !name.chars().all(fits) {
-        let rule = "1 to 40 letters, digits, -, _ and .";
-        return Err(Failure::usage(format!("{name:?} cannot be a lab's name ({rule}); give another with --lab")));
-    }
+    check_name(name)?;
     Ok(Read { name: name.to_owned(), text, scenario })
 }
 
@@ -154,6 +150,7 @@ fn up(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Printer
 
 fn down(name: Option<String>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let state = settings.state_path();
+    name.as_deref().map(check_name).transpose()?;
     let remote = match find(name.clone(), settings) {
         Ok(remote) => remote,
         Err(failure) => {
@@ -241,8 +238,8 @@ fn run_in(
     let state = std::path::absolute(settings.state_path()).unwrap_or_else(|_| settings.state_path().to_owned());
     command.args(words).env("LONGHAUL_LAB", &read.name).env("LONGHAUL_STATE", state);
     let outcome = command.status();
-    let (last, _) = remote.down()?;
-    if let Some(last) = last {
+    // The command may have taken it down itself.
+    if let Ok((Some(last), _)) = remote.down() {
         report(&last, printer);
     }
     outcome.map(code).map_err(|error| not_run(program, &error))

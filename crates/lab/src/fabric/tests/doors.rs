@@ -86,13 +86,13 @@ fn without_room_packets_are_dropped_and_counted() {
 /// The answer needs room as well.
 #[test]
 fn an_answer_without_room_is_dropped_and_counted() {
-    let mut net = Net::of("memory = \"1MiB\"\n[site.a]\n[site.b]\n[path.a-b]\nrtt = \"100ms\"\nmtu = 1000");
+    let mut net = Net::of("memory = \"1MiB\"\n[site.a]\n[site.b]\n[path.a-b]\nrtt = \"100ms\"\nmtu = 1300");
     let fits = Packet { mss: 900, ..net.udp("a", "b", 60_000) };
     while net.fabric.room().is_some() {
         net.put(0, &fits);
     }
     let dropped = net.fabric.refused().no_memory;
-    let too_big = net.udp("a", "b", 1_200);
+    let too_big = net.udp("a", "b", 1_400);
     net.put(0, &too_big);
     assert_eq!(net.fabric.refused().no_memory, dropped + 1);
     net.all();

@@ -56,26 +56,39 @@ impl Draft {
     pub fn finish(&self) -> Result<Way, Problem> {
         let way = &self.way;
         if let (None, Some(line)) = (way.rate, self.line("queue")) {
-            let remedy = "add a rate, or leave the queue out: nothing waits without a bottleneck";
-            return Err(Problem::new(line, "a queue without a rate", remedy));
+            return Err(Problem::new(line, IDLE_QUEUE.0, IDLE_QUEUE.1));
         }
-        if let (Some(rate), Queue::Bytes(bytes)) = (way.rate, way.queue)
+        match way.contradiction() {
+            None => Ok(way.clone()),
+            Some((word, what, remedy)) => Err(Problem::new(self.line(word).unwrap_or(0), what, remedy)),
+        }
+    }
+}
+
+const IDLE_QUEUE: (&str, &str) =
+    ("a queue without a rate", "add a rate, or leave the queue out: nothing waits without a bottleneck");
+
+impl Way {
+    /// What in it makes no sense together: the word, what is wrong, and the remedy.
+    pub fn contradiction(&self) -> Option<(&'static str, String, &'static str)> {
+        if self.rate.is_none() && self.queue != Queue::Bdp {
+            return Some(("queue", IDLE_QUEUE.0.to_owned(), IDLE_QUEUE.1));
+        }
+        if let (Some(rate), Queue::Bytes(bytes)) = (self.rate, self.queue)
             && quantity::takes_too_long(bytes, rate)
         {
-            let line = self.line("queue").unwrap_or(0);
-            return Err(Problem::new(line, "the queue is more than one hour of the rate", "write a smaller one"));
+            let what = "the queue is more than one hour of the rate";
+            return Some(("queue", what.to_owned(), "write a smaller one"));
         }
-        if way.cross_traffic.is_some() && way.rate.is_none() {
-            let line = self.line("cross_traffic").unwrap_or(0);
+        if self.cross_traffic.is_some() && self.rate.is_none() {
             let remedy = "add a rate that it takes its share of, or leave it out";
-            return Err(Problem::new(line, "cross_traffic without a rate", remedy));
+            return Some(("cross_traffic", "cross_traffic without a rate".to_owned(), remedy));
         }
-        if way.jitter > way.delay {
-            let line = self.line("jitter").unwrap_or(0);
-            let what = format!("a jitter of {:?} is more than the delay of {:?} one way", way.jitter, way.delay);
-            return Err(Problem::new(line, what, "write a smaller jitter, or a longer rtt or delay"));
+        if self.jitter > self.delay {
+            let what = format!("a jitter of {:?} is more than the delay of {:?} one way", self.jitter, self.delay);
+            return Some(("jitter", what, "write a smaller jitter, or a longer rtt or delay"));
         }
-        Ok(way.clone())
+        None
     }
 }
 

@@ -40,6 +40,7 @@ struct Summary<'a> {
     ok: bool,
     right: usize,
     wrong: usize,
+    limited: usize,
     not_judged: usize,
     emulator_limited: Option<String>,
     ceiling_bit_s: Option<u64>,
@@ -116,23 +117,25 @@ fn summarise(name: &str, report: &Report, printer: &Printer) {
     let count = |fits: fn(&Verdict) -> bool| report.findings.iter().filter(|finding| fits(&finding.verdict)).count();
     let right = count(|verdict| *verdict == Verdict::Right);
     let not_judged = count(|verdict| matches!(verdict, Verdict::NotJudged(_)));
-    let limited = report.findings.iter().find_map(|finding| match &finding.verdict {
+    let limited = count(|verdict| matches!(verdict, Verdict::Limited(_)));
+    let why = report.findings.iter().find_map(|finding| match &finding.verdict {
         Verdict::Limited(why) => Some(why.clone()),
         _ => None,
     });
-    let wrong = report.findings.len() - right - not_judged;
+    let wrong = count(|verdict| *verdict == Verdict::Wrong);
     if printer.is_json() {
         let its = report.ceiling.as_ref();
         return printer.object(&Summary {
             v: 1,
             event: "lab_check",
             lab: name,
-            back_end: "tun",
+            back_end: lab::BACK_END,
             ok: report.is_right(),
             right,
             wrong,
+            limited,
             not_judged,
-            emulator_limited: limited,
+            emulator_limited: why,
             ceiling_bit_s: its.map(|its| its.rate_bit_s as u64),
             ceiling_rtt_s: its.map(|its| its.rtt.as_secs_f64()),
             ceiling_emulator_limited: its.and_then(|its| its.limited.as_deref()),
@@ -143,7 +146,9 @@ fn summarise(name: &str, report: &Report, printer: &Printer) {
         true => format!("{name} is as it should be: {right} of {all} measurements within tolerance"),
         false => format!("{name} is NOT as it should be: {wrong} of {all} measurements out of tolerance"),
     };
-    let rest = if not_judged > 0 { format!(", {not_judged} not judged") } else { String::new() };
+    let limited = why.map(|why| format!(", {limited} emulator-limited ({why})")).unwrap_or_default();
+    let not_judged = if not_judged > 0 { format!(", {not_judged} not judged") } else { String::new() };
+    let rest = limited + &not_judged;
     let ceiling = report.ceiling.as_ref().map(|its| format!("; {}", ceiling(its))).unwrap_or_default();
     printer.line(&format!("{verdict}{rest}{ceiling}"));
 }

@@ -35,14 +35,14 @@ impl Drop for Held {
     }
 }
 
-/// Starts it and waits until the lab is up. `tied`: it ends with this process, whatever ends that.
+/// Starts it, and waits until the lab is up. `tied`: it ends with this process, whatever ends that.
 pub fn start(read: &Read, tied: bool, settings: &Settings) -> Result<Option<Held>, Failure> {
     let failed = |error: std::io::Error| Failure::local(format!("cannot start the lab's process: {error}"));
     let own = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(own);
     command.args(["lab", "hold", "--lab", &read.name]).arg("--state").arg(settings.state_path());
     if tied {
-        command.arg("--tied");
+        command.arg("--tied").arg(std::process::id().to_string());
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(if tied { Stdio::inherit() } else { Stdio::null() });
     if tied {
@@ -70,15 +70,20 @@ pub fn start(read: &Read, tied: bool, settings: &Settings) -> Result<Option<Held
 }
 
 /// `longhaul lab hold`.
-pub fn run(name: Option<String>, tied: bool, settings: &Settings) -> Result<u8, Failure> {
+pub fn run(name: Option<String>, tied: Option<u32>, settings: &Settings) -> Result<u8, Failure> {
     let over = Arc::new(AtomicBool::new(false));
     let hold = || -> Result<(), Failure> {
-        if tied {
+        if let Some(owner) = tied {
             set_parent_process_death_signal(Some(Signal::TERM))
                 .map_err(|error| Failure::local(format!("cannot be tied to its owner: {error}")))?;
+            if std::os::unix::process::parent_id() != owner {
+                return Err(Failure::local("whoever wanted this lab has gone"));
+            }
         } else {
             // It outlives the terminal that it was started from.
             rustix::process::setsid().map_err(|error| Failure::local(format!("cannot leave the terminal: {error}")))?;
+            // And keeps no file system busy that somebody was in when it came up.
+            let _ = std::env::set_current_dir("/");
         }
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&over))
@@ -92,20 +97,25 @@ pub fn run(name: Option<String>, tied: bool, settings: &Settings) -> Result<u8, 
         // Before anything is made: who may not have labs may often not write there either.
         lab::able()?;
         let home = Home::claim(settings.state_path(), &name)?;
-        home.serve(&scenario, || say(&Said::Up), || over.load(Ordering::Relaxed))?;
+        // Nobody would know of a lab whose owner does not hear that it is up.
+        let ready = || {
+            if say(&Said::Up).is_err() {
+                over.store(true, Ordering::Relaxed);
+            }
+        };
+        home.serve(&scenario, ready, || over.load(Ordering::Relaxed))?;
         Ok(())
     };
     match hold() {
         Ok(()) => Ok(Exit::Done as u8),
         Err(failure) => {
-            say(&Said::Failed(failure.message));
+            let _ = say(&Said::Failed(failure.message));
             Ok(failure.exit as u8)
         }
     }
 }
 
-fn say(said: &Said) {
-    if let Ok(text) = serde_json::to_string(said) {
-        let _ = writeln!(std::io::stdout(), "{text}");
-    }
+fn say(said: &Said) -> std::io::Result<()> {
+    let text = serde_json::to_string(said).map_err(std::io::Error::other)?;
+    writeln!(std::io::stdout(), "{text}")
 }

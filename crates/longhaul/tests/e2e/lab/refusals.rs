@@ -37,6 +37,22 @@ fn a_dry_run_reads_and_makes_nothing() {
     assert!(!client.state().exists());
 }
 
+/// A lab's name is that of a directory which goes with it.
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let client = Client::new();
+    fs::create_dir_all(client.path("elsewhere/sites")).unwrap();
+    let elsewhere = client.path("elsewhere");
+    for name in ["", ".", "..", "../..", "a/b", elsewhere.to_str().unwrap()] {
+        run(&client, words!["down", name]).refused(2, &["cannot be a lab's name", "--lab"]);
+        for words in [words!["status"], words!["exec", "a", "--", "true"], words!["up", "lan"]] {
+            run(&client, [words!["--lab", name], words].concat()).refused(2, &["cannot be a lab's name"]);
+        }
+    }
+    assert!(client.path("elsewhere/sites").is_dir());
+    assert!(!client.state().exists());
+}
+
 #[test]
 fn what_is_wrong_with_a_file_and_where() {
     let client = Client::new();

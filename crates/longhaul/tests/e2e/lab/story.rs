@@ -71,7 +71,7 @@ fn a_copy_over_a_long_path_with_loss_and_damage() {
     assert_eq!(receipt["resent_bytes"], 0, "TCP's own repairs are no concern of the engine's: {receipt}");
 
     // Damage that the kernel's checksums do not see: the engine's own must.
-    labs.run(words!["set", "canberra-paris", "--direction", "ab", "corrupt_silent=0.05%", "loss=none"]).expect(0);
+    labs.run(words!["set", "canberra-paris", "--direction", "ab", "corrupt_silent=0.1%", "loss=none"]).expect(0);
     let receipt = copy(&labs, &source, "damaged");
     assert_eq!(receipt["state"], "done");
     assert!(counted(&labs, "corrupted_silently") > 0);
