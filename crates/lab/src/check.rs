@@ -24,7 +24,7 @@ const RTT_TOLERANCE: Duration = Duration::from_micros(300);
 /// How far the rate may be off.
 const RATE_TOLERANCE: f64 = 0.005;
 /// How often something is tried where this machine is the limit.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 5;
 /// Offered where there is no bottleneck to fill, if the path carries it.
 const GENTLE_BIT_S: f64 = 100e6;
 
