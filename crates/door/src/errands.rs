@@ -14,7 +14,7 @@ use auth::{Access, AccessKey, Fingerprint};
 use engine::control::{Control, Label};
 use engine::node::Host;
 use engine::scan::SourceRoot;
-use engine::session::{Connect, Session};
+use engine::session::{Connect, Means, Session};
 use engine::transfer::{Ends, Note, Transfer};
 use engine::{Error, Timeouts, Trust};
 use model::fault::Fault;
@@ -207,11 +207,6 @@ fn control(errand: &Errand) -> Control {
     Control::new(label, errand.order.steer, Arc::default())
 }
 
-/// Streams where the client does not say.
-fn default_streams() -> u32 {
-    sys::limits::processors().clamp(2, 8) as u32
-}
-
 fn carry(
     host: &Exports,
     access: &Access,
@@ -236,7 +231,7 @@ fn carry(
         id: JobId(Uuid::from_bytes(errand.order.job)),
         options: errand.order.options.clone(),
         congestion: errand.order.congestion.clone(),
-        streams: default_streams(),
+        means: Means { history: host.history(), ..Means::default() },
         ends: Ends::Push { sources: &roots, target: errand.order.places[0].clone() },
         files: None,
         retry_for: Duration::from_secs(errand.retry_for_s),

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Rights};
 use engine::control::Control;
+use engine::history::History;
 use engine::journal::{self, Journals};
 use engine::leftovers::Leftovers;
 use engine::node::{Event, Gate, Host, Said, TargetPlace};
@@ -245,6 +246,10 @@ impl Host for Exports {
 
     fn open_gate(&self, session: SessionId, gate: Gate) -> Result<Box<dyn Send>, Refusal> {
         self.registry.open(session, gate)
+    }
+
+    fn history(&self) -> Option<History> {
+        Some(History::new(self.state.path()))
     }
 
     fn allows_plain(&self) -> bool {

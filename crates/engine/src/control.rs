@@ -35,6 +35,8 @@ struct Inner {
     steer: Steer,
     /// Counts changes made here, which the other end must hear of.
     version: u64,
+    /// The limit in force was set at the other end.
+    limit_is_theirs: bool,
     progress: Progress,
     samples: VecDeque<(Instant, u64)>,
     streams: u32,
@@ -59,6 +61,7 @@ impl Control {
             label,
             steer,
             version: 0,
+            limit_is_theirs: false,
             progress: Progress::default(),
             samples: VecDeque::new(),
             streams: 0,
@@ -109,6 +112,7 @@ impl Control {
             paused: change.paused.unwrap_or(steer.paused),
         };
         inner.version += u64::from(inner.steer != steer);
+        inner.limit_is_theirs &= change.limit_bit_s.is_none();
         if let Some(waker) = &inner.waker {
             waker.wake();
         }
@@ -120,7 +124,14 @@ impl Control {
 
     /// Takes over what the other end says.
     pub fn adopt(&self, steer: Steer) {
-        self.inner().steer = steer;
+        let mut inner = self.inner();
+        inner.limit_is_theirs |= steer.limit_bit_s != inner.steer.limit_bit_s;
+        inner.steer = steer;
+    }
+
+    /// Whether the limit in force was set at the other end.
+    pub fn limit_is_theirs(&self) -> bool {
+        self.inner().limit_is_theirs
     }
 
     /// The thread that must hear of changes.

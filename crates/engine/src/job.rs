@@ -1,6 +1,7 @@
 //! Driving a job: one thread carries messages between the control connection and a side's machine, opens or accepts
 //! streams, replaces lost ones, and notices when nothing moves any more.
 
+mod gauge;
 mod reins;
 mod supply;
 
@@ -8,9 +9,10 @@ use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::account::{Account, Spent};
 use model::spec::Steer;
 use model::v1;
 use sys::waker::Waker;
@@ -19,6 +21,9 @@ use wire::join::{Join, SessionId};
 use wire::sender::Progress;
 use wire::{Frame, WireError};
 
+pub use gauge::permitted;
+
+use gauge::Gauge;
 use reins::Reins;
 use supply::Supply;
 
@@ -26,22 +31,12 @@ use crate::control::Control;
 use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
+use crate::meter::Meter;
+use crate::pilot::{self, Past, Permitted, Sight};
 use crate::seal::{self, Sealer, Secret};
+use crate::series::Series;
 use crate::stream::DataStream;
 use crate::timeouts::Timeouts;
-
-/// Where the time of a stream's thread went: the evidence for what limits a job.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Effort {
-    /// Reading or writing files.
-    pub storage: Duration,
-    /// Checksums and sealing.
-    pub compute: Duration,
-    /// Waiting for the socket.
-    pub socket: Duration,
-    /// Waiting for something to do.
-    pub idle: Duration,
-}
 
 /// How a stream ended.
 #[derive(Debug)]
@@ -49,7 +44,7 @@ pub struct StreamEnd {
     /// The kernel's facts about it.
     pub facts: v1::Stream,
     /// Where its thread's time went.
-    pub effort: Effort,
+    pub spent: Spent,
     /// Whether it ended in peace.
     pub result: Result<()>,
 }
@@ -66,6 +61,10 @@ pub trait Side: Send + Sync + 'static {
     fn tick(&self);
     /// The limit, streams and pause are now these.
     fn steer(&self, to: &Steer);
+    /// Whether this side sends.
+    fn sends(&self) -> bool;
+    /// Streams beyond so many are to end once all that they carried has arrived.
+    fn keep_streams(&self, most: u32);
     /// Why nothing moves for a while; empty when it does.
     fn busy(&self) -> String {
         String::new()
@@ -101,18 +100,32 @@ pub struct StreamTerms {
     pub suite: Option<Suite>,
     /// Payload in clear was asked for.
     pub plain: bool,
-    /// Congestion control asked for.
-    pub congestion: Option<String>,
+    /// Congestion controls that this host permits, and the one asked for.
+    pub permitted: Permitted,
+    /// What an earlier job found on this path.
+    pub past: Option<Past>,
+    /// Where the job's course is written down.
+    pub series: Option<Series>,
     /// How long a stream may stand still: a receiver that waits for space shuts its window.
     pub patience: Duration,
 }
 
 impl StreamTerms {
+    /// The congestion control that a new stream should have, if not the one it has.
+    fn congestion(&self, socket: &TcpStream) -> Option<String> {
+        if let Some(name) = &self.permitted.forced {
+            return Some(name.clone());
+        }
+        let rtt = sys::tcp::info(socket).ok()?.rtt;
+        let loss = self.past.map_or(0.0, |past| past.loss);
+        pilot::wanted(rtt, loss, &sys::tcp::congestion(socket)).and_then(|kind| pilot::choose(kind, &self.permitted))
+    }
+
     /// A stream over a joined socket.
     pub fn stream(&self, socket: TcpStream, id: u32, peer: &str) -> DataStream {
-        if let Some(name) = &self.congestion {
+        if let Some(name) = self.congestion(&socket) {
             // A name that this host does not have or allow is named in the receipt by the one in force.
-            let _ = sys::tcp::set_congestion(&socket, name);
+            let _ = sys::tcp::set_congestion(&socket, &name);
         }
         let sealers = self.suite.map(|suite| {
             let sealer = |from| Sealer::new(self.secret.clone(), suite, id, from);
@@ -128,7 +141,7 @@ pub enum Streams<'a> {
     Dial {
         /// The node.
         to: Arc<dyn Dial>,
-        /// How many, where the job's settings do not say.
+        /// How many to begin with, where the job's settings do not say.
         count: u32,
         /// Streams opened in this session so far: numbers are never used twice.
         opened: &'a mut u32,
@@ -142,8 +155,12 @@ pub enum Streams<'a> {
 pub struct Driven {
     /// Facts about each stream of this end.
     pub streams: Vec<v1::Stream>,
-    /// Where their threads' time went.
-    pub efforts: Vec<Effort>,
+    /// This end in numbers, at the end.
+    pub account: Account,
+    /// The other end as it described itself last.
+    pub peer: Option<Account>,
+    /// What the next job on this path should know.
+    pub past: Option<Past>,
     /// Messages that came after the job's own.
     pub facts: Vec<v1::Stream>,
     /// When the tree was known in full.
@@ -165,11 +182,18 @@ pub type Watch<'a> = &'a mut dyn FnMut(News<'_>);
 
 const TICK: Duration = Duration::from_millis(100);
 
+/// A running stream, seen from outside its thread.
+struct Carrier {
+    socket: TcpStream,
+    meter: Arc<Meter>,
+}
+
 struct Crew {
     side: Arc<dyn Side>,
     terms: Arc<StreamTerms>,
     ended: Sender<StreamEnd>,
-    sockets: Arc<Mutex<HashMap<u32, TcpStream>>>,
+    ends: Receiver<StreamEnd>,
+    carriers: Arc<Mutex<HashMap<u32, Carrier>>>,
     waker: Waker,
     peer: String,
     timeouts: Timeouts,
@@ -181,29 +205,30 @@ struct Crew {
 impl Crew {
     fn start(&mut self, open: impl FnOnce(&StreamTerms) -> Result<(TcpStream, u32)> + Send + 'static, id: u32) {
         let (side, terms, ended) = (Arc::clone(&self.side), Arc::clone(&self.terms), self.ended.clone());
-        let (sockets, waker, peer) = (Arc::clone(&self.sockets), self.waker.clone(), self.peer.clone());
+        let (carriers, waker, peer) = (Arc::clone(&self.carriers), self.waker.clone(), self.peer.clone());
         let (timeouts, over) = (self.timeouts, Arc::clone(&self.over));
         self.running += 1;
         let run = move || {
             let end = open(&terms).and_then(|(socket, id)| {
                 let _ = sys::tcp::set_patience(&socket, timeouts.stall.max(terms.patience));
                 let stream = terms.stream(socket, id, &peer);
-                let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
-                sockets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, handle);
+                let socket = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
+                let carrier = Carrier { socket, meter: Arc::clone(stream.meter()) };
+                carriers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, carrier);
                 if over.load(Ordering::Acquire) {
                     return Err(Error::Interrupted);
                 }
                 let end = side.run_stream(stream);
-                let handle = sockets.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                let carrier = carriers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
                 // A stream that failed here must fail there as well: its peer may be waiting for us to read.
-                if let (Err(_), Some(handle)) = (&end.result, handle) {
-                    let _ = handle.shutdown(Shutdown::Both);
+                if let (Err(_), Some(carrier)) = (&end.result, carrier) {
+                    let _ = carrier.socket.shutdown(Shutdown::Both);
                 }
                 Ok(end)
             });
             let failed = |error| StreamEnd {
                 facts: v1::Stream { id, ..v1::Stream::default() },
-                effort: Effort::default(),
+                spent: Spent::default(),
                 result: Err(error),
             };
             let _ = ended.send(end.unwrap_or_else(failed));
@@ -213,7 +238,7 @@ impl Crew {
             // Counted down where its end is heard.
             let result = Err(Error::Host { doing: "start a thread", source });
             let facts = v1::Stream { id, ..v1::Stream::default() };
-            let _ = self.ended.send(StreamEnd { facts, effort: Effort::default(), result });
+            let _ = self.ended.send(StreamEnd { facts, spent: Spent::default(), result });
         }
     }
 
@@ -235,9 +260,58 @@ impl Crew {
 
     fn hang_up(&self) {
         self.over.store(true, Ordering::Release);
-        for socket in self.sockets.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            let _ = socket.shutdown(Shutdown::Both);
+        for carrier in self.carriers().values() {
+            let _ = carrier.socket.shutdown(Shutdown::Both);
         }
+    }
+
+    fn carriers(&self) -> MutexGuard<'_, HashMap<u32, Carrier>> {
+        self.carriers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be seen of the running streams, in the order of their numbers.
+    fn sights(&self) -> Vec<Sight> {
+        let sight = |(id, carrier): (&u32, &Carrier)| Sight {
+            stream: *id,
+            tcp: sys::tcp::info(&carrier.socket).unwrap_or_default(),
+            congestion: sys::tcp::congestion(&carrier.socket),
+            spent: carrier.meter.read(),
+            unread_bytes: sys::tcp::unread_bytes(&carrier.socket),
+        };
+        let mut sights: Vec<Sight> = self.carriers().iter().map(sight).collect();
+        sights.sort_by_key(|sight| sight.stream);
+        sights
+    }
+
+    /// Caps the rate at which the kernel sends on a stream; none for no cap.
+    fn pace(&self, stream: u32, bytes_s: Option<u64>) {
+        if let Some(carrier) = self.carriers().get(&stream) {
+            // A kernel that cannot pace sends in bursts, at the same rate.
+            let _ = sys::tcp::set_pacing(&carrier.socket, bytes_s.unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Bounds what waits unsent in a stream's socket.
+    fn bound_unsent(&self, stream: u32, bytes: u32) {
+        if let Some(carrier) = self.carriers().get(&stream) {
+            let _ = sys::tcp::set_unsent_limit(&carrier.socket, bytes);
+        }
+    }
+
+    /// Makes a stream's congestion control begin anew: the kernel does so when it is changed, and changed back.
+    fn refresh(&self, stream: u32) {
+        if let Some(Carrier { socket, .. }) = self.carriers().get(&stream) {
+            let name = sys::tcp::congestion(socket);
+            // Reno is there, and allowed, on every kernel.
+            if sys::tcp::set_congestion(socket, "reno").is_ok() {
+                let _ = sys::tcp::set_congestion(socket, &name);
+            }
+        }
+    }
+
+    /// Whether the host let a stream have this congestion control.
+    fn set_congestion(&self, stream: u32, name: &str) -> bool {
+        self.carriers().get(&stream).is_none_or(|carrier| sys::tcp::set_congestion(&carrier.socket, name).is_ok())
     }
 }
 
@@ -255,7 +329,8 @@ pub fn drive(
         side: Arc::clone(side),
         terms: Arc::new(terms),
         ended,
-        sockets: Arc::default(),
+        ends,
+        carriers: Arc::default(),
         waker: link.waker(),
         peer: link.peer().to_owned(),
         timeouts: *link.timeouts(),
@@ -264,7 +339,11 @@ pub fn drive(
     };
     let mut driven = Driven::default();
     control.attach(link.waker());
-    let result = run(link, &mut crew, &ends, &mut streams, control, watch, &mut driven);
+    let mut gauge = Gauge::new(&crew.terms, &**side);
+    let result = run(link, &mut crew, &mut streams, control, watch, &mut driven, &mut gauge);
+    driven.account = gauge.account(&crew.sights());
+    driven.past = gauge.past();
+    driven.peer = gauge.peer.take().map(|peer| *peer);
     control.saw(&side.progress(), crew.running as u32);
     side.close();
     if result.is_ok() {
@@ -280,7 +359,7 @@ pub fn drive(
         if left.is_zero() {
             crew.hang_up();
         }
-        let Ok(end) = ends.recv_timeout(left.max(TICK)) else {
+        let Ok(end) = crew.ends.recv_timeout(left.max(TICK)) else {
             // A thread that hangs in a file system is left to it.
             if deadline.elapsed() > crew.timeouts.handshake {
                 break;
@@ -289,18 +368,18 @@ pub fn drive(
         };
         crew.running -= 1;
         // The job is over: how a stream ended no longer matters.
-        let _ = driven.note(end);
+        let _ = driven.note(end, &mut Spent::default());
     }
     driven.streams.sort_by_key(|s| s.id);
     (driven, result)
 }
 
 impl Driven {
-    fn note(&mut self, end: StreamEnd) -> Result<()> {
+    fn note(&mut self, end: StreamEnd, ended: &mut Spent) -> Result<()> {
         if end.facts.bytes > 0 || end.result.is_ok() {
             self.streams.push(end.facts);
-            self.efforts.push(end.effort);
         }
+        ended.add(&end.spent);
         end.result
     }
 }
@@ -308,11 +387,11 @@ impl Driven {
 fn run(
     link: &mut Link,
     crew: &mut Crew,
-    ends: &Receiver<StreamEnd>,
     streams: &mut Streams<'_>,
     control: &Control,
     watch: Watch<'_>,
     driven: &mut Driven,
+    gauge: &mut Gauge,
 ) -> Result<()> {
     let side = Arc::clone(&crew.side);
     let started = Instant::now();
@@ -328,6 +407,10 @@ fn run(
         side.pump()?;
         while link.has_room() {
             let Some(frame) = side.poll_frame() else { break };
+            if matches!(frame, Frame::Finished(_)) {
+                // Nothing is heard after this.
+                link.send(&Frame::Account(Box::new(gauge.account(&crew.sights()))))?;
+            }
             link.send(&frame)?;
         }
         side.take_plans().iter().for_each(|plan| watch(News::Plan(plan)));
@@ -337,7 +420,7 @@ fn run(
         if side.is_finished() {
             return Ok(());
         }
-        supply.tend(link, crew, ends, streams, reins.applied.streams, driven)?;
+        supply.tend(link, crew, streams, (reins.applied.streams, gauge), driven)?;
         if ticked.elapsed() >= TICK {
             ticked = Instant::now();
             side.tick();
@@ -347,11 +430,13 @@ fn run(
             driven.note_progress(&progress, started.elapsed());
             let waits = reins.say_busy(link, &*side)?;
             stall.check(&progress, waits, link)?;
+            gauge.tick(link, crew, &reins)?;
         }
         link.exchange(TICK.saturating_sub(ticked.elapsed()))?;
         while let Some(frame) = link.next_frame()? {
             match frame {
                 Frame::Steer(to) => control.adopt(to),
+                Frame::Account(of) => gauge.peer = Some(of),
                 Frame::Busy(why) => reins.peer_busy = Some((why, Instant::now())),
                 frame => {
                     let handled = side.handle(frame);

@@ -23,7 +23,9 @@ use crate::control::{Control, Label};
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::filter::Filters;
+use crate::history::History;
 use crate::job::{self, Side, StreamTerms, Streams};
+use crate::pilot::Permitted;
 use crate::journal::Journals;
 use crate::link::Link;
 use crate::receive::{Policy, Receiving};
@@ -118,6 +120,8 @@ pub trait Host: Send + Sync {
     ) -> std::result::Result<(), Refusal>;
     /// A job begins; it is over when the returned guard is dropped. An earlier attempt at the same job ends first.
     fn begin(&self, access: &Access, order: &Open, control: &Control) -> std::result::Result<Box<dyn Send>, Refusal>;
+    /// What earlier jobs found out about paths.
+    fn history(&self) -> Option<History>;
     /// Something worth a line in the access log.
     fn note(&self, peer: SocketAddr, access: &Access, event: &Event<'_>);
 }
@@ -200,7 +204,9 @@ impl<'a> Guest<'a> {
             role: seal::From::Node,
             suite: (!plain).then_some(suite),
             plain,
-            congestion: None,
+            permitted: Permitted::default(),
+            past: None,
+            series: None,
             patience: Duration::ZERO,
         };
         Ok(Ok((access, terms, joined, gate)))
@@ -302,7 +308,11 @@ impl<'a> Guest<'a> {
 
     fn job_terms(&self, order: &Open) -> StreamTerms {
         let patience = order.options.wait_space.min(WAIT_SPACE_MAX) + Duration::from_secs(60);
-        StreamTerms { congestion: order.congestion.clone(), patience, ..self.terms.clone() }
+        let permitted = job::permitted(order.congestion.clone());
+        let (ip, rtt) = (self.peer.ip(), sys::tcp::info(self.link.socket()).map_or(Duration::ZERO, |i| i.min_rtt));
+        let sends = order.direction == Direction::Pull;
+        let past = self.host.history().filter(|_| sends).and_then(|history| history.recall(ip, rtt));
+        StreamTerms { permitted, past, patience, ..self.terms.clone() }
     }
 
     /// The reins of a job, known to those who may hold them for as long as the guard lives.
@@ -366,7 +376,14 @@ impl<'a> Guest<'a> {
         let totals = sending.totals();
         match result {
             (driven, Ok(())) if driven.streams.is_empty() => Ok(totals),
-            (driven, Ok(())) => self.link.send(&Frame::Facts(driven.streams)).map(|()| totals).map_err(|e| (totals, e)),
+            (driven, Ok(())) => {
+                if let (Some(history), Some(past)) = (self.host.history(), &driven.past) {
+                    history.keep(self.peer.ip(), past);
+                }
+                let told = self.link.send(&Frame::Account(Box::new(driven.account)));
+                let told = told.and_then(|()| self.link.send(&Frame::Facts(driven.streams)));
+                told.map(|()| totals).map_err(|e| (totals, e))
+            }
             (_, Err(error)) => Err((totals, error)),
         }
     }

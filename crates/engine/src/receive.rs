@@ -13,7 +13,7 @@ mod space;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
@@ -28,8 +28,9 @@ use wire::{Frame, Receiver, WireError};
 
 use crate::error::{Error, Result};
 use crate::filter::Filters;
-use crate::job::{Effort, Side, StreamEnd};
+use crate::job::{Side, StreamEnd};
 use crate::journal::Journals;
+use crate::meter::{Meter, Stage};
 use crate::stream::{DataStream, RecordBuffer};
 
 use file::Incoming;
@@ -188,15 +189,14 @@ impl Receiving {
     }
 
     /// Takes in a record: checks every part, writes those that are expected, completes files.
-    fn take_record(&self, parts: &[Part], payload: &[u8], effort: &mut Effort) -> std::result::Result<(), WireError> {
+    fn take_record(&self, parts: &[Part], payload: &[u8], meter: &Meter) -> std::result::Result<(), WireError> {
         let mut at = 0;
         for part in parts {
             let len = if part.hole { 0 } else { part.len as usize };
             let bytes = &payload[at..at + len];
             at += len;
-            let started = Instant::now();
+            meter.enter(Stage::Compute);
             let sum = self.check(part, bytes);
-            effort.compute += started.elapsed();
             let expected = self.state().machine.expects(part)?;
             match sum {
                 _ if !expected => {}
@@ -205,9 +205,8 @@ impl Receiving {
                     self.waker.wake();
                 }
                 Some(sum) => {
-                    let started = Instant::now();
+                    meter.enter(Stage::Storage);
                     self.take_part(part, bytes, sum)?;
-                    effort.storage += started.elapsed();
                 }
             }
         }
@@ -243,14 +242,12 @@ impl Receiving {
         Ok(())
     }
 
-    fn receive_loop(&self, stream: &mut DataStream, effort: &mut Effort) -> Result<()> {
+    fn receive_loop(&self, stream: &mut DataStream) -> Result<()> {
         let mut buffer = RecordBuffer::default();
         let mut records = 0u64;
         loop {
-            let waiting = Instant::now();
             let Some(parts) = stream.receive(&mut buffer)? else { return Ok(()) };
-            effort.socket += waiting.elapsed();
-            let taken = self.take_record(&parts, buffer.payload(), effort);
+            let taken = self.take_record(&parts, buffer.payload(), stream.meter());
             if let Err(source) = taken {
                 // Not the stream's fault but the peer's: the job ends.
                 self.fail(Error::Protocol { peer: "the sender".into(), source });
@@ -296,6 +293,12 @@ impl Side for Receiving {
     /// The sender keeps the limit, the client the streams.
     fn steer(&self, _to: &Steer) {}
 
+    fn sends(&self) -> bool {
+        false
+    }
+
+    fn keep_streams(&self, _most: u32) {}
+
     fn busy(&self) -> String {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -328,8 +331,7 @@ impl Side for Receiving {
     }
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
-        let mut effort = Effort::default();
-        let result = self.receive_loop(&mut stream, &mut effort);
-        StreamEnd { facts: stream.facts(), effort, result }
+        let result = self.receive_loop(&mut stream);
+        StreamEnd { facts: stream.facts(), spent: stream.meter().read(), result }
     }
 }

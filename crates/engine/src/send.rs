@@ -7,7 +7,7 @@ mod read;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::checksum::Digest;
 use model::entry::Attributes;
@@ -20,7 +20,8 @@ use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress, Range};
 use wire::{Frame, Sender, WireError};
 
 use crate::error::{Error, Result};
-use crate::job::{Effort, Side, StreamEnd};
+use crate::job::{Side, StreamEnd};
+use crate::meter::{Meter, Stage};
 use crate::scan::SourceRoot;
 use crate::stream::{DataStream, RecordBuffer};
 
@@ -129,10 +130,11 @@ impl Sending {
     /// Builds the records that go on the control connection.
     pub fn pump_inline(&self) -> Result<()> {
         let mut buffer: Option<RecordBuffer> = None;
+        let meter = Meter::default();
         loop {
             let Some(range) = self.state().machine.next_inline() else { return Ok(()) };
             let buffer = buffer.get_or_insert_default();
-            let pending = self.build(std::slice::from_ref(&range), buffer);
+            let pending = self.build(std::slice::from_ref(&range), buffer, &meter);
             if !pending.parts.is_empty() {
                 let record = buffer.to_inline(&pending.parts);
                 let built = self.state().machine.built_inline(record, &pending.built);
@@ -143,8 +145,8 @@ impl Sending {
 
     /// The next order for a stream; waits for one. A stream that waits looks now and then whether its peer still has
     /// it: what it carried last may not have arrived.
-    fn next_order(&self, stream: &DataStream, effort: &mut Effort) -> Result<Next> {
-        let waiting = Instant::now();
+    fn next_order(&self, stream: &DataStream) -> Result<Next> {
+        stream.meter().enter(Stage::Idle);
         let mut state = self.state();
         loop {
             if state.over {
@@ -154,7 +156,6 @@ impl Sending {
                 return Ok(Next::Retire);
             }
             if let Some(order) = state.machine.next_order(stream.id()) {
-                effort.idle += waiting.elapsed();
                 return Ok(Next::Order(order));
             }
             let (waited, timeout) = self.work.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
@@ -178,11 +179,11 @@ impl Sending {
         Ok(())
     }
 
-    fn send_loop(&self, stream: &mut DataStream, effort: &mut Effort) -> Result<()> {
+    fn send_loop(&self, stream: &mut DataStream) -> Result<()> {
         let mut buffer = RecordBuffer::default();
-        let mut pace_version = 0;
+        let meter = Arc::clone(stream.meter());
         loop {
-            let ranges = match self.next_order(stream, effort)? {
+            let ranges = match self.next_order(stream)? {
                 Next::Over => break,
                 Next::Retire => {
                     self.retire(stream)?;
@@ -190,21 +191,18 @@ impl Sending {
                 }
                 Next::Order(Order::Send(ranges)) => ranges,
                 Next::Order(Order::Compare { range, known }) => {
-                    let equal = self.compare(&range, &known);
+                    let equal = meter.within(Stage::Storage, || self.compare(&range, &known));
                     self.state().machine.compared(range.file, equal);
                     self.work.notify_all();
                     self.waker.wake();
                     continue;
                 }
                 Next::Order(Order::Check { range, crc32c }) => {
-                    self.check_claim(&range, crc32c, &mut buffer, effort);
+                    meter.within(Stage::Storage, || self.check_claim(&range, crc32c, &mut buffer));
                     continue;
                 }
             };
-            let started = Instant::now();
-            let pending = self.build(&ranges, &mut buffer);
-            effort.storage += pending.reading;
-            effort.compute += started.elapsed().saturating_sub(pending.reading);
+            let pending = self.build(&ranges, &mut buffer, &meter);
             if pending.parts.is_empty() {
                 self.waker.wake();
                 continue;
@@ -214,33 +212,19 @@ impl Sending {
             if pending.ended {
                 self.waker.wake();
             }
-            let sending = Instant::now();
-            if !self.keep_pace(stream, &mut pace_version, buffer.payload().len() as u64) {
+            meter.enter(Stage::Pace);
+            if !self.pace.wait(buffer.payload().len() as u64) {
                 break;
             }
             stream.send(&pending.parts, &mut buffer)?;
-            effort.socket += sending.elapsed();
         }
         stream.finish();
         Ok(())
     }
 
-    /// Waits until a record is due. `false` once the job is over.
-    fn keep_pace(&self, stream: &DataStream, version: &mut u64, bytes: u64) -> bool {
-        let now = self.pace.version();
-        if *version != now {
-            *version = now;
-            let streams = self.state().active.len();
-            stream.set_pacing(self.pace.socket_bytes_s(streams));
-        }
-        self.pace.wait(bytes)
-    }
-
     /// Holds what the receiver has from before against the source.
-    fn check_claim(&self, range: &Range, crc32c: u32, buffer: &mut RecordBuffer, effort: &mut Effort) {
-        let started = Instant::now();
+    fn check_claim(&self, range: &Range, crc32c: u32, buffer: &mut RecordBuffer) {
         let same = self.check(range, crc32c, buffer);
-        effort.storage += started.elapsed();
         let last = self.state().machine.checked(range.file, (range.offset, range.len), same);
         if last && let Err(refusal) = self.digest_serially(range) {
             self.drop_file(range.file, refusal);
@@ -307,9 +291,10 @@ impl Sending {
         self.state().machine.take_plans()
     }
 
-    fn build(&self, ranges: &[Range], buffer: &mut RecordBuffer) -> Pending {
+    fn build<'m>(&self, ranges: &[Range], buffer: &mut RecordBuffer, meter: &'m Meter) -> Pending<'m> {
+        meter.enter(Stage::Compute);
         buffer.clear();
-        let mut pending = Pending::default();
+        let mut pending = Pending::new(meter);
         for (at, range) in ranges.iter().enumerate() {
             let mark = pending.mark();
             if let Err(refusal) = self.read_range(range, ranges.len() - at, buffer, &mut pending) {
@@ -365,6 +350,15 @@ impl Side for Sending {
         self.work.notify_all();
     }
 
+    fn sends(&self) -> bool {
+        true
+    }
+
+    fn keep_streams(&self, most: u32) {
+        self.state().streams_max = most as usize;
+        self.work.notify_all();
+    }
+
     fn busy(&self) -> String {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -402,8 +396,7 @@ impl Side for Sending {
             state.machine.stream_joined(stream.id());
             state.active.insert(stream.id());
         }
-        let mut effort = Effort::default();
-        let result = self.send_loop(&mut stream, &mut effort);
+        let result = self.send_loop(&mut stream);
         self.state().active.remove(&stream.id());
         if result.is_err() {
             let mut state = self.state();
@@ -416,16 +409,8 @@ impl Side for Sending {
             }
         }
         self.work.notify_all();
-        StreamEnd { facts: stream.facts(), effort, result }
+        StreamEnd { facts: stream.facts(), spent: stream.meter().read(), result }
     }
-}
-
-/// Adds up how long reading took.
-pub(crate) fn timed<T>(total: &mut Duration, work: impl FnOnce() -> T) -> T {
-    let started = Instant::now();
-    let out = work();
-    *total += started.elapsed();
-    out
 }
 
 /// A receipt's stream, for a connection that carried no records.

@@ -4,11 +4,12 @@
 //! A job of one small file ends three round trips after the first SYN.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Fingerprint};
+use model::account::Account;
 use model::checksum::Digest;
 use model::{HostPort, RelPath, v1};
 use rustls::pki_types::ServerName;
@@ -23,13 +24,16 @@ use crate::control::Control;
 use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
+use crate::history::History;
 use crate::identity::{self, Seen, Trust};
-use crate::job::{self, Driven, Effort, Side, StreamTerms, Streams, Watch};
+use crate::job::{self, Driven, Side, StreamTerms, Streams, Watch};
 use crate::link::Link;
+use crate::pilot;
 use crate::receive::Receiving;
 use crate::scan::{Scanner, SourceRoot};
 use crate::seal::{self, Secret};
 use crate::send::Sending;
+use crate::series::Series;
 use crate::timeouts::Timeouts;
 use crate::{SOFTWARE, dial};
 
@@ -47,6 +51,17 @@ pub struct Connect<'a> {
     pub session: SessionId,
     /// Addresses of this host alone (loopback, link-local) are not connected to: who asked is somebody else.
     pub stays_out: bool,
+}
+
+/// What a job is moved with.
+#[derive(Clone, Debug, Default)]
+pub struct Means {
+    /// Streams to begin with; 0 leaves it to the evidence.
+    pub streams: u32,
+    /// Where the job's course is written down.
+    pub series: Option<Series>,
+    /// What earlier jobs found out about paths.
+    pub history: Option<History>,
 }
 
 /// A session with a node.
@@ -79,8 +94,10 @@ pub struct Report {
     pub resent_bytes: u64,
     /// Facts about the streams, from the end that sent; the control connection's from here.
     pub streams: Vec<v1::Stream>,
-    /// Where the time of this end's stream threads went.
-    pub efforts: Vec<Effort>,
+    /// This end in numbers.
+    pub account: Account,
+    /// The other end as it described itself last.
+    pub peer: Option<Account>,
     /// When the tree was known in full, after the job's start.
     pub scanned_after: Option<Duration>,
     /// When the last byte had arrived.
@@ -218,14 +235,18 @@ impl Session {
         Error::Protocol { peer: self.link.peer().to_owned(), source }
     }
 
-    fn terms(&self, order: &Open) -> StreamTerms {
+    fn terms(&self, order: &Open, means: &Means) -> StreamTerms {
+        let past = means.history.as_ref().filter(|_| order.direction == Direction::Push);
+        let past = past.and_then(|history| history.recall(self.peer_ip()?, self.rtt()));
         StreamTerms {
             session: self.id,
             secret: self.secret.clone(),
             role: seal::From::Client,
             suite: None,
             plain: self.plain,
-            congestion: order.congestion.clone(),
+            permitted: job::permitted(order.congestion.clone()),
+            past,
+            series: means.series.clone(),
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
         }
     }
@@ -236,12 +257,13 @@ impl Session {
         order: Open,
         sources: Vec<SourceRoot>,
         files: Option<FileList>,
-        streams: u32,
+        means: &Means,
         control: &Control,
         watch: Watch<'_>,
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Push);
-        let terms = self.terms(&order);
+        let terms = self.terms(&order, means);
+        let streams = self.first_streams(means, &terms);
         let sending = Sending::new(sources, &order.options, self.link.waker());
         let opened = self.link.send(&Frame::Open(order.clone()));
         let (driven, result) = std::thread::scope(|scope| {
@@ -250,6 +272,9 @@ impl Session {
             let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
+        if let (Some(history), Some(past), Some(peer)) = (&means.history, &driven.past, self.peer_ip()) {
+            history.keep(peer, past);
+        }
         let mut report = self.report(driven, opened.and(result));
         report.totals = sending.totals();
         report.misses = sending.misses();
@@ -264,13 +289,14 @@ impl Session {
         &mut self,
         order: Open,
         files: Option<FileList>,
-        streams: u32,
+        means: &Means,
         receiving: impl FnOnce(sys::waker::Waker) -> Option<Arc<Receiving>>,
         control: &Control,
         watch: Watch<'_>,
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Pull);
-        let terms = self.terms(&order);
+        let terms = self.terms(&order, means);
+        let streams = self.first_streams(means, &terms);
         let Some(receiving) = receiving(self.link.waker()) else { return Report::default() };
         let opened = self.link.send(&Frame::Open(order)).and_then(|()| self.send_list(files));
         let (mut driven, result) = std::thread::scope(|scope| {
@@ -279,7 +305,7 @@ impl Session {
             let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
-        let result = opened.and(result).and_then(|()| self.await_facts(&driven)).map(|facts| driven.facts = facts);
+        let result = opened.and(result).and_then(|()| self.await_facts(&mut driven));
         let mut report = self.report(driven, result);
         report.totals = receiving.totals();
         report.misses = receiving.misses();
@@ -287,6 +313,22 @@ impl Session {
         report.resent_bytes = report.totals.resent_bytes;
         report.digests = of_one_file(&report.totals, receiving.last_digests());
         report
+    }
+
+    fn peer_ip(&self) -> Option<IpAddr> {
+        self.link.socket().peer_addr().ok().map(|address| address.ip())
+    }
+
+    fn rtt(&self) -> Duration {
+        sys::tcp::info(self.link.socket()).map_or(Duration::ZERO, |info| info.min_rtt)
+    }
+
+    /// How many streams to begin with.
+    fn first_streams(&self, means: &Means, terms: &StreamTerms) -> u32 {
+        match means.streams {
+            0 => pilot::first_streams(self.rtt(), terms.past.as_ref()),
+            asked => asked,
+        }
     }
 
     /// Names the files of a job that is not for all of its source.
@@ -302,22 +344,26 @@ impl Session {
     }
 
     /// The node's facts about the streams it sent on. Without streams there is nothing to wait for.
-    fn await_facts(&mut self, driven: &Driven) -> Result<Vec<v1::Stream>> {
+    fn await_facts(&mut self, driven: &mut Driven) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(2);
         if driven.streams.is_empty() {
             self.link.drain(Duration::from_secs(5));
-            return Ok(Vec::new());
+            return Ok(());
         }
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.link.next_frame() {
-                Ok(Some(Frame::Facts(facts))) => return Ok(facts),
+                Ok(Some(Frame::Facts(facts))) => {
+                    driven.facts = facts;
+                    return Ok(());
+                }
+                Ok(Some(Frame::Account(of))) => driven.peer = Some(*of),
                 // What the sender had on its way when we were done with it.
                 Ok(Some(frame)) if frame.is_late() => {}
                 Ok(Some(_)) => return Err(self.unexpected()),
                 // Everything has arrived; only the sender's view of the path is missing.
-                Err(_) => return Ok(Vec::new()),
-                Ok(None) if left.is_zero() => return Ok(Vec::new()),
+                Err(_) => return Ok(()),
+                Ok(None) if left.is_zero() => return Ok(()),
                 Ok(None) => self.link.exchange(left)?,
             }
         }
@@ -326,7 +372,8 @@ impl Session {
     fn report(&mut self, driven: Driven, result: Result<()>) -> Report {
         let mut report = Report {
             streams: if driven.facts.is_empty() { driven.streams } else { driven.facts },
-            efforts: driven.efforts,
+            account: driven.account,
+            peer: driven.peer,
             scanned_after: driven.scanned_after,
             arrived_after: driven.arrived_after,
             ..Report::default()

@@ -10,6 +10,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 
 use model::v1;
 use wire::error::WireError;
@@ -17,6 +18,7 @@ use wire::limits::{RECORD_PARTS_MAX, RECORD_PAYLOAD_BYTES_MAX};
 use wire::record::{self, HEAD_BYTES, Head, Part, ROW_BYTES};
 
 use crate::error::{Error, Result};
+use crate::meter::{Meter, Stage};
 use crate::seal::{Sealer, TAG_BYTES};
 
 /// Where the payload starts in the buffer: behind the largest head and table, on a page.
@@ -121,18 +123,24 @@ pub struct DataStream {
     seal: Option<Sealer>,
     open: Option<Sealer>,
     bytes: u64,
+    meter: Arc<Meter>,
 }
 
 impl DataStream {
     /// Over a joined socket; the sealers are for what this end sends and what it receives.
     pub fn new(socket: TcpStream, id: u32, peer: String, sealers: Option<(Sealer, Sealer)>) -> DataStream {
         let (seal, open) = sealers.unzip();
-        DataStream { socket, id, peer, seal, open, bytes: 0 }
+        DataStream { socket, id, peer, seal, open, bytes: 0, meter: Arc::default() }
     }
 
     /// Its number in the session.
     pub fn id(&self) -> u32 {
         self.id
+    }
+
+    /// Where the time of the thread goes that this stream is run by.
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.meter
     }
 
     /// Another handle on the socket, to end both directions from another thread.
@@ -149,6 +157,7 @@ impl DataStream {
     pub fn send(&mut self, parts: &[Part], buffer: &mut RecordBuffer) -> Result<()> {
         let (head, at) = buffer.frame(parts);
         let mut end = buffer.payload_at + buffer.payload_len;
+        self.meter.enter(Stage::Compute);
         if let Some(sealer) = &mut self.seal {
             buffer.dirty = RECORD_PAYLOAD_BYTES_MAX;
             let body = &mut buffer.bytes[at + HEAD_BYTES..end];
@@ -157,12 +166,15 @@ impl DataStream {
             end += TAG_BYTES;
         }
         self.bytes += buffer.payload_len as u64;
+        self.meter.enter(Stage::Socket);
         let sent = (&self.socket).write_all(&buffer.bytes[at..end]);
+        self.meter.count_record();
         sent.map_err(|source| self.broken(source))
     }
 
     /// Receives one record; none at the end of the stream.
     pub fn receive(&mut self, buffer: &mut RecordBuffer) -> Result<Option<Vec<Part>>> {
+        self.meter.enter(Stage::Socket);
         let mut head_bytes = [0; HEAD_BYTES];
         if !self.read_head(&mut head_bytes)? {
             return Ok(None);
@@ -174,6 +186,8 @@ impl DataStream {
         let body = &mut buffer.bytes[at..at + head.body_len + tag];
         let read = (&self.socket).read_exact(body);
         read.map_err(|source| Error::Broken { peer: self.peer.clone(), source })?;
+        self.meter.enter(Stage::Compute);
+        self.meter.count_record();
         if let Some(sealer) = &mut self.open {
             sealer.open(&head_bytes, body).map_err(|_| Error::Seal { peer: self.peer.clone() })?;
         }
@@ -196,12 +210,6 @@ impl DataStream {
             }
         }
         Ok(true)
-    }
-
-    /// Caps the rate at which the kernel sends on this stream; none for no cap.
-    pub fn set_pacing(&self, bytes_s: Option<u64>) {
-        // A kernel that cannot pace sends in bursts, at the same rate.
-        let _ = sys::tcp::set_pacing(&self.socket, bytes_s.unwrap_or(u64::MAX));
     }
 
     /// No more records will be sent from here.
@@ -244,6 +252,10 @@ pub fn facts(socket: &TcpStream, id: u32, bytes: u64, payload: &str) -> v1::Stre
         receive_window_limited_s: info.receive_window_limited.as_secs_f64(),
         send_buffer_limited_s: info.send_buffer_limited.as_secs_f64(),
         busy_s: info.busy.as_secs_f64(),
+        sent_bytes: info.bytes_sent,
+        resent_bytes: info.bytes_retransmitted,
+        window_bytes: info.send_window_bytes,
+        window_scaling: info.window_scaling,
         congestion: sys::tcp::congestion(socket),
         payload: payload.into(),
     }

@@ -20,7 +20,7 @@ use crate::patience::Patience;
 use crate::receipt::{self, Context};
 use crate::receive::Receiving;
 use crate::scan::SourceRoot;
-use crate::session::{Report, Session};
+use crate::session::{Means, Report, Session};
 use crate::{SOFTWARE, verdict};
 
 /// Makes the receiving side of an attempt.
@@ -52,8 +52,8 @@ pub struct Transfer<'a> {
     pub options: Options,
     /// Congestion control asked for.
     pub congestion: Option<String>,
-    /// Streams, where its settings do not say.
-    pub streams: u32,
+    /// What it is moved with.
+    pub means: Means,
     /// What moves where.
     pub ends: Ends<'a>,
     /// Not all of the source but these files.
@@ -160,7 +160,7 @@ impl Transfer<'_> {
         let report = match &self.ends {
             Ends::Push { sources, .. } => {
                 let sources = sources()?;
-                session.push(order, sources, self.files.clone(), self.streams, self.control, watch)
+                session.push(order, sources, self.files.clone(), &self.means, self.control, watch)
             }
             Ends::Pull { target, .. } => {
                 let options = order.options.clone();
@@ -168,7 +168,7 @@ impl Transfer<'_> {
                 let report = session.pull(
                     order,
                     self.files.clone(),
-                    self.streams,
+                    &self.means,
                     |waker| target(&options, waker).map_err(|e| failure = Some(e)).ok(),
                     self.control,
                     watch,
@@ -192,7 +192,13 @@ impl Transfer<'_> {
     /// The receipt of what was brought.
     pub fn receipt(&self, done: &Outcome, source: Vec<String>, target: String) -> v1::Receipt {
         let pushing = matches!(self.ends, Ends::Push { .. });
-        let capped = self.control.steer().0.limit_bit_s > 0;
+        let case = verdict::Case {
+            report: &done.report,
+            pushing,
+            limit_bit_s: self.control.steer().0.limit_bit_s,
+            limit_is_theirs: self.control.limit_is_theirs(),
+            elapsed: done.report.arrived_after.unwrap_or(done.elapsed),
+        };
         let context = Context {
             job: self.id.to_string(),
             source,
@@ -200,7 +206,7 @@ impl Transfer<'_> {
             checksums: self.options.checksums.clone(),
             seconds: done.elapsed.as_secs_f64(),
             connect_s: done.connected.as_secs_f64(),
-            limited_by: verdict::of(&done.report, pushing, capped),
+            limited_by: verdict::of(&case),
             versions: done.versions.clone(),
             dry_run: self.options.dry_run,
         };

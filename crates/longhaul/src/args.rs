@@ -159,13 +159,15 @@ pub struct Cp {
     pub checksum: Checksums,
     /// TCP streams
     ///
-    /// Default: one per processor, at least 2 and at most 8.
+    /// Default: as few as reach what the path gives, found out while the job runs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub streams: Option<u32>,
     /// The most to send, all streams together: 200Mbit/s, 25MB/s, 2Gbit/s
     #[arg(long, value_name = "RATE")]
     pub limit: Option<BitRate>,
     /// Congestion control of the data streams, for example bbr or cubic
+    ///
+    /// Default: chosen by round-trip time and loss among those that the sending host allows.
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<String>,
     /// Payload in clear, where the node allows it; handshake, keys and metadata stay encrypted
@@ -183,6 +185,11 @@ pub struct Cp {
     /// Write the receipt (JSON) to this file as well
     #[arg(long, value_name = "FILE")]
     pub receipt: Option<PathBuf>,
+    /// Write the job's course to this file as CSV, four rows a second for each stream
+    ///
+    /// Where the threads' time went per record, what the kernel says about the stream (TCP_INFO), and how full queues are.
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<PathBuf>,
     /// --include and --exclude in the order in which they were given.
     #[arg(skip)]
     pub filters: Vec<spec::Filter>,

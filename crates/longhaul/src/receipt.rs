@@ -70,6 +70,21 @@ fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
+/// What held the job back, for people.
+fn limited(by: &v1::Limit) -> String {
+    let part = match by.part.as_str() {
+        "source" => "source storage",
+        "target" => "target storage",
+        "sender_cpu" => "the sending host's processors",
+        "receiver_cpu" => "the receiving host's processors",
+        "network" => "the network",
+        "cap" => "a limit that was set",
+        other => other,
+    };
+    let remedy = if by.remedy.is_empty() { String::new() } else { format!(" → {}", by.remedy) };
+    format!("  limited by {part}: {}{remedy}", by.evidence)
+}
+
 fn details(receipt: &v1::Receipt) -> Vec<String> {
     let data: Vec<&v1::Stream> = receipt.streams.iter().filter(|s| s.id > 0).collect();
     let digests: Vec<&str> = receipt.digests.iter().map(|d| d.algorithm.as_str()).collect();
@@ -78,7 +93,8 @@ fn details(receipt: &v1::Receipt) -> Vec<String> {
         false => format!("verified by {}", digests.join(", ")),
     };
     let payload = receipt.streams.iter().max_by_key(|s| s.id).map_or("sealed", |s| s.payload.as_str());
-    let mut out = vec![format!("  {digests}; payload {payload}; limited by {}", receipt.limited_by.part)];
+    let mut out = vec![format!("  {digests}; payload {payload}")];
+    out.push(limited(&receipt.limited_by));
     if let Some(first) = data.first() {
         let resent: u64 = data.iter().map(|s| s.retransmits).sum();
         let rtt = data.iter().map(|s| s.min_rtt_s).fold(f64::INFINITY, f64::min);

@@ -5,6 +5,7 @@
 //! function of values, so that every other room can share it. The public JSON forms live in [`v1`], apart from the
 //! inner types, so that the inside may change without breaking scripts.
 
+pub mod account;
 pub mod checksum;
 pub mod duration;
 pub mod entry;

@@ -63,6 +63,18 @@ pub struct Stream {
     pub send_buffer_limited_s: f64,
     /// Time with data in flight or waiting.
     pub busy_s: f64,
+    /// Bytes that the kernel sent, those sent again included.
+    #[serde(default)]
+    pub sent_bytes: u64,
+    /// Of those, bytes sent again.
+    #[serde(default)]
+    pub resent_bytes: u64,
+    /// The window that the receiver offered last.
+    #[serde(default)]
+    pub window_bytes: u64,
+    /// Both ends scale their windows (RFC 7323); without it a window ends at 64 KiB.
+    #[serde(default)]
+    pub window_scaling: bool,
     /// Congestion control in force.
     pub congestion: String,
     /// `sealed` (encrypted) or `plain`.
@@ -76,6 +88,9 @@ pub struct Limit {
     pub part: String,
     /// The numbers that say so.
     pub evidence: String,
+    /// What could be done about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
 }
 
 /// A digest that was verified at both ends.

@@ -1,9 +1,10 @@
 //! The system calls that the standard library does not offer: TCP facts and options, a wake-up descriptor, limits of
-//! this process, namespaces, TUN devices, real-time threads. All `unsafe` code of the house lives here; every other
+//! this process, namespaces, TUN devices, real-time threads, processor time. All `unsafe` code of the house lives here; every other
 //! crate forbids it.
 //!
 //! What this crate does not know: what the facts are for. It reads and sets; it decides nothing.
 
+pub mod clock;
 pub mod limits;
 pub mod namespace;
 pub mod schedule;

@@ -33,6 +33,26 @@ pub struct TcpInfo {
     pub bytes_acked: u64,
     /// Bytes received from the peer.
     pub bytes_received: u64,
+    /// Payload bytes sent, those sent again included.
+    pub bytes_sent: u64,
+    /// Of those, bytes sent again.
+    pub bytes_retransmitted: u64,
+    /// Segments that the peer is known to have, in whatever order they came. Wraps.
+    pub delivered_segments: u32,
+    /// Segments sent and not yet acknowledged.
+    pub unacked_segments: u32,
+    /// Bytes that wait in the socket, unsent.
+    pub unsent_bytes: u32,
+    /// Segments that came twice, as the peer says: they were sent again for nothing.
+    pub spurious: u32,
+    /// The window that the peer has offered last, bytes; 0 where the kernel does not say.
+    pub send_window_bytes: u64,
+    /// Path MTU, bytes.
+    pub path_mtu_bytes: u32,
+    /// Both ends scale their windows (RFC 7323). Without it a window ends at 64 KiB.
+    pub window_scaling: bool,
+    /// The last measure of the delivery rate was of a socket that had too little to send.
+    pub app_limited: bool,
 }
 
 /// The head of the kernel's `struct tcp_info` (linux/tcp.h) up to the fields used here. The C library's own copy stops
@@ -40,12 +60,16 @@ pub struct TcpInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawTcpInfo {
-    state_to_flags: [u8; 8],
+    state_to_backoff: [u8; 5],
+    options: u8,
+    window_scales: u8,
+    flags: u8,
     rto: u32,
     ato: u32,
     snd_mss: u32,
     rcv_mss: u32,
-    unacked_to_fackets: [u32; 5],
+    unacked: u32,
+    sacked_to_fackets: [u32; 4],
     last_times: [u32; 4],
     pmtu: u32,
     rcv_ssthresh: u32,
@@ -72,6 +96,14 @@ struct RawTcpInfo {
     busy_time_us: u64,
     rwnd_limited_us: u64,
     sndbuf_limited_us: u64,
+    delivered: u32,
+    delivered_ce: u32,
+    bytes_sent: u64,
+    bytes_retrans: u64,
+    dsack_dups: u32,
+    reord_seen: u32,
+    rcv_ooopack: u32,
+    snd_wnd: u32,
 }
 
 // Offsets from linux/tcp.h; a wrong one would shift every number after it.
@@ -79,6 +111,13 @@ const _: () = assert!(std::mem::offset_of!(RawTcpInfo, rtt_us) == 68);
 const _: () = assert!(std::mem::offset_of!(RawTcpInfo, pacing_rate) == 104);
 const _: () = assert!(std::mem::offset_of!(RawTcpInfo, min_rtt_us) == 148);
 const _: () = assert!(std::mem::offset_of!(RawTcpInfo, sndbuf_limited_us) == 184);
+const _: () = assert!(std::mem::offset_of!(RawTcpInfo, bytes_sent) == 200);
+const _: () = assert!(std::mem::offset_of!(RawTcpInfo, snd_wnd) == 228);
+
+/// In `options`: both ends sent a window scale.
+const OPTION_WINDOW_SCALE: u8 = 4;
+/// In `flags`: the delivery rate was measured while there was too little to send.
+const FLAG_APP_LIMITED: u8 = 1;
 
 /// Reads `TCP_INFO`. Fields that an old kernel does not know read as zero.
 pub fn info(socket: &TcpStream) -> io::Result<TcpInfo> {
@@ -107,6 +146,16 @@ pub fn info(socket: &TcpStream) -> io::Result<TcpInfo> {
         send_buffer_limited: micros(raw.sndbuf_limited_us),
         bytes_acked: raw.bytes_acked,
         bytes_received: raw.bytes_received,
+        bytes_sent: raw.bytes_sent,
+        bytes_retransmitted: raw.bytes_retrans,
+        delivered_segments: raw.delivered,
+        unacked_segments: raw.unacked,
+        unsent_bytes: raw.notsent_bytes,
+        spurious: raw.dsack_dups,
+        send_window_bytes: raw.snd_wnd.into(),
+        path_mtu_bytes: raw.pmtu,
+        window_scaling: raw.options & OPTION_WINDOW_SCALE != 0,
+        app_limited: raw.flags & FLAG_APP_LIMITED != 0,
     })
 }
 
@@ -124,8 +173,33 @@ pub fn set_congestion(socket: &TcpStream, name: &str) -> io::Result<()> {
 
 /// Congestion controls that this host allows to ordinary users.
 pub fn congestion_allowed() -> Vec<String> {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap_or_default();
+    congestion_list("tcp_allowed_congestion_control")
+}
+
+/// Congestion controls that this host has, allowed or not.
+pub fn congestion_available() -> Vec<String> {
+    congestion_list("tcp_available_congestion_control")
+}
+
+fn congestion_list(name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
     text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The largest buffers, in bytes, that the kernel gives a connection by itself: to receive and to send (`tcp_rmem`,
+/// `tcp_wmem`, tcp(7)). Zero where it does not say.
+pub fn buffers_max() -> (u64, u64) {
+    let last = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+        text.split_whitespace().last().and_then(|n| n.parse().ok()).unwrap_or(0)
+    };
+    (last("tcp_rmem"), last("tcp_wmem"))
+}
+
+/// Whether this host scales windows (`tcp_window_scaling`).
+pub fn scales_windows() -> bool {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_window_scaling").unwrap_or_default();
+    text.trim() != "0"
 }
 
 /// Caps the rate at which the kernel sends on one connection (`SO_MAX_PACING_RATE`, bytes per second).
@@ -175,6 +249,11 @@ pub fn is_closed_by_peer(socket: &TcpStream) -> bool {
     }
 }
 
+/// Bytes that have arrived on a connection and that nobody has read yet.
+pub fn unread_bytes(socket: &TcpStream) -> u64 {
+    rustix::io::ioctl_fionread(socket).unwrap_or(0)
+}
+
 /// Bounds what waits in the kernel unsent, so that a block is not chosen for a stream long before it can leave.
 pub fn set_unsent_limit(socket: &TcpStream, bytes: u32) -> io::Result<()> {
     SockRef::from(socket).set_tcp_notsent_lowat(bytes)
@@ -199,6 +278,9 @@ mod tests {
         // Whether the SYN counts has changed between kernels.
         assert!((100_000..=100_001).contains(&near_info.bytes_acked), "{near_info:?}");
         assert_eq!(near_info.bytes_received, 1);
+        assert!((100_000..200_000).contains(&near_info.bytes_sent), "{near_info:?}");
+        assert!(near_info.delivered_segments > 0 && near_info.send_window_bytes > 0, "{near_info:?}");
+        assert_eq!(near_info.window_scaling, scales_windows());
         assert!(near_info.mss_bytes >= 536, "{near_info:?}");
         assert!(near_info.rtt > Duration::ZERO && near_info.rtt < Duration::from_secs(1), "{near_info:?}");
         // Counted in ticks of the kernel's clock: so short a life may round to none.

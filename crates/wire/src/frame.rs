@@ -8,6 +8,7 @@ mod decode;
 mod encode;
 
 use model::Algorithm;
+use model::account::Account;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Timestamp};
 use model::fault::Fault;
@@ -377,6 +378,8 @@ pub enum Frame {
     Files(Vec<(RelPath, RelPath)>, bool),
     /// A line of an answer in words or JSON; `true` where more follow.
     Told(u32, String, bool),
+    /// Either end, now and then: what it can say about itself.
+    Account(Box<Account>),
 }
 
 impl Frame {
@@ -392,6 +395,7 @@ impl Frame {
                 | Frame::Held(_)
                 | Frame::Steer(_)
                 | Frame::Busy(_)
+                | Frame::Account(_)
         )
     }
 }

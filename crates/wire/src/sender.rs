@@ -321,9 +321,11 @@ impl Sender {
         }
     }
 
-    /// Whether there is work that only streams can do, so that they are worth opening.
+    /// Whether there is work that only streams can do, or will be unless the receiver has it all: dialled before it has
+    /// said so, they save a round trip.
     pub fn wants_streams(&self) -> bool {
-        !(self.ready.is_empty() && self.again.is_empty() && self.compare.is_empty() && self.checks.is_empty())
+        let likely = !self.dry && self.progress.bytes_offered > limits::INLINE_BYTES_MAX;
+        likely || !(self.ready.is_empty() && self.again.is_empty() && self.compare.is_empty() && self.checks.is_empty())
     }
 
     /// A record left on a stream.

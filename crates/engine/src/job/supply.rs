@@ -2,12 +2,12 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use wire::WireError;
 
-use super::{Crew, Driven, StreamEnd, Streams};
+use super::gauge::Gauge;
+use super::{Crew, Driven, Streams};
 use crate::error::{Error, Result};
 use crate::link::Link;
 
@@ -30,17 +30,17 @@ impl Supply {
         &mut self,
         link: &Link,
         crew: &mut Crew,
-        ends: &Receiver<StreamEnd>,
         streams: &mut Streams<'_>,
-        steered: u32,
+        (steered, gauge): (u32, &mut Gauge),
         driven: &mut Driven,
     ) -> Result<()> {
+        let steered = if steered > 0 { steered } else { gauge.wish() };
         self.open(link, crew, streams, steered)?;
-        while let Ok(end) = ends.try_recv() {
+        while let Ok(end) = crew.ends.try_recv() {
             crew.running -= 1;
             // The job is not over: a stream that ended in peace was refused, or closed by something in between.
             let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
-            let error = driven.note(end).map_or_else(|error| error, |()| early());
+            let error = driven.note(end, &mut gauge.ended).map_or_else(|error| error, |()| early());
             if let Streams::Dial { to, count, opened } = &mut *streams {
                 // Or it was one too many.
                 if crew.running >= wanted(*count, steered) as usize {

@@ -17,7 +17,7 @@ use super::Receiving;
 use super::file::Incoming;
 use super::porter::Slow;
 use crate::error::Error;
-use crate::job::Effort;
+use crate::meter::Meter;
 use crate::stream::RecordBuffer;
 
 impl Receiving {
@@ -132,7 +132,7 @@ impl Receiving {
     fn inline_record(&self, record: &[u8], buffer: &mut RecordBuffer) {
         let taken = buffer
             .from_inline(record)
-            .and_then(|parts| self.take_record(&parts, buffer.payload(), &mut Effort::default()));
+            .and_then(|parts| self.take_record(&parts, buffer.payload(), &Meter::default()));
         if let Err(source) = taken {
             self.fail(Error::Protocol { peer: "the sender".into(), source });
         }

@@ -1,9 +1,8 @@
-//! The rate of a job's payload, over all its streams: a schedule that every record waits for, and the share of it that
-//! each socket's own pacing is set to.
+//! The rate of a job's payload, over all its streams: a schedule that every record waits for.
 //!
 //! The schedule is what keeps the limit: it counts payload, forgets nothing over ten seconds, and lets at most a fifth
-//! of a second's worth be made up for. The kernel's pacing (SO_MAX_PACING_RATE), a little above each stream's share,
-//! keeps what is released from leaving in bursts; alone it would count headers, and divide over streams that do not
+//! of a second's worth be made up for. The kernel's pacing (SO_MAX_PACING_RATE), a little above each stream's share
+//! ([`crate::pilot`]), keeps what is released from leaving in bursts; alone it would count headers, and divide over streams that do not
 //! take equal parts.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,8 +12,6 @@ use std::time::{Duration, Instant};
 const SLACK: Duration = Duration::from_millis(200);
 /// How much of the limit is one block, so that a limit far below the path's rate is kept evenly.
 const BLOCK: Duration = Duration::from_millis(20);
-/// How far a socket's pacing lies above its share of the limit.
-const ABOVE: (u64, u64) = (3, 2);
 
 #[derive(Debug)]
 struct Schedule {
@@ -23,7 +20,6 @@ struct Schedule {
     over: bool,
     /// When the next byte is due.
     due: Instant,
-    version: u64,
 }
 
 /// The pace of one job.
@@ -35,7 +31,7 @@ pub(crate) struct Pace {
 
 impl Default for Pace {
     fn default() -> Pace {
-        let schedule = Schedule { bytes_s: 0, paused: false, over: false, due: Instant::now(), version: 0 };
+        let schedule = Schedule { bytes_s: 0, paused: false, over: false, due: Instant::now() };
         Pace { schedule: Mutex::new(schedule), changed: Condvar::new() }
     }
 }
@@ -51,7 +47,6 @@ impl Pace {
         if (schedule.bytes_s, schedule.paused) != (bytes_s, paused) {
             (schedule.bytes_s, schedule.paused) = (bytes_s, paused);
             schedule.due = Instant::now();
-            schedule.version += 1;
             self.changed.notify_all();
         }
     }
@@ -60,17 +55,6 @@ impl Pace {
     pub(crate) fn close(&self) {
         self.schedule().over = true;
         self.changed.notify_all();
-    }
-
-    /// Counts changes, so that a stream sees that its pacing is not what it was.
-    pub(crate) fn version(&self) -> u64 {
-        self.schedule().version
-    }
-
-    /// What one of so many sockets should be paced at, bytes per second; none without a limit.
-    pub(crate) fn socket_bytes_s(&self, streams: usize) -> Option<u64> {
-        let bytes_s = self.schedule().bytes_s;
-        (bytes_s > 0).then(|| (bytes_s / streams.max(1) as u64 * ABOVE.0 / ABOVE.1).max(1 << 14))
     }
 
     /// The length of blocks that suits the limit.
@@ -142,11 +126,10 @@ mod tests {
     }
 
     #[test]
-    fn blocks_and_sockets_suit_the_limit() {
+    fn blocks_suit_the_limit() {
         let pace = Pace::default();
-        assert_eq!((pace.block_bytes(), pace.socket_bytes_s(4)), (1 << 20, None));
+        assert_eq!(pace.block_bytes(), 1 << 20);
         pace.set(12_500_000, false);
-        assert_eq!(pace.socket_bytes_s(4), Some(12_500_000 / 4 * 3 / 2));
         assert!((200_000..=250_000).contains(&pace.block_bytes()));
         pace.set(1, false);
         assert_eq!(pace.block_bytes(), 16 << 10);

@@ -2,7 +2,6 @@
 //! while they are read.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
@@ -15,7 +14,8 @@ use wire::limits::{BLOCK_BYTES, RECORD_PARTS_MAX};
 use wire::record::Part;
 use wire::sender::{Built, Range};
 
-use super::{Sending, timed};
+use super::Sending;
+use crate::meter::{Meter, Stage};
 use crate::stream::RecordBuffer;
 
 /// What is read and digested at a time: with the buffer it is read into, well within a core's second-level cache.
@@ -31,16 +31,19 @@ pub(super) struct OpenFile {
 }
 
 /// A record being put together.
-#[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct Pending<'m> {
     pub parts: Vec<Part>,
     pub built: Vec<Built>,
-    pub reading: Duration,
     /// A file's last range is in it, so the receiver may have to be told.
     pub ended: bool,
+    meter: &'m Meter,
 }
 
-impl Pending {
+impl<'m> Pending<'m> {
+    pub(super) fn new(meter: &'m Meter) -> Pending<'m> {
+        Pending { parts: Vec::new(), built: Vec::new(), ended: false, meter }
+    }
+
     pub(super) fn mark(&self) -> usize {
         self.parts.len()
     }
@@ -140,9 +143,9 @@ impl Sending {
         range: &Range,
         ranges_left: usize,
         buffer: &mut RecordBuffer,
-        pending: &mut Pending,
+        pending: &mut Pending<'_>,
     ) -> Result<(), Refusal> {
-        let file = timed(&mut pending.reading, || self.file(range))?;
+        let file = pending.meter.within(Stage::Storage, || self.file(range))?;
         let read =
             self.read_open(range, &file, ranges_left, buffer, pending).and_then(|()| Self::unchanged(range, &file));
         self.release(range);
@@ -155,7 +158,7 @@ impl Sending {
         file: &OpenFile,
         ranges_left: usize,
         buffer: &mut RecordBuffer,
-        pending: &mut Pending,
+        pending: &mut Pending<'_>,
     ) -> Result<(), Refusal> {
         let end = range.offset + range.len;
         let mut at = range.offset;
@@ -208,7 +211,7 @@ impl Sending {
         offset: u64,
         want: usize,
         buffer: &mut RecordBuffer,
-        pending: &mut Pending,
+        pending: &mut Pending<'_>,
     ) -> Result<usize, Refusal> {
         let (mut got, mut sum) = (0, BlockSum::of_zeros(0, self.with_adler32()));
         while got < want {
@@ -218,8 +221,8 @@ impl Sending {
                 Some(zeros) => buffer.take_zeros(zeros),
                 None => {
                     let free = &mut buffer.free()[..piece];
-                    let read =
-                        timed(&mut pending.reading, || file.source.read_at(free, at)).map_err(|e| storage(&e))?;
+                    let read = pending.meter.within(Stage::Storage, || file.source.read_at(free, at));
+                    let read = read.map_err(|e| storage(&e))?;
                     buffer.take(read)
                 }
             };
@@ -242,7 +245,7 @@ impl Sending {
         Ok(got)
     }
 
-    fn push_hole(&self, range: &Range, file: &OpenFile, offset: u64, len: u64, pending: &mut Pending) {
+    fn push_hole(&self, range: &Range, file: &OpenFile, offset: u64, len: u64, pending: &mut Pending<'_>) {
         let sum = BlockSum::of_zeros(len, self.with_adler32());
         file.serial.lock().unwrap_or_else(PoisonError::into_inner).feed_hole(offset, len);
         let whole = range.is_whole() && len == range.size;
@@ -251,7 +254,7 @@ impl Sending {
 
     /// A hole goes on behind the range: takes what nobody has been dealt yet in one step, so that terabytes of nothing
     /// cost nothing. Says whether that was the end of the file.
-    fn claim_hole(&self, range: &Range, file: &OpenFile, from: u64, to: u64, pending: &mut Pending) -> bool {
+    fn claim_hole(&self, range: &Range, file: &OpenFile, from: u64, to: u64, pending: &mut Pending<'_>) -> bool {
         let claimed = {
             let mut state = self.state();
             let claimed = state.machine.claim_hole(range.file, from, to);
@@ -263,7 +266,7 @@ impl Sending {
     }
 
     /// The last range of a file has been read: completes the digests that need all of it.
-    fn last_of(&self, range: &Range, file: &OpenFile, size: u64, pending: &mut Pending) -> Result<(), Refusal> {
+    fn last_of(&self, range: &Range, file: &OpenFile, size: u64, pending: &mut Pending<'_>) -> Result<(), Refusal> {
         pending.ended = true;
         let serial = self.serial();
         if serial.is_empty() {

@@ -10,13 +10,15 @@ use base64::engine::general_purpose::STANDARD;
 use door::{Export, Node};
 use engine::control::{Control, Label};
 use engine::filelist::FileList;
+use engine::history::History;
 use engine::identity::random_tag;
 use engine::job::News;
 use engine::journal::{self, Journals};
 use engine::leftovers::Leftovers;
 use engine::receive::{Policy, Receiving};
 use engine::scan::distinct_names;
-use engine::session::Session;
+use engine::series::Series;
+use engine::session::{Means, Session};
 use engine::transfer::{Ends, Note, Transfer};
 use engine::{Error, Timeouts};
 use model::fault::Exit;
@@ -38,11 +40,6 @@ use crate::receipt;
 use crate::reins::{self, Stable};
 use crate::settings::Settings;
 use crate::ssh::{self, FarEnd, Role};
-
-/// Streams where the user does not say.
-fn default_streams() -> u32 {
-    sys::limits::processors().clamp(2, 8) as u32
-}
 
 /// Who is at the other end.
 pub enum Peer {
@@ -359,7 +356,7 @@ impl Job<'_> {
             id,
             options: self.options(),
             congestion: self.cp.congestion.clone(),
-            streams: default_streams(),
+            means: self.means()?,
             ends,
             files: self.files.clone(),
             retry_for: self.cp.retry_for,
@@ -382,6 +379,20 @@ impl Job<'_> {
         control.end(None);
         self.tell(&receipt)?;
         Ok(engine::receipt::exit(&done.report))
+    }
+
+    /// Streams are left to the evidence; what `--streams` says is a setting of the job that can be changed.
+    fn means(&self) -> Result<Means, Failure> {
+        let history = self.settings.state().ok().map(|state| History::new(state.path()));
+        let series = match &self.cp.series {
+            None => None,
+            Some(file) => {
+                let failed = |e| Failure::usage(format!("cannot write the series to {}: {e}", file.display()));
+                let out = std::fs::File::create(file).map_err(failed)?;
+                Some(Series::new(Box::new(out)).map_err(failed)?)
+            }
+        };
+        Ok(Means { streams: 0, series, history })
     }
 
     fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {

@@ -1,6 +1,7 @@
 //! Reading frames: every length, count and value held to its bound before anything is kept.
 
 use model::Algorithm;
+use model::account::{Account, STAGES, Spent};
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Owner, Xattr};
 use model::fault::Fault;
@@ -115,6 +116,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
             Frame::Files(list(r, ITEMS_MAX, "files", |r| Ok((r.path("a path")?, r.path("a path")?)))?, r.bool("more")?)
         }
         27 => Frame::Told(request_id(r)?, told(r)?, r.bool("more")?),
+        28 => Frame::Account(Box::new(account(r)?)),
         other => return Err(WireError::Unknown(other)),
     };
     reader.finish()?;
@@ -448,7 +450,39 @@ fn facts(r: &mut Reader) -> Result<v1::Stream> {
     facts.receive_window_limited_s = seconds(next(MICROS_MAX)?);
     facts.send_buffer_limited_s = seconds(next(MICROS_MAX)?);
     facts.busy_s = seconds(next(MICROS_MAX)?);
+    facts.sent_bytes = next(u64::MAX)?;
+    facts.resent_bytes = next(u64::MAX)?;
+    facts.window_bytes = next(u64::MAX)?;
+    facts.window_scaling = next(1)? == 1;
     facts.congestion = r.text("a congestion control")?;
     facts.payload = r.text("a payload's form")?;
     Ok(facts)
+}
+
+fn account(r: &mut Reader) -> Result<Account> {
+    let what = "an account";
+    let small = |r: &mut Reader| Ok(r.number_max(u32::MAX.into(), what)? as u32);
+    let spans = |r: &mut Reader| -> Result<[Duration; STAGES]> {
+        let mut spans = [Duration::ZERO; STAGES];
+        for span in &mut spans {
+            *span = Duration::from_micros(r.number_max(MICROS_MAX, what)?);
+        }
+        Ok(spans)
+    };
+    let threads = small(r)?;
+    let (wall, cpu, longest) = (spans(r)?, spans(r)?, spans(r)?);
+    Ok(Account {
+        threads,
+        spent: Spent { wall, cpu, longest, records: r.number(what)? },
+        processors: small(r)?,
+        busy_permille: r.number_max(1000, what)? as u32,
+        receive_buffer_max: r.number(what)?,
+        send_buffer_max: r.number(what)?,
+        streams: small(r)?,
+        capacity_bit_s: r.number(what)?,
+        clear_loss_ppb: r.number_max(1_000_000_000, what)? as u32,
+        share_bit_s: r.number(what)?,
+        scales_windows: r.bool(what)?,
+        missed: r.text(what)?,
+    })
 }

@@ -1,5 +1,6 @@
 //! Writing frames.
 
+use model::account::Account;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta};
 use model::locator::Place;
@@ -21,7 +22,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
     let mut w = Writer(std::mem::take(out));
     w.raw(&[0; 4]);
     w.u8(tag(frame));
-    w.u8(u8::from(matches!(frame, Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_) | Frame::Busy(_))));
+    w.u8(u8::from(matches!(frame, Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_) | Frame::Busy(_) | Frame::Account(_))));
     body(&mut w, frame);
     *out = w.0;
     let len = (out.len() - start - 4) as u32;
@@ -58,6 +59,7 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Plans(_) => 25,
         Frame::Files(..) => 26,
         Frame::Told(..) => 27,
+        Frame::Account(_) => 28,
     }
 }
 
@@ -96,6 +98,7 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Open(order) => open(w, order),
         Frame::Steer(to) => steer(w, to),
         Frame::Busy(why) => w.text(why),
+        Frame::Account(of) => account(w, of),
         Frame::Files(files, more) => {
             list(w, files, |w, (from, to)| {
                 w.bytes(from.as_bytes());
@@ -447,9 +450,34 @@ fn facts(w: &mut Writer, s: &v1::Stream) {
         micros(s.receive_window_limited_s),
         micros(s.send_buffer_limited_s),
         micros(s.busy_s),
+        s.sent_bytes,
+        s.resent_bytes,
+        s.window_bytes,
+        s.window_scaling.into(),
     ] {
         w.number(value);
     }
     w.text(&s.congestion);
     w.text(&s.payload);
+}
+
+fn account(w: &mut Writer, a: &Account) {
+    w.number(a.threads.into());
+    for spans in [&a.spent.wall, &a.spent.cpu, &a.spent.longest] {
+        spans.iter().for_each(|span| w.number((span.as_micros() as u64).min(MICROS_MAX)));
+    }
+    let numbers = [
+        a.spent.records,
+        a.processors.into(),
+        a.busy_permille.into(),
+        a.receive_buffer_max,
+        a.send_buffer_max,
+        a.streams.into(),
+        a.capacity_bit_s,
+        a.clear_loss_ppb.into(),
+        a.share_bit_s,
+    ];
+    numbers.into_iter().for_each(|number| w.number(number));
+    w.bool(a.scales_windows);
+    w.text(&a.missed);
 }

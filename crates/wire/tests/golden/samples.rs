@@ -1,5 +1,6 @@
 //! One message of every type, with values that fill every field.
 
+use model::account::{Account, Spent};
 use model::checksum::Digest;
 use std::time::Duration;
 
@@ -99,8 +100,30 @@ fn facts() -> v1::Stream {
         receive_window_limited_s: 0.25,
         send_buffer_limited_s: 1.5,
         busy_s: 60.000_001,
+        sent_bytes: 1 << 41,
+        resent_bytes: 7,
+        window_bytes: 1 << 30,
+        window_scaling: true,
         congestion: "bbr".into(),
         payload: "sealed".into(),
+    }
+}
+
+fn account() -> Account {
+    let spans = [1, 20, 300, 4000, 50_000].map(std::time::Duration::from_micros);
+    Account {
+        threads: 8,
+        spent: Spent { wall: spans, cpu: spans, longest: spans, records: 1 << 33 },
+        processors: 128,
+        busy_permille: 1000,
+        receive_buffer_max: 1 << 30,
+        send_buffer_max: 1 << 29,
+        scales_windows: true,
+        missed: "bbr".into(),
+        streams: 24,
+        capacity_bit_s: 9_876_543_210,
+        clear_loss_ppb: 46_000,
+        share_bit_s: 5_000_000_000,
     }
 }
 
@@ -175,6 +198,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         ("told", vec![Frame::Told(9, "{\"v\":1}".into(), true), Frame::Told(10, String::new(), false)]),
         ("steer", vec![Frame::Steer(STEER), Frame::Steer(Steer::default())]),
         ("busy", vec![Frame::Busy("the target is full".into())]),
+        ("account", vec![Frame::Account(Box::default()), Frame::Account(Box::new(account()))]),
     ]
 }
 

@@ -1,0 +1,96 @@
+//! Where the time of a stream's thread goes, stage by stage: the evidence for what limits a job.
+//!
+//! A thread says when it enters a stage; others may look at any time. The processor's time is kept beside the wall's:
+//! a stage that took long and computed little was waiting, one that only computes and yet took longer than its
+//! processor time had to share the processor.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use model::account::{Spent, Stage};
+
+#[derive(Debug)]
+struct Laps {
+    stage: Stage,
+    entered: Instant,
+    cpu: Duration,
+    spent: Spent,
+}
+
+/// The meter of one thread.
+#[derive(Debug)]
+pub struct Meter(Mutex<Laps>);
+
+impl Default for Meter {
+    fn default() -> Meter {
+        let (entered, cpu) = (Instant::now(), sys::clock::thread_cpu());
+        Meter(Mutex::new(Laps { stage: Stage::Idle, entered, cpu, spent: Spent::default() }))
+    }
+}
+
+impl Meter {
+    fn laps(&self) -> MutexGuard<'_, Laps> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread that owns this meter enters a stage. Returns the one it was in.
+    pub fn enter(&self, stage: Stage) -> Stage {
+        let (now, cpu) = (Instant::now(), sys::clock::thread_cpu());
+        let mut laps = self.laps();
+        let (was, wall) = (laps.stage, now - laps.entered);
+        let at = was as usize;
+        laps.spent.wall[at] += wall;
+        laps.spent.longest[at] = laps.spent.longest[at].max(wall);
+        // A meter made by another thread than its owner's began with that one's time.
+        let worked = cpu.checked_sub(laps.cpu).unwrap_or_default().min(wall);
+        laps.spent.cpu[at] += worked;
+        (laps.stage, laps.entered, laps.cpu) = (stage, now, cpu);
+        was
+    }
+
+    /// Does some work in a stage, and is then back in the one before.
+    pub fn within<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
+        let was = self.enter(stage);
+        let out = work();
+        self.enter(was);
+        out
+    }
+
+    /// A record is through.
+    pub fn count_record(&self) {
+        self.laps().spent.records += 1;
+    }
+
+    /// What was spent so far, the running stage included.
+    pub fn read(&self) -> Spent {
+        let laps = self.laps();
+        let mut spent = laps.spent;
+        spent.wall[laps.stage as usize] += laps.entered.elapsed();
+        spent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_add_up_and_nest() {
+        let meter = Meter::default();
+        meter.enter(Stage::Compute);
+        meter.within(Stage::Storage, || std::thread::sleep(Duration::from_millis(20)));
+        meter.count_record();
+        assert_eq!(meter.enter(Stage::Socket), Stage::Compute);
+        std::thread::sleep(Duration::from_millis(5));
+        let spent = meter.read();
+        assert!(spent.wall_in(Stage::Storage) >= Duration::from_millis(20));
+        assert!(spent.cpu_in(Stage::Storage) < Duration::from_millis(15), "it slept: {spent:?}");
+        assert!(spent.wall_in(Stage::Socket) >= Duration::from_millis(5), "the running stage counts");
+        assert!(spent.wall_in(Stage::Compute) < Duration::from_millis(15), "{spent:?}");
+        assert_eq!(spent.records, 1);
+        let mut sum = spent;
+        sum.add(&spent);
+        assert_eq!(sum.total(), spent.total() * 2);
+        assert_eq!(sum.since(&spent).wall, spent.wall);
+    }
+}

@@ -1,0 +1,262 @@
+//! How fast all streams together may send: a little below what the path was seen to give, so that no queue builds up and
+//! a shallow one does not overflow; whether the path gives more by now; and who else is on it.
+//!
+//! ```text
+//! open ---full---> held <--nothing gained-- probe <--every few seconds-- held
+//!                   ^  \                      `--more came through--> climb ---no more---> held
+//!       no sign any |   `--less comes through, or a queue or loss that is not ours--> share
+//!       more        `-----------------------------------------------------------------'
+//! ```
+//!
+//! *open*: congestion control alone decides. *held*: at [`HELD`] of what came through when the path was full. *share*:
+//! others are there; additive increase and multiplicative decrease, which makes shares even whatever they were (Chiu and
+//! Jain, 1989). The decrease is strong at first, to be even soon, and gentle later, to waste little.
+
+use std::time::Duration;
+
+use super::Past;
+use super::tally::Tally;
+
+/// What is held of what the path gave.
+const HELD: f64 = 0.98;
+/// A round counts as growth from this on.
+const GROWTH: f64 = 1.1;
+/// Rounds without growth after which the path is full, as BBR judges it.
+const FLAT_ROUNDS: u32 = 3;
+/// Loss that is worth acting on.
+const LOSS: f64 = 2e-4;
+/// What a probe tries, for so many rounds.
+const PROBE: f64 = 1.05;
+const PROBE_ROUNDS: u32 = 4;
+/// Time between probes at least.
+const PROBE_EVERY: Duration = Duration::from_secs(4);
+/// What a climb adds in a round.
+const CLIMB: f64 = 1.25;
+/// Less than this part of what is held comes through.
+const SHORT: f64 = 0.9;
+/// A step down to find out whether loss or a queue comes from holding too much, and how many of them.
+const LOWER: f64 = 0.97;
+const LOWER_STEPS: u32 = 4;
+/// Loss beyond this is ours in any case.
+const LOSS_OURS: f64 = 0.02;
+/// Decreases while others are there, one after the other, and the increase per round as a part of the path.
+const DECREASES: [f64; 5] = [0.65, 0.75, 0.85, 0.92, 0.95];
+const INCREASE: f64 = 0.03;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Open { best: f64, flat: u32 },
+    Held { since: Duration, settled: bool },
+    Probe { since: Duration },
+    Climb { since: Duration },
+    Share { lowered_at: Duration, strength: usize },
+}
+
+/// Decides how fast a job may send.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    state: State,
+    cap: f64,
+    /// The most that the path was seen to give.
+    capacity: f64,
+    /// Loss that lowering the cap does not cure: it is not congestion.
+    base_loss: f64,
+    /// How often the cap was lowered in a row.
+    lowered: u32,
+    loss_before: f64,
+    round_at: Duration,
+    /// Rounds in a row that showed others on the path.
+    signs: u32,
+}
+
+impl Pacer {
+    pub(super) fn new(past: Option<&Past>) -> Pacer {
+        let past = past.copied().unwrap_or_default();
+        let capacity = past.capacity_bytes_s as f64;
+        let open = State::Open { best: 0.0, flat: 0 };
+        let held = State::Held { since: Duration::ZERO, settled: false };
+        Pacer {
+            // What the path gave last time is not exceeded at first: no overshoot at the end of slow start.
+            state: if capacity > 0.0 { held } else { open },
+            cap: capacity * HELD,
+            capacity,
+            base_loss: past.loss,
+            lowered: 0,
+            loss_before: 0.0,
+            round_at: Duration::ZERO,
+            signs: 0,
+        }
+    }
+
+    /// Bytes per second that all streams together may send; none while congestion control alone decides.
+    pub(super) fn cap(&self) -> Option<u64> {
+        match self.state {
+            State::Open { .. } => None,
+            State::Probe { .. } => Some((self.cap * PROBE) as u64),
+            _ => Some(self.cap as u64),
+        }
+    }
+
+    /// Whether the path is taken for full, so that streams are not what it lacks.
+    pub(super) fn is_full(&self) -> bool {
+        !matches!(self.state, State::Open { .. })
+    }
+
+    /// What the path gave when it was full; 0 where it never was.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity as u64
+    }
+
+    /// Share of the bytes that are lost without congestion.
+    pub(super) fn base_loss(&self) -> f64 {
+        self.base_loss
+    }
+
+    /// Once a round: looks at what came through. Says whether congestion control should take its model of the path anew,
+    /// to use what it is given now.
+    pub(super) fn tick(&mut self, now: Duration, tally: &Tally) -> bool {
+        let round = tally.round();
+        if tally.min_rtt().is_zero() {
+            return false;
+        }
+        self.overshoots(now, tally);
+        if now.saturating_sub(self.round_at) < round {
+            return false;
+        }
+        self.round_at = now;
+        let before = self.state;
+        match self.state {
+            State::Open { best, flat } => self.open_round(now, tally, best, flat),
+            State::Held { since, settled } => self.held_round(now, tally, since, settled),
+            State::Probe { since } => self.probe_round(now, tally, since),
+            State::Climb { since } => self.climb_round(now, tally, since),
+            State::Share { lowered_at, strength } => self.share_round(now, tally, lowered_at, strength),
+        }
+        let probes = |state| matches!(state, State::Probe { .. } | State::Climb { .. });
+        probes(self.state) && !probes(before)
+    }
+
+    fn open_round(&mut self, now: Duration, tally: &Tally, best: f64, flat: u32) {
+        let last = tally.over(tally.round());
+        // A full path is one that is pushed: what the host holds back says nothing of it.
+        let pushed = last.socket > 0.5 && last.receive_window + last.send_buffer < 0.3;
+        if last.rate > best * GROWTH || !pushed {
+            self.state = State::Open { best: best.max(last.rate), flat: 0 };
+            return;
+        }
+        self.state = State::Open { best: best.max(last.rate), flat: flat + 1 };
+        let few = tally.over(tally.round() * FLAT_ROUNDS);
+        let congested = tally.queue_stands() || few.loss > self.base_loss + LOSS;
+        if flat + 1 >= FLAT_ROUNDS && congested {
+            self.hold(now, tally.best_rate(tally.round() * 4));
+        }
+    }
+
+    /// Between rounds of an open path: slow start doubles what is sent in every round trip, and one that ends only when
+    /// the queue has overflowed costs up to the whole path's content. As soon as a queue is seen, the path is full, and
+    /// what comes back since is what it gives.
+    fn overshoots(&mut self, now: Duration, tally: &Tally) {
+        let State::Open { best, .. } = self.state else { return };
+        let tick = tally.over(Duration::from_millis(200));
+        let pushed = tick.socket > 0.5 && tick.receive_window + tick.send_buffer < 0.3;
+        if best > 0.0 && pushed && tally.queue_is_long() {
+            self.hold(now, tick.rate.max(best));
+        }
+    }
+
+    fn hold(&mut self, now: Duration, rate: f64) {
+        self.capacity = self.capacity.max(rate);
+        self.cap = rate * HELD;
+        self.lowered = 0;
+        self.signs = 0;
+        self.state = State::Held { since: now, settled: false };
+    }
+
+    fn held_round(&mut self, now: Duration, tally: &Tally, since: Duration, settled: bool) {
+        let round = tally.round();
+        let held_for = now.saturating_sub(since);
+        let last = tally.over(round * 2);
+        // Slow start has to get there first, where the cap comes from an earlier job.
+        let reached = last.rate > self.cap * SHORT;
+        // What stood in the queue, and what was lost before, takes some rounds to clear.
+        if held_for < round * (if settled || self.lowered > 0 { 4 } else { 6 }) || (!settled && !reached && tally.grows(round * 4)) {
+            return;
+        }
+        let congested = tally.queue_stands() || last.loss > self.base_loss + LOSS;
+        if !settled && reached {
+            self.settle(now, tally, congested, last.loss);
+            return;
+        }
+        let short = !reached && last.socket > 0.5;
+        self.signs = if short || congested { self.signs + 1 } else { 0 };
+        if self.signs >= 3 {
+            self.share(now, last.rate, 0);
+        } else if self.signs == 0 && reached && held_for > PROBE_EVERY.max(round * 10) {
+            self.state = State::Probe { since: now };
+        }
+    }
+
+    /// Finds out whether a queue or loss comes from holding too much: a step down would cure it.
+    fn settle(&mut self, now: Duration, tally: &Tally, congested: bool, loss: f64) {
+        let cured = loss < self.loss_before / 2.0 || loss > LOSS_OURS;
+        let lower = congested && self.lowered < LOWER_STEPS && (self.lowered == 0 || cured || tally.queue_stands());
+        if lower {
+            self.lowered += 1;
+            self.cap *= LOWER;
+            self.loss_before = loss;
+        } else if congested {
+            // The loss is not ours, nor the queue.
+            self.cap /= LOWER.powi(self.lowered as i32);
+            self.base_loss = self.base_loss.max(tally.over(tally.round() * 8).loss);
+        }
+        self.state = State::Held { since: now, settled: !lower };
+    }
+
+    fn probe_round(&mut self, now: Duration, tally: &Tally, since: Duration) {
+        let round = tally.round();
+        let gained = tally.over(round).rate > self.cap * (1.0 + (PROBE - 1.0) * 0.7);
+        if gained && !tally.queue_stands() && now.saturating_sub(since) > round * 2 {
+            self.cap *= PROBE;
+            self.state = State::Climb { since: now };
+        } else if tally.queue_stands() || now.saturating_sub(since) > round * PROBE_ROUNDS {
+            self.state = State::Held { since: now, settled: true };
+        }
+    }
+
+    fn climb_round(&mut self, now: Duration, tally: &Tally, since: Duration) {
+        let round = tally.round();
+        if now.saturating_sub(since) < round * 2 {
+            return;
+        }
+        let last = tally.over(round);
+        if last.rate > self.cap * 0.95 && !tally.queue_stands() {
+            self.cap *= CLIMB;
+            self.capacity = self.capacity.max(last.rate);
+            self.state = State::Climb { since: now };
+        } else {
+            self.hold(now, tally.best_rate(round * 3));
+        }
+    }
+
+    fn share(&mut self, now: Duration, rate: f64, strength: usize) {
+        self.signs = 0;
+        self.cap = rate.min(self.cap) * DECREASES[strength.min(DECREASES.len() - 1)];
+        self.state = State::Share { lowered_at: now, strength: strength + 1 };
+    }
+
+    fn share_round(&mut self, now: Duration, tally: &Tally, lowered_at: Duration, strength: usize) {
+        let round = tally.round();
+        // What was sent before the decrease is still to be heard of.
+        if now.saturating_sub(lowered_at) < round * 2 {
+            return;
+        }
+        let last = tally.over(round);
+        if tally.queue_stands() || last.loss > self.base_loss + 2e-3 {
+            self.share(now, last.rate, strength);
+        } else if self.cap < self.capacity * HELD {
+            self.cap = (self.cap + self.capacity * INCREASE).min(self.capacity * HELD);
+        } else if now.saturating_sub(lowered_at) > round * 20 {
+            self.state = State::Held { since: now, settled: true };
+        }
+    }
+}

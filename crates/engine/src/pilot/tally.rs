@@ -1,0 +1,238 @@
+//! What all streams together did, and what of it counts as loss, queue and limit.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use model::account::{Spent, Stage};
+
+use super::Sight;
+
+/// What all streams did together since the job began; those that have ended count on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sums {
+    pub at: Duration,
+    pub delivered_bytes: u64,
+    pub sent_bytes: u64,
+    pub resent_bytes: u64,
+    pub busy: Duration,
+    pub receive_window_limited: Duration,
+    pub send_buffer_limited: Duration,
+    pub spent: Spent,
+    /// The streams' smoothed round-trip time, the mean, at this moment.
+    pub rtt: Duration,
+}
+
+/// How long looking back is possible.
+const KEPT: Duration = Duration::from_secs(20);
+
+/// The streams of a job over time.
+#[derive(Debug, Default)]
+pub struct Tally {
+    last: HashMap<u32, Sight>,
+    now: Sums,
+    past: VecDeque<Sums>,
+    min_rtt: Duration,
+    /// Bytes sent, and sent again, at moments at which no queue stood.
+    clear: (u64, u64),
+    queue_at: Option<Duration>,
+    window_bytes: u64,
+    scaling: Option<bool>,
+    mss: u32,
+    congestion: String,
+}
+
+/// The path as it was seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Picture {
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Mean round-trip time while it was busy.
+    pub rtt: Duration,
+    /// Segments' size, bytes.
+    pub mss_bytes: u32,
+    /// Bytes that the peer is known to have.
+    pub delivered_bytes: u64,
+    /// Share of the bytes that were sent again.
+    pub loss: f64,
+    /// The same at moments when no queue stood: loss that is not congestion.
+    pub loss_without_queue: f64,
+    /// Shares of the time in which something was on its way: the receiver's window was full.
+    pub receive_window_limited: f64,
+    /// The send buffer was full.
+    pub send_buffer_limited: f64,
+    /// The largest window that the receiver offered one stream, bytes.
+    pub window_bytes: u64,
+    /// Windows are scaled at both ends; none where nothing was seen.
+    pub window_scaling: Option<bool>,
+    /// What the path gave when it was full, bytes per second of payload; 0 where it never was.
+    pub capacity_bytes_s: u64,
+    /// What may be sent at present, where that is held.
+    pub cap_bytes_s: Option<u64>,
+    /// Congestion control that the evidence asks for and the host does not permit.
+    pub missed: Option<&'static str>,
+    /// Congestion control that somebody asked for.
+    pub forced: Option<String>,
+    /// Congestion control in force.
+    pub congestion: String,
+}
+
+impl Tally {
+    /// Takes in what is seen of the streams now.
+    pub fn saw(&mut self, now: Duration, sights: &[Sight]) {
+        let before = self.now;
+        self.past.push_back(before);
+        while self.past.front().is_some_and(|sums| now.saturating_sub(sums.at) > KEPT) {
+            self.past.pop_front();
+        }
+        for sight in sights {
+            let new = || Sight { stream: sight.stream, ..Sight::default() };
+            let last = self.last.entry(sight.stream).or_insert_with(new);
+            let (then, tcp) = (&last.tcp, &sight.tcp);
+            let segments = tcp.delivered_segments.wrapping_sub(then.delivered_segments);
+            let sums = &mut self.now;
+            sums.delivered_bytes += u64::from(segments) * u64::from(tcp.mss_bytes);
+            sums.sent_bytes += tcp.bytes_sent.saturating_sub(then.bytes_sent);
+            sums.resent_bytes += tcp.bytes_retransmitted.saturating_sub(then.bytes_retransmitted);
+            sums.busy += tcp.busy.saturating_sub(then.busy);
+            sums.receive_window_limited += tcp.receive_window_limited.saturating_sub(then.receive_window_limited);
+            sums.send_buffer_limited += tcp.send_buffer_limited.saturating_sub(then.send_buffer_limited);
+            sums.spent.add(&sight.spent.since(&last.spent));
+            if !tcp.min_rtt.is_zero() && (self.min_rtt.is_zero() || tcp.min_rtt < self.min_rtt) {
+                self.min_rtt = tcp.min_rtt;
+            }
+            self.window_bytes = self.window_bytes.max(tcp.send_window_bytes);
+            self.scaling = Some(tcp.window_scaling);
+            self.mss = tcp.mss_bytes;
+            last.clone_from(sight);
+        }
+        self.now.at = now;
+        if let Some(first) = sights.first() {
+            self.now.rtt = sights.iter().map(|s| s.tcp.rtt).sum::<Duration>() / sights.len() as u32;
+            self.congestion.clone_from(&first.congestion);
+        }
+        if self.queue_stands() {
+            self.queue_at = Some(now);
+        }
+        // What an overflow took is sent again after the queue has gone.
+        if self.queue_at.is_none_or(|at| now - at > self.round() * 4) {
+            self.clear.0 += self.now.sent_bytes - before.sent_bytes;
+            self.clear.1 += self.now.resent_bytes - before.resent_bytes;
+        }
+    }
+
+    /// Smallest round-trip time; zero before anything was seen.
+    pub fn min_rtt(&self) -> Duration {
+        self.min_rtt
+    }
+
+    /// One round trip, or as long as it takes for a measure to mean something.
+    pub(super) fn round(&self) -> Duration {
+        self.min_rtt.max(Duration::from_millis(100))
+    }
+
+    /// Whether data waits in a queue on the way: the round-trip time is above its least by more than noise.
+    pub(super) fn queue_stands(&self) -> bool {
+        self.now.rtt > self.min_rtt + (self.min_rtt / 8).max(Duration::from_millis(3))
+    }
+
+    /// Whether so much waits that it is no chance any more.
+    pub(super) fn queue_is_long(&self) -> bool {
+        self.now.rtt > self.min_rtt + (self.min_rtt / 8).max(Duration::from_millis(10))
+    }
+
+    /// Share of the bytes that were sent again while no queue stood.
+    pub(super) fn loss_without_queue(&self) -> f64 {
+        ratio(self.clear.1 as f64, self.clear.0 as f64)
+    }
+
+    /// The most that arrived in any stretch of the last `span`: as long as it takes for acknowledgements that come in
+    /// bursts to even out.
+    pub(super) fn best_rate(&self, span: Duration) -> f64 {
+        let stretch = self.round().max(Duration::from_millis(300));
+        let from = self.now.at.saturating_sub(span);
+        let mut best: f64 = 0.0;
+        let mut start = 0;
+        for (at, sums) in self.past.iter().chain([&self.now]).enumerate() {
+            while start < at && self.past[start].at + stretch <= sums.at {
+                start += 1;
+            }
+            if sums.at >= from && start > 0 {
+                best = best.max(Lapse::between(&self.past[start - 1], sums).rate);
+            }
+        }
+        best
+    }
+
+    /// Whether what arrives still grows, so that what holds it now need not hold it in the end.
+    pub(super) fn grows(&self, span: Duration) -> bool {
+        let (whole, half) = (self.over(span), self.over(span / 2));
+        half.rate > whole.rate * 1.05
+    }
+
+    /// What happened in the last `span`.
+    pub(super) fn over(&self, span: Duration) -> Lapse {
+        let from = self.now.at.saturating_sub(span);
+        let then = self.past.iter().rev().find(|sums| sums.at <= from).or(self.past.front()).copied();
+        Lapse::between(&then.unwrap_or_default(), &self.now)
+    }
+
+    /// What is known of the path.
+    pub fn picture(&self) -> Picture {
+        let all = Lapse::between(&Sums::default(), &self.now);
+        Picture {
+            min_rtt: self.min_rtt,
+            rtt: self.now.rtt,
+            mss_bytes: self.mss,
+            delivered_bytes: self.now.delivered_bytes,
+            loss: all.loss,
+            loss_without_queue: self.loss_without_queue(),
+            receive_window_limited: all.receive_window,
+            send_buffer_limited: all.send_buffer,
+            window_bytes: self.window_bytes,
+            window_scaling: self.scaling,
+            congestion: self.congestion.clone(),
+            ..Picture::default()
+        }
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// What happened between two moments, as rates and shares.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lapse {
+    /// What arrived, bytes per second.
+    pub rate: f64,
+    /// Share of the bytes sent that were sent again.
+    pub loss: f64,
+    /// Of the time with something on its way: the receiver's window was full.
+    pub receive_window: f64,
+    /// The send buffer was full.
+    pub send_buffer: f64,
+    /// Shares of the threads' time.
+    pub socket: f64,
+    pub storage: f64,
+    pub compute: f64,
+}
+
+impl Lapse {
+    fn between(then: &Sums, now: &Sums) -> Lapse {
+        let seconds = now.at.saturating_sub(then.at).as_secs_f64();
+        let spent = now.spent.since(&then.spent);
+        let total = spent.total().as_secs_f64();
+        let share = |stage: Stage| ratio(spent.wall_in(stage).as_secs_f64(), total);
+        let busy = now.busy.saturating_sub(then.busy).as_secs_f64();
+        let of_busy = |now: Duration, then: Duration| ratio(now.saturating_sub(then).as_secs_f64(), busy);
+        Lapse {
+            rate: ratio((now.delivered_bytes - then.delivered_bytes) as f64, seconds),
+            loss: ratio((now.resent_bytes - then.resent_bytes) as f64, (now.sent_bytes - then.sent_bytes) as f64),
+            receive_window: of_busy(now.receive_window_limited, then.receive_window_limited),
+            send_buffer: of_busy(now.send_buffer_limited, then.send_buffer_limited),
+            socket: share(Stage::Socket),
+            storage: share(Stage::Storage),
+            compute: share(Stage::Compute),
+        }
+    }
+}

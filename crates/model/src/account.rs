@@ -1,0 +1,101 @@
+//! What each end of a job can say about itself, for the other to judge what limits the job.
+
+use std::time::Duration;
+
+/// What a stream's thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Reading or writing files.
+    Storage,
+    /// Checksums and sealing: never waits for anything but a processor.
+    Compute,
+    /// Sending, or waiting for what comes.
+    Socket,
+    /// Waiting for a limit to let a record go.
+    Pace,
+    /// Waiting for something to do.
+    Idle,
+}
+
+/// How many stages there are.
+pub const STAGES: usize = 5;
+
+/// Time spent in each stage, in the order of [`Stage`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// By the clock on the wall.
+    pub wall: [Duration; STAGES],
+    /// Of the processor.
+    pub cpu: [Duration; STAGES],
+    /// Records sent or taken in.
+    pub records: u64,
+    /// The longest single time in each stage.
+    pub longest: [Duration; STAGES],
+}
+
+impl Spent {
+    /// Wall time in a stage.
+    pub fn wall_in(&self, stage: Stage) -> Duration {
+        self.wall[stage as usize]
+    }
+
+    /// Processor time in a stage.
+    pub fn cpu_in(&self, stage: Stage) -> Duration {
+        self.cpu[stage as usize]
+    }
+
+    /// All of the wall time.
+    pub fn total(&self) -> Duration {
+        self.wall.iter().sum()
+    }
+
+    /// Adds another thread's.
+    pub fn add(&mut self, other: &Spent) {
+        for stage in 0..STAGES {
+            self.wall[stage] += other.wall[stage];
+            self.cpu[stage] += other.cpu[stage];
+            self.longest[stage] = self.longest[stage].max(other.longest[stage]);
+        }
+        self.records += other.records;
+    }
+
+    /// What was spent since `before`, an earlier reading of the same.
+    pub fn since(&self, before: &Spent) -> Spent {
+        let mut out = *self;
+        for stage in 0..STAGES {
+            out.wall[stage] = self.wall[stage].saturating_sub(before.wall[stage]);
+            out.cpu[stage] = self.cpu[stage].saturating_sub(before.cpu[stage]);
+        }
+        out.records = self.records.saturating_sub(before.records);
+        out
+    }
+}
+
+/// One end of a running job, from its start until now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Threads that carry streams.
+    pub threads: u32,
+    /// Where their time went, all together.
+    pub spent: Spent,
+    /// Processors of the host.
+    pub processors: u32,
+    /// How busy all of them were, by whomever, in thousandths.
+    pub busy_permille: u32,
+    /// The largest buffers, bytes, that the kernel gives a connection by itself: to receive.
+    pub receive_buffer_max: u64,
+    /// To send.
+    pub send_buffer_max: u64,
+    /// The host scales TCP windows.
+    pub scales_windows: bool,
+    /// Congestion control that this end would have used, had the host allowed it; empty otherwise.
+    pub missed: String,
+    /// Sender that was called: how many streams the job should have; 0 for no opinion.
+    pub streams: u32,
+    /// Sender: what the path gave when it was full, bit/s of payload; 0 where it never was.
+    pub capacity_bit_s: u64,
+    /// Sender: bytes sent again at moments when no queue stood, of a billion sent.
+    pub clear_loss_ppb: u32,
+    /// Receiver: the most it wants to be sent, so that its jobs share a path evenly, bit/s; 0 for no opinion.
+    pub share_bit_s: u64,
+}
