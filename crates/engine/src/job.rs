@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::account::{Account, Spent};
@@ -96,8 +96,8 @@ pub struct StreamTerms {
     pub secret: Secret,
     /// Who we are in it.
     pub role: seal::From,
-    /// How records are sealed; none for plain.
-    pub suite: Option<Suite>,
+    /// How records are sealed, none for plain: once that is agreed.
+    pub suite: Arc<OnceLock<Option<Suite>>>,
     /// Payload in clear was asked for.
     pub plain: bool,
     /// Congestion controls that this host permits, and the one asked for.
@@ -121,13 +121,18 @@ impl StreamTerms {
         pilot::wanted(rtt, loss, &sys::tcp::congestion(socket)).and_then(|kind| pilot::choose(kind, &self.permitted))
     }
 
-    /// A stream over a joined socket.
+    /// Whether streams are sealed. Before the other end has said what holds, they are: else it was waited for.
+    fn is_sealed(&self) -> bool {
+        self.suite.get().is_none_or(Option::is_some)
+    }
+
+    /// A stream over a joined socket. Waits until it is agreed how streams are sealed.
     pub fn stream(&self, socket: TcpStream, id: u32, peer: &str) -> DataStream {
         if let Some(name) = self.congestion(&socket) {
             // A name that this host does not have or allow is named in the receipt by the one in force.
             let _ = sys::tcp::set_congestion(&socket, &name);
         }
-        let sealers = self.suite.map(|suite| {
+        let sealers = self.suite.wait().map(|suite| {
             let sealer = |from| Sealer::new(self.secret.clone(), suite, id, from);
             (sealer(self.role), sealer(self.role.other()))
         });
@@ -249,7 +254,7 @@ impl Crew {
             std::thread::sleep(after);
             let connect = |source| Error::Connect { to: peer.clone(), source };
             let socket = to.dial(&timeouts).map_err(connect)?;
-            let mut join = Join { session: terms.session, stream: id, sealed: terms.suite.is_some(), code: [0; 32] };
+            let mut join = Join { session: terms.session, stream: id, sealed: terms.is_sealed(), code: [0; 32] };
             terms.secret.sign_join(&mut join);
             let sent = std::io::Write::write_all(&mut &socket, &join.encode());
             sent.map_err(|source| Error::Broken { peer: peer.clone(), source })?;
@@ -353,6 +358,8 @@ pub fn drive(
     // Everything has arrived, or nothing more will: no stream is waited for, least of all one that was dialled to
     // replace another and finds the job over.
     crew.hang_up();
+    // A stream that waits to hear how it is sealed finds the job over.
+    let _ = crew.terms.suite.set(None);
     let deadline = Instant::now() + crew.timeouts.handshake;
     while crew.running > 0 {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -3,8 +3,8 @@
 //! Who may come, what they may do and where exports lie is the [`Host`]'s; this room keeps the order of a session.
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use auth::Access;
@@ -25,9 +25,9 @@ use crate::filelist::FileList;
 use crate::filter::Filters;
 use crate::history::History;
 use crate::job::{self, Side, StreamTerms, Streams};
-use crate::pilot::Permitted;
 use crate::journal::Journals;
 use crate::link::Link;
+use crate::pilot::Permitted;
 use crate::receive::{Policy, Receiving};
 use crate::scan::{Scanner, SourceRoot};
 use crate::seal::{self, Secret};
@@ -202,7 +202,7 @@ impl<'a> Guest<'a> {
             session,
             secret,
             role: seal::From::Node,
-            suite: (!plain).then_some(suite),
+            suite: Arc::new(OnceLock::from((!plain).then_some(suite))),
             plain,
             permitted: Permitted::default(),
             past: None,

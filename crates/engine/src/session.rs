@@ -242,7 +242,7 @@ impl Session {
             session: self.id,
             secret: self.secret.clone(),
             role: seal::From::Client,
-            suite: None,
+            suite: Arc::default(),
             plain: self.plain,
             permitted: job::permitted(order.congestion.clone()),
             past,

@@ -49,10 +49,8 @@ struct Shares {
 
 impl Shares {
     fn of(account: &Account) -> Option<Shares> {
-        let (wall, cpu) = (
-            |stage| account.spent.wall_in(stage).as_secs_f64(),
-            |stage| account.spent.cpu_in(stage).as_secs_f64(),
-        );
+        let (wall, cpu) =
+            (|stage| account.spent.wall_in(stage).as_secs_f64(), |stage| account.spent.cpu_in(stage).as_secs_f64());
         let total = account.spent.total().as_secs_f64();
         if total <= 0.0 {
             return None;
@@ -117,8 +115,13 @@ pub fn of(case: &Case<'_>) -> Limit {
     }
     let starved = sender.filter(|s| s.idle > 0.5);
     if let Some(s) = starved {
-        let evidence = format!("sending threads waited {} of their time for the receiver to ask for more", percent(s.idle));
-        return limit("latency", evidence, "many small files, or a slow directory at the target: look at its metadata rate");
+        let evidence =
+            format!("sending threads waited {} of their time for the receiver to ask for more", percent(s.idle));
+        return limit(
+            "latency",
+            evidence,
+            "many small files, or a slow directory at the target: look at its metadata rate",
+        );
     }
     let streams: Vec<&Stream> = case.report.streams.iter().filter(|s| s.id > 0).collect();
     let waited = sender.or(receiver).map_or(0.0, |s| s.socket);
@@ -150,7 +153,8 @@ fn far_end(r: &Shares, account: Option<&Account>, sender: Option<&Shares>) -> Li
     let network = sender.map_or(String::new(), |s| format!(", senders waiting for the network {}", percent(s.socket)));
     if r.storage >= r.cpu {
         let evidence = format!("writers busy {}, processors {}{network}", percent(r.storage), percent(r.cpu));
-        let remedy = "a faster disk or file system at the target; `longhaul cp zero:10GB FILE` there shows what it takes in";
+        let remedy =
+            "a faster disk or file system at the target; `longhaul cp zero:10GB FILE` there shows what it takes in";
         return limit("target", evidence, remedy);
     }
     let evidence = format!("receiving threads kept processors busy {}{}{network}", percent(r.cpu), shared(r, account));
@@ -162,7 +166,8 @@ fn near_end(s: &Shares, account: Option<&Account>, receiver: Option<&Shares>) ->
     let far = receiver.map_or(String::new(), |r| format!(", receivers waiting for data {}", percent(r.socket)));
     if s.storage >= s.cpu {
         let evidence = format!("readers busy {}, processors {}{far}", percent(s.storage), percent(s.cpu));
-        let remedy = "a faster disk, file system or pipe at the source; `longhaul cp FILE null:` there shows what it gives";
+        let remedy =
+            "a faster disk, file system or pipe at the source; `longhaul cp FILE null:` there shows what it gives";
         return limit("source", evidence, remedy);
     }
     let evidence = format!("sending threads kept processors busy {}{}{far}", percent(s.cpu), shared(s, account));
@@ -184,7 +189,9 @@ fn shared(shares: &Shares, account: Option<&Account>) -> String {
 
 fn relief(shares: &Shares, doing: &str) -> String {
     if shares.stretch > SHARED {
-        return format!("other work takes the processors of the {doing} host, or its share of them is limited: look at `top` there");
+        return format!(
+            "other work takes the processors of the {doing} host, or its share of them is limited: look at `top` there"
+        );
     }
     format!("more or faster processors at the {doing} host; --plain or fewer --checksum save some")
 }

@@ -1,7 +1,6 @@
 //! Where a job's streams come from while it runs.
 
 use std::io::ErrorKind;
-use std::sync::Arc;
 use std::time::Duration;
 
 use wire::WireError;
@@ -35,6 +34,7 @@ impl Supply {
         driven: &mut Driven,
     ) -> Result<()> {
         let steered = if steered > 0 { steered } else { gauge.wish() };
+        Self::agree(link, crew)?;
         self.open(link, crew, streams, steered)?;
         while let Ok(end) = crew.ends.try_recv() {
             crew.running -= 1;
@@ -64,30 +64,40 @@ impl Supply {
 
     /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
     fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, steered: u32) -> Result<()> {
-        match (streams, link.welcome()) {
-            (Streams::Dial { to, count, opened }, Some(welcome)) => {
+        match streams {
+            Streams::Dial { to, count, opened } => {
                 let wanted = wanted(*count, steered);
                 if !self.dialled && !crew.side.wants_streams() || wanted == self.wanted {
                     return Ok(());
                 }
-                if welcome.suite.is_none() && !crew.terms.plain {
-                    let source = WireError::Unexpected("it wants payload in clear, which nobody asked for");
-                    return Err(Error::Protocol { peer: crew.peer.clone(), source });
+                // Streams are dialled while the node still makes up its mind: that saves a round trip. How they are
+                // joined depends on its answer only where payload in clear was asked for.
+                if crew.terms.plain && link.welcome().is_none() {
+                    return Ok(());
                 }
                 (self.dialled, self.wanted) = (true, wanted);
-                Arc::make_mut(&mut crew.terms).suite = welcome.suite;
                 while crew.running < wanted as usize {
                     **opened += 1;
                     crew.dial(to, **opened, Duration::ZERO);
                 }
             }
-            (Streams::Accept(joined), _) => {
+            Streams::Accept(joined) => {
                 while let Ok((socket, id)) = joined.try_recv() {
                     crew.start(move |_| Ok((socket, id)), id);
                 }
             }
-            _ => {}
         }
+        Ok(())
+    }
+
+    /// Hears how streams are sealed.
+    fn agree(link: &Link, crew: &Crew) -> Result<()> {
+        let Some(welcome) = link.welcome().filter(|_| crew.terms.suite.get().is_none()) else { return Ok(()) };
+        if welcome.suite.is_none() && !crew.terms.plain {
+            let source = WireError::Unexpected("it wants payload in clear, which nobody asked for");
+            return Err(Error::Protocol { peer: crew.peer.clone(), source });
+        }
+        let _ = crew.terms.suite.set(welcome.suite);
         Ok(())
     }
 }

@@ -2,25 +2,30 @@
 //! a shallow one does not overflow; whether the path gives more by now; and who else is on it.
 //!
 //! ```text
-//! open ---full---> held <--nothing gained-- probe <--every few seconds-- held
-//!                   ^  \                      `--more came through--> climb ---no more---> held
-//!       no sign any |   `--less comes through, or a queue or loss that is not ours--> share
-//!       more        `-----------------------------------------------------------------'
+//! open --a queue--> fill --> drain --> held --every few seconds--> probe --nothing gained--> held
+//!                              ^         ^ |                          `--more came through--> climb
+//!                              `--no more came through-----------------------------------------'
+//!                 no sign any more ------' `--less comes through, or a queue or loss that is not ours--> share
 //! ```
 //!
-//! *open*: congestion control alone decides. *held*: at [`HELD`] of what came through when the path was full. *share*:
+//! *open*: congestion control alone decides. *fill*: the queue is kept for a moment, and what comes back is measured.
+//! *drain*: it is emptied. *held*: at [`HELD`] of what came through when the path was full. *share*:
 //! others are there; additive increase and multiplicative decrease, which makes shares even whatever they were (Chiu and
 //! Jain, 1989). The decrease is strong at first, to be even soon, and gentle later, to waste little.
 
 use std::time::Duration;
 
 use super::Past;
-use super::tally::Tally;
+use super::tally::{Lapse, Tally};
 
 /// What is held of what the path gave.
-const HELD: f64 = 0.98;
+const HELD: f64 = 0.99;
 /// A round counts as growth from this on.
 const GROWTH: f64 = 1.1;
+/// What is sent while the path is measured, of what came back last, and what while its queue empties, for so long.
+const FILL: f64 = 1.05;
+const DRAIN: f64 = 0.9;
+const DRAIN_ROUNDS: u32 = 16;
 /// Rounds without growth after which the path is full, as BBR judges it.
 const FLAT_ROUNDS: u32 = 3;
 /// Loss that is worth acting on.
@@ -46,6 +51,8 @@ const INCREASE: f64 = 0.03;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Open { best: f64, flat: u32 },
+    Fill { since: Duration },
+    Drain { since: Duration },
     Held { since: Duration, settled: bool },
     Probe { since: Duration },
     Climb { since: Duration },
@@ -67,6 +74,11 @@ pub(super) struct Pacer {
     round_at: Duration,
     /// Rounds in a row that showed others on the path.
     signs: u32,
+}
+
+/// A full path is one that is pushed: what the host holds back says nothing of it.
+fn is_pushed(lapse: &Lapse) -> bool {
+    lapse.socket > 0.5 && lapse.receive_window + lapse.send_buffer < 0.3
 }
 
 impl Pacer {
@@ -99,7 +111,7 @@ impl Pacer {
 
     /// Whether the path is taken for full, so that streams are not what it lacks.
     pub(super) fn is_full(&self) -> bool {
-        !matches!(self.state, State::Open { .. })
+        !matches!(self.state, State::Open { .. } | State::Fill { .. })
     }
 
     /// What the path gave when it was full; 0 where it never was.
@@ -127,6 +139,7 @@ impl Pacer {
         let before = self.state;
         match self.state {
             State::Open { best, flat } => self.open_round(now, tally, best, flat),
+            State::Fill { .. } | State::Drain { .. } => {}
             State::Held { since, settled } => self.held_round(now, tally, since, settled),
             State::Probe { since } => self.probe_round(now, tally, since),
             State::Climb { since } => self.climb_round(now, tally, since),
@@ -138,38 +151,48 @@ impl Pacer {
 
     fn open_round(&mut self, now: Duration, tally: &Tally, best: f64, flat: u32) {
         let last = tally.over(tally.round());
-        // A full path is one that is pushed: what the host holds back says nothing of it.
-        let pushed = last.socket > 0.5 && last.receive_window + last.send_buffer < 0.3;
-        if last.rate > best * GROWTH || !pushed {
+        if last.rate > best * GROWTH || !is_pushed(&last) {
             self.state = State::Open { best: best.max(last.rate), flat: 0 };
             return;
         }
         self.state = State::Open { best: best.max(last.rate), flat: flat + 1 };
         let few = tally.over(tally.round() * FLAT_ROUNDS);
-        let congested = tally.queue_stands() || few.loss > self.base_loss + LOSS;
+        let congested = tally.queue_stands() || few.loses_more_than(self.base_loss, LOSS);
         if flat + 1 >= FLAT_ROUNDS && congested {
             self.hold(now, tally.best_rate(tally.round() * 4));
         }
     }
 
     /// Between rounds of an open path: slow start doubles what is sent in every round trip, and one that ends only when
-    /// the queue has overflowed costs up to the whole path's content. As soon as a queue is seen, the path is full, and
-    /// what comes back since is what it gives.
+    /// the queue has overflowed costs up to the whole path's content. As soon as a queue is seen, the path is full; what
+    /// comes back while it stands is what the path gives.
     fn overshoots(&mut self, now: Duration, tally: &Tally) {
-        let State::Open { best, .. } = self.state else { return };
-        let tick = tally.over(Duration::from_millis(200));
-        let pushed = tick.socket > 0.5 && tick.receive_window + tick.send_buffer < 0.3;
-        if best > 0.0 && pushed && tally.queue_is_long() {
-            self.hold(now, tick.rate.max(best));
+        match self.state {
+            State::Open { best, .. } if best > 0.0 && tally.queue_is_long() => {
+                let tick = tally.over(Duration::from_millis(200));
+                if is_pushed(&tick) {
+                    self.cap = tick.rate.max(best) * FILL;
+                    self.state = State::Fill { since: now };
+                }
+            }
+            State::Fill { since } if now - since >= (tally.round() * 2).max(Duration::from_millis(500)) => {
+                self.hold(now, tally.best_rate(now - since));
+            }
+            // While something waits, sending less costs nothing: the path stays full from its queue.
+            State::Drain { since } if !tally.queue_stands() || now - since > tally.round() * DRAIN_ROUNDS => {
+                self.cap = self.cap / DRAIN * HELD;
+                self.state = State::Held { since: now, settled: false };
+            }
+            _ => {}
         }
     }
 
     fn hold(&mut self, now: Duration, rate: f64) {
         self.capacity = self.capacity.max(rate);
-        self.cap = rate * HELD;
+        self.cap = rate * DRAIN;
         self.lowered = 0;
         self.signs = 0;
-        self.state = State::Held { since: now, settled: false };
+        self.state = State::Drain { since: now };
     }
 
     fn held_round(&mut self, now: Duration, tally: &Tally, since: Duration, settled: bool) {
@@ -179,10 +202,10 @@ impl Pacer {
         // Slow start has to get there first, where the cap comes from an earlier job.
         let reached = last.rate > self.cap * SHORT;
         // What stood in the queue, and what was lost before, takes some rounds to clear.
-        if held_for < round * (if settled || self.lowered > 0 { 4 } else { 6 }) || (!settled && !reached && tally.grows(round * 4)) {
+        if held_for < round * 4 || (!settled && !reached && tally.grows(round * 4)) {
             return;
         }
-        let congested = tally.queue_stands() || last.loss > self.base_loss + LOSS;
+        let congested = tally.queue_stands() || last.loses_more_than(self.base_loss, LOSS);
         if !settled && reached {
             self.settle(now, tally, congested, last.loss);
             return;
@@ -251,7 +274,7 @@ impl Pacer {
             return;
         }
         let last = tally.over(round);
-        if tally.queue_stands() || last.loss > self.base_loss + 2e-3 {
+        if tally.queue_stands() || last.loses_more_than(self.base_loss, LOSS) {
             self.share(now, last.rate, strength);
         } else if self.cap < self.capacity * HELD {
             self.cap = (self.cap + self.capacity * INCREASE).min(self.capacity * HELD);

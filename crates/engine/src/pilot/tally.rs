@@ -20,6 +20,7 @@ pub(super) struct Sums {
     pub spent: Spent,
     /// The streams' smoothed round-trip time, the mean, at this moment.
     pub rtt: Duration,
+    pub mss: u32,
 }
 
 /// How long looking back is possible.
@@ -37,7 +38,6 @@ pub struct Tally {
     queue_at: Option<Duration>,
     window_bytes: u64,
     scaling: Option<bool>,
-    mss: u32,
     congestion: String,
 }
 
@@ -102,7 +102,7 @@ impl Tally {
             }
             self.window_bytes = self.window_bytes.max(tcp.send_window_bytes);
             self.scaling = Some(tcp.window_scaling);
-            self.mss = tcp.mss_bytes;
+            self.now.mss = tcp.mss_bytes;
             last.clone_from(sight);
         }
         self.now.at = now;
@@ -182,7 +182,7 @@ impl Tally {
         Picture {
             min_rtt: self.min_rtt,
             rtt: self.now.rtt,
-            mss_bytes: self.mss,
+            mss_bytes: self.now.mss,
             delivered_bytes: self.now.delivered_bytes,
             loss: all.loss,
             loss_without_queue: self.loss_without_queue(),
@@ -207,6 +207,9 @@ pub(super) struct Lapse {
     pub rate: f64,
     /// Share of the bytes sent that were sent again.
     pub loss: f64,
+    /// Segments sent, and sent again.
+    segments: f64,
+    again: f64,
     /// Of the time with something on its way: the receiver's window was full.
     pub receive_window: f64,
     /// The send buffer was full.
@@ -218,16 +221,27 @@ pub(super) struct Lapse {
 }
 
 impl Lapse {
+    /// Whether more was lost than chance makes of a loss that is always there: beyond three standard deviations (of a
+    /// Poisson distribution), and beyond what is not worth acting on.
+    pub(super) fn loses_more_than(&self, base: f64, margin: f64) -> bool {
+        let expected = self.segments * base;
+        self.again > expected + 3.0 * expected.sqrt() + 3.0 + self.segments * margin
+    }
+
     fn between(then: &Sums, now: &Sums) -> Lapse {
         let seconds = now.at.saturating_sub(then.at).as_secs_f64();
         let spent = now.spent.since(&then.spent);
         let total = spent.total().as_secs_f64();
         let share = |stage: Stage| ratio(spent.wall_in(stage).as_secs_f64(), total);
         let busy = now.busy.saturating_sub(then.busy).as_secs_f64();
+        let sent = (now.sent_bytes - then.sent_bytes) as f64;
+        let again = (now.resent_bytes - then.resent_bytes) as f64;
         let of_busy = |now: Duration, then: Duration| ratio(now.saturating_sub(then).as_secs_f64(), busy);
         Lapse {
             rate: ratio((now.delivered_bytes - then.delivered_bytes) as f64, seconds),
-            loss: ratio((now.resent_bytes - then.resent_bytes) as f64, (now.sent_bytes - then.sent_bytes) as f64),
+            loss: ratio(again, sent),
+            segments: sent / f64::from(now.mss.max(1)),
+            again: again / f64::from(now.mss.max(1)),
             receive_window: of_busy(now.receive_window_limited, then.receive_window_limited),
             send_buffer: of_busy(now.send_buffer_limited, then.send_buffer_limited),
             socket: share(Stage::Socket),

@@ -130,9 +130,8 @@ impl Receiving {
     }
 
     fn inline_record(&self, record: &[u8], buffer: &mut RecordBuffer) {
-        let taken = buffer
-            .from_inline(record)
-            .and_then(|parts| self.take_record(&parts, buffer.payload(), &Meter::default()));
+        let taken =
+            buffer.from_inline(record).and_then(|parts| self.take_record(&parts, buffer.payload(), &Meter::default()));
         if let Err(source) = taken {
             self.fail(Error::Protocol { peer: "the sender".into(), source });
         }

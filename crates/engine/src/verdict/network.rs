@@ -169,9 +169,11 @@ fn path(facts: &Facts<'_>, capacity: u64, rtt: f64) -> Limit {
     );
     let clear = facts.sent_by.map_or(0.0, |a| f64::from(a.clear_loss_ppb) / 1e9);
     let remedy = match clear > 1e-3 {
-        true => format!("{} is lost without a queue: a policer, a shallow queue or a bad link on the way", small_percent(clear)),
+        true => format!(
+            "{} is lost without a queue: a policer, a shallow queue or a bad link on the way",
+            small_percent(clear)
+        ),
         false => "this is what the path has left for this job: a faster path, or less of other traffic".to_owned(),
     };
     limit("network", evidence, remedy)
 }
-

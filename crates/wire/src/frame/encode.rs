@@ -22,7 +22,10 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
     let mut w = Writer(std::mem::take(out));
     w.raw(&[0; 4]);
     w.u8(tag(frame));
-    w.u8(u8::from(matches!(frame, Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_) | Frame::Busy(_) | Frame::Account(_))));
+    w.u8(u8::from(matches!(
+        frame,
+        Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_) | Frame::Busy(_) | Frame::Account(_)
+    )));
     body(&mut w, frame);
     *out = w.0;
     let len = (out.len() - start - 4) as u32;
