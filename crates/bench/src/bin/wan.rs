@@ -110,7 +110,7 @@ fn run(args: &Args) -> Result<bool> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ground.stop))?;
     }
-    let is_timed = !(args.full || !args.cells.is_empty());
+    let is_timed = !args.full && args.cells.is_empty();
     let budget_s = if is_timed { f64::from(args.minutes) * 60.0 } else { f64::INFINITY };
     let (turns, choice) = turns(args, &ground, &kinds, budget_s)?;
     let about = about(args, &ground, &kinds, missing, choice)?;

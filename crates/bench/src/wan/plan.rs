@@ -109,8 +109,8 @@ fn run_s(tool: Tool, cell: Cell, terms: Terms) -> f64 {
         Kind::Xrdcp => (4.0, 1.0),
         Kind::XrdcpTuned => (8.0, 0.0),
         Kind::Gridftp => (1.0, 5.5),
-        Kind::GridftpTuned | Kind::Fdt => (8.0, 0.25),
-        Kind::Rclone => (16.0, 0.15),
+        Kind::GridftpTuned | Kind::Fdt => (8.0, 0.1),
+        Kind::Rclone => (16.0, 0.6),
         Kind::XrdcpMany | Kind::GridftpMany => (16.0, 0.5),
     };
     let streams = if cell.set.is_tree() || streams > 4.0 { streams } else { 1.0 };

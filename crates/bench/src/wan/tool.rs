@@ -251,7 +251,7 @@ impl Tool {
                     (Gridftp, false) => &[],
                     (Gridftp, true) => &["-r", "-cd"],
                     (_, false) => &["-fast", "-p", "8"],
-                    (_, true) => &["-r", "-cd", "-fast", "-pp", "-cc", "8", "-p", "2"],
+                    (_, true) => &["-r", "-cd", "-fast", "-pp", "-cc", "32", "-p", "4"],
                 };
                 let end = if is_tree { "/" } else { "" };
                 let mut command = words(["globus-url-copy"]);
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(shown(Longhaul, Set::Small), ["longhaul cp -r /s/x lh://10.0.0.2/d/run/copy"]);
         assert_eq!(shown(LonghaulMemory, Set::Large), ["longhaul cp zero:7 lh://10.0.0.2/null:"]);
         assert_eq!(shown(Xrdcp, Set::Large), ["xrdcp --silent /s/x root://10.0.0.2//t/run/copy"]);
-        let tuned = "globus-url-copy -r -cd -fast -pp -cc 8 -p 2 file:///s/x/ ftp://10.0.0.2:2811/t/run/copy/";
+        let tuned = "globus-url-copy -r -cd -fast -pp -cc 32 -p 4 file:///s/x/ ftp://10.0.0.2:2811/t/run/copy/";
         assert_eq!(shown(GridftpTuned, Set::Mixed), [tuned]);
         assert_eq!(shown(Fdt, Set::Small), ["java -jar fdt.jar -c 10.0.0.2 -p 54321 -P 8 -r -d /t/run /s/x"]);
         let many = shown(GridftpMany, Set::Split);
