@@ -136,9 +136,11 @@ impl Ground {
         let lab = Lab::up("wan", &scenario, dir.path())?;
         ensure!(lab.link(PATH, 0) == Some(0), "the lab's first link is not the data's");
         site::set_congestion(&lab, congestion)?;
+        let bytes = cell.set.bytes(self.stage.divide);
         let job = Job {
             set: cell.set,
-            bytes: cell.set.bytes(self.stage.divide),
+            bytes,
+            ideal_s: self.line().ideal_s(bytes, cell.rtt_s()),
             names: self.stage.pieces(cell.set).into_iter().map(|piece| piece.name).collect(),
             source: self.stage.source(cell.set),
             shown: self.stage.shown(),
@@ -282,8 +284,8 @@ impl Bed<'_> {
         }
     }
 
-    /// What a tool says itself counts for iperf3 alone: it agrees with its server before and after, which is not the
-    /// path's doing. Its receiver's rate, as seconds that the payload would take.
+    /// What a tool says itself counts for iperf3 alone, which sends for a time: its receiver's rate, as seconds that the
+    /// payload would take.
     fn told(&self, tool: Tool, job: &Job, wall_s: f64) -> Result<Told> {
         if tool.kind != Kind::Iperf3 {
             return Ok(Told { end: End::Done, wall_s });

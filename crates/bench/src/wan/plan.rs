@@ -102,10 +102,13 @@ pub fn estimate_s(turn: Turn, kinds: &[Kind], terms: Terms) -> f64 {
 fn run_s(tool: Tool, cell: Cell, terms: Terms) -> f64 {
     let bytes = cell.set.bytes(terms.divide);
     let ideal_s = terms.line.ideal_s(bytes, cell.rtt_s());
+    if tool.kind == Kind::Iperf3 {
+        // It sends for a time.
+        return ideal_s.min(terms.cap_s);
+    }
     // Streams, and round trips per file, of those that wait for each file; from trials of each tool.
     let (streams, trips) = match tool.kind {
-        Kind::Longhaul | Kind::LonghaulMemory => (f64::INFINITY, 0.0),
-        Kind::Iperf3 => (1.0, 0.0),
+        Kind::Longhaul | Kind::LonghaulMemory | Kind::Iperf3 => (f64::INFINITY, 0.0),
         Kind::Xrdcp => (4.0, 1.0),
         Kind::XrdcpTuned => (8.0, 0.0),
         Kind::Gridftp => (1.0, 5.5),
@@ -113,7 +116,7 @@ fn run_s(tool: Tool, cell: Cell, terms: Terms) -> f64 {
         Kind::Rclone => (16.0, 0.6),
         Kind::XrdcpMany | Kind::GridftpMany => (16.0, 0.5),
     };
-    let streams = if cell.set.is_tree() || streams > 4.0 { streams } else { 1.0 };
+    let streams = if !cell.set.is_tree() && matches!(tool.kind, Kind::Xrdcp | Kind::Rclone) { 1.0 } else { streams };
     let loss = f64::from(cell.loss_ppm) / 1e6;
     let lossy_s = match cell.loss_ppm {
         0 => 0.0,
@@ -168,9 +171,9 @@ mod tests {
         let one =
             |kind, set, loss_ppm| run_s(Tool { kind, is_bbr: false }, Cell::new(set, LONGEST_US, loss_ppm), TERMS);
         assert_eq!(one(Kind::Gridftp, Set::Small, 0), 60.0);
-        assert_eq!(one(Kind::Iperf3, Set::Large, 3_000), 60.0);
+        assert_eq!(one(Kind::Xrdcp, Set::Large, 3_000), 60.0);
         assert!(one(Kind::Longhaul, Set::Small, 0) < 15.0);
-        let bbr = Tool { kind: Kind::Iperf3, is_bbr: true };
+        let bbr = Tool { kind: Kind::Gridftp, is_bbr: true };
         assert!(run_s(bbr, Cell::new(Set::Large, LONGEST_US, 3_000), TERMS) < 15.0);
         let turn = |rounds| Turn { cell: Cell::new(Set::Small, LONGEST_US, 0), rounds };
         let capped = |rounds| estimate_s(turn(rounds), &[Kind::Gridftp], TERMS);

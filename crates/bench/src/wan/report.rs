@@ -74,7 +74,8 @@ fn head(out: &mut String, about: &About) {
          - others: what everybody else kept processors busy with meanwhile, in % of one\n\
          - lab: `emulator-limited` and why, where the lab and not its scenario was the limit\n\
          - Longhaul runs without any option (`-r` says that a directory is meant), sealed and verified; peers in clear.\n  \
-           memory: zeros into nothing. Of iperf3 its receiver's rate counts; its greeting and its farewell do not\n\
+           memory: zeros into nothing. iperf3 sends for the ideal time, rounded up to seconds; its receiver's rate counts, and\n  \
+           its wall is what the set would take at that rate\n\
          - Tools: {}\n",
         command.trim(),
         about.versions.join("; ")
@@ -99,7 +100,7 @@ fn targets(out: &mut String, judged: &[Judged]) {
     let missed = judged.iter().filter(|judged| !judged.met).count();
     let _ = write!(
         out,
-        "\n## Targets (emulated)\n\n{} of {} met. Cells are SET/RTT in ms/loss in %.\n",
+        "\n## Targets (emulated)\n\n{} of {} met. Cells are SET/RTT in ms/loss in %.\n\n",
         judged.len() - missed,
         judged.len()
     );

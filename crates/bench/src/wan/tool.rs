@@ -66,6 +66,8 @@ pub struct Job {
     pub set: Set,
     /// How many bytes that is.
     pub bytes: u64,
+    /// What they take at best, s.
+    pub ideal_s: f64,
     /// Names of the set's files, below the source.
     pub names: Vec<String>,
     /// The file or directory to be moved.
@@ -271,7 +273,11 @@ impl Tool {
                 arguments.extend(["-d", &target, &source]);
                 vec![self.fdt(means, &arguments)]
             }
-            Iperf3 => vec![words(["iperf3", "-c", address, "-J", "-l", "1M", "-n", &job.bytes.to_string()])],
+            // By time: told a number of bytes, it stops counting when the last of them is in the sender's buffer.
+            Iperf3 => {
+                let seconds = job.ideal_s.ceil().max(1.0).to_string();
+                vec![words(["iperf3", "-c", address, "-J", "-l", "1M", "-t", &seconds])]
+            }
             XrdcpMany | GridftpMany => {
                 let one = |name: &String| {
                     let (from, to) = (job.source.join(name), copy.join(name));
@@ -319,6 +325,7 @@ mod tests {
         Job {
             set,
             bytes: 7,
+            ideal_s: 10.2,
             names: set.pieces(1).into_iter().map(|piece| piece.name).collect(),
             source: "/s/x".into(),
             shown: "/t".into(),
@@ -339,6 +346,7 @@ mod tests {
         assert_eq!(shown(Longhaul, Set::Large), ["longhaul cp /s/x lh://10.0.0.2/d/run/copy"]);
         assert_eq!(shown(Longhaul, Set::Small), ["longhaul cp -r /s/x lh://10.0.0.2/d/run/copy"]);
         assert_eq!(shown(LonghaulMemory, Set::Large), ["longhaul cp zero:7 lh://10.0.0.2/null:"]);
+        assert_eq!(shown(Iperf3, Set::Large), ["iperf3 -c 10.0.0.2 -J -l 1M -t 11"]);
         assert_eq!(shown(Xrdcp, Set::Large), ["xrdcp --silent /s/x root://10.0.0.2//t/run/copy"]);
         let tuned = "globus-url-copy -r -cd -fast -pp -cc 32 -p 4 file:///s/x/ ftp://10.0.0.2:2811/t/run/copy/";
         assert_eq!(shown(GridftpTuned, Set::Mixed), [tuned]);
