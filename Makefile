@@ -28,6 +28,10 @@ bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; 
 bench-lab: build ## the lab itself: what it carries, how exact it is; rate against RTT and loss; BENCH="--help"
 	cargo run --release --quiet --package bench --bin lab-paths -- $(BENCH)
 
+.PHONY: bench-wan
+bench-wan: build ## Longhaul beside its peers over emulated wide-area paths, an hour of it; BENCH="--help"
+	cargo run --release --quiet --package bench --bin wan -- $(BENCH)
+
 .PHONY: soak
 soak: build ## random faults by the thousand, then an hour at full rate; writes docs/results
 	cargo xtask soak

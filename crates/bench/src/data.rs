@@ -19,7 +19,7 @@ pub fn file_name(at: u64) -> String {
 }
 
 /// Bytes that do not compress and do not repeat, quickly (splitmix64).
-fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
+pub fn fill(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut file = File::create(path)?;
     let mut state = seed << 40;
     let mut buffer = vec![0u8; bytes.min(1 << 20).next_multiple_of(8) as usize];

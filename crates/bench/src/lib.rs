@@ -24,3 +24,4 @@ pub mod round;
 pub mod scenario;
 pub mod statistics;
 pub mod target;
+pub mod wan;

@@ -18,7 +18,7 @@ const COLOURS: [&str; 3] = ["#c98a3a", "#2a6fb0", "#3d8f57"];
 const GREY: &str = "#888";
 
 /// Where a value is between the ends of a logarithmic axis, from 0 to 1.
-fn place(value: f64, (from, to): (f64, f64)) -> f64 {
+pub fn place(value: f64, (from, to): (f64, f64)) -> f64 {
     (value.clamp(from, to) / from).ln() / (to / from).ln()
 }
 

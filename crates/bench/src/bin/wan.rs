@@ -1,0 +1,256 @@
+//! `make bench-wan`: arguments, signals, and what is written in the end.
+#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bench::machine;
+use bench::wan::bed::Ground;
+use bench::wan::plan::{Terms, Turn};
+use bench::wan::report::{About, markdown};
+use bench::wan::site::{self, Way};
+use bench::wan::stage::Stage;
+use bench::wan::tool::{Kind, Means};
+use bench::wan::{cell, course, picture, plan, verdict};
+use clap::Parser;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Longhaul beside its peers over emulated wide-area paths. Needs root.
+#[derive(Debug, Parser)]
+struct Args {
+    /// The whole matrix, however long it takes
+    #[arg(long, conflicts_with_all = ["quick", "cells"])]
+    full: bool,
+    /// A handful of cells with sets a tenth of their size, to try it
+    #[arg(long)]
+    quick: bool,
+    /// These cells, as SET/RTT/LOSS: large/303/0.3, small/*/0; may be given again
+    #[arg(long, value_name = "CELLS")]
+    cells: Vec<String>,
+    /// These tools alone; may be given again, or separated by commas
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    tools: Vec<String>,
+    /// Rounds of every cell; by default 3 for the key cells and 1 for the others
+    #[arg(long, value_name = "ROUNDS", value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: Option<u32>,
+    /// Minutes that cells are chosen for; with --full and --cells there is no end
+    #[arg(long, default_value_t = 60)]
+    minutes: u32,
+    /// The bottleneck in Mbit/s
+    #[arg(long, value_name = "MBIT/S", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: u32,
+    /// What may wait for the bottleneck, as a scenario writes it: bdp, 50ms, 16MB
+    #[arg(long, default_value = "bdp")]
+    queue: String,
+    /// MTU of both sites
+    #[arg(long, default_value_t = 9_000, value_parser = clap::value_parser!(u16).range(1_280..))]
+    mtu: u16,
+    /// Default congestion control of both sites
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    congestion: String,
+    /// Seconds after which a run is ended
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    cap: u64,
+    /// Sets are so many times smaller; with --quick 10
+    #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u64).range(1..=500))]
+    divide: Option<u64>,
+    /// FDT takes part with this jar
+    #[arg(long, value_name = "JAR")]
+    fdt: Option<PathBuf>,
+    /// Where the files are: 4 GB of them
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    scratch: PathBuf,
+    /// The longhaul binary; default: beside this one
+    #[arg(long, value_name = "FILE")]
+    longhaul: Option<PathBuf>,
+    /// Where wan.md and wan.svg go; default: docs/results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("bench-wan: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all targets were met.
+fn run(args: &Args) -> Result<bool> {
+    let started = Instant::now();
+    ensure!(rustix::process::geteuid().is_root(), "a lab needs root");
+    ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not there");
+    let own = std::env::current_exe()?;
+    let build = own.parent().context("this program has a directory")?;
+    let means =
+        Means { longhaul: args.longhaul.clone().unwrap_or_else(|| build.join("longhaul")), fdt: args.fdt.clone() };
+    ensure!(means.longhaul.exists(), "{} is not there; run `make build` first", means.longhaul.display());
+    let (kinds, missing) = kinds(args, &means)?;
+    // It goes when the run ends, also when it fails.
+    let scratch = tempfile::Builder::new().prefix("longhaul-wan-").tempdir_in(&args.scratch);
+    let scratch = scratch.context("no scratch for the files")?;
+    bench::data::open_to_all(scratch.path())?;
+    let divide = args.divide.unwrap_or(if args.quick { 10 } else { 1 });
+    let ground = Ground {
+        way: Way { rate_mbit: args.rate, queue: args.queue.clone(), mtu: args.mtu },
+        stage: Stage { root: scratch.path().to_owned(), divide },
+        means,
+        congestion: args.congestion.clone(),
+        cap: Duration::from_secs(args.cap.max(1)),
+        stop: Arc::default(),
+    };
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ground.stop))?;
+    }
+    let is_timed = !args.full && args.cells.is_empty();
+    let budget_s = if is_timed { f64::from(args.minutes) * 60.0 } else { f64::INFINITY };
+    let (turns, choice) = turns(args, &ground, &kinds, budget_s)?;
+    let about = about(args, &ground, &kinds, missing, choice)?;
+    let end = is_timed.then(|| started + Duration::from_secs_f64(budget_s));
+    measure(args, &ground, &turns, &kinds, end, &about)
+}
+
+/// Tools that take part, and what is to be said about the others.
+fn kinds(args: &Args, means: &Means) -> Result<(Vec<Kind>, Vec<String>)> {
+    let known = || Kind::all().into_iter().map(Kind::name).collect::<Vec<_>>().join(", ");
+    for name in &args.tools {
+        ensure!(Kind::all().iter().any(|kind| kind.name() == name), "no tool is called {name}; there are: {}", known());
+    }
+    let wanted = |kind: &Kind| args.tools.is_empty() || args.tools.iter().any(|name| name == kind.name());
+    let (mut kinds, mut missing) = (Vec::new(), Vec::new());
+    for kind in Kind::all().into_iter().filter(wanted) {
+        match kind.missing(means) {
+            None => kinds.push(kind),
+            Some(why) => {
+                println!("LEFT OUT: {}: {why}; scripts/setup-bench.sh installs what Debian has", kind.title());
+                missing.push(format!("{}: {why}", kind.title()));
+            }
+        }
+    }
+    ensure!(!kinds.is_empty(), "none of these tools is there");
+    Ok((kinds, missing))
+}
+
+/// The turns that there is time for, and why these.
+fn turns(args: &Args, ground: &Ground, kinds: &[Kind], budget_s: f64) -> Result<(Vec<Turn>, String)> {
+    let (ranked, mut choice) = if !args.cells.is_empty() {
+        let mut chosen = Vec::new();
+        for pattern in &args.cells {
+            chosen.extend(cell::matching(pattern)?);
+        }
+        let ranked: Vec<Turn> = plan::ranked().into_iter().filter(|turn| chosen.contains(&turn.cell)).collect();
+        (ranked, "asked for by name".to_owned())
+    } else if args.quick {
+        (plan::quick(), "a handful, to try it".to_owned())
+    } else if args.full {
+        (plan::ranked(), "all".to_owned())
+    } else {
+        let why = "those that an estimate says to fit into {} minutes, in this order: what targets are for at 303 ms (3 \
+                   rounds), all sets without loss at 0, 56, 7.5 and 142 ms, then the other losses, longest RTT first (1 \
+                   round)";
+        (plan::ranked(), why.replace("{}", &args.minutes.to_string()))
+    };
+    let ranked = ranked.into_iter().map(|turn| Turn { rounds: args.repeat.unwrap_or(turn.rounds), ..turn });
+    let ranked: Vec<Turn> = ranked.collect();
+    let terms = Terms { line: ground.line(), cap_s: ground.cap.as_secs_f64(), divide: ground.stage.divide };
+    let (taken, left) = plan::fit(&ranked, budget_s, kinds, terms);
+    let expected: f64 = taken.iter().map(|turn| plan::estimate_s(*turn, kinds, terms)).sum();
+    println!("{} cells, about {:.0} minutes; {} left out for time", taken.len(), expected / 60.0, left.len());
+    if let Some(rounds) = args.repeat {
+        choice += &format!("; {rounds} rounds of each");
+    }
+    Ok((taken, choice))
+}
+
+fn about(args: &Args, ground: &Ground, kinds: &[Kind], missing: Vec<String>, choice: String) -> Result<About> {
+    let mut said = Vec::new();
+    for (name, who) in [(args.congestion.as_str(), "both sites"), ("bbr", "rows marked (bbr)")] {
+        let in_force = ground.congestion_in_force(name)?;
+        ensure!(in_force == name, "the sites' connections have {in_force}, not {name}: `modprobe tcp_{name}`?");
+        said.push(format!("{name} by default at {who} ({})", site::Means::here(name).shown()));
+    }
+    Ok(About {
+        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        machine: machine::describe("emulated network")?,
+        arguments: asked(),
+        versions: versions(ground, kinds),
+        missing,
+        line: ground.line(),
+        queue: if args.queue == "bdp" { "one BDP (256 KiB at least)".into() } else { args.queue.clone() },
+        file_system: machine::file_system(&ground.stage.root),
+        congestion: said.join("; ") + "; a program may choose another, as Longhaul and iperf3 can",
+        cap_s: ground.cap.as_secs_f64(),
+        divide: ground.stage.divide,
+        choice,
+    })
+}
+
+/// What tools say about themselves.
+fn versions(ground: &Ground, kinds: &[Kind]) -> Vec<String> {
+    let longhaul = ground.means.longhaul.display().to_string();
+    let mut versions = vec![machine::first_line(&longhaul, &["--version"])];
+    let package = |name| machine::first_line("dpkg-query", &["-W", "-f", "${Package} ${Version}", name]);
+    let of = [
+        (Kind::Xrdcp, "xrootd-client"),
+        (Kind::Xrdcp, "xrootd-server"),
+        (Kind::Gridftp, "globus-gass-copy-progs"),
+        (Kind::Gridftp, "globus-gridftp-server-progs"),
+        (Kind::Rclone, "rclone"),
+        (Kind::Iperf3, "iperf3"),
+    ];
+    versions.extend(of.into_iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, name)| package(name)));
+    versions.retain(|version| !version.is_empty());
+    versions
+}
+
+fn measure(
+    args: &Args,
+    ground: &Ground,
+    turns: &[Turn],
+    kinds: &[Kind],
+    end: Option<Instant>,
+    about: &About,
+) -> Result<bool> {
+    let out = args.out.clone().unwrap_or_else(machine::repository_results);
+    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    // After each cell: a long run that is broken off has something to show.
+    let results = course::run(ground, turns, kinds, end, |results| {
+        fs::write(out.join("wan.md"), markdown(about, results))?;
+        Ok(fs::write(out.join("wan.svg"), picture::svg(results, about.cap_s)?)?)
+    })?;
+    // What was left out at the end is known only now.
+    fs::write(out.join("wan.md"), markdown(about, &results))?;
+    println!("\nwritten: {}", out.join("wan.md").display());
+    let judged = verdict::judge(&results, ground.line());
+    for one in judged.iter().filter(|one| !one.met) {
+        println!("NOT MET  {}: {}: {}", one.cell, one.target, one.figure);
+    }
+    println!("{} of {} targets met", judged.iter().filter(|one| one.met).count(), judged.len());
+    Ok(judged.iter().all(|one| one.met))
+}
+
+/// What was asked for, as one would say it again, without where things are.
+fn asked() -> String {
+    let mut words = Vec::new();
+    let mut given = std::env::args().skip(1);
+    while let Some(word) = given.next() {
+        match word.as_str() {
+            "--out" | "--scratch" | "--longhaul" => drop(given.next()),
+            "--fdt" => {
+                given.next();
+                words.push("--fdt fdt.jar".to_owned());
+            }
+            word if ["--out=", "--scratch=", "--longhaul="].iter().any(|name| word.starts_with(name)) => {}
+            _ => words.push(word),
+        }
+    }
+    if words.is_empty() { String::new() } else { format!("BENCH=\"{}\"", words.join(" ")) }
+}

@@ -1,0 +1,214 @@
+//! What is measured: sets of files, and paths by round trip and loss.
+//!
+//! Does not know: who moves them.
+
+use std::fmt;
+
+use anyhow::{Result, ensure};
+
+/// Round trips, µs.
+pub const RTTS_US: [u32; 5] = [0, 7_500, 56_000, 142_000, 303_000];
+/// Segments lost on the wire, in millionths.
+pub const LOSSES_PPM: [u32; 3] = [0, 46, 3_000];
+/// The round trip for which most targets are.
+pub const LONGEST_US: u32 = 303_000;
+/// Processes that one job is compared with.
+pub const PROCESSES: u32 = 16;
+
+const GB: u64 = 1_000_000_000;
+
+/// A set of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Set {
+    /// One file.
+    Large,
+    /// A thousand of 1 MB.
+    Medium,
+    /// Twenty thousand of 50 kB.
+    Small,
+    /// A large one and thousands of small ones.
+    Mixed,
+    /// One file with the bytes of the mixed set.
+    Whole,
+    /// As many files as processes in the comparison with many processes.
+    Split,
+}
+
+/// A file of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Below the set's directory; the file itself, where a set is one file.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl Set {
+    /// The four of the matrix.
+    pub const MATRIX: [Set; 4] = [Set::Large, Set::Medium, Set::Small, Set::Mixed];
+
+    /// Its short name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Set::Large => "large",
+            Set::Medium => "medium",
+            Set::Small => "small",
+            Set::Mixed => "mixed",
+            Set::Whole => "whole",
+            Set::Split => "split",
+        }
+    }
+
+    /// What it is, for people; of the whole set.
+    pub fn title(self) -> &'static str {
+        match self {
+            Set::Large => "one file of 1 GB",
+            Set::Medium => "1,000 files of 1 MB",
+            Set::Small => "20,000 files of 50 kB",
+            Set::Mixed => "one file of 500 MB and 5,000 of 80 to 250 kB",
+            Set::Whole => "one file with the bytes of the mixed set",
+            Set::Split => "16 files of 62.5 MB",
+        }
+    }
+
+    /// Whether it is a directory.
+    pub fn is_tree(self) -> bool {
+        !matches!(self, Set::Large | Set::Whole)
+    }
+
+    /// Its files; `divide` makes it so many times smaller.
+    pub fn pieces(self, divide: u64) -> Vec<Piece> {
+        let one = |bytes: u64| vec![Piece { name: String::new(), bytes }];
+        let many = |files: u64, bytes: u64| {
+            (0..files).map(|at| Piece { name: format!("{:02}/{at:05}.dat", at / 1_000), bytes }).collect()
+        };
+        match self {
+            Set::Large => one(GB / divide),
+            Set::Medium => many(1_000 / divide, 1_000_000),
+            Set::Small => many(20_000 / divide, 50_000),
+            Set::Split => many(PROCESSES.into(), GB / u64::from(PROCESSES) / divide),
+            Set::Whole => one(Set::Mixed.bytes(divide)),
+            Set::Mixed => {
+                let mut pieces: Vec<Piece> = many(5_000 / divide, 0);
+                for (at, piece) in (0u64..).zip(&mut pieces) {
+                    // A step that shares no divisor with the range: sizes spread evenly over it.
+                    piece.bytes = 80_000 + at * 104_729 % 170_001;
+                }
+                pieces.push(Piece { name: "large.dat".into(), bytes: GB / 2 / divide });
+                pieces
+            }
+        }
+    }
+
+    /// All its bytes.
+    pub fn bytes(self, divide: u64) -> u64 {
+        self.pieces(divide).iter().map(|piece| piece.bytes).sum()
+    }
+}
+
+/// A set over a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// What is moved.
+    pub set: Set,
+    /// Segments lost, in millionths.
+    pub loss_ppm: u32,
+    /// Round trip, µs.
+    pub rtt_us: u32,
+}
+
+impl Cell {
+    /// A cell.
+    pub fn new(set: Set, rtt_us: u32, loss_ppm: u32) -> Cell {
+        Cell { set, loss_ppm, rtt_us }
+    }
+
+    /// Round trip, s.
+    pub fn rtt_s(self) -> f64 {
+        f64::from(self.rtt_us) / 1e6
+    }
+
+    /// Round trip in ms, as people write it.
+    pub fn rtt_ms(self) -> String {
+        (f64::from(self.rtt_us) / 1e3).to_string()
+    }
+
+    /// Loss in %, as people write it.
+    pub fn loss_percent(self) -> String {
+        (f64::from(self.loss_ppm) / 1e4).to_string()
+    }
+
+    /// Whether it has the longest round trip.
+    pub fn is_longest(self) -> bool {
+        self.rtt_us == LONGEST_US
+    }
+}
+
+impl fmt::Display for Cell {
+    /// As `--cells` takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.set.name(), self.rtt_ms(), self.loss_percent())
+    }
+}
+
+/// Every cell: the matrix, and those that a comparison needs besides.
+pub fn all() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for set in Set::MATRIX {
+        for loss_ppm in LOSSES_PPM {
+            cells.extend(RTTS_US.map(|rtt_us| Cell::new(set, rtt_us, loss_ppm)));
+        }
+    }
+    cells.push(Cell::new(Set::Whole, LONGEST_US, 0));
+    cells.extend([0, 46].map(|loss_ppm| Cell::new(Set::Split, LONGEST_US, loss_ppm)));
+    cells
+}
+
+/// The cells that a pattern like `large/303/*` means.
+pub fn matching(pattern: &str) -> Result<Vec<Cell>> {
+    let words: Vec<&str> = pattern.split('/').collect();
+    ensure!(words.len() <= 3, "{pattern}: cells are SET/RTT/LOSS, like large/303/0.0046 or small/*/0");
+    let is_meant = |cell: &Cell| {
+        let name = cell.to_string();
+        name.split('/').zip(&words).all(|(part, word)| *word == "*" || *word == part)
+    };
+    let cells: Vec<Cell> = all().into_iter().filter(is_meant).collect();
+    ensure!(
+        !cells.is_empty(),
+        "{pattern} means no cell: SET is large, medium, small, mixed, whole or split; RTT 0, 7.5, 56, 142 or 303 (ms); \
+         LOSS 0, 0.0046 or 0.3 (%); * means any; whole and split are there at 303 ms only"
+    );
+    Ok(cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_have_their_bytes() {
+        assert_eq!(Set::Large.bytes(1), GB);
+        assert_eq!((Set::Medium.bytes(1), Set::Medium.pieces(1).len()), (GB, 1_000));
+        assert_eq!((Set::Small.bytes(1), Set::Small.pieces(1).len()), (GB, 20_000));
+        assert_eq!((Set::Split.bytes(1), Set::Split.pieces(1).len()), (GB, 16));
+        let mixed = Set::Mixed.pieces(1);
+        assert_eq!(mixed.len(), 5_001);
+        assert!(mixed[..5_000].iter().all(|piece| (80_000..=250_000).contains(&piece.bytes)));
+        let mean = mixed[..5_000].iter().map(|piece| piece.bytes).sum::<u64>() / 5_000;
+        assert!((160_000..170_000).contains(&mean), "{mean}");
+        assert_eq!(Set::Whole.bytes(1), Set::Mixed.bytes(1));
+        assert_eq!((Set::Small.bytes(10), Set::Large.bytes(10)), (GB / 10, GB / 10));
+    }
+
+    #[test]
+    fn cells_are_named_and_found() {
+        assert_eq!(all().len(), 4 * 5 * 3 + 3);
+        assert_eq!(Cell::new(Set::Large, 7_500, 46).to_string(), "large/7.5/0.0046");
+        assert_eq!(matching("large/303/*").unwrap().len(), 3);
+        assert_eq!(matching("small").unwrap().len(), 15);
+        assert_eq!(matching("*/0/0.3").unwrap().len(), 4);
+        assert_eq!(matching("split/303/0.0046").unwrap(), [Cell::new(Set::Split, 303_000, 46)]);
+        assert!(matching("large/100/0").is_err());
+        assert!(matching("large/303/0/1").is_err());
+    }
+}

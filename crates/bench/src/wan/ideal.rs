@@ -1,0 +1,60 @@
+//! What a path can give at best, and which share of it was reached.
+
+use model::laws;
+
+/// Bytes of IP and TCP headers in each segment, timestamps included.
+const HEADERS: f64 = 52.0;
+
+/// The bottleneck, and what packets it carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// Of IP bytes, bit/s.
+    pub rate_bit_s: f64,
+    /// Bytes.
+    pub mtu: u16,
+}
+
+impl Line {
+    /// Payload of a segment, bytes.
+    pub fn mss(self) -> f64 {
+        f64::from(self.mtu) - HEADERS
+    }
+
+    /// Seconds that a payload takes at best: headers count, and so does one slow start.
+    pub fn ideal_s(self, payload: u64, rtt_s: f64) -> f64 {
+        let at_rate = payload as f64 * (f64::from(self.mtu) / self.mss()) * 8.0 / self.rate_bit_s;
+        at_rate + laws::slow_start_s(laws::bdp_bytes(self.rate_bit_s, rtt_s), self.mss(), rtt_s)
+    }
+
+    /// The share of the ideal time: net of headers and one slow start.
+    pub fn net_share(self, payload: u64, rtt_s: f64, wall_s: f64) -> f64 {
+        self.ideal_s(payload, rtt_s) / wall_s
+    }
+
+    /// The share of the bottleneck that was payload, from start to end.
+    pub fn gross_share(self, payload: u64, wall_s: f64) -> f64 {
+        payload as f64 * 8.0 / wall_s / self.rate_bit_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: Line = Line { rate_bit_s: 1e9, mtu: 9000 };
+
+    #[test]
+    fn a_short_path_costs_headers_only() {
+        let ideal_s = LINE.ideal_s(1_000_000_000, 0.0);
+        assert!((ideal_s - 8.0 * 9000.0 / 8948.0).abs() < 1e-9, "{ideal_s}");
+        assert!((LINE.net_share(1_000_000_000, 0.0, ideal_s) - 1.0).abs() < 1e-12);
+        assert!((LINE.gross_share(1_000_000_000, 10.0) - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_long_path_costs_a_slow_start() {
+        // 37.9 MB are 423 times ten segments: 8.73 doublings of 303 ms.
+        let ideal_s = LINE.ideal_s(1_000_000_000, 0.303);
+        assert!((ideal_s - 8.0465 - 2.644).abs() < 0.01, "{ideal_s}");
+    }
+}

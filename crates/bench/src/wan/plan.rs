@@ -1,0 +1,182 @@
+//! Which cells are run, how often, and whether there is time.
+//!
+//! Estimates are rough: they choose cells, they are never shown as results.
+
+use model::laws;
+
+use super::cell::{Cell, LONGEST_US, RTTS_US, Set};
+use super::ideal::Line;
+use super::tool::{Kind, Tool};
+
+/// A lab, a server, sync, removing what was there: beside each run, s.
+const BESIDE_S: f64 = 2.5;
+
+/// A cell and how often each tool does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// What.
+    pub cell: Cell,
+    /// Rounds.
+    pub rounds: u32,
+}
+
+/// What one run depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// The bottleneck.
+    pub line: Line,
+    /// What a run may take, s.
+    pub cap_s: f64,
+    /// How many times smaller sets are.
+    pub divide: u64,
+}
+
+/// Cells in the order of what they are worth: what targets are for, then the picture, then the rest of the matrix.
+/// The key ones, with three rounds, come first.
+pub fn ranked() -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    let mut add = |cell: Cell, rounds: u32| {
+        if !turns.iter().any(|turn| turn.cell == cell) {
+            turns.push(Turn { cell, rounds });
+        }
+    };
+    for loss_ppm in [0, 46, 3_000] {
+        add(Cell::new(Set::Large, LONGEST_US, loss_ppm), 3);
+    }
+    for set in [Set::Small, Set::Mixed, Set::Whole] {
+        add(Cell::new(set, LONGEST_US, 0), 3);
+    }
+    add(Cell::new(Set::Split, LONGEST_US, 0), 3);
+    add(Cell::new(Set::Split, LONGEST_US, 46), 3);
+    add(Cell::new(Set::Medium, LONGEST_US, 0), 3);
+    // The picture: all sets without loss, ends of the axis first.
+    for rtt_us in [0, 56_000, 7_500, 142_000] {
+        Set::MATRIX.into_iter().for_each(|set| add(Cell::new(set, rtt_us, 0), 1));
+    }
+    for loss_ppm in [46, 3_000] {
+        for rtt_us in RTTS_US.into_iter().rev() {
+            Set::MATRIX.into_iter().for_each(|set| add(Cell::new(set, rtt_us, loss_ppm), 1));
+        }
+    }
+    turns
+}
+
+/// A handful of cells, to try it.
+pub fn quick() -> Vec<Turn> {
+    let cells = [
+        Cell::new(Set::Large, 0, 0),
+        Cell::new(Set::Large, LONGEST_US, 46),
+        Cell::new(Set::Small, 56_000, 0),
+        Cell::new(Set::Mixed, 56_000, 0),
+        Cell::new(Set::Split, LONGEST_US, 0),
+    ];
+    cells.map(|cell| Turn { cell, rounds: 1 }).into()
+}
+
+/// Takes turns in their order as long as there is time; a turn for which there is none is left out, and later, shorter
+/// ones may still fit.
+pub fn fit(turns: &[Turn], budget_s: f64, kinds: &[Kind], terms: Terms) -> (Vec<Turn>, Vec<Turn>) {
+    let mut left_s = budget_s;
+    turns.iter().partition(|turn| {
+        let takes_s = estimate_s(**turn, kinds, terms);
+        let fits = takes_s <= left_s;
+        if fits {
+            left_s -= takes_s;
+        }
+        fits
+    })
+}
+
+/// Seconds that a turn takes. What reaches the cap is not run again.
+pub fn estimate_s(turn: Turn, kinds: &[Kind], terms: Terms) -> f64 {
+    let tools = Tool::of(turn.cell, kinds);
+    let one = |tool: Tool| {
+        let takes_s = run_s(tool, turn.cell, terms);
+        let runs = if takes_s >= terms.cap_s { 1 } else { turn.rounds };
+        f64::from(runs) * (takes_s + BESIDE_S)
+    };
+    tools.into_iter().map(one).sum()
+}
+
+/// One run: the ideal time, or what CUBIC makes of the loss; and round trips that files wait for.
+fn run_s(tool: Tool, cell: Cell, terms: Terms) -> f64 {
+    let bytes = cell.set.bytes(terms.divide);
+    let ideal_s = terms.line.ideal_s(bytes, cell.rtt_s());
+    if tool.kind == Kind::Iperf3 {
+        // It sends for a time.
+        return ideal_s.min(terms.cap_s);
+    }
+    // Streams, and round trips per file, of those that wait for each file; from trials of each tool.
+    let (streams, trips) = match tool.kind {
+        Kind::Longhaul | Kind::LonghaulMemory | Kind::Iperf3 => (f64::INFINITY, 0.0),
+        Kind::Xrdcp => (4.0, 1.0),
+        Kind::XrdcpTuned => (8.0, 0.0),
+        Kind::Gridftp => (1.0, 5.5),
+        Kind::GridftpTuned | Kind::Fdt => (8.0, 0.1),
+        Kind::Rclone => (16.0, 0.6),
+        Kind::XrdcpMany | Kind::GridftpMany => (16.0, 0.5),
+    };
+    let streams = if !cell.set.is_tree() && matches!(tool.kind, Kind::Xrdcp | Kind::Rclone) { 1.0 } else { streams };
+    let loss = f64::from(cell.loss_ppm) / 1e6;
+    let lossy_s = match cell.loss_ppm {
+        0 => 0.0,
+        _ if tool.is_bbr => 0.0,
+        _ => {
+            let rtt_s = cell.rtt_s().max(1e-3);
+            bytes as f64 * 8.0 / (streams * laws::cubic_bit_s(terms.line.mss(), rtt_s, loss))
+        }
+    };
+    let waits_s =
+        if cell.set.is_tree() { cell.set.pieces(terms.divide).len() as f64 * trips * cell.rtt_s() } else { 0.0 };
+    (1.15 * ideal_s).max(lossy_s).max(waits_s).min(terms.cap_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::cell::all;
+    use super::*;
+
+    const TERMS: Terms = Terms { line: Line { rate_bit_s: 1e9, mtu: 9000 }, cap_s: 60.0, divide: 1 };
+
+    #[test]
+    fn every_cell_has_a_rank() {
+        let ranked: Vec<Cell> = ranked().into_iter().map(|turn| turn.cell).collect();
+        assert_eq!(ranked.iter().collect::<BTreeSet<_>>().len(), ranked.len());
+        assert_eq!(ranked.into_iter().collect::<BTreeSet<_>>(), all().into_iter().collect());
+    }
+
+    #[test]
+    fn what_fits_is_taken_and_the_rest_is_named() {
+        let kinds = Kind::all();
+        let (taken, left) = fit(&ranked(), 3_300.0, &kinds, TERMS);
+        assert_eq!(taken.len() + left.len(), 63);
+        let takes_s: f64 = taken.iter().map(|turn| estimate_s(*turn, &kinds, TERMS)).sum();
+        assert!((2_500.0..=3_300.0).contains(&takes_s), "{takes_s}");
+        let has = |cell| taken.iter().any(|turn| turn.cell == cell && turn.rounds == 3);
+        for loss_ppm in [0, 46, 3_000] {
+            assert!(has(Cell::new(Set::Large, LONGEST_US, loss_ppm)), "key cells fit: {loss_ppm}");
+        }
+        assert!(
+            [Set::Small, Set::Mixed, Set::Whole, Set::Medium].map(|set| has(Cell::new(set, LONGEST_US, 0)))
+                == [true; 4]
+        );
+        assert!(fit(&ranked(), 0.0, &kinds, TERMS).0.is_empty());
+        assert_eq!(fit(&ranked(), f64::INFINITY, &kinds, TERMS).1, []);
+    }
+
+    #[test]
+    fn estimates_know_caps_and_loss() {
+        let one =
+            |kind, set, loss_ppm| run_s(Tool { kind, is_bbr: false }, Cell::new(set, LONGEST_US, loss_ppm), TERMS);
+        assert_eq!(one(Kind::Gridftp, Set::Small, 0), 60.0);
+        assert_eq!(one(Kind::Xrdcp, Set::Large, 3_000), 60.0);
+        assert!(one(Kind::Longhaul, Set::Small, 0) < 15.0);
+        let bbr = Tool { kind: Kind::Gridftp, is_bbr: true };
+        assert!(run_s(bbr, Cell::new(Set::Large, LONGEST_US, 3_000), TERMS) < 15.0);
+        let turn = |rounds| Turn { cell: Cell::new(Set::Small, LONGEST_US, 0), rounds };
+        let capped = |rounds| estimate_s(turn(rounds), &[Kind::Gridftp], TERMS);
+        assert_eq!(capped(1), capped(3), "capped once is capped");
+    }
+}

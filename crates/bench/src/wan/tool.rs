@@ -1,0 +1,381 @@
+//! Who moves the files: commands of servers and clients. Starts and measures nothing.
+//!
+//! Peers speak in clear and anonymously, as they are fastest; Longhaul runs as it comes, sealed and without options.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::cell::{Cell, PROCESSES, Set};
+use crate::contestant::{Role, find_program};
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Longhaul, files.
+    Longhaul,
+    /// Longhaul, from memory to memory.
+    LonghaulMemory,
+    /// XRootD's copy.
+    Xrdcp,
+    /// With more streams.
+    XrdcpTuned,
+    /// GridFTP's copy.
+    Gridftp,
+    /// With parallel streams, pipelined commands and concurrent sessions.
+    GridftpTuned,
+    /// rclone to its own WebDAV server.
+    Rclone,
+    /// Caltech's FDT.
+    Fdt,
+    /// iperf3, from memory to memory.
+    Iperf3,
+    /// Many processes of xrdcp.
+    XrdcpMany,
+    /// Many processes of globus-url-copy.
+    GridftpMany,
+}
+
+use Kind::{
+    Fdt, Gridftp, GridftpMany, GridftpTuned, Iperf3, Longhaul, LonghaulMemory, Rclone, Xrdcp, XrdcpMany, XrdcpTuned,
+};
+
+/// One that takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tool {
+    /// What is run.
+    pub kind: Kind,
+    /// With BBR as the site's default, so that it has what Longhaul may choose.
+    pub is_bbr: bool,
+}
+
+/// What tools must be told.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// The longhaul binary.
+    pub longhaul: PathBuf,
+    /// FDT's jar, if there is one.
+    pub fdt: Option<PathBuf>,
+}
+
+/// One run: what its commands need to know.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What is moved.
+    pub set: Set,
+    /// How many bytes that is.
+    pub bytes: u64,
+    /// What they take at best, s.
+    pub ideal_s: f64,
+    /// Names of the set's files, below the source.
+    pub names: Vec<String>,
+    /// The file or directory to be moved.
+    pub source: PathBuf,
+    /// What servers show.
+    pub shown: PathBuf,
+    /// An empty directory below it.
+    pub target: PathBuf,
+    /// Configuration, state and logs of this run.
+    pub state: PathBuf,
+    /// The receiving site's address.
+    pub address: String,
+}
+
+/// A command.
+pub type Words = Vec<String>;
+
+fn words<S: AsRef<str>>(all: impl IntoIterator<Item = S>) -> Words {
+    all.into_iter().map(|word| word.as_ref().to_owned()).collect()
+}
+
+/// All tools, in the order of a round.
+const TOOLS: [(Kind, &str, &str); 11] = [
+    (Longhaul, "longhaul", "Longhaul"),
+    (LonghaulMemory, "longhaul-memory", "Longhaul, memory"),
+    (Xrdcp, "xrdcp", "xrdcp"),
+    (XrdcpTuned, "xrdcp-tuned", "xrdcp, tuned"),
+    (Gridftp, "gridftp", "globus-url-copy"),
+    (GridftpTuned, "gridftp-tuned", "globus-url-copy, tuned"),
+    (Rclone, "rclone", "rclone WebDAV"),
+    (Fdt, "fdt", "FDT"),
+    (Iperf3, "iperf3", "iperf3, memory"),
+    (XrdcpMany, "xrdcp-16", "16 × xrdcp"),
+    (GridftpMany, "gridftp-16", "16 × globus-url-copy"),
+];
+
+impl Kind {
+    /// All of them.
+    pub fn all() -> Vec<Kind> {
+        TOOLS.iter().map(|(kind, ..)| *kind).collect()
+    }
+
+    fn entry(self) -> (&'static str, &'static str) {
+        TOOLS.iter().find(|(kind, ..)| *kind == self).map_or(("", ""), |(_, name, title)| (*name, *title))
+    }
+
+    /// As `--tools` takes it.
+    pub fn name(self) -> &'static str {
+        self.entry().0
+    }
+
+    /// In tables.
+    pub fn title(self) -> &'static str {
+        self.entry().1
+    }
+
+    /// What it is there for.
+    pub fn role(self) -> Role {
+        match self {
+            Longhaul => Role::Ours,
+            LonghaulMemory | Iperf3 => Role::Reference,
+            _ => Role::Peer,
+        }
+    }
+
+    /// Whether it moves a set at all.
+    fn moves(self, set: Set) -> bool {
+        match self {
+            Longhaul => true,
+            LonghaulMemory | Iperf3 | XrdcpTuned => set == Set::Large,
+            XrdcpMany | GridftpMany => set == Set::Split,
+            Xrdcp | Gridftp | GridftpTuned | Rclone | Fdt => Set::MATRIX.contains(&set),
+        }
+    }
+
+    /// What it lacks on this machine.
+    pub fn missing(self, means: &Means) -> Option<String> {
+        let programs: Vec<PathBuf> = match self {
+            Longhaul | LonghaulMemory => vec![means.longhaul.clone()],
+            Xrdcp | XrdcpTuned | XrdcpMany => vec!["xrdcp".into(), "xrootd".into()],
+            Gridftp | GridftpTuned | GridftpMany => vec!["globus-url-copy".into(), "globus-gridftp-server".into()],
+            Rclone => vec!["rclone".into()],
+            Iperf3 => vec!["iperf3".into()],
+            Fdt => match &means.fdt {
+                Some(jar) => vec!["java".into(), jar.clone()],
+                None => return Some("its jar is not given (--fdt)".into()),
+            },
+        };
+        let absent = programs.iter().find(|program| find_program(program).is_none())?;
+        Some(format!("{} is not installed", absent.file_name().unwrap_or_default().to_string_lossy()))
+    }
+}
+
+impl Tool {
+    /// In tables.
+    pub fn title(self) -> String {
+        format!("{}{}", self.kind.title(), if self.is_bbr { " (bbr)" } else { "" })
+    }
+
+    /// Those that take part in a cell.
+    pub fn of(cell: Cell, kinds: &[Kind]) -> Vec<Tool> {
+        let has_bbr = cell.is_longest() && cell.loss_ppm == 3_000;
+        let mut tools = Vec::new();
+        for kind in Kind::all().into_iter().filter(|kind| kinds.contains(kind) && kind.moves(cell.set)) {
+            tools.push(Tool { kind, is_bbr: false });
+            if has_bbr && matches!(kind, Gridftp | GridftpTuned | Iperf3) {
+                tools.push(Tool { kind, is_bbr: true });
+            }
+        }
+        tools
+    }
+
+    /// Its server's command and port. Writes configuration into the job's state.
+    pub fn server(self, means: &Means, job: &Job) -> Result<(Words, u16)> {
+        let (shown, address) = (job.shown.display(), &job.address);
+        Ok(match self.kind {
+            Longhaul | LonghaulMemory => {
+                let mut command = words([&means.longhaul.display().to_string(), "serve", "--quiet", "--export"]);
+                command.push(format!("d={shown}:rw"));
+                command.extend(words(["--anonymous", "rw", "--state", &job.state.join("node").display().to_string()]));
+                (command, 7411)
+            }
+            Xrdcp | XrdcpTuned | XrdcpMany => (xrootd(job)?, 1094),
+            Gridftp | GridftpTuned | GridftpMany => {
+                let mut command = words(["globus-gridftp-server", "-p", "2811", "-control-interface", address]);
+                command.extend(words(["-data-interface", address, "-aa", "-anonymous-user", "root", "-allow-root"]));
+                command.extend(words(["-d", "ERROR", "-l", &job.state.join("gridftp.log").display().to_string()]));
+                (command, 2811)
+            }
+            Rclone => {
+                let mut command = words(["rclone", "serve", "webdav", "-q", "--addr"]);
+                command.extend([format!("{address}:8080"), shown.to_string()]);
+                (command, 8080)
+            }
+            Fdt => (self.fdt(means, &["-p", "54321"]), 54_321),
+            Iperf3 => (words(["iperf3", "-s", "-1"]), 5201),
+        })
+    }
+
+    fn fdt(self, means: &Means, arguments: &[&str]) -> Words {
+        let jar = means.fdt.as_ref().map(|jar| jar.display().to_string()).unwrap_or_default();
+        let mut command = words(["java", "-jar", &jar]);
+        command.extend(words(arguments));
+        command
+    }
+
+    /// Where the copy will be; none from memory to memory.
+    pub fn copy(self, job: &Job) -> Option<PathBuf> {
+        match self.kind {
+            LonghaulMemory | Iperf3 => None,
+            // These put a directory below the target under its own name.
+            Xrdcp if job.set.is_tree() => Some(job.target.join(job.set.name())),
+            Fdt => Some(job.target.join(job.set.name())),
+            _ => Some(job.target.join("copy")),
+        }
+    }
+
+    /// Clients that run at the same time.
+    pub fn clients(self, means: &Means, job: &Job) -> Vec<Words> {
+        let (source, address) = (job.source.display().to_string(), &job.address);
+        let copy = self.copy(job).unwrap_or_default();
+        let root = |path: &Path| format!("root://{address}/{}", path.display());
+        let ftp = |path: &Path| format!("ftp://{address}:2811{}", path.display());
+        let is_tree = job.set.is_tree();
+        match self.kind {
+            Longhaul => {
+                let mut command = words([&means.longhaul.display().to_string(), "cp"]);
+                command.extend(is_tree.then(|| "-r".into()));
+                command.extend([source, format!("lh://{address}/d/{}/copy", below(job))]);
+                vec![command]
+            }
+            LonghaulMemory => {
+                let (binary, zeros) = (means.longhaul.display().to_string(), format!("zero:{}", job.bytes));
+                vec![words([&binary, "cp", &zeros, &format!("lh://{address}/null:")])]
+            }
+            Xrdcp if is_tree => {
+                vec![words(["xrdcp", "--silent", "-r", "--parallel", "4", &source, &(root(&job.target) + "/")])]
+            }
+            Xrdcp => vec![words(["xrdcp", "--silent", &source, &root(&copy)])],
+            XrdcpTuned => vec![words(["xrdcp", "--silent", "--streams", "8", &source, &root(&copy)])],
+            Gridftp | GridftpTuned => {
+                let flags: &[&str] = match (self.kind, is_tree) {
+                    (Gridftp, false) => &[],
+                    (Gridftp, true) => &["-r", "-cd"],
+                    (_, false) => &["-fast", "-p", "8"],
+                    (_, true) => &["-r", "-cd", "-fast", "-pp", "-cc", "32", "-p", "4"],
+                };
+                let end = if is_tree { "/" } else { "" };
+                let mut command = words(["globus-url-copy"]);
+                command.extend(words(flags));
+                command.extend([format!("file://{source}{end}"), ftp(&copy) + end]);
+                vec![command]
+            }
+            Rclone => {
+                let verb = if is_tree { "copy" } else { "copyto" };
+                let url = format!(":webdav,url=\"http://{address}:8080\":{}/copy", below(job));
+                vec![words(["rclone", verb, "-q", "--transfers", "32", "--checkers", "32", &source, &url])]
+            }
+            Fdt => {
+                let mut arguments = vec!["-c", address, "-p", "54321", "-P", "8"];
+                arguments.extend(is_tree.then_some("-r"));
+                let target = job.target.display().to_string();
+                arguments.extend(["-d", &target, &source]);
+                vec![self.fdt(means, &arguments)]
+            }
+            // By time: told a number of bytes, it stops counting when the last of them is in the sender's buffer.
+            Iperf3 => {
+                let seconds = job.ideal_s.ceil().max(1.0).to_string();
+                vec![words(["iperf3", "-c", address, "-J", "-l", "1M", "-t", &seconds])]
+            }
+            XrdcpMany | GridftpMany => {
+                let one = |name: &String| {
+                    let (from, to) = (job.source.join(name), copy.join(name));
+                    match self.kind {
+                        XrdcpMany => words(["xrdcp", "--silent", &from.display().to_string(), &root(&to)]),
+                        _ => words(["globus-url-copy", "-cd", &format!("file://{}", from.display()), &ftp(&to)]),
+                    }
+                };
+                job.names.iter().take(PROCESSES as usize).map(one).collect()
+            }
+        }
+    }
+}
+
+/// The target below what servers show.
+fn below(job: &Job) -> String {
+    job.target.strip_prefix(&job.shown).unwrap_or(&job.target).display().to_string()
+}
+
+fn xrootd(job: &Job) -> Result<Words> {
+    let own = job.state.join("own");
+    fs::create_dir_all(&own)?;
+    crate::data::open_to_all(&own)?;
+    let configuration = job.state.join("xrootd.cfg");
+    let text = format!(
+        "all.export {}\nxrd.port 1094\nall.adminpath {own}\nall.pidpath {own}\n",
+        job.shown.display(),
+        own = own.display()
+    );
+    fs::write(&configuration, text)?;
+    let mut command = words(["xrootd", "-I", "v4", "-n", "wan", "-c", &configuration.display().to_string()]);
+    command.extend(words(["-l", &own.join("log").display().to_string()]));
+    if rustix::process::geteuid().is_root() {
+        // It refuses to serve as root.
+        command.extend(words(["-R", "nobody"]));
+    }
+    Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(set: Set) -> Job {
+        Job {
+            set,
+            bytes: 7,
+            ideal_s: 10.2,
+            names: set.pieces(1).into_iter().map(|piece| piece.name).collect(),
+            source: "/s/x".into(),
+            shown: "/t".into(),
+            target: "/t/run".into(),
+            state: "/state".into(),
+            address: "10.0.0.2".into(),
+        }
+    }
+
+    fn shown(kind: Kind, set: Set) -> Vec<String> {
+        let means = Means { longhaul: "longhaul".into(), fdt: Some("fdt.jar".into()) };
+        let commands = Tool { kind, is_bbr: false }.clients(&means, &job(set));
+        commands.iter().map(|command| command.join(" ")).collect()
+    }
+
+    #[test]
+    fn commands_are_what_people_type() {
+        assert_eq!(shown(Longhaul, Set::Large), ["longhaul cp /s/x lh://10.0.0.2/d/run/copy"]);
+        assert_eq!(shown(Longhaul, Set::Small), ["longhaul cp -r /s/x lh://10.0.0.2/d/run/copy"]);
+        assert_eq!(shown(LonghaulMemory, Set::Large), ["longhaul cp zero:7 lh://10.0.0.2/null:"]);
+        assert_eq!(shown(Iperf3, Set::Large), ["iperf3 -c 10.0.0.2 -J -l 1M -t 11"]);
+        assert_eq!(shown(Xrdcp, Set::Large), ["xrdcp --silent /s/x root://10.0.0.2//t/run/copy"]);
+        let tuned = "globus-url-copy -r -cd -fast -pp -cc 32 -p 4 file:///s/x/ ftp://10.0.0.2:2811/t/run/copy/";
+        assert_eq!(shown(GridftpTuned, Set::Mixed), [tuned]);
+        assert_eq!(shown(Fdt, Set::Small), ["java -jar fdt.jar -c 10.0.0.2 -p 54321 -P 8 -r -d /t/run /s/x"]);
+        let many = shown(GridftpMany, Set::Split);
+        assert_eq!(many.len(), 16);
+        assert!(many[15].ends_with("file:///s/x/00/00015.dat ftp://10.0.0.2:2811/t/run/copy/00/00015.dat"));
+    }
+
+    #[test]
+    fn who_takes_part_depends_on_the_cell() {
+        let of = |set, loss_ppm| {
+            let tools = Tool::of(Cell::new(set, 303_000, loss_ppm), &Kind::all());
+            tools.into_iter().map(Tool::title).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Set::Whole, 0), ["Longhaul"]);
+        assert_eq!(of(Set::Split, 0), ["Longhaul", "16 × xrdcp", "16 × globus-url-copy"]);
+        assert_eq!(of(Set::Large, 0).len(), 9);
+        assert_eq!(of(Set::Large, 3_000).len(), 12, "three more with BBR");
+        assert!(!of(Set::Small, 0).contains(&"iperf3, memory".to_owned()));
+        let short = Tool::of(Cell::new(Set::Large, 56_000, 3_000), &[Kind::Iperf3]);
+        assert_eq!(short.len(), 1);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let means = Means { longhaul: "/nowhere/longhaul".into(), fdt: None };
+        assert_eq!(Longhaul.missing(&means).unwrap(), "longhaul is not installed");
+        assert_eq!(Fdt.missing(&means).unwrap(), "its jar is not given (--fdt)");
+        assert!(Kind::all().iter().all(|kind| !kind.name().is_empty() && !kind.title().is_empty()));
+    }
+}
