@@ -28,6 +28,10 @@ bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; 
 bench-lab: build ## the lab itself: what it carries, how exact it is; rate against RTT and loss; BENCH="--help"
 	cargo run --release --quiet --package bench --bin lab-paths -- $(BENCH)
 
+.PHONY: bench-eta
+bench-eta: build ## how good the time left is that cp tells: real jobs over emulated paths; BENCH="--help"
+	cargo run --release --quiet --package bench --bin eta -- $(BENCH)
+
 .PHONY: soak
 soak: build ## random faults by the thousand, then an hour at full rate; writes docs/results
 	cargo xtask soak
