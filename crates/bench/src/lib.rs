@@ -15,6 +15,7 @@
 pub mod account;
 pub mod contestant;
 pub mod data;
+pub mod eta;
 pub mod machine;
 pub mod namespace;
 pub mod paths;

@@ -13,6 +13,8 @@ use model::v1;
 use sys::waker::Waker;
 use wire::sender::Progress;
 
+use crate::eta::{Estimator, Eta};
+
 /// Over how long the rate "now" is taken.
 const WINDOW: Duration = Duration::from_secs(3);
 
@@ -39,6 +41,7 @@ struct Inner {
     limit_is_theirs: bool,
     progress: Progress,
     samples: VecDeque<(Instant, u64)>,
+    estimator: Estimator,
     streams: u32,
     waiting_for: String,
     receipt: Option<Box<v1::Receipt>>,
@@ -64,6 +67,7 @@ impl Control {
             limit_is_theirs: false,
             progress: Progress::default(),
             samples: VecDeque::new(),
+            estimator: Estimator::default(),
             streams: 0,
             waiting_for: String::new(),
             receipt: None,
@@ -145,9 +149,18 @@ impl Control {
         let now = Instant::now();
         (inner.progress, inner.streams) = (*progress, streams);
         inner.samples.push_back((now, progress.bytes_arrived));
+        let (since, waits) = (now - inner.started, !inner.waiting_for.is_empty());
+        let steer = inner.steer;
+        inner.estimator.saw(since, progress, &steer, waits);
         while inner.samples.front().is_some_and(|(at, _)| now - *at > WINDOW) && inner.samples.len() > 2 {
             inner.samples.pop_front();
         }
+    }
+
+    /// When it will be done, where that can be told.
+    pub fn eta(&self) -> Option<Eta> {
+        let inner = self.inner();
+        inner.estimator.eta(inner.started.elapsed()).filter(|_| !inner.ended)
     }
 
     /// Why nothing moves; empty when it does.
@@ -179,6 +192,7 @@ impl Control {
 
     /// What the job is doing, for those who ask.
     pub fn show(&self) -> v1::Job {
+        let eta = self.eta();
         let inner = self.inner();
         let state = match () {
             () if inner.ended => v1::Doing::Ended,
@@ -194,14 +208,19 @@ impl Control {
             source: inner.label.source.clone(),
             target: inner.label.target.clone(),
             bytes: inner.progress.bytes_arrived,
-            bytes_total: inner.progress.bytes_offered,
+            bytes_total: match inner.progress.is_endless() {
+                true => inner.progress.bytes_arrived,
+                false => inner.progress.bytes_offered,
+            },
             files: inner.progress.files_settled,
             files_total: inner.progress.files_offered,
-            scanned: inner.progress.scanned,
+            scanned: inner.progress.scanned && !inner.progress.is_endless(),
             rate_bit_s: if inner.ended { 0 } else { rate_bit_s(&inner.samples) },
             limit_bit_s: inner.steer.limit_bit_s,
             streams: inner.streams,
             seconds: inner.started.elapsed().as_secs_f64(),
+            eta_s: eta.map(|eta| eta.left.as_secs_f64()),
+            eta_error_s: eta.map(|eta| eta.error.as_secs_f64()),
             waiting_for: inner.waiting_for.clone(),
             receipt: inner.receipt.clone(),
         }

@@ -11,6 +11,7 @@
 pub mod control;
 pub mod dial;
 pub mod error;
+pub mod eta;
 pub mod filelist;
 pub mod filter;
 pub mod history;

@@ -29,7 +29,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 LOCATORS
   lh://HOST[:PORT]/EXPORT/PATH   a path on a node       lh://HOST/            its exports
-  lh://HOST/null:, zero:SIZE     a node's memory ends   PATH, null:, zero:SIZE, -   here
+  lh://HOST/null:, zero:[SIZE]   a node's memory ends   PATH, null:, zero:[SIZE], -   here
   [USER@]HOST:PATH               a path over ssh, with no node running there
 
 EXIT STATUS
@@ -108,6 +108,9 @@ pub enum Command {
 ///
 /// Between two nodes the source's node carries the job by itself: the client may leave, and come back with
 /// `longhaul job show ID --node`. HOST:PATH starts the other end over ssh.
+///
+/// From zero: to null: it tests the path, and says once a second how fast that is; zero: without a size goes on until it
+/// is stopped. With a file at one end it tests that end's disk as well.
 #[derive(Debug, ClapArgs)]
 pub struct Cp {
     /// What to copy, then where to

@@ -9,3 +9,4 @@ pub mod job;
 pub mod lab;
 pub mod manual;
 pub mod serve;
+pub mod test;

@@ -46,6 +46,11 @@ impl Printer {
         let _ = writeln!(std::io::stderr().lock(), "longhaul: {text}");
     }
 
+    /// A line for people in a form of its own.
+    pub fn say(text: &str) {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
     /// A failed command.
     pub fn failure(&self, failure: &Failure) {
         Self::note(&failure.message);

@@ -1,8 +1,12 @@
 //! Progress for people: one calm line, at 10 files or 10 million. Bytes, rate now and on average, files, time left.
+//! A test, from memory to memory, gets a line a second instead.
+
+mod intervals;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use engine::eta::Eta;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::duration;
 use model::units::{BitRate, Bytes};
@@ -10,6 +14,7 @@ use model::v1;
 use wire::sender::Progress;
 
 use crate::printer::Printer;
+use intervals::Intervals;
 
 /// Over how long the rate "now" is taken: long enough to be calm, short enough to show a stall.
 const WINDOW: Duration = Duration::from_secs(3);
@@ -22,30 +27,39 @@ pub struct Display<'a> {
     bar: Option<ProgressBar>,
     said: Instant,
     every: Duration,
+    intervals: Option<Intervals>,
 }
 
 impl<'a> Display<'a> {
     /// A display that starts now. Where nobody watches, a line goes out now and then, slower as time goes on.
-    pub fn new(printer: &'a Printer) -> Display<'a> {
+    pub fn new(printer: &'a Printer, is_test: bool) -> Display<'a> {
         let now = Instant::now();
-        let bar = printer.is_watched().then(|| {
+        let bar = (printer.is_watched() && !is_test).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
             bar.set_style(ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
-        Display { printer, started: now, samples: VecDeque::new(), bar, said: now, every: Duration::from_secs(1) }
+        let intervals = (printer.is_chatty() && is_test).then(Intervals::default);
+        let every = Duration::from_secs(1);
+        Display { printer, started: now, samples: VecDeque::new(), bar, said: now, every, intervals }
     }
 
     /// The job's numbers, about ten times a second.
-    pub fn update(&mut self, progress: &Progress, waiting_for: &str) {
+    pub fn update(&mut self, progress: &Progress, waiting_for: &str, eta: Option<Eta>) {
         let now = Instant::now();
         self.samples.push_back((now, progress.bytes_arrived));
         while self.samples.front().is_some_and(|(at, _)| now - *at > WINDOW) && self.samples.len() > 2 {
             self.samples.pop_front();
         }
+        if let Some(intervals) = &mut self.intervals {
+            if let Some(line) = intervals.update(now, progress.bytes_arrived, waiting_for) {
+                Printer::say(&line);
+            }
+            return;
+        }
         if let Some(bar) = &self.bar {
             bar.set_message(if waiting_for.is_empty() {
-                self.text(progress)
+                self.text(progress, eta)
             } else {
                 format!("waiting: {waiting_for}")
             });
@@ -56,9 +70,10 @@ impl<'a> Display<'a> {
         }
         self.said = now;
         if self.printer.is_json() {
-            self.printer.object(&self.event(progress, waiting_for));
+            self.printer.object(&self.event(progress, waiting_for, eta));
         } else if self.printer.is_chatty() {
-            let text = if waiting_for.is_empty() { self.text(progress) } else { format!("waiting: {waiting_for}") };
+            let text =
+                if waiting_for.is_empty() { self.text(progress, eta) } else { format!("waiting: {waiting_for}") };
             Printer::note(&text);
             self.every = (self.every * 3 / 2).min(Duration::from_secs(60));
         }
@@ -72,8 +87,12 @@ impl<'a> Display<'a> {
             bytes_arrived: job.bytes,
             files_settled: job.files,
             scanned: job.scanned,
+            ..Progress::default()
         };
-        self.update(&progress, &job.waiting_for);
+        let duration = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
+        let (left, error) = (job.eta_s.and_then(duration), job.eta_error_s.and_then(duration));
+        let eta = left.zip(error).map(|(left, error)| Eta { left, error });
+        self.update(&progress, &job.waiting_for, eta);
     }
 
     /// A line that must not tear the progress line.
@@ -84,8 +103,11 @@ impl<'a> Display<'a> {
         }
     }
 
-    /// The line is taken away; the receipt follows.
-    pub fn finish(self) {
+    /// The line is taken away; the receipt follows. `bytes` is what had arrived in the end.
+    pub fn finish(mut self, bytes: u64) {
+        if let Some(line) = self.intervals.as_mut().and_then(|intervals| intervals.last(Instant::now(), bytes)) {
+            Printer::say(&line);
+        }
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }
@@ -100,13 +122,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    fn eta(&self, progress: &Progress) -> Option<Duration> {
-        let rate = self.rate_now().bytes_per_second();
-        let left = progress.bytes_offered.saturating_sub(progress.bytes_arrived);
-        (progress.scanned && rate > 0).then(|| Duration::from_secs_f64(left as f64 / rate as f64))
-    }
-
-    fn text(&self, progress: &Progress) -> String {
+    fn text(&self, progress: &Progress, eta: Option<Eta>) -> String {
         let elapsed = self.started.elapsed();
         let mean = BitRate::mean(Bytes(progress.bytes_arrived), elapsed.as_secs_f64());
         let more = if progress.scanned { "" } else { "+" };
@@ -114,8 +130,11 @@ impl<'a> Display<'a> {
             total if progress.scanned && total > 0 => format!("{:3}%  ", progress.bytes_arrived * 100 / total),
             _ => String::new(),
         };
-        let left = match self.eta(progress) {
-            Some(left) => format!("  {} left", duration::show(left)),
+        if progress.is_endless() {
+            return format!("{}  {} now, {mean} mean", Bytes(progress.bytes_arrived), self.rate_now());
+        }
+        let left = match eta {
+            Some(Eta { left, error }) => format!("  {} left (± {})", duration::show(left), duration::show(error)),
             None if !progress.scanned => "  still looking".into(),
             None => String::new(),
         };
@@ -129,17 +148,19 @@ impl<'a> Display<'a> {
         )
     }
 
-    fn event(&self, progress: &Progress, waiting_for: &str) -> v1::Progress {
+    fn event(&self, progress: &Progress, waiting_for: &str, eta: Option<Eta>) -> v1::Progress {
+        let endless = progress.is_endless();
         v1::Progress {
             v: 1,
             event: "progress",
             bytes: progress.bytes_arrived,
-            bytes_total: progress.bytes_offered,
+            bytes_total: if endless { progress.bytes_arrived } else { progress.bytes_offered },
             files: progress.files_settled,
             files_total: progress.files_offered,
-            scanned: progress.scanned,
+            scanned: progress.scanned && !endless,
             rate_bit_s: self.rate_now().0,
-            eta_s: self.eta(progress).map(|eta| eta.as_secs_f64()),
+            eta_s: eta.map(|eta| eta.left.as_secs_f64()),
+            eta_error_s: eta.map(|eta| eta.error.as_secs_f64()),
             seconds: self.started.elapsed().as_secs_f64(),
             waiting_for: waiting_for.to_owned(),
         }

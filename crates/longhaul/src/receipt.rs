@@ -16,10 +16,14 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
         v1::State::Failed => "failed",
         v1::State::Interrupted => "interrupted",
     };
+    // A test that was stopped has moved bytes, but no whole file.
+    let files = match receipt.files {
+        0 if receipt.bytes > 0 => String::new(),
+        n => format!(" in {}", count(n, "file")),
+    };
     out.push(format!(
-        "{word}: {} in {} in {:.2} s, {}",
+        "{word}: {}{files} in {:.2} s, {}",
         Bytes(receipt.bytes),
-        count(receipt.files, "file"),
         receipt.seconds,
         BitRate(receipt.rate_bit_s)
     ));
@@ -53,7 +57,7 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     if !also.is_empty() {
         out.push(format!("  also: {}", also.join(", ")));
     }
-    if receipt.files > 0 {
+    if receipt.files > 0 || receipt.bytes > 0 {
         out.extend(details(receipt));
     }
     for miss in receipt.failures.iter().take(FAILURES_SHOWN) {

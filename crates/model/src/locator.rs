@@ -1,6 +1,6 @@
 //! Locators: where bytes come from or go to, as people type it.
 //!
-//! Order of recognition: `null:`, `zero:SIZE`, `-`; then a scheme; then the scp rule (a colon before any slash); else
+//! Order of recognition: `null:`, `zero:[SIZE]`, `-`; then a scheme; then the scp rule (a colon before any slash); else
 //! a local path, which `./` forces.
 
 use std::ffi::OsStr;
@@ -13,6 +13,9 @@ use crate::units::{Bytes, UnitError};
 
 /// The one port of a node, TCP and UDP.
 pub const DEFAULT_PORT: u16 = 7411;
+
+/// The size of `zero:` without one: until somebody stops it. The largest that a file can have.
+pub const ENDLESS: Bytes = Bytes(i64::MAX as u64);
 
 /// A host with its port; IPv6 addresses are kept without brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +40,7 @@ pub enum Place {
     },
     /// `lh://HOST/null:`: takes everything, keeps nothing.
     Null,
-    /// `lh://HOST/zero:SIZE`: so many zero bytes.
+    /// `lh://HOST/zero:SIZE`: so many zero bytes; [`ENDLESS`] without a size.
     Zero(Bytes),
 }
 
@@ -46,7 +49,7 @@ pub enum Place {
 pub enum Locator {
     /// `null:` here.
     Null,
-    /// `zero:SIZE` here.
+    /// `zero:SIZE` here; [`ENDLESS`] without a size.
     Zero(Bytes),
     /// `-`: standard input or output.
     Pipe,
@@ -181,7 +184,7 @@ impl Locator {
             _ => {}
         }
         if let Some(size) = bytes.strip_prefix(b"zero:") {
-            return Ok(Locator::Zero(show_bytes(size).parse()?));
+            return Ok(Locator::Zero(zeros(size)?));
         }
         if let Some((scheme, rest)) = scheme(bytes) {
             let scheme = scheme.to_ascii_lowercase();
@@ -210,6 +213,15 @@ impl Locator {
     }
 }
 
+/// What follows `zero:`.
+fn zeros(size: &[u8]) -> Result<Bytes, UnitError> {
+    if size.is_empty() { Ok(ENDLESS) } else { show_bytes(size).parse() }
+}
+
+fn show_zeros(f: &mut fmt::Formatter<'_>, size: Bytes) -> fmt::Result {
+    if size == ENDLESS { f.write_str("zero:") } else { write!(f, "zero:{}", size.0) }
+}
+
 fn parse_node(text: &OsStr, rest: &[u8]) -> Result<Locator, LocatorError> {
     let error = |why| LocatorError::Node { locator: show_bytes(text.as_bytes()), why };
     let (authority, path) = match rest.iter().position(|b| *b == b'/') {
@@ -226,7 +238,7 @@ fn parse_node(text: &OsStr, rest: &[u8]) -> Result<Locator, LocatorError> {
     let place = match path.iter().position(|b| *b == b'/') {
         _ if path.is_empty() => Place::Exports,
         _ if path == b"null:" => Place::Null,
-        _ if path.starts_with(b"zero:") => Place::Zero(show_bytes(&path[5..]).parse()?),
+        _ if path.starts_with(b"zero:") => Place::Zero(zeros(&path[5..])?),
         at => {
             let (export, below) = path.split_at(at.unwrap_or(path.len()));
             let export = std::str::from_utf8(export).map_err(|_| error("the export's name is not text"))?;
@@ -256,7 +268,7 @@ impl fmt::Display for Place {
             Place::Path { export, path } if path.is_root() => f.write_str(&encode(export.as_bytes())),
             Place::Path { export, path } => write!(f, "{}/{}", encode(export.as_bytes()), encode(path.as_bytes())),
             Place::Null => f.write_str("null:"),
-            Place::Zero(size) => write!(f, "zero:{}", size.0),
+            Place::Zero(size) => show_zeros(f, *size),
         }
     }
 }
@@ -265,7 +277,7 @@ impl fmt::Display for Locator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Locator::Null => f.write_str("null:"),
-            Locator::Zero(size) => write!(f, "zero:{}", size.0),
+            Locator::Zero(size) => show_zeros(f, *size),
             Locator::Pipe => f.write_str("-"),
             Locator::Local(path) => f.write_str(&show_bytes(path.as_os_str().as_bytes())),
             Locator::Node { at, place, into } => {
@@ -301,6 +313,9 @@ mod tests {
     fn recognised_in_order() {
         assert_eq!(parse("null:"), Ok(Locator::Null));
         assert_eq!(parse("zero:1GiB"), Ok(Locator::Zero(Bytes(1 << 30))));
+        for endless in ["zero:", "lh://h/zero:"] {
+            assert_eq!(parse(endless).map(|locator| locator.to_string()), Ok(endless.to_owned()));
+        }
         assert_eq!(parse("-"), Ok(Locator::Pipe));
         assert_eq!(parse("./a:b"), Ok(Locator::Local("./a:b".into())));
         assert_eq!(parse("/a:b"), Ok(Locator::Local("/a:b".into())));

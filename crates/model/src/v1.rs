@@ -212,9 +212,12 @@ pub struct Progress {
     pub scanned: bool,
     /// Rate over the last seconds.
     pub rate_bit_s: u64,
-    /// Time to the end at that rate, once the totals are final.
+    /// Time to the end, once the totals are final and enough has moved to tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eta_s: Option<f64>,
+    /// By how much `eta_s` may be off, either way, as the rate was seen to vary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eta_error_s: Option<f64>,
     /// Seconds since the start.
     pub seconds: f64,
     /// Why nothing moves, where that is known.
@@ -288,6 +291,12 @@ pub struct Job {
     pub streams: u32,
     /// Seconds since its start.
     pub seconds: f64,
+    /// Time to the end, where that can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta_s: Option<f64>,
+    /// By how much `eta_s` may be off, either way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta_error_s: Option<f64>,
     /// What it waits for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waiting_for: String,

@@ -250,6 +250,7 @@ pub struct Receiver {
     bytes_offered: u64,
     files_offered: u64,
     files_settled: u64,
+    files_in_place: u64,
     misses: Vec<Miss>,
     last_digests: Vec<Digest>,
     specials: Vec<RelPath>,
@@ -286,6 +287,7 @@ impl Receiver {
             bytes_offered: 0,
             files_offered: 0,
             files_settled: 0,
+            files_in_place: 0,
             misses: Vec::new(),
             last_digests: Vec::new(),
             specials: Vec::new(),
@@ -459,6 +461,8 @@ impl Receiver {
             files_offered: self.files_offered,
             bytes_arrived: self.bytes_arrived,
             files_settled: self.files_settled,
+            bytes_in_place: self.totals.skipped_bytes.saturating_add(self.totals.resumed_bytes),
+            files_in_place: self.files_in_place,
             scanned: self.scan_end.is_some(),
         }
     }

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
 use model::entry::{Attributes, Timestamp};
+use model::locator::ENDLESS;
 use model::name::{Name, RelPath};
 
 use crate::error::WireError;
@@ -66,8 +67,19 @@ pub struct Progress {
     pub bytes_arrived: u64,
     /// Files settled.
     pub files_settled: u64,
+    /// Of `bytes_arrived`: what was there already, skipped or resumed. It took no time on the path.
+    pub bytes_in_place: u64,
+    /// Of `files_settled`: skipped.
+    pub files_in_place: u64,
     /// The tree has been offered in full.
     pub scanned: bool,
+}
+
+impl Progress {
+    /// Whether the job goes on until somebody stops it.
+    pub fn is_endless(&self) -> bool {
+        self.bytes_offered >= ENDLESS.0
+    }
 }
 
 #[derive(Debug)]

@@ -44,7 +44,8 @@ pub fn exit(receipt: &v1::Receipt) -> Exit {
 pub fn run(job: &Job<'_>, from: &Peer, sources: &[Place], to: &Peer, target: Place) -> Result<v1::Receipt, Failure> {
     let id = JobId::random();
     let outlives = matches!((from, to), (Peer::Node(_), Peer::Node(_)));
-    let mut looking = Looking { job, from, id, outlives, display: Display::new(job.printer), seen: None };
+    let mut looking =
+        Looking { job, from, id, outlives, display: Display::new(job.printer, job.is_test()), seen: None };
     looking.begin(sources, to, target)?;
     let node = match from {
         Peer::Node(at) => format!(" --node lh://{at}"),
@@ -56,7 +57,8 @@ pub fn run(job: &Job<'_>, from: &Peer, sources: &[Place], to: &Peer, target: Pla
     };
     Printer::note(&format!("job {id} runs on {}; {end}", from.at()));
     let result = looking.look(&node);
-    looking.display.finish();
+    let bytes = looking.seen.as_ref().map_or(0, |job| job.bytes);
+    looking.display.finish(bytes);
     result
 }
 

@@ -30,7 +30,7 @@ use wire::frame::Plan as Step;
 use wire::receiver::Target;
 
 use crate::args::Cp;
-use crate::commands::carry;
+use crate::commands::{carry, test};
 use crate::failure::Failure;
 use crate::local::{self, LocalTarget};
 use crate::own_node;
@@ -84,6 +84,7 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     let into = target.into_dir() || locators.len() > 1;
     check_pipes(&locators, &target)?;
     check_checksum_none(cp, &locators, &target)?;
+    test::check_endless(&locators, &target)?;
     if target == Locator::Pipe && printer.is_json() {
         return Err(Failure::usage(
             "--json and - both want standard output; write the receipt to a file with --receipt",
@@ -191,12 +192,7 @@ fn check_pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
 }
 
 fn check_checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), Failure> {
-    let memory = |l: &Locator| match l {
-        Locator::Null | Locator::Zero(_) => true,
-        Locator::Node { place, .. } => matches!(place, Place::Null | Place::Zero(_)),
-        _ => false,
-    };
-    if cp.checksum.0.is_empty() && !memory(target) && !sources.iter().all(memory) {
+    if cp.checksum.0.is_empty() && !test::is_memory(target) && !sources.iter().all(test::is_memory) {
         return Err(Failure::usage("--checksum none is for null: and zero: only; data that is kept is verified"));
     }
     Ok(())
@@ -276,6 +272,11 @@ impl Stable for One {
 }
 
 impl Job<'_> {
+    /// Whether it moves nothing but zeros into nothing: people test a path that way.
+    pub fn is_test(&self) -> bool {
+        test::is_memory(self.target) && self.sources.iter().all(test::is_memory)
+    }
+
     fn is_piped(&self) -> bool {
         self.sources.contains(&Locator::Pipe) || *self.target == Locator::Pipe
     }
@@ -365,17 +366,23 @@ impl Job<'_> {
             begun: false,
             control: &control,
         };
-        let mut display = Display::new(self.printer);
+        let mut display = Display::new(self.printer, self.is_test());
         let done = transfer.run(&mut || peer.connect(self.settings, self.cp.plain), &mut |note| match note {
-            Note::News(News::Progress(progress)) => display.update(progress, &control.waiting_for()),
+            Note::News(News::Progress(progress)) => {
+                display.update(progress, &control.waiting_for(), control.eta());
+            }
             Note::News(News::Plan(plan)) => display.above(|| self.show_step(plan)),
             Note::Again(error, pause) => display.above(|| {
                 Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
             }),
         });
-        display.finish();
+        let moved = control.show().bytes;
+        display.finish(moved);
         let done = done?;
-        let receipt = transfer.receipt(&done, self.source_names(), self.target_name());
+        let mut receipt = transfer.receipt(&done, self.source_names(), self.target_name());
+        if self.is_test() {
+            test::settle(&mut receipt, moved);
+        }
         control.end(None);
         self.tell(&receipt)?;
         Ok(engine::receipt::exit(&done.report))

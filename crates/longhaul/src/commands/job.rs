@@ -157,6 +157,10 @@ fn show(job: &v1::Job, printer: &Printer) {
         BitRate(job.rate_bit_s),
         duration::show(std::time::Duration::from_secs_f64(job.seconds.max(0.0)))
     ));
+    if let (Some(left), Some(error)) = (job.eta_s, job.eta_error_s) {
+        let [left, error] = [left, error].map(|s| std::time::Duration::try_from_secs_f64(s).unwrap_or_default());
+        printer.line(&format!("  {} left (± {})", duration::show(left), duration::show(error)));
+    }
     let limit = if job.limit_bit_s > 0 { BitRate(job.limit_bit_s).to_string() } else { "none".into() };
     printer.line(&format!("  streams {}, limit {limit}", job.streams));
     if !job.waiting_for.is_empty() {

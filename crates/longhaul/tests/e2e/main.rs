@@ -36,6 +36,7 @@ mod storage;
 mod strangers;
 mod sync;
 mod targets;
+mod testing;
 mod third_party;
 mod tree;
 mod wait;

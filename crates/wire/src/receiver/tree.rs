@@ -289,7 +289,8 @@ impl Receiver {
                 self.totals.bytes = self.totals.bytes.saturating_add(size);
             }
             (Outcome::Done, Sort::Link) => self.totals.links += 1,
-            (Outcome::Skipped, _) => {
+            (Outcome::Skipped, sort) => {
+                self.files_in_place += u64::from(sort == Sort::File);
                 self.totals.skipped += 1;
                 self.totals.skipped_bytes = self.totals.skipped_bytes.saturating_add(size);
                 self.bytes_arrived = self.bytes_arrived.saturating_add(size);

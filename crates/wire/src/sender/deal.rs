@@ -134,6 +134,7 @@ impl Sender {
                 let counted = range.1.min(file.size.saturating_sub(file.arrived));
                 file.arrived += counted;
                 self.progress.bytes_arrived = self.progress.bytes_arrived.saturating_add(counted);
+                self.progress.bytes_in_place = self.progress.bytes_in_place.saturating_add(counted);
                 self.out_held.push((id, range.0, range.1));
             }
             Ok(None) => {

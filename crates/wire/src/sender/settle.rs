@@ -91,6 +91,10 @@ impl Sender {
             if !matches!(outcome, Outcome::Failed(_)) && file.size != UNKNOWN_SIZE {
                 let rest = file.size.saturating_sub(file.arrived);
                 self.progress.bytes_arrived = self.progress.bytes_arrived.saturating_add(rest);
+                if matches!(outcome, Outcome::Skipped) {
+                    self.progress.bytes_in_place = self.progress.bytes_in_place.saturating_add(rest);
+                    self.progress.files_in_place += 1;
+                }
             }
         }
         if let Outcome::Failed(refusal) = outcome {

@@ -103,6 +103,12 @@ fn existing_files_are_skipped() {
         let totals = check(&second, &roots);
         assert_eq!((totals.files, totals.skipped), (0, 9));
         assert_eq!(second.store.payload_bytes, 0, "nothing is received for what is there");
+        for progress in [second.sender.progress(), second.receiver.progress()] {
+            assert_eq!(
+                (progress.bytes_in_place, progress.files_in_place),
+                (progress.bytes_offered, progress.files_offered)
+            );
+        }
         assert_eq!(second.streams_opened, 0, "nobody opens streams to carry nothing");
     }
 }

@@ -45,6 +45,9 @@ fn only_what_is_missing_is_sent() {
             assert_eq!(pair.store.payload_bytes, len - 2 * BLOCK_BYTES - 50);
             let totals = pair.receiver.totals();
             assert_eq!((totals.resent_bytes, totals.resumed_bytes), (0, 2 * BLOCK_BYTES + 50));
+            for progress in [pair.sender.progress(), pair.receiver.progress()] {
+                assert_eq!((progress.bytes_in_place, progress.files_in_place), (2 * BLOCK_BYTES + 50, 0));
+            }
         }
     }
 }

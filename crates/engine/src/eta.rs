@@ -1,0 +1,169 @@
+//! When a job will be done, and how sure that is: from what has moved and what is left.
+//!
+//! A job is work: its bytes, and its files as far as the job itself shows that a file costs time beside its bytes. Time
+//! is counted only while something may move. What was in place already is no evidence of a rate. Of the past only the
+//! part counts that is like the present: slow start, a cache that filled up and an old limit are found by comparing
+//! what came before a moment with what came after it, and left out.
+//! Does not know: clocks, and why a rate is what it is.
+
+mod cost;
+mod history;
+mod regime;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use model::spec::Steer;
+use wire::sender::Progress;
+
+use history::{History, Span};
+
+/// A prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eta {
+    /// From now to the end.
+    pub left: Duration,
+    /// By how much that may be off, either way: nine times in ten, if what is to come varies like what was.
+    pub error: Duration,
+}
+
+/// Less than this is no evidence, s.
+const LEAST_SECONDS: f64 = 0.9;
+/// After so much, something is said even if the rate still rises, s.
+const RISING_MAX_SECONDS: f64 = 20.0;
+/// Of the work: when so much is done, the same.
+const RISING_MAX_DONE: f64 = 0.08;
+/// A rate that still grows by so much is that of a beginning.
+const RISING: f64 = 1.25;
+/// After a break a connection starts anew: what moves is no evidence until it moves at this part of the rate before…
+const RECOVERED: f64 = 0.7;
+/// …or for so long, s.
+const RECOVERY_MAX_SECONDS: f64 = 6.0;
+/// Nothing for so much longer than ever before is a stall…
+const GAP_GROWTH: f64 = 1.5;
+/// …if it is longer than this, s.
+const GAP_LEAST_SECONDS: f64 = 1.0;
+/// What a prediction is never better than.
+const FLOOR: f64 = 0.02;
+/// Standard deviations that hold nine in ten.
+const NINE_IN_TEN: f64 = 1.65;
+
+/// Watches a job's numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Estimator {
+    last: Option<(Duration, Progress)>,
+    history: History,
+    /// Something has been carried. What came first only says when it began, not at what rate.
+    has_begun: bool,
+    /// Seconds since anything was last carried, and the longest that was so far. What arrives in bursts has its rate
+    /// from burst to burst: the time since the last one belongs to the next.
+    gap: f64,
+    longest_gap: f64,
+    /// Seconds since a break, while the connection is not up to speed again.
+    recovering: Option<Span>,
+    /// What was left and to be kept when something last moved.
+    basis: Option<(Duration, Progress, Steer)>,
+}
+
+impl Estimator {
+    /// The job's numbers at a time, which may be counted from anywhere; what it is to keep; and whether it waits for
+    /// something that is not the path.
+    pub fn saw(&mut self, now: Duration, progress: &Progress, steer: &Steer, waits: bool) {
+        let before = self.last.replace((now, *progress));
+        let Some((then, before)) = before else { return };
+        if steer.paused || waits || progress.bytes_arrived < before.bytes_arrived {
+            // Paused, or a new attempt that counts from nothing.
+            self.recovering = Some(Span::default());
+            self.gap = 0.0;
+            self.basis = None;
+            return;
+        }
+        let carried = |p: &Progress| {
+            (p.bytes_arrived.saturating_sub(p.bytes_in_place), p.files_settled.saturating_sub(p.files_in_place))
+        };
+        let (was, is) = (carried(&before), carried(progress));
+        let span = Span {
+            seconds: now.saturating_sub(then).as_secs_f64(),
+            bytes: is.0.saturating_sub(was.0) as f64,
+            files: is.1.saturating_sub(was.1) as f64,
+        };
+        let judging =
+            progress.files_in_place > before.files_in_place || progress.bytes_in_place > before.bytes_in_place;
+        let idle = span.bytes == 0.0 && span.files == 0.0;
+        // Finding files in place is no stall.
+        if self.has_begun && !(idle && judging) {
+            self.gather(span, idle);
+        }
+        self.has_begun |= !idle;
+        if !idle || self.gap == 0.0 {
+            self.basis = Some((now, *progress, *steer));
+        }
+    }
+
+    /// Keeps idle time for what ends it, unless it lasts so long that it is a stall.
+    fn gather(&mut self, mut span: Span, idle: bool) {
+        if !idle {
+            self.longest_gap = self.longest_gap.max(self.gap);
+            span.seconds += std::mem::take(&mut self.gap);
+            self.take(span);
+            return;
+        }
+        self.gap += span.seconds;
+        if self.gap > (self.longest_gap * GAP_GROWTH).max(GAP_LEAST_SECONDS) {
+            span.seconds = std::mem::take(&mut self.gap);
+            self.take(span);
+        }
+    }
+
+    fn take(&mut self, span: Span) {
+        if let Some(mut since) = self.recovering.take() {
+            since += span;
+            let cost = cost::fit(&self.history.spans());
+            let (rate, now) = (self.history.recent_rate(&cost), cost.work(&span) / span.seconds.max(1e-9));
+            if since.seconds < RECOVERY_MAX_SECONDS && now < rate * RECOVERED {
+                self.recovering = Some(since);
+                return;
+            }
+        }
+        self.history.push(span);
+    }
+
+    /// The prediction, counted down from when something last moved. It is made here, since most are never asked for.
+    pub fn eta(&self, now: Duration) -> Option<Eta> {
+        let (at, progress, steer) = self.basis.as_ref().filter(|_| self.recovering.is_none())?;
+        let eta = self.foretell(progress, steer)?;
+        Some(Eta { left: eta.left.saturating_sub(now.saturating_sub(*at)), ..eta })
+    }
+
+    fn foretell(&self, progress: &Progress, steer: &Steer) -> Option<Eta> {
+        if !progress.scanned || progress.is_endless() {
+            return None;
+        }
+        let spans = self.history.spans();
+        let cost = cost::fit(&spans);
+        let left = Span {
+            seconds: 0.0,
+            bytes: progress.bytes_offered.saturating_sub(progress.bytes_arrived) as f64,
+            files: progress.files_offered.saturating_sub(progress.files_settled) as f64,
+        };
+        let left_work = cost.work(&left);
+        let past = self.history.total();
+        let done = cost.work(&past) / (left_work + cost.work(&past)).max(1e-9);
+        let rate = regime::rate(&spans, &cost)?;
+        let is_early = done < RISING_MAX_DONE && past.seconds < RISING_MAX_SECONDS;
+        if rate.seconds < LEAST_SECONDS || rate.mean <= 0.0 || (is_early && rate.rising > RISING) {
+            return None;
+        }
+        // A limit that was just lowered, or that a first burst ran ahead of, is kept all the same.
+        let least = if steer.limit_bit_s > 0 { left.bytes * 8.0 / steer.limit_bit_s as f64 } else { 0.0 };
+        let seconds = (left_work / rate.mean).max(least);
+        let spread = rate.deviation * (rate.block / rate.seconds + rate.block / seconds.max(rate.block)).sqrt();
+        let unseen = cost.doubt(&left) / left_work.max(1e-9);
+        let error = seconds * (FLOOR + NINE_IN_TEN * spread / rate.mean + unseen);
+        // Centuries are not predicted.
+        let duration = |s: f64| Duration::try_from_secs_f64(s).ok();
+        Some(Eta { left: duration(seconds)?, error: duration(error)? })
+    }
+}

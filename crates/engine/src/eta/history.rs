@@ -1,0 +1,80 @@
+//! What moved when: fine for the last seconds, coarser the longer ago, so that a job of days costs as much as one of
+//! minutes.
+
+use std::collections::VecDeque;
+use std::ops::AddAssign;
+
+use super::cost::Cost;
+
+/// How long the finest spans are, s.
+const FINEST_SECONDS: f64 = 0.25;
+/// Spans of each length, before the two oldest become one of twice the length.
+const SPANS_OF_A_LENGTH: usize = 16;
+
+/// What moved in a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Span {
+    pub seconds: f64,
+    pub bytes: f64,
+    pub files: f64,
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Span) {
+        self.seconds += other.seconds;
+        self.bytes += other.bytes;
+        self.files += other.files;
+    }
+}
+
+/// All that moved so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    /// By length, the finest first; each from old to new.
+    levels: Vec<VecDeque<Span>>,
+    open: Span,
+    total: Span,
+}
+
+impl History {
+    /// All of it as one.
+    pub fn total(&self) -> Span {
+        self.total
+    }
+
+    pub fn push(&mut self, span: Span) {
+        self.total += span;
+        self.open += span;
+        if self.open.seconds >= FINEST_SECONDS {
+            let full = std::mem::take(&mut self.open);
+            self.keep(0, full);
+        }
+    }
+
+    fn keep(&mut self, level: usize, span: Span) {
+        if self.levels.len() == level {
+            self.levels.push(VecDeque::new());
+        }
+        self.levels[level].push_back(span);
+        if self.levels[level].len() > SPANS_OF_A_LENGTH
+            && let (Some(mut first), Some(second)) = (self.levels[level].pop_front(), self.levels[level].pop_front())
+        {
+            first += second;
+            self.keep(level + 1, first);
+        }
+    }
+
+    /// From old to new; the last may be short.
+    pub fn spans(&self) -> Vec<Span> {
+        self.levels.iter().rev().flatten().copied().collect()
+    }
+
+    /// Work per second over the last seconds.
+    pub fn recent_rate(&self, cost: &Cost) -> f64 {
+        let mut recent = Span::default();
+        for span in self.spans().into_iter().rev().take(SPANS_OF_A_LENGTH) {
+            recent += span;
+        }
+        if recent.seconds > 0.0 { cost.work(&recent) / recent.seconds } else { 0.0 }
+    }
+}

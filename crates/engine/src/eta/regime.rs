@@ -1,0 +1,147 @@
+//! Which part of the past is like the present, and the rate of that part.
+
+use super::cost::Cost;
+use super::history::Span;
+
+/// A rate holds for at least so long before it can outweigh what came before, s: where it is faster, as after slow start,
+const FASTER_SECONDS: f64 = 0.75;
+/// and where it is slower, since a stall of a second is no new rate.
+const SLOWER_SECONDS: f64 = 2.0;
+/// and for this part of what came before: in a long job, chance has more tries.
+const OF_THE_PAST: f64 = 0.01;
+/// A difference smaller than this is no new rate.
+const DIFFERENT: f64 = 0.12;
+/// Nor one that the spread on both sides explains: standard errors.
+const SIGNIFICANT: f64 = 4.0;
+/// A beginning is slower than the rest by nature (slow start, on long paths for seconds): so much weaker evidence will do
+/// where the rate rises by this factor within this time, s.
+const SIGNIFICANT_BEGINNING: f64 = 2.0;
+const BEGINNING_RISE: f64 = 1.3;
+const BEGINNING_SECONDS: f64 = 8.0;
+/// For how long one span is taken to be like the next, s.
+const ALIKE_SECONDS: f64 = 1.0;
+/// Blocks whose means tell the spread.
+const BLOCKS: f64 = 12.0;
+/// Rounds of looking for a change within what is left.
+const ROUNDS: usize = 12;
+
+/// The present rate: work per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rate {
+    pub mean: f64,
+    /// Over how long it was seen, s.
+    pub seconds: f64,
+    /// Standard deviation of the means of blocks.
+    pub deviation: f64,
+    /// How long a block is, s.
+    pub block: f64,
+    /// The rate of the last third by the mean.
+    pub rising: f64,
+}
+
+/// Seconds, work and squares of a stretch of spans.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    seconds: f64,
+    work: f64,
+    squares: f64,
+}
+
+impl Sums {
+    fn add(&mut self, seconds: f64, work: f64) {
+        self.seconds += seconds;
+        self.work += work;
+        if seconds > 0.0 {
+            self.squares += work * work / seconds;
+        }
+    }
+
+    fn minus(self, other: Sums) -> Sums {
+        Sums {
+            seconds: self.seconds - other.seconds,
+            work: self.work - other.work,
+            squares: self.squares - other.squares,
+        }
+    }
+
+    fn mean(&self) -> f64 {
+        if self.seconds > 0.0 { self.work / self.seconds } else { 0.0 }
+    }
+
+    fn variance(&self) -> f64 {
+        if self.seconds > 0.0 { (self.squares / self.seconds - self.mean() * self.mean()).max(0.0) } else { 0.0 }
+    }
+
+    /// The variance of the mean. Few spans that happen to be alike prove nothing: 5 % is assumed at least.
+    fn doubt(&self) -> f64 {
+        let least = (0.05 * self.mean()).powi(2);
+        (self.variance() + least) * (ALIKE_SECONDS / self.seconds.max(1e-9)).min(1.0)
+    }
+}
+
+/// The first span that is like the present.
+fn start(spans: &[(f64, f64)]) -> usize {
+    let mut from = 0;
+    for _ in 0..ROUNDS {
+        let mut all = Sums::default();
+        spans[from..].iter().for_each(|(seconds, work)| all.add(*seconds, *work));
+        let mut before = Sums::default();
+        let mut best: Option<(f64, usize)> = None;
+        for (at, (seconds, work)) in spans.iter().enumerate().skip(from) {
+            if at > from {
+                let after = all.minus(before);
+                if let Some(score) = difference(&before, &after, from == 0).filter(|s| best.is_none_or(|(b, _)| *s > b))
+                {
+                    best = Some((score, at));
+                }
+            }
+            before.add(*seconds, *work);
+        }
+        match best {
+            Some((_, at)) => from = at,
+            None => break,
+        }
+    }
+    from
+}
+
+/// How sure it is that the rate changed between the two; none where it is not.
+fn difference(before: &Sums, after: &Sums, is_first: bool) -> Option<f64> {
+    let (old, new) = (before.mean(), after.mean());
+    let least = if new > old { FASTER_SECONDS } else { SLOWER_SECONDS };
+    let least = least.max(before.seconds * OF_THE_PAST);
+    let differs = (new - old).abs() > DIFFERENT * old.max(new);
+    if after.seconds < least || !differs {
+        return None;
+    }
+    let score = (new - old).abs() / (before.doubt() + after.doubt()).sqrt().max(1e-12);
+    let is_beginning = is_first && before.seconds < BEGINNING_SECONDS && new > old * BEGINNING_RISE;
+    let enough = if is_beginning { SIGNIFICANT_BEGINNING } else { SIGNIFICANT };
+    (score > enough).then_some(score)
+}
+
+/// The rate of the part that is like the present.
+pub(super) fn rate(spans: &[Span], cost: &Cost) -> Option<Rate> {
+    let pairs: Vec<(f64, f64)> = spans.iter().map(|span| (span.seconds, cost.work(span))).collect();
+    let now = pairs.get(start(&pairs)..).filter(|now| !now.is_empty())?;
+    let mut all = Sums::default();
+    now.iter().for_each(|(seconds, work)| all.add(*seconds, *work));
+    let block = all.seconds / BLOCKS;
+    let (mut blocks, mut open, mut last) = (Sums::default(), (0.0, 0.0), Sums::default());
+    let mut passed = 0.0;
+    for (seconds, work) in now {
+        open = (open.0 + seconds, open.1 + work);
+        passed += seconds;
+        if open.0 >= block {
+            blocks.add(open.0, open.1);
+            open = (0.0, 0.0);
+        }
+        if passed > all.seconds * 2.0 / 3.0 {
+            last.add(*seconds, *work);
+        }
+    }
+    let mean = all.mean();
+    let rising = if mean > 0.0 { last.mean() / mean } else { 1.0 };
+    let longest = now.iter().map(|(seconds, _)| *seconds).fold(block.max(ALIKE_SECONDS), f64::max);
+    Some(Rate { mean, seconds: all.seconds, deviation: blocks.variance().sqrt(), block: longest, rising })
+}
