@@ -28,7 +28,7 @@ use engine::control::{Control, Label};
 use engine::journal::Journals;
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
-use engine::session::Report;
+use engine::session::{Means, Report};
 use faulty::{Faulty, Plan};
 use model::Algorithm;
 use model::spec::{Options, Steer, Sync};
@@ -122,7 +122,14 @@ impl Attempt {
         let mut session = scene.world.connect(relay.address(), self.plain)?;
         let path = rel("near/tree");
         let root = SourceRoot { store: self.faulty(scene, Links::Inside), name: path.name().unwrap(), path };
-        let report = session.push(self.order(Direction::Push), vec![root], None, 3, &self.control(), &mut |_| {});
+        let report = session.push(
+            self.order(Direction::Push),
+            vec![root],
+            None,
+            &Means { streams: 3, ..Means::default() },
+            &self.control(),
+            &mut |_| {},
+        );
         session.close();
         Ok(report)
     }
@@ -139,7 +146,14 @@ impl Attempt {
         let target = Target { path: rel("near/tree"), into: false, is_dir: scene.target().is_dir() };
         let store = self.faulty(scene, Links::Refuse);
         let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
-        let report = session.pull(self.order(Direction::Pull), None, 3, receiving, &self.control(), &mut |_| {});
+        let report = session.pull(
+            self.order(Direction::Pull),
+            None,
+            &Means { streams: 3, ..Means::default() },
+            receiving,
+            &self.control(),
+            &mut |_| {},
+        );
         session.close();
         Ok(report)
     }

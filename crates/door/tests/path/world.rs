@@ -14,7 +14,7 @@ use engine::control::{Control, Label};
 use engine::journal::Journals;
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
-use engine::session::{Connect, Report, Session};
+use engine::session::{Connect, Means, Report, Session};
 use engine::{Timeouts, Trust};
 use model::locator::Place;
 use model::name::RelPath;
@@ -115,7 +115,7 @@ impl World {
         let path = rel(from);
         let root = SourceRoot { store: self.near(Links::Inside), name: path.name().unwrap(), path };
         let order = Self::order(Direction::Push, to);
-        session.push(order, vec![root], None, 3, &control(), &mut |_| {})
+        session.push(order, vec![root], None, &Means { streams: 3, ..Means::default() }, &control(), &mut |_| {})
     }
 
     pub fn push(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
@@ -138,7 +138,8 @@ impl World {
         let target = Target { path: rel(to), into: false, is_dir: self.path(to).is_dir() };
         let store = self.near(Links::Refuse);
         let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
-        let report = session.pull(order, None, 3, receiving, &control(), &mut |_| {});
+        let report =
+            session.pull(order, None, &Means { streams: 3, ..Means::default() }, receiving, &control(), &mut |_| {});
         session.close();
         Ok(report)
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use engine::link::Link;
@@ -206,9 +207,11 @@ impl Guest {
             session: self.session,
             secret: self.secret.clone(),
             role: seal::From::Client,
-            suite: self.link.welcome().and_then(|welcome| welcome.suite),
+            suite: Arc::new(OnceLock::from(self.link.welcome().and_then(|welcome| welcome.suite))),
             patience: std::time::Duration::ZERO,
-            congestion: None,
+            permitted: engine::pilot::Permitted::default(),
+            past: None,
+            series: None,
         };
         terms.stream(socket, stream, "the node")
     }

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use auth::AccessKey;
@@ -159,9 +160,11 @@ impl Visit<'_> {
             session: self.session,
             secret: self.secret.clone(),
             role: seal::From::Node,
-            suite: Some(Suite::Aes128Gcm),
+            suite: Arc::new(OnceLock::from(Some(Suite::Aes128Gcm))),
             patience: std::time::Duration::ZERO,
-            congestion: None,
+            permitted: engine::pilot::Permitted::default(),
+            past: None,
+            series: None,
         };
         terms.stream(socket, join.stream, "the client")
     }
