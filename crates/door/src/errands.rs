@@ -231,7 +231,7 @@ fn carry(
         id: JobId(Uuid::from_bytes(errand.order.job)),
         options: errand.order.options.clone(),
         congestion: errand.order.congestion.clone(),
-        means: Means { history: host.history(), ..Means::default() },
+        means: Means { history: host.history(), commons: host.commons(), ..Means::default() },
         ends: Ends::Push { sources: &roots, target: errand.order.places[0].clone() },
         files: None,
         retry_for: Duration::from_secs(errand.retry_for_s),

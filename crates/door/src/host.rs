@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Rights};
+use engine::commons::Commons;
 use engine::control::Control;
 use engine::history::History;
 use engine::journal::{self, Journals};
@@ -34,6 +35,8 @@ use crate::state::StateDir;
 
 /// The exports of a node and the rules around them.
 pub(crate) struct Exports {
+    /// The jobs of this node, which share paths.
+    commons: Commons,
     served: Vec<Served>,
     anonymous: Option<Rights>,
     grants: Grants,
@@ -91,7 +94,8 @@ impl Exports {
         let errands =
             Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback(), !own_guests);
         let stopping = AtomicBool::new(false);
-        Exports { served, anonymous, grants, plain, state, registry, jobs, errands, stopping }
+        let commons = Commons::default();
+        Exports { served, anonymous, grants, plain, state, registry, jobs, errands, stopping, commons }
     }
 
     /// The node stops: what it carries ends, to go on with the next start.
@@ -246,6 +250,10 @@ impl Host for Exports {
 
     fn open_gate(&self, session: SessionId, gate: Gate) -> Result<Box<dyn Send>, Refusal> {
         self.registry.open(session, gate)
+    }
+
+    fn commons(&self) -> Option<Commons> {
+        Some(self.commons.clone())
     }
 
     fn history(&self) -> Option<History> {

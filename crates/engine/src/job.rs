@@ -6,7 +6,7 @@ mod reins;
 mod supply;
 
 use std::collections::HashMap;
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -27,6 +27,7 @@ use gauge::Gauge;
 use reins::Reins;
 use supply::Supply;
 
+use crate::commons::Commons;
 use crate::control::Control;
 use crate::dial::Dial;
 use crate::error::{Error, Result};
@@ -106,6 +107,8 @@ pub struct StreamTerms {
     pub past: Option<Past>,
     /// Where the job's course is written down.
     pub series: Option<Series>,
+    /// The other jobs of this node, and the address of this one's other end.
+    pub commons: Option<(Commons, IpAddr)>,
     /// How long a stream may stand still: a receiver that waits for space shuts its window.
     pub patience: Duration,
 }

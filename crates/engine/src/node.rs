@@ -19,6 +19,7 @@ use wire::receiver::Target;
 use wire::{Frame, WireError};
 
 use crate::SOFTWARE;
+use crate::commons::Commons;
 use crate::control::{Control, Label};
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
@@ -120,6 +121,8 @@ pub trait Host: Send + Sync {
     ) -> std::result::Result<(), Refusal>;
     /// A job begins; it is over when the returned guard is dropped. An earlier attempt at the same job ends first.
     fn begin(&self, access: &Access, order: &Open, control: &Control) -> std::result::Result<Box<dyn Send>, Refusal>;
+    /// The jobs of this node, which share paths.
+    fn commons(&self) -> Option<Commons>;
     /// What earlier jobs found out about paths.
     fn history(&self) -> Option<History>;
     /// Something worth a line in the access log.
@@ -207,6 +210,7 @@ impl<'a> Guest<'a> {
             permitted: Permitted::default(),
             past: None,
             series: None,
+            commons: host.commons().map(|commons| (commons, peer.ip())),
             patience: Duration::ZERO,
         };
         Ok(Ok((access, terms, joined, gate)))

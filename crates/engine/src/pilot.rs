@@ -22,6 +22,9 @@ pub use choice::{Permitted, choose, wanted};
 pub use count::first_streams;
 pub use tally::{Picture, Tally};
 
+#[cfg(test)]
+mod tests;
+
 use count::Count;
 use pace::Pacer;
 
@@ -49,6 +52,8 @@ pub struct Around<'a> {
     pub streams: u32,
     /// Nothing is to be sent.
     pub paused: bool,
+    /// This job's part of a path that it shares with others of this node, bytes per second; 0 for no opinion.
+    pub share_bytes_s: u64,
     /// What the other end said about itself last.
     pub peer: Option<&'a Account>,
 }
@@ -104,6 +109,10 @@ pub struct Pilot {
     told: HashMap<u32, Option<u64>>,
     chosen: HashMap<u32, Duration>,
     refreshed: HashMap<u32, Duration>,
+    /// The part of a shared path that the streams were told last, bytes per second; 0 where it is not shared.
+    shared: u64,
+    /// When congestion control was last sent to look for its share.
+    searched: Duration,
     /// The congestion control that the evidence asks for and the host does not allow.
     missed: Option<&'static str>,
 }
@@ -118,6 +127,8 @@ impl Pilot {
             told: HashMap::new(),
             chosen: HashMap::new(),
             refreshed: HashMap::new(),
+            shared: 0,
+            searched: Duration::ZERO,
             missed: None,
             known,
         }
@@ -132,12 +143,19 @@ impl Pilot {
         }
         self.review_congestion(now, sights, &mut acts);
         let idle_peer = around.peer.is_none_or(|peer| waits_for_us(peer, &mut self.count.peer_before));
-        let anew = self.pacer.tick(now, &self.tally);
+        let share = self.share(around);
+        // Where a node shares the path out, what comes through says nothing of the path.
+        let bound = share.is_some();
+        let anew = match share {
+            Some(share) => self.is_short_of(now, share),
+            None => self.pacer.tick(now, &self.tally),
+        };
+        self.shared = share.unwrap_or_default();
         self.refresh(now, sights, anew, &mut acts);
         if around.streams == 0 && around.limit_bytes_s == 0 {
             let view = count::View {
                 streams: sights.len() as u32,
-                held: self.pacer.is_full(),
+                held: self.pacer.is_full() || bound,
                 peer_waits: idle_peer,
                 loss_based: sights.iter().all(|s| choice::is_loss_based(&s.congestion)),
                 processors: self.known.processors,
@@ -152,6 +170,18 @@ impl Pilot {
     pub fn refused(&mut self, name: &str) {
         self.known.permitted.names.retain(|known| known != name);
         self.chosen.clear();
+    }
+
+    /// Whether much less than the job's share comes through, so that congestion control should look for what there is
+    /// now: left to itself BBR takes up a quarter more in eight round trips.
+    fn is_short_of(&mut self, now: Duration, share: u64) -> bool {
+        let round = self.tally.round();
+        let waited = now.saturating_sub(self.searched) >= round * 4;
+        let short = waited && self.tally.over(round * 2).rate < share as f64 * 0.75;
+        if short {
+            self.searched = now;
+        }
+        short
     }
 
     /// What this end can say about the path so far.
@@ -203,7 +233,7 @@ impl Pilot {
     /// of the path at 303 ms. Where we hold the rate and no queue stands, it has that time before its eyes, and is spared
     /// the dip by beginning anew, at the rate that it is held at.
     fn refresh(&mut self, now: Duration, sights: &[Sight], all: bool, acts: &mut Vec<Act>) {
-        let held = self.pacer.is_full() && self.known.permitted.forced.is_none();
+        let held = (self.shared > 0 || self.pacer.cap().is_some()) && self.known.permitted.forced.is_none();
         let clear = !self.tally.queue_stands();
         for sight in sights.iter().filter(|sight| !choice::is_loss_based(&sight.congestion)) {
             let last = self.refreshed.entry(sight.stream).or_insert(now);
@@ -214,11 +244,16 @@ impl Pilot {
         }
     }
 
+    /// The job's part of a path that it shares with others of a node at either end.
+    fn share(&self, around: &Around<'_>) -> Option<u64> {
+        let theirs = around.peer.map_or(0, |peer| peer.share_bit_s / 8);
+        [around.share_bytes_s, theirs].into_iter().filter(|share| *share > 0).min()
+    }
+
     /// Each stream's part of what may be sent.
     fn pace(&mut self, sights: &[Sight], around: &Around<'_>, acts: &mut Vec<Act>) {
         let streams = sights.len() as u64;
-        let share = around.peer.map_or(0, |peer| peer.share_bit_s / 8);
-        let cap = [self.pacer.cap(), (share > 0).then_some(share)].into_iter().flatten().min();
+        let cap = self.share(around).or(self.pacer.cap());
         // The limit itself is kept by the job's schedule; the sockets, a little above it, only even out what it lets go.
         let limit = (around.limit_bytes_s > 0).then(|| around.limit_bytes_s.saturating_mul(3) / 2);
         let each = [cap, limit].into_iter().flatten().min().map(|total| (total / streams).max(1 << 14));

@@ -20,6 +20,7 @@ use wire::join::SessionId;
 use wire::sender::Miss;
 use wire::version::{SPOKEN, Version};
 
+use crate::commons::Commons;
 use crate::control::Control;
 use crate::dial::Dial;
 use crate::error::{Error, Result};
@@ -62,6 +63,8 @@ pub struct Means {
     pub series: Option<Series>,
     /// What earlier jobs found out about paths.
     pub history: Option<History>,
+    /// Other jobs of the same node.
+    pub commons: Option<Commons>,
 }
 
 /// A session with a node.
@@ -247,6 +250,7 @@ impl Session {
             permitted: job::permitted(order.congestion.clone()),
             past,
             series: means.series.clone(),
+            commons: means.commons.clone().zip(self.peer_ip()),
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
         }
     }

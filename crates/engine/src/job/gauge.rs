@@ -9,6 +9,7 @@ use sys::clock::Processors;
 use wire::Frame;
 
 use super::{Crew, Reins, Side, StreamTerms};
+use crate::commons::Seat;
 use crate::error::Result;
 use crate::link::Link;
 use crate::pilot::{Act, Around, Known, Past, Permitted, Pilot, Sight};
@@ -29,12 +30,16 @@ pub(super) struct Gauge {
     pilot: Option<Pilot>,
     /// How many streams the pilot wants; 0 while it has no opinion.
     wish: u32,
-    told: Option<(Instant, u32)>,
+    told: Option<(Instant, u32, u64)>,
     /// What the other end said last.
     pub(super) peer: Option<Box<Account>>,
     /// Time of threads whose streams have ended.
     pub(super) ended: Spent,
     streams: u32,
+    seat: Option<Seat>,
+    /// Bytes that had arrived at the last look, and when that was.
+    arrived: Option<(Instant, u64)>,
+    share_bytes_s: u64,
     series: Option<Series>,
     /// What each socket may hold unsent.
     unsent: HashMap<u32, u64>,
@@ -53,6 +58,9 @@ impl Gauge {
             peer: None,
             ended: Spent::default(),
             streams: 0,
+            seat: terms.commons.as_ref().map(|(commons, peer)| commons.join(*peer)),
+            arrived: None,
+            share_bytes_s: 0,
             series: terms.series.clone(),
             unsent: HashMap::new(),
         }
@@ -67,12 +75,14 @@ impl Gauge {
         let now = self.started.elapsed();
         let sights = crew.sights();
         let side_sends = self.pilot.is_some();
+        self.take_share(crew);
         self.streams = self.streams.max(sights.len() as u32);
         if let Some(pilot) = &mut self.pilot {
             let around = Around {
                 limit_bytes_s: reins.applied.limit_bit_s.div_ceil(8),
                 streams: reins.applied.streams,
                 paused: reins.applied.paused,
+                share_bytes_s: self.share_bytes_s,
                 peer: self.peer.as_deref(),
             };
             for act in pilot.tick(now, &sights, &around) {
@@ -97,12 +107,32 @@ impl Gauge {
         if let Some(series) = &self.series {
             series.note(&sights, self.peer.as_deref());
         }
-        let news = self.told.is_none_or(|(at, wish)| at.elapsed() >= TELL || wish != self.wish);
+        let share = self.share_bytes_s;
+        let news = self.told.is_none_or(|(at, wish, before)| {
+            at.elapsed() >= TELL || wish != self.wish || before.abs_diff(share) > share / 20
+        });
         if news && !sights.is_empty() {
-            self.told = Some((Instant::now(), self.wish));
+            self.told = Some((Instant::now(), self.wish, share));
             link.send(&Frame::Account(Box::new(self.account(&sights))))?;
         }
         Ok(())
+    }
+
+    /// What is this job's part of a path that it shares with others of this node.
+    fn take_share(&mut self, crew: &Crew) {
+        let Some(seat) = &self.seat else { return };
+        let (now, arrived) = (Instant::now(), crew.side.progress().bytes_arrived);
+        let (at, before) = self.arrived.replace((now, arrived)).unwrap_or((now, arrived));
+        let span = (now - at).as_secs_f64();
+        if span <= 0.0 {
+            return;
+        }
+        let capacity = match &self.pilot {
+            Some(pilot) => pilot.picture().capacity_bytes_s,
+            None => self.peer.as_ref().map_or(0, |peer| peer.capacity_bit_s / 8),
+        };
+        let share = seat.report(now, arrived.saturating_sub(before) as f64 / span, capacity as f64);
+        self.share_bytes_s = share.map_or(0, |share| share as u64);
     }
 
     /// Keeps what waits unsent in each socket to a tenth of a second's worth: what was dealt to a stream is carried by it,
@@ -139,7 +169,7 @@ impl Gauge {
             streams: self.wish,
             capacity_bit_s: picture.capacity_bytes_s.saturating_mul(8),
             clear_loss_ppb: (picture.loss_without_queue.min(1.0) * 1e9) as u32,
-            share_bit_s: 0,
+            share_bit_s: self.share_bytes_s.saturating_mul(8),
         }
     }
 

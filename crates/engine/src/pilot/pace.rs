@@ -5,13 +5,13 @@
 //! open --a queue--> fill --> drain --> held --every few seconds--> probe --nothing gained--> held
 //!                              ^         ^ |                          `--more came through--> climb
 //!                              `--no more came through-----------------------------------------'
-//!                 no sign any more ------' `--less comes through, or a queue or loss that is not ours--> share
+//!                  a while later --------' `--less comes through, or a queue or loss not ours--> contend
 //! ```
 //!
 //! *open*: congestion control alone decides. *fill*: the queue is kept for a moment, and what comes back is measured.
-//! *drain*: it is emptied. *held*: at [`HELD`] of what came through when the path was full. *share*:
-//! others are there; additive increase and multiplicative decrease, which makes shares even whatever they were (Chiu and
-//! Jain, 1989). The decrease is strong at first, to be even soon, and gentle later, to waste little.
+//! *drain*: it is emptied. *held*: at [`HELD`] of what came through, so that congestion control finds nothing to react to
+//! but loss that is not congestion. *contend*: others are there, and whoever holds still would have what it has now, fair
+//! or not; congestion control decides again.
 
 use std::time::Duration;
 
@@ -31,10 +31,11 @@ const FLAT_ROUNDS: u32 = 3;
 /// Loss that is worth acting on.
 const LOSS: f64 = 2e-4;
 /// What a probe tries, for so many rounds.
-const PROBE: f64 = 1.05;
+const PROBE: f64 = 1.04;
 const PROBE_ROUNDS: u32 = 4;
-/// Time between probes at least.
-const PROBE_EVERY: Duration = Duration::from_secs(4);
+/// Time between probes: at first, and after many that found nothing.
+const PROBE_AFTER: Duration = Duration::from_secs(4);
+const PROBE_AFTER_MAX: Duration = Duration::from_secs(16);
 /// What a climb adds in a round.
 const CLIMB: f64 = 1.25;
 /// Less than this part of what is held comes through.
@@ -44,9 +45,9 @@ const LOWER: f64 = 0.97;
 const LOWER_STEPS: u32 = 4;
 /// Loss beyond this is ours in any case.
 const LOSS_OURS: f64 = 0.02;
-/// Decreases while others are there, one after the other, and the increase per round as a part of the path.
-const DECREASES: [f64; 5] = [0.65, 0.75, 0.85, 0.92, 0.95];
-const INCREASE: f64 = 0.03;
+/// How long others are contended with before peace is tried: at first, and when it did not hold.
+const CONTEND: Duration = Duration::from_secs(15);
+const CONTEND_MAX: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
@@ -56,7 +57,7 @@ enum State {
     Held { since: Duration, settled: bool },
     Probe { since: Duration },
     Climb { since: Duration },
-    Share { lowered_at: Duration, strength: usize },
+    Contend { until: Duration },
 }
 
 /// Decides how fast a job may send.
@@ -74,6 +75,9 @@ pub(super) struct Pacer {
     round_at: Duration,
     /// Rounds in a row that showed others on the path.
     signs: u32,
+    /// How long to wait for the next probe, and how long to contend the next time.
+    patience: Duration,
+    contend: Duration,
 }
 
 /// A full path is one that is pushed: what the host holds back says nothing of it.
@@ -97,13 +101,15 @@ impl Pacer {
             loss_before: 0.0,
             round_at: Duration::ZERO,
             signs: 0,
+            patience: PROBE_AFTER,
+            contend: CONTEND,
         }
     }
 
     /// Bytes per second that all streams together may send; none while congestion control alone decides.
     pub(super) fn cap(&self) -> Option<u64> {
         match self.state {
-            State::Open { .. } => None,
+            State::Open { .. } | State::Contend { .. } => None,
             State::Probe { .. } => Some((self.cap * PROBE) as u64),
             _ => Some(self.cap as u64),
         }
@@ -143,7 +149,8 @@ impl Pacer {
             State::Held { since, settled } => self.held_round(now, tally, since, settled),
             State::Probe { since } => self.probe_round(now, tally, since),
             State::Climb { since } => self.climb_round(now, tally, since),
-            State::Share { lowered_at, strength } => self.share_round(now, tally, lowered_at, strength),
+            State::Contend { until } if now >= until => self.hold(now, tally.best_rate(round * 4)),
+            State::Contend { .. } => {}
         }
         let probes = |state| matches!(state, State::Probe { .. } | State::Climb { .. });
         probes(self.state) && !probes(before)
@@ -179,12 +186,21 @@ impl Pacer {
                 self.hold(now, tally.best_rate(now - since));
             }
             // While something waits, sending less costs nothing: the path stays full from its queue.
+            // A probe that fills a queue has found its answer.
+            State::Probe { .. } if tally.queue_stands() || self.overflows(tally) => {
+                self.patience = (self.patience * 2).min(PROBE_AFTER_MAX);
+                self.state = State::Held { since: now, settled: true };
+            }
             State::Drain { since } if !tally.queue_stands() || now - since > tally.round() * DRAIN_ROUNDS => {
                 self.cap = self.cap / DRAIN * HELD;
                 self.state = State::Held { since: now, settled: false };
             }
             _ => {}
         }
+    }
+
+    fn overflows(&self, tally: &Tally) -> bool {
+        tally.over(Duration::from_millis(200)).loses_more_than(self.base_loss, LOSS)
     }
 
     fn hold(&mut self, now: Duration, rate: f64) {
@@ -213,8 +229,8 @@ impl Pacer {
         let short = !reached && last.socket > 0.5;
         self.signs = if short || congested { self.signs + 1 } else { 0 };
         if self.signs >= 3 {
-            self.share(now, last.rate, 0);
-        } else if self.signs == 0 && reached && held_for > PROBE_EVERY.max(round * 10) {
+            self.contend(now);
+        } else if self.signs == 0 && reached && held_for > self.patience.max(round * 10) {
             self.state = State::Probe { since: now };
         }
     }
@@ -240,8 +256,10 @@ impl Pacer {
         let gained = tally.over(round).rate > self.cap * (1.0 + (PROBE - 1.0) * 0.7);
         if gained && !tally.queue_stands() && now.saturating_sub(since) > round * 2 {
             self.cap *= PROBE;
+            (self.patience, self.contend) = (PROBE_AFTER, CONTEND);
             self.state = State::Climb { since: now };
-        } else if tally.queue_stands() || now.saturating_sub(since) > round * PROBE_ROUNDS {
+        } else if now.saturating_sub(since) > round * PROBE_ROUNDS {
+            self.patience = (self.patience * 2).min(PROBE_AFTER_MAX);
             self.state = State::Held { since: now, settled: true };
         }
     }
@@ -261,25 +279,9 @@ impl Pacer {
         }
     }
 
-    fn share(&mut self, now: Duration, rate: f64, strength: usize) {
+    fn contend(&mut self, now: Duration) {
         self.signs = 0;
-        self.cap = rate.min(self.cap) * DECREASES[strength.min(DECREASES.len() - 1)];
-        self.state = State::Share { lowered_at: now, strength: strength + 1 };
-    }
-
-    fn share_round(&mut self, now: Duration, tally: &Tally, lowered_at: Duration, strength: usize) {
-        let round = tally.round();
-        // What was sent before the decrease is still to be heard of.
-        if now.saturating_sub(lowered_at) < round * 2 {
-            return;
-        }
-        let last = tally.over(round);
-        if tally.queue_stands() || last.loses_more_than(self.base_loss, LOSS) {
-            self.share(now, last.rate, strength);
-        } else if self.cap < self.capacity * HELD {
-            self.cap = (self.cap + self.capacity * INCREASE).min(self.capacity * HELD);
-        } else if now.saturating_sub(lowered_at) > round * 20 {
-            self.state = State::Held { since: now, settled: true };
-        }
+        self.state = State::Contend { until: now + self.contend };
+        self.contend = (self.contend * 2).min(CONTEND_MAX);
     }
 }

@@ -112,7 +112,7 @@ fn loss_and_the_path() {
     let lossy = Account { clear_loss_ppb: 46_000, missed: "bbr".into(), ..waiting() };
     let lost = Stream { resent_bytes: 46_000, ..stream() };
     let loss = verdict(&report(lossy.clone(), waiting(), lost.clone()), 0);
-    expect(&loss, "network", "path loss 0.0046 % with cubic: expect 3", "modprobe tcp_bbr");
+    expect(&loss, "network", "path loss 0.0046 % with cubic: expect 29.5 Mbit/s per stream", "modprobe tcp_bbr");
     let bbr = Stream { congestion: "bbr".into(), ..lost };
     let full = Account { capacity_bit_s: 938_000_000, missed: String::new(), ..lossy };
     let path = verdict(&report(full, waiting(), bbr.clone()), 0);

@@ -212,6 +212,7 @@ impl Guest {
             permitted: engine::pilot::Permitted::default(),
             past: None,
             series: None,
+            commons: None,
         };
         terms.stream(socket, stream, "the node")
     }

@@ -165,6 +165,7 @@ impl Visit<'_> {
             permitted: engine::pilot::Permitted::default(),
             past: None,
             series: None,
+            commons: None,
         };
         terms.stream(socket, join.stream, "the client")
     }

@@ -1,0 +1,220 @@
+//! The pilot on paths that are equations: rates, queues and losses by a fluid model, in virtual time.
+
+// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use model::account::{Account, Spent, Stage};
+use sys::tcp::TcpInfo;
+
+use super::*;
+
+const MSS: u32 = 8948;
+const TICK: f64 = 0.1;
+
+/// A bottleneck with a drop-tail queue.
+#[derive(Clone, Copy)]
+struct Path {
+    /// Bytes per second.
+    rate: f64,
+    rtt: f64,
+    queue: f64,
+    /// Lost whatever is sent.
+    loss: f64,
+}
+
+const GBIT: f64 = 1e9 / 8.0;
+
+/// A job with some streams that behave like one.
+struct Job {
+    pilot: Pilot,
+    streams: u32,
+    cap: Option<f64>,
+    /// What its congestion control sends at.
+    rate: f64,
+    sums: (f64, f64, f64),
+    starts: f64,
+    from: f64,
+    /// What arrived in each tick, bytes per second.
+    arrived: Vec<f64>,
+    /// What a single stream's window lets through, bytes per second.
+    window: f64,
+    wishes: Vec<u32>,
+    busy: f64,
+}
+
+fn job(streams: u32, starts: f64, past: Option<Past>) -> Job {
+    let permitted = Permitted { names: vec!["reno".into(), "bbr".into()], forced: None };
+    let known = Known { permitted, processors: 2, past };
+    Job {
+        pilot: Pilot::new(known),
+        streams,
+        cap: None,
+        rate: 0.0,
+        sums: (0.0, 0.0, 0.0),
+        starts,
+        from: past.map_or(10.0, |_| 10.0) * f64::from(MSS) * f64::from(streams),
+        arrived: Vec::new(),
+        window: f64::INFINITY,
+        wishes: Vec::new(),
+        busy: 0.0,
+    }
+}
+
+impl Job {
+    /// What it puts on the path now.
+    fn sends(&self, now: f64) -> f64 {
+        if now < self.starts {
+            return 0.0;
+        }
+        self.rate.min(self.cap.unwrap_or(f64::INFINITY)).min(self.window * f64::from(self.streams))
+    }
+
+    /// One tick later: so much arrived, so much was lost, and the round trip took so long.
+    fn tick(&mut self, now: f64, path: &Path, arrived: f64, lost: f64, rtt: f64) {
+        if now < self.starts {
+            self.arrived.push(0.0);
+            return;
+        }
+        if self.rate == 0.0 {
+            self.rate = self.from / path.rtt;
+        } else if arrived >= self.sends(now) * 0.9 && self.cap.is_none_or(|cap| self.rate < cap) {
+            // Slow start, and BBR's probing after it, in one.
+            self.rate *= 2f64.powf(TICK / path.rtt);
+        } else if arrived < self.rate * 0.9 {
+            self.rate = arrived * 1.05;
+        }
+        self.arrived.push(arrived);
+        self.sums.0 += arrived * TICK;
+        self.sums.1 += (arrived + lost) * TICK;
+        self.sums.2 += lost * TICK;
+        self.busy += TICK;
+        let windowed = self.window * f64::from(self.streams) <= arrived * 1.01;
+        let sights: Vec<Sight> = (0..self.streams).map(|id| self.sight(id, path, rtt, windowed)).collect();
+        let mut waiting = Account::default();
+        waiting.spent.wall[Stage::Socket as usize] = Duration::from_secs_f64(self.busy);
+        let around = Around { peer: Some(&waiting), ..Around::default() };
+        for act in self.pilot.tick(Duration::from_secs_f64(now), &sights, &around) {
+            match act {
+                Act::Pace(_, each) => self.cap = each.map(|each| each as f64 * f64::from(self.streams)),
+                Act::Streams(wish) => {
+                    self.wishes.push(wish);
+                    self.streams = wish;
+                }
+                Act::Congestion(..) | Act::Refresh(_) => {}
+            }
+        }
+    }
+
+    fn sight(&self, id: u32, path: &Path, rtt: f64, windowed: bool) -> Sight {
+        let each = f64::from(self.streams);
+        let span = Duration::from_secs_f64;
+        let mut spent = Spent::default();
+        spent.wall[Stage::Socket as usize] = span(self.busy);
+        let tcp = TcpInfo {
+            rtt: span(rtt),
+            min_rtt: span(path.rtt),
+            mss_bytes: MSS,
+            delivered_segments: (self.sums.0 / each / f64::from(MSS)) as u32,
+            bytes_sent: (self.sums.1 / each) as u64,
+            bytes_retransmitted: (self.sums.2 / each) as u64,
+            busy: span(self.busy),
+            receive_window_limited: if windowed { span(self.busy) } else { Duration::ZERO },
+            send_window_bytes: 1 << 20,
+            window_scaling: true,
+            ..TcpInfo::default()
+        };
+        Sight { stream: id, tcp, congestion: "bbr".into(), spent, unread_bytes: 0 }
+    }
+
+    /// The mean of what arrived between two moments, of what the path carries.
+    fn share(&self, path: &Path, from: f64, to: f64) -> f64 {
+        let ticks = &self.arrived[(from / TICK) as usize..(to / TICK) as usize];
+        ticks.iter().sum::<f64>() / ticks.len() as f64 / path.rate
+    }
+
+    fn cap_of(&self, path: &Path) -> f64 {
+        self.cap.unwrap_or(f64::NAN) / path.rate
+    }
+}
+
+/// Runs jobs over a path; what was lost to the full queue, as a share of what was sent, for each second.
+fn run(path: &mut Path, jobs: &mut [Job], seconds: f64, mut change: impl FnMut(f64, &mut Path)) -> Vec<f64> {
+    let mut waiting = 0.0;
+    let mut overflow = Vec::new();
+    for step in 0..(seconds / TICK) as u32 {
+        let now = f64::from(step) * TICK;
+        change(now, path);
+        let sent: Vec<f64> = jobs.iter().map(|job| job.sends(now)).collect();
+        let sum: f64 = sent.iter().sum();
+        let through = path.rate.min(sum + waiting / TICK);
+        let queued = waiting + (sum - through) * TICK;
+        let dropped = (queued - path.queue).max(0.0) / TICK;
+        waiting = queued.clamp(0.0, path.queue);
+        let rtt = path.rtt + waiting / path.rate;
+        for (job, sent) in jobs.iter_mut().zip(&sent) {
+            let part = if sum > 0.0 { sent / sum } else { 0.0 };
+            let lost = dropped * part + sent * path.loss;
+            job.tick(now, path, through * part * (1.0 - path.loss), lost, rtt);
+        }
+        overflow.push(if sum > 0.0 { dropped / sum } else { 0.0 });
+    }
+    overflow.chunks((1.0 / TICK) as usize).map(|second| second.iter().sum::<f64>() / second.len() as f64).collect()
+}
+
+fn still(_: f64, _: &mut Path) {}
+
+#[test]
+fn every_path_is_filled_and_no_queue_left() {
+    for rtt in [0.0075, 0.056, 0.142, 0.303] {
+        for queue in [GBIT * rtt, 64e3, 4.0 * GBIT * rtt] {
+            for loss in [0.0, 4.6e-5, 3e-3] {
+                let mut path = Path { rate: GBIT, rtt, queue, loss };
+                let mut jobs = [job(4, 0.0, None)];
+                let overflow = run(&mut path, &mut jobs, 60.0, still);
+                let share = jobs[0].share(&path, 20.0, 60.0) / (1.0 - loss);
+                let what = format!("RTT {rtt}, queue {queue}, loss {loss}: {share}, {overflow:?}");
+                assert!(share > 0.95, "{what}");
+                let lost = overflow[20..].iter().sum::<f64>() / 40.0;
+                assert!(lost < 1e-3, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_known_is_not_overshot() {
+    let past = Past { capacity_bytes_s: GBIT as u64, streams: 4, min_rtt_s: 0.303, loss: 0.0 };
+    let mut path = Path { rate: GBIT, rtt: 0.303, queue: 64e3, loss: 0.0 };
+    let mut jobs = [job(4, 0.0, Some(past))];
+    let overflow = run(&mut path, &mut jobs, 20.0, still);
+    // Nothing at the end of slow start; later a probe now and then.
+    assert!(overflow[..6].iter().all(|lost| *lost == 0.0), "{overflow:?}");
+    assert!(overflow.iter().sum::<f64>() / 20.0 < 1e-3, "{overflow:?}");
+    assert!(jobs[0].share(&path, 5.0, 20.0) > 0.95);
+}
+
+#[test]
+fn a_path_that_grows_is_found_out_and_one_that_shrinks_at_once() {
+    let mut path = Path { rate: GBIT, rtt: 0.05, queue: GBIT * 0.05, loss: 0.0 };
+    let mut jobs = [job(2, 0.0, None)];
+    run(&mut path, &mut jobs, 90.0, |now, path| {
+        path.rate = if (20.0..60.0).contains(&now) { GBIT / 4.0 } else { GBIT };
+    });
+    let quarter = Path { rate: GBIT / 4.0, ..path };
+    assert!(jobs[0].share(&quarter, 30.0, 60.0) > 0.9, "{}", jobs[0].cap_of(&path));
+    assert!(jobs[0].share(&path, 80.0, 90.0) > 0.9, "{}", jobs[0].cap_of(&path));
+}
+
+#[test]
+fn small_windows_get_more_streams_and_as_few_as_do() {
+    let mut path = Path { rate: GBIT, rtt: 0.1, queue: GBIT * 0.1, loss: 0.0 };
+    let mut one = job(2, 0.0, None);
+    one.window = GBIT / 10.5;
+    let mut jobs = [one];
+    run(&mut path, &mut jobs, 60.0, still);
+    let job = &jobs[0];
+    assert!(job.share(&path, 40.0, 60.0) > 0.95, "{:?} streams", job.wishes);
+    assert!((11..=22).contains(&job.streams), "{:?}", job.wishes);
+}
