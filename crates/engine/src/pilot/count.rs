@@ -18,6 +18,9 @@ const ROUND_TRIP_PER_STREAM: Duration = Duration::from_millis(40);
 const FIRST_MAX: u32 = 8;
 /// Below this round-trip time streams come and go at no cost.
 const NEAR: Duration = Duration::from_millis(2);
+/// Share of the busy time with a full window or buffer from which on that is what limits. The kernel counts a send
+/// buffer as full only while nothing in it is left to send, which is a small part of the time that it does limit.
+const FULL: f64 = 0.1;
 /// What must be gained by a stream to keep it.
 const GAIN: f64 = 0.01;
 /// How long a step that did not help is not taken again.
@@ -141,9 +144,10 @@ impl Count {
         if view.held || tally.queue_stands() {
             return None;
         }
-        if last.receive_window + last.send_buffer > 0.3 && view.peer_waits {
+        let full = last.receive_window + last.send_buffer;
+        if full > FULL && view.peer_waits {
             // All windows full all the time: twice the streams are twice the rate. Full half of the time: less is needed.
-            let grown = f64::from(streams) * (1.0 + (last.receive_window + last.send_buffer).min(1.0));
+            let grown = f64::from(streams) * (1.0 + full.clamp(0.25, 1.0));
             return Some((Reason::Window, (grown.ceil() as u32).max(streams + 1)));
         }
         if last.compute + last.storage > 0.75 && streams < view.processors.max(1) * 2 && view.peer_waits {
