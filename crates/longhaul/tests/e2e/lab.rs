@@ -2,6 +2,7 @@
 //! cannot be had.
 
 mod lives;
+mod paths;
 mod refusals;
 mod story;
 mod use_of;

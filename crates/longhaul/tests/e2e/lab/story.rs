@@ -25,7 +25,7 @@ fn bytes(count: usize) -> Vec<u8> {
 }
 
 /// A node at Paris that lets anybody write.
-fn serve(labs: &Labs) -> Running {
+pub(super) fn serve(labs: &Labs) -> Running {
     let (data, state) = (labs.client.path("data"), labs.client.path("node"));
     fs::create_dir(&data).unwrap();
     let export = format!("data={}:rw", data.display());
