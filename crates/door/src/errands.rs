@@ -25,6 +25,7 @@ use wire::frame::{Errand, Refusal, Request};
 
 use crate::host::Exports;
 use crate::jobs::Jobs;
+use crate::warm::{Destination, Warm};
 
 /// What a node shows as the role of such a job.
 const ROLE: &str = "carry";
@@ -34,12 +35,20 @@ pub(crate) struct Errands {
     host: Weak<Exports>,
     jobs: Jobs,
     dir: PathBuf,
-    timeouts: Timeouts,
-    /// Only where this node listens on the loopback interface alone may errands lead there.
-    may_stay_here: bool,
+    ways: Ways,
     /// They are written down: this node comes back. One that lives for a single copy does not, and leaves those of others
     /// with the same state directory alone.
     lasting: bool,
+}
+
+/// How errands reach other nodes.
+#[derive(Clone)]
+struct Ways {
+    timeouts: Timeouts,
+    /// Only where this node listens on the loopback interface alone may errands lead there.
+    may_stay_here: bool,
+    /// Sessions of earlier errands.
+    warm: Arc<Warm>,
 }
 
 /// Errands under way at once, for one guest and for all.
@@ -58,7 +67,14 @@ impl Errands {
         may_stay_here: bool,
         lasting: bool,
     ) -> Errands {
-        Errands { host, jobs, dir, timeouts, may_stay_here, lasting }
+        // A node that lives for a single copy has no second errand to keep anything for.
+        let warm = Warm::new(if lasting { timeouts.warm } else { Duration::ZERO });
+        Errands { host, jobs, dir, ways: Ways { timeouts, may_stay_here, warm }, lasting }
+    }
+
+    /// The node stops: no session is kept any longer.
+    pub fn stop(&self) {
+        self.ways.warm.close();
     }
 
     /// Takes an errand on. One that is known already is the same errand.
@@ -154,11 +170,11 @@ impl Errands {
         kept: Option<File>,
         begun: bool,
     ) {
-        let (path, timeouts, may_stay_here) = (self.path(&errand), self.timeouts, self.may_stay_here);
+        let (path, ways) = (self.path(&errand), self.ways.clone());
         let ended = control.clone();
         let run = move || {
             let id = Uuid::from_bytes(errand.order.job);
-            let receipt = carry(&host, &access, &errand, &control, begun, timeouts, may_stay_here);
+            let receipt = carry(&host, &access, &errand, &control, begun, &ways);
             let outcome = serde_json::to_value(receipt.state).unwrap_or_default();
             tracing::info!(
                 target: "access", who = access.who(), event = "carry", job = %id, to = %errand.to, outcome = %outcome,
@@ -207,15 +223,31 @@ fn control(errand: &Errand) -> Control {
     Control::new(label, errand.order.steer, Arc::default())
 }
 
-fn carry(
-    host: &Exports,
-    access: &Access,
-    errand: &Errand,
-    control: &Control,
-    begun: bool,
-    timeouts: Timeouts,
-    may_stay_here: bool,
-) -> v1::Receipt {
+fn destination(errand: &Errand) -> Destination {
+    let (node, congestion) = (errand.node, errand.order.congestion.clone());
+    Destination { to: errand.to.clone(), node, plain: errand.plain, congestion }
+}
+
+impl Ways {
+    /// A session with the errand's target: one of an earlier errand, or a new one.
+    fn session(&self, errand: &Errand, keys: &[AccessKey]) -> engine::Result<Session> {
+        if let Some(session) = self.warm.take(&destination(errand), keys) {
+            return Ok(session);
+        }
+        let session =
+            engine::identity::random().map_err(|_| Error::Order("the system gives no random numbers".into()))?;
+        let trust = Trust::Fingerprints(vec![Fingerprint(errand.node)]);
+        let (timeouts, stays_out) = (self.timeouts, !self.may_stay_here);
+        let connect = Connect { trust, keys, plain: errand.plain, timeouts, session, stays_out };
+        let mut session = Session::connect(&errand.to, &connect)?;
+        if !self.warm.within().is_zero() {
+            session.keep(self.warm.within())?;
+        }
+        Ok(session)
+    }
+}
+
+fn carry(host: &Exports, access: &Access, errand: &Errand, control: &Control, begun: bool, ways: &Ways) -> v1::Receipt {
     let key = AccessKey::new(errand.key.id, errand.key.secret, Fingerprint(errand.node));
     let keys = [key];
     let roots = || -> engine::Result<Vec<SourceRoot>> {
@@ -227,6 +259,7 @@ fn carry(
         let roots = errand.sources.iter().map(|place| host.source(access, place));
         roots.collect::<Result<_, _>>().map_err(|refusal| Error::Refused { peer: "the source node".into(), refusal })
     };
+    let keep = |session: Session| ways.warm.put(destination(errand), session);
     let transfer = Transfer {
         id: JobId(Uuid::from_bytes(errand.order.job)),
         options: errand.order.options.clone(),
@@ -238,15 +271,9 @@ fn carry(
         once: false,
         begun,
         control,
+        keep: Some(&keep),
     };
-    let mut connect = || -> engine::Result<Session> {
-        let session =
-            engine::identity::random().map_err(|_| Error::Order("the system gives no random numbers".into()))?;
-        let trust = Trust::Fingerprints(vec![Fingerprint(errand.node)]);
-        let stays_out = !may_stay_here;
-        let connect = Connect { trust, keys: &keys, plain: errand.plain, timeouts, session, stays_out };
-        Session::connect(&errand.to, &connect)
-    };
+    let mut connect = || ways.session(errand, &keys);
     let mut note = |note: Note<'_>| {
         if let Note::Again(error, pause) = note {
             tracing::info!(job = %transfer.id, %error, pause_s = pause.as_secs(), "the path broke; trying again");

@@ -98,10 +98,11 @@ impl Exports {
         Exports { served, anonymous, grants, plain, state, registry, jobs, errands, stopping, commons }
     }
 
-    /// The node stops: what it carries ends, to go on with the next start.
+    /// The node stops: what it carries ends, to go on with the next start, and no session is kept.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.jobs.cancel_all();
+        self.errands.stop();
     }
 
     /// Whether the node stops.
@@ -328,6 +329,9 @@ impl Host for Exports {
         match event {
             Event::Login { software } => {
                 tracing::info!(target: "access", %peer, who, event = "login", software);
+            }
+            Event::Renewed { streams } => {
+                tracing::info!(target: "access", %peer, who, event = "renew", streams);
             }
             Event::Asked { request, refusal } => {
                 let (what, outcome) = (questions::describe(request), refusal.map_or("done", |_| "refused"));

@@ -13,6 +13,7 @@ mod questions;
 mod registry;
 mod sniff;
 pub mod state;
+mod warm;
 
 pub use exports::{Export, ExportError};
 pub use listen::{Node, NodeConfig, NodeError, NodeJobs, Stop};

@@ -1,28 +1,27 @@
 //! Driving a job: one thread carries messages between the control connection and a side's machine, opens or accepts
 //! streams, replaces lost ones, and notices when nothing moves any more.
 
+mod crew;
 mod gauge;
 mod reins;
 mod supply;
 
-use std::collections::HashMap;
-use std::net::{IpAddr, Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::net::{IpAddr, TcpStream};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use model::account::{Account, Spent};
 use model::spec::Steer;
 use model::v1;
-use sys::waker::Waker;
 use wire::frame::{Plan, Suite};
-use wire::join::{Join, SessionId};
+use wire::join::SessionId;
 use wire::sender::Progress;
 use wire::{Frame, WireError};
 
 pub use gauge::permitted;
 
+use crew::Crew;
 use gauge::Gauge;
 use reins::Reins;
 use supply::Supply;
@@ -32,15 +31,12 @@ use crate::control::Control;
 use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
-use crate::meter::Meter;
-use crate::pilot::{self, Past, Permitted, Sight};
+use crate::pilot::{self, Past, Permitted};
 use crate::seal::{self, Sealer, Secret};
 use crate::series::Series;
 use crate::stream::DataStream;
-use crate::timeouts::Timeouts;
 
 /// How a stream ended.
-#[derive(Debug)]
 pub struct StreamEnd {
     /// The kernel's facts about it.
     pub facts: v1::Stream,
@@ -48,6 +44,23 @@ pub struct StreamEnd {
     pub spent: Spent,
     /// Whether it ended in peace.
     pub result: Result<()>,
+    /// The stream itself, where it stays for another job.
+    pub stream: Option<DataStream>,
+}
+
+impl StreamEnd {
+    /// The end of a stream that ran; the result says whether it could carry another job.
+    pub fn of(stream: DataStream, result: Result<bool>) -> StreamEnd {
+        let (facts, spent) = (stream.facts(), stream.meter().read());
+        let stays = result.as_ref().is_ok_and(|stays| *stays);
+        StreamEnd { facts, spent, result: result.map(drop), stream: stays.then_some(stream) }
+    }
+
+    /// The end of a stream that never began.
+    fn failed(id: u32, error: Error) -> StreamEnd {
+        let facts = v1::Stream { id, ..v1::Stream::default() };
+        StreamEnd { facts, spent: Spent::default(), result: Err(error), stream: None }
+    }
 }
 
 /// One side of a job: a machine and the threads around it.
@@ -111,6 +124,8 @@ pub struct StreamTerms {
     pub commons: Option<(Commons, IpAddr)>,
     /// How long a stream may stand still: a receiver that waits for space shuts its window.
     pub patience: Duration,
+    /// Streams stay, where the other end agrees, when the job ends in peace.
+    pub keep: bool,
 }
 
 impl StreamTerms {
@@ -153,13 +168,22 @@ pub enum Streams<'a> {
         count: u32,
         /// Streams opened in this session so far: numbers are never used twice.
         opened: &'a mut u32,
+        /// What stayed of the last job.
+        kept: Vec<DataStream>,
     },
     /// They come to us.
-    Accept(&'a Receiver<(TcpStream, u32)>),
+    Accept {
+        /// From here.
+        joined: &'a Receiver<(TcpStream, u32)>,
+        /// What stayed of the last job.
+        kept: Vec<DataStream>,
+        /// Numbers up to here are those of earlier jobs: what comes under one comes too late.
+        floor: u32,
+    },
 }
 
 /// How a job went, for the receipt.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Driven {
     /// Facts about each stream of this end.
     pub streams: Vec<v1::Stream>,
@@ -169,6 +193,8 @@ pub struct Driven {
     pub peer: Option<Account>,
     /// What the next job on this path should know.
     pub past: Option<Past>,
+    /// Streams that stay for the session's next job.
+    pub kept: Vec<DataStream>,
     /// Messages that came after the job's own.
     pub facts: Vec<v1::Stream>,
     /// When the tree was known in full.
@@ -190,139 +216,6 @@ pub type Watch<'a> = &'a mut dyn FnMut(News<'_>);
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// A running stream, seen from outside its thread.
-struct Carrier {
-    socket: TcpStream,
-    meter: Arc<Meter>,
-}
-
-struct Crew {
-    side: Arc<dyn Side>,
-    terms: Arc<StreamTerms>,
-    ended: Sender<StreamEnd>,
-    ends: Receiver<StreamEnd>,
-    carriers: Arc<Mutex<HashMap<u32, Carrier>>>,
-    waker: Waker,
-    peer: String,
-    timeouts: Timeouts,
-    running: usize,
-    /// The job has ended: a stream that comes now comes too late.
-    over: Arc<AtomicBool>,
-}
-
-impl Crew {
-    fn start(&mut self, open: impl FnOnce(&StreamTerms) -> Result<(TcpStream, u32)> + Send + 'static, id: u32) {
-        let (side, terms, ended) = (Arc::clone(&self.side), Arc::clone(&self.terms), self.ended.clone());
-        let (carriers, waker, peer) = (Arc::clone(&self.carriers), self.waker.clone(), self.peer.clone());
-        let (timeouts, over) = (self.timeouts, Arc::clone(&self.over));
-        self.running += 1;
-        let run = move || {
-            let end = open(&terms).and_then(|(socket, id)| {
-                let _ = sys::tcp::set_patience(&socket, timeouts.stall.max(terms.patience));
-                let stream = terms.stream(socket, id, &peer);
-                let socket = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
-                let carrier = Carrier { socket, meter: Arc::clone(stream.meter()) };
-                carriers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, carrier);
-                if over.load(Ordering::Acquire) {
-                    return Err(Error::Interrupted);
-                }
-                let end = side.run_stream(stream);
-                let carrier = carriers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-                // A stream that failed here must fail there as well: its peer may be waiting for us to read.
-                if let (Err(_), Some(carrier)) = (&end.result, carrier) {
-                    let _ = carrier.socket.shutdown(Shutdown::Both);
-                }
-                Ok(end)
-            });
-            let failed = |error| StreamEnd {
-                facts: v1::Stream { id, ..v1::Stream::default() },
-                spent: Spent::default(),
-                result: Err(error),
-            };
-            let _ = ended.send(end.unwrap_or_else(failed));
-            waker.wake();
-        };
-        if let Err(source) = std::thread::Builder::new().name(format!("stream-{id}")).spawn(run) {
-            // Counted down where its end is heard.
-            let result = Err(Error::Host { doing: "start a thread", source });
-            let facts = v1::Stream { id, ..v1::Stream::default() };
-            let _ = self.ended.send(StreamEnd { facts, spent: Spent::default(), result });
-        }
-    }
-
-    fn dial(&mut self, to: &Arc<dyn Dial>, id: u32, after: Duration) {
-        let to = Arc::clone(to);
-        let (timeouts, peer) = (self.timeouts, self.peer.clone());
-        let open = move |terms: &StreamTerms| {
-            std::thread::sleep(after);
-            let connect = |source| Error::Connect { to: peer.clone(), source };
-            let socket = to.dial(&timeouts).map_err(connect)?;
-            let mut join = Join { session: terms.session, stream: id, sealed: terms.is_sealed(), code: [0; 32] };
-            terms.secret.sign_join(&mut join);
-            let sent = std::io::Write::write_all(&mut &socket, &join.encode());
-            sent.map_err(|source| Error::Broken { peer: peer.clone(), source })?;
-            Ok((socket, id))
-        };
-        self.start(open, id);
-    }
-
-    fn hang_up(&self) {
-        self.over.store(true, Ordering::Release);
-        for carrier in self.carriers().values() {
-            let _ = carrier.socket.shutdown(Shutdown::Both);
-        }
-    }
-
-    fn carriers(&self) -> MutexGuard<'_, HashMap<u32, Carrier>> {
-        self.carriers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is to be seen of the running streams, in the order of their numbers.
-    fn sights(&self) -> Vec<Sight> {
-        let sight = |(id, carrier): (&u32, &Carrier)| Sight {
-            stream: *id,
-            tcp: sys::tcp::info(&carrier.socket).unwrap_or_default(),
-            congestion: sys::tcp::congestion(&carrier.socket),
-            spent: carrier.meter.read(),
-            unread_bytes: sys::tcp::unread_bytes(&carrier.socket),
-        };
-        let mut sights: Vec<Sight> = self.carriers().iter().map(sight).collect();
-        sights.sort_by_key(|sight| sight.stream);
-        sights
-    }
-
-    /// Caps the rate at which the kernel sends on a stream; none for no cap.
-    fn pace(&self, stream: u32, bytes_s: Option<u64>) {
-        if let Some(carrier) = self.carriers().get(&stream) {
-            // A kernel that cannot pace sends in bursts, at the same rate.
-            let _ = sys::tcp::set_pacing(&carrier.socket, bytes_s.unwrap_or(u64::MAX));
-        }
-    }
-
-    /// Bounds what waits unsent in a stream's socket.
-    fn bound_unsent(&self, stream: u32, bytes: u32) {
-        if let Some(carrier) = self.carriers().get(&stream) {
-            let _ = sys::tcp::set_unsent_limit(&carrier.socket, bytes);
-        }
-    }
-
-    /// Makes a stream's congestion control begin anew: the kernel does so when it is changed, and changed back.
-    fn refresh(&self, stream: u32) {
-        if let Some(Carrier { socket, .. }) = self.carriers().get(&stream) {
-            let name = sys::tcp::congestion(socket);
-            // Reno is there, and allowed, on every kernel.
-            if sys::tcp::set_congestion(socket, "reno").is_ok() {
-                let _ = sys::tcp::set_congestion(socket, &name);
-            }
-        }
-    }
-
-    /// Whether the host let a stream have this congestion control.
-    fn set_congestion(&self, stream: u32, name: &str) -> bool {
-        self.carriers().get(&stream).is_none_or(|carrier| sys::tcp::set_congestion(&carrier.socket, name).is_ok())
-    }
-}
-
 /// Carries one job to its end, good or bad, and says how far it got. The side's threads are gone when this returns.
 pub fn drive(
     link: &mut Link,
@@ -332,19 +225,7 @@ pub fn drive(
     control: &Control,
     watch: Watch<'_>,
 ) -> (Driven, Result<()>) {
-    let (ended, ends) = channel();
-    let mut crew = Crew {
-        side: Arc::clone(side),
-        terms: Arc::new(terms),
-        ended,
-        ends,
-        carriers: Arc::default(),
-        waker: link.waker(),
-        peer: link.peer().to_owned(),
-        timeouts: *link.timeouts(),
-        running: 0,
-        over: Arc::default(),
-    };
+    let mut crew = Crew::new(link, side, terms);
     let mut driven = Driven::default();
     control.attach(link.waker());
     let mut gauge = Gauge::new(&crew.terms, &**side);
@@ -353,33 +234,18 @@ pub fn drive(
     driven.past = gauge.past();
     driven.peer = gauge.peer.take().map(|peer| *peer);
     control.saw(&side.progress(), crew.running as u32);
+    let stays = result.is_ok() && crew.terms.keep && (crew.terms.role == seal::From::Node || link.kept_for().is_some());
+    if stays {
+        crew.keep();
+    }
+    // Its part of the path is free for others.
+    drop(gauge);
     side.close();
     if result.is_ok() {
         // The last message is what sends the other side's threads home.
         link.drain(crew.timeouts.handshake);
     }
-    // Everything has arrived, or nothing more will: no stream is waited for, least of all one that was dialled to
-    // replace another and finds the job over.
-    crew.hang_up();
-    // A stream that waits to hear how it is sealed finds the job over.
-    let _ = crew.terms.suite.set(None);
-    let deadline = Instant::now() + crew.timeouts.handshake;
-    while crew.running > 0 {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            crew.hang_up();
-        }
-        let Ok(end) = crew.ends.recv_timeout(left.max(TICK)) else {
-            // A thread that hangs in a file system is left to it.
-            if deadline.elapsed() > crew.timeouts.handshake {
-                break;
-            }
-            continue;
-        };
-        crew.running -= 1;
-        // The job is over: how a stream ended no longer matters.
-        let _ = driven.note(end, &mut Spent::default());
-    }
+    crew.disband(&mut driven, stays);
     driven.streams.sort_by_key(|s| s.id);
     (driven, result)
 }
@@ -441,6 +307,7 @@ fn run(
             let waits = reins.say_busy(link, &*side)?;
             stall.check(&progress, waits, link)?;
             gauge.tick(link, crew, &reins)?;
+            crew.release();
         }
         link.exchange(TICK.saturating_sub(ticked.elapsed()))?;
         while let Some(frame) = link.next_frame()? {

@@ -36,6 +36,7 @@ pub mod stream;
 pub mod timeouts;
 pub mod transfer;
 pub mod verdict;
+mod warm;
 
 pub use error::{Error, Result};
 pub use identity::{NodeIdentity, PeerCheck, Trust};

@@ -36,6 +36,9 @@ pub struct Link {
     write_progress: Instant,
     closed: bool,
     welcome: Option<Welcome>,
+    /// How often it let us in: at first, and for every new key.
+    welcomes: u32,
+    kept_for: Option<Duration>,
 }
 
 /// What a node said when it let us in.
@@ -67,6 +70,8 @@ impl Link {
             write_progress: now,
             closed: false,
             welcome: None,
+            welcomes: 0,
+            kept_for: None,
         })
     }
 
@@ -142,6 +147,21 @@ impl Link {
         self.welcome.as_ref()
     }
 
+    /// How often the node has let us in.
+    pub fn welcomes(&self) -> u32 {
+        self.welcomes
+    }
+
+    /// How long the node keeps the session between jobs; none before it has said so.
+    pub fn kept_for(&self) -> Option<Duration> {
+        self.kept_for
+    }
+
+    /// How long the peer has said nothing.
+    pub fn silence(&self) -> Duration {
+        self.live.silence(self.started.elapsed())
+    }
+
     /// Whether the queue can take more now.
     pub fn has_room(&self) -> bool {
         self.backlog < BACKLOG_BYTES_MAX
@@ -160,6 +180,10 @@ impl Link {
                 // It comes with the answer to the first question, which did not wait for it.
                 Some(Frame::Welcome { software, suite, plain }) => {
                     self.welcome = Some(Welcome { software, suite: (!plain).then_some(suite) });
+                    self.welcomes = self.welcomes.saturating_add(1);
+                }
+                Some(Frame::Keep(seconds)) if matches!(self.tls, Connection::Client(_)) => {
+                    self.kept_for = Some(Duration::from_secs(seconds));
                 }
                 Some(Frame::Abort(refusal)) => return Err(Error::Refused { peer: self.peer.clone(), refusal }),
                 None if self.closed => {

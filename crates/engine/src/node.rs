@@ -13,7 +13,7 @@ use model::locator::Place;
 use model::name::RelPath;
 use store::Store;
 use sys::waker::Waker;
-use wire::frame::{Direction, KeyProof, Listed, Open, Refusal, Request, Totals};
+use wire::frame::{Direction, KeyProof, Listed, Open, Refusal, Request, Suite, Totals};
 use wire::join::SessionId;
 use wire::receiver::Target;
 use wire::{Frame, WireError};
@@ -33,6 +33,7 @@ use crate::receive::{Policy, Receiving};
 use crate::scan::{Scanner, SourceRoot};
 use crate::seal::{self, Secret};
 use crate::send::Sending;
+use crate::stream::DataStream;
 
 /// How a stream that wants to join finds its session.
 pub struct Gate {
@@ -79,6 +80,11 @@ pub enum Event<'a> {
     Login {
         /// Its program.
         software: &'a str,
+    },
+    /// Let in anew, over the connections of an earlier job.
+    Renewed {
+        /// Streams that stayed.
+        streams: usize,
     },
     /// A question was answered, or not.
     Asked {
@@ -136,6 +142,16 @@ struct Guest<'a> {
     access: Access,
     terms: StreamTerms,
     joined: Receiver<(TcpStream, u32)>,
+    /// The session and its streams outlive its jobs.
+    keeps: bool,
+    /// There was a job since the last key was shown.
+    worked: bool,
+    /// Streams that stayed of the last job: none begins the next one unless the guest names it.
+    rested: Vec<DataStream>,
+    /// What the next job begins with.
+    resumed: Vec<DataStream>,
+    /// Numbers of streams up to here are those of earlier jobs.
+    floor: u32,
     _gate: Box<dyn Send>,
 }
 
@@ -150,7 +166,9 @@ pub fn run(mut link: Link, peer: SocketAddr, host: &dyn Host) -> Result<()> {
         }
     };
     let (access, terms, joined, gate) = guest;
-    let mut guest = Guest { host, link, peer, access, terms, joined, _gate: gate };
+    let (keeps, worked, rested, resumed, floor) = (false, false, Vec::new(), Vec::new(), 0);
+    let mut guest =
+        Guest { host, link, peer, access, terms, joined, keeps, worked, rested, resumed, floor, _gate: gate };
     let result = guest.serve();
     match &result {
         Ok(()) => guest.link.close(),
@@ -212,6 +230,7 @@ impl<'a> Guest<'a> {
             series: None,
             commons: host.commons().map(|commons| (commons, peer.ip())),
             patience: Duration::ZERO,
+            keep: false,
         };
         Ok(Ok((access, terms, joined, gate)))
     }
@@ -223,11 +242,21 @@ impl<'a> Guest<'a> {
             match self.link.next_frame() {
                 Ok(Some(Frame::Ask(id, request))) => self.answer(id, &request)?,
                 Ok(Some(Frame::Open(order))) => self.job(order)?,
+                Ok(Some(Frame::Keep(_))) if !self.keeps => {
+                    self.keeps = true;
+                    self.link.send(&Frame::Keep(self.link.timeouts().idle.as_secs()))?;
+                }
+                Ok(Some(Frame::Renew { key, opened, kept })) if self.keeps && self.worked => {
+                    self.renew(key.as_ref(), opened, &kept)?;
+                }
                 // What the sender of the last job had on its way when we were done with it.
                 Ok(Some(frame)) if frame.is_late() => {}
                 Ok(Some(_)) => return Err(unexpected(&self.link, "neither a question nor a job")),
                 Ok(None) => {
-                    let left = self.link.timeouts().idle.saturating_sub(idle_since.elapsed());
+                    // A guest that was told how long may come at the last moment.
+                    let timeouts = self.link.timeouts();
+                    let idle = timeouts.idle + if self.keeps { timeouts.handshake } else { Duration::ZERO };
+                    let left = idle.saturating_sub(idle_since.elapsed());
                     if left.is_zero() {
                         return Ok(());
                     }
@@ -240,6 +269,31 @@ impl<'a> Guest<'a> {
             }
             idle_since = Instant::now();
         }
+    }
+
+    /// Another key, over the same connections: from here on it alone counts.
+    fn renew(&mut self, key: Option<&KeyProof>, opened: u32, kept: &[u32]) -> Result<()> {
+        match self.host.login(key, self.peer) {
+            Ok(access) => self.access = access,
+            Err(refusal) => {
+                self.link.abort(refusal.clone());
+                return Err(Error::Refused { peer: OURS.into(), refusal });
+            }
+        }
+        self.worked = false;
+        self.floor = self.floor.max(opened);
+        self.resumed = std::mem::take(&mut self.rested);
+        self.resumed.retain(|stream| kept.contains(&stream.id()));
+        let suite = self.terms.suite.get().copied().flatten();
+        let welcome = Frame::Welcome {
+            software: SOFTWARE.into(),
+            // Without a meaning where payload goes in clear.
+            suite: suite.unwrap_or(Suite::Aes128Gcm),
+            plain: suite.is_none(),
+        };
+        self.link.send(&welcome)?;
+        self.host.note(self.peer, &self.access, &Event::Renewed { streams: self.resumed.len() });
+        Ok(())
     }
 
     /// Answers on a thread of its own, so that pings are answered while a large tree is removed or digested.
@@ -289,10 +343,14 @@ impl<'a> Guest<'a> {
 
     fn job(&mut self, order: Open) -> Result<()> {
         let started = Instant::now();
+        self.worked = true;
+        // What the guest has not named is not used again.
+        self.rested.clear();
         let result = match order.direction {
             Direction::Push => self.push(&order),
             Direction::Pull => self.pull(&order),
         };
+        self.resumed.clear();
         let (totals, error) = match result {
             Ok(totals) => (totals, None),
             Err((totals, error)) => (totals, Some(error)),
@@ -316,7 +374,7 @@ impl<'a> Guest<'a> {
         let (ip, rtt) = (self.peer.ip(), sys::tcp::info(self.link.socket()).map_or(Duration::ZERO, |i| i.min_rtt));
         let sends = order.direction == Direction::Pull;
         let past = self.host.history().filter(|_| sends).and_then(|history| history.recall(ip, rtt));
-        StreamTerms { permitted, past, patience, ..self.terms.clone() }
+        StreamTerms { permitted, past, patience, keep: self.keeps && !sends, ..self.terms.clone() }
     }
 
     /// The reins of a job, known to those who may hold them for as long as the guard lives.
@@ -349,11 +407,14 @@ impl<'a> Guest<'a> {
         let policy = Policy { options, may_replace, tag, journals, tells_plans: true };
         let receiving = Receiving::new(place.store, target, policy, self.link.waker(), place.opening);
         let terms = self.job_terms(order);
-        let result = std::thread::scope(|scope| {
+        let streams =
+            Streams::Accept { joined: &self.joined, kept: std::mem::take(&mut self.resumed), floor: self.floor };
+        let mut result = std::thread::scope(|scope| {
             scope.spawn(|| receiving.clerk());
             let side: Arc<dyn Side> = receiving.clone();
-            job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &control, &mut |_| {})
+            job::drive(&mut self.link, &side, terms, streams, &control, &mut |_| {})
         });
+        self.rested = std::mem::take(&mut result.0.kept);
         let totals = receiving.totals();
         result.1.map(|()| totals).map_err(|e| (totals, e))
     }
@@ -372,10 +433,11 @@ impl<'a> Guest<'a> {
         crate::scan::distinct_names(&sources).map_err(|r| (none, ours(r)))?;
         let sending = Sending::new(sources, &order.options, self.link.waker());
         let terms = self.job_terms(order);
+        let streams = Streams::Accept { joined: &self.joined, kept: Vec::new(), floor: self.floor };
         let result = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
-            job::drive(&mut self.link, &side, terms, Streams::Accept(&self.joined), &control, &mut |_| {})
+            job::drive(&mut self.link, &side, terms, streams, &control, &mut |_| {})
         });
         let totals = sending.totals();
         match result {

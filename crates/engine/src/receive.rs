@@ -242,16 +242,20 @@ impl Receiving {
         Ok(())
     }
 
-    fn receive_loop(&self, stream: &mut DataStream) -> Result<()> {
+    /// Says whether the stream may carry another job.
+    fn receive_loop(&self, stream: &mut DataStream) -> Result<bool> {
         let mut buffer = RecordBuffer::default();
         let mut records = 0u64;
         loop {
-            let Some(parts) = stream.receive(&mut buffer)? else { return Ok(()) };
+            let Some(parts) = stream.receive(&mut buffer)? else { return Ok(false) };
+            if parts.is_empty() {
+                return Ok(true);
+            }
             let taken = self.take_record(&parts, buffer.payload(), stream.meter());
             if let Err(source) = taken {
                 // Not the stream's fault but the peer's: the job ends.
                 self.fail(Error::Protocol { peer: "the sender".into(), source });
-                return Ok(());
+                return Ok(false);
             }
             self.state().machine.record_done(stream.id());
             records += 1;
@@ -332,6 +336,6 @@ impl Side for Receiving {
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
         let result = self.receive_loop(&mut stream);
-        StreamEnd { facts: stream.facts(), spent: stream.meter().read(), result }
+        StreamEnd::of(stream, result)
     }
 }

@@ -179,15 +179,17 @@ impl Sending {
         Ok(())
     }
 
-    fn send_loop(&self, stream: &mut DataStream) -> Result<()> {
+    /// Says whether the stream could carry another job.
+    fn send_loop(&self, stream: &mut DataStream) -> Result<bool> {
         let mut buffer = RecordBuffer::default();
         let meter = Arc::clone(stream.meter());
         loop {
             let ranges = match self.next_order(stream)? {
-                Next::Over => break,
+                Next::Over => return Ok(true),
                 Next::Retire => {
                     self.retire(stream)?;
-                    break;
+                    stream.finish();
+                    return Ok(false);
                 }
                 Next::Order(Order::Send(ranges)) => ranges,
                 Next::Order(Order::Compare { range, known }) => {
@@ -214,12 +216,10 @@ impl Sending {
             }
             meter.enter(Stage::Pace);
             if !self.pace.wait(buffer.payload().len() as u64) {
-                break;
+                return Ok(true);
             }
             stream.send(&pending.parts, &mut buffer)?;
         }
-        stream.finish();
-        Ok(())
     }
 
     /// Holds what the receiver has from before against the source.
@@ -409,11 +409,11 @@ impl Side for Sending {
             }
         }
         self.work.notify_all();
-        StreamEnd { facts: stream.facts(), spent: stream.meter().read(), result }
+        StreamEnd::of(stream, result)
     }
 }
 
-/// A receipt's stream, for a connection that carried no records.
-pub fn control_facts(socket: &std::net::TcpStream) -> v1::Stream {
-    crate::stream::facts(socket, 0, 0, "sealed")
+/// A receipt's stream, for a connection that carried no records: what it did since `base`.
+pub fn control_facts(socket: &std::net::TcpStream, base: &sys::tcp::TcpInfo) -> v1::Stream {
+    crate::stream::facts(socket, 0, 0, "sealed", base)
 }

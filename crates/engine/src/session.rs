@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::{IpAddr, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Fingerprint};
@@ -14,6 +14,7 @@ use model::checksum::Digest;
 use model::{HostPort, RelPath, v1};
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, ClientConnection, Connection};
+use sys::tcp::TcpInfo;
 use wire::Frame;
 use wire::frame::{Direction, KeyProof, Listed, Open, Request, Totals};
 use wire::join::SessionId;
@@ -35,6 +36,7 @@ use crate::scan::{Scanner, SourceRoot};
 use crate::seal::{self, Secret};
 use crate::send::Sending;
 use crate::series::Series;
+use crate::stream::DataStream;
 use crate::timeouts::Timeouts;
 use crate::{SOFTWARE, dial};
 
@@ -69,17 +71,25 @@ pub struct Means {
 
 /// A session with a node.
 pub struct Session {
-    link: Link,
+    pub(crate) link: Link,
     secret: Secret,
     id: SessionId,
     dial: Arc<dyn Dial>,
-    opened: u32,
+    pub(crate) opened: u32,
     asked: u32,
-    fingerprint: Fingerprint,
+    pub(crate) fingerprint: Fingerprint,
     version: Version,
-    has_key: bool,
+    pub(crate) has_key: bool,
     plain: bool,
-    connected_after: Duration,
+    pub(crate) connected_after: Duration,
+    /// It is to outlive its jobs.
+    pub(crate) keeps: bool,
+    /// Streams that stayed of the last job.
+    pub(crate) kept: Vec<DataStream>,
+    /// Keys shown so far.
+    pub(crate) logins: u32,
+    /// What the kernel had counted of the control connection when the last key was shown.
+    pub(crate) base: TcpInfo,
 }
 
 /// How a job ended.
@@ -140,7 +150,7 @@ impl Session {
         let login = Frame::Login {
             session: connect.session,
             software: SOFTWARE.into(),
-            key: key.map(|k| KeyProof { id: k.id, secret: *k.expose_secret() }),
+            key: key.map(proof),
             suites: seal::suites(),
             plain: connect.plain,
         };
@@ -157,6 +167,10 @@ impl Session {
             has_key: key.is_some(),
             plain: connect.plain,
             connected_after: started.elapsed(),
+            keeps: false,
+            kept: Vec::new(),
+            logins: 1,
+            base: TcpInfo::default(),
         })
     }
 
@@ -233,7 +247,7 @@ impl Session {
         }
     }
 
-    fn unexpected(&self) -> Error {
+    pub(crate) fn unexpected(&self) -> Error {
         let source = wire::WireError::Unexpected("the node sent a message that answers nothing");
         Error::Protocol { peer: self.link.peer().to_owned(), source }
     }
@@ -245,13 +259,14 @@ impl Session {
             session: self.id,
             secret: self.secret.clone(),
             role: seal::From::Client,
-            suite: Arc::default(),
+            suite: Arc::new(self.link.welcome().map_or_else(OnceLock::new, |w| OnceLock::from(w.suite))),
             plain: self.plain,
             permitted: job::permitted(order.congestion.clone()),
             past,
             series: means.series.clone(),
             commons: means.commons.clone().zip(self.peer_ip()),
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
+            keep: self.keeps && order.direction == Direction::Push,
         }
     }
 
@@ -267,15 +282,16 @@ impl Session {
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Push);
         let terms = self.terms(&order, means);
-        let streams = self.first_streams(means, &terms);
+        let (streams, kept) = (self.first_streams(means, &terms), std::mem::take(&mut self.kept));
         let sending = Sending::new(sources, &order.options, self.link.waker());
         let opened = self.link.send(&Frame::Open(order.clone()));
-        let (driven, result) = std::thread::scope(|scope| {
+        let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
-            let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened };
+            let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
+        self.kept = std::mem::take(&mut driven.kept);
         if let (Some(history), Some(past), Some(peer)) = (&means.history, &driven.past, self.peer_ip()) {
             history.keep(peer, past);
         }
@@ -300,13 +316,14 @@ impl Session {
     ) -> Report {
         debug_assert_eq!(order.direction, Direction::Pull);
         let terms = self.terms(&order, means);
-        let streams = self.first_streams(means, &terms);
+        let (streams, kept) = (self.first_streams(means, &terms), Vec::new());
+        self.kept.clear();
         let Some(receiving) = receiving(self.link.waker()) else { return Report::default() };
         let opened = self.link.send(&Frame::Open(order)).and_then(|()| self.send_list(files));
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| receiving.clerk());
             let side: Arc<dyn Side> = receiving.clone();
-            let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened };
+            let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         let result = opened.and(result).and_then(|()| self.await_facts(&mut driven));
@@ -389,7 +406,7 @@ impl Session {
             }
             report.error = Some(error);
         }
-        report.streams.insert(0, crate::send::control_facts(self.link.socket()));
+        report.streams.insert(0, crate::send::control_facts(self.link.socket(), &self.base));
         report
     }
 
@@ -397,6 +414,11 @@ impl Session {
     pub fn close(mut self) {
         self.link.close();
     }
+}
+
+/// What shows that a key is held.
+pub(crate) fn proof(key: &AccessKey) -> KeyProof {
+    KeyProof { id: key.id, secret: *key.expose_secret() }
 }
 
 /// The digests of a job's last file speak for the job where there was no other.

@@ -11,8 +11,10 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use model::v1;
+use sys::tcp::TcpInfo;
 use wire::error::WireError;
 use wire::limits::{RECORD_PARTS_MAX, RECORD_PAYLOAD_BYTES_MAX};
 use wire::record::{self, HEAD_BYTES, Head, Part, ROW_BYTES};
@@ -103,7 +105,7 @@ impl RecordBuffer {
         let head = record.first_chunk::<HEAD_BYTES>().ok_or(WireError::Short("an inline record"))?;
         let head = Head::decode(head)?;
         let body = &record[HEAD_BYTES..];
-        if body.len() != head.body_len {
+        if body.len() != head.body_len || head.parts == 0 {
             return Err(WireError::Invalid("an inline record's length"));
         }
         let parts = record::decode_table(&head, body)?;
@@ -124,13 +126,44 @@ pub struct DataStream {
     open: Option<Sealer>,
     bytes: u64,
     meter: Arc<Meter>,
+    /// What the kernel had counted when the job began.
+    base: TcpInfo,
+    /// The most that it was given while a queue stood on its path, bytes per second: its share of what the path gives.
+    share: Arc<AtomicU64>,
 }
 
 impl DataStream {
     /// Over a joined socket; the sealers are for what this end sends and what it receives.
     pub fn new(socket: TcpStream, id: u32, peer: String, sealers: Option<(Sealer, Sealer)>) -> DataStream {
         let (seal, open) = sealers.unzip();
-        DataStream { socket, id, peer, seal, open, bytes: 0, meter: Arc::default() }
+        DataStream {
+            socket,
+            id,
+            peer,
+            seal,
+            open,
+            bytes: 0,
+            meter: Arc::default(),
+            base: TcpInfo::default(),
+            share: Arc::default(),
+        }
+    }
+
+    /// A job begins on a stream that has carried another: its numbers are its own.
+    pub fn begin(&mut self) {
+        self.bytes = 0;
+        self.meter = Arc::default();
+        self.base = sys::tcp::info(&self.socket).unwrap_or_default();
+    }
+
+    /// Its share of the path, as it is found out: bytes per second, 0 where no queue was seen.
+    pub fn share(&self) -> &Arc<AtomicU64> {
+        &self.share
+    }
+
+    /// What the kernel had counted when the job began.
+    pub fn base(&self) -> &TcpInfo {
+        &self.base
     }
 
     /// Its number in the session.
@@ -172,7 +205,7 @@ impl DataStream {
         sent.map_err(|source| self.broken(source))
     }
 
-    /// Receives one record; none at the end of the stream.
+    /// Receives one record; none at the end of the stream, and one without parts where only the job's records end.
     pub fn receive(&mut self, buffer: &mut RecordBuffer) -> Result<Option<Vec<Part>>> {
         self.meter.enter(Stage::Socket);
         let mut head_bytes = [0; HEAD_BYTES];
@@ -212,6 +245,21 @@ impl DataStream {
         Ok(true)
     }
 
+    /// Says that the job's records end here, and that the stream stays for the next one.
+    pub fn mark(&mut self) -> Result<()> {
+        let head = Head::mark();
+        let mut bytes = head.encode().to_vec();
+        bytes.resize(HEAD_BYTES + head.body_len, 0);
+        record::encode_table(&head, &[], &mut bytes[HEAD_BYTES..]);
+        if let Some(sealer) = &mut self.seal {
+            let sealed = sealer.seal(&head.encode(), &mut bytes[HEAD_BYTES..]);
+            bytes.extend_from_slice(&sealed.map_err(|_| Error::Seal { peer: self.peer.clone() })?);
+        }
+        // A kernel that could not be told to pace has nothing to be told now.
+        let _ = sys::tcp::set_pacing(&self.socket, u64::MAX);
+        (&self.socket).write_all(&bytes).map_err(|source| self.broken(source))
+    }
+
     /// No more records will be sent from here.
     pub fn finish(&self) {
         let _ = self.socket.shutdown(Shutdown::Write);
@@ -220,7 +268,7 @@ impl DataStream {
     /// What the kernel says about this stream.
     pub fn facts(&self) -> v1::Stream {
         let payload = if self.seal.is_some() { "sealed" } else { "plain" };
-        facts(&self.socket, self.id, self.bytes, payload)
+        facts(&self.socket, self.id, self.bytes, payload, &self.base)
     }
 
     /// The error of a stream that the other end closed before the job was over.
@@ -237,9 +285,9 @@ impl DataStream {
     }
 }
 
-/// The kernel's facts about a socket in the form of a receipt.
-pub fn facts(socket: &TcpStream, id: u32, bytes: u64, payload: &str) -> v1::Stream {
-    let info = sys::tcp::info(socket).unwrap_or_default();
+/// The kernel's facts about a socket in the form of a receipt: what it counted since `base`.
+pub fn facts(socket: &TcpStream, id: u32, bytes: u64, payload: &str, base: &TcpInfo) -> v1::Stream {
+    let info = sys::tcp::info(socket).unwrap_or_default().since(base);
     v1::Stream {
         id,
         bytes,

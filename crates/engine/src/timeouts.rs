@@ -17,6 +17,8 @@ pub struct Timeouts {
     pub stall: Duration,
     /// A session without a job or question.
     pub idle: Duration,
+    /// A session with another node, and its streams, kept for the next job there.
+    pub warm: Duration,
 }
 
 impl Default for Timeouts {
@@ -27,6 +29,7 @@ impl Default for Timeouts {
             pace: Pace::default(),
             stall: Duration::from_secs(15 * 60),
             idle: Duration::from_secs(60),
+            warm: Duration::from_secs(60),
         }
     }
 }

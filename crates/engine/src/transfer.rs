@@ -66,6 +66,8 @@ pub struct Transfer<'a> {
     pub begun: bool,
     /// Its reins.
     pub control: &'a Control,
+    /// Who takes the session over after a job that ended in peace.
+    pub keep: Option<&'a dyn Fn(Session)>,
 }
 
 /// What all attempts together brought.
@@ -79,6 +81,8 @@ pub struct Outcome {
     pub versions: v1::Versions,
     /// From the start of the first attempt.
     pub elapsed: Duration,
+    /// The session had been kept from an earlier job and turned out dead.
+    stale: bool,
 }
 
 /// What a transfer says besides the news of its attempts.
@@ -113,6 +117,8 @@ impl Transfer<'_> {
                 self.attempt(session, self.begun || total.is_some(), &mut watch).map_err(E::from)
             });
             let attempt = match attempt {
+                // Nothing was tried yet: the next session is a fresh one.
+                Ok(attempt) if attempt.stale => continue,
                 Ok(attempt) => attempt,
                 // The first contact fails at once: nobody is helped by waiting for a mistyped name.
                 Err(error) if total.is_none() && !self.begun => return Err(error),
@@ -185,8 +191,12 @@ impl Transfer<'_> {
             protocol: session.version().0,
         };
         let connected = session.connected_after();
-        session.close();
-        Ok(Outcome { report, connected, versions, elapsed: Duration::ZERO })
+        let stale = report.error.as_ref().is_some_and(|e| e.fault() == Fault::Path) && session.is_stale();
+        match self.keep {
+            Some(keep) if report.error.is_none() => keep(session),
+            _ => session.close(),
+        }
+        Ok(Outcome { report, connected, versions, elapsed: Duration::ZERO, stale })
     }
 
     /// The receipt of what was brought.

@@ -55,6 +55,25 @@ pub struct TcpInfo {
     pub app_limited: bool,
 }
 
+impl TcpInfo {
+    /// What was counted since an earlier look at the same connection; what is a state rather than a count stays.
+    pub fn since(&self, then: &TcpInfo) -> TcpInfo {
+        TcpInfo {
+            retransmits: self.retransmits.saturating_sub(then.retransmits),
+            busy: self.busy.saturating_sub(then.busy),
+            receive_window_limited: self.receive_window_limited.saturating_sub(then.receive_window_limited),
+            send_buffer_limited: self.send_buffer_limited.saturating_sub(then.send_buffer_limited),
+            bytes_acked: self.bytes_acked.saturating_sub(then.bytes_acked),
+            bytes_received: self.bytes_received.saturating_sub(then.bytes_received),
+            bytes_sent: self.bytes_sent.saturating_sub(then.bytes_sent),
+            bytes_retransmitted: self.bytes_retransmitted.saturating_sub(then.bytes_retransmitted),
+            delivered_segments: self.delivered_segments.wrapping_sub(then.delivered_segments),
+            spurious: self.spurious.wrapping_sub(then.spurious),
+            ..*self
+        }
+    }
+}
+
 /// The head of the kernel's `struct tcp_info` (linux/tcp.h) up to the fields used here. The C library's own copy stops
 /// years earlier. The kernel only ever appends, and fills as much as the caller's length allows.
 #[repr(C)]

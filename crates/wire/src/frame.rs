@@ -380,6 +380,18 @@ pub enum Frame {
     Told(u32, String, bool),
     /// Either end, now and then: what it can say about itself.
     Account(Box<Account>),
+    /// Client: it would keep the session, and its streams, for so many seconds between jobs. Node: it does, for so
+    /// long; who does not know this says nothing.
+    Keep(u64),
+    /// Client, in a session that is kept, before its next job: who it is from now on.
+    Renew {
+        /// The key, if it has one for this node. What the former one allowed is over.
+        key: Option<KeyProof>,
+        /// Streams opened so far: no number up to here may still join.
+        opened: u32,
+        /// Streams of the last job that the next one begins with.
+        kept: Vec<u32>,
+    },
 }
 
 impl Frame {

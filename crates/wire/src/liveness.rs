@@ -49,6 +49,11 @@ impl Liveness {
         self.heard = now;
     }
 
+    /// How long the peer has sent nothing.
+    pub fn silence(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.heard)
+    }
+
     /// We sent something.
     pub fn spoke(&mut self, now: Duration) {
         self.spoke = now;

@@ -8,7 +8,8 @@
 //! tag     16 bytes  only when sealed: table, check and payload are then ciphertext
 //! ```
 //!
-//! The body is table, check and payload; the tag is not counted. Fixed sizes, so that a receiver knows from the head
+//! The body is table, check and payload; the tag is not counted. A record without parts says that a job's records end
+//! here and those of the session's next job follow. Fixed sizes, so that a receiver knows from the head
 //! alone where the payload will lie in its buffer.
 
 use model::checksum::crc32c;
@@ -62,6 +63,11 @@ impl Head {
         Head { parts, body_len: parts * ROW_BYTES + CHECK_BYTES + payload_len }
     }
 
+    /// The head of the record that ends a job's records on a stream that stays.
+    pub fn mark() -> Head {
+        Head::new(0, 0)
+    }
+
     /// Bytes of table and check.
     pub fn table_len(&self) -> usize {
         self.parts * ROW_BYTES + CHECK_BYTES
@@ -88,12 +94,12 @@ impl Head {
         }
         let parts = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
         let body_len = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]) as usize;
-        if parts == 0 || parts > RECORD_PARTS_MAX {
+        if parts > RECORD_PARTS_MAX {
             let (got, limit) = (parts as u64, RECORD_PARTS_MAX as u64);
             return Err(WireError::TooLarge { what: "a record's count of parts", got, limit });
         }
         let least = parts * ROW_BYTES + CHECK_BYTES;
-        let most = least + RECORD_PAYLOAD_BYTES_MAX;
+        let most = if parts == 0 { least } else { least + RECORD_PAYLOAD_BYTES_MAX };
         if body_len < least || body_len > most {
             return Err(WireError::TooLarge { what: "a record's length", got: body_len as u64, limit: most as u64 });
         }
@@ -214,7 +220,8 @@ mod tests {
             Head::decode(&bytes)
         };
         assert!(head(1, 36).is_ok());
-        for (parts, len) in [(0, 36), (257, 9000), (1, u32::MAX), (1, 35), (u16::MAX, u32::MAX)] {
+        assert_eq!(head(0, 4), Ok(Head::mark()));
+        for (parts, len) in [(0, 3), (0, 5), (0, 36), (257, 9000), (1, u32::MAX), (1, 35), (u16::MAX, u32::MAX)] {
             assert!(head(parts, len).is_err(), "{parts} parts, {len} bytes");
         }
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::{Grants, Rights};
+use auth::{AccessKey, Grants, Rights};
 use door::{Export, Node, NodeConfig, StateDir, Stop};
 use engine::control::{Control, Label};
 use engine::journal::Journals;
@@ -33,7 +33,7 @@ pub struct World {
 }
 
 /// How soon silence is noticed.
-fn patient(pace: Pace) -> Timeouts {
+pub fn patient(pace: Pace) -> Timeouts {
     Timeouts { pace, handshake: Duration::from_secs(4), ..Timeouts::default() }
 }
 
@@ -47,7 +47,11 @@ impl World {
     }
 
     pub fn with_pace(pace: Pace) -> World {
-        let timeouts = patient(pace);
+        World::with(patient(pace), Grants::default())
+    }
+
+    /// A world whose node lets in these as well as anybody.
+    pub fn with(timeouts: Timeouts, grants: Grants) -> World {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("near")).unwrap();
         fs::create_dir(dir.path().join("far")).unwrap();
@@ -55,7 +59,7 @@ impl World {
             listen: ([127, 0, 0, 1], 0).into(),
             exports: vec![Export { name: "far".into(), dir: dir.path().join("far"), writable: true }],
             anonymous: Some(Rights::Write),
-            grants: Grants::default(),
+            grants,
             plain: true,
             state: StateDir::open(&dir.path().join("state")).unwrap(),
             timeouts,
@@ -94,10 +98,14 @@ impl World {
     }
 
     pub fn connect(&self, to: SocketAddr, plain: bool) -> engine::Result<Session> {
+        self.connect_with(to, plain, &[])
+    }
+
+    pub fn connect_with(&self, to: SocketAddr, plain: bool, keys: &[AccessKey]) -> engine::Result<Session> {
         let to = HostPort { host: to.ip().to_string(), port: to.port() };
         let session = engine::identity::random().unwrap();
         let trust = Trust::Fingerprints(Vec::new());
-        Session::connect(&to, &Connect { trust, keys: &[], plain, timeouts: self.timeouts, session, stays_out: false })
+        Session::connect(&to, &Connect { trust, keys, plain, timeouts: self.timeouts, session, stays_out: false })
     }
 
     pub fn order(direction: Direction, path: &str) -> Open {

@@ -41,7 +41,7 @@ impl Supply {
             // The job is not over: a stream that ended in peace was refused, or closed by something in between.
             let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
             let error = driven.note(end, &mut gauge.ended).map_or_else(|error| error, |()| early());
-            if let Streams::Dial { to, count, opened } = &mut *streams {
+            if let Streams::Dial { to, count, opened, .. } = &mut *streams {
                 // Or it was one too many.
                 if crew.running >= wanted(*count, steered) as usize {
                     continue;
@@ -65,7 +65,12 @@ impl Supply {
     /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
     fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, steered: u32) -> Result<()> {
         match streams {
-            Streams::Dial { to, count, opened } => {
+            Streams::Dial { to, count, opened, kept } => {
+                // What stayed is as many as the evidence asked for; more than somebody asks for now it may be.
+                if steered > 0 {
+                    kept.truncate(steered as usize);
+                }
+                std::mem::take(kept).into_iter().for_each(|stream| crew.resume(stream));
                 let wanted = wanted(*count, steered);
                 if !self.dialled && !crew.side.wants_streams() || wanted == self.wanted {
                     return Ok(());
@@ -81,9 +86,13 @@ impl Supply {
                     crew.dial(to, **opened, Duration::ZERO);
                 }
             }
-            Streams::Accept(joined) => {
+            Streams::Accept { joined, kept, floor } => {
+                std::mem::take(kept).into_iter().for_each(|stream| crew.resume(stream));
                 while let Ok((socket, id)) = joined.try_recv() {
-                    crew.start(move |_| Ok((socket, id)), id);
+                    // What a stream of an earlier job still brings would be taken for this one's.
+                    if id > *floor {
+                        crew.join(socket, id);
+                    }
                 }
             }
         }

@@ -354,6 +354,7 @@ impl Job<'_> {
             .ok()
             .and_then(|state| reins::listen(state.path(), Arc::new(One(control.clone()))).ok());
         let transfer = Transfer {
+            keep: None,
             id,
             options: self.options(),
             congestion: self.cp.congestion.clone(),

@@ -209,6 +209,7 @@ impl Guest {
             role: seal::From::Client,
             suite: Arc::new(OnceLock::from(self.link.welcome().and_then(|welcome| welcome.suite))),
             patience: std::time::Duration::ZERO,
+            keep: false,
             permitted: engine::pilot::Permitted::default(),
             past: None,
             series: None,

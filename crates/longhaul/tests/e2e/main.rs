@@ -40,4 +40,5 @@ mod testing;
 mod third_party;
 mod tree;
 mod wait;
+mod warm;
 mod wrappers;

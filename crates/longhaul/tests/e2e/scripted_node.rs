@@ -162,6 +162,7 @@ impl Visit<'_> {
             role: seal::From::Node,
             suite: Arc::new(OnceLock::from(Some(Suite::Aes128Gcm))),
             patience: std::time::Duration::ZERO,
+            keep: false,
             permitted: engine::pilot::Permitted::default(),
             past: None,
             series: None,

@@ -117,6 +117,8 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         }
         27 => Frame::Told(request_id(r)?, told(r)?, r.bool("more")?),
         28 => Frame::Account(Box::new(account(r)?)),
+        29 => Frame::Keep(r.number("seconds")?),
+        30 => renew(r)?,
         other => return Err(WireError::Unknown(other)),
     };
     reader.finish()?;
@@ -227,13 +229,19 @@ fn digest(r: &mut Reader) -> Result<Digest> {
     Digest::new(algorithm, bytes).ok_or(WireError::Invalid("a digest"))
 }
 
+fn key(r: &mut Reader) -> Result<Option<KeyProof>> {
+    r.bool("a key")?.then(|| proof(r)).transpose()
+}
+
+fn renew(r: &mut Reader) -> Result<Frame> {
+    let (key, opened) = (key(r)?, stream_id(r)?);
+    Ok(Frame::Renew { key, opened, kept: list(r, STREAMS_MAX as usize, "streams", stream_id)? })
+}
+
 fn login(r: &mut Reader) -> Result<Frame> {
     let session = r.array("a session's id")?;
     let software = r.text("software")?;
-    let key = match r.bool("a key")? {
-        true => Some(proof(r)?),
-        false => None,
-    };
+    let key = key(r)?;
     // A suite of a later version is passed over, so that it can be offered to an older node.
     let offered = list(r, 16, "suites", |r| r.u8("a suite"))?;
     let suites = offered.iter().filter_map(|s| suite(&mut Reader::new(&[*s])).ok()).collect();

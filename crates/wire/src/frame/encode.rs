@@ -24,7 +24,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
     w.u8(tag(frame));
     w.u8(u8::from(matches!(
         frame,
-        Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_) | Frame::Busy(_) | Frame::Account(_)
+        Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_) | Frame::Busy(_) | Frame::Account(_) | Frame::Keep(_)
     )));
     body(&mut w, frame);
     *out = w.0;
@@ -63,6 +63,8 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Files(..) => 26,
         Frame::Told(..) => 27,
         Frame::Account(_) => 28,
+        Frame::Keep(_) => 29,
+        Frame::Renew { .. } => 30,
     }
 }
 
@@ -71,10 +73,7 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Login { session, software, key, suites, plain } => {
             w.raw(session);
             w.text(software);
-            w.bool(key.is_some());
-            if let Some(key) = key {
-                proof(w, key);
-            }
+            key_proof(w, key.as_ref());
             list(w, suites, |w, s| w.u8(suite(*s)));
             w.bool(*plain);
         }
@@ -84,7 +83,7 @@ fn body(w: &mut Writer, frame: &Frame) {
             w.bool(*plain);
         }
         Frame::Abort(r) => refusal(w, r),
-        Frame::Ping(nonce) | Frame::Pong(nonce) => w.number(*nonce),
+        Frame::Ping(n) | Frame::Pong(n) | Frame::Keep(n) => w.number(*n),
         Frame::Ask(id, what) => {
             w.number((*id).into());
             request(w, what);
@@ -102,6 +101,11 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Steer(to) => steer(w, to),
         Frame::Busy(why) => w.text(why),
         Frame::Account(of) => account(w, of),
+        Frame::Renew { key, opened, kept } => {
+            key_proof(w, key.as_ref());
+            w.number((*opened).into());
+            list(w, kept, |w, id| w.number((*id).into()));
+        }
         Frame::Files(files, more) => {
             list(w, files, |w, (from, to)| {
                 w.bytes(from.as_bytes());
@@ -150,6 +154,13 @@ fn job_body(w: &mut Writer, frame: &Frame) {
         }),
         // Those of the session are written above.
         _ => {}
+    }
+}
+
+fn key_proof(w: &mut Writer, key: Option<&KeyProof>) {
+    w.bool(key.is_some());
+    if let Some(key) = key {
+        proof(w, key);
     }
 }
 

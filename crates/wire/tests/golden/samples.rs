@@ -198,6 +198,14 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         ("told", vec![Frame::Told(9, "{\"v\":1}".into(), true), Frame::Told(10, String::new(), false)]),
         ("steer", vec![Frame::Steer(STEER), Frame::Steer(Steer::default())]),
         ("busy", vec![Frame::Busy("the target is full".into())]),
+        ("keep", vec![Frame::Keep(60)]),
+        (
+            "renew",
+            vec![
+                Frame::Renew { key: Some(proof()), opened: 9, kept: vec![1, 4, 1024] },
+                Frame::Renew { key: None, opened: 0, kept: Vec::new() },
+            ],
+        ),
         ("account", vec![Frame::Account(Box::default()), Frame::Account(Box::new(account()))]),
     ]
 }

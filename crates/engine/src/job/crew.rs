@@ -1,0 +1,294 @@
+//! A job's streams and their threads: started, seen from outside, kept for the next job or hung up.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::account::Spent;
+use sys::tcp::TcpInfo;
+use sys::waker::Waker;
+use wire::join::Join;
+
+use super::{Driven, Side, StreamEnd, StreamTerms, TICK};
+use crate::dial::Dial;
+use crate::error::{Error, Result};
+use crate::link::Link;
+use crate::meter::Meter;
+use crate::pilot::Sight;
+use crate::stream::DataStream;
+use crate::timeouts::Timeouts;
+
+/// How long streams that stay are waited for: the sender's word that its records end is a round trip away.
+const PARTING: Duration = Duration::from_secs(5);
+/// Round trips for which a stream that stayed is held to its share of the path: as long as BBR takes to see that there
+/// is no more to be had.
+const HELD_ROUNDS: u32 = 4;
+/// A queue that is one.
+const QUEUE_MIN: Duration = Duration::from_millis(3);
+
+/// A running stream, seen from outside its thread.
+struct Carrier {
+    socket: TcpStream,
+    meter: Arc<Meter>,
+    /// What the kernel had counted before this job.
+    base: TcpInfo,
+    share: Arc<AtomicU64>,
+    /// Until when it is held to its share.
+    held: Option<Instant>,
+}
+
+impl Carrier {
+    fn of(stream: &DataStream, socket: TcpStream) -> Carrier {
+        let (base, share) = (*stream.base(), Arc::clone(stream.share()));
+        let mut carrier = Carrier { socket, meter: Arc::clone(stream.meter()), base, share, held: None };
+        carrier.hold();
+        carrier
+    }
+
+    /// A stream that stayed is held to its share for its first round trips: its congestion control may have been left
+    /// while it still looked for the rate, at some three times what the path gives, and would go on like that.
+    fn hold(&mut self) {
+        let share = self.share.load(Ordering::Relaxed);
+        if share > 0 && sys::tcp::set_pacing(&self.socket, share).is_ok() {
+            self.held = Some(Instant::now() + self.base.min_rtt * HELD_ROUNDS);
+        }
+    }
+
+    /// Notes what the stream is given while a queue stands.
+    fn note_share(&self, tcp: &TcpInfo) {
+        if tcp.rtt > tcp.min_rtt + (tcp.min_rtt / 8).max(QUEUE_MIN) {
+            self.share.fetch_max(tcp.delivery_rate_bytes_s, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What stream threads share.
+struct Common {
+    terms: StreamTerms,
+    side: Arc<dyn Side>,
+    carriers: Mutex<HashMap<u32, Carrier>>,
+    timeouts: Timeouts,
+    /// The job has ended: a stream that comes now comes too late.
+    over: AtomicBool,
+    /// It ended in peace, and its streams stay.
+    keep: AtomicBool,
+}
+
+/// The streams of a job.
+pub(super) struct Crew {
+    pub side: Arc<dyn Side>,
+    pub terms: StreamTerms,
+    pub ends: Receiver<StreamEnd>,
+    pub peer: String,
+    pub timeouts: Timeouts,
+    pub running: usize,
+    common: Arc<Common>,
+    ended: Sender<StreamEnd>,
+    waker: Waker,
+}
+
+impl Common {
+    fn carriers(&self) -> MutexGuard<'_, HashMap<u32, Carrier>> {
+        self.carriers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream's life in this job.
+    fn carry(&self, stream: DataStream) -> Result<StreamEnd> {
+        let socket = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
+        let _ = sys::tcp::set_patience(&socket, self.timeouts.stall.max(self.terms.patience));
+        let id = stream.id();
+        self.carriers().insert(id, Carrier::of(&stream, socket));
+        if self.over.load(Ordering::Acquire) {
+            return Err(Error::Interrupted);
+        }
+        let mut end = self.side.run_stream(stream);
+        end.stream = end.stream.and_then(|stream| self.part(stream));
+        let carrier = self.carriers().remove(&id);
+        // A stream that failed here must fail there as well: its peer may be waiting for us to read.
+        if let (Err(_), Some(carrier)) = (&end.result, carrier) {
+            let _ = carrier.socket.shutdown(Shutdown::Both);
+        }
+        Ok(end)
+    }
+
+    /// The end of a stream that could have stayed: the sender says that its records end, if it stays.
+    fn part(&self, mut stream: DataStream) -> Option<DataStream> {
+        let stays = self.keep.load(Ordering::Acquire);
+        let marked = stays && (!self.side.sends() || stream.mark().is_ok());
+        if !marked {
+            stream.finish();
+        }
+        marked.then_some(stream)
+    }
+}
+
+impl Crew {
+    pub(super) fn new(link: &Link, side: &Arc<dyn Side>, terms: StreamTerms) -> Crew {
+        let (ended, ends) = channel();
+        let (peer, timeouts) = (link.peer().to_owned(), *link.timeouts());
+        let common = Common {
+            terms: terms.clone(),
+            side: Arc::clone(side),
+            carriers: Mutex::default(),
+            timeouts,
+            over: AtomicBool::new(false),
+            keep: AtomicBool::new(false),
+        };
+        let (common, waker) = (Arc::new(common), link.waker());
+        Crew { side: Arc::clone(side), terms, ends, peer, timeouts, running: 0, common, ended, waker }
+    }
+
+    /// Runs a stream that `open` brings, on a thread of its own.
+    pub(super) fn start(&mut self, open: impl FnOnce(&StreamTerms) -> Result<DataStream> + Send + 'static, id: u32) {
+        let (common, ended, waker) = (Arc::clone(&self.common), self.ended.clone(), self.waker.clone());
+        self.running += 1;
+        let run = move || {
+            let end = open(&common.terms).and_then(|stream| common.carry(stream));
+            let _ = ended.send(end.unwrap_or_else(|error| StreamEnd::failed(id, error)));
+            waker.wake();
+        };
+        if let Err(source) = std::thread::Builder::new().name(format!("stream-{id}")).spawn(run) {
+            // Counted down where its end is heard.
+            let _ = self.ended.send(StreamEnd::failed(id, Error::Host { doing: "start a thread", source }));
+        }
+    }
+
+    /// A stream that has joined.
+    pub(super) fn join(&mut self, socket: TcpStream, id: u32) {
+        let peer = self.peer.clone();
+        self.start(move |terms| Ok(terms.stream(socket, id, &peer)), id);
+    }
+
+    /// A stream that stayed of the session's last job.
+    pub(super) fn resume(&mut self, mut stream: DataStream) {
+        let id = stream.id();
+        stream.begin();
+        self.start(move |_| Ok(stream), id);
+    }
+
+    pub(super) fn dial(&mut self, to: &Arc<dyn Dial>, id: u32, after: Duration) {
+        let to = Arc::clone(to);
+        let (timeouts, peer) = (self.timeouts, self.peer.clone());
+        let open = move |terms: &StreamTerms| {
+            std::thread::sleep(after);
+            let connect = |source| Error::Connect { to: peer.clone(), source };
+            let socket = to.dial(&timeouts).map_err(connect)?;
+            let mut join = Join { session: terms.session, stream: id, sealed: terms.is_sealed(), code: [0; 32] };
+            terms.secret.sign_join(&mut join);
+            let sent = (&socket).write_all(&join.encode());
+            sent.map_err(|source| Error::Broken { peer: peer.clone(), source })?;
+            Ok(terms.stream(socket, id, &peer))
+        };
+        self.start(open, id);
+    }
+
+    /// The job ended in peace, and its streams stay. Said before its side is closed: that is what ends them.
+    pub(super) fn keep(&self) {
+        self.common.keep.store(true, Ordering::Release);
+    }
+
+    /// Ends all streams and waits for their threads, within bounds.
+    pub(super) fn disband(&mut self, driven: &mut Driven, stays: bool) {
+        self.common.over.store(true, Ordering::Release);
+        // Everything has arrived, or nothing more will: no stream is waited for, least of all one that was dialled to
+        // replace another and finds the job over.
+        if !stays {
+            self.hang_up();
+        }
+        // A stream that waits to hear how it is sealed finds the job over.
+        let _ = self.terms.suite.set(None);
+        let patience = if stays { PARTING } else { self.timeouts.handshake };
+        let deadline = Instant::now() + patience;
+        while self.running > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.hang_up();
+            }
+            let Ok(mut end) = self.ends.recv_timeout(left.max(TICK)) else {
+                // A thread that hangs in a file system is left to it.
+                if deadline.elapsed() > self.timeouts.handshake {
+                    break;
+                }
+                continue;
+            };
+            self.running -= 1;
+            driven.kept.extend(end.stream.take());
+            // The job is over: how a stream ended no longer matters.
+            let _ = driven.note(end, &mut Spent::default());
+        }
+        driven.kept.sort_by_key(DataStream::id);
+    }
+
+    fn hang_up(&self) {
+        for carrier in self.carriers().values() {
+            let _ = carrier.socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn carriers(&self) -> MutexGuard<'_, HashMap<u32, Carrier>> {
+        self.common.carriers()
+    }
+
+    /// What is to be seen of the running streams, in the order of their numbers.
+    pub(super) fn sights(&self) -> Vec<Sight> {
+        let sight = |(id, carrier): (&u32, &Carrier)| {
+            let tcp = sys::tcp::info(&carrier.socket).unwrap_or_default();
+            carrier.note_share(&tcp);
+            Sight {
+                stream: *id,
+                tcp: tcp.since(&carrier.base),
+                congestion: sys::tcp::congestion(&carrier.socket),
+                spent: carrier.meter.read(),
+                unread_bytes: sys::tcp::unread_bytes(&carrier.socket),
+            }
+        };
+        let mut sights: Vec<Sight> = self.carriers().iter().map(sight).collect();
+        sights.sort_by_key(|sight| sight.stream);
+        sights
+    }
+
+    /// Lets go of streams that were held to their share for long enough.
+    pub(super) fn release(&self) {
+        let now = Instant::now();
+        for carrier in self.carriers().values_mut().filter(|carrier| carrier.held.is_some_and(|until| until <= now)) {
+            carrier.held = None;
+            let _ = sys::tcp::set_pacing(&carrier.socket, u64::MAX);
+        }
+    }
+
+    /// Caps the rate at which the kernel sends on a stream; none for no cap.
+    pub(super) fn pace(&self, stream: u32, bytes_s: Option<u64>) {
+        if let Some(carrier) = self.carriers().get_mut(&stream) {
+            carrier.held = None;
+            // A kernel that cannot pace sends in bursts, at the same rate.
+            let _ = sys::tcp::set_pacing(&carrier.socket, bytes_s.unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Bounds what waits unsent in a stream's socket.
+    pub(super) fn bound_unsent(&self, stream: u32, bytes: u32) {
+        if let Some(carrier) = self.carriers().get(&stream) {
+            let _ = sys::tcp::set_unsent_limit(&carrier.socket, bytes);
+        }
+    }
+
+    /// Makes a stream's congestion control begin anew: the kernel does so when it is changed, and changed back.
+    pub(super) fn refresh(&self, stream: u32) {
+        if let Some(Carrier { socket, .. }) = self.carriers().get(&stream) {
+            let name = sys::tcp::congestion(socket);
+            // Reno is there, and allowed, on every kernel.
+            if sys::tcp::set_congestion(socket, "reno").is_ok() {
+                let _ = sys::tcp::set_congestion(socket, &name);
+            }
+        }
+    }
+
+    /// Whether the host let a stream have this congestion control.
+    pub(super) fn set_congestion(&self, stream: u32, name: &str) -> bool {
+        self.carriers().get(&stream).is_none_or(|carrier| sys::tcp::set_congestion(&carrier.socket, name).is_ok())
+    }
+}
