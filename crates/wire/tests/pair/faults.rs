@@ -66,7 +66,8 @@ fn a_lost_hole_is_sent_again_in_blocks() {
     let roots = [node("hole", What::File(Content { seed: 1, len: 2000 * MIB + 1, holes }))];
     let mut pair = Pair::new(Config { streams: 1, ..Config::default() }, &roots);
     pair.store.counting = true;
-    pair.cut_at(45 * MS, 1);
+    // On its way, and not yet heard of.
+    pair.cut_at(25 * MS, 1);
     pair.run().unwrap();
     assert!(pair.sender.resent_bytes() >= 2000 * MIB);
     assert_eq!(pair.receiver.totals().files, 1);
