@@ -43,7 +43,7 @@ fn report(sender: Account, receiver: Account, stream: Stream) -> Report {
 
 fn verdict(report: &Report, limit_bit_s: u64) -> Limit {
     let elapsed = Duration::from_secs(60);
-    of(&Case { report, pushing: true, limit_bit_s, limit_is_theirs: false, elapsed })
+    of(&Case { report, pushing: true, limit_bit_s, limit_is_theirs: false, pipe: false, elapsed })
 }
 
 #[track_caller]
@@ -118,7 +118,13 @@ fn loss_and_the_path() {
     let path = verdict(&report(full, waiting(), bbr.clone()), 0);
     expect(&path, "network", "the path gave 938 Mbit/s", "a faster path");
     let quick = report(waiting(), waiting(), bbr);
-    let short =
-        Case { report: &quick, pushing: true, limit_bit_s: 0, limit_is_theirs: false, elapsed: Duration::from_secs(4) };
+    let short = Case {
+        report: &quick,
+        pushing: true,
+        limit_bit_s: 0,
+        limit_is_theirs: false,
+        pipe: false,
+        elapsed: Duration::from_secs(4),
+    };
     expect(&of(&short), "latency", "slow start over 303 ms", "");
 }
