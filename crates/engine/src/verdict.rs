@@ -1,5 +1,5 @@
-//! What held a job back, with the evidence and the remedy: from where the threads of both ends spent their time, and from
-//! what the kernel says about the streams.
+//! What held a job back, with the evidence and the remedy: from where the threads of both ends spent their time, and
+//! from what the kernel says about the streams.
 //!
 //! A thread works for the job or waits for one of four things: a file, the socket, a limit, an order. Where a thread of
 //! one end hardly ever waits, that end is the limit; where both ends wait for their sockets, it is what lies between
@@ -50,8 +50,8 @@ impl<'a> End<'a> {
     }
 }
 
-/// From this share on a thread is the limit: it worked for longer than it waited for others.
-const BUSY: f64 = 0.5;
+/// From this share on it is most of the time.
+const MOST: f64 = 0.5;
 
 /// A stream that carried less than this part of what the busiest one did was not needed.
 const SPARE: f64 = 0.05;
@@ -86,20 +86,16 @@ pub fn of(case: &Case<'_>) -> Limit {
     if let Some(capped) = sender.and_then(|s| cap(case, &s.shares)) {
         return capped;
     }
+    let (from, to) = (sender.filter(|s| s.shares.is_busy()), receiver.filter(|r| r.shares.is_busy()));
     let used = |end: Option<End<'_>>| end.map_or(0.0, |end| end.shares.used());
     // Who waits for the other works less: where both are busy, as within one machine, the busier one is the limit.
-    if used(receiver) > BUSY
-        && used(receiver) >= used(sender)
-        && let Some(r) = receiver
-    {
-        return receiving(&r, sender.as_ref());
+    if let Some(r) = to.filter(|_| used(to) >= used(from)) {
+        return receiving(&r, sender.as_ref(), &network::idle(case, &streams));
     }
-    if used(sender) > BUSY
-        && let Some(s) = sender
-    {
-        return sending(&s, receiver.as_ref());
+    if let Some(s) = from {
+        return sending(&s, receiver.as_ref(), &network::idle(case, &streams));
     }
-    if let Some(s) = sender.filter(|s| s.shares.idle > BUSY) {
+    if let Some(s) = sender.filter(|s| s.shares.idle > MOST) {
         return starved(case, &s, receiver.as_ref());
     }
     let waited = sender.or(receiver).map_or(0.0, |end| end.shares.socket);
@@ -145,19 +141,15 @@ fn cap(case: &Case<'_>, sender: &Shares) -> Option<Limit> {
 }
 
 /// The receiving host is the limit.
-fn receiving(r: &End<'_>, sender: Option<&End<'_>>) -> Limit {
+fn receiving(r: &End<'_>, sender: Option<&End<'_>>, quiet: &str) -> Limit {
     let network = sender.map_or(String::new(), |s| format!(", senders waiting for it {}", percent(s.shares.waiting())));
     let shares = &r.shares;
     if shares.storage < shares.cpu {
         let evidence = format!("receiving threads kept processors busy {}{}{network}", percent(shares.cpu), shared(r));
         return limit("receiver_cpu", evidence, relief(shares, "receiving"));
     }
-    let evidence = format!(
-        "writers busy {}, processors {}, network idle {}{network}",
-        percent(shares.storage),
-        percent(shares.cpu),
-        percent(1.0 - shares.used())
-    );
+    let evidence =
+        format!("writers busy {}, processors {}{quiet}{network}", percent(shares.storage), percent(shares.cpu));
     let remedy = match r.pipe {
         true => "what reads from the pipe is slower than all the rest: look there",
         false => {
@@ -168,7 +160,7 @@ fn receiving(r: &End<'_>, sender: Option<&End<'_>>) -> Limit {
 }
 
 /// The sending host is the limit.
-fn sending(s: &End<'_>, receiver: Option<&End<'_>>) -> Limit {
+fn sending(s: &End<'_>, receiver: Option<&End<'_>>, quiet: &str) -> Limit {
     let far =
         receiver.map_or(String::new(), |r| format!(", receivers waiting for data {}", percent(r.shares.waiting())));
     let shares = &s.shares;
@@ -176,12 +168,7 @@ fn sending(s: &End<'_>, receiver: Option<&End<'_>>) -> Limit {
         let evidence = format!("sending threads kept processors busy {}{}{far}", percent(shares.cpu), shared(s));
         return limit("sender_cpu", evidence, relief(shares, "sending"));
     }
-    let evidence = format!(
-        "readers busy {}, processors {}, network idle {}{far}",
-        percent(shares.storage),
-        percent(shares.cpu),
-        percent(1.0 - shares.used())
-    );
+    let evidence = format!("readers busy {}, processors {}{quiet}{far}", percent(shares.storage), percent(shares.cpu));
     let remedy = match s.pipe {
         true => "what writes into the pipe is slower than all the rest: look there",
         false => "a faster disk or file system at the source; `longhaul cp FILE null:` there shows what it gives",
@@ -195,7 +182,7 @@ fn starved(case: &Case<'_>, sender: &End<'_>, receiver: Option<&End<'_>>) -> Lim
     let each = sender.shares.seconds.max(1e-9);
     // One thread puts the last file in place, and all others wait: the flush of a large file.
     let longest = receiver.map_or(0.0, |r| r.account.spent.longest[Stage::Storage as usize].as_secs_f64());
-    if longest > each * BUSY / 2.0 {
+    if longest > each * MOST / 2.0 {
         let evidence = format!("one write or flush of a file took {longest:.1} s; senders had nothing to do {idle}");
         return limit(
             "target",
@@ -204,7 +191,7 @@ fn starved(case: &Case<'_>, sender: &End<'_>, receiver: Option<&End<'_>>) -> Lim
         );
     }
     let scan = case.report.scanned_after.map_or(0.0, |d| d.as_secs_f64());
-    if scan > case.elapsed.as_secs_f64() * BUSY && scan > 0.5 {
+    if scan > case.elapsed.as_secs_f64() * MOST && scan > 0.5 {
         let evidence = format!("listing the source took {scan:.1} s; senders had nothing to do {idle} of their time");
         return limit("source", evidence, "a faster directory at the source, or fewer and larger files");
     }

@@ -33,6 +33,19 @@ const TOUCHED: f64 = 0.05;
 /// What of a buffer, or of a window, is payload at most: the kernel counts its own structures too.
 const USABLE: f64 = 0.5;
 
+/// How much of the time the streams had nothing on its way, or only what the other end did not take in; in words, none
+/// where the kernel did not say.
+pub(super) fn idle(case: &Case<'_>, streams: &[&Stream]) -> String {
+    let sum = |of: fn(&Stream) -> f64| streams.iter().map(|s| of(s)).sum::<f64>();
+    let all = case.elapsed.as_secs_f64() * streams.len() as f64;
+    let busy = sum(|s| s.busy_s);
+    if busy <= 0.0 || all <= 0.0 {
+        return String::new();
+    }
+    let moving = (busy - sum(|s| s.receive_window_limited_s)) / all;
+    format!(", network idle {}", percent((1.0 - moving).clamp(0.0, 1.0)))
+}
+
 /// The windows, the loss or the path.
 pub(super) fn verdict(facts: &Facts<'_>) -> Limit {
     let rtt = facts.streams.iter().map(|s| s.min_rtt_s).filter(|rtt| *rtt > 0.0).fold(f64::INFINITY, f64::min);

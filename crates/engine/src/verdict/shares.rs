@@ -57,6 +57,11 @@ impl Shares {
         self.cpu + self.storage
     }
 
+    /// Whether they worked for longer than they waited for the other end, or for what lies between.
+    pub fn is_busy(&self) -> bool {
+        self.used() > self.waiting()
+    }
+
     /// How much of it they waited for the other end, or for what lies between.
     pub fn waiting(&self) -> f64 {
         self.socket + self.idle
