@@ -4,6 +4,7 @@
 
 #[path = "verdict/slow.rs"]
 mod slow;
+#[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "path/world.rs"]
 mod world;
 
