@@ -207,6 +207,7 @@ impl Transfer<'_> {
             pushing,
             limit_bit_s: self.control.steer().0.limit_bit_s,
             limit_is_theirs: self.control.limit_is_theirs(),
+            pipe: self.once,
             elapsed: done.report.arrived_after.unwrap_or(done.elapsed),
         };
         let context = Context {

@@ -1,11 +1,12 @@
-//! What held a job back, with the evidence and the remedy: from where the threads of both ends spent their time, and from
-//! what the kernel says about the streams.
+//! What held a job back, with the evidence and the remedy: from where the threads of both ends spent their time, and
+//! from what the kernel says about the streams.
 //!
 //! A thread works for the job or waits for one of four things: a file, the socket, a limit, an order. Where a thread of
 //! one end hardly ever waits, that end is the limit; where both ends wait for their sockets, it is what lies between
 //! them: windows, loss, or the path itself.
 
 mod network;
+mod shares;
 
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use model::units::BitRate;
 use model::v1::{Limit, Stream};
 
 use crate::session::Report;
+
+use shares::Shares;
 
 /// What a verdict is about.
 pub struct Case<'a> {
@@ -25,60 +28,41 @@ pub struct Case<'a> {
     pub limit_bit_s: u64,
     /// It was set at the other end.
     pub limit_is_theirs: bool,
+    /// This end of the job is a pipe.
+    pub pipe: bool,
     /// Time from the first request to the last byte.
     pub elapsed: Duration,
 }
 
-/// Shares of the time of one end's threads.
-#[derive(Clone, Copy, Debug, Default)]
-struct Shares {
-    /// With a processor, or waiting for one.
-    cpu: f64,
-    /// Waiting for files.
-    storage: f64,
-    /// Waiting for the socket.
-    socket: f64,
-    /// Waiting for a limit.
-    pace: f64,
-    /// Waiting for something to do.
-    idle: f64,
-    /// How much longer than its processor time did take what needs nothing but a processor: 1 for a processor of one's
-    /// own.
-    stretch: f64,
+/// One end of a case.
+#[derive(Clone, Copy)]
+struct End<'a> {
+    account: &'a Account,
+    shares: Shares,
+    /// Data comes from, or goes into, a pipe there.
+    pipe: bool,
 }
 
-impl Shares {
-    fn of(account: &Account) -> Option<Shares> {
-        let (wall, cpu) =
-            (|stage| account.spent.wall_in(stage).as_secs_f64(), |stage| account.spent.cpu_in(stage).as_secs_f64());
-        let total = account.spent.total().as_secs_f64();
-        if total <= 0.0 {
-            return None;
-        }
-        // Checksums never wait for anything but a processor. A few milliseconds say nothing.
-        let stretch = match cpu(Stage::Compute) {
-            busy if busy > 0.005 => (wall(Stage::Compute) / busy).max(1.0),
-            _ => 1.0,
-        };
-        let working = |stage| (cpu(stage) * stretch).min(wall(stage));
-        Some(Shares {
-            cpu: (wall(Stage::Compute) + working(Stage::Storage) + working(Stage::Socket)) / total,
-            storage: (wall(Stage::Storage) - working(Stage::Storage)) / total,
-            socket: (wall(Stage::Socket) - working(Stage::Socket)) / total,
-            pace: wall(Stage::Pace) / total,
-            idle: wall(Stage::Idle) / total,
-            stretch,
-        })
-    }
-
-    /// How much of the time these threads were kept busy by their own host.
-    fn used(&self) -> f64 {
-        self.cpu + self.storage
+impl<'a> End<'a> {
+    /// None where its threads did nothing at all. `waits` is where a thread is that has nothing to carry.
+    fn of(account: &'a Account, spare: f64, waits: Stage, pipe: bool) -> Option<End<'a>> {
+        Some(End { account, shares: Shares::of(account, spare, waits)?, pipe })
     }
 }
 
-/// From this share on a thread is the limit.
-const BUSY: f64 = 0.6;
+/// From this share on it is most of the time.
+const MOST: f64 = 0.5;
+
+/// A stream that carried less than this part of what the busiest one did was not needed.
+const SPARE: f64 = 0.05;
+
+/// The part of the streams that carried next to nothing: one file with a digest that must see it in order goes on one of
+/// them, however many there are, and the others' waiting says nothing.
+fn spare(streams: &[&Stream]) -> f64 {
+    let most = streams.iter().map(|s| s.bytes).max().unwrap_or(0) as f64;
+    let unused = streams.iter().filter(|s| (s.bytes as f64) < most * SPARE).count();
+    unused as f64 / streams.len().max(1) as f64
+}
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
@@ -90,50 +74,60 @@ fn limit(part: &str, evidence: String, remedy: impl Into<String>) -> Limit {
 
 /// The limiting part of a job.
 pub fn of(case: &Case<'_>) -> Limit {
-    let ours = Shares::of(&case.report.account);
-    let Some(ours) = ours else {
-        if case.report.totals.files == 0 {
-            return limit("unknown", "no stream carried anything".into(), "");
-        }
-        let evidence = "all of it went on the control connection, within a few round trips";
-        return limit("latency", evidence.into(), "nothing: so little data cannot go faster");
-    };
-    let theirs = case.report.peer.as_ref().and_then(Shares::of);
-    let (sender, receiver) = if case.pushing { (Some(ours), theirs) } else { (theirs, Some(ours)) };
-    let (sent_by, received_by) = match case.pushing {
-        true => (Some(&case.report.account), case.report.peer.as_ref()),
-        false => (case.report.peer.as_ref(), Some(&case.report.account)),
-    };
-    if let Some(capped) = cap(case, sender) {
+    let streams: Vec<&Stream> = case.report.streams.iter().filter(|s| s.id > 0).collect();
+    let (ours, theirs) = (Some(&case.report.account), case.report.peer.as_ref());
+    let (sent_by, received_by) = if case.pushing { (ours, theirs) } else { (theirs, ours) };
+    let spare = spare(&streams);
+    let sender = sent_by.and_then(|a| End::of(a, spare, Stage::Idle, case.pipe && case.pushing));
+    let receiver = received_by.and_then(|a| End::of(a, spare, Stage::Socket, case.pipe && !case.pushing));
+    let t = &case.report.totals;
+    let all_there = t.files == 0 && t.bytes == 0 && t.skipped > 0;
+    if all_there || sender.is_none() && receiver.is_none() {
+        return without_streams(case);
+    }
+    if let Some(capped) = sender.and_then(|s| cap(case, &s.shares)) {
         return capped;
     }
-    if let Some(r) = receiver.filter(|r| r.used() > BUSY) {
-        return far_end(&r, received_by, sender.as_ref());
+    let (from, to) = (sender.filter(|s| s.shares.is_busy()), receiver.filter(|r| r.shares.is_busy()));
+    let used = |end: Option<End<'_>>| end.map_or(0.0, |end| end.shares.used());
+    // Who waits for the other works less: where both are busy, as within one machine, the busier one is the limit.
+    if let Some(r) = to.filter(|_| used(to) >= used(from)) {
+        return receiving(&r, sender.as_ref(), &network::idle(case, &streams));
     }
-    if let Some(s) = sender.filter(|s| s.used() > BUSY) {
-        return near_end(&s, sent_by, receiver.as_ref());
+    if let Some(s) = from {
+        return sending(&s, receiver.as_ref(), &network::idle(case, &streams));
     }
-    let starved = sender.filter(|s| s.idle > 0.5);
-    if let Some(s) = starved {
-        let evidence =
-            format!("sending threads waited {} of their time for the receiver to ask for more", percent(s.idle));
-        return limit(
-            "latency",
-            evidence,
-            "many small files, or a slow directory at the target: look at its metadata rate",
-        );
+    if let Some(s) = sender.filter(|s| s.shares.idle > MOST) {
+        return starved(case, &s, receiver.as_ref());
     }
-    let streams: Vec<&Stream> = case.report.streams.iter().filter(|s| s.id > 0).collect();
-    let waited = sender.or(receiver).map_or(0.0, |s| s.socket);
+    let waited = sender.or(receiver).map_or(0.0, |end| end.shares.socket);
     network::verdict(&network::Facts { case, streams: &streams, sent_by, received_by, waited })
 }
 
-fn cap(case: &Case<'_>, sender: Option<Shares>) -> Option<Limit> {
-    let waited = sender.map_or(0.0, |s| s.pace);
-    let rate = case.report.totals.bytes as f64 * 8.0 / case.elapsed.as_secs_f64().max(1e-9);
-    let kept = case.limit_bit_s > 0 && rate > 0.85 * case.limit_bit_s as f64;
-    if case.limit_bit_s == 0 || !(kept || waited > 0.3) {
+/// Nothing went on a stream.
+fn without_streams(case: &Case<'_>) -> Limit {
+    let t = &case.report.totals;
+    if t.files > 0 {
+        let evidence = "all of it went on the control connection, within a few round trips";
+        return limit("latency", evidence.into(), "nothing: so little data cannot go faster");
+    }
+    if t.skipped > 0 {
+        let files = if t.skipped == 1 { "file was" } else { "files were" };
+        let evidence = format!("nothing had to be sent: {} {files} there already, and only looked at", t.skipped);
+        return limit("latency", evidence, "nothing, unless looking takes long: then the directories at both ends");
+    }
+    limit("unknown", "no stream carried anything".into(), "")
+}
+
+/// A limit was waited for.
+fn cap(case: &Case<'_>, sender: &Shares) -> Option<Limit> {
+    let waited = sender.pace;
+    if waited < sender.used() || waited < sender.socket || waited < sender.idle {
         return None;
+    }
+    if case.limit_bit_s == 0 {
+        let evidence = format!("sending threads waited {} of their time for a limit or a pause", percent(waited));
+        return Some(limit("cap", evidence, "nothing now: neither is in force any more"));
     }
     let whose = if case.limit_is_theirs { "set at the other end" } else { "set here" };
     let evidence = format!(
@@ -149,40 +143,72 @@ fn cap(case: &Case<'_>, sender: Option<Shares>) -> Option<Limit> {
 }
 
 /// The receiving host is the limit.
-fn far_end(r: &Shares, account: Option<&Account>, sender: Option<&Shares>) -> Limit {
-    let network = sender.map_or(String::new(), |s| format!(", senders waiting for the network {}", percent(s.socket)));
-    if r.storage >= r.cpu {
-        let evidence = format!("writers busy {}, processors {}{network}", percent(r.storage), percent(r.cpu));
-        let remedy =
-            "a faster disk or file system at the target; `longhaul cp zero:10GB FILE` there shows what it takes in";
-        return limit("target", evidence, remedy);
+fn receiving(r: &End<'_>, sender: Option<&End<'_>>, quiet: &str) -> Limit {
+    let network = sender.map_or(String::new(), |s| format!(", senders waiting for it {}", percent(s.shares.waiting())));
+    let shares = &r.shares;
+    if shares.storage < shares.cpu {
+        let evidence = format!("receiving threads kept processors busy {}{}{network}", percent(shares.cpu), shared(r));
+        return limit("receiver_cpu", evidence, relief(shares, "receiving"));
     }
-    let evidence = format!("receiving threads kept processors busy {}{}{network}", percent(r.cpu), shared(r, account));
-    limit("receiver_cpu", evidence, relief(r, "receiving"))
+    let evidence =
+        format!("writers busy {}, processors {}{quiet}{network}", percent(shares.storage), percent(shares.cpu));
+    let remedy = match r.pipe {
+        true => "what reads from the pipe is slower than all the rest: look there",
+        false => {
+            "a faster disk or file system at the target; `longhaul cp zero:10GB FILE` there shows what it takes in"
+        }
+    };
+    limit("target", evidence, remedy)
 }
 
 /// The sending host is the limit.
-fn near_end(s: &Shares, account: Option<&Account>, receiver: Option<&Shares>) -> Limit {
-    let far = receiver.map_or(String::new(), |r| format!(", receivers waiting for data {}", percent(r.socket)));
-    if s.storage >= s.cpu {
-        let evidence = format!("readers busy {}, processors {}{far}", percent(s.storage), percent(s.cpu));
-        let remedy =
-            "a faster disk, file system or pipe at the source; `longhaul cp FILE null:` there shows what it gives";
-        return limit("source", evidence, remedy);
+fn sending(s: &End<'_>, receiver: Option<&End<'_>>, quiet: &str) -> Limit {
+    let far =
+        receiver.map_or(String::new(), |r| format!(", receivers waiting for data {}", percent(r.shares.waiting())));
+    let shares = &s.shares;
+    if shares.storage < shares.cpu {
+        let evidence = format!("sending threads kept processors busy {}{}{far}", percent(shares.cpu), shared(s));
+        return limit("sender_cpu", evidence, relief(shares, "sending"));
     }
-    let evidence = format!("sending threads kept processors busy {}{}{far}", percent(s.cpu), shared(s, account));
-    limit("sender_cpu", evidence, relief(s, "sending"))
+    let evidence = format!("readers busy {}, processors {}{quiet}{far}", percent(shares.storage), percent(shares.cpu));
+    let remedy = match s.pipe {
+        true => "what writes into the pipe is slower than all the rest: look there",
+        false => "a faster disk or file system at the source; `longhaul cp FILE null:` there shows what it gives",
+    };
+    limit("source", evidence, remedy)
+}
+
+/// Streams stood ready, and there was nothing that could be sent.
+fn starved(case: &Case<'_>, sender: &End<'_>, receiver: Option<&End<'_>>) -> Limit {
+    let idle = percent(sender.shares.idle);
+    let each = sender.shares.seconds.max(1e-9);
+    // One thread puts the last file in place, and all others wait: the flush of a large file.
+    let longest = receiver.map_or(0.0, |r| r.account.spent.longest[Stage::Storage as usize].as_secs_f64());
+    if longest > each * MOST / 2.0 {
+        let evidence = format!("one write or flush of a file took {longest:.1} s; senders had nothing to do {idle}");
+        return limit(
+            "target",
+            evidence,
+            "a faster disk or file system at the target; without --durable nothing waits",
+        );
+    }
+    let scan = case.report.scanned_after.map_or(0.0, |d| d.as_secs_f64());
+    if scan > case.elapsed.as_secs_f64() * MOST && scan > 0.5 {
+        let evidence = format!("listing the source took {scan:.1} s; senders had nothing to do {idle} of their time");
+        return limit("source", evidence, "a faster directory at the source, or fewer and larger files");
+    }
+    let evidence = format!("sending threads waited {idle} of their time for the receiver to ask for more");
+    limit("latency", evidence, "many small files, or a slow directory at the target: look at its metadata rate")
 }
 
 /// A processor had to be shared from here on.
 const SHARED: f64 = 1.4;
 
-fn shared(shares: &Shares, account: Option<&Account>) -> String {
-    let host = account.map_or(String::new(), |a| {
-        format!(" ({} processors, {:.0} % of them in use)", a.processors, f64::from(a.busy_permille) / 10.0)
-    });
-    match shares.stretch > SHARED {
-        true => format!("{host}, and got one for {} of the time that they wanted it", percent(1.0 / shares.stretch)),
+fn shared(end: &End<'_>) -> String {
+    let (a, stretch) = (end.account, end.shares.stretch);
+    let host = format!(" ({} processors, {:.0} % of them in use)", a.processors, f64::from(a.busy_permille) / 10.0);
+    match stretch > SHARED {
+        true => format!("{host}, and got one for {} of the time that they wanted it", percent(1.0 / stretch)),
         false => host,
     }
 }

@@ -17,33 +17,72 @@ pub(super) struct Facts<'a> {
     pub waited: f64,
 }
 
+impl Facts<'_> {
+    /// What the streams carried, the mean over the job, bit/s.
+    fn rate(&self) -> f64 {
+        let bytes: u64 = self.streams.iter().map(|s| s.bytes).sum();
+        bytes as f64 * 8.0 / self.case.elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
 /// The share of the busy time from which on a window counts as the limit.
 const FULL: f64 = 0.3;
+/// From this share on, where what was on its way fills the window as well: congestion control that paces, as BBR does,
+/// settles at the rate that a full window gives, and hardly ever runs into it again.
+const TOUCHED: f64 = 0.05;
+/// What of a buffer, or of a window, is payload at most: the kernel counts its own structures too.
+const USABLE: f64 = 0.5;
+
+/// How much of the time the streams had nothing on its way, or only what the other end did not take in; in words, none
+/// where the kernel did not say.
+pub(super) fn idle(case: &Case<'_>, streams: &[&Stream]) -> String {
+    let sum = |of: fn(&Stream) -> f64| streams.iter().map(|s| of(s)).sum::<f64>();
+    let all = case.elapsed.as_secs_f64() * streams.len() as f64;
+    let busy = sum(|s| s.busy_s);
+    if busy <= 0.0 || all <= 0.0 {
+        return String::new();
+    }
+    let moving = (busy - sum(|s| s.receive_window_limited_s)) / all;
+    format!(", network idle {}", percent((1.0 - moving).clamp(0.0, 1.0)))
+}
 
 /// The windows, the loss or the path.
 pub(super) fn verdict(facts: &Facts<'_>) -> Limit {
-    let busy: f64 = facts.streams.iter().map(|s| s.busy_s).sum();
-    let share = |of: fn(&Stream) -> f64| match busy > 0.0 {
-        true => facts.streams.iter().map(|s| of(s)).sum::<f64>() / busy,
-        false => 0.0,
-    };
-    let (window, buffer) = (share(|s| s.receive_window_limited_s), share(|s| s.send_buffer_limited_s));
     let rtt = facts.streams.iter().map(|s| s.min_rtt_s).filter(|rtt| *rtt > 0.0).fold(f64::INFINITY, f64::min);
     let rtt = if rtt.is_finite() { rtt } else { 0.0 };
-    if let Some(unscaled) = scaling(facts, rtt) {
-        return unscaled;
-    }
     let capacity = facts.sent_by.map_or(0, |a| a.capacity_bit_s);
-    if window.max(buffer) > FULL && capacity == 0 && rtt > 0.0 {
-        return if window >= buffer { receive_window(facts, window, rtt) } else { send_buffer(facts, buffer, rtt) };
+    scaling(facts, rtt)
+        .or_else(|| windows(facts, capacity, rtt))
+        .or_else(|| loss(facts, rtt))
+        .or_else(|| slow_start(facts, rtt))
+        .unwrap_or_else(|| path(facts, capacity, rtt))
+}
+
+/// A window or a buffer that was full, of a path that was not.
+fn windows(facts: &Facts<'_>, capacity: u64, rtt: f64) -> Option<Limit> {
+    let sum = |of: fn(&Stream) -> f64| facts.streams.iter().map(|s| of(s)).sum::<f64>();
+    let busy = sum(|s| s.busy_s);
+    if capacity > 0 || rtt <= 0.0 || busy <= 0.0 {
+        return None;
     }
-    if let Some(lossy) = loss(facts, rtt) {
-        return lossy;
+    let window = sum(|s| s.receive_window_limited_s) / busy;
+    let buffer = sum(|s| s.send_buffer_limited_s) / busy;
+    let on_its_way = sum(|s| laws::bdp_bytes(s.delivery_rate_bit_s as f64, s.min_rtt_s)) / facts.streams.len() as f64;
+    let fills = |bytes: u64| bytes > 0 && on_its_way > bytes as f64 * USABLE;
+    let limits = |share: f64, bytes: u64| share > FULL || share > TOUCHED && fills(bytes);
+    let (by_window, by_buffer) =
+        (limits(window, offered(facts)), limits(buffer, facts.sent_by.map_or(0, |a| a.send_buffer_max)));
+    match (by_window, by_buffer) {
+        (true, false) => Some(receive_window(facts, window, rtt)),
+        (true, true) if window >= buffer => Some(receive_window(facts, window, rtt)),
+        (_, true) => Some(send_buffer(facts, buffer, rtt)),
+        (false, false) => None,
     }
-    if let Some(short) = slow_start(facts, rtt) {
-        return short;
-    }
-    path(facts, capacity, rtt)
+}
+
+/// The largest window that the receiver offered a stream.
+fn offered(facts: &Facts<'_>) -> u64 {
+    facts.streams.iter().map(|s| s.window_bytes).max().unwrap_or(0)
 }
 
 /// Windows that are not scaled end at 64 KiB.
@@ -68,11 +107,19 @@ fn scaling(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
 }
 
 fn ms(seconds: f64) -> String {
-    format!("{:.3} ms", seconds * 1e3).replace(".000 ms", " ms")
+    let ms = seconds * 1e3;
+    let digits = if ms >= 99.95 {
+        0
+    } else if ms >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{ms:.digits$} ms")
 }
 
 fn receive_window(facts: &Facts<'_>, share: f64, rtt: f64) -> Limit {
-    let window = facts.streams.iter().map(|s| s.window_bytes).max().unwrap_or(0);
+    let window = offered(facts);
     let evidence = format!(
         "receive window {} at {} = {} per stream, full {} of the time",
         Bytes(window),
@@ -82,7 +129,7 @@ fn receive_window(facts: &Facts<'_>, share: f64, rtt: f64) -> Limit {
     );
     let most = facts.received_by.map_or(0, |a| a.receive_buffer_max);
     let now = if most > 0 { format!(" (now {})", Bytes(most)) } else { String::new() };
-    limit("network", evidence, format!("raise net.ipv4.tcp_rmem{now} at the receiving host"))
+    limit("network", evidence, format!("raise net.ipv4.tcp_rmem{now} at the receiving host, or use more --streams"))
 }
 
 fn send_buffer(facts: &Facts<'_>, share: f64, rtt: f64) -> Limit {
@@ -94,42 +141,61 @@ fn send_buffer(facts: &Facts<'_>, share: f64, rtt: f64) -> Limit {
         BitRate(laws::window_rate_bit_s(most as f64, rtt) as u64),
         percent(share)
     );
-    limit("network", evidence, "raise net.ipv4.tcp_wmem at the sending host")
+    let now = if most > 0 { format!(" (now {})", Bytes(most)) } else { String::new() };
+    limit("network", evidence, format!("raise net.ipv4.tcp_wmem{now} at the sending host, or use more --streams"))
 }
+
+/// How far above what the law expects of a loss a stream may be for that loss to be its limit still: the laws hold for
+/// long transfers, in the mean.
+const LAWFUL: f64 = 2.0;
 
 /// Loss that is not congestion, under a congestion control that takes it for that.
 fn loss(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
-    let sent: u64 = facts.streams.iter().map(|s| s.sent_bytes).sum();
-    let lost: u64 = facts.streams.iter().map(|s| s.resent_bytes).sum();
-    let clear = facts.sent_by.map_or(0.0, |a| f64::from(a.clear_loss_ppb) / 1e9);
-    let share = if sent > 0 { lost as f64 / sent as f64 } else { 0.0 };
+    let clear = clear_loss(facts);
     let first = facts.streams.first()?;
-    let loss_based = !first.congestion.starts_with("bbr");
-    if !loss_based || clear <= 1e-7 || rtt <= 0.0 {
+    if first.congestion.starts_with("bbr") || clear <= 1e-7 || rtt <= 0.0 {
         return None;
     }
-    let each = laws::cubic_bit_s(f64::from(first.mss_bytes), rtt, clear.max(1e-9));
+    let law = if first.congestion == "reno" { laws::mathis_bit_s } else { laws::cubic_bit_s };
+    let each = law(f64::from(first.mss_bytes), rtt, clear);
+    let carried = facts.rate() / facts.streams.len() as f64;
+    if carried > each * LAWFUL {
+        return None;
+    }
     let evidence = format!(
         "path loss {} with {}: expect {} per stream at {} ({} of the bytes were sent again)",
         small_percent(clear),
         first.congestion,
         BitRate(each as u64),
         ms(rtt),
-        small_percent(share)
+        small_percent(sent_again(facts))
     );
-    let missed = facts.sent_by.map_or("", |a| a.missed.as_str());
-    let remedy = match missed {
-        "" => "find where the path loses packets; bbr (--congestion) bears loss better".to_owned(),
-        name => format!(
-            "{name} would bear it, and the sending host does not allow it: `modprobe tcp_{name}`, then add {name} to \
-             net.ipv4.tcp_allowed_congestion_control"
-        ),
-    };
+    let remedy = permit(facts)
+        .unwrap_or_else(|| "find where the path loses packets; --congestion bbr bears loss better".to_owned());
     Some(limit("network", evidence, remedy))
 }
 
+/// The sending host does not allow the congestion control that the path asks for.
+fn permit(facts: &Facts<'_>) -> Option<String> {
+    let name = facts.sent_by.map(|a| a.missed.as_str()).filter(|name| !name.is_empty())?;
+    Some(format!(
+        "{name} would suit this path, and the sending host does not allow it: `modprobe tcp_{name}`, then add {name} to \
+         net.ipv4.tcp_allowed_congestion_control"
+    ))
+}
+
+fn clear_loss(facts: &Facts<'_>) -> f64 {
+    facts.sent_by.map_or(0.0, |a| f64::from(a.clear_loss_ppb) / 1e9)
+}
+
+fn sent_again(facts: &Facts<'_>) -> f64 {
+    let sent: u64 = facts.streams.iter().map(|s| s.sent_bytes).sum();
+    let again: u64 = facts.streams.iter().map(|s| s.resent_bytes).sum();
+    if sent > 0 { again as f64 / sent as f64 } else { 0.0 }
+}
+
 fn small_percent(share: f64) -> String {
-    let digits = if share >= 0.001 { 2 } else { 4 };
+    let digits = if share >= 0.001 || share == 0.0 { 2 } else { 4 };
     format!("{:.digits$} %", share * 100.0)
 }
 
@@ -151,29 +217,32 @@ fn slow_start(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
     Some(limit("latency", evidence, "nothing for so little data; a longer job loses a smaller part to it"))
 }
 
+/// Loss from which on it shapes what a path gives.
+const LOSSY: f64 = 1e-3;
+
 /// The path itself.
 fn path(facts: &Facts<'_>, capacity: u64, rtt: f64) -> Limit {
-    let sent: u64 = facts.streams.iter().map(|s| s.sent_bytes).sum();
-    let lost: u64 = facts.streams.iter().map(|s| s.resent_bytes).sum();
-    let share = if sent > 0 { lost as f64 / sent as f64 } else { 0.0 };
     let names = facts.streams.first().map_or("", |s| s.congestion.as_str());
     let gives = match capacity {
         0 => format!("senders waited {} of their time for the network", percent(facts.waited)),
         rate => format!("the path gave {} and no more when it was full", BitRate(rate)),
     };
+    let count = facts.streams.len();
     let evidence = format!(
-        "{gives}; round trip {}, {} of the bytes sent again, {} streams with {names}",
+        "{gives}; round trip {}, {} of the bytes sent again, {count} {} with {names}",
         ms(rtt),
-        small_percent(share),
-        facts.streams.len()
+        small_percent(sent_again(facts)),
+        if count == 1 { "stream" } else { "streams" }
     );
-    let clear = facts.sent_by.map_or(0.0, |a| f64::from(a.clear_loss_ppb) / 1e9);
-    let remedy = match clear > 1e-3 {
-        true => format!(
+    let clear = clear_loss(facts);
+    let full = "this is what the path has left for this job: a faster path, or less of other traffic";
+    let remedy = match permit(facts) {
+        Some(permit) if clear > LOSSY || capacity == 0 => permit,
+        _ if clear > LOSSY => format!(
             "{} is lost without a queue: a policer, a shallow queue or a bad link on the way",
             small_percent(clear)
         ),
-        false => "this is what the path has left for this job: a faster path, or less of other traffic".to_owned(),
+        _ => full.to_owned(),
     };
     limit("network", evidence, remedy)
 }

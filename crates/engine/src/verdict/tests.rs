@@ -43,7 +43,7 @@ fn report(sender: Account, receiver: Account, stream: Stream) -> Report {
 
 fn verdict(report: &Report, limit_bit_s: u64) -> Limit {
     let elapsed = Duration::from_secs(60);
-    of(&Case { report, pushing: true, limit_bit_s, limit_is_theirs: false, elapsed })
+    of(&Case { report, pushing: true, limit_bit_s, limit_is_theirs: false, pipe: false, elapsed })
 }
 
 #[track_caller]
@@ -112,13 +112,103 @@ fn loss_and_the_path() {
     let lossy = Account { clear_loss_ppb: 46_000, missed: "bbr".into(), ..waiting() };
     let lost = Stream { resent_bytes: 46_000, ..stream() };
     let loss = verdict(&report(lossy.clone(), waiting(), lost.clone()), 0);
-    expect(&loss, "network", "path loss 0.0046 % with cubic: expect 29.5 Mbit/s per stream", "modprobe tcp_bbr");
-    let bbr = Stream { congestion: "bbr".into(), ..lost };
+    expect(&loss, "network", "path loss 0.0046 % with cubic: expect 29.5 Mbit/s", "modprobe tcp_bbr");
+    let bbr = Stream { congestion: "bbr".into(), bytes: 1_000_000_000, ..lost };
     let full = Account { capacity_bit_s: 938_000_000, missed: String::new(), ..lossy };
     let path = verdict(&report(full, waiting(), bbr.clone()), 0);
     expect(&path, "network", "the path gave 938 Mbit/s", "a faster path");
     let quick = report(waiting(), waiting(), bbr);
-    let short =
-        Case { report: &quick, pushing: true, limit_bit_s: 0, limit_is_theirs: false, elapsed: Duration::from_secs(4) };
+    let short = Case {
+        report: &quick,
+        pushing: true,
+        limit_bit_s: 0,
+        limit_is_theirs: false,
+        pipe: false,
+        elapsed: Duration::from_secs(4),
+    };
     expect(&of(&short), "latency", "slow start over 303 ms", "");
+}
+
+#[test]
+fn streams_that_carry_nothing_do_not_count() {
+    // Four streams, one file that must be digested in order: one thread works at either end.
+    let busy = account([0.2, 9.3, 0.3, 0.0, 30.2], [0.2, 9.3, 0.3, 0.0, 0.0]);
+    let waiting = account([0.2, 7.0, 32.8, 0.0, 0.0], [0.2, 7.0, 0.3, 0.0, 0.0]);
+    let mut job = report(busy, waiting, Stream { bytes: 1_000_000_000, ..stream() });
+    job.streams.extend((2..5).map(|id| Stream { id, bytes: 0, ..stream() }));
+    let one = verdict(&job, 0);
+    expect(&one, "sender_cpu", "busy 98 %", "--checksum");
+}
+
+#[test]
+fn within_one_machine_the_busier_end_is_the_limit() {
+    let reading = account([0.0, 9.5, 0.5, 0.0, 0.0], [0.0, 9.5, 0.4, 0.0, 0.0]);
+    let taking = account([1.0, 6.0, 3.0, 0.0, 0.0], [1.0, 6.0, 0.2, 0.0, 0.0]);
+    expect(&verdict(&report(reading.clone(), taking.clone(), stream()), 0), "sender_cpu", "busy 99 %", "");
+    expect(&verdict(&report(taking, reading, stream()), 0), "receiver_cpu", "busy 99 %", "");
+}
+
+#[test]
+fn a_buffer_is_seen_by_what_is_on_its_way() {
+    // BBR settles at what the buffer lets it have: the kernel finds it full for a part of the time only.
+    let full = Stream {
+        send_buffer_limited_s: 10.0,
+        delivery_rate_bit_s: 70_000_000,
+        congestion: "bbr".into(),
+        window_bytes: 32 << 20,
+        ..stream()
+    };
+    let sender = || Account { send_buffer_max: 4 << 20, ..account(WAITING, LITTLE) };
+    let small = verdict(&report(sender(), account(WAITING, LITTLE), full.clone()), 0);
+    expect(&small, "network", "send buffer 4.00 MiB at 303 ms", "net.ipv4.tcp_wmem (now 4.00 MiB)");
+    let large = Account { send_buffer_max: 1 << 30, ..sender() };
+    let path = verdict(&report(large, account(WAITING, LITTLE), full), 0);
+    expect(&path, "network", "1 stream with bbr", "a faster path");
+}
+
+#[test]
+fn loss_explains_only_what_the_law_expects_of_it() {
+    let waiting = || account(WAITING, LITTLE);
+    // One per cent at 50 ms lets Reno have some Mbit/s; this stream has 130: something else set that rate.
+    let policed = Account { clear_loss_ppb: 10_000_000, capacity_bit_s: 140_000_000, ..waiting() };
+    let carries = Stream { min_rtt_s: 0.05, congestion: "reno".into(), bytes: 1_000_000_000, ..stream() };
+    let fast = verdict(&report(policed.clone(), waiting(), carries.clone()), 0);
+    expect(&fast, "network", "gave 140 Mbit/s", "1.00 % is lost without a queue: a policer");
+    let slow = verdict(&report(policed.clone(), waiting(), Stream { bytes: 20_000_000, ..carries.clone() }), 0);
+    expect(&slow, "network", "path loss 1.00 % with reno: expect 2.84 Mbit/s per stream at 50.0 ms", "bbr");
+    let forbidden = Account { missed: "bbr".into(), ..policed };
+    expect(&verdict(&report(forbidden, waiting(), carries), 0), "network", "gave 140", "does not allow it");
+}
+
+#[test]
+fn what_streams_waited_for() {
+    let idle = || account([0.0, 0.2, 0.3, 0.0, 9.5], LITTLE);
+    let mut flush = account(WAITING, LITTLE);
+    flush.threads = 4;
+    flush.spent.longest[Stage::Storage as usize] = Duration::from_secs(8);
+    expect(&verdict(&report(idle(), flush, stream()), 0), "target", "took 8.0 s", "--durable");
+    let mut listing = report(idle(), account(WAITING, LITTLE), stream());
+    listing.scanned_after = Some(Duration::from_secs(50));
+    expect(&verdict(&listing, 0), "source", "listing the source took 50.0 s", "directory");
+    let mut there = Report::default();
+    there.totals.skipped = 3;
+    expect(&verdict(&there, 0), "latency", "3 files were there already", "");
+}
+
+#[test]
+fn pipes_and_limits_of_the_past() {
+    let slow = || account([9.7, 0.2, 0.1, 0.0, 0.0], [0.3, 0.2, 0.1, 0.0, 0.0]);
+    let waiting = || account(WAITING, LITTLE);
+    let elapsed = Duration::from_secs(60);
+    let of = |report: &Report, pushing| {
+        of(&Case { report, pushing, limit_bit_s: 0, limit_is_theirs: false, pipe: true, elapsed })
+    };
+    expect(&of(&report(slow(), waiting(), stream()), true), "source", "readers busy", "what writes into the pipe");
+    // The same the other way round: a pull is reported by the end that receives.
+    expect(&of(&report(slow(), waiting(), stream()), false), "target", "writers busy", "what reads from the pipe");
+    let paused = account([0.0, 0.2, 0.3, 9.5, 0.0], LITTLE);
+    expect(&verdict(&report(paused, waiting(), stream()), 0), "cap", "a limit or a pause", "no");
+    // A limit that the path does not reach is not what limits.
+    let below = verdict(&report(waiting(), waiting(), stream()), 140_000_000);
+    expect(&below, "network", "waited 9", "");
 }

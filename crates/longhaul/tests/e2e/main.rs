@@ -21,6 +21,7 @@ mod hostile_nodes;
 mod kept;
 mod kills;
 mod lab;
+mod limits;
 mod moves;
 mod node;
 mod oneway;

@@ -1,0 +1,84 @@
+//! What limited a job, over real sockets: disks that are slow, at either end, behind buffers that could hold all of it.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+#[path = "verdict/slow.rs"]
+mod slow;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "path/world.rs"]
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::control::{Control, Label};
+use engine::receive::{Policy, Receiving};
+use engine::scan::SourceRoot;
+use engine::session::{Means, Report};
+use engine::verdict as judge;
+use model::spec::Steer;
+use model::v1::Limit;
+use slow::Slow;
+use store::posix::Links;
+use wire::frame::Direction;
+use wire::receiver::Target;
+use world::{World, rel};
+
+/// A disk's rate at which the job takes a second or two, and for how much.
+const RATE: u64 = 12_000_000;
+const BYTES: usize = 20 << 20;
+
+fn verdict(report: &Report, pushing: bool) -> Limit {
+    assert!(report.error.is_none(), "{:?}", report.error);
+    let elapsed = report.arrived_after.unwrap_or(Duration::from_secs(1));
+    let case = judge::Case { report, pushing, limit_bit_s: 0, limit_is_theirs: false, pipe: false, elapsed };
+    judge::of(&case)
+}
+
+fn control() -> Control {
+    Control::new(Label::default(), Steer::default(), Default::default())
+}
+
+#[test]
+fn a_slow_disk_at_the_source() {
+    for streams in [1, 4] {
+        let world = World::new();
+        world.write("near/one", BYTES, 1);
+        let store = Arc::new(Slow::new(world.near(Links::Inside), RATE));
+        let root = SourceRoot { store, name: rel("near/one").name().unwrap(), path: rel("near/one") };
+        let mut session = world.connect(world.node(), false).unwrap();
+        let order = World::order(Direction::Push, "one");
+        let means = Means { streams, ..Means::default() };
+        let report = session.push(order, vec![root], None, &means, &control(), &mut |_| {});
+        session.close();
+        let limit = verdict(&report, true);
+        assert_eq!(limit.part, "source", "{streams} streams: {limit:?}");
+        assert!(limit.evidence.starts_with("readers busy ") && limit.remedy.contains("at the source"), "{limit:?}");
+    }
+}
+
+#[test]
+fn a_slow_disk_at_the_target() {
+    for streams in [1, 4] {
+        let world = World::new();
+        world.write("far/one", BYTES, 1);
+        let order = World::order(Direction::Pull, "one");
+        let policy = Policy {
+            options: order.options.clone(),
+            may_replace: Ok(()),
+            tag: "near".into(),
+            journals: None,
+            tells_plans: false,
+        };
+        let target = Target { path: rel("near/one"), into: false, is_dir: false };
+        let store = Arc::new(Slow::new(world.near(Links::Refuse), RATE));
+        let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
+        let mut session = world.connect(world.node(), false).unwrap();
+        let means = Means { streams, ..Means::default() };
+        let report = session.pull(order, None, &means, receiving, &control(), &mut |_| {});
+        session.close();
+        let limit = verdict(&report, false);
+        assert_eq!(limit.part, "target", "{streams} streams: {limit:?}");
+        assert!(limit.evidence.starts_with("writers busy ") && limit.remedy.contains("at the target"), "{limit:?}");
+    }
+}

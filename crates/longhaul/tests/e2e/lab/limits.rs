@@ -1,0 +1,144 @@
+//! What limited a job, as its receipt says it, over paths and hosts that are made to limit it: windows, loss, a
+//! policer, queues, a narrow link. In both directions; sizes and times are small, and so are the claims.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use lab::rig::{Rig, up};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::node::LONGHAUL;
+
+struct Case {
+    name: &'static str,
+    /// Words of both sites, and of the second one alone.
+    both: &'static str,
+    second: &'static str,
+    path: &'static str,
+    size: &'static str,
+    words: &'static [&'static str],
+    evidence: &'static str,
+    /// For a push, and for a pull.
+    remedy: [&'static str; 2],
+}
+
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn serve(rig: &Rig, dir: &TempDir) -> (Serving, String) {
+    let mut command = rig.command("b", LONGHAUL).unwrap();
+    command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.path().join("node"));
+    command.arg("--export").arg(format!("d={}:rw", dir.path().display()));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port = line.trim_end().rsplit(':').next().unwrap().to_owned();
+    (Serving(child), port)
+}
+
+fn copies(case: &Case) {
+    let scenario = format!("[site.a]\n{0}\n[site.b]\n{0}{1}\n[path.a-b]\n{2}\n", case.both, case.second, case.path);
+    let Some(rig) = up(case.name, &scenario) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (_serving, port) = serve(&rig, &dir);
+    for (at, way) in ["push", "pull"].iter().enumerate() {
+        let (zeros, far) = (format!("zero:{}", case.size), format!("lh://b:{port}/"));
+        let (source, target) =
+            if at == 0 { (zeros, format!("{far}null:")) } else { (format!("{far}{zeros}"), "null:".to_owned()) };
+        let mut command = rig.command("a", LONGHAUL).unwrap();
+        // What a path was found to be in one case is not to be known in the next.
+        command.args(["cp", &source, &target, "--quiet", "--json", "--state"]).arg(dir.path().join(way));
+        let output = command.args(case.words).stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}, {way}: {told}", case.name);
+        let receipt: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        let by = &receipt["limited_by"];
+        let says = |field: &str, word: &str| by[field].as_str().unwrap().contains(word);
+        let fits = by["part"] == "network" && says("evidence", case.evidence) && says("remedy", case.remedy[at]);
+        assert!(fits || rig.limited(&rig.reading().unwrap()).is_some(), "{}, {way}: {receipt}", case.name);
+    }
+}
+
+const NO_WORDS: Case = Case {
+    name: "",
+    both: "",
+    second: "",
+    path: "rtt = \"40ms\"\nrate = \"200Mbit/s\"",
+    size: "8MB",
+    words: &["--streams", "1"],
+    evidence: "",
+    remedy: ["", ""],
+};
+
+#[test]
+fn windows_that_are_too_small() {
+    copies(&Case {
+        name: "a small receive window",
+        both: "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 131072 393216\" }",
+        evidence: "receive window",
+        remedy: ["raise net.ipv4.tcp_rmem (now 384 KiB)"; 2],
+        ..NO_WORDS
+    });
+    copies(&Case {
+        name: "a small send buffer",
+        both: "sysctl = { \"net.ipv4.tcp_wmem\" = \"4096 16384 393216\" }",
+        evidence: "send buffer 384 KiB",
+        remedy: ["raise net.ipv4.tcp_wmem (now 384 KiB)"; 2],
+        ..NO_WORDS
+    });
+    copies(&Case {
+        name: "windows that are not scaled",
+        second: "sysctl = { \"net.ipv4.tcp_window_scaling\" = \"0\" }",
+        size: "4MB",
+        evidence: "no window scale was agreed",
+        remedy: ["to 1 at the receiving host", "to 1 at the sending host"],
+        ..NO_WORDS
+    });
+}
+
+#[test]
+fn loss_and_what_is_taken_for_it() {
+    copies(&Case {
+        name: "loss under reno",
+        path: "rtt = \"40ms\"\nrate = \"200Mbit/s\"\nloss = \"1%\"",
+        words: &["--streams", "1", "--congestion", "reno"],
+        size: "12MB",
+        evidence: "path loss ",
+        remedy: ["--congestion bbr"; 2],
+        ..NO_WORDS
+    });
+    copies(&Case {
+        name: "a policer",
+        path: "rtt = \"20ms\"\nrate = \"1Gbit/s\"\npolicer = \"40Mbit/s\"",
+        size: "16MB",
+        evidence: "of the bytes sent again",
+        remedy: ["lost without a queue: a policer"; 2],
+        ..NO_WORDS
+    });
+}
+
+#[test]
+fn the_path_itself() {
+    copies(&Case {
+        name: "a narrow link",
+        path: "rtt = \"20ms\"\nrate = \"20Mbit/s\"",
+        evidence: "the path gave ",
+        remedy: ["a faster path"; 2],
+        ..NO_WORDS
+    });
+    copies(&Case {
+        name: "a shallow queue",
+        path: "rtt = \"40ms\"\nrate = \"100Mbit/s\"\nqueue = \"64KiB\"",
+        size: "32MB",
+        evidence: "round trip ",
+        ..NO_WORDS
+    });
+}

@@ -1,0 +1,82 @@
+//! What limited a job, as its receipt says it, without a lab: pipes that are slow, and limits that the other end sets.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::client::{Client, words};
+use crate::control::{Seat, job};
+use crate::node::Node;
+use crate::wait::{LONG, until_some};
+
+/// What a pipe moves at once, how long it rests then, and how often.
+const PIECE: usize = 256 << 10;
+const REST: Duration = Duration::from_millis(40);
+const PIECES: usize = 30;
+
+#[track_caller]
+fn expect(receipt: &Value, part: &str, evidence: &str, remedy: &str) {
+    let by = &receipt["limited_by"];
+    let says = |field: &str, word: &str| by[field].as_str().unwrap().contains(word);
+    let fits = by["part"] == part && says("evidence", evidence) && says("remedy", remedy);
+    assert!(fits, "{by} is not {part}: {evidence} -> {remedy}");
+}
+
+fn receipt(client: &Client, mut child: Child) -> Value {
+    let ended = until_some("the copy ends", LONG, || child.try_wait().unwrap());
+    assert!(ended.success());
+    serde_json::from_slice(&fs::read(client.path("receipt")).unwrap()).unwrap()
+}
+
+fn piped(client: &Client, source: &str, target: &str) -> Command {
+    client.command(words!["cp", source, target, "--quiet", "--receipt", client.path("receipt")])
+}
+
+#[test]
+fn a_slow_pipe_at_the_source() {
+    let (node, client) = (Node::open(), Client::new());
+    let mut child = piped(&client, "-", &node.at("data/f")).stdin(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    for _ in 0..PIECES {
+        pipe.write_all(&vec![7; PIECE]).unwrap();
+        std::thread::sleep(REST);
+    }
+    drop(pipe);
+    expect(&receipt(&client, child), "source", "readers busy", "what writes into the pipe");
+}
+
+#[test]
+fn a_slow_pipe_at_the_target() {
+    let (node, client) = (Node::open(), Client::new());
+    let zeros = node.at(&format!("zero:{}", PIECE * PIECES));
+    let mut child = piped(&client, &zeros, "-").stdout(Stdio::piped()).spawn().unwrap();
+    let (mut pipe, mut piece) = (child.stdout.take().unwrap(), vec![0; PIECE]);
+    while pipe.read(&mut piece).unwrap() > 0 {
+        // A read gives what a pipe holds, 64 KiB.
+        std::thread::sleep(REST / 4);
+    }
+    expect(&receipt(&client, child), "target", "writers busy", "what reads from the pipe");
+}
+
+#[test]
+fn a_limit_from_either_end() {
+    let (node, client) = (Node::open(), Client::new());
+    let ours = client.cp(0, words!["zero:8MB", node.at("null:"), "--limit", "8MB/s"]);
+    expect(&ours, "cap", "limit of 64.0 Mbit/s, set here", "--limit");
+    for (source, target) in [("zero:24MB".to_owned(), node.at("null:")), (node.at("zero:24MB"), "null:".to_owned())] {
+        let running = client.begin(words!["cp", source, target, "--limit", "4MB/s", "--json"]);
+        // The operator's view of the node has the job as soon as it runs.
+        let set = || {
+            let listed = job(&node, &client, Seat::Operator, words!["list", "--json"]).expect(0).text();
+            let jobs = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let id = jobs.filter_map(|job| job["job"].as_str().map(str::to_owned)).next()?;
+            let set = job(&node, &client, Seat::Operator, words!["set", id, "--limit", "80Mbit/s"]);
+            (set.code == 0).then_some(())
+        };
+        until_some("the node has set the limit", LONG, set);
+        expect(&running.finish().expect(0).json(), "cap", "limit of 80.0 Mbit/s, set at the other end", "ask whoever");
+    }
+}
