@@ -443,7 +443,8 @@ impl<'a> Guest<'a> {
         match result {
             (driven, Ok(())) if driven.streams.is_empty() => Ok(totals),
             (driven, Ok(())) => {
-                if let (Some(history), Some(past)) = (self.host.history(), &driven.past) {
+                let past = driven.past.as_ref().filter(|_| control.steer().0.streams == 0);
+                if let (Some(history), Some(past)) = (self.host.history(), past) {
                     history.keep(self.peer.ip(), past);
                 }
                 let told = self.link.send(&Frame::Account(Box::new(driven.account)));

@@ -161,6 +161,9 @@ impl Pilot {
                 processors: self.known.processors,
             };
             acts.extend(self.count.tick(now, &self.tally, &view).map(Act::Streams));
+            if std::mem::take(&mut self.count.widened) {
+                self.pacer.reopen();
+            }
         }
         self.pace(sights, around, &mut acts);
         acts

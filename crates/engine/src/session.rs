@@ -292,7 +292,9 @@ impl Session {
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         self.kept = std::mem::take(&mut driven.kept);
-        if let (Some(history), Some(past), Some(peer)) = (&means.history, &driven.past, self.peer_ip()) {
+        // What a number of streams that somebody asked for gave says less of the path.
+        let past = driven.past.as_ref().filter(|_| control.steer().0.streams == 0);
+        if let (Some(history), Some(past), Some(peer)) = (&means.history, past, self.peer_ip()) {
             history.keep(peer, past);
         }
         let mut report = self.report(driven, opened.and(result));

@@ -87,6 +87,8 @@ pub(super) struct Count {
     vain: Vec<(Reason, u32, Duration)>,
     /// What an earlier job found right.
     first: Option<u32>,
+    /// More streams are on trial since the last look.
+    pub(super) widened: bool,
     pub(super) peer_before: (Spent, bool),
 }
 
@@ -133,6 +135,7 @@ impl Count {
         if to <= view.streams || vain {
             return None;
         }
+        self.widened = true;
         self.trial = Some(Trial { reason, from: view.streams, rate_before: last.rate, at: now });
         self.changed = Some(now);
         Some(to)
@@ -141,14 +144,16 @@ impl Count {
     /// Whether, and why, more streams would carry more.
     fn step(last: &Lapse, tally: &Tally, view: &View) -> Option<(Reason, u32)> {
         let streams = view.streams;
-        if view.held || tally.queue_stands() {
-            return None;
-        }
         let full = last.receive_window + last.send_buffer;
-        if full > FULL && view.peer_waits {
+        // Held at what the path gives, no window is ever full: one that is was what gave so little.
+        let much = if view.held { 3.0 * FULL } else { FULL };
+        if full > much && view.peer_waits && !tally.queue_stands() {
             // All windows full all the time: twice the streams are twice the rate. Full half of the time: less is needed.
             let grown = f64::from(streams) * (1.0 + full.clamp(0.25, 1.0));
             return Some((Reason::Window, (grown.ceil() as u32).max(streams + 1)));
+        }
+        if view.held || tally.queue_stands() {
+            return None;
         }
         if last.compute + last.storage > 0.75 && streams < view.processors.max(1) * 2 && view.peer_waits {
             return Some((Reason::Thread, streams + 1));

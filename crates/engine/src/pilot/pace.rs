@@ -149,7 +149,11 @@ impl Pacer {
             State::Held { since, settled } => self.held_round(now, tally, since, settled),
             State::Probe { since } => self.probe_round(now, tally, since),
             State::Climb { since } => self.climb_round(now, tally, since),
-            State::Contend { until } if now >= until => self.hold(now, tally.best_rate(round * 4)),
+            // Peace at what comes through; unless the host itself sends less, which says nothing of the path.
+            State::Contend { until } if now >= until => match is_pushed(&tally.over(round * 4)) {
+                true => self.hold(now, tally.best_rate(round * 4)),
+                false => self.state = State::Open { best: 0.0, flat: 0 },
+            },
             State::Contend { .. } => {}
         }
         let probes = |state| matches!(state, State::Probe { .. } | State::Climb { .. });
@@ -277,6 +281,11 @@ impl Pacer {
         } else {
             self.hold(now, tally.best_rate(round * 3));
         }
+    }
+
+    /// What held the job was not the path: what the path gives is to be found out anew.
+    pub(super) fn reopen(&mut self) {
+        self.state = State::Open { best: 0.0, flat: 0 };
     }
 
     fn contend(&mut self, now: Duration) {

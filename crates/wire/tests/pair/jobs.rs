@@ -109,7 +109,9 @@ fn existing_files_are_skipped() {
                 (progress.bytes_offered, progress.files_offered)
             );
         }
-        assert_eq!(second.streams_opened, 0, "nobody opens streams to carry nothing");
+        // The sender dials before it has heard that nothing is wanted, which saves a round trip when something is.
+        let early = if pull { 0 } else { second.config.streams };
+        assert!(second.streams_opened <= early, "{} streams to carry nothing", second.streams_opened);
     }
 }
 
