@@ -10,6 +10,9 @@ use super::{Crew, Driven, Streams};
 use crate::error::{Error, Result};
 use crate::link::Link;
 
+/// From this round-trip time on streams do not wait for the node's answer to the login.
+const FAR: Duration = Duration::from_millis(20);
+
 /// Keeps a job in streams: dials or accepts them, and dials again those that were lost, slower each time, and not for
 /// ever.
 #[derive(Default)]
@@ -75,9 +78,11 @@ impl Supply {
                 if !self.dialled && !crew.side.wants_streams() || wanted == self.wanted {
                     return Ok(());
                 }
-                // Streams are dialled while the node still makes up its mind: that saves a round trip. How they are
-                // joined depends on its answer only where payload in clear was asked for.
-                if crew.terms.plain && link.welcome().is_none() {
+                // Over a long path streams are dialled while the node still makes up its mind: that saves a round trip,
+                // which is also the time it has to open its gate before they knock. How they are joined depends on its
+                // answer only where payload in clear was asked for.
+                let far = sys::tcp::info(link.socket()).is_ok_and(|info| info.min_rtt >= FAR);
+                if link.welcome().is_none() && (crew.terms.plain || !far) {
                     return Ok(());
                 }
                 (self.dialled, self.wanted) = (true, wanted);
