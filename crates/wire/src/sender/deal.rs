@@ -227,8 +227,27 @@ impl Sender {
     }
 
     /// The reader of a sparse file found a hole from `from` to `to`: takes the part of it that nobody has been dealt
-    /// yet off the list. Returns that part, which the caller now owes the receiver as a hole.
+    /// yet, or that must go again, off the list. Returns that part, which the caller now owes the receiver as a hole.
     pub fn claim_hole(&mut self, id: u64, from: u64, to: u64) -> Option<(u64, u64)> {
+        self.claim_again(id, from, to).or_else(|| self.claim_todo(id, from, to))
+    }
+
+    /// What a lost stream carried may be one hole of terabytes: block by block it would take hours.
+    fn claim_again(&mut self, id: u64, from: u64, to: u64) -> Option<(u64, u64)> {
+        let (_, offset, len) = *self.again.front().filter(|(file, ..)| *file == id)?;
+        if offset < from || offset >= to {
+            return None;
+        }
+        self.again.pop_front();
+        let end = (offset + len).min(to);
+        if end < offset + len {
+            self.again.push_front((id, end, offset + len - end));
+        }
+        self.resent_bytes = self.resent_bytes.saturating_add(end - offset);
+        Some((offset, end - offset))
+    }
+
+    fn claim_todo(&mut self, id: u64, from: u64, to: u64) -> Option<(u64, u64)> {
         let file = self.items.get_mut(&id).and_then(|i| i.file.as_mut())?;
         let FileSend { todo, .. } = file;
         let (offset, len) = *todo.front()?;
