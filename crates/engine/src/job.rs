@@ -238,6 +238,10 @@ pub fn drive(
     if stays {
         crew.keep();
     }
+    // Before its streams are hung up: a peer that sees only those end takes it for trouble of the path, and tries again.
+    if let Err(error) = &result {
+        link.abort_for(error);
+    }
     // Its part of the path is free for others.
     drop(gauge);
     side.close();

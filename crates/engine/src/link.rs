@@ -39,6 +39,8 @@ pub struct Link {
     /// How often it let us in: at first, and for every new key.
     welcomes: u32,
     kept_for: Option<Duration>,
+    /// We told the peer why this ends.
+    aborted: bool,
 }
 
 /// What a node said when it let us in.
@@ -72,6 +74,7 @@ impl Link {
             welcome: None,
             welcomes: 0,
             kept_for: None,
+            aborted: false,
         })
     }
 
@@ -233,12 +236,22 @@ impl Link {
         }
     }
 
-    /// Tells the peer why, as far as it still listens, and closes.
+    /// Tells the peer why, as far as it still listens, and closes. Said once: the first reason is the reason.
     pub fn abort(&mut self, refusal: Refusal) {
+        if std::mem::replace(&mut self.aborted, true) {
+            return;
+        }
         let _ = self.send(&Frame::Abort(refusal));
         self.tls.send_close_notify();
         self.drain(Duration::from_secs(1));
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Tells the peer of trouble of ours; its own words it knows, and one that is gone hears nothing.
+    pub fn abort_for(&mut self, error: &Error) {
+        if !matches!(error, Error::Refused { .. } | Error::Silent { .. } | Error::Broken { .. }) {
+            self.abort(error.as_refusal());
+        }
     }
 
     /// Closes in peace.

@@ -172,9 +172,7 @@ pub fn run(mut link: Link, peer: SocketAddr, host: &dyn Host) -> Result<()> {
     let result = guest.serve();
     match &result {
         Ok(()) => guest.link.close(),
-        // The guest's own words need no echo.
-        Err(Error::Refused { .. } | Error::Silent { .. } | Error::Broken { .. }) => {}
-        Err(error) => guest.link.abort(error.as_refusal()),
+        Err(error) => guest.link.abort_for(error),
     }
     result
 }

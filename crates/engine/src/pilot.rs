@@ -78,6 +78,8 @@ pub struct Known {
     pub permitted: Permitted,
     /// Processors of this host.
     pub processors: u32,
+    /// The largest send buffer that it gives a stream.
+    pub send_buffer_bytes: u64,
     /// What an earlier job found on the same path.
     pub past: Option<Past>,
 }
@@ -122,7 +124,7 @@ impl Pilot {
     pub fn new(known: Known) -> Pilot {
         Pilot {
             pacer: Pacer::new(known.past.as_ref()),
-            tally: Tally::default(),
+            tally: Tally::new(known.send_buffer_bytes),
             count: Count::new(known.past.as_ref()),
             told: HashMap::new(),
             chosen: HashMap::new(),

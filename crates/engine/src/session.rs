@@ -401,13 +401,7 @@ impl Session {
             arrived_after: driven.arrived_after,
             ..Report::default()
         };
-        if let Err(error) = result {
-            // Our own trouble is told; what the peer told us it knows.
-            if !matches!(error, Error::Refused { .. } | Error::Silent { .. } | Error::Broken { .. }) {
-                self.link.abort(error.as_refusal());
-            }
-            report.error = Some(error);
-        }
+        report.error = result.err();
         report.streams.insert(0, crate::send::control_facts(self.link.socket(), &self.base));
         report
     }

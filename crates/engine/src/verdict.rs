@@ -178,6 +178,9 @@ fn sending(s: &End<'_>, receiver: Option<&End<'_>>, quiet: &str) -> Limit {
     limit("source", evidence, remedy)
 }
 
+/// A job that takes no more round trips than these was over before anything could be waited for.
+const FEW_ROUNDS: f64 = 8.0;
+
 /// Streams stood ready, and there was nothing that could be sent.
 fn starved(case: &Case<'_>, sender: &End<'_>, receiver: Option<&End<'_>>) -> Limit {
     let idle = percent(sender.shares.idle);
@@ -196,6 +199,12 @@ fn starved(case: &Case<'_>, sender: &End<'_>, receiver: Option<&End<'_>>) -> Lim
     if scan > case.elapsed.as_secs_f64() * MOST && scan > 0.5 {
         let evidence = format!("listing the source took {scan:.1} s; senders had nothing to do {idle} of their time");
         return limit("source", evidence, "a faster directory at the source, or fewer and larger files");
+    }
+    let rtt = case.report.streams.iter().map(|s| s.min_rtt_s).fold(0.0, f64::max);
+    let rounds = case.elapsed.as_secs_f64() / rtt.max(1e-6);
+    if rounds < FEW_ROUNDS {
+        let evidence = format!("the whole job took {rounds:.1} round trips of {}", network::ms(rtt));
+        return limit("latency", evidence, "nothing: so little data cannot go faster");
     }
     let evidence = format!("sending threads waited {idle} of their time for the receiver to ask for more");
     limit("latency", evidence, "many small files, or a slow directory at the target: look at its metadata rate")

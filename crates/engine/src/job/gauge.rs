@@ -48,7 +48,8 @@ pub(super) struct Gauge {
 impl Gauge {
     pub(super) fn new(terms: &StreamTerms, side: &dyn Side) -> Gauge {
         let processors = sys::limits::processors() as u32;
-        let known = Known { permitted: terms.permitted.clone(), processors, past: terms.past };
+        let send_buffer_bytes = sys::tcp::buffers_max().1;
+        let known = Known { permitted: terms.permitted.clone(), processors, send_buffer_bytes, past: terms.past };
         Gauge {
             started: Instant::now(),
             processors: Processors::read(),

@@ -144,12 +144,12 @@ impl Count {
     /// Whether, and why, more streams would carry more.
     fn step(last: &Lapse, tally: &Tally, view: &View) -> Option<(Reason, u32)> {
         let streams = view.streams;
-        let full = last.receive_window + last.send_buffer;
         // Held at what the path gives, no window is ever full: one that is was what gave so little.
         let much = if view.held { 3.0 * FULL } else { FULL };
-        if full > much && view.peer_waits && !tally.queue_stands() {
+        if last.is_windowed(much) && view.peer_waits && !tally.queue_stands() {
             // All windows full all the time: twice the streams are twice the rate. Full half of the time: less is needed.
-            let grown = f64::from(streams) * (1.0 + full.clamp(0.25, 1.0));
+            let least = if last.fills { 0.5 } else { 0.25 };
+            let grown = f64::from(streams) * (1.0 + last.windows().clamp(least, 1.0));
             return Some((Reason::Window, (grown.ceil() as u32).max(streams + 1)));
         }
         if view.held || tally.queue_stands() {

@@ -82,7 +82,7 @@ pub(super) struct Pacer {
 
 /// A full path is one that is pushed: what the host holds back says nothing of it.
 fn is_pushed(lapse: &Lapse) -> bool {
-    lapse.socket > 0.5 && lapse.receive_window + lapse.send_buffer < 0.3
+    lapse.socket > 0.5 && !lapse.is_windowed(0.3)
 }
 
 impl Pacer {

@@ -39,7 +39,14 @@ pub struct Tally {
     window_bytes: u64,
     scaling: Option<bool>,
     congestion: String,
+    streams: u32,
+    /// The largest send buffer that this host gives a stream, bytes; 0 where that is not known.
+    send_buffer_bytes: u64,
 }
+
+/// What of a buffer, or of a window, is payload: the kernel counts its own structures too, and keeps sent data until it is
+/// acknowledged.
+const USABLE: f64 = 0.5;
 
 /// The path as it was seen.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,6 +84,11 @@ pub struct Picture {
 }
 
 impl Tally {
+    /// For a host that gives a stream at most so large a send buffer.
+    pub fn new(send_buffer_bytes: u64) -> Tally {
+        Tally { send_buffer_bytes, ..Tally::default() }
+    }
+
     /// Takes in what is seen of the streams now.
     pub fn saw(&mut self, now: Duration, sights: &[Sight]) {
         let before = self.now;
@@ -106,6 +118,7 @@ impl Tally {
             last.clone_from(sight);
         }
         self.now.at = now;
+        self.streams = sights.len() as u32;
         if let Some(first) = sights.first() {
             self.now.rtt = sights.iter().map(|s| s.tcp.rtt).sum::<Duration>() / sights.len() as u32;
             self.congestion.clone_from(&first.congestion);
@@ -173,7 +186,15 @@ impl Tally {
     pub(super) fn over(&self, span: Duration) -> Lapse {
         let from = self.now.at.saturating_sub(span);
         let then = self.past.iter().rev().find(|sums| sums.at <= from).or(self.past.front()).copied();
-        Lapse::between(&then.unwrap_or_default(), &self.now)
+        let lapse = Lapse::between(&then.unwrap_or_default(), &self.now);
+        Lapse { fills: self.fills(lapse.rate), ..lapse }
+    }
+
+    /// Whether what is on its way at this rate fills a stream's send buffer or the window that it was offered.
+    fn fills(&self, rate: f64) -> bool {
+        let on_its_way = rate * self.min_rtt.as_secs_f64() / f64::from(self.streams.max(1));
+        let full = |bytes: u64| bytes > 0 && on_its_way > bytes as f64 * USABLE;
+        full(self.window_bytes) || full(self.send_buffer_bytes)
     }
 
     /// What is known of the path.
@@ -214,13 +235,30 @@ pub(super) struct Lapse {
     pub receive_window: f64,
     /// The send buffer was full.
     pub send_buffer: f64,
+    /// What was on its way fills one of the two.
+    pub fills: bool,
     /// Shares of the threads' time.
     pub socket: f64,
     pub storage: f64,
     pub compute: f64,
 }
 
+/// From this share of the busy time on a window or buffer counts as full, where what is on its way fills it too: BBR
+/// settles at the rate that a full window gives, and hardly ever runs into it again.
+const TOUCHED: f64 = 0.05;
+
 impl Lapse {
+    /// Of the time with something on its way: a window or a buffer was full.
+    pub(super) fn windows(&self) -> f64 {
+        self.receive_window + self.send_buffer
+    }
+
+    /// Whether windows or buffers are what limits: full for more than this share of the time, or seen to be what the rate
+    /// settled at.
+    pub(super) fn is_windowed(&self, above: f64) -> bool {
+        self.windows() > above || self.fills && self.windows() > TOUCHED
+    }
+
     /// Whether more was lost than chance makes of a loss that is always there: beyond three standard deviations (of a
     /// Poisson distribution), and beyond what is not worth acting on.
     pub(super) fn loses_more_than(&self, base: f64, margin: f64) -> bool {
@@ -244,6 +282,7 @@ impl Lapse {
             again: again / f64::from(now.mss.max(1)),
             receive_window: of_busy(now.receive_window_limited, then.receive_window_limited),
             send_buffer: of_busy(now.send_buffer_limited, then.send_buffer_limited),
+            fills: false,
             socket: share(Stage::Socket),
             storage: share(Stage::Storage),
             compute: share(Stage::Compute),

@@ -40,13 +40,15 @@ struct Job {
     arrived: Vec<f64>,
     /// What a single stream's window lets through, bytes per second.
     window: f64,
+    /// For how much of the time the kernel says so.
+    says: f64,
     wishes: Vec<u32>,
     busy: f64,
 }
 
 fn job(streams: u32, starts: f64, past: Option<Past>) -> Job {
     let permitted = Permitted { names: vec!["reno".into(), "bbr".into()], forced: None };
-    let known = Known { permitted, processors: 2, past };
+    let known = Known { permitted, processors: 2, send_buffer_bytes: 0, past };
     Job {
         pilot: Pilot::new(known),
         streams,
@@ -57,6 +59,7 @@ fn job(streams: u32, starts: f64, past: Option<Past>) -> Job {
         from: past.map_or(10.0, |_| 10.0) * f64::from(MSS) * f64::from(streams),
         arrived: Vec::new(),
         window: f64::INFINITY,
+        says: 1.0,
         wishes: Vec::new(),
         busy: 0.0,
     }
@@ -120,7 +123,7 @@ impl Job {
             bytes_sent: (self.sums.1 / each) as u64,
             bytes_retransmitted: (self.sums.2 / each) as u64,
             busy: span(self.busy),
-            receive_window_limited: if windowed { span(self.busy) } else { Duration::ZERO },
+            receive_window_limited: if windowed { span(self.busy * self.says) } else { Duration::ZERO },
             send_window_bytes: 1 << 20,
             window_scaling: true,
             ..TcpInfo::default()
@@ -209,12 +212,15 @@ fn a_path_that_grows_is_found_out_and_one_that_shrinks_at_once() {
 
 #[test]
 fn small_windows_get_more_streams_and_as_few_as_do() {
-    let mut path = Path { rate: GBIT, rtt: 0.1, queue: GBIT * 0.1, loss: 0.0 };
-    let mut one = job(2, 0.0, None);
-    one.window = GBIT / 10.5;
-    let mut jobs = [one];
-    run(&mut path, &mut jobs, 60.0, still);
-    let job = &jobs[0];
-    assert!(job.share(&path, 40.0, 60.0) > 0.95, "{:?} streams", job.wishes);
-    assert!((11..=22).contains(&job.streams), "{:?}", job.wishes);
+    // A window that is full all the time, and one that BBR has settled below.
+    for says in [1.0, 0.07] {
+        let mut path = Path { rate: GBIT, rtt: 0.1, queue: GBIT * 0.1, loss: 0.0 };
+        let mut one = job(2, 0.0, None);
+        (one.window, one.says) = (GBIT / 10.5, says);
+        let mut jobs = [one];
+        run(&mut path, &mut jobs, 90.0, still);
+        let job = &jobs[0];
+        assert!(job.share(&path, 70.0, 90.0) > 0.95, "full {says}: {:?} streams", job.wishes);
+        assert!((11..=22).contains(&job.streams), "full {says}: {:?}", job.wishes);
+    }
 }

@@ -55,6 +55,7 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Limit {
         .or_else(|| windows(facts, capacity, rtt))
         .or_else(|| loss(facts, rtt))
         .or_else(|| slow_start(facts, rtt))
+        .or_else(|| shared(facts))
         .unwrap_or_else(|| path(facts, capacity, rtt))
 }
 
@@ -106,7 +107,7 @@ fn scaling(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
     Some(limit("network", evidence, remedy))
 }
 
-fn ms(seconds: f64) -> String {
+pub(super) fn ms(seconds: f64) -> String {
     let ms = seconds * 1e3;
     let digits = if ms >= 99.95 {
         0
@@ -215,6 +216,18 @@ fn slow_start(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
         facts.streams.len()
     );
     Some(limit("latency", evidence, "nothing for so little data; a longer job loses a smaller part to it"))
+}
+
+/// Other jobs of one of the two nodes had their part of the path when this one ended.
+fn shared(facts: &Facts<'_>) -> Option<Limit> {
+    let ends = [(facts.sent_by, "sending"), (facts.received_by, "receiving")];
+    let shares = ends.iter().filter_map(|(account, end)| Some((account.map(|a| a.share_bit_s)?, *end)));
+    let (share, end) = shares.filter(|(share, _)| *share > 0).min()?;
+    let evidence = format!(
+        "the path was full, and other jobs of the {end} node have their parts of it: this one's is {}",
+        BitRate(share)
+    );
+    Some(limit("network", evidence, "a faster path, or a --limit on the other jobs (`longhaul job` lists them)"))
 }
 
 /// Loss from which on it shapes what a path gives.

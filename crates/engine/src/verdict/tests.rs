@@ -212,3 +212,16 @@ fn pipes_and_limits_of_the_past() {
     let below = verdict(&report(waiting(), waiting(), stream()), 140_000_000);
     expect(&below, "network", "waited 9", "");
 }
+
+#[test]
+fn other_jobs_of_a_node_and_jobs_of_a_few_round_trips() {
+    let waiting = || account(WAITING, LITTLE);
+    let sharing = Account { share_bit_s: 400_000_000, capacity_bit_s: 900_000_000, ..waiting() };
+    let shared = verdict(&report(waiting(), sharing, stream()), 0);
+    expect(&shared, "network", "other jobs of the receiving node have their parts of it: this one's is 400 Mbit/s", "");
+    let idle = account([0.0, 0.2, 0.3, 0.0, 9.5], LITTLE);
+    let quick = report(idle, waiting(), stream());
+    let elapsed = Duration::from_millis(1540);
+    let case = Case { report: &quick, pushing: true, limit_bit_s: 0, limit_is_theirs: false, pipe: false, elapsed };
+    expect(&of(&case), "latency", "the whole job took 5.1 round trips of 303 ms", "nothing");
+}

@@ -181,7 +181,7 @@ fn a_limit_is_lowered_and_lifted() {
 fn a_job_is_listed_and_shown() {
     let pair = pair();
     let file = pair.client.write("f", pattern(20 << 20));
-    let (running, id) = pair.begin(words![file, pair.node.at("data/f"), "--limit", "40Mbit/s"]);
+    let (running, id) = pair.begin(words![file, pair.node.at("data/f"), "--limit", "4Mbit/s"]);
     for (seat, role) in [(Seat::Client, "send"), (Seat::Operator, "receive"), (Seat::Key, "receive")] {
         let listed = pair.jobs(seat);
         assert_eq!(listed.len(), 1, "{seat:?}: {listed:?}");
@@ -189,13 +189,13 @@ fn a_job_is_listed_and_shown() {
         for job in [&listed[0], &shown] {
             assert_eq!((&job["v"], &job["event"], &job["job"]), (&1.into(), &"job".into(), &id.as_str().into()));
             assert_eq!((&job["role"], &job["state"]), (&role.into(), &"running".into()), "{seat:?}");
-            assert_eq!((&job["limit_bit_s"], &job["bytes_total"]), (&40_000_000.into(), &(20 << 20).into()));
+            assert_eq!((&job["limit_bit_s"], &job["bytes_total"]), (&4_000_000.into(), &(20 << 20).into()));
             assert!(job["target"].as_str().unwrap().contains("data/f"), "{seat:?}: {job}");
             assert!(job["streams"].as_u64().unwrap() >= 1 && job["seconds"].as_f64().unwrap() > 0.0, "{job}");
         }
         // The end of an id is enough, and people get words.
         let text = pair.job(seat, words!["show", id[id.len() - 8..].to_owned()]).expect(0).text();
-        assert!(text.contains(&id) && text.contains("running") && text.contains("40.0 Mbit/s"), "{seat:?}: {text}");
+        assert!(text.contains(&id) && text.contains("running") && text.contains("4.00 Mbit/s"), "{seat:?}: {text}");
         let line = pair.job(seat, words!["list"]).expect(0).text();
         assert!(line.lines().count() == 1 && line.starts_with(&id), "{line}");
     }
@@ -314,7 +314,7 @@ fn streams_change(push: bool, seat: Seat) {
         fs::write(pair.node.data("f"), &bytes).unwrap();
     }
     let idle = pair.node.descriptors();
-    let (running, id) = pair.begin(words![from, to, "--limit", "60Mbit/s", "--streams", "1"]);
+    let (running, id) = pair.begin(words![from, to, "--limit", "8Mbit/s", "--streams", "1"]);
     for streams in [6, 2, 4] {
         pair.job(seat, words!["set", id, "--streams", streams.to_string()]).expect(0);
         pair.all_see(&id, "streams", streams);
@@ -354,7 +354,7 @@ fn cancel_and_resume(push: bool, seat: Seat) {
         true => (source.display().to_string(), pair.node.at("data/t")),
         false => (pair.node.at("data/s"), target.display().to_string()),
     };
-    let (running, id) = pair.begin(words!["-r", from, to, "--limit", "40Mbit/s"]);
+    let (running, id) = pair.begin(words!["-r", from, to, "--limit", "24Mbit/s"]);
     until("blocks have been written", LONG, || {
         well_begun(&target) && pair.show(Seat::Client, &id)["bytes"].as_u64() > Some(8 << 20)
     });
