@@ -34,12 +34,19 @@ const LOSS: f64 = 2e-4;
 const PROBE: f64 = 1.04;
 const PROBE_ROUNDS: u32 = 4;
 /// Time between probes: at first, and after many that found nothing.
-const PROBE_AFTER: Duration = Duration::from_secs(4);
+const PROBE_AFTER: Duration = Duration::from_secs(1);
 const PROBE_AFTER_MAX: Duration = Duration::from_secs(16);
 /// What a climb adds in a round.
 const CLIMB: f64 = 1.25;
 /// Less than this part of what is held comes through.
 const SHORT: f64 = 0.9;
+/// Below this part of the best of an open path something has stalled, at either end: it is no measure of the path…
+const STALLED: f64 = 0.75;
+/// …unless it stays. The best is forgotten by so much in each round.
+const FORGET: f64 = 0.9;
+/// For how long, and how many rounds, signs of others are to last before they are believed.
+const SIGNS: u32 = 3;
+const SIGNS_LAST: Duration = Duration::from_secs(1);
 /// A step down to find out whether loss or a queue comes from holding too much, and how many of them.
 const LOWER: f64 = 0.97;
 const LOWER_STEPS: u32 = 4;
@@ -162,6 +169,10 @@ impl Pacer {
 
     fn open_round(&mut self, now: Duration, tally: &Tally, best: f64, flat: u32) {
         let last = tally.over(tally.round());
+        if last.rate < best * STALLED {
+            self.state = State::Open { best: best * FORGET, flat: 0 };
+            return;
+        }
         if last.rate > best * GROWTH || !is_pushed(&last) {
             self.state = State::Open { best: best.max(last.rate), flat: 0 };
             return;
@@ -181,13 +192,14 @@ impl Pacer {
         match self.state {
             State::Open { best, .. } if best > 0.0 && tally.queue_is_long() => {
                 let tick = tally.over(Duration::from_millis(200));
-                if is_pushed(&tick) {
+                if is_pushed(&tick) && tick.rate > best * STALLED {
                     self.cap = tick.rate.max(best) * FILL;
                     self.state = State::Fill { since: now };
                 }
             }
             State::Fill { since } if now - since >= (tally.round() * 2).max(Duration::from_millis(500)) => {
-                self.hold(now, tally.best_rate(now - since));
+                // What came when the queue was first seen counts: a host that stalls for a moment is not the path.
+                self.hold(now, tally.best_rate(now - since + tally.round() * 2));
             }
             // While something waits, sending less costs nothing: the path stays full from its queue.
             // A probe that fills a queue has found its answer.
@@ -232,7 +244,7 @@ impl Pacer {
         }
         let short = !reached && last.socket > 0.5;
         self.signs = if short || congested { self.signs + 1 } else { 0 };
-        if self.signs >= 3 {
+        if self.signs >= SIGNS && round * self.signs >= SIGNS_LAST {
             self.contend(now);
         } else if self.signs == 0 && reached && held_for > self.patience.max(round * 10) {
             self.state = State::Probe { since: now };
