@@ -1,0 +1,93 @@
+//! A host as a tree of files.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::{FILE_BYTES_MAX, Host, Known, Unread};
+
+/// A tree with `proc/`, `sys/`, `etc/`, and `ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `say/PROGRAM` beside them. With the
+/// root `/` its files are this host's.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    root: PathBuf,
+}
+
+impl Recorded {
+    /// Below a directory.
+    pub fn new(root: &Path) -> Recorded {
+        Recorded { root: root.to_owned() }
+    }
+
+    fn at(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+}
+
+/// A file's text, without the blanks around it, and not more of it than makes sense.
+pub(super) fn text(path: &Path) -> Known<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    String::from_utf8(bytes).map(|text| text.trim().to_owned()).map_err(|_| Unread::Failed("it is no text".into()))
+}
+
+/// Names in a directory, sorted.
+pub(super) fn names(path: &Path) -> Known<Vec<String>> {
+    let mut names: Vec<String> =
+        fs::read_dir(path)?.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    Ok(names)
+}
+
+impl Host for Recorded {
+    fn read(&self, path: &Path) -> Known<String> {
+        text(&self.at(path))
+    }
+
+    fn list(&self, path: &Path) -> Known<Vec<String>> {
+        names(&self.at(path))
+    }
+
+    fn link(&self, path: &Path) -> Known<String> {
+        let at = self.at(path);
+        match fs::read_link(&at) {
+            Ok(target) => Ok(target.to_string_lossy().into_owned()),
+            // Links of sysfs are kept as files with the target's path: trees with links do not travel well.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => text(&at),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn ethtool(&self, nic: &str, what: &str) -> Known<String> {
+        text(&self.root.join("ethtool").join(nic).join(what))
+    }
+
+    fn netlink(&self, nic: &str, what: &str) -> Known<String> {
+        text(&self.root.join("netlink").join(nic).join(what))
+    }
+
+    fn say(&self, program: &str, words: &[&str]) -> Known<String> {
+        text(&self.root.join("say").join(std::iter::once(&program).chain(words).copied().collect::<Vec<_>>().join(" ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Recorded::new(dir.path());
+        assert_eq!(host.read(Path::new("/proc/nothing")), Err(Unread::Absent));
+        assert_eq!(host.ethtool("eth0", "driver"), Err(Unread::Absent));
+        fs::create_dir_all(dir.path().join("proc/sys")).unwrap();
+        fs::write(dir.path().join("proc/sys/x"), " 4096\t131072  6291456\n").unwrap();
+        assert_eq!(super::super::sysctl(&host, "x", Some(2)), Ok("6291456".into()));
+        assert_eq!(super::super::sysctl(&host, "x", None), Ok("4096 131072 6291456".into()));
+        assert!(matches!(super::super::sysctl(&host, "x", Some(3)), Err(Unread::Failed(_))));
+        fs::write(dir.path().join("proc/sys/y"), [0xFF, 0xFE]).unwrap();
+        assert!(matches!(host.read(Path::new("/proc/sys/y")), Err(Unread::Failed(_))), "no text");
+        assert_eq!(host.list(Path::new("/proc/sys")), Ok(vec!["x".into(), "y".into()]));
+    }
+}

@@ -1,0 +1,152 @@
+//! Whether a value is as a rule wants it. Pure.
+
+use crate::rule::{Value, Want};
+use crate::target::{Resolved, Target};
+
+/// How a value stands to its rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Judgement {
+    /// As it should be, or nothing is wanted.
+    Ok,
+    /// Not as it should be: this is what it should be.
+    Differs,
+    /// Nobody can say; why.
+    Unknown(String),
+}
+
+/// What a rule wants, in words; and the value that it would be set to, where there is one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// `at least 67108864`, `fq or fq_codel`.
+    pub words: String,
+    /// What it is set to.
+    pub value: Option<String>,
+}
+
+/// A number as the kernel writes it.
+pub fn number(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 9e15 { format!("{value:.0}") } else { format!("{value}") }
+}
+
+fn shown(resolved: &Resolved) -> Result<String, String> {
+    match resolved {
+        Resolved::Number(value) => Ok(number(*value)),
+        Resolved::Word(word) => Ok(word.clone()),
+        Resolved::Unknown(why) => Err((*why).to_owned()),
+    }
+}
+
+/// What is wanted here.
+///
+/// # Errors
+/// Why it is not known.
+pub fn wanted(want: &Want, target: &Target, nic_bit_s: Option<u64>) -> Result<Wanted, String> {
+    let value = |value: &Value| shown(&target.resolve(value, nic_bit_s));
+    Ok(match want {
+        Want::Is(is) => {
+            let is = value(is)?;
+            Wanted { words: is.clone(), value: Some(is) }
+        }
+        Want::AtLeast(least) => {
+            let least = value(least)?;
+            Wanted { words: format!("at least {least}"), value: Some(least) }
+        }
+        Want::AtMost(most) => {
+            let most = value(most)?;
+            Wanted { words: format!("at most {most}"), value: Some(most) }
+        }
+        Want::OneOf(all) => {
+            let all = all.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+            Wanted { words: all.join(" or "), value: all.first().cloned() }
+        }
+        Want::Contains(word) => {
+            let word = value(word)?;
+            Wanted { words: format!("with {word}"), value: Some(word) }
+        }
+        Want::Report(_) => Wanted { words: "as it is".into(), value: None },
+    })
+}
+
+/// Whether a value is as wanted.
+pub fn judge(observed: &str, want: &Want, target: &Target, nic_bit_s: Option<u64>) -> Judgement {
+    let test = |value: &Value, holds: fn(f64, f64) -> bool| match (target.resolve(value, nic_bit_s), observed.parse::<f64>()) {
+        (Resolved::Unknown(why), _) => Err(why.to_owned()),
+        (Resolved::Number(wanted), Ok(is)) if is.is_finite() => Ok(holds(is, wanted)),
+        (Resolved::Number(_), _) => Err(format!("{observed:?} is no number")),
+        (Resolved::Word(word), _) => Ok(selected(observed) == word),
+    };
+    let same = |is: f64, wanted: f64| is == wanted;
+    let outcome = match want {
+        Want::Is(value) => test(value, same),
+        Want::AtLeast(value) => test(value, |is, wanted| is >= wanted),
+        Want::AtMost(value) => test(value, |is, wanted| is <= wanted),
+        Want::OneOf(all) => all.iter().map(|value| test(value, same)).reduce(|a, b| match (a, b) {
+            (Ok(true), _) | (_, Ok(true)) => Ok(true),
+            (Err(why), _) | (_, Err(why)) => Err(why),
+            _ => Ok(false),
+        }).unwrap_or(Ok(false)),
+        Want::Contains(value) => match target.resolve(value, nic_bit_s) {
+            Resolved::Word(word) => Ok(observed.split([' ', ',', '\t']).any(|part| part == word)),
+            Resolved::Number(wanted) => Ok(observed.split_whitespace().any(|part| part == number(wanted))),
+            Resolved::Unknown(why) => Err(why.to_owned()),
+        },
+        Want::Report(_) => Ok(true),
+    };
+    match outcome {
+        Ok(true) => Judgement::Ok,
+        Ok(false) => Judgement::Differs,
+        Err(why) => Judgement::Unknown(why),
+    }
+}
+
+/// The choice that is in force, where a file of the kernel lists all of them: `always [madvise] never`.
+fn selected(observed: &str) -> &str {
+    let bracketed = observed.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    bracketed.map_or(observed, |(selected, _)| selected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(word: &str) -> Value {
+        Value::Word(word.into())
+    }
+
+    #[test]
+    fn values_are_compared_as_what_they_are() {
+        let target = Target { rate_bit_s: Some(10_000_000_000), rtt_s: 0.1, ..Target::default() };
+        let says = |observed: &str, want: Want| judge(observed, &want, &target, None);
+        assert_eq!(says("250000000", Want::AtLeast(word("window"))), Judgement::Ok);
+        assert_eq!(says("249999999", Want::AtLeast(word("window"))), Judgement::Differs);
+        assert_eq!(says("1", Want::Is(Value::Number(1.0))), Judgement::Ok);
+        assert_eq!(says("01", Want::Is(Value::Number(1.0))), Judgement::Ok);
+        assert_eq!(says("always [madvise] never", Want::Is(word("madvise"))), Judgement::Ok);
+        assert_eq!(says("[always] madvise never", Want::Is(word("madvise"))), Judgement::Differs);
+        assert_eq!(says("fq_codel", Want::OneOf(vec![word("fq"), word("fq_codel")])), Judgement::Ok);
+        assert_eq!(says("rw,noatime,largeio", Want::Contains(word("largeio"))), Judgement::Ok);
+        assert_eq!(says("anything", Want::Report(true)), Judgement::Ok);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_unknown_and_never_guessed() {
+        let target = Target::default();
+        let unknown = |observed: &str, want: Want| matches!(judge(observed, &want, &target, None), Judgement::Unknown(_));
+        for absurd in ["", "garbage", "NaN", "inf", "18446744073709551616x"] {
+            assert!(unknown(absurd, Want::AtLeast(Value::Number(1.0))), "{absurd}");
+        }
+        assert!(unknown("1", Want::AtLeast(word("window"))), "no speed is known");
+        assert!(wanted(&Want::AtLeast(word("window")), &target, None).is_err());
+        // Absurd, but a number.
+        assert_eq!(judge("-1", &Want::AtLeast(Value::Number(1.0)), &target, None), Judgement::Differs);
+    }
+
+    #[test]
+    fn what_is_wanted_in_words() {
+        let target = Target::default();
+        let says = |want: Want| wanted(&want, &target, None).unwrap();
+        assert_eq!(says(Want::AtLeast(Value::Number(65_536.0))), Wanted { words: "at least 65536".into(), value: Some("65536".into()) });
+        assert_eq!(says(Want::OneOf(vec![word("fq"), word("fq_codel")])).words, "fq or fq_codel");
+        assert_eq!(says(Want::Report(true)).value, None);
+    }
+}
