@@ -1,12 +1,29 @@
-//! The path laws: what a TCP path can carry, from its round-trip time, window and loss.
+//! The path laws: what a TCP path can carry, from its round-trip time, window and loss, and how long it takes to get
+//! there. Packets on a line are in [`line`], volumes and couriers in [`freight`].
 //!
 //! Units: rates in bit/s, sizes in bytes, times in seconds, loss as a fraction of packets. Each law names its source.
-//! What it does not know: the host (CPU, storage), and congestion control other than the one named.
+//! What it does not know: the host (CPU, storage), and congestion control other than the one named. Arguments are
+//! positive; a zero or a negative number gives what floating point makes of it (infinity, NaN), never a panic.
+
+pub mod freight;
+pub mod line;
+
+#[cfg(test)]
+mod tests;
 
 /// The largest TCP window, bytes: 65,535 scaled by 2^14 (RFC 7323, section 2.3).
 pub const WINDOW_BYTES_MAX: u64 = 65_535 << 14;
+/// The largest socket buffer, bytes: Linux holds `tcp_rmem`, `tcp_wmem` and `SO_RCVBUF` in signed 32-bit numbers.
+pub const BUFFER_BYTES_MAX: u64 = (1 << 31) - 1;
 /// Segments that a new connection may send before the first acknowledgement (RFC 6928).
 pub const INITIAL_WINDOW_SEGMENTS: f64 = 10.0;
+/// How steeply CUBIC grows, segments per cubic second (RFC 9438, section 5.1).
+pub const CUBIC_C: f64 = 0.4;
+/// What CUBIC keeps of its window after a loss, a fraction (RFC 9438, section 4.6).
+pub const CUBIC_BETA: f64 = 0.7;
+
+/// The bytes that TCP numbers before it starts again: sequence numbers have 32 bits (RFC 9293, section 3.4).
+const SEQUENCE_BYTES: f64 = 4_294_967_296.0;
 
 /// The bandwidth-delay product, bytes: what must be in flight to fill a path.
 pub fn bdp_bytes(rate_bit_s: f64, rtt_s: f64) -> f64 {
@@ -18,9 +35,28 @@ pub fn window_rate_bit_s(window_bytes: f64, rtt_s: f64) -> f64 {
     window_bytes * 8.0 / rtt_s
 }
 
+/// The round trip at which a window carries a rate, seconds: `8 * W / B`. A measured pair of window and rate thus tells
+/// which round trip it was measured over.
+pub fn window_rtt_s(window_bytes: f64, rate_bit_s: f64) -> f64 {
+    window_bytes * 8.0 / rate_bit_s
+}
+
 /// The fewest streams whose windows together cover the product of rate and round-trip time.
 pub fn streams_for_window(rate_bit_s: f64, rtt_s: f64, window_bytes: f64) -> u64 {
     (bdp_bytes(rate_bit_s, rtt_s) / window_bytes).ceil().max(1.0) as u64
+}
+
+/// The fewest streams that together carry a rate, where each carries `each_bit_s`: `ceil(B / each)`. For streams that
+/// loss holds down, `each` is what [`mathis_bit_s`] or [`cubic_bit_s`] says.
+pub fn streams_to_fill(rate_bit_s: f64, each_bit_s: f64) -> u64 {
+    (rate_bit_s / each_bit_s).ceil().max(1.0) as u64
+}
+
+/// The largest buffer that a socket should be allowed, bytes: twice the bandwidth-delay product, or what the kernel can
+/// hold. Twice, because Linux counts what a segment takes in memory, and by default offers half of a buffer as window
+/// (`tcp_adv_win_scale` in the kernel's ip-sysctl).
+pub fn buffer_bytes(rate_bit_s: f64, rtt_s: f64) -> f64 {
+    (2.0 * bdp_bytes(rate_bit_s, rtt_s)).min(BUFFER_BYTES_MAX as f64)
 }
 
 /// How long slow start takes to reach a window, seconds: the window doubles each round trip from ten segments
@@ -35,9 +71,9 @@ pub fn mathis_bit_s(mss_bytes: f64, rtt_s: f64, loss: f64) -> f64 {
     mss_bytes * 8.0 * 1.5f64.sqrt() / (rtt_s * loss.sqrt())
 }
 
-/// The most one CUBIC stream carries under random loss, bit/s: average window `1.054 * (RTT/p)^(3/4) / RTT^...` in
-/// segments, i.e. `1.054 * RTT^(3/4) / p^(3/4)` (RFC 9438, section 5.1, C = 0.4, beta = 0.7), or what Reno would get
-/// where that is more (its Reno-friendly region).
+/// The most one CUBIC stream carries under random loss, bit/s: an average window of `1.054 * (RTT/p)^(3/4)` segments
+/// each round trip (RFC 9438, section 5.1, C = 0.4, beta = 0.7), or what Reno would get where that is more (its
+/// Reno-friendly region).
 pub fn cubic_bit_s(mss_bytes: f64, rtt_s: f64, loss: f64) -> f64 {
     let window_segments = 1.054 * rtt_s.powf(0.75) / loss.powf(0.75);
     (window_segments * mss_bytes * 8.0 / rtt_s).max(mathis_bit_s(mss_bytes, rtt_s, loss))
@@ -49,61 +85,29 @@ pub fn reno_recovery_s(rate_bit_s: f64, rtt_s: f64, mss_bytes: f64) -> f64 {
     rate_bit_s * rtt_s * rtt_s / (2.0 * mss_bytes * 8.0)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// How long CUBIC needs to regain a rate after one loss, seconds, with `W` the window in segments: the earlier of
+///
+/// - the cubic, `K = cbrt(W * (1 - beta) / C)`, where the round trip counts only through `W` (RFC 9438, section 4.2);
+/// - the Reno-friendly line, `W * (1 - beta)` segments back at `3 * (1 - beta) / (1 + beta)` = 0.53 of a segment per
+///   round trip (section 4.3), which is ahead on short paths.
+///
+/// Counted from the end of fast recovery, without a further loss, and for a window at its peak (where the loss comes
+/// below the last peak, fast convergence aims lower: section 4.7).
+pub fn cubic_recovery_s(rate_bit_s: f64, rtt_s: f64, mss_bytes: f64) -> f64 {
+    let lost_segments = bdp_bytes(rate_bit_s, rtt_s) / mss_bytes * (1.0 - CUBIC_BETA);
+    let segments_per_rtt = 3.0 * (1.0 - CUBIC_BETA) / (1.0 + CUBIC_BETA);
+    let cubic = (lost_segments / CUBIC_C).cbrt();
+    cubic.min(lost_segments / segments_per_rtt * rtt_s)
+}
 
-    const GBIT: f64 = 1e9;
-    const MIB: f64 = 1_048_576.0;
+/// How long one stream takes to go through all sequence numbers, seconds: `2^32 * 8 / B` (RFC 7323, section 5).
+pub fn sequence_wrap_s(rate_bit_s: f64) -> f64 {
+    SEQUENCE_BYTES * 8.0 / rate_bit_s
+}
 
-    #[track_caller]
-    fn near(value: f64, stated: f64, tolerance: f64) {
-        assert!((value / stated - 1.0).abs() <= tolerance, "{value} is not {stated} within {tolerance}");
-    }
-
-    #[test]
-    fn windows() {
-        assert_eq!(WINDOW_BYTES_MAX, 1_073_725_440);
-        near(window_rate_bit_s(1023.0 * MIB, 0.303), 28.32 * GBIT, 0.001);
-        near(window_rate_bit_s(1023e6, 0.303), 27.01 * GBIT, 0.001); // the unit trap: MB is not MiB
-        near(window_rate_bit_s(WINDOW_BYTES_MAX as f64, 0.303), 28.35 * GBIT, 0.001);
-        near(window_rate_bit_s(4.0 * MIB, 0.303), 110.7e6, 0.001);
-        near(window_rate_bit_s(35e6, 0.0075), 37.33 * GBIT, 0.001);
-    }
-
-    #[test]
-    fn products() {
-        near(bdp_bytes(100.0 * GBIT, 0.303), 3.7875e9, 1e-9);
-        near(bdp_bytes(37.0 * GBIT, 0.0075), 34.69e6, 0.001);
-        near(bdp_bytes(10.0 * GBIT, 0.142), 177.5e6, 1e-9);
-        near(bdp_bytes(3.0 * GBIT, 0.259), 97.125e6, 1e-9);
-        assert_eq!(streams_for_window(1e12, 0.3, WINDOW_BYTES_MAX as f64), 35);
-        assert_eq!(streams_for_window(1e6, 0.001, WINDOW_BYTES_MAX as f64), 1);
-    }
-
-    #[test]
-    fn slow_start() {
-        near(slow_start_s(97e6, 8948.0, 0.259), 2.611, 0.001);
-        near(slow_start_s(28.3 * GBIT * 0.303 / 8.0, 8948.0, 0.303), 4.105, 0.001);
-        assert_eq!(slow_start_s(1000.0, 1448.0, 0.3), 0.0);
-    }
-
-    #[test]
-    fn loss() {
-        near(mathis_bit_s(1460.0, 0.010, 4.6e-5), 210.9e6, 0.001);
-        near(mathis_bit_s(8960.0, 0.100, 4.6e-5), 129.4e6, 0.001);
-        near(mathis_bit_s(1460.0, 0.010, 0.003), 26.12e6, 0.001);
-        // RFC 9438, table 2: RTT 0.1 s, p = 1e-5 gives an average window of 1054 * 1.78 = 1,053 segments.
-        let segments = cubic_bit_s(1448.0, 0.1, 1e-5) * 0.1 / 8.0 / 1448.0;
-        near(segments, 1.054 * 0.1f64.powf(0.75) / 1e-5f64.powf(0.75), 1e-9);
-        assert!(cubic_bit_s(1448.0, 0.3, 1e-6) > mathis_bit_s(1448.0, 0.3, 1e-6));
-    }
-
-    #[test]
-    fn recovery() {
-        near(reno_recovery_s(10.0 * GBIT, 0.006, 9000.0), 2.5, 0.001);
-        near(reno_recovery_s(10.0 * GBIT, 0.150, 9000.0) / 60.0, 26.04, 0.001);
-        near(reno_recovery_s(10.0 * GBIT, 0.300, 9000.0) / 60.0, 104.2, 0.001);
-        near(reno_recovery_s(10.0 * GBIT, 0.300, 1448.0) / 3600.0, 10.79, 0.001);
-    }
+/// How late a segment may be before its number looks new again, seconds: half of the numbers, `2^31 * 8 / B`. Time
+/// stamps tell the two apart as long as their clock ticks at least once in this time (RFC 7323, section 5); without
+/// them, a segment that is this late can end up in the data.
+pub fn sequence_doubt_s(rate_bit_s: f64) -> f64 {
+    sequence_wrap_s(rate_bit_s) / 2.0
 }
