@@ -59,6 +59,10 @@ pub trait Host {
     fn ethtool(&self, nic: &str, what: &str) -> Known<String>;
     /// What rtnetlink knows of a NIC.
     fn netlink(&self, nic: &str, what: &str) -> Known<String>;
+    /// Whether this user may write to a file of the kernel.
+    fn may_write(&self, path: &Path) -> bool;
+    /// Whether this user may change NICs.
+    fn may_administer(&self) -> bool;
     /// What a program that belongs to the system says (`systemctl`, `tuned-adm`), its first line.
     fn say(&self, program: &str, words: &[&str]) -> Known<String>;
 }

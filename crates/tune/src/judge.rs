@@ -1,7 +1,9 @@
 //! Whether a value is as a rule wants it. Pure.
 
+use std::cmp::Ordering;
+
 use crate::rule::{Value, Want};
-use crate::target::{Resolved, Target};
+use crate::target::{Around, Resolved, Target};
 
 /// How a value stands to its rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +34,7 @@ fn shown(resolved: &Resolved) -> Result<String, String> {
     match resolved {
         Resolved::Number(value) => Ok(number(*value)),
         Resolved::Word(word) => Ok(word.clone()),
-        Resolved::Unknown(why) => Err((*why).to_owned()),
+        Resolved::Unknown(why) => Err(why.clone()),
     }
 }
 
@@ -40,8 +42,8 @@ fn shown(resolved: &Resolved) -> Result<String, String> {
 ///
 /// # Errors
 /// Why it is not known.
-pub fn wanted(want: &Want, target: &Target, nic_bit_s: Option<u64>) -> Result<Wanted, String> {
-    let value = |value: &Value| shown(&target.resolve(value, nic_bit_s));
+pub fn wanted(want: &Want, target: &Target, around: Around<'_>) -> Result<Wanted, String> {
+    let value = |value: &Value| shown(&target.resolve(value, around));
     Ok(match want {
         Want::Is(is) => {
             let is = value(is)?;
@@ -68,28 +70,22 @@ pub fn wanted(want: &Want, target: &Target, nic_bit_s: Option<u64>) -> Result<Wa
 }
 
 /// Whether a value is as wanted.
-pub fn judge(observed: &str, want: &Want, target: &Target, nic_bit_s: Option<u64>) -> Judgement {
-    let test = |value: &Value, holds: fn(f64, f64) -> bool| match (target.resolve(value, nic_bit_s), observed.parse::<f64>()) {
-        (Resolved::Unknown(why), _) => Err(why.to_owned()),
-        (Resolved::Number(wanted), Ok(is)) if is.is_finite() => Ok(holds(is, wanted)),
-        (Resolved::Number(_), _) => Err(format!("{observed:?} is no number")),
-        (Resolved::Word(word), _) => Ok(selected(observed) == word),
-    };
-    let same = |is: f64, wanted: f64| is == wanted;
-    let outcome = match want {
-        Want::Is(value) => test(value, same),
-        Want::AtLeast(value) => test(value, |is, wanted| is >= wanted),
-        Want::AtMost(value) => test(value, |is, wanted| is <= wanted),
-        Want::OneOf(all) => all.iter().map(|value| test(value, same)).reduce(|a, b| match (a, b) {
-            (Ok(true), _) | (_, Ok(true)) => Ok(true),
-            (Err(why), _) | (_, Err(why)) => Err(why),
-            _ => Ok(false),
-        }).unwrap_or(Ok(false)),
-        Want::Contains(value) => match target.resolve(value, nic_bit_s) {
-            Resolved::Word(word) => Ok(observed.split([' ', ',', '\t']).any(|part| part == word)),
-            Resolved::Number(wanted) => Ok(observed.split_whitespace().any(|part| part == number(wanted))),
-            Resolved::Unknown(why) => Err(why.to_owned()),
+pub fn judge(observed: &str, want: &Want, target: &Target, around: Around<'_>) -> Judgement {
+    let test = |value: &Value, holds: fn(Ordering) -> bool| match target.resolve(value, around) {
+        Resolved::Unknown(why) => Err(why),
+        Resolved::Number(wanted) => number_of(observed).map(|is| is.partial_cmp(&wanted).is_some_and(holds)),
+        Resolved::Word(word) => match (version(&word), version(observed)) {
+            (Some(wanted), Some(is)) => Ok(holds(is.cmp(&wanted))),
+            _ => Ok(selected(observed) == word),
         },
+    };
+    let outcome = match want {
+        Want::Is(value) => test(value, Ordering::is_eq),
+        Want::AtLeast(value) => test(value, Ordering::is_ge),
+        Want::AtMost(value) => test(value, Ordering::is_le),
+        Want::OneOf(all) => any(all.iter().map(|value| test(value, Ordering::is_eq))),
+        Want::Contains(value) => shown(&target.resolve(value, around))
+            .map(|wanted| observed.split([' ', ',', '\t']).any(|part| part == wanted)),
         Want::Report(_) => Ok(true),
     };
     match outcome {
@@ -97,6 +93,35 @@ pub fn judge(observed: &str, want: &Want, target: &Target, nic_bit_s: Option<u64
         Ok(false) => Judgement::Differs,
         Err(why) => Judgement::Unknown(why),
     }
+}
+
+/// One that holds is enough; of those that cannot be told, none may have held.
+fn any(outcomes: impl Iterator<Item = Result<bool, String>>) -> Result<bool, String> {
+    let mut unknown = None;
+    for outcome in outcomes {
+        match outcome {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(why) => unknown = Some(why),
+        }
+    }
+    unknown.map_or(Ok(false), Err)
+}
+
+/// A number of the kernel's; `unlimited` is more than any.
+fn number_of(observed: &str) -> Result<f64, String> {
+    if observed == "unlimited" {
+        return Ok(f64::INFINITY);
+    }
+    let number = observed.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("{observed:?} is no number"))
+}
+
+/// A version of three numbers, `6.5.10`: two would be a number.
+fn version(text: &str) -> Option<Vec<u32>> {
+    let head = text.split(|c: char| c != '.' && !c.is_ascii_digit()).next()?;
+    let parts: Vec<u32> = head.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    (parts.len() >= 3).then_some(parts)
 }
 
 /// The choice that is in force, where a file of the kernel lists all of them: `always [madvise] never`.
@@ -109,6 +134,8 @@ fn selected(observed: &str) -> &str {
 mod tests {
     use super::*;
 
+    const HERE: Around<'static> = Around { nic_bit_s: None, named: &crate::target::nothing };
+
     fn word(word: &str) -> Value {
         Value::Word(word.into())
     }
@@ -116,7 +143,7 @@ mod tests {
     #[test]
     fn values_are_compared_as_what_they_are() {
         let target = Target { rate_bit_s: Some(10_000_000_000), rtt_s: 0.1, ..Target::default() };
-        let says = |observed: &str, want: Want| judge(observed, &want, &target, None);
+        let says = |observed: &str, want: Want| judge(observed, &want, &target, HERE);
         assert_eq!(says("250000000", Want::AtLeast(word("window"))), Judgement::Ok);
         assert_eq!(says("249999999", Want::AtLeast(word("window"))), Judgement::Differs);
         assert_eq!(says("1", Want::Is(Value::Number(1.0))), Judgement::Ok);
@@ -126,25 +153,28 @@ mod tests {
         assert_eq!(says("fq_codel", Want::OneOf(vec![word("fq"), word("fq_codel")])), Judgement::Ok);
         assert_eq!(says("rw,noatime,largeio", Want::Contains(word("largeio"))), Judgement::Ok);
         assert_eq!(says("anything", Want::Report(true)), Judgement::Ok);
+        assert_eq!(says("6.18.44-fc", Want::AtLeast(word("6.5.10"))), Judgement::Ok, "versions are no numbers");
+        assert_eq!(says("6.5.9", Want::AtLeast(word("6.5.10"))), Judgement::Differs);
+        assert_eq!(says("unlimited", Want::AtLeast(Value::Number(65_536.0))), Judgement::Ok);
     }
 
     #[test]
     fn what_makes_no_sense_is_unknown_and_never_guessed() {
         let target = Target::default();
-        let unknown = |observed: &str, want: Want| matches!(judge(observed, &want, &target, None), Judgement::Unknown(_));
+        let unknown = |observed: &str, want: Want| matches!(judge(observed, &want, &target, HERE), Judgement::Unknown(_));
         for absurd in ["", "garbage", "NaN", "inf", "18446744073709551616x"] {
             assert!(unknown(absurd, Want::AtLeast(Value::Number(1.0))), "{absurd}");
         }
         assert!(unknown("1", Want::AtLeast(word("window"))), "no speed is known");
-        assert!(wanted(&Want::AtLeast(word("window")), &target, None).is_err());
+        assert!(wanted(&Want::AtLeast(word("window")), &target, HERE).is_err());
         // Absurd, but a number.
-        assert_eq!(judge("-1", &Want::AtLeast(Value::Number(1.0)), &target, None), Judgement::Differs);
+        assert_eq!(judge("-1", &Want::AtLeast(Value::Number(1.0)), &target, HERE), Judgement::Differs);
     }
 
     #[test]
     fn what_is_wanted_in_words() {
         let target = Target::default();
-        let says = |want: Want| wanted(&want, &target, None).unwrap();
+        let says = |want: Want| wanted(&want, &target, HERE).unwrap();
         assert_eq!(says(Want::AtLeast(Value::Number(65_536.0))), Wanted { words: "at least 65536".into(), value: Some("65536".into()) });
         assert_eq!(says(Want::OneOf(vec![word("fq"), word("fq_codel")])).words, "fq or fq_codel");
         assert_eq!(says(Want::Report(true)).value, None);

@@ -2,4 +2,11 @@
 //!
 //! What this crate does not know: command lines and how results are printed.
 
+pub mod audit;
 pub mod calc;
+mod facts;
+pub mod host;
+pub mod judge;
+pub mod rule;
+pub mod subjects;
+pub mod target;

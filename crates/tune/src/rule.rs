@@ -111,7 +111,7 @@ impl Read {
 }
 
 /// Facts of a NIC, or of a file system, whose names do not begin so.
-const NIC_FACTS: [&str; 3] = ["link_speed_bit_s", "pcie_bandwidth_bit_s", "vlan_mtus"];
+const NIC_FACTS: [&str; 2] = ["link_speed_bit_s", "pcie_bandwidth_bit_s"];
 const DISK_FACTS: [&str; 2] = ["filesystem_type", "mount_options"];
 
 /// What a value should be.

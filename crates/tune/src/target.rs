@@ -2,12 +2,15 @@
 
 use model::laws;
 
+use crate::host::{Known, Unread};
 use crate::rule::Value;
 
 /// The largest buffer that a signed 32-bit number can say.
 const BUFFER_MAX: f64 = 2_147_483_647.0;
 /// Bytes of a page on nearly all hosts.
 const PAGE_BYTES: f64 = 4_096.0;
+/// Flows with a full window each that the memory for TCP is to hold.
+const FLOWS: f64 = 4.0;
 
 /// What a host does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,8 +64,26 @@ pub enum Resolved {
     Number(f64),
     /// A word.
     Word(String),
-    /// It depends on something that is not known.
-    Unknown(&'static str),
+    /// It depends on something that is not known; why.
+    Unknown(String),
+}
+
+/// Names that stand for numbers of the host; [`Target`] knows those that follow from rate and round trip.
+pub const NAMED: [&str; 6] = ["ring_rx_max", "ring_tx_max", "big_tcp", "queues_min", "queues_max", "conntrack_twice"];
+
+/// What is around a value: the NIC that it is of, and what the host has.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    /// Speed of the NIC, bit/s.
+    pub nic_bit_s: Option<u64>,
+    /// The number behind one of [`NAMED`], or of a disk's `request_kb`.
+    pub named: &'a dyn Fn(&str) -> Known<f64>,
+}
+
+impl std::fmt::Debug for Around<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Around").field("nic_bit_s", &self.nic_bit_s).finish_non_exhaustive()
+    }
 }
 
 impl Target {
@@ -76,26 +97,44 @@ impl Target {
         (2.0 * self.bdp_bytes(rate_bit_s)).min(BUFFER_MAX)
     }
 
-    /// What a value of a rule comes to, for a NIC of this speed.
-    pub fn resolve(&self, value: &Value, nic_bit_s: Option<u64>) -> Resolved {
-        let rate = self.rate_bit_s.or(nic_bit_s);
-        let by_rate = |number: &dyn Fn(u64) -> f64| match rate {
+    /// The rate that a rule is about.
+    fn rate(&self, around: Around<'_>) -> Option<u64> {
+        self.rate_bit_s.or(around.nic_bit_s)
+    }
+
+    /// What a value of a rule comes to.
+    pub fn resolve(&self, value: &Value, around: Around<'_>) -> Resolved {
+        let by_rate = |number: &dyn Fn(u64) -> f64| match self.rate(around) {
             Some(rate) => Resolved::Number(number(rate).round()),
-            None => Resolved::Unknown("the speed of the NIC is not known: say --rate"),
+            None => Resolved::Unknown("the speed of the NIC is not known: say --rate".into()),
         };
         match value {
             Value::Number(number) => Resolved::Number(*number),
+            Value::ByRate(classes) => by_rate(&|rate| class(classes, rate)),
             Value::Word(word) => match word.as_str() {
                 "bdp" => by_rate(&|rate| self.bdp_bytes(rate)),
                 "window" => by_rate(&|rate| self.window_bytes(rate)),
-                "half_memory_pages" if self.memory_bytes > 0 => {
-                    Resolved::Number((self.memory_bytes as f64 / 2.0 / PAGE_BYTES).floor())
+                "rate" => by_rate(&|rate| rate as f64),
+                "flows_pages" | "half_memory_pages" | "tenth_memory" if self.memory_bytes == 0 => {
+                    Resolved::Unknown("the size of the memory is not known".into())
                 }
-                "half_memory_pages" => Resolved::Unknown("the size of the memory is not known"),
+                "flows_pages" => {
+                    let half = self.half_memory_pages();
+                    by_rate(&|rate| (FLOWS * self.window_bytes(rate) / PAGE_BYTES).min(half))
+                }
+                "half_memory_pages" => Resolved::Number(self.half_memory_pages()),
+                "tenth_memory" => Resolved::Number((self.memory_bytes as f64 / 10.0).floor()),
+                name if NAMED.contains(&name) || name == "request_kb" => match (around.named)(name) {
+                    Ok(number) => Resolved::Number(number),
+                    Err(why) => Resolved::Unknown(format!("{}: {why}", name.replace('_', " "))),
+                },
                 _ => Resolved::Word(word.clone()),
             },
-            Value::ByRate(classes) => by_rate(&|rate| class(classes, rate)),
         }
+    }
+
+    fn half_memory_pages(&self) -> f64 {
+        (self.memory_bytes as f64 / 2.0 / PAGE_BYTES).floor()
     }
 }
 
@@ -108,30 +147,47 @@ fn class(classes: &std::collections::BTreeMap<String, f64>, rate_bit_s: u64) -> 
     fits.map_or(0.0, |(_, number)| *number)
 }
 
+/// Nothing of the host is known.
+///
+/// # Errors
+/// Always.
+pub fn nothing(_: &str) -> Known<f64> {
+    Err(Unread::Absent)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const GBIT: u64 = 1_000_000_000;
 
+    fn nic(nic_bit_s: Option<u64>) -> Around<'static> {
+        Around { nic_bit_s, named: &nothing }
+    }
+
     #[test]
     fn numbers_follow_from_rate_and_round_trip() {
         let target = Target { rtt_s: 0.303, ..Target::default() };
-        let number = |word: &str, rate| target.resolve(&Value::Word(word.into()), rate);
+        let number = |word: &str, rate| target.resolve(&Value::Word(word.into()), nic(rate));
         assert_eq!(number("bdp", Some(10 * GBIT)), Resolved::Number(378_750_000.0));
         assert_eq!(number("window", Some(10 * GBIT)), Resolved::Number(757_500_000.0));
         assert_eq!(number("window", Some(100 * GBIT)), Resolved::Number(2_147_483_647.0), "no buffer is larger");
         assert!(matches!(number("window", None), Resolved::Unknown(_)));
         assert_eq!(number("cubic", None), Resolved::Word("cubic".into()));
-        let said = Target { rate_bit_s: Some(GBIT), ..target };
-        assert_eq!(said.resolve(&Value::Word("bdp".into()), Some(100 * GBIT)), Resolved::Number(37_875_000.0));
+        assert!(matches!(number("tenth_memory", None), Resolved::Unknown(_)));
+        assert!(matches!(number("ring_rx_max", None), Resolved::Unknown(why) if why.starts_with("ring rx max")));
+        let said = Target { rate_bit_s: Some(GBIT), memory_bytes: 1 << 34, ..target };
+        let number = |word: &str| said.resolve(&Value::Word(word.into()), nic(Some(100 * GBIT)));
+        assert_eq!(number("bdp"), Resolved::Number(37_875_000.0));
+        assert_eq!(number("half_memory_pages"), Resolved::Number(2_097_152.0));
+        assert_eq!(number("flows_pages"), Resolved::Number((4.0 * 75_750_000.0 / 4_096.0_f64).round()));
     }
 
     #[test]
     fn classes_of_nics() {
         let classes = [("10Gbit/s", 250.0), ("40Gbit/s", 400.0), ("100Gbit/s", 500.0)];
         let value = Value::ByRate(classes.map(|(name, number)| (name.to_owned(), number)).into());
-        let number = |rate| Target::default().resolve(&value, Some(rate));
+        let number = |rate| Target::default().resolve(&value, nic(Some(rate)));
         for (rate, wanted) in [(GBIT, 250.0), (10 * GBIT, 250.0), (25 * GBIT, 250.0), (40 * GBIT, 400.0), (400 * GBIT, 500.0)] {
             assert_eq!(number(rate), Resolved::Number(wanted), "{rate}");
         }

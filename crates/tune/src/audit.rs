@@ -1,0 +1,237 @@
+//! The audit: every rule, on everything that it is about, and how it stands.
+
+use std::path::Path;
+
+use model::units::BitRate;
+use serde::Serialize;
+
+use crate::facts;
+use crate::host::{Host, Known, Unread, sysctl};
+use crate::judge::{Judgement, judge, wanted};
+use crate::rule::{Area, Condition, Confidence, Conflict, Means, Persist, Read, Rule, Severity};
+use crate::subjects::{Nic, Subject, Subjects};
+use crate::target::{Around, Target};
+
+/// How a rule stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// As wanted.
+    Ok,
+    /// Not as wanted.
+    Differs,
+    /// Nobody can say; `note` has the reason.
+    Unknown,
+    /// Not for this host; `note` has the reason.
+    NotApplicable,
+}
+
+/// One rule on one subject.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The rule's id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Its area.
+    pub area: Area,
+    /// The NIC or disk; none where it is of the whole host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What is there; none where it could not be read.
+    pub observed: Option<String>,
+    /// What should be, in words; none where that is not known.
+    pub wanted: Option<String>,
+    /// What it would be set to.
+    #[serde(skip)]
+    pub value: Option<String>,
+    /// How it stands.
+    pub status: Status,
+    /// Why it is unknown or not applicable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// What it costs.
+    pub severity: Severity,
+    /// Why.
+    pub why: String,
+    /// Who says so.
+    pub source: String,
+    /// How that is known.
+    pub confidence: Confidence,
+    /// Where the field disagrees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<Conflict>,
+    /// The exact command.
+    pub command: String,
+    /// How it survives a reboot.
+    pub persist: Persist,
+    /// Whether this program can change it here.
+    pub writable: bool,
+    /// By what.
+    #[serde(skip)]
+    pub set: Means,
+}
+
+/// All of a host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Audit {
+    /// The worst first: what differs, then what is unknown, by severity; then the rest, in the order of the rules.
+    pub findings: Vec<Finding>,
+}
+
+impl Audit {
+    /// Looks at a host.
+    pub fn of(host: &dyn Host, rules: &[Rule], target: &Target, subjects: &Subjects) -> Audit {
+        let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| on_all(host, rule, target, subjects)).collect();
+        findings.sort_by_key(|finding| (rank(finding.status), std::cmp::Reverse(finding.severity)));
+        Audit { findings }
+    }
+
+    /// How many stand so.
+    pub fn count(&self, status: Status) -> usize {
+        self.findings.iter().filter(|finding| finding.status == status).count()
+    }
+
+    /// The worst that differs; none where nothing does.
+    pub fn worst(&self) -> Option<Severity> {
+        let differs = self.findings.iter().filter(|finding| finding.status == Status::Differs);
+        differs.map(|finding| finding.severity).max()
+    }
+}
+
+fn rank(status: Status) -> u8 {
+    match status {
+        Status::Differs => 0,
+        Status::Unknown => 1,
+        Status::Ok => 2,
+        Status::NotApplicable => 3,
+    }
+}
+
+/// A rule on each NIC, each disk, or the host.
+fn on_all(host: &dyn Host, rule: &Rule, target: &Target, subjects: &Subjects) -> Vec<Finding> {
+    let of_nic = rule.read.is_of_nic();
+    let of_disk = rule.read.is_of_disk();
+    let on: Vec<Subject<'_>> = match (of_nic, of_disk) {
+        (true, _) => subjects.nics.iter().map(Subject::Nic).collect(),
+        (_, true) => subjects.disks.iter().map(|disk| Subject::Disk(disk)).collect(),
+        (false, false) => vec![Subject::Host(subjects.fastest())],
+    };
+    if on.is_empty() {
+        let what = if of_nic { "NIC" } else { "disk" };
+        return vec![bare(rule, None, Status::NotApplicable, Some(format!("no {what} is looked at")))];
+    }
+    on.into_iter().map(|subject| on_one(host, rule, target, subject)).collect()
+}
+
+fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<String>) -> Finding {
+    Finding {
+        id: rule.id.clone(),
+        title: rule.title.clone(),
+        area: rule.area,
+        subject,
+        observed: None,
+        wanted: None,
+        value: None,
+        status,
+        note,
+        severity: rule.severity,
+        why: rule.why.clone(),
+        source: rule.source.clone(),
+        confidence: rule.confidence,
+        conflict: rule.conflict.clone(),
+        command: rule.command.clone(),
+        persist: rule.persist,
+        writable: false,
+        set: rule.set,
+    }
+}
+
+fn on_one(host: &dyn Host, rule: &Rule, target: &Target, subject: Subject<'_>) -> Finding {
+    let name = subject.name();
+    for condition in &rule.when {
+        match holds(host, condition, target, subject) {
+            Ok(true) => {}
+            Ok(false) => return bare(rule, name, Status::NotApplicable, Some(format!("it is for {condition}"))),
+            Err(why) => return bare(rule, name, Status::Unknown, Some(format!("whether it is for this host: {why}"))),
+        }
+    }
+    let named = |what: &str| facts::number(host, what, subject);
+    let around = Around { nic_bit_s: subject.speed(), named: &named };
+    let wish = wanted(&rule.want, target, around);
+    let observed = read(host, &rule.read, subject);
+    let (status, note) = match (&observed, &wish) {
+        (Err(Unread::Absent), _) => (Status::NotApplicable, Some(Unread::Absent.to_string())),
+        (Err(why), _) => (Status::Unknown, Some(why.to_string())),
+        (Ok(_), Err(why)) => (Status::Unknown, Some(why.clone())),
+        (Ok(observed), Ok(_)) => match judge(observed, &rule.want, target, around) {
+            Judgement::Ok => (Status::Ok, None),
+            Judgement::Differs => (Status::Differs, None),
+            Judgement::Unknown(why) => (Status::Unknown, Some(why)),
+        },
+    };
+    let value = wish.as_ref().ok().and_then(|wish| wish.value.clone());
+    let command = fill(&rule.command, value.as_deref(), observed.as_deref().unwrap_or_default(), subject);
+    Finding {
+        observed: observed.ok(),
+        wanted: wish.ok().map(|wish| wish.words),
+        writable: rule.set != Means::Manual && is_writable(host, &rule.read, subject),
+        value,
+        command,
+        ..bare(rule, name, status, note)
+    }
+}
+
+/// The value of a rule, as text.
+pub fn read(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Known<String> {
+    match read {
+        Read::Sysctl { name, field } => sysctl(host, &subject.fill(name), *field),
+        Read::File(path) => facts::file(host, &subject.fill(path)),
+        Read::Ethtool(what) => host.ethtool(subject.nic().ok_or(Unread::Absent)?, what),
+        Read::Netlink(what) => host.netlink(subject.nic().ok_or(Unread::Absent)?, what),
+        Read::Fact(name) => facts::fact(host, name, subject),
+    }
+}
+
+fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
+    match read {
+        Read::Sysctl { name, .. } => host.may_write(Path::new(&crate::host::sysctl_path(&subject.fill(name)))),
+        Read::File(path) => host.may_write(Path::new(&subject.fill(path))),
+        Read::Ethtool(_) | Read::Netlink(_) => host.may_administer(),
+        Read::Fact(_) => false,
+    }
+}
+
+/// A command with its places filled in.
+fn fill(command: &str, value: Option<&str>, observed: &str, subject: Subject<'_>) -> String {
+    let mut text = subject.fill(command);
+    if let Some(value) = value {
+        text = text.replace("{want}", value);
+    }
+    for (at, field) in observed.split_whitespace().enumerate().take(4) {
+        text = text.replace(&format!("{{{at}}}"), field);
+    }
+    text
+}
+
+/// Whether a condition holds.
+fn holds(host: &dyn Host, condition: &Condition, target: &Target, subject: Subject<'_>) -> Result<bool, String> {
+    match condition {
+        Condition::RateAtLeast(least) => match target.rate_bit_s.or(subject.speed()) {
+            Some(rate) => Ok(rate >= *least),
+            None => Err(format!("the speed of the NIC is not known, and this is for {} and more: say --rate", BitRate(*least))),
+        },
+        Condition::RttAtLeast(least) => Ok(target.rtt_s >= *least),
+        Condition::Role(role) => Ok(target.role.covers(role)),
+        Condition::Jumbo => Ok(subject.mtu().is_some_and(|mtu| mtu > 1_500)),
+        Condition::KernelBelow(major, minor) => facts::kernel(host).map(|is| is < (*major, *minor)).map_err(|e| e.to_string()),
+        Condition::KernelFrom(major, minor) => facts::kernel(host).map(|is| is >= (*major, *minor)).map_err(|e| e.to_string()),
+        Condition::Has(what) => facts::has(host, what, subject).map_err(|e| e.to_string()),
+        Condition::Physical => facts::is_physical(host).map_err(|e| e.to_string()),
+    }
+}
+
+/// A NIC that counts as the host's, where a rule of the whole host depends on one.
+pub(crate) fn of_host(nics: &[Nic]) -> Option<&Nic> {
+    nics.iter().max_by_key(|nic| nic.speed_bit_s)
+}

@@ -1,0 +1,152 @@
+//! What rules are about besides the host as a whole: its NICs and the disks that data lie on.
+
+use std::path::Path;
+
+use crate::audit::of_host;
+use crate::host::Host;
+
+/// A NIC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nic {
+    /// Its name.
+    pub name: String,
+    /// Its speed; none where the kernel does not say (virtual ones, links that are down).
+    pub speed_bit_s: Option<u64>,
+    /// Its MTU.
+    pub mtu_bytes: Option<u32>,
+}
+
+/// What is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subjects {
+    /// NICs.
+    pub nics: Vec<Nic>,
+    /// Disks, by their names in `/sys/block`.
+    pub disks: Vec<String>,
+}
+
+/// What one finding is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'a> {
+    /// The host; with its fastest NIC, for rules that depend on a speed.
+    Host(Option<&'a Nic>),
+    /// A NIC.
+    Nic(&'a Nic),
+    /// A disk.
+    Disk(&'a str),
+}
+
+impl<'a> Subject<'a> {
+    /// Its name, where it is a part of the host.
+    pub fn name(self) -> Option<String> {
+        match self {
+            Subject::Host(_) => None,
+            Subject::Nic(nic) => Some(nic.name.clone()),
+            Subject::Disk(disk) => Some(disk.to_owned()),
+        }
+    }
+
+    /// The NIC's name.
+    pub fn nic(self) -> Option<&'a str> {
+        match self {
+            Subject::Nic(nic) => Some(&nic.name),
+            _ => None,
+        }
+    }
+
+    /// The disk's name.
+    pub fn disk(self) -> Option<&'a str> {
+        match self {
+            Subject::Disk(disk) => Some(disk),
+            _ => None,
+        }
+    }
+
+    /// The speed that rules go by.
+    pub fn speed(self) -> Option<u64> {
+        match self {
+            Subject::Host(nic) => nic?.speed_bit_s,
+            Subject::Nic(nic) => nic.speed_bit_s,
+            Subject::Disk(_) => None,
+        }
+    }
+
+    /// The MTU that rules go by.
+    pub fn mtu(self) -> Option<u32> {
+        match self {
+            Subject::Host(nic) => nic?.mtu_bytes,
+            Subject::Nic(nic) => nic.mtu_bytes,
+            Subject::Disk(_) => None,
+        }
+    }
+
+    /// A name or command with its places filled in.
+    pub fn fill(self, text: &str) -> String {
+        text.replace("{nic}", self.nic().unwrap_or("{nic}")).replace("{disk}", self.disk().unwrap_or("{disk}"))
+    }
+}
+
+impl Subjects {
+    /// NICs that carry data: those that are up and have a device below them; where there is none, as in a container, all
+    /// that are up but loopback. Or those that somebody names.
+    pub fn find(host: &dyn Host, nics: &[String], disks: Vec<String>) -> Subjects {
+        let base = Path::new("/sys/class/net");
+        let all = host.list(base).unwrap_or_default();
+        let state = |name: &str, what: &str| host.read(&base.join(name).join(what)).unwrap_or_default();
+        let is_up = |name: &&String| *name != "lo" && state(name, "operstate") != "down" && state(name, "type") == "1";
+        let has_device = |name: &&String| host.list(&base.join(name).join("device")).is_ok();
+        let chosen: Vec<&String> = match nics {
+            [] => {
+                let real: Vec<&String> = all.iter().filter(is_up).filter(has_device).collect();
+                if real.is_empty() { all.iter().filter(is_up).collect() } else { real }
+            }
+            named => named.iter().collect(),
+        };
+        let nic = |name: &String| Nic {
+            name: name.clone(),
+            // The kernel says -1 where it does not know.
+            speed_bit_s: state(name, "speed").parse::<i64>().ok().filter(|mbit| *mbit > 0).map(|mbit| mbit as u64 * 1_000_000),
+            mtu_bytes: state(name, "mtu").parse().ok(),
+        };
+        Subjects { nics: chosen.into_iter().map(nic).collect(), disks }
+    }
+
+    /// The NIC that rules of the whole host go by.
+    pub fn fastest(&self) -> Option<&Nic> {
+        of_host(&self.nics)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Recorded;
+
+    #[test]
+    fn nics_that_carry_data_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let nic = |name: &str, up: &str, speed: &str, real: bool| {
+            let at = dir.path().join("sys/class/net").join(name);
+            std::fs::create_dir_all(&at).unwrap();
+            for (what, text) in [("operstate", up), ("speed", speed), ("mtu", "9000"), ("type", "1")] {
+                std::fs::write(at.join(what), format!("{text}\n")).unwrap();
+            }
+            if real {
+                std::fs::create_dir(at.join("device")).unwrap();
+            }
+        };
+        let host = Recorded::new(dir.path());
+        nic("veth0", "up", "10000", false);
+        let names = |subjects: &Subjects| subjects.nics.iter().map(|nic| nic.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&Subjects::find(&host, &[], Vec::new())), ["veth0"], "a container has nothing else");
+        nic("ens1", "up", "100000", true);
+        nic("ens2", "down", "-1", true);
+        nic("ens3", "up", "-1", true);
+        let found = Subjects::find(&host, &[], Vec::new());
+        assert_eq!(names(&found), ["ens1", "ens3"]);
+        assert_eq!(found.nics[0].speed_bit_s, Some(100_000_000_000));
+        assert_eq!((found.nics[1].speed_bit_s, found.nics[1].mtu_bytes), (None, Some(9_000)), "-1 is no speed");
+        assert_eq!(found.fastest().map(|nic| nic.name.as_str()), Some("ens1"));
+        assert_eq!(names(&Subjects::find(&host, &["veth0".into()], Vec::new())), ["veth0"], "as somebody says");
+    }
+}
