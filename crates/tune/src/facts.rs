@@ -1,0 +1,163 @@
+//! What rules ask for that is no single file: found out from several, by name.
+//!
+//! A fact that this host does not have is [`Unread::Absent`], one that cannot be found out is said to be unknown with the
+//! reason; no fact is guessed. Questions are answered `yes` or `no`.
+
+mod host;
+mod kernel;
+mod nic;
+mod pci;
+mod processor;
+mod storage;
+
+use std::path::Path;
+
+use crate::host::{Host, Known, Unread};
+use crate::subjects::Subject;
+
+pub(crate) use host::is_physical;
+pub(crate) use kernel::kernel;
+
+/// A fact by its name.
+pub(crate) fn fact(of: &dyn Host, name: &str, subject: Subject<'_>) -> Known<String> {
+    if let Some(nic) = subject.nic() {
+        return nic::fact(of, name, nic);
+    }
+    if let Some(disk) = subject.disk() {
+        return storage::fact(of, name, disk);
+    }
+    let found = host::fact(of, name).or_else(|| processor::fact(of, name)).or_else(|| kernel::fact(of, name));
+    found.unwrap_or_else(|| unknown(name))
+}
+
+/// No reader has this name: a mistake in the table, which a test rules out.
+fn unknown<T>(name: &str) -> Known<T> {
+    Err(Unread::Failed(format!("this release does not know how to find out {name}")))
+}
+
+/// A number that a rule's wish refers to.
+pub(crate) fn number(of: &dyn Host, name: &str, subject: Subject<'_>) -> Known<f64> {
+    let parsed = |text: String| text.parse::<f64>().map_err(|_| Unread::Failed(format!("{text:?} is no number")));
+    let nic = || subject.nic().ok_or(Unread::Absent);
+    match name {
+        "ring_rx_max" => parsed(of.ethtool(nic()?, "ring.rx.max")?),
+        "ring_tx_max" => parsed(of.ethtool(nic()?, "ring.tx.max")?),
+        // Below this an interface cannot do it, whatever is asked for (ip-link(8)).
+        "big_tcp" => Ok(parsed(of.netlink(nic()?, "tso_max_size")?)?.min(185_000.0)),
+        "queues_min" => Ok(nic::queues(of, nic()?)?.min(8.0)),
+        "queues_max" => Ok(nic::queues(of, nic()?)?.clamp(1.0, 16.0)),
+        "conntrack_twice" => Ok(parsed(of.read(Path::new("/proc/sys/net/netfilter/nf_conntrack_count"))?)? * 2.0),
+        "request_kb" => {
+            let disk = subject.disk().ok_or(Unread::Absent)?;
+            let most = of.read(&Path::new("/sys/block").join(disk).join("queue/max_hw_sectors_kb"))?;
+            Ok(parsed(most)?.min(4_096.0))
+        }
+        _ => unknown(name),
+    }
+}
+
+/// Whether a host, a NIC or a disk has something.
+pub(crate) fn has(of: &dyn Host, what: &str, subject: Subject<'_>) -> Known<bool> {
+    match what {
+        "nvme" | "ssd" | "hdd" | "md_raid" | "xfs" => storage::has(of, what, subject.disk()),
+        "mlx5" | "multiqueue" | "irqs_pinned" => nic::has(of, what, subject.nic().ok_or(Unread::Absent)?),
+        "numa" => Ok(processor::nodes(of)? > 1),
+        "fq" | "conntrack" | "ktls" | "hugepages_user" => kernel::has(of, what),
+        _ => unknown(what),
+    }
+}
+
+/// A file of the kernel; `{cpu}` in its path stands for all processors, and the first one that differs from the others
+/// is what counts.
+pub(crate) fn file(of: &dyn Host, path: &str) -> Known<String> {
+    let Some((before, after)) = path.split_once("{cpu}") else { return of.read(Path::new(path)) };
+    let before = before.strip_suffix("cpu").unwrap_or(before);
+    let mut values: Vec<String> = Vec::new();
+    for name in of.list(Path::new(before))? {
+        let number = name.strip_prefix("cpu").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
+        if number {
+            match of.read(Path::new(&format!("{before}{name}{after}"))) {
+                Ok(value) => values.push(value),
+                // A processor that is off has no frequency.
+                Err(Unread::Absent) => {}
+                Err(why) => return Err(why),
+            }
+        }
+    }
+    let first = values.first().ok_or(Unread::Absent)?;
+    let odd = values.iter().find(|value| *value != first);
+    Ok(odd.unwrap_or(first).clone())
+}
+
+fn yes(is: bool) -> Known<String> {
+    Ok(if is { "yes" } else { "no" }.to_owned())
+}
+
+/// Processors of a list like `0-3,8,10-11`.
+fn list(text: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        Some(from.trim().parse::<u32>().ok()?..=to.trim().parse::<u32>().ok()?)
+    };
+    // Nothing has more processors than that; a range that says so is no range.
+    text.split(',').filter_map(range).filter(|range| range.end().saturating_sub(*range.start()) < 8_192).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors() {
+        assert_eq!(list("0-3,8,10-11"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(list(""), [0u32; 0]);
+        assert_eq!(list("0-4294967295"), [0u32; 0], "absurd");
+    }
+
+    #[test]
+    fn the_odd_one_of_all_processors_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |cpu: u32| dir.path().join(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq"));
+        for (cpu, governor) in [(0, "performance"), (1, "performance"), (2, "powersave")] {
+            std::fs::create_dir_all(at(cpu)).unwrap();
+            std::fs::write(at(cpu).join("scaling_governor"), governor).unwrap();
+        }
+        std::fs::create_dir_all(dir.path().join("sys/devices/system/cpu/cpufreq")).unwrap();
+        let host = crate::host::Recorded::new(dir.path());
+        let governor = || file(&host, "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+        assert_eq!(governor(), Ok("powersave".into()));
+        std::fs::write(at(2).join("scaling_governor"), "performance").unwrap();
+        assert_eq!(governor(), Ok("performance".into()));
+    }
+
+    /// Every fact and name that the table asks for is known here.
+    #[test]
+    fn the_table_asks_for_what_is_there() {
+        use crate::rule::{Condition, Read, Value, Want, rules};
+        use crate::subjects::Nic;
+        let dir = tempfile::tempdir().unwrap();
+        let host = crate::host::Recorded::new(dir.path());
+        let nic = Nic { name: "eth0".into(), ..Nic::default() };
+        let is_unknown = |why: &Unread| matches!(why, Unread::Failed(text) if text.contains("does not know how"));
+        for rule in rules().unwrap() {
+            let subject = match (rule.read.is_of_nic(), rule.read.is_of_disk()) {
+                (true, _) => Subject::Nic(&nic),
+                (_, true) => Subject::Disk("sda"),
+                _ => Subject::Host(None),
+            };
+            if let Read::Fact(name) = &rule.read {
+                assert!(fact(&host, name, subject).err().is_none_or(|why| !is_unknown(&why)), "{}: {name}", rule.id);
+            }
+            for condition in &rule.when {
+                if let Condition::Has(what) = condition {
+                    assert!(has(&host, what, subject).err().is_none_or(|why| !is_unknown(&why)), "{}: {what}", rule.id);
+                }
+            }
+            if let Want::Is(Value::Word(name)) | Want::AtLeast(Value::Word(name)) | Want::AtMost(Value::Word(name)) = &rule.want
+                && crate::target::NAMED.contains(&name.as_str())
+            {
+                assert!(number(&host, name, subject).err().is_none_or(|why| !is_unknown(&why)), "{}: {name}", rule.id);
+            }
+        }
+    }
+}

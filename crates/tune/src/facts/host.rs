@@ -1,0 +1,166 @@
+//! The host as a whole: its clock, what runs on it, its limits.
+
+use std::path::Path;
+
+use super::yes;
+use crate::host::{Host, Known, Unread, sysctl};
+
+/// Ours.
+const OWN_FILE: &str = "90-longhaul.conf";
+/// Where sysctl's files are, and what is read last.
+const SYSCTL_D: &str = "/etc/sysctl.d";
+const SYSCTL_CONF: &str = "/etc/sysctl.conf";
+
+/// A fact of the host; none where it has no such name.
+pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
+    Some(match name {
+        "clock_synchronised" => of.clock().and_then(|(synchronised, _)| yes(synchronised)),
+        "clock_error_s" => of.clock().map(|(_, error_s)| format!("{error_s:.6}")),
+        "virtualisation" => virtualisation(of),
+        "steal_share" => steal(of),
+        "irqbalance_active" => active(of, "irqbalance").and_then(yes),
+        "service_cpus" => status(of, "Cpus_allowed_list"),
+        "memlock_limit" => limit(of, "Max locked memory"),
+        "nofile_limit" => limit(of, "Max open files"),
+        "tuned_profile" => tuned(of),
+        "settings_persistent" => persistent(of),
+        "sysctl_files_conflict" => conflict(of).and_then(yes),
+        _ => return None,
+    })
+}
+
+/// `none`, or the kind of virtual machine.
+fn virtualisation(of: &dyn Host) -> Known<String> {
+    match of.say("systemd-detect-virt", &[]) {
+        Ok(kind) if !kind.is_empty() => Ok(kind),
+        // Without systemd, processors say whether they are virtual; of a kind that nobody knows.
+        _ => {
+            let info = of.read(Path::new("/proc/cpuinfo"))?;
+            let flags = info.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+            Ok(if flags.split_whitespace().any(|flag| flag == "hypervisor") { "unknown" } else { "none" }.into())
+        }
+    }
+}
+
+/// Whether this is no virtual machine.
+pub fn is_physical(of: &dyn Host) -> Known<bool> {
+    virtualisation(of).map(|kind| kind == "none")
+}
+
+/// What a hypervisor took, of all processor time since the host started.
+fn steal(of: &dyn Host) -> Known<String> {
+    let text = of.read(Path::new("/proc/stat"))?;
+    let first = text.lines().next().unwrap_or_default();
+    let times: Vec<f64> = first.split_whitespace().skip(1).filter_map(|time| time.parse().ok()).collect();
+    let all: f64 = times.iter().take(8).sum();
+    match times.get(7) {
+        Some(stolen) if all > 0.0 => Ok(format!("{:.4}", stolen / all)),
+        _ => Err(Unread::Failed("/proc/stat has another shape".into())),
+    }
+}
+
+/// Whether a service of the system runs.
+fn active(of: &dyn Host, service: &str) -> Known<bool> {
+    match of.say("systemctl", &["is-active", service]) {
+        Ok(state) => Ok(state == "active"),
+        // Without systemd: a process of that name.
+        Err(_) => {
+            let all = of.list(Path::new("/proc"))?;
+            let is_it = |pid: &String| {
+                pid.bytes().all(|b| b.is_ascii_digit())
+                    && of.read(&Path::new("/proc").join(pid).join("comm")).is_ok_and(|name| name == service)
+            };
+            Ok(all.iter().any(is_it))
+        }
+    }
+}
+
+/// A line of our own status.
+fn status(of: &dyn Host, key: &str) -> Known<String> {
+    let text = of.read(Path::new("/proc/self/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    line.map(|value| value.trim().to_owned()).ok_or(Unread::Absent)
+}
+
+/// A soft limit of this process: a service has those of its unit.
+fn limit(of: &dyn Host, name: &str) -> Known<String> {
+    let text = of.read(Path::new("/proc/self/limits"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).ok_or(Unread::Absent)?;
+    line.split_whitespace().next().map(str::to_owned).ok_or(Unread::Absent)
+}
+
+/// The profile of tuned that is in force; `none` where there is none, or no tuned.
+fn tuned(of: &dyn Host) -> Known<String> {
+    match of.read(Path::new("/etc/tuned/active_profile")) {
+        Ok(profile) if !profile.is_empty() => Ok(profile),
+        Ok(_) | Err(Unread::Absent) => Ok("none".into()),
+        Err(why) => Err(why),
+    }
+}
+
+/// Names and values of a sysctl file (sysctl.d(5)).
+pub(crate) fn settings(text: &str) -> Vec<(String, String)> {
+    let setting = |line: &str| {
+        let line = line.trim().trim_start_matches('-');
+        let (name, value) = line.split_once('=').filter(|_| !line.starts_with(['#', ';']))?;
+        // Slashes and dots may stand for each other.
+        let name = name.trim().replace('/', ".");
+        Some((name, value.split_whitespace().collect::<Vec<_>>().join(" ")))
+    };
+    text.lines().filter_map(setting).collect()
+}
+
+/// Whether what our file says is what is in force; a host that we never changed has nothing to lose.
+fn persistent(of: &dyn Host) -> Known<String> {
+    let own = match of.read(&Path::new(SYSCTL_D).join(OWN_FILE)) {
+        Ok(text) => settings(&text),
+        Err(Unread::Absent) => return Err(Unread::Absent),
+        Err(why) => return Err(why),
+    };
+    yes(own.iter().all(|(name, value)| sysctl(of, name, None).as_ref() == Ok(value)))
+}
+
+/// Whether a file that is read after ours says something else.
+fn conflict(of: &dyn Host) -> Known<bool> {
+    let own = settings(&of.read(&Path::new(SYSCTL_D).join(OWN_FILE))?);
+    let later: Vec<String> = of.list(Path::new(SYSCTL_D))?.into_iter().filter(|name| name.as_str() > OWN_FILE && name.ends_with(".conf")).collect();
+    let texts = later.iter().map(|name| of.read(&Path::new(SYSCTL_D).join(name))).chain([of.read(Path::new(SYSCTL_CONF))]);
+    let others: Vec<(String, String)> = texts.filter_map(Result::ok).flat_map(|text| settings(&text)).collect();
+    Ok(own.iter().any(|(name, value)| others.iter().any(|(other, says)| other == name && says != value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_sysctl() {
+        let text = "# a comment\nnet.core.rmem_max = 1\n-net/ipv4/tcp_rmem=4096   87380\t6291456\n;x=1\nno line\n";
+        let wanted = [("net.core.rmem_max", "1"), ("net.ipv4.tcp_rmem", "4096 87380 6291456")];
+        assert_eq!(settings(text), wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn what_the_host_says_of_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let at = dir.path().join(name);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::fs::write(at, text).unwrap();
+        };
+        write("proc/stat", "cpu  10 0 10 70 0 0 0 10 0 0\n");
+        write("proc/self/limits", "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 4096                 files\nMax locked memory         unlimited            unlimited            bytes\n");
+        write("proc/cpuinfo", "flags\t\t: fpu hypervisor sse\n");
+        let host = crate::host::Recorded::new(dir.path());
+        let says = |name: &str| fact(&host, name).unwrap();
+        assert_eq!(says("steal_share"), Ok("0.1000".into()));
+        assert_eq!((says("nofile_limit"), says("memlock_limit")), (Ok("1024".into()), Ok("unlimited".into())));
+        assert_eq!((says("virtualisation"), is_physical(&host)), (Ok("unknown".into()), Ok(false)));
+        assert_eq!(says("tuned_profile"), Ok("none".into()));
+        assert_eq!(says("sysctl_files_conflict"), Err(Unread::Absent), "nothing of ours is there");
+        write("etc/sysctl.d/90-longhaul.conf", "net.core.rmem_max = 2\n");
+        write("etc/sysctl.d/99-others.conf", "net.core.rmem_max = 1\n");
+        write("proc/sys/net/core/rmem_max", "1\n");
+        assert_eq!((says("sysctl_files_conflict"), says("settings_persistent")), (Ok("yes".into()), Ok("no".into())));
+    }
+}
