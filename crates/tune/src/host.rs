@@ -59,6 +59,8 @@ pub trait Host {
     fn ethtool(&self, nic: &str, what: &str) -> Known<String>;
     /// What rtnetlink knows of a NIC.
     fn netlink(&self, nic: &str, what: &str) -> Known<String>;
+    /// Whether the clock is held to UTC by something outside, and by how much it may be off, in seconds (adjtimex(2)).
+    fn clock(&self) -> Known<(bool, f64)>;
     /// Whether this user may write to a file of the kernel.
     fn may_write(&self, path: &Path) -> bool;
     /// Whether this user may change NICs.

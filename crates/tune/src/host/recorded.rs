@@ -66,6 +66,14 @@ impl Host for Recorded {
         text(&self.root.join("netlink").join(nic).join(what))
     }
 
+    /// `clock`: `yes 0.000123`, or `no 16`.
+    fn clock(&self) -> Known<(bool, f64)> {
+        let text = text(&self.root.join("clock"))?;
+        let (synchronised, error_s) = text.split_once(' ').ok_or_else(|| Unread::Failed(format!("a clock of {text:?}")))?;
+        let error_s = error_s.parse().map_err(|_| Unread::Failed(format!("a clock of {text:?}")))?;
+        Ok((synchronised == "yes", error_s))
+    }
+
     fn may_write(&self, path: &Path) -> bool {
         self.at(path).exists()
     }

@@ -1,0 +1,168 @@
+//! Processors: their clock, sleep, nodes, what was asked of them at boot.
+
+use std::path::Path;
+
+use super::yes;
+use crate::host::{Host, Known, Unread};
+
+const CPUS: &str = "/sys/devices/system/cpu";
+const NODES: &str = "/sys/devices/system/node";
+
+/// A fact of the processors; none where it has no such name.
+pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
+    Some(match name {
+        "cpu_frequency_capped" => capped(of).and_then(yes),
+        "cpu_turbo" => turbo(of).and_then(yes),
+        "cpu_max_hz" => most(of),
+        "idle_exit_latency_us" => latency(of),
+        "numa_nodes_per_socket" => per_socket(of),
+        "iommu_mode" => iommu(of),
+        "cpu_mitigations" => mitigations(of),
+        _ => return None,
+    })
+}
+
+/// Processors by number.
+fn cpus(of: &dyn Host) -> Known<Vec<String>> {
+    let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    Ok(of.list(Path::new(CPUS))?.into_iter().filter(is_cpu).collect())
+}
+
+fn number(of: &dyn Host, path: &Path) -> Known<u64> {
+    let text = of.read(path)?;
+    text.parse().map_err(|_| Unread::Failed(format!("{} says {text:?}", path.display())))
+}
+
+/// The largest frequency of any processor that was set, and that it could have, kHz.
+fn frequencies(of: &dyn Host) -> Known<Vec<(u64, u64)>> {
+    let mut all = Vec::new();
+    for cpu in cpus(of)? {
+        let at = Path::new(CPUS).join(cpu).join("cpufreq");
+        match (number(of, &at.join("scaling_max_freq")), number(of, &at.join("cpuinfo_max_freq"))) {
+            (Ok(set), Ok(most)) => all.push((set, most)),
+            (Err(Unread::Absent), _) | (_, Err(Unread::Absent)) => {}
+            (Err(why), _) | (_, Err(why)) => return Err(why),
+        }
+    }
+    if all.is_empty() { Err(Unread::Absent) } else { Ok(all) }
+}
+
+fn capped(of: &dyn Host) -> Known<bool> {
+    Ok(frequencies(of)?.iter().any(|(set, most)| set < most))
+}
+
+fn most(of: &dyn Host) -> Known<String> {
+    let most = frequencies(of)?.iter().map(|(_, most)| *most).min().unwrap_or(0);
+    Ok((most * 1_000).to_string())
+}
+
+/// Whether processors may run faster than their nominal clock: two drivers say it the other way round.
+fn turbo(of: &dyn Host) -> Known<bool> {
+    match of.read(&Path::new(CPUS).join("intel_pstate/no_turbo")) {
+        Ok(off) => Ok(off == "0"),
+        Err(Unread::Absent) => of.read(&Path::new(CPUS).join("cpufreq/boost")).map(|on| on == "1"),
+        Err(why) => Err(why),
+    }
+}
+
+/// How long the deepest sleep that is allowed takes to leave.
+fn latency(of: &dyn Host) -> Known<String> {
+    let at = Path::new(CPUS).join("cpu0/cpuidle");
+    let mut longest = None;
+    for state in of.list(&at)? {
+        let at = at.join(state);
+        if of.read(&at.join("disable")).is_ok_and(|off| off == "1") {
+            continue;
+        }
+        longest = longest.max(Some(number(of, &at.join("latency"))?));
+    }
+    longest.map(|us| us.to_string()).ok_or(Unread::Absent)
+}
+
+/// Memory nodes.
+pub(super) fn nodes(of: &dyn Host) -> Known<usize> {
+    let is_node = |name: &&String| name.strip_prefix("node").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    Ok(of.list(Path::new(NODES))?.iter().filter(is_node).count().max(1))
+}
+
+fn per_socket(of: &dyn Host) -> Known<String> {
+    let mut sockets = std::collections::BTreeSet::new();
+    for cpu in cpus(of)? {
+        match of.read(&Path::new(CPUS).join(cpu).join("topology/physical_package_id")) {
+            Ok(socket) => drop(sockets.insert(socket)),
+            // A processor that is off is in no socket.
+            Err(Unread::Absent) => {}
+            Err(why) => return Err(why),
+        }
+    }
+    match (nodes(of)?, sockets.len()) {
+        (_, 0) => Err(Unread::Absent),
+        (nodes, sockets) if nodes % sockets == 0 => Ok((nodes / sockets).to_string()),
+        // Nodes that span sockets: memory is interleaved.
+        (nodes, sockets) => Ok(format!("{:.2}", nodes as f64 / sockets as f64)),
+    }
+}
+
+/// Words that the kernel was started with.
+fn command_line(of: &dyn Host) -> Known<Vec<String>> {
+    Ok(of.read(Path::new("/proc/cmdline"))?.split_whitespace().map(str::to_owned).collect())
+}
+
+/// `off`, `pt` (devices of the host use memory directly), or `translated`.
+fn iommu(of: &dyn Host) -> Known<String> {
+    let groups = of.list(Path::new("/sys/kernel/iommu_groups")).unwrap_or_default();
+    if groups.is_empty() {
+        return Ok("off".into());
+    }
+    let words = command_line(of)?;
+    let direct = ["iommu=pt", "iommu.passthrough=1"];
+    if words.iter().any(|word| direct.contains(&word.as_str())) {
+        return Ok("pt".into());
+    }
+    // The kernel's own default may be direct as well: each group says.
+    let kind = |group: &String| of.read(&Path::new("/sys/kernel/iommu_groups").join(group).join("type"));
+    let all_direct = groups.iter().all(|group| kind(group).is_ok_and(|kind| kind == "identity"));
+    Ok(if all_direct { "pt" } else { "translated" }.into())
+}
+
+/// What the kernel was asked for: `mitigations=…`, or the default.
+fn mitigations(of: &dyn Host) -> Known<String> {
+    let words = command_line(of)?;
+    let asked = words.iter().find_map(|word| word.strip_prefix("mitigations="));
+    Ok(asked.unwrap_or("auto").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_sockets_of_two_nodes() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let at = dir.path().join(name);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::fs::write(at, text).unwrap();
+        };
+        for cpu in 0..4 {
+            write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"), &format!("{}\n", cpu / 2));
+            write(&format!("sys/devices/system/node/node{cpu}/cpulist"), &format!("{cpu}\n"));
+            write(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq"), if cpu == 3 { "2000000" } else { "3500000" });
+            write(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq"), "3500000");
+        }
+        write("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n");
+        for (state, latency, off) in [(0, 0, 0), (1, 2, 0), (2, 170, 1)] {
+            write(&format!("sys/devices/system/cpu/cpu0/cpuidle/state{state}/latency"), &latency.to_string());
+            write(&format!("sys/devices/system/cpu/cpu0/cpuidle/state{state}/disable"), &off.to_string());
+        }
+        write("proc/cmdline", "quiet mitigations=off iommu=pt\n");
+        let host = crate::host::Recorded::new(dir.path());
+        let says = |name: &str| fact(&host, name).unwrap();
+        assert_eq!(says("numa_nodes_per_socket"), Ok("2".into()));
+        assert_eq!((says("cpu_frequency_capped"), says("cpu_max_hz")), (Ok("yes".into()), Ok("3500000000".into())));
+        assert_eq!((says("cpu_turbo"), says("idle_exit_latency_us")), (Ok("no".into()), Ok("2".into())));
+        assert_eq!((says("iommu_mode"), says("cpu_mitigations")), (Ok("off".into()), Ok("off".into())), "no groups: off");
+        write("sys/kernel/iommu_groups/0/type", "DMA-FQ\n");
+        assert_eq!(says("iommu_mode"), Ok("pt".into()));
+    }
+}
