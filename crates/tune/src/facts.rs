@@ -15,7 +15,7 @@ use std::path::Path;
 use crate::host::{Host, Known, Unread};
 use crate::subjects::Subject;
 
-pub(crate) use host::is_physical;
+pub(crate) use host::{is_physical, settings};
 pub(crate) use kernel::kernel;
 
 /// A fact by its name.

@@ -65,6 +65,16 @@ pub trait Host {
     fn may_write(&self, path: &Path) -> bool;
     /// Whether this user may change NICs.
     fn may_administer(&self) -> bool;
+    /// A file's bytes as they are, blanks and all.
+    fn read_exact(&self, path: &Path) -> Known<String>;
+    /// Writes a file; of the kernel in one write, of ours as a whole.
+    fn write(&self, path: &Path, text: &str) -> Known<()>;
+    /// Removes a file of ours; that it is not there is no failure.
+    fn remove(&self, path: &Path) -> Known<()>;
+    /// Changes what ethtool changes.
+    fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> Known<()>;
+    /// Changes what rtnetlink changes.
+    fn set_netlink(&self, nic: &str, what: &str, value: &str) -> Known<()>;
     /// What a program that belongs to the system says (`systemctl`, `tuned-adm`), its first line.
     fn say(&self, program: &str, words: &[&str]) -> Known<String>;
 }

@@ -2,11 +2,13 @@
 //!
 //! What this crate does not know: command lines and how results are printed.
 
+pub mod apply;
 pub mod audit;
 pub mod calc;
 mod facts;
 pub mod host;
 pub mod judge;
+pub mod plan;
 pub mod rule;
 pub mod subjects;
 pub mod target;

@@ -82,6 +82,36 @@ impl Host for Recorded {
         true
     }
 
+    fn read_exact(&self, path: &Path) -> Known<String> {
+        Ok(fs::read_to_string(self.at(path))?)
+    }
+
+    fn write(&self, path: &Path, text: &str) -> Known<()> {
+        let at = self.at(path);
+        // What the kernel has is there already; only files of ours are made.
+        if path.starts_with("/etc") {
+            at.parent().map_or(Ok(()), fs::create_dir_all)?;
+        } else if !at.exists() {
+            return Err(Unread::Absent);
+        }
+        Ok(fs::write(at, text)?)
+    }
+
+    fn remove(&self, path: &Path) -> Known<()> {
+        match fs::remove_file(self.at(path)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> Known<()> {
+        Ok(fs::write(self.root.join("ethtool").join(nic).join(what), value)?)
+    }
+
+    fn set_netlink(&self, nic: &str, what: &str, value: &str) -> Known<()> {
+        Ok(fs::write(self.root.join("netlink").join(nic).join(what), value)?)
+    }
+
     fn say(&self, program: &str, words: &[&str]) -> Known<String> {
         text(&self.root.join("say").join(std::iter::once(&program).chain(words).copied().collect::<Vec<_>>().join(" ")))
     }

@@ -1,0 +1,233 @@
+//! What would be changed, in which order, and as a script that somebody else may read and run.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::audit::{Finding, Status};
+use crate::host::{Host, Known, sysctl, sysctl_path};
+use crate::rule::{Means, Persist, Read, Rule, Want};
+use crate::subjects::{Subject, Subjects};
+
+/// Something that can be changed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// A sysctl, by its dotted name.
+    Sysctl(String),
+    /// A file of the kernel.
+    File(String),
+    /// A setting of a NIC by ethtool.
+    Ethtool {
+        /// The NIC.
+        nic: String,
+        /// Which.
+        what: String,
+    },
+    /// A setting of a NIC by rtnetlink.
+    Netlink {
+        /// The NIC.
+        nic: String,
+        /// Which.
+        what: String,
+    },
+}
+
+impl Place {
+    /// What is there now.
+    pub fn read(&self, host: &dyn Host) -> Known<String> {
+        match self {
+            Place::Sysctl(name) => sysctl(host, name, None),
+            Place::File(path) => host.read(std::path::Path::new(path)),
+            Place::Ethtool { nic, what } => host.ethtool(nic, what),
+            Place::Netlink { nic, what } => host.netlink(nic, what),
+        }
+    }
+
+    /// Changes it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn write(&self, host: &dyn Host, value: &str) -> Known<()> {
+        match self {
+            Place::Sysctl(name) => host.write(std::path::Path::new(&sysctl_path(name)), value),
+            Place::File(path) => host.write(std::path::Path::new(path), value),
+            Place::Ethtool { nic, what } => host.set_ethtool(nic, what, value),
+            Place::Netlink { nic, what } => host.set_netlink(nic, what, value),
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Sysctl(name) => f.write_str(name),
+            Place::File(path) => f.write_str(path),
+            Place::Ethtool { nic, what } | Place::Netlink { nic, what } => write!(f, "{nic} {what}"),
+        }
+    }
+}
+
+/// One change. Several rules may ask for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The rules.
+    pub ids: Vec<String>,
+    /// What is changed.
+    pub place: Place,
+    /// As it is.
+    pub before: String,
+    /// As it will be.
+    pub after: String,
+    /// By hand.
+    pub command: String,
+    /// How it survives a reboot.
+    pub persist: Persist,
+}
+
+/// Why a plan cannot be made.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// No rule has that name.
+    #[error("there is no rule {0}; `longhaul tune audit` lists them")]
+    NoRule(String),
+    /// It is not for this program to change.
+    #[error("{id} is nothing that this program can change here: {why}")]
+    NotOurs {
+        /// The rule.
+        id: String,
+        /// Why, or what to do by hand.
+        why: String,
+    },
+}
+
+/// The changes that would make everything as wanted that can be changed; or those of some rules.
+///
+/// # Errors
+/// A rule that is not there, or that cannot be applied here.
+pub fn plan(
+    host: &dyn Host,
+    rules: &[Rule],
+    findings: &[Finding],
+    subjects: &Subjects,
+    only: &[String],
+) -> Result<Vec<Change>, PlanError> {
+    for id in only {
+        let rule = rules.iter().find(|rule| rule.id == *id).ok_or_else(|| PlanError::NoRule(id.clone()))?;
+        let its = || findings.iter().filter(|finding| finding.id == *id);
+        if rule.set == Means::Manual || !its().any(|finding| finding.writable || finding.status == Status::Ok) {
+            let by_hand = its().next().map_or(rule.command.clone(), |finding| finding.command.clone());
+            let why = if rule.set == Means::Manual { format!("do it by hand: {by_hand}") } else { refused(its().next()) };
+            return Err(PlanError::NotOurs { id: id.clone(), why });
+        }
+    }
+    let mut changes: Vec<Change> = Vec::new();
+    let chosen = findings.iter().filter(|f| f.status == Status::Differs && f.writable);
+    for finding in chosen.filter(|finding| only.is_empty() || only.contains(&finding.id)) {
+        let rule = rules.iter().find(|rule| rule.id == finding.id);
+        if let Some(rule) = rule {
+            add(&mut changes, host, rule, finding, subjects);
+        }
+    }
+    Ok(changes)
+}
+
+fn refused(finding: Option<&Finding>) -> String {
+    let note = finding.and_then(|finding| finding.note.clone());
+    note.unwrap_or_else(|| "this user may not write it, or a container or namespace keeps it from being written".into())
+}
+
+/// Adds what a finding asks for to the change of its place, or makes one.
+fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) {
+    let (Some(value), Some((place, field))) = (&finding.value, place(rule, finding, subjects)) else { return };
+    if let Some(known) = changes.iter_mut().find(|change| change.place == place) {
+        known.after = merged(&known.after, value, field, &rule.want);
+        known.ids.push(finding.id.clone());
+        return;
+    }
+    let Ok(before) = place.read(host) else { return };
+    let after = merged(&before, value, field, &rule.want);
+    let (ids, command, persist) = (vec![finding.id.clone()], finding.command.clone(), finding.persist);
+    changes.push(Change { ids, place, before, after, command, persist });
+}
+
+fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(Place, Option<usize>)> {
+    let nic = finding.subject.as_ref().and_then(|name| subjects.nics.iter().find(|nic| nic.name == *name));
+    let subject = match (nic, &finding.subject) {
+        (Some(nic), _) => Subject::Nic(nic),
+        (None, Some(disk)) => Subject::Disk(disk),
+        (None, None) => Subject::Host(None),
+    };
+    let of_nic = || subject.nic().map(str::to_owned);
+    Some(match &rule.read {
+        Read::Sysctl { name, field } => (Place::Sysctl(subject.fill(name)), *field),
+        Read::File(path) if path.contains("{cpu}") => return None,
+        Read::File(path) => (Place::File(subject.fill(path)), None),
+        Read::Ethtool(what) => (Place::Ethtool { nic: of_nic()?, what: what.clone() }, None),
+        Read::Netlink(what) => (Place::Netlink { nic: of_nic()?, what: what.clone() }, None),
+        Read::Fact(_) => return None,
+    })
+}
+
+/// A value put in the place of one; of two rules about one value, the stricter.
+fn merged(text: &str, value: &str, field: Option<usize>, want: &Want) -> String {
+    let stricter = |old: &str| match (old.parse::<f64>(), value.parse::<f64>(), want) {
+        (Ok(old), Ok(new), Want::AtLeast(_)) if old > new => None,
+        (Ok(old), Ok(new), Want::AtMost(_)) if old < new => None,
+        _ => Some(value.to_owned()),
+    };
+    match field {
+        None => stricter(text).unwrap_or_else(|| text.to_owned()),
+        Some(field) => {
+            let fields = text.split_whitespace().enumerate();
+            let put = |(at, old): (usize, &str)| if at == field { stricter(old).unwrap_or_else(|| old.to_owned()) } else { old.to_owned() };
+            fields.map(put).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// The plan as a script of the shell.
+pub fn script(changes: &[Change]) -> String {
+    let mut text = String::from("#!/bin/sh\n# What `longhaul tune apply` would do. It keeps what was there before; this does not.\nset -eu\n");
+    for change in changes {
+        let _ = write!(text, "\n# {}: {} (now: {})\n{}\n", change.ids.join(", "), change.place, change.before, change.command);
+    }
+    text
+}
+
+/// The plan as a diff.
+pub fn diff(changes: &[Change]) -> String {
+    let line = |change: &Change| format!("  {}\n- {}\n+ {}\n", change.place, change.before, change.after);
+    changes.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Value;
+
+    #[test]
+    fn one_number_of_several_and_the_stricter_of_two() {
+        let least = Want::AtLeast(Value::Number(0.0));
+        assert_eq!(merged("4096 131072 6291456", "67108864", Some(2), &least), "4096 131072 67108864");
+        assert_eq!(merged("4096 131072 67108864", "1000", Some(2), &least), "4096 131072 67108864");
+        assert_eq!(merged("5", "7", None, &Want::AtMost(Value::Number(0.0))), "5");
+        assert_eq!(merged("reno", "bbr", None, &Want::Is(Value::Word("bbr".into()))), "bbr");
+    }
+
+    #[test]
+    fn a_plan_can_be_read() {
+        let change = Change {
+            ids: vec!["T01".into()],
+            place: Place::Sysctl("net.core.rmem_max".into()),
+            before: "212992".into(),
+            after: "67108864".into(),
+            command: "sysctl -w net.core.rmem_max=67108864".into(),
+            persist: Persist::SysctlD,
+        };
+        let all = [change];
+        assert_eq!(diff(&all), "  net.core.rmem_max\n- 212992\n+ 67108864\n");
+        assert!(script(&all).contains("\n# T01: net.core.rmem_max (now: 212992)\nsysctl -w net.core.rmem_max=67108864\n"));
+    }
+}
