@@ -1,0 +1,1 @@
+//! What a disk test found.

@@ -1,0 +1,1 @@
+//! What a latency test found.

@@ -1,0 +1,1 @@
+//! TCP tests: the order and what was found.

@@ -1,0 +1,1 @@
+//! UDP tests: the order and what was found.

@@ -1,0 +1,1 @@
+//! The way to a host: its hops, its other ways, its MTU.

@@ -1,0 +1,1 @@
+//! UDP tests: paced datagrams, exact loss, order and spacing; the highest rate.
