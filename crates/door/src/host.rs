@@ -1,9 +1,10 @@
 //! The node as its sessions see it: who is let in, where exports lie, what goes into the access log.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -29,6 +30,7 @@ use crate::errands::Errands;
 use crate::exports::Served;
 use crate::jobs::Jobs;
 use crate::listen::NodeConfig;
+use crate::probes::Probes;
 use crate::questions;
 use crate::registry::Registry;
 use crate::state::StateDir;
@@ -45,6 +47,8 @@ pub(crate) struct Exports {
     registry: Registry,
     pub jobs: Jobs,
     pub errands: Errands,
+    /// Tests that run.
+    pub probes: Probes,
     stopping: AtomicBool,
 }
 
@@ -89,13 +93,14 @@ fn unix_seconds() -> i64 {
 impl Exports {
     pub fn new(me: Weak<Exports>, served: Vec<Served>, config: NodeConfig, registry: Registry) -> Exports {
         let NodeConfig { listen, anonymous, grants, plain, state, timeouts, own_guests, .. } = config;
+        let probes = Probes::default();
         let jobs = Jobs::default();
         let dir = state.path().join("errands");
         let errands =
             Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback(), !own_guests);
         let stopping = AtomicBool::new(false);
         let commons = Commons::default();
-        Exports { served, anonymous, grants, plain, state, registry, jobs, errands, stopping, commons }
+        Exports { served, anonymous, grants, plain, state, registry, jobs, errands, probes, stopping, commons }
     }
 
     /// The node stops: what it carries ends, to go on with the next start, and no session is kept.
@@ -317,11 +322,20 @@ impl Host for Exports {
         self.jobs.begin(order.job, role, access.holder(), control)
     }
 
-    fn ask(&self, access: &Access, request: &Request, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+    fn ask(
+        &self,
+        access: &Access,
+        request: &Request,
+        joined: &mut Receiver<(TcpStream, u32)>,
+        emit: &mut dyn FnMut(Said) -> bool,
+    ) -> Result<(), Refusal> {
         if access.grant().is_some_and(|grant| grant.errand.is_some()) {
             return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
         }
-        questions::answer(self, access, request, emit)
+        match request {
+            Request::Probe(ask) => self.probes.answer(access, ask, joined, emit),
+            other => questions::answer(self, access, other, emit),
+        }
     }
 
     fn note(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {

@@ -22,6 +22,7 @@ use crate::exports::{Export, ExportError, Served};
 use crate::host::Exports;
 use crate::jobs::Jobs;
 use crate::registry::Registry;
+use crate::responders::{Desk, Responders};
 use crate::sniff::{Speaks, sniff};
 use crate::state::{StateDir, StateError};
 
@@ -46,6 +47,8 @@ pub struct NodeConfig {
     pub state: StateDir,
     /// Bounds on waiting.
     pub timeouts: Timeouts,
+    /// Tests that are answered without a key.
+    pub responders: Responders,
     /// Its guests are its operator, and it lives for one copy: what it carries for them may go to any address, loopback as
     /// well, and is not gone on with by a later node.
     pub own_guests: bool,
@@ -118,6 +121,7 @@ struct Inner {
     timeouts: Timeouts,
     connections: AtomicUsize,
     sessions: Sessions,
+    desk: Desk,
 }
 
 /// The control sockets of all sessions, so that a node that stops can end them and let them clean up.
@@ -175,9 +179,13 @@ impl Node {
         listener.set_nonblocking(true)?;
         let registry = Registry::default();
         let timeouts = config.timeouts;
+        let desk = Desk::open(config.responders.clone(), listener.local_addr()?).map_err(|source| {
+            let source = io::Error::new(source.kind(), format!("for datagrams: {source}"));
+            NodeError::Listen { address: config.listen, source }
+        })?;
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
         let (connections, sessions) = (AtomicUsize::new(0), Sessions::default());
-        let inner = Inner { tls, host, registry, timeouts, connections, sessions };
+        let inner = Inner { tls, host, registry, timeouts, connections, sessions, desk };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -209,6 +217,7 @@ impl Node {
     /// Ends every session and waits, for at most `within`, until it has cleaned up behind itself.
     pub fn end_sessions(&self, within: Duration) {
         self.inner.host.stop();
+        self.inner.desk.stop();
         self.inner.sessions.end_all();
         self.wait_idle(within);
     }
@@ -224,6 +233,16 @@ impl Node {
     /// Serves until stopped.
     pub fn run(&self) -> Result<(), NodeError> {
         self.inner.host.errands.go_on();
+        std::thread::scope(|scope| {
+            // It hears the same wake-up, which stays set.
+            scope.spawn(|| self.inner.desk.take_datagrams(&self.stop));
+            let result = self.accept_all();
+            self.stop.wake();
+            result
+        })
+    }
+
+    fn accept_all(&self) -> Result<(), NodeError> {
         loop {
             {
                 let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
@@ -253,10 +272,10 @@ impl Node {
             tracing::warn!(%peer, limit = CONNECTIONS_MAX, "too many connections: refused");
             return;
         }
-        let inner = Arc::clone(&self.inner);
+        let (inner, accepted) = (Arc::clone(&self.inner), self.inner.desk.count());
         let serve = move || {
             let guard = Counted(&inner.connections);
-            if let Err(error) = inner.serve(socket, peer) {
+            if let Err(error) = inner.serve(socket, peer, accepted) {
                 tracing::info!(target: "access", %peer, outcome = "failed", error = %chain(&error));
             }
             drop(guard);
@@ -316,7 +335,7 @@ fn part(socket: &TcpStream, within: Duration) {
 }
 
 impl Inner {
-    fn serve(&self, socket: TcpStream, peer: SocketAddr) -> engine::Result<()> {
+    fn serve(&self, socket: TcpStream, peer: SocketAddr, accepted: u64) -> engine::Result<()> {
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
         socket.set_nonblocking(false).map_err(broken)?;
         sys::tcp::set_common(&socket, self.timeouts.pace.gone_after).map_err(broken)?;
@@ -328,6 +347,15 @@ impl Inner {
                 let _ = socket.set_write_timeout(Some(self.timeouts.handshake));
                 (&socket).write_all(not_http().as_bytes()).map_err(broken)?;
                 part(&socket, self.timeouts.handshake);
+                Ok(())
+            }
+            Speaks::Iperf3 if self.desk.answers_iperf3(peer) => {
+                self.desk.iperf3(socket, peer, accepted);
+                Ok(())
+            }
+            Speaks::Iperf3 => {
+                let error = "iperf3 is not answered here (--responders iperf3)";
+                tracing::info!(target: "access", %peer, outcome = "refused", error);
                 Ok(())
             }
             Speaks::Garbage => {

@@ -118,11 +118,13 @@ pub trait Host: Send + Sync {
     fn source(&self, access: &Access, place: &Place) -> std::result::Result<SourceRoot, Refusal>;
     /// The place that a push writes to.
     fn target(&self, access: &Access, order: &Open, tag: &str) -> std::result::Result<TargetPlace, Refusal>;
-    /// Answers a question, line by line; `emit` returns `false` when nobody listens any more.
+    /// Answers a question, line by line; `emit` returns `false` when nobody listens any more. Streams that join the
+    /// session meanwhile belong to the question.
     fn ask(
         &self,
         access: &Access,
         request: &Request,
+        joined: &mut Receiver<(TcpStream, u32)>,
         emit: &mut dyn FnMut(Said) -> bool,
     ) -> std::result::Result<(), Refusal>;
     /// A job begins; it is over when the returned guard is dropped. An earlier attempt at the same job ends first.
@@ -296,7 +298,7 @@ impl<'a> Guest<'a> {
 
     /// Answers on a thread of its own, so that pings are answered while a large tree is removed or digested.
     fn answer(&mut self, id: u32, request: &Request) -> Result<()> {
-        let (host, access, waker) = (self.host, &self.access, self.link.waker());
+        let (host, access, joined, waker) = (self.host, &self.access, &mut self.joined, self.link.waker());
         let (lines, batches) = sync_channel::<Said>(4);
         let link = &mut self.link;
         let refusal = std::thread::scope(|scope| -> Result<Option<Refusal>> {
@@ -306,7 +308,7 @@ impl<'a> Guest<'a> {
                     waker.wake();
                     sent
                 };
-                let result = host.ask(access, request, &mut emit);
+                let result = host.ask(access, request, joined, &mut emit);
                 drop(lines);
                 waker.wake();
                 result.err()

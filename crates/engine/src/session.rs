@@ -204,6 +204,26 @@ impl Session {
         self.question(request, &mut lines, &mut |_| {})
     }
 
+    /// Makes a connection to the node's port one of this session's streams, for a question rather than a job; its number.
+    pub fn join(&mut self, socket: &TcpStream) -> Result<u32> {
+        self.opened += 1;
+        let mut join = Join { session: self.id, stream: self.opened, sealed: !self.plain, code: [0; 32] };
+        self.secret.sign_join(&mut join);
+        let broken = |source| Error::Broken { peer: self.link.peer().to_owned(), source };
+        std::io::Write::write_all(&mut &*socket, &join.encode()).map_err(broken)?;
+        Ok(self.opened)
+    }
+
+    /// The node's address.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.link.socket().peer_addr().ok()
+    }
+
+    /// Asks a question whose answer comes line by line, in words or JSON, while it is found out.
+    pub fn listen(&mut self, request: Request, hear: &mut dyn FnMut(String)) -> Result<()> {
+        self.question(request, &mut |_| {}, hear)
+    }
+
     /// Asks a question that is answered in words or JSON.
     pub fn tell(&mut self, request: Request) -> Result<Vec<String>> {
         let mut told = Vec::new();

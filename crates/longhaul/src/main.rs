@@ -66,6 +66,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Mv(mv) => commands::ask::mv(&mv, &settings),
         Command::Digest(digest) => commands::ask::digest(&digest, &settings, printer),
         Command::Man(man) => commands::manual::man(&man),
+        Command::Probe(probe) => commands::probe::run(&probe, &settings, printer),
         Command::Job(job) => commands::job::run(&job, &settings, printer),
         Command::FarEnd => commands::far_end::run(&settings),
         Command::Completions(shell) => commands::manual::completions(&shell),

@@ -30,7 +30,8 @@ pub fn prepare(
         grants: Grants { list: vec![grant] },
         plain: true,
         state,
-        timeouts: Timeouts::default(),
+        responders: Default::default(),
+            timeouts: Timeouts::default(),
         own_guests: true,
     };
     Ok((config, key))

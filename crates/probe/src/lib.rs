@@ -4,8 +4,10 @@
 //! What this crate does not know: sessions, keys, who may test whom (`door`), flags and terminals (the binary). It is given
 //! sockets and an order, and gives back results as `model::v1::probe` has them.
 
+mod dial;
 pub mod disk;
 mod error;
+pub mod host;
 pub mod iperf3;
 pub mod route;
 pub mod stamp;
@@ -13,5 +15,6 @@ mod stop;
 pub mod tcp;
 pub mod udp;
 
+pub use dial::dial;
 pub use error::{Error, Result};
 pub use stop::Stop;

@@ -276,6 +276,7 @@ fn request(r: &mut Reader) -> Result<Request> {
         8 => Request::Carry(Box::new(errand(r)?)),
         9 => Request::Jobs(if r.bool("a job")? { Some(r.array("a job")?) } else { None }),
         10 => Request::Change(r.array("a job")?, change(r)?),
+        11 => Request::Probe(told(r)?),
         _ => return Err(WireError::Invalid("a request")),
     })
 }

@@ -1,0 +1,165 @@
+//! Whose tests are answered without a key: other people's protocols, from everywhere or from some networks.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ipnet::IpNet;
+use model::units::{BitRate, Bytes};
+use probe::Stop;
+use probe::iperf3::Server;
+use rustix::event::{PollFd, PollFlags, poll};
+use socket2::{Domain, Protocol, Socket, Type};
+use sys::waker::Waker;
+
+/// Which protocols are answered, and whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Responders {
+    /// iperf3: none is answered, or these networks are; an empty list means everybody.
+    iperf3: Option<Vec<IpNet>>,
+}
+
+impl Responders {
+    /// From words like `iperf3`, `iperf3@192.0.2.0/24`, `iperf3@2001:db8::7`.
+    ///
+    /// # Errors
+    /// In words: a protocol that is not there, a network that is none.
+    pub fn parse<T: AsRef<str>>(words: &[T]) -> Result<Responders, String> {
+        let mut responders = Responders::default();
+        for word in words.iter().map(AsRef::as_ref) {
+            let (protocol, prefix) = word.split_once('@').map_or((word, None), |(name, prefix)| (name, Some(prefix)));
+            if protocol != "iperf3" {
+                return Err(format!("--responders {word}: there is no responder called {protocol}; there is: iperf3"));
+            }
+            let everybody = matches!(&responders.iperf3, Some(networks) if networks.is_empty());
+            let networks = responders.iperf3.get_or_insert_default();
+            match prefix {
+                None => networks.clear(),
+                // Who answers everybody answers these as well.
+                Some(_) if everybody => {}
+                Some(prefix) => networks.push(network(prefix).ok_or_else(|| {
+                    format!("--responders {word}: {prefix} is no network; write it like 192.0.2.0/24 or 2001:db8::/32")
+                })?),
+            }
+        }
+        Ok(responders)
+    }
+
+    /// Whether any are answered.
+    pub fn any(&self) -> bool {
+        self.iperf3.is_some()
+    }
+
+    /// Whether somebody's iperf3 is answered.
+    pub(crate) fn answers_iperf3(&self, from: IpAddr) -> bool {
+        let from = from.to_canonical();
+        self.iperf3.as_ref().is_some_and(|networks| networks.is_empty() || networks.iter().any(|net| net.contains(&from)))
+    }
+}
+
+/// A network, or one address.
+fn network(text: &str) -> Option<IpNet> {
+    text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
+/// The responders of a running node.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    who: Responders,
+    iperf3: Server,
+    /// Connections so far: stock's clients expect theirs to be counted in the order in which they were opened.
+    accepted: AtomicU64,
+    stop: Stop,
+    datagrams: Option<UdpSocket>,
+}
+
+impl Desk {
+    /// For a node that listens here; datagrams come to the same number.
+    pub fn open(who: Responders, at: SocketAddr) -> io::Result<Desk> {
+        let datagrams = who.any().then(|| shared_socket(at)).transpose()?;
+        let (iperf3, accepted, stop) = (Server::default(), AtomicU64::new(0), Stop::default());
+        Ok(Desk { who, iperf3, accepted, stop, datagrams })
+    }
+
+    /// The number under which a connection was accepted.
+    pub fn count(&self) -> u64 {
+        self.accepted.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All tests end.
+    pub fn stop(&self) {
+        self.stop.stop();
+    }
+
+    /// Whether this peer's iperf3 is answered.
+    pub fn answers_iperf3(&self, peer: SocketAddr) -> bool {
+        self.who.answers_iperf3(peer.ip())
+    }
+
+    /// A connection that begins with a cookie of iperf3.
+    pub fn iperf3(&self, socket: TcpStream, peer: SocketAddr, accepted: u64) {
+        match self.iperf3.serve(socket, accepted, &self.stop) {
+            // A stream of a test in progress: its control connection tells of it.
+            Ok(None) => {}
+            Ok(Some(done)) => {
+                let bytes: u64 = done.results.streams.iter().map(|stream| stream.bytes).sum();
+                let rate = BitRate::mean(Bytes(bytes), done.elapsed.as_secs_f64()).to_string();
+                let what = if done.params.udp { "iperf3 UDP" } else { "iperf3 TCP" };
+                let (streams, seconds) = (done.results.streams.len(), done.elapsed.as_secs_f64());
+                tracing::info!(target: "access", %peer, event = "test", what, outcome = "done", streams, bytes, seconds, rate);
+            }
+            Err(error) => {
+                tracing::info!(target: "access", %peer, event = "test", what = "iperf3", outcome = "failed", error = %error);
+            }
+        }
+    }
+
+    /// Takes the datagrams that belong to no flow yet, until the node stops.
+    pub fn take_datagrams(&self, over: &Waker) {
+        let Some(socket) = &self.datagrams else { return };
+        let mut datagram = [0; 1 << 16];
+        loop {
+            let mut fds = [PollFd::new(socket, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+            if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) || !fds[1].revents().is_empty() {
+                return;
+            }
+            // What nobody waits for is dropped: nothing is answered to a stranger.
+            if let Ok((got, from)) = socket.recv_from(&mut datagram)
+                && self.who.answers_iperf3(from.ip())
+            {
+                self.iperf3.datagram(from, &datagram[..got]);
+            }
+        }
+    }
+}
+
+/// A socket for datagrams that flows of their own may share the port with.
+fn shared_socket(at: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    if at.is_ipv6() && at.ip().is_unspecified() {
+        // As the standard library's listener is: of both families.
+        socket.set_only_v6(false)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&at.into())?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_is_answered() {
+        let answers = |words: &[&str], from: &str| Responders::parse(words).unwrap().answers_iperf3(from.parse().unwrap());
+        assert!(!answers(&[], "192.0.2.1"));
+        assert!(answers(&["iperf3"], "192.0.2.1") && answers(&["iperf3@192.0.2.0/24", "iperf3"], "198.51.100.1"));
+        assert!(answers(&["iperf3", "iperf3@192.0.2.0/24"], "198.51.100.1"));
+        let some = ["iperf3@192.0.2.0/24", "iperf3@2001:db8::7"];
+        assert!(answers(&some, "192.0.2.200") && answers(&some, "::ffff:192.0.2.200") && answers(&some, "2001:db8::7"));
+        assert!(!answers(&some, "192.0.3.1") && !answers(&some, "2001:db8::8"));
+        assert!(Responders::parse(&["owamp"]).unwrap_err().contains("there is: iperf3"));
+        assert!(Responders::parse(&["iperf3@everybody"]).unwrap_err().contains("192.0.2.0/24"));
+    }
+}

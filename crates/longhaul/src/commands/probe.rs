@@ -1,0 +1,59 @@
+//! `longhaul probe`: tests with a node, or with somebody else's server.
+
+mod target;
+mod tcp;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use model::Exit;
+use model::fault::Fault;
+use probe::Stop;
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::args::{Probe, ProbeTest};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// A line of `--json`: a test's name, and what it has to say.
+#[derive(Serialize)]
+struct Said<'a, T> {
+    v: u8,
+    event: &'static str,
+    test: &'static str,
+    target: &'a str,
+    #[serde(flatten)]
+    what: &'a T,
+}
+
+/// Runs the command.
+pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let stop = stop()?;
+    match &probe.test {
+        ProbeTest::Tcp(tcp) => tcp::run(tcp, settings, printer, &stop),
+    }
+}
+
+/// Ends the test at a signal; a second one ends the program.
+fn stop() -> Result<Stop, Failure> {
+    let flag = Arc::<AtomicBool>::default();
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
+    }
+    Ok(Stop::from(flag))
+}
+
+impl From<probe::Error> for Failure {
+    fn from(error: probe::Error) -> Failure {
+        let usage = matches!(error, probe::Error::Order(_));
+        let failure = Failure::from_chain(error.fault(), &error);
+        match usage {
+            true => Failure { exit: Exit::Usage, fault: Fault::Config, ..failure },
+            false => failure,
+        }
+    }
+}
