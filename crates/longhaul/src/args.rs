@@ -14,7 +14,7 @@ use model::units::BitRate;
 use model::{Algorithm, spec};
 
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
-pub use probe::{Probe, ProbeTcp, ProbeTest};
+pub use probe::{Probe, ProbeScan, ProbeTcp, ProbeTest};
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.
 #[derive(Debug, Parser)]

@@ -6,6 +6,7 @@
 pub(crate) mod course;
 mod expect;
 mod order;
+pub mod scan;
 pub(crate) mod stream;
 
 use std::net::TcpStream;

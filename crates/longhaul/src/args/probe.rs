@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use model::units::{BitRate, Bytes};
 
 /// Measure a path or a host, and say what limits it.
@@ -70,4 +70,23 @@ pub struct ProbeTcp {
     /// The same of the other end
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub far_cores: Vec<u32>,
+    /// Run it again and again with one thing changed, and find the least that is as good as the best
+    #[arg(long, value_name = "WHAT")]
+    pub scan: Option<ProbeScan>,
+    /// The values of the scan: 1,2,4 streams, 1MiB,8MiB of buffer, processors 0,1
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "scan")]
+    pub values: Vec<Bytes>,
+}
+
+/// What a scan changes.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ProbeScan {
+    /// How many streams
+    Streams,
+    /// The socket buffers
+    Window,
+    /// The processor of this end
+    Cores,
+    /// The processor of the other end
+    FarCores,
 }

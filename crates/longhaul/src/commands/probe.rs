@@ -1,5 +1,6 @@
 //! `longhaul probe`: tests with a node, or with somebody else's server.
 
+mod scan;
 mod target;
 mod tcp;
 

@@ -72,10 +72,6 @@ impl Node {
         Ok(Node { session, address, name: at.to_string(), first: 0 })
     }
 
-    /// Ends the session.
-    pub fn close(self) {
-        self.session.close();
-    }
 }
 
 /// An error of the session in the words of a test.

@@ -1,11 +1,13 @@
 //! `longhaul probe tcp`.
 
+use std::net::SocketAddr;
+
 use model::Exit;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Direction, Flow, Interval, Order, Report, Way};
 use probe::Stop;
 
-use super::Said;
+use super::{Said, scan};
 use super::target::{Node, Target, resolve};
 use crate::args::ProbeTcp;
 use crate::failure::Failure;
@@ -41,22 +43,45 @@ fn order(tcp: &ProbeTcp) -> Result<Order, Failure> {
 pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<Exit, Failure> {
     let order = order(tcp)?;
     probe::tcp::check(&order)?;
-    let target = Target::parse(&tcp.target)?;
+    let mut far = Far::connect(&Target::parse(&tcp.target)?, settings)?;
+    if let Some(scan) = tcp.scan {
+        return scan::run(scan, tcp, &order, &mut far, stop, printer);
+    }
     let mut note = |interval: &Interval| say_interval(interval, &tcp.target, printer);
-    let report = match &target {
-        Target::Node(at) => {
-            let mut node = Node::connect(at, settings)?;
-            let report = probe::tcp::test(&order, &mut node, stop, &mut note);
-            node.close();
-            report?
-        }
-        Target::Iperf3(at) => probe::iperf3::test(resolve(at)?, &order, stop, &mut note)?,
-    };
+    let report = far.test(&order, stop, &mut note)?;
     match printer.is_json() {
         true => printer.object(&Said { v: 1, event: "result", test: "tcp", target: &tcp.target, what: &report }),
         false => say_report(&report, printer),
     }
     Ok(Exit::Done)
+}
+
+/// The other end of a test, ready.
+pub(super) enum Far {
+    Node(Box<Node>),
+    Iperf3(SocketAddr),
+}
+
+impl Far {
+    fn connect(target: &Target, settings: &Settings) -> Result<Far, Failure> {
+        match target {
+            Target::Node(at) => Ok(Far::Node(Box::new(Node::connect(at, settings)?))),
+            Target::Iperf3(at) => resolve(at).map(Far::Iperf3),
+        }
+    }
+
+    /// Runs one test.
+    pub(super) fn test(
+        &mut self,
+        order: &Order,
+        stop: &Stop,
+        note: &mut (dyn FnMut(&Interval) + Send),
+    ) -> probe::Result<Report> {
+        match self {
+            Far::Node(node) => probe::tcp::test(order, &mut **node, stop, note),
+            Far::Iperf3(to) => probe::iperf3::test(*to, order, stop, note),
+        }
+    }
 }
 
 fn arrow(up: bool) -> &'static str {

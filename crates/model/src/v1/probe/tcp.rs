@@ -226,3 +226,55 @@ pub enum Line {
     /// It cannot go on.
     Failed(String),
 }
+
+/// What changes from point to point of a scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scan {
+    /// How many streams.
+    #[default]
+    Streams,
+    /// The socket buffers, bytes.
+    Window,
+    /// The processor of the near end's threads.
+    NearCores,
+    /// The processor of the far end's threads.
+    FarCores,
+}
+
+/// One point of a scan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScanPoint {
+    /// Streams, bytes, or a processor's number.
+    pub value: u64,
+    /// What arrived, in all directions of the test together.
+    pub rate_bit_s: u64,
+    /// Share of the bytes that were sent again.
+    pub resent: f64,
+    /// Processor seconds for 1e9 bytes, of both ends.
+    pub cpu_s_per_gb: f64,
+    /// Smallest round-trip time.
+    pub min_rtt_s: f64,
+    /// What limited it, in a sentence.
+    pub limit: String,
+    /// Why there is no result; empty where there is one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub failed: String,
+}
+
+/// A scan, and what it says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScanReport {
+    /// What changed.
+    pub scan: Scan,
+    /// The least value that is within 3 % of the best result.
+    pub knee: Option<u64>,
+    /// The best result.
+    pub best_bit_s: u64,
+    /// Bytes on the way at the best rate: where the plateau of a scan of buffers is expected.
+    pub bdp_bytes: u64,
+    /// Processors that gave less than nine tenths of what the median one gave.
+    pub bad: Vec<u64>,
+    /// All points, in the order in which they were run.
+    pub points: Vec<ScanPoint>,
+}
