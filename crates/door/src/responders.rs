@@ -9,7 +9,6 @@ use model::units::{BitRate, Bytes};
 use probe::Stop;
 use probe::iperf3::Server;
 use rustix::event::{PollFd, PollFlags, poll};
-use socket2::{Domain, Protocol, Socket, Type};
 use sys::waker::Waker;
 
 /// Which protocols are answered, and whom.
@@ -76,7 +75,7 @@ pub(crate) struct Desk {
 impl Desk {
     /// For a node that listens here; datagrams come to the same number.
     pub fn open(who: Responders, at: SocketAddr) -> io::Result<Desk> {
-        let datagrams = who.any().then(|| shared_socket(at)).transpose()?;
+        let datagrams = who.any().then(|| probe::flow::shared(at).and_then(|socket| socket.set_nonblocking(true).map(|()| socket))).transpose()?;
         let (iperf3, accepted, stop) = (Server::default(), AtomicU64::new(0), Stop::default());
         Ok(Desk { who, iperf3, accepted, stop, datagrams })
     }
@@ -131,19 +130,6 @@ impl Desk {
             }
         }
     }
-}
-
-/// A socket for datagrams that flows of their own may share the port with.
-fn shared_socket(at: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_port(true)?;
-    if at.is_ipv6() && at.ip().is_unspecified() {
-        // As the standard library's listener is: of both families.
-        socket.set_only_v6(false)?;
-    }
-    socket.set_nonblocking(true)?;
-    socket.bind(&at.into())?;
-    Ok(socket.into())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod dial;
 pub mod disk;
 mod error;
+pub mod flow;
 pub mod host;
 pub mod iperf3;
 pub mod route;

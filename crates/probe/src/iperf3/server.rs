@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::units::{BitRate, Bytes};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::SockRef;
 
 use super::control::{Control, Cookie, PARAMS_MAX, PATIENCE, RESULTS_MAX, State};
 use super::datagrams::{self, Pace, WELCOME, is_hello};
@@ -402,7 +402,7 @@ fn gather_datagrams(control: &Control, params: &Params, arrivals: &Arrivals, sto
                 None => break from,
             }
         };
-        let socket = flow_socket(local, from).map_err(host("make a socket for datagrams"))?;
+        let socket = crate::flow::beside(local, from).map_err(host("make a socket for datagrams"))?;
         socket.send(&WELCOME).map_err(host("send a datagram"))?;
         streams.push((from, datagrams::Stream { id, sends, socket }));
     }
@@ -410,15 +410,4 @@ fn gather_datagrams(control: &Control, params: &Params, arrivals: &Arrivals, sto
     let bytes = bytes.max(datagrams::HEADER_MAX);
     let pace = Pace { bytes, rate_bit_s: params.rate_bit_s, quota: params.quota(), wide: params.wide_numbers };
     datagrams::Team::start(streams.into_iter().map(|(_, stream)| stream).collect(), pace)
-}
-
-/// A socket for one flow beside the one that all datagrams come to: the kernel tells them apart by the peer's address.
-fn flow_socket(local: SocketAddr, peer: SocketAddr) -> std::io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_port(true)?;
-    socket.bind(&local.into())?;
-    socket.connect(&peer.into())?;
-    // A receiver that is held up for a moment should not lose what came meanwhile.
-    let _ = socket.set_recv_buffer_size(4 << 20);
-    Ok(socket.into())
 }
