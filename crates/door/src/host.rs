@@ -1,10 +1,9 @@
 //! The node as its sessions see it: who is let in, where exports lie, what goes into the access log.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +13,7 @@ use engine::control::Control;
 use engine::history::History;
 use engine::journal::{self, Journals};
 use engine::leftovers::Leftovers;
-use engine::node::{Event, Gate, Host, Said, TargetPlace};
+use engine::node::{Asker, Event, Gate, Host, Said, TargetPlace};
 use engine::scan::SourceRoot;
 use model::Kind;
 use model::fault::{Blame, Fault};
@@ -324,17 +323,16 @@ impl Host for Exports {
 
     fn ask(
         &self,
-        access: &Access,
+        asker: Asker<'_>,
         request: &Request,
-        joined: &mut Receiver<(TcpStream, u32)>,
         emit: &mut dyn FnMut(Said) -> bool,
     ) -> Result<(), Refusal> {
-        if access.grant().is_some_and(|grant| grant.errand.is_some()) {
+        if asker.access.grant().is_some_and(|grant| grant.errand.is_some()) {
             return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
         }
         match request {
-            Request::Probe(ask) => self.probes.answer(access, ask, joined, emit),
-            other => questions::answer(self, access, other, emit),
+            Request::Probe(ask) => self.probes.answer(asker, ask, emit),
+            other => questions::answer(self, asker.access, other, emit),
         }
     }
 

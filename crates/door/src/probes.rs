@@ -1,12 +1,9 @@
 //! Tests that guests run with this node: within bounds, the far half on the thread that answers the question.
 
 use std::collections::HashMap;
-use std::net::TcpStream;
-use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use auth::Access;
-use engine::node::Said;
+use engine::node::{Asker, Said};
 use model::fault::Fault;
 use model::v1::probe::tcp::Line;
 use model::v1::probe::{Ask, Test};
@@ -63,9 +60,8 @@ impl Probes {
     /// Runs the far half of a test.
     pub fn answer(
         &self,
-        access: &Access,
+        asker: Asker<'_>,
         ask: &str,
-        joined: &mut Receiver<(TcpStream, u32)>,
         emit: &mut dyn FnMut(Said) -> bool,
     ) -> Result<(), Refusal> {
         let unknown = |e: serde_json::Error| Refusal::new(Fault::Config, format!("this node does not know that test: {e}"));
@@ -76,11 +72,11 @@ impl Probes {
             return Err(Refusal::new(Fault::Auth, why));
         }
         probe::tcp::check(order).map_err(|error| Refusal::new(Fault::Config, error.to_string()))?;
-        let _seat = self.seat(access.holder())?;
+        let _seat = self.seat(asker.access.holder())?;
         let mut tell = |line: &Line| serde_json::to_string(line).is_ok_and(|text| emit(Said::Text(text)));
         // Streams are numbered from the session's beginning, those of a test from 1; 0 is none of a test.
         let number = |number: u32| number.checked_sub(ask.first_stream).map_or(0, |at| at + 1);
-        let mut next = |wait| joined.recv_timeout(wait).map(|(socket, id)| (socket, number(id)));
+        let mut next = |wait| asker.joined.recv_timeout(wait).map(|(socket, id)| (socket, number(id)));
         // What failed has been told as a line: the session goes on.
         let _ = probe::tcp::answer(order, &mut next, &probe::Stop::default(), &mut tell);
         Ok(())
