@@ -222,5 +222,4 @@ pub fn is_answer(packet: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "packet/tests.rs"]
 mod tests;
