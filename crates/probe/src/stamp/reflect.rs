@@ -16,6 +16,7 @@ use super::packet::{self, Answer, BASE, ErrorEstimate, Question, Timestamp};
 use super::tlv::{self, Facts};
 
 pub use service::{Served, serve};
+pub(super) use service::{is_passing, set_ttl};
 
 /// What a sender may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

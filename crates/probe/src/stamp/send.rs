@@ -243,7 +243,7 @@ impl<'a> Sender<'a> {
     }
 
     fn ask(&mut self, reading: &Reading) -> Result<()> {
-        let (sequence, at) = (self.tally.next(), Timestamp::of(reading.real_ns));
+        let (sequence, at) = (self.tally.next_packet(), Timestamp::of(reading.real_ns));
         if self.send(sequence, at)? {
             self.tally.sent();
             self.flight.push(Slot { asked_at: at, left: *reading, left_ns: reading.mono_ns, answer: None });
@@ -261,7 +261,10 @@ impl<'a> Sender<'a> {
             self.count_afresh();
             if error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) {
                 let bytes = self.order.packet_bytes;
-                return Err(Error::Order(format!("packets of {bytes} bytes are too long for the way to {}", self.peer)));
+                return Err(Error::Order(format!(
+                    "packets of {bytes} bytes are too long for the way to {}",
+                    self.peer
+                )));
             }
             let refused = error.kind() == io::ErrorKind::ConnectionRefused;
             self.failure = Some(error);
@@ -375,6 +378,3 @@ impl<'a> Sender<'a> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

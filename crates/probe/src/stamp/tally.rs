@@ -125,7 +125,7 @@ impl Tally {
     }
 
     /// The number of the next packet of the test.
-    pub fn next(&self) -> u32 {
+    pub fn next_packet(&self) -> u32 {
         self.sent as u32
     }
 
@@ -295,7 +295,7 @@ impl Tally {
     fn why_unknown(&self, stateful: Option<bool>, is_odd: bool) -> Option<&'static str> {
         match stateful {
             Some(true) => None,
-            _ if self.received == 0 && is_odd => Some("no answer came back"),
+            _ if self.received == 0 && is_odd => Some("no answer came back in time"),
             _ if self.is_incoherent => Some("the reflector's numbers do not follow from one another"),
             _ if !is_odd => None,
             Some(false) => Some("the reflector does not count for itself: switch its stateful mode on, if it has one"),

@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::clock_quality::ClockQuality;
 use sys::stamps;
 
-use super::{Came, Now, Refusal, Reflector, SessionKey, Trust};
+use super::{Came, Now, Reflector, Refusal, SessionKey, Trust};
 use crate::stamp::clock::Clock;
 use crate::stamp::packet::PACKET_MAX;
 use crate::{Error, Result, Stop};
@@ -93,13 +92,13 @@ pub fn serve(
 }
 
 /// The other end, or the way to it, is gone for the moment.
-pub(crate) fn is_passing(error: &io::Error) -> bool {
+pub(in crate::stamp) fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | Interrupted)
 }
 
 /// Packets set out with the highest TTL, so that the other end can count routers (RFC 5357, section 4.1.2).
-pub(crate) fn set_ttl(socket: &UdpSocket) -> io::Result<()> {
+pub(in crate::stamp) fn set_ttl(socket: &UdpSocket) -> io::Result<()> {
     let reference = socket2::SockRef::from(socket);
     if socket.local_addr()?.is_ipv6() {
         reference.set_unicast_hops_v6(255)?;
@@ -169,14 +168,3 @@ impl Service<'_> {
         }
     }
 }
-
-impl std::fmt::Display for Served {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Served { answered, not_questions, refused, full, not_sent } = self;
-        write!(f, "{answered} answered, {refused} refused, {not_questions} no questions, {full} no room, ")?;
-        write!(f, "{not_sent} not sent")
-    }
-}
-
-/// So that the unit of the constants above cannot slip.
-const _: () = assert!(QUALITY_EVERY_NS == Duration::from_secs(1).as_nanos() as i64);

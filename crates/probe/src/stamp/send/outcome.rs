@@ -65,7 +65,9 @@ impl Sender<'_> {
         packets.ignored = self.ignored;
         packets.refused = self.refused;
         packets.not_sent = self.not_sent;
-        if let Some(source) = self.failure.take().filter(|_| packets.sent == 0 || packets.received == 0 && self.refused > 0) {
+        if let Some(source) =
+            self.failure.take().filter(|_| packets.sent == 0 || packets.received == 0 && self.refused > 0)
+        {
             return Err(Error::Connect { to: self.peer, source });
         }
         let step = |end: &str, ns: i64| ClockStep { end: end.into(), step_s: ns as f64 / 1e9 };
@@ -140,4 +142,3 @@ impl Sender<'_> {
         })
     }
 }
-

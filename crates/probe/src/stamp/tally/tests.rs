@@ -43,7 +43,11 @@ fn behind(numbers: &[u64]) -> u64 {
 
 fn first_ones(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut seen = Vec::new();
-    numbers.for_each(|n| if !seen.contains(&n) { seen.push(n) });
+    numbers.for_each(|n| {
+        if !seen.contains(&n) {
+            seen.push(n)
+        }
+    });
     seen
 }
 
@@ -230,5 +234,5 @@ fn nothing_at_all() {
     let mut tally = Tally::new(8);
     tally.sent();
     assert!(!tally.wants_closing());
-    assert_eq!(tally.packets().direction_unknown.as_deref(), Some("no answer came back"));
+    assert_eq!(tally.packets().direction_unknown.as_deref(), Some("no answer came back in time"));
 }
