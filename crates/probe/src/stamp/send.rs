@@ -193,6 +193,8 @@ impl<'a> Sender<'a> {
             tick += 1;
             self.departures();
             self.answers()?;
+            // Also where the host never comes to rest: what is on its way stays bounded.
+            self.retire(reading.mono_ns);
         }
         Ok(())
     }
