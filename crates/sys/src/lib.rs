@@ -5,9 +5,11 @@
 //! What this crate does not know: what the facts are for. It reads and sets; it decides nothing.
 
 pub mod clock;
+pub mod clock_quality;
 pub mod limits;
 pub mod namespace;
 pub mod schedule;
+pub mod stamps;
 pub mod tcp;
 pub mod tun;
 pub mod udp;
