@@ -103,7 +103,12 @@ impl Hand<'_> {
     }
 
     /// Times a call, which tells how many bytes it wrote or read.
-    pub(super) fn call(&mut self, doing: &'static str, path: &Path, call: impl FnOnce() -> io::Result<u64>) -> Result<()> {
+    pub(super) fn call(
+        &mut self,
+        doing: &'static str,
+        path: &Path,
+        call: impl FnOnce() -> io::Result<u64>,
+    ) -> Result<()> {
         let from = self.began.elapsed();
         let bytes = call().map_err(|e| failed(doing, path, e))?;
         self.now = self.began.elapsed();

@@ -38,7 +38,7 @@ impl Stamp {
     fn page(self, number: u64) -> [u8; STAMP] {
         let low = mixed(self.key ^ number);
         let high = mixed(low ^ self.key);
-        (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
+        ((u128::from(high) << 64) | u128::from(low)).to_le_bytes()
     }
 
     fn put(self, block: &mut [u8], offset: u64) {

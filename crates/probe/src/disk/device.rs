@@ -121,7 +121,7 @@ fn counters_of(table: &str, number: (u32, u32)) -> Option<Counters> {
         let told = (fields.first().and_then(|f| f.parse().ok()), fields.get(1).and_then(|f| f.parse().ok()));
         told == (Some(number.0), Some(number.1))
     };
-    let fields = table.lines().map(|line| line.split_whitespace().collect()).find(is_it)?;
+    let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>()).find(is_it)?;
     let sectors = |at: usize| fields.get(at)?.parse::<u64>().ok()?.checked_mul(SECTOR);
     Some(Counters { read_bytes: sectors(5)?, written_bytes: sectors(9)? })
 }
@@ -153,12 +153,14 @@ impl Below {
             counted = counted.filter(|_| counts && !MANY_DEVICES.contains(&mount.file_system.as_str()));
         }
         let kind = rustix::fs::fstatfs(directory).map(|told| told.f_type as u64).unwrap_or_default();
-        let in_memory = IN_MEMORY.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| {
-            format!("{name} keeps files in memory: nothing of this is a disk's")
-        });
-        let other_cache = OWN_CACHE.iter().find(|name| **name == mount.file_system).map(|name| {
-            format!("{name} has a cache of its own, here or at a server, which a test cannot empty")
-        });
+        let in_memory = IN_MEMORY
+            .iter()
+            .find(|(magic, _)| *magic == kind)
+            .map(|(_, name)| format!("{name} keeps files in memory: nothing of this is a disk's"));
+        let other_cache = OWN_CACHE
+            .iter()
+            .find(|name| **name == mount.file_system)
+            .map(|name| format!("{name} has a cache of its own, here or at a server, which a test cannot empty"));
         Below { device, counted, in_memory, other_cache }
     }
 
@@ -244,14 +246,16 @@ mod tests {
 
     #[test]
     fn counters_of_the_kernels_guide() {
-        let table = "   8       0 sda 100 0 200 5 300 0 400 7 0 0 0\n   8       1 sda1 4 0 32 1 3 0 16 2 0 1 3 0 0 0 0 1 1\n";
+        let table =
+            "   8       0 sda 100 0 200 5 300 0 400 7 0 0 0\n   8       1 sda1 4 0 32 1 3 0 16 2 0 1 3 0 0 0 0 1 1\n";
         let one = counters_of(table, (8, 1)).unwrap();
         assert_eq!(one, Counters { read_bytes: 32 * 512, written_bytes: 16 * 512 });
         assert_eq!(counters_of(table, (8, 2)), None);
         assert_eq!(counters_of("8 1 sda1 4\n8 x\n", (8, 1)), None);
         let later = Counters { read_bytes: one.read_bytes + 5_000, written_bytes: one.written_bytes + 7_000 };
         let traffic = later.since(one, 6_000, 6_000);
-        let expected = Traffic { read_bytes: 5_000, written_bytes: 7_000, others_read_bytes: 0, others_written_bytes: 1_000 };
+        let expected =
+            Traffic { read_bytes: 5_000, written_bytes: 7_000, others_read_bytes: 0, others_written_bytes: 1_000 };
         assert_eq!(traffic, expected);
     }
 

@@ -127,7 +127,7 @@ mod tests {
                 drift = 0.8 * drift + 0.06 * normal(rng);
                 mean * (1.0 + drift)
             }
-            // Now and then nothing for up to half a second.
+            // Now and then nothing for nearly half a second.
             "stalls" => {
                 if stall == 0 && rng.f64() < 0.02 {
                     stall = rng.u32(1..=5);
@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn the_knee_of_an_array() {
-        let of = |points: &[(u32, f64)]| knee(points).map(|bend| (points[bend.at].0, points[bend.best].0, bend.is_open));
+        let of =
+            |points: &[(u32, f64)]| knee(points).map(|bend| (points[bend.at].0, points[bend.best].0, bend.is_open));
         assert_eq!(of(&[(1, 10.0), (2, 20.0), (4, 29.0), (8, 30.0)]), Some((4, 8, false)));
         assert_eq!(of(&[(1, 10.0), (2, 20.0), (4, 40.0)]), Some((4, 4, true)));
         assert_eq!(of(&[(4, 40.0), (1, 39.0), (2, 38.0)]), Some((1, 4, false)), "any order, and the fewest");

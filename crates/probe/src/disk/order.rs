@@ -37,9 +37,9 @@ fn sweep<T: Copy + PartialOrd + std::fmt::Display>(what: &str, values: &[T], lea
     values.iter().try_for_each(|value| within(what, *value, least, most))
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(what: &str, value: T, least: T, most: T) -> Result<()> {
+fn within<T: Copy + PartialOrd + std::fmt::Display>(what: &str, value: T, least: T, most: T) -> Result<()> {
     // Not a number is within nothing.
-    if value >= least && value <= most {
+    if (least..=most).contains(&value) {
         return Ok(());
     }
     refuse(format!("{what} is {value}; it must be from {least} to {most}"))
@@ -108,7 +108,9 @@ pub fn check(order: &Order) -> Result<()> {
     let needed = needed(order);
     if needed.bytes > order.budget_bytes {
         let (needed, budget) = (Bytes(needed.bytes), Bytes(order.budget_bytes));
-        return refuse(format!("the largest test needs {needed}, the budget is {budget}: fewer workers, smaller files"));
+        return refuse(format!(
+            "the largest test needs {needed}, the budget is {budget}: fewer workers, smaller files"
+        ));
     }
     Ok(())
 }
@@ -152,11 +154,8 @@ pub fn longest(order: &Order) -> Duration {
     // Without `write`, the files of `read` are written all the same, under the same limit.
     let sequential = if wants(order, Test::Read) { 2 * sweep } else { sweep };
     let small = 2 * order.small_bytes.len() * order.workers.len();
-    let points = [
-        (is_sequential(order), sequential),
-        (wants(order, Test::Fsync), 1),
-        (wants(order, Test::SmallFiles), small),
-    ];
+    let points =
+        [(is_sequential(order), sequential), (wants(order, Test::Fsync), 1), (wants(order, Test::SmallFiles), small)];
     let points: usize = points.iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, points)| points).sum();
     let sustained = if wants(order, Test::Sustained) { ways as f64 * order.sustained_seconds } else { 0.0 };
     Duration::try_from_secs_f64(points as f64 * order.seconds + sustained).unwrap_or(Duration::MAX)

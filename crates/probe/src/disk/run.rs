@@ -95,7 +95,9 @@ impl<'a> Run<'a> {
                 ways.push(*way);
             }
         }
-        if ways.contains(&Way::Direct) && let Some(error) = self.refuses_direct()? {
+        if ways.contains(&Way::Direct)
+            && let Some(error) = self.refuses_direct()?
+        {
             ways.retain(|way| *way != Way::Direct);
             let why = "the file system takes no direct access in units of 4 KiB; what is buffered can be measured";
             if ways.is_empty() {
@@ -109,7 +111,8 @@ impl<'a> Run<'a> {
 
     /// Tries it: the only way to know. Some refuse to open the file, some the first write.
     fn refuses_direct(&mut self) -> Result<Option<io::Error>> {
-        let path = self.place.name("trial", self.number());
+        let number = self.number();
+        let path = self.place.name("trial", number);
         let page = Aligned::zeroed(ALIGNMENT);
         let tried = files::create(&path, true).and_then(|file| file.write_all_at(&page, 0));
         let removed = std::fs::remove_file(&path);
@@ -190,12 +193,12 @@ fn knees(points: &[Point]) -> Vec<Knee> {
             sweeps.push(sweep);
         }
     }
-    let of = |(test, way, file_bytes): (Test, Way, u64)| {
-        let of = |p: &&Point| (p.test, p.way, p.file_bytes) == (test, way, file_bytes);
-        let of: Vec<&Point> = points.iter().filter(of).collect();
-        let rates: Vec<(u32, f64)> = of.iter().map(|p| (p.workers, p.rate_bit_s as f64)).collect();
+    let knee = |(test, way, file_bytes): (Test, Way, u64)| {
+        let is_of = |p: &&Point| (p.test, p.way, p.file_bytes) == (test, way, file_bytes);
+        let sweep: Vec<&Point> = points.iter().filter(is_of).collect();
+        let rates: Vec<(u32, f64)> = sweep.iter().map(|p| (p.workers, p.rate_bit_s as f64)).collect();
         let bend = fit::knee(&rates)?;
-        let (at, best) = (of[bend.at], of[bend.best]);
+        let (at, best) = (sweep[bend.at], sweep[bend.best]);
         Some(Knee {
             test,
             way,
@@ -207,5 +210,5 @@ fn knees(points: &[Point]) -> Vec<Knee> {
             is_open: bend.is_open,
         })
     };
-    sweeps.into_iter().filter_map(of).collect()
+    sweeps.into_iter().filter_map(knee).collect()
 }

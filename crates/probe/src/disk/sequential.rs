@@ -47,7 +47,7 @@ struct Reader<'a> {
 
 /// All points of both tests in one way.
 pub(super) fn sweep(run: &mut Run<'_>, way: Way) -> Result<()> {
-    let order = run.order;
+    let (order, limit) = (run.order, run.limit);
     for &file_bytes in &order.file_bytes {
         if !wants(order, Test::Write) {
             read_only(run, way, file_bytes)?;
@@ -56,7 +56,7 @@ pub(super) fn sweep(run: &mut Run<'_>, way: Way) -> Result<()> {
         for &workers in &order.workers {
             let what = What { test: Test::Write, way, file_bytes, workers, block_bytes: order.block_bytes };
             let before = run.below.counters();
-            let (shift, laid) = write(run, way, workers, run.limit, |at| order.block_bytes.min(file_bytes - at))?;
+            let (shift, laid) = write(run, way, workers, limit, |at| order.block_bytes.min(file_bytes - at))?;
             let mut point = run.point(what, before, &shift);
             point.cached = run.below.in_memory.clone();
             run.tell(point)?;
@@ -71,9 +71,9 @@ pub(super) fn sweep(run: &mut Run<'_>, way: Way) -> Result<()> {
 
 /// Files to read are written once, for the most workers; fewer read the first of them.
 fn read_only(run: &mut Run<'_>, way: Way, file_bytes: u64) -> Result<()> {
-    let order = run.order;
+    let (order, limit) = (run.order, run.limit);
     let most = order.workers.iter().copied().max().unwrap_or(1);
-    let (_, laid) = write(run, way, most, run.limit, |at| order.block_bytes.min(file_bytes - at))?;
+    let (_, laid) = write(run, way, most, limit, |at| order.block_bytes.min(file_bytes - at))?;
     for &workers in &order.workers {
         let what = What { test: Test::Read, way, file_bytes, workers, block_bytes: order.block_bytes };
         read(run, what, &laid[..workers as usize])?;

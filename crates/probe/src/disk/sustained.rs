@@ -52,7 +52,8 @@ fn course(samples: &[(Duration, u64)], overall: u64) -> Course {
     let rates: Vec<f64> = marks.windows(2).map(|pair| rate(pair[0], pair[1]) as f64).collect();
     let last = marks.last().copied().unwrap_or(start);
     let mean = if marks.len() > 1 { rate(start, last) } else { overall };
-    let mut course = Course { burst_bit_s: mean, sustained_bit_s: mean, sample_s: SAMPLE.as_secs_f64(), ..Course::default() };
+    let mut course =
+        Course { burst_bit_s: mean, sustained_bit_s: mean, sample_s: SAMPLE.as_secs_f64(), ..Course::default() };
     if let Some(fall) = fit::fall(&rates) {
         let edge = marks[fall.at];
         course.burst_bit_s = rate(start, edge);
