@@ -1,1 +1,70 @@
 //! What a disk gives: rates against size and workers, caches that end, flushes, small files.
+//!
+//! ```text
+//! order ── check ──> place (a directory, room) ──> run ──> points, knees ──> report
+//!                       │ removed however it ends    ├ sequential   write, flush, forget, read
+//!                       │                            ├ journal      4 KiB and a flush
+//!                       │                            ├ small        make, name, remove
+//!                       │                            └ sustained    a long write and its course
+//! ```
+//!
+//! All tests are crews (`crew`): threads that begin together and time every call. What they write is `data`; what a row
+//! of numbers says is `fit`; what is below the directory is `device`.
+//!
+//! Not known here: other file systems than the one that a directory is in; caches below the kernel (a controller's, a
+//! hypervisor's), which show in a result only as rates that no disk has.
+
+mod crew;
+mod data;
+mod device;
+mod fit;
+mod journal;
+mod order;
+mod place;
+mod run;
+mod sequential;
+mod small;
+mod sustained;
+
+use std::path::Path;
+use std::time::Instant;
+
+use model::v1::probe::disk::{Order, Point, Report};
+
+use crate::{Result, Stop};
+use device::Below;
+use place::Place;
+use run::Run;
+
+pub use order::{check, longest};
+
+/// Measures the disk of a directory. `note` is called when a point is done, in this thread. Everything is made in one new
+/// directory below it, and is gone when this returns, whatever it returns.
+///
+/// # Errors
+/// [`Error::Order`](crate::Error::Order): the order is out of bounds. [`Error::File`](crate::Error::File): no such
+/// directory, not to be written, no room for what the order needs and 5 % of the file system, or a file that could not
+/// be written, read or removed. [`Error::Interrupted`](crate::Error::Interrupted): stopped; what was noted is all there is.
+pub fn measure(directory: &Path, order: &Order, stop: &Stop, note: &mut dyn FnMut(&Point)) -> Result<Report> {
+    let begun = Instant::now();
+    order::check(order)?;
+    let place = Place::make(directory, order::needed(order))?;
+    let left_behind = place.left_behind();
+    let seed = order.seed.unwrap_or_else(|| fastrand::u64(..));
+    let room = place.room().map_err(|e| place::failed("ask for the room in", place.path(), e))?;
+    let below = Below::of(place.handle(), room);
+    let outcome = Run::new(order, &place, &below, stop, note, seed).all();
+    let removed = place.remove();
+    let found = outcome?;
+    removed?;
+    Ok(Report {
+        directory: directory.display().to_string(),
+        order: Order { seed: Some(seed), ..order.clone() },
+        device: below.device,
+        points: found.points,
+        knees: found.knees,
+        left_out: found.left_out,
+        left_behind,
+        seconds: begun.elapsed().as_secs_f64(),
+    })
+}
