@@ -5,6 +5,7 @@
 //! What this crate does not know: what the facts are for. It reads and sets; it decides nothing.
 
 pub mod clock;
+pub mod datagrams;
 pub mod limits;
 pub mod namespace;
 pub mod schedule;
