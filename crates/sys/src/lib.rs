@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod clock_quality;
+pub mod datagrams;
 pub mod errqueue;
 pub mod files;
 pub mod limits;
