@@ -31,7 +31,7 @@ use crate::control::Control;
 use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
-use crate::pilot::{self, Past, Permitted};
+use crate::pilot::{self, Evidence, Past, Permitted};
 use crate::seal::{self, Sealer, Secret};
 use crate::series::Series;
 use crate::stream::DataStream;
@@ -134,9 +134,11 @@ impl StreamTerms {
         if let Some(name) = &self.permitted.forced {
             return Some(name.clone());
         }
-        let rtt = sys::tcp::info(socket).ok()?.rtt;
-        let loss = self.past.map_or(0.0, |past| past.loss);
-        pilot::wanted(rtt, loss, &sys::tcp::congestion(socket)).and_then(|kind| pilot::choose(kind, &self.permitted))
+        let tcp = sys::tcp::info(socket).ok()?;
+        let past = self.past.unwrap_or_default();
+        let each_bytes_s = past.capacity_bytes_s as f64 / f64::from(past.streams.max(1));
+        let path = Evidence { rtt: tcp.rtt, loss: past.loss, each_bytes_s, mss_bytes: tcp.mss_bytes };
+        pilot::wanted(&path, &sys::tcp::congestion(socket)).and_then(|kind| pilot::choose(kind, &self.permitted))
     }
 
     /// Whether streams are sealed. Before the other end has said what holds, they are: else it was waited for.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use model::account::{Account, Spent};
 use sys::tcp::TcpInfo;
 
-pub use choice::{Permitted, choose, wanted};
+pub use choice::{Evidence, Permitted, choose, wanted};
 pub use count::first_streams;
 pub use tally::{Picture, Tally};
 
@@ -217,14 +217,16 @@ impl Pilot {
         if self.known.permitted.forced.is_some() || rtt.is_zero() {
             return;
         }
+        let loss = self.tally.loss_without_queue();
+        let each_bytes_s = self.tally.over(self.tally.round() * 4).rate / sights.len().max(1) as f64;
+        let path = Evidence { rtt, loss, each_bytes_s, mss_bytes: sights.first().map_or(0, |s| s.tcp.mss_bytes) };
         for sight in sights {
             // A change costs the stream its model of the path: it is given time to show what it does.
             let settle = (rtt * 20).max(Duration::from_secs(2));
             if self.chosen.get(&sight.stream).is_some_and(|at| now.saturating_sub(*at) < settle) {
                 continue;
             }
-            let loss = self.tally.loss_without_queue();
-            let Some(want) = wanted(rtt, loss, &sight.congestion) else { continue };
+            let Some(want) = wanted(&path, &sight.congestion) else { continue };
             self.chosen.insert(sight.stream, now);
             match choose(want, &self.known.permitted) {
                 Some(name) if name != sight.congestion => acts.push(Act::Congestion(sight.stream, name)),

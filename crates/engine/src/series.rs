@@ -14,7 +14,7 @@ use crate::pilot::Sight;
 /// The columns, units in their names. `stream` is the stream's number, or `far` for all threads of the other end.
 pub const COLUMNS: &str = "time_s,stream,records,storage_ms_per_record,compute_ms_per_record,socket_ms_per_record,\
 pace_ms_per_record,idle_ms_per_record,storage_longest_ms,socket_longest_ms,delivered_mbit_s,rtt_ms,min_rtt_ms,\
-cwnd_segments,mss_bytes,unacked_segments,delivery_rate_mbit_s,sent_bytes,resent_bytes,busy_s,receive_window_limited_s,\
+cwnd_segments,mss_bytes,unacked_segments,delivery_rate_mbit_s,pace_mbit_s,sent_bytes,resent_bytes,busy_s,receive_window_limited_s,\
 send_buffer_limited_s,window_bytes,unsent_bytes,unread_bytes,congestion";
 
 const EVERY: Duration = Duration::from_millis(250);
@@ -95,11 +95,12 @@ impl Sheet {
         let fresh = (Spent::default(), 0, Duration::ZERO);
         let (spent, bytes, at) = self.before.insert(sight.stream, (sight.spent, delivered, now)).unwrap_or(fresh);
         let rate = delivered.saturating_sub(bytes) as f64 * 8e-6 / now.saturating_sub(at).as_secs_f64().max(1e-3);
+        let pace = t.pacing_max_bytes_s.map(|bytes| format!("{:.3}", bytes as f64 * 8e-6)).unwrap_or_default();
         let _ = write!(rows, "{:.3},{},", now.as_secs_f64(), sight.stream);
         stages(rows, &sight.spent.since(&spent));
         let _ = writeln!(
             rows,
-            ",{rate:.3},{:.3},{:.3},{},{},{},{:.3},{},{},{:.3},{:.3},{:.3},{},{},{},{}",
+            ",{rate:.3},{:.3},{:.3},{},{},{},{:.3},{pace},{},{},{:.3},{:.3},{:.3},{},{},{},{}",
             ms(t.rtt),
             ms(t.min_rtt),
             t.cwnd_segments,

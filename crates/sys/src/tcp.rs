@@ -49,6 +49,8 @@ pub struct TcpInfo {
     pub send_window_bytes: u64,
     /// Path MTU, bytes.
     pub path_mtu_bytes: u32,
+    /// What the socket may send at most, as it was told, bytes per second; none where it may send at will.
+    pub pacing_max_bytes_s: Option<u64>,
     /// Both ends scale their windows (RFC 7323). Without it a window ends at 64 KiB.
     pub window_scaling: bool,
     /// The last measure of the delivery rate was of a socket that had too little to send.
@@ -173,6 +175,8 @@ pub fn info(socket: &TcpStream) -> io::Result<TcpInfo> {
         spurious: raw.dsack_dups,
         send_window_bytes: raw.snd_wnd.into(),
         path_mtu_bytes: raw.pmtu,
+        pacing_max_bytes_s: (raw.max_pacing_rate != 0 && raw.max_pacing_rate != u64::MAX)
+            .then_some(raw.max_pacing_rate),
         window_scaling: raw.options & OPTION_WINDOW_SCALE != 0,
         app_limited: raw.flags & FLAG_APP_LIMITED != 0,
     })

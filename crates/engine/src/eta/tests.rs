@@ -13,6 +13,8 @@ use simulated::{Job, judge, mixed, runs};
 
 /// What the requirement asks for: 18 of 20.
 const OF_ALL: f64 = 0.9;
+/// Jobs of random shape.
+const JOBS: u64 = 120;
 
 fn at(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -172,15 +174,26 @@ fn small_files_that_are_to_come_cost_what_small_files_cost() {
     }
 }
 
+/// A property of many jobs, not of each: what a rate that wanders does next is chance, and 18 of 20 is what is promised.
+#[test]
+fn jobs_of_any_shape_are_foretold() {
+    let mut chance = simulated::Chance::new(2026);
+    let (mut good, mut hopeless, mut report) = (0, 0, String::new());
+    for seed in 0..JOBS {
+        // From 1 MB/s to 1 GB/s.
+        let rate = 1e6 * 1e3f64.powf(chance.even());
+        let rtt = chance.even() * 0.31;
+        let job = Job { seed, noise: 0.1, rtt, files: mixed(seed, rate * 25.0, 1.5), ..Job::new(rate) };
+        let verdict = judge(&job.trace());
+        good += u64::from(verdict.is_good());
+        hopeless += u64::from(verdict.good * 4 < verdict.moments * 3);
+        report += &format!("{seed:>3}: {rate:.2e} B/s, {rtt:.3} s, {verdict}\n");
+    }
+    assert!(good as f64 >= OF_ALL * JOBS as f64 && hopeless == 0, "{good} of {JOBS}\n{report}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn jobs_of_any_shape_are_foretold(seed in any::<u64>(), rate in 1e6f64..1e9, ramp in 0.0f64..0.31) {
-        let job = Job { seed, noise: 0.1, rtt: ramp, files: mixed(seed, rate * 25.0, 1.5), ..Job::new(rate) };
-        let verdict = judge(&job.trace());
-        prop_assert!(verdict.good * 4 >= verdict.moments * 3, "{verdict}");
-    }
 
     #[test]
     fn numbers_of_any_kind_are_survived(steps in proptest::collection::vec((0u64..5_000, any::<[u64; 6]>(), any::<bool>(), any::<bool>()), 0..200)) {

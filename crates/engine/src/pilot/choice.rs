@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use model::laws;
+
 /// What the host permits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permitted {
@@ -33,21 +35,44 @@ impl Kind {
 /// Below this round-trip time loss is recovered from at once, and CUBIC costs less processor time than BBR (197.9
 /// against 163.3 Gbit/s between two hosts side by side; SC23).
 const SHORT: Duration = Duration::from_millis(2);
-/// Loss that hurts CUBIC even over a short path.
+/// Loss that may hurt CUBIC even over a short path: below it none is looked for.
 const LOSS_MUCH: f64 = 1e-3;
+/// From this part on of what loss leaves a stream of CUBIC by its law, loss is what limits it. Over a short path that is
+/// far more than a bottleneck's own drops ever take.
+const NEAR_THE_LAW: f64 = 0.25;
 
 /// Whether a congestion control takes every loss for congestion.
 pub(super) fn is_loss_based(name: &str) -> bool {
     !name.starts_with("bbr")
 }
 
-/// What kind the evidence asks for: none where the present one will do. `loss` is the share of bytes sent again while no
-/// queue stood, so that it was not congestion.
-pub fn wanted(rtt: Duration, loss: f64, now: &str) -> Option<Kind> {
-    let want = if rtt >= SHORT || loss >= LOSS_MUCH { Kind::ModelBased } else { Kind::LossBased };
+/// What is known of a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evidence {
+    /// The least round-trip time.
+    pub rtt: Duration,
+    /// Share of the bytes sent again while no queue stood, so that it was not congestion.
+    pub loss: f64,
+    /// What one stream carries, bytes per second.
+    pub each_bytes_s: f64,
+    /// Size of segments, bytes.
+    pub mss_bytes: u32,
+}
+
+impl Evidence {
+    /// Whether loss leaves a stream of CUBIC so little that it is what limits.
+    fn loss_hurts(&self) -> bool {
+        let law = laws::cubic_bit_s(self.mss_bytes.into(), self.rtt.as_secs_f64(), self.loss);
+        self.loss >= LOSS_MUCH && self.each_bytes_s * 8.0 > law * NEAR_THE_LAW
+    }
+}
+
+/// What kind the evidence asks for: none where the present one will do.
+pub fn wanted(path: &Evidence, now: &str) -> Option<Kind> {
+    let want = if path.rtt >= SHORT || path.loss_hurts() { Kind::ModelBased } else { Kind::LossBased };
     let has = if is_loss_based(now) { Kind::LossBased } else { Kind::ModelBased };
     // Near the border the present one stays.
-    let near = rtt >= SHORT / 2 && rtt < SHORT * 2 && loss < LOSS_MUCH;
+    let near = path.rtt >= SHORT / 2 && path.rtt < SHORT * 2 && !path.loss_hurts();
     (want != has && !near).then_some(want)
 }
 
@@ -69,12 +94,15 @@ mod tests {
 
     #[test]
     fn the_path_decides() {
-        assert_eq!(wanted(303 * MS, 0.0, "cubic"), Some(Kind::ModelBased));
-        assert_eq!(wanted(303 * MS, 0.0, "bbr"), None);
-        assert_eq!(wanted(MS / 10, 0.0, "bbr"), Some(Kind::LossBased));
-        assert_eq!(wanted(MS / 10, 0.0, "reno"), None);
-        assert_eq!(wanted(MS / 10, 0.01, "cubic"), Some(Kind::ModelBased), "a lossy cable next door");
-        assert_eq!((wanted(3 * MS, 0.0, "cubic"), wanted(3 * MS, 0.0, "bbr")), (None, None), "near the border");
+        let path = |rtt, loss, rate: f64| Evidence { rtt, loss, each_bytes_s: rate / 8.0, mss_bytes: 1448 };
+        assert_eq!(wanted(&path(303 * MS, 0.0, 1e9), "cubic"), Some(Kind::ModelBased));
+        assert_eq!(wanted(&path(303 * MS, 0.0, 1e9), "bbr"), None);
+        assert_eq!(wanted(&path(MS / 10, 0.0, 1e9), "bbr"), Some(Kind::LossBased));
+        assert_eq!(wanted(&path(MS / 10, 0.0, 1e9), "reno"), None);
+        assert_eq!(wanted(&path(MS / 2, 0.01, 2e8), "cubic"), Some(Kind::ModelBased), "a lossy cable next door");
+        assert_eq!(wanted(&path(MS / 20, 0.01, 5e8), "cubic"), None, "drops of a shallow queue next door");
+        let near = path(3 * MS, 0.0, 1e9);
+        assert_eq!((wanted(&near, "cubic"), wanted(&near, "bbr")), (None, None), "near the border");
     }
 
     #[test]

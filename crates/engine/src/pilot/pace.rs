@@ -24,6 +24,8 @@ const HELD: f64 = 0.99;
 const GROWTH: f64 = 1.1;
 /// What is sent while the path is measured, of what came back last, and what while its queue empties, for so long.
 const FILL: f64 = 1.05;
+/// What comes back may turn out to be so many times what it was when the queue was first seen.
+const FILL_MAX: f64 = 2.0;
 const DRAIN: f64 = 0.9;
 const DRAIN_ROUNDS: u32 = 16;
 /// Rounds without growth after which the path is full, as BBR judges it.
@@ -34,17 +36,26 @@ const LOSS: f64 = 2e-4;
 const PROBE: f64 = 1.04;
 const PROBE_ROUNDS: u32 = 4;
 /// Time between probes: at first, and after many that found nothing.
-const PROBE_AFTER: Duration = Duration::from_secs(4);
+const PROBE_AFTER: Duration = Duration::from_secs(1);
 const PROBE_AFTER_MAX: Duration = Duration::from_secs(16);
 /// What a climb adds in a round.
 const CLIMB: f64 = 1.25;
 /// Less than this part of what is held comes through.
 const SHORT: f64 = 0.9;
+/// Below this part of the best of an open path something has stalled, at either end: it is no measure of the path…
+const STALLED: f64 = 0.75;
+/// …unless it stays. The best is forgotten by so much in each round.
+const FORGET: f64 = 0.9;
+/// For how long, and how many rounds, signs of others are to last before they are believed.
+const SIGNS: u32 = 3;
+const SIGNS_LAST: Duration = Duration::from_secs(1);
 /// A step down to find out whether loss or a queue comes from holding too much, and how many of them.
 const LOWER: f64 = 0.97;
 const LOWER_STEPS: u32 = 4;
 /// Loss beyond this is ours in any case.
 const LOSS_OURS: f64 = 0.02;
+/// Loss that no path has by chance: a queue runs over.
+const SPILL: f64 = 0.1;
 /// How long others are contended with before peace is tried: at first, and when it did not hold.
 const CONTEND: Duration = Duration::from_secs(15);
 const CONTEND_MAX: Duration = Duration::from_secs(120);
@@ -52,13 +63,16 @@ const CONTEND_MAX: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Open { best: f64, flat: u32 },
-    Fill { since: Duration },
+    Fill { since: Duration, first: f64 },
     Drain { since: Duration },
     Held { since: Duration, settled: bool },
     Probe { since: Duration },
     Climb { since: Duration },
     Contend { until: Duration },
 }
+
+/// The shortest time over which a rate means something.
+const TICK: Duration = Duration::from_millis(200);
 
 /// Decides how fast a job may send.
 #[derive(Debug)]
@@ -83,6 +97,12 @@ pub(super) struct Pacer {
 /// A full path is one that is pushed: what the host holds back says nothing of it.
 fn is_pushed(lapse: &Lapse) -> bool {
     lapse.socket > 0.5 && !lapse.is_windowed(0.3)
+}
+
+/// Whether a queue that is too short to be seen runs over: slow start sends up to twice what a path takes.
+fn spills(tally: &Tally) -> bool {
+    let tick = tally.over(TICK);
+    tick.loses_more_than(SPILL, 0.0)
 }
 
 impl Pacer {
@@ -162,6 +182,10 @@ impl Pacer {
 
     fn open_round(&mut self, now: Duration, tally: &Tally, best: f64, flat: u32) {
         let last = tally.over(tally.round());
+        if last.rate < best * STALLED {
+            self.state = State::Open { best: best * FORGET, flat: 0 };
+            return;
+        }
         if last.rate > best * GROWTH || !is_pushed(&last) {
             self.state = State::Open { best: best.max(last.rate), flat: 0 };
             return;
@@ -179,15 +203,23 @@ impl Pacer {
     /// comes back while it stands is what the path gives.
     fn overshoots(&mut self, now: Duration, tally: &Tally) {
         match self.state {
-            State::Open { best, .. } if best > 0.0 && tally.queue_is_long() => {
-                let tick = tally.over(Duration::from_millis(200));
-                if is_pushed(&tick) {
-                    self.cap = tick.rate.max(best) * FILL;
-                    self.state = State::Fill { since: now };
+            State::Open { best, .. } if best > 0.0 && (tally.queue_is_long() || spills(tally)) => {
+                let tick = tally.over(TICK);
+                if is_pushed(&tick) && tick.rate > best * STALLED {
+                    let first = tick.rate.max(best);
+                    self.cap = first * FILL;
+                    self.state = State::Fill { since: now, first };
                 }
             }
-            State::Fill { since } if now - since >= (tally.round() * 2).max(Duration::from_millis(500)) => {
-                self.hold(now, tally.best_rate(now - since));
+            State::Fill { since, .. } if now - since >= (tally.round() * 2).max(Duration::from_millis(500)) => {
+                // What came when the queue was first seen counts: a host that stalls for a moment is not the path.
+                self.hold(now, tally.best_rate(now - since + tally.round() * 2));
+            }
+            // Slow start doubles within the time over which its rate was measured when the queue was seen: while one
+            // stands, what comes back is what the path gives.
+            State::Fill { first, .. } if tally.queue_stands() => {
+                let rate = tally.over(TICK).rate.min(first * FILL_MAX);
+                self.cap = self.cap.max(rate * FILL);
             }
             // While something waits, sending less costs nothing: the path stays full from its queue.
             // A probe that fills a queue has found its answer.
@@ -204,7 +236,7 @@ impl Pacer {
     }
 
     fn overflows(&self, tally: &Tally) -> bool {
-        tally.over(Duration::from_millis(200)).loses_more_than(self.base_loss, LOSS)
+        tally.over(TICK).loses_more_than(self.base_loss, LOSS)
     }
 
     fn hold(&mut self, now: Duration, rate: f64) {
@@ -232,7 +264,7 @@ impl Pacer {
         }
         let short = !reached && last.socket > 0.5;
         self.signs = if short || congested { self.signs + 1 } else { 0 };
-        if self.signs >= 3 {
+        if self.signs >= SIGNS && round * self.signs >= SIGNS_LAST {
             self.contend(now);
         } else if self.signs == 0 && reached && held_for > self.patience.max(round * 10) {
             self.state = State::Probe { since: now };
