@@ -125,6 +125,21 @@ impl Exports {
         all.find(valid).cloned().map(Access::Granted)
     }
 
+    /// The directory of a disk test: where an export begins, or the part of it that the key is for. Nothing below: a link
+    /// there could lead anywhere.
+    fn testing_ground(&self, access: &Access, place: &str) -> Result<PathBuf, Refusal> {
+        let (export, path) = place.split_once('/').unwrap_or((place, ""));
+        let path = RelPath::parse(path.as_bytes()).map_err(|e| Refusal::new(Fault::Config, e.to_string()))?;
+        let reach = self.allowed(access, Action::Create, &Place::Path { export: export.into(), path })?;
+        match reach.path.is_root() {
+            true => Ok(reach.dir),
+            false => {
+                let why = format!("the disk is tested where an export, or your part of it, begins: lh://HOST/{export}");
+                Err(Refusal::new(Fault::Config, why))
+            }
+        }
+    }
+
     /// A key for one job into a place, with no more rights than its holder has there, for another node to use.
     pub fn key_for(&self, access: &Access, job: &JobName, place: &Place, delete: bool) -> Result<AccessKey, Refusal> {
         let (export, path) = match place {
@@ -331,7 +346,10 @@ impl Host for Exports {
             return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
         }
         match request {
-            Request::Probe(ask) => self.probes.answer(asker, ask, emit),
+            Request::Probe(ask) => {
+                let access = asker.access;
+                self.probes.answer(asker, ask, &|place| self.testing_ground(access, place), emit)
+            }
             other => questions::answer(self, asker.access, other, emit),
         }
     }

@@ -179,11 +179,15 @@ impl Node {
         listener.set_nonblocking(true)?;
         let registry = Registry::default();
         let timeouts = config.timeouts;
-        let desk = Desk::open(config.responders.clone(), listener.local_addr()?).map_err(|source| {
-            let source = io::Error::new(source.kind(), format!("for datagrams: {source}"));
-            NodeError::Listen { address: config.listen, source }
-        })?;
+        let responders = config.responders.clone();
+        let datagrams = config.listen;
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
+        let probes = &host.probes;
+        let desk = Desk::open(responders, listener.local_addr()?, probes.flows.clone(), probes.stop.clone());
+        let desk = desk.map_err(|source| {
+            let source = io::Error::new(source.kind(), format!("for datagrams: {source}"));
+            NodeError::Listen { address: datagrams, source }
+        })?;
         let (connections, sessions) = (AtomicUsize::new(0), Sessions::default());
         let inner = Inner { tls, host, registry, timeouts, connections, sessions, desk };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })

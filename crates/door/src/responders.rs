@@ -7,15 +7,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ipnet::IpNet;
 use model::units::{BitRate, Bytes};
 use probe::Stop;
+use probe::flow::Flows;
 use probe::iperf3::Server;
+use probe::stamp::{HostClock, Reflector, Responder, Trust};
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::waker::Waker;
 
 /// Which protocols are answered, and whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Responders {
-    /// iperf3: none is answered, or these networks are; an empty list means everybody.
-    iperf3: Option<Vec<IpNet>>,
+    iperf3: Whom,
+    stamp: Whom,
+}
+
+/// Nobody, or these networks; an empty list means everybody.
+type Whom = Option<Vec<IpNet>>;
+
+fn answers(whom: &Whom, from: IpAddr) -> bool {
+    let from = from.to_canonical();
+    whom.as_ref().is_some_and(|networks| networks.is_empty() || networks.iter().any(|net| net.contains(&from)))
 }
 
 impl Responders {
@@ -27,11 +37,15 @@ impl Responders {
         let mut responders = Responders::default();
         for word in words.iter().map(AsRef::as_ref) {
             let (protocol, prefix) = word.split_once('@').map_or((word, None), |(name, prefix)| (name, Some(prefix)));
-            if protocol != "iperf3" {
-                return Err(format!("--responders {word}: there is no responder called {protocol}; there is: iperf3"));
-            }
-            let everybody = matches!(&responders.iperf3, Some(networks) if networks.is_empty());
-            let networks = responders.iperf3.get_or_insert_default();
+            let whom = match protocol {
+                "iperf3" => &mut responders.iperf3,
+                "stamp" => &mut responders.stamp,
+                _ => {
+                    return Err(format!("--responders {word}: no responder is called {protocol}; there are: iperf3, stamp"));
+                }
+            };
+            let everybody = matches!(whom, Some(networks) if networks.is_empty());
+            let networks = whom.get_or_insert_default();
             match prefix {
                 None => networks.clear(),
                 // Who answers everybody answers these as well.
@@ -44,15 +58,14 @@ impl Responders {
         Ok(responders)
     }
 
-    /// Whether any are answered.
-    pub fn any(&self) -> bool {
-        self.iperf3.is_some()
-    }
-
     /// Whether somebody's iperf3 is answered.
     pub(crate) fn answers_iperf3(&self, from: IpAddr) -> bool {
-        let from = from.to_canonical();
-        self.iperf3.as_ref().is_some_and(|networks| networks.is_empty() || networks.iter().any(|net| net.contains(&from)))
+        answers(&self.iperf3, from)
+    }
+
+    /// What somebody's STAMP may have. An address without a session may be forged: never more than it sent.
+    fn trusts(&self, from: SocketAddr) -> Trust {
+        if answers(&self.stamp, from.ip()) { Trust::Symmetric } else { Trust::None }
     }
 }
 
@@ -69,15 +82,18 @@ pub(crate) struct Desk {
     /// Connections so far: stock's clients expect theirs to be counted in the order in which they were opened.
     accepted: AtomicU64,
     stop: Stop,
-    datagrams: Option<UdpSocket>,
+    /// Datagrams that belong to no flow yet.
+    datagrams: UdpSocket,
+    flows: Flows,
 }
 
 impl Desk {
-    /// For a node that listens here; datagrams come to the same number.
-    pub fn open(who: Responders, at: SocketAddr) -> io::Result<Desk> {
-        let datagrams = who.any().then(|| probe::flow::shared(at).and_then(|socket| socket.set_nonblocking(true).map(|()| socket))).transpose()?;
-        let (iperf3, accepted, stop) = (Server::default(), AtomicU64::new(0), Stop::default());
-        Ok(Desk { who, iperf3, accepted, stop, datagrams })
+    /// For a node that listens here: datagrams come to the same number, those of tests that `flows` knows among them.
+    pub fn open(who: Responders, at: SocketAddr, flows: Flows, stop: Stop) -> io::Result<Desk> {
+        let datagrams = probe::flow::shared(at)?;
+        datagrams.set_nonblocking(true)?;
+        let (iperf3, accepted) = (Server::default(), AtomicU64::new(0));
+        Ok(Desk { who, iperf3, accepted, stop, datagrams, flows })
     }
 
     /// The number under which a connection was accepted.
@@ -115,19 +131,32 @@ impl Desk {
 
     /// Takes the datagrams that belong to no flow yet, until the node stops.
     pub fn take_datagrams(&self, over: &Waker) {
-        let Some(socket) = &self.datagrams else { return };
-        let mut datagram = [0; 1 << 16];
+        let (mut reflector, trust) = (Reflector::default(), |from| self.who.trusts(from));
+        let stamp = Responder::new(&self.datagrams, &HostClock, &mut reflector, &trust);
+        let mut stamp = match stamp {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                tracing::warn!(%error, "no datagrams are taken: tests over UDP will not work");
+                return;
+            }
+        };
+        let mut buffer = vec![0; 1 << 16];
         loop {
-            let mut fds = [PollFd::new(socket, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+            let mut fds = [PollFd::new(&self.datagrams, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
             if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) || !fds[1].revents().is_empty() {
                 return;
             }
+            stamp.departures();
+            let Ok(Some(arrival)) = sys::stamps::receive(&self.datagrams, &mut buffer) else { continue };
+            let datagram = &buffer[..arrival.bytes];
             // What nobody waits for is dropped: nothing is answered to a stranger.
-            if let Ok((got, from)) = socket.recv_from(&mut datagram)
-                && self.who.answers_iperf3(from.ip())
-            {
-                self.iperf3.datagram(from, &datagram[..got]);
+            if self.flows.datagram(arrival.from, datagram) {
+                continue;
             }
+            if self.who.answers_iperf3(arrival.from.ip()) && self.iperf3.datagram(arrival.from, datagram) {
+                continue;
+            }
+            stamp.take(&buffer, &arrival);
         }
     }
 }
@@ -135,6 +164,14 @@ impl Desk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stamp_is_never_answered_with_more_than_was_asked() {
+        let trusts = |words: &[&str], from: &str| Responders::parse(words).unwrap().trusts(from.parse().unwrap());
+        assert_eq!(trusts(&["iperf3"], "192.0.2.1:7"), Trust::None);
+        assert_eq!(trusts(&["stamp@192.0.2.0/24"], "192.0.2.1:7"), Trust::Symmetric);
+        assert_eq!(trusts(&["stamp@192.0.2.0/24"], "198.51.100.1:7"), Trust::None);
+    }
 
     #[test]
     fn whom_is_answered() {
@@ -145,7 +182,7 @@ mod tests {
         let some = ["iperf3@192.0.2.0/24", "iperf3@2001:db8::7"];
         assert!(answers(&some, "192.0.2.200") && answers(&some, "::ffff:192.0.2.200") && answers(&some, "2001:db8::7"));
         assert!(!answers(&some, "192.0.3.1") && !answers(&some, "2001:db8::8"));
-        assert!(Responders::parse(&["owamp"]).unwrap_err().contains("there is: iperf3"));
+        assert!(Responders::parse(&["owamp"]).unwrap_err().contains("there are: iperf3, stamp"));
         assert!(Responders::parse(&["iperf3@everybody"]).unwrap_err().contains("192.0.2.0/24"));
     }
 }

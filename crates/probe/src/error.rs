@@ -2,7 +2,7 @@
 
 use std::io;
 
-use model::fault::Fault;
+use model::fault::{Blame, Fault};
 
 /// How a test fails.
 #[derive(Debug, thiserror::Error)]
@@ -79,9 +79,8 @@ pub enum Error {
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
 
-impl Error {
-    /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
+impl Blame for Error {
+    fn fault(&self) -> Fault {
         match self {
             Error::Connect { .. } | Error::Silent { .. } | Error::Broken { .. } => Fault::Path,
             Error::Refused { .. } => Fault::Auth,

@@ -5,7 +5,7 @@
 //! bytes: from then on the kernel tells flows apart. A test ends when the near end says so in the same form.
 //!
 //! ```text
-//! "LHF1"  token (16)  kind (1: hello, 2: over)  number (8, big-endian: the flow's, or how many datagrams were sent)
+//! "LHF1"  token (16)  kind (1: hello, 2: over, 3: go)  number (8, big-endian: the flow's, or how many datagrams were sent)
 //! ```
 //!
 //! Nothing is answered to a stranger: a hello counts only with the token of a test, and from its session's address.
@@ -28,6 +28,7 @@ pub type Token = [u8; 16];
 const MAGIC: &[u8; 4] = b"LHF1";
 const HELLO: u8 = 1;
 const OVER: u8 = 2;
+const GO: u8 = 3;
 /// Length of a message.
 pub const MESSAGE_BYTES: usize = 29;
 
@@ -105,6 +106,34 @@ pub fn close(to: SocketAddr, token: &Token, sent: u64) {
         let _ = socket.send_to(&Message { token: *token, kind: OVER, number: sent }.write(), to);
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Tells the other end of a flow that this one is set up to receive. Said a few times: there is no answer.
+pub fn go(flow: &UdpSocket, token: &Token) {
+    for _ in 0..3 {
+        let _ = flow.send(&Message { token: *token, kind: GO, number: 0 }.write());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until the other end of a flow is set up.
+///
+/// # Errors
+/// [`Error::Silent`]: it does not say so within ten seconds.
+pub fn wait_for_go(flow: &UdpSocket, token: &Token, stop: &Stop) -> Result<()> {
+    let go = Message { token: *token, kind: GO, number: 0 }.write();
+    flow.set_read_timeout(Some(Duration::from_millis(100))).map_err(host("set up a socket"))?;
+    let deadline = Instant::now() + GATHER;
+    let mut datagram = [0; 1500];
+    while Instant::now() < deadline {
+        if stop.is_stopped() {
+            return Err(Error::Interrupted);
+        }
+        if flow.recv(&mut datagram).is_ok_and(|got| datagram[..got] == go) {
+            return flow.set_read_timeout(None).map_err(host("set up a socket"));
+        }
+    }
+    Err(Error::Silent { peer: "the near end".into(), seconds: GATHER.as_secs() })
 }
 
 /// What comes to a test of a node.

@@ -13,6 +13,7 @@ pub mod iperf3;
 pub mod route;
 pub mod stamp;
 mod stop;
+pub mod task;
 pub mod tcp;
 pub mod udp;
 

@@ -14,5 +14,5 @@ pub mod tally;
 pub mod tlv;
 
 pub use clock::{Clock, HostClock};
-pub use reflect::{Reflector, Trust, serve};
+pub use reflect::{Reflector, Responder, Trust, serve};
 pub use send::{Extent, Order, run};

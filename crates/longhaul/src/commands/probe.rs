@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use model::Exit;
-use model::fault::Fault;
+use model::fault::{Blame, Fault};
 use probe::Stop;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -15,7 +15,7 @@ use super::clock::{Reading, RealNs};
 use super::packet::{self, Answer, BASE, ErrorEstimate, Question, Timestamp};
 use super::tlv::{self, Facts};
 
-pub use service::{Served, serve};
+pub use service::{Responder, Served, serve};
 pub(super) use service::{is_passing, set_ttl};
 
 /// What a sender may have.

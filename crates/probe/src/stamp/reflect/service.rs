@@ -37,7 +37,8 @@ const QUALITY_EVERY_NS: i64 = 1_000_000_000;
 /// Answers whose departure may still be told.
 const DEPARTURES_MAX: usize = 1_024;
 
-struct Service<'a> {
+/// A reflector on a socket. Whoever has the socket reads it, and hands over what may be questions.
+pub struct Responder<'a> {
     socket: &'a UdpSocket,
     clock: &'a dyn Clock,
     reflector: &'a mut Reflector,
@@ -49,6 +50,7 @@ struct Service<'a> {
     leaving: VecDeque<(u32, SessionKey, u32)>,
     /// The kernel's next number; none where it does not tell departures.
     number: Option<u32>,
+    written: Vec<u8>,
 }
 
 /// Answers questions until told to stop. `trust` says what an address may have; it is asked for every datagram.
@@ -63,15 +65,8 @@ pub fn serve(
     trust: &dyn Fn(SocketAddr) -> Trust,
 ) -> Result<Served> {
     let failed = |doing: &'static str| move |source: io::Error| Error::Host { doing, source };
-    // Without stamps the times are those of this process: worse by what it waits for a processor, no more.
-    let number = stamps::enable(socket, true).ok().map(|()| 0);
-    let _ = stamps::tell_ttl(socket);
-    set_ttl(socket).map_err(failed("set the TTL of answers"))?;
-    let quality_ns = clock.read().mono_ns;
-    let (served, leaving, quality) = (Served::default(), VecDeque::new(), clock.quality());
-    let mut service = Service { socket, clock, reflector, trust, served, quality, quality_ns, leaving, number };
+    let mut service = Responder::new(socket, clock, reflector, trust)?;
     let mut buffer = vec![0; PACKET_MAX];
-    let mut answer = Vec::with_capacity(PACKET_MAX);
     while !stop.is_stopped() {
         let mut waits = [PollFd::new(socket, PollFlags::IN)];
         match poll(&mut waits, Some(&LOOK)) {
@@ -81,7 +76,7 @@ pub fn serve(
         for _ in 0..BATCH {
             service.departures();
             match stamps::receive(socket, &mut buffer) {
-                Ok(Some(arrival)) => service.answer(&buffer, &arrival, &mut answer),
+                Ok(Some(arrival)) => service.take(&buffer, &arrival),
                 Ok(None) => break,
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(failed("receive questions")(error)),
@@ -109,8 +104,35 @@ pub(in crate::stamp) fn set_ttl(socket: &UdpSocket) -> io::Result<()> {
     reference.set_ttl_v4(255)
 }
 
-impl Service<'_> {
-    fn answer(&mut self, buffer: &[u8], arrival: &stamps::Arrival, answer: &mut Vec<u8>) {
+impl std::fmt::Debug for Responder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Responder").field(&self.served).finish()
+    }
+}
+
+impl<'a> Responder<'a> {
+    /// Sets the socket up: kernel times and TTLs of what comes, the highest TTL for what goes.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub fn new(
+        socket: &'a UdpSocket,
+        clock: &'a dyn Clock,
+        reflector: &'a mut Reflector,
+        trust: &'a dyn Fn(SocketAddr) -> Trust,
+    ) -> Result<Responder<'a>> {
+        // Without stamps the times are those of this process: worse by what it waits for a processor, no more.
+        let number = stamps::enable(socket, true).ok().map(|()| 0);
+        let _ = stamps::tell_ttl(socket);
+        set_ttl(socket).map_err(|source| Error::Host { doing: "set the TTL of answers", source })?;
+        let quality_ns = clock.read().mono_ns;
+        let (served, leaving, quality) = (Served::default(), VecDeque::new(), clock.quality());
+        let written = Vec::with_capacity(PACKET_MAX);
+        Ok(Responder { socket, clock, reflector, trust, served, quality, quality_ns, leaving, number, written })
+    }
+
+    /// A datagram that may be a question.
+    pub fn take(&mut self, buffer: &[u8], arrival: &stamps::Arrival) {
         if arrival.is_cut {
             self.served.not_questions += 1;
             return;
@@ -126,12 +148,14 @@ impl Service<'_> {
         let at = at.min(reading.real_ns);
         let came = Came { from: arrival.from, at, ttl: arrival.ttl, trust: (self.trust)(arrival.from) };
         let now = Now { reading, quality: self.quality };
-        match self.reflector.answer(&buffer[..arrival.bytes], &came, &now, answer) {
-            Ok((key, sequence)) => self.send(answer, key, sequence),
+        let mut answer = std::mem::take(&mut self.written);
+        match self.reflector.answer(&buffer[..arrival.bytes], &came, &now, &mut answer) {
+            Ok((key, sequence)) => self.send(&answer, key, sequence),
             Err(Refusal::NotAQuestion) => self.served.not_questions += 1,
             Err(Refusal::Untrusted | Refusal::Longer) => self.served.refused += 1,
             Err(Refusal::Full) => self.served.full += 1,
         }
+        self.written = answer;
     }
 
     fn send(&mut self, answer: &[u8], key: SessionKey, sequence: u32) {
@@ -153,7 +177,7 @@ impl Service<'_> {
     }
 
     /// What the kernel tells of departures goes to the sessions.
-    fn departures(&mut self) {
+    pub fn departures(&mut self) {
         while self.number.is_some() {
             let Ok(Some(departure)) = stamps::departure(self.socket) else { return };
             while let Some((number, key, sequence)) = self.leaving.pop_front() {

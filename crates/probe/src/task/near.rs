@@ -1,0 +1,219 @@
+//! The end that asks.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use model::v1::probe::route::{Route, RouteOrder};
+use model::v1::probe::udp::{UdpOrder, UdpPoint, UdpRequestOrder, UdpRequests};
+use model::v1::probe::latency::Latency;
+use model::v1::probe::{FlowLine, Flows, FlowsDone, Task, Token};
+
+use crate::udp::datagram;
+use crate::{Error, Result, Stop, flow, route, stamp, udp};
+
+/// What an end allows itself beyond the length of a test.
+const GRACE_S: f64 = 10.0;
+
+/// The other end of tests over flows, as the near end sees it.
+pub trait Peer {
+    /// Where its datagrams go.
+    fn address(&self) -> SocketAddr;
+    /// Has it do its part, and hands on what it says until that is over.
+    fn ask(&mut self, flows: &Flows, hear: &mut dyn FnMut(FlowLine)) -> Result<()>;
+    /// What messages call it.
+    fn name(&self) -> &str;
+}
+
+/// The name of a new test.
+///
+/// # Errors
+/// The host gives no random numbers.
+pub fn token() -> Result<Token> {
+    let mut token = Token::default();
+    rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
+        .map_err(|errno| Error::Host { doing: "get random numbers", source: errno.into() })?;
+    Ok(token)
+}
+
+/// One task: opens the flows, does `work` when the far end is ready, and tells it when that is over: `work` gives back how
+/// many datagrams it sent besides what it found, or none where the far end knows by itself when it is over.
+///
+/// # Errors
+/// Those of the flows, of `work` and of the far end, in this order: the first one tells why the others came.
+pub fn run<T>(
+    peer: &mut dyn Peer,
+    (flows, task): (u32, Task),
+    stop: &Stop,
+    work: &mut dyn FnMut(&[UdpSocket], &Token) -> Result<(T, Option<u64>)>,
+) -> Result<(T, FlowsDone)> {
+    let (to, name) = (peer.address(), peer.name().to_owned());
+    let order = Flows { token: token()?, flows, task };
+    let mut near = Near { to, order: &order, sockets: Vec::new(), found: None, done: None, stop, work };
+    let asked = peer.ask(&order, &mut |line| near.hear(line));
+    let Near { found, done, .. } = near;
+    let protocol = |what: &str| Error::Protocol { peer: name.clone(), protocol: "the test", what: what.into() };
+    match (found, done) {
+        (Some(Err(error)), _) => Err(error),
+        (_, Some(Err(why))) => Err(Error::Refused { peer: name, why }),
+        (Some(Ok(found)), Some(Ok(done))) => asked.map(|()| (found, done)),
+        (None, _) => Err(asked.err().unwrap_or_else(|| protocol("it ended before it was ready"))),
+        (Some(Ok(_)), None) => Err(asked.err().unwrap_or_else(|| protocol("it does not say what came of its part"))),
+    }
+}
+
+struct Near<'a, T> {
+    to: SocketAddr,
+    order: &'a Flows,
+    sockets: Vec<UdpSocket>,
+    found: Option<Result<T>>,
+    done: Option<std::result::Result<FlowsDone, String>>,
+    stop: &'a Stop,
+    work: &'a mut dyn FnMut(&[UdpSocket], &Token) -> Result<(T, Option<u64>)>,
+}
+
+impl<T> Near<'_, T> {
+    fn hear(&mut self, line: FlowLine) {
+        match line {
+            FlowLine::Waiting if self.sockets.is_empty() => {
+                let open = |number| flow::open(self.to, &self.order.token, number, self.stop);
+                match (0..self.order.flows).map(open).collect::<Result<Vec<_>>>() {
+                    Ok(sockets) => self.sockets = sockets,
+                    Err(error) => self.fail(error),
+                }
+            }
+            FlowLine::Ready if self.found.is_none() => match (self.work)(&self.sockets, &self.order.token) {
+                Ok((found, sent)) => {
+                    self.found = Some(Ok(found));
+                    if let Some(sent) = sent {
+                        flow::close(self.to, &self.order.token, sent);
+                    }
+                }
+                Err(error) => self.fail(error),
+            },
+            FlowLine::Done(done) => self.done = Some(Ok(*done)),
+            FlowLine::Failed(why) => self.done = Some(Err(why)),
+            // The answer to it is that the far end could not go on.
+            FlowLine::Progress { .. } if self.stop.is_stopped() => flow::close(self.to, &self.order.token, 0),
+            FlowLine::Waiting | FlowLine::Ready | FlowLine::Progress { .. } => {}
+        }
+    }
+
+    /// The far end is told, so that nobody waits for it.
+    fn fail(&mut self, error: Error) {
+        self.found = Some(Err(error));
+        flow::close(self.to, &self.order.token, 0);
+    }
+}
+
+fn first(sockets: &[UdpSocket]) -> Result<&UdpSocket> {
+    sockets.first().ok_or_else(|| Error::Order("a test has a flow at least".into()))
+}
+
+fn udp_flow(token: &Token, run: u32) -> udp::Flow {
+    udp::Flow { token: datagram::Token(*token), run }
+}
+
+/// Latency to a node, whose STAMP reflector answers.
+///
+/// # Errors
+/// Those of [`stamp::run`] and [`run`].
+pub fn latency(peer: &mut dyn Peer, order: &stamp::Order, stop: &Stop) -> Result<Latency> {
+    order.check()?;
+    let seconds = order.packets() as f64 / order.rate_packets_s + 5.0 * order.timeout.as_secs_f64() + GRACE_S;
+    let mut work = |sockets: &[UdpSocket], _: &Token| {
+        
+        Ok((stamp::run(first(sockets)?, order, stop, &stamp::HostClock)?, Some(0)))
+    };
+    run(peer, (1, Task::Reflect { seconds }), stop, &mut work).map(|(latency, _)| latency)
+}
+
+/// Latency to a reflector that is not a node's: STAMP, or TWAMP-Light.
+///
+/// # Errors
+/// Those of [`stamp::run`].
+pub fn reflected_by(to: SocketAddr, order: &stamp::Order, stop: &Stop) -> Result<Latency> {
+    let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = UdpSocket::bind(from).map_err(|source| Error::Host { doing: "make a socket for datagrams", source })?;
+    socket.connect(to).map_err(|source| Error::Connect { to: to.to_string(), source })?;
+    stamp::run(&socket, order, stop, &stamp::HostClock)
+}
+
+/// One run of datagrams to the node.
+///
+/// # Errors
+/// Those of [`udp::send`] and [`run`].
+pub fn send(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::Watch, stop: &Stop) -> Result<UdpPoint> {
+    udp::Plan::of(order)?;
+    let mut work = |sockets: &[UdpSocket], token: &Token| {
+        let sent = udp::send(first(sockets)?, order, udp_flow(token, 0), watch, stop)?;
+        let count = sent.datagrams;
+        Ok((sent, Some(count)))
+    };
+    let (sent, done) = run(peer, (1, Task::Receive { run: 0, order: *order }), stop, &mut work)?;
+    let received = done.received.ok_or_else(|| silent_about(peer, "received"))?;
+    Ok(udp::point(*order, sent, received))
+}
+
+/// One run of datagrams from the node.
+///
+/// # Errors
+/// Those of [`udp::Receiver`] and [`run`].
+pub fn receive(peer: &mut dyn Peer, order: &UdpOrder, watch: &udp::Watch, stop: &Stop) -> Result<UdpPoint> {
+    udp::Plan::of(order)?;
+    let mut work = |sockets: &[UdpSocket], token: &Token| {
+        let socket = first(sockets)?;
+        let receiver = udp::Receiver::prepare(socket, order, udp_flow(token, 0))?;
+        flow::go(socket, token);
+        // How many there were its own datagrams tell; where they are lost, silence does.
+        let received = receiver.run(&udp::Ending::default(), watch, stop)?;
+        Ok((received, Some(0)))
+    };
+    let (received, done) = run(peer, (1, Task::Send { run: 0, order: *order }), stop, &mut work)?;
+    let sent = done.sent.ok_or_else(|| silent_about(peer, "sent"))?;
+    Ok(udp::point(*order, sent, received))
+}
+
+/// Questions of one size and answers of several.
+///
+/// # Errors
+/// Those of [`udp::request::measure`] and [`run`].
+pub fn request(peer: &mut dyn Peer, order: &UdpRequestOrder, stop: &Stop) -> Result<UdpRequests> {
+    let sizes = order.answer_bytes.len() as f64;
+    let seconds = (order.count as f64 * sizes * order.timeout_s + GRACE_S).min(udp::SECONDS_MAX);
+    let answer_bytes_max = order.answer_bytes.iter().copied().max().unwrap_or(0);
+    let task = Task::Answer { run: 0, answer_bytes_max, seconds };
+    let mut work = |sockets: &[UdpSocket], token: &Token| {
+        Ok((udp::request::measure(first(sockets)?, order, udp_flow(token, 0), stop)?, Some(0)))
+    };
+    run(peer, (1, task), stop, &mut work).map(|(requests, _)| requests)
+}
+
+/// The way to the node, and the node's way back.
+///
+/// # Errors
+/// Those of [`route::explore`] and [`run`].
+pub fn explore(peer: &mut dyn Peer, order: &RouteOrder, stop: &Stop) -> Result<(Route, Option<Route>)> {
+    let (flows, seconds) = (u32::from(order.flows.max(1)), 3.0 * order.lasts_s + GRACE_S);
+    let mut forward = |sockets: &[UdpSocket], token: &Token| Ok((route::explore(sockets, token, order, stop)?, Some(0)));
+    let (there, _) = run(peer, (flows, Task::Echo { seconds }), stop, &mut forward)?;
+    let (over, lasts) = (Stop::default(), Duration::from_secs_f64(seconds.min(udp::SECONDS_MAX)));
+    let mut answers = |sockets: &[UdpSocket], token: &Token| {
+        let failed = |source| Error::Host { doing: "answer probes", source };
+        let sockets = sockets.iter().map(UdpSocket::try_clone).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
+        let (token, over) = (*token, over.clone());
+        let echo = std::thread::Builder::new().name("echo".into());
+        let echo = echo.spawn(move || super::far::echo(&sockets, &token, lasts, &over)).map_err(failed)?;
+        Ok((echo, None))
+    };
+    let asked = run(peer, (flows, Task::Explore(order.clone())), stop, &mut answers);
+    over.stop();
+    let (echo, done) = asked?;
+    // Answers that could not be given are in what the far end found.
+    let _ = echo.join();
+    Ok((there, done.route))
+}
+
+fn silent_about(peer: &dyn Peer, what: &str) -> Error {
+    let what = format!("it does not say what it {what}");
+    Error::Protocol { peer: peer.name().into(), protocol: "the test", what }
+}
