@@ -17,6 +17,17 @@ const HELD: f64 = 0.98;
 /// How quickly a job's rate is taken to have changed.
 const SMOOTH: Duration = Duration::from_millis(500);
 
+/// How often, for how long, and with how much of the path, jobs that share it look together whether it gives more by now;
+/// what counts as more; and how soon and with how much they go on then.
+const PROBE_EVERY: Duration = Duration::from_secs(16);
+const PROBE: Duration = Duration::from_secs(3);
+const PROBE_PART: f64 = 1.04;
+const GAINED: f64 = 1.01;
+const CLIMB_AFTER: Duration = Duration::from_secs(1);
+const CLIMB_PART: f64 = 1.25;
+/// A measure of the path that is less than what its jobs use by so much is none.
+const DISPROVED: f64 = 1.05;
+
 /// How often growth is looked for, and what counts as such.
 const LOOK: Duration = Duration::from_secs(2);
 const GROWTH: f64 = 1.1;
@@ -40,6 +51,46 @@ struct Path {
     /// What all of them use together, over some seconds.
     sum: f64,
     at: Option<Instant>,
+    probe: Probe,
+}
+
+/// While jobs share a path, each is given its part, and none finds out by itself that there is more.
+#[derive(Debug, Default)]
+struct Probe {
+    /// When the present one began, if there is one.
+    since: Option<Instant>,
+    /// When the next one begins.
+    next: Option<Instant>,
+    /// The last one found more.
+    climbs: bool,
+    /// The most that was found.
+    found: f64,
+}
+
+impl Probe {
+    /// Goes on with it: `known` is what the path is known to give, `rate` what comes through now.
+    fn tick(&mut self, now: Instant, known: f64, rate: f64) {
+        let next = *self.next.get_or_insert(now + PROBE_EVERY);
+        match self.since {
+            None if now >= next => self.since = Some(now),
+            Some(since) if now.saturating_duration_since(since) >= PROBE => {
+                self.since = None;
+                self.climbs = rate > known * GAINED;
+                self.found = if self.climbs { rate } else { self.found };
+                self.next = Some(now + if self.climbs { CLIMB_AFTER } else { PROBE_EVERY });
+            }
+            _ => {}
+        }
+    }
+
+    /// What is given out of what the path is known to give.
+    fn part(&self) -> f64 {
+        match (self.since, self.climbs) {
+            (None, _) => HELD,
+            (Some(_), false) => PROBE_PART,
+            (Some(_), true) => CLIMB_PART,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -123,16 +174,31 @@ impl Path {
         let sum: f64 = self.members.iter().map(|member| member.rate).sum();
         let span = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         self.sum += (sum - self.sum) * (1.0 - (-span.as_secs_f64() / STEADY.as_secs_f64()).exp());
+        let known = self.known();
+        if self.members.len() < 2 || known <= 0.0 {
+            self.probe = Probe::default();
+        } else {
+            self.probe.tick(now, known, sum);
+        }
+    }
+
+    /// What the path gives, as far as its jobs found out; 0 where none was ever held back by it.
+    fn known(&self) -> f64 {
+        let measured = self.members.iter().map(|member| member.capacity).fold(0.0, f64::max);
+        if measured > 0.0 { measured.max(self.probe.found) } else { 0.0 }
     }
 
     fn share(&self, id: u64) -> Option<f64> {
-        let capacity = self.members.iter().map(|member| member.capacity).fold(0.0, f64::max);
+        let known = self.known();
         // Nobody was ever held back by the path: there is room for all.
-        if self.members.len() < 2 || capacity <= 0.0 {
+        if self.members.len() < 2 || known <= 0.0 {
             return None;
         }
         // What one of them measured beside the others is less than the path.
-        let total = self.sum.max(capacity) * HELD;
+        let total = match self.sum > known * DISPROVED {
+            true => self.sum,
+            false => self.sum.max(known) * self.probe.part(),
+        };
         let others: Vec<f64> = self.members.iter().filter(|m| m.id != id).map(Member::demand).collect();
         Some(max_min(total, &others))
     }
@@ -187,6 +253,50 @@ mod tests {
         assert!((45.0..55.0).contains(&old) && (45.0..55.0).contains(&new), "{old} and {new}");
         drop(a);
         assert_eq!(b.report(start, new, 50.0), None, "alone again");
+    }
+
+    /// Two jobs that use what they are given, over a path that gives ten times as much as one of them once found.
+    #[test]
+    fn jobs_together_find_out_that_there_is_more() {
+        let commons = Commons::default();
+        let peer = "192.0.2.7".parse().unwrap();
+        let start = Instant::now();
+        let (a, b) = (commons.join(peer), commons.join(peer));
+        let mut rates = [50.0, 50.0];
+        let mut run = |from: u32, to: u32, path: f64| {
+            for tick in from..to {
+                let now = start + Duration::from_millis(100) * tick;
+                for (seat, at) in [(&a, 0), (&b, 1)] {
+                    let share = seat.report(now, rates[at], 100.0).unwrap();
+                    rates[at] += (share.min(path / 2.0) - rates[at]) * 0.3;
+                }
+            }
+            rates.iter().sum::<f64>()
+        };
+        let narrow = run(0, 600, 100.0);
+        assert!((95.0..=101.0).contains(&narrow), "{narrow}");
+        let wide = run(600, 2_400, 1_000.0);
+        assert!(wide > 900.0, "{wide}");
+    }
+
+    /// A measure that is less than what is used holds nobody down.
+    #[test]
+    fn a_wrong_measure_holds_nobody_down() {
+        let commons = Commons::default();
+        let peer = "192.0.2.7".parse().unwrap();
+        let start = Instant::now();
+        let (a, b) = (commons.join(peer), commons.join(peer));
+        let mut rate = 100.0;
+        for tick in 0..600u32 {
+            let now = start + Duration::from_millis(100) * tick;
+            let share = a.report(now, rate, 0.0);
+            rate = share.map_or(rate, |share| rate.min(share.max(1.0)));
+            b.report(now, 1.0, 10.0);
+            if tick < 100 {
+                rate = 100.0;
+            }
+        }
+        assert!(rate > 60.0, "{rate}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,8 @@ use crate::pilot::Past;
 const DIRECTORY: &str = "paths";
 /// A path is forgotten after so long.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Paths that are kept: more peers than that are strangers.
+const PATHS_MAX: usize = 4096;
 /// How much the round-trip time may differ for it to be the same path still.
 const SAME_RTT: f64 = 0.25;
 
@@ -26,6 +29,9 @@ struct Stored {
     min_rtt_s: f64,
     loss: f64,
 }
+
+/// Two jobs may write about one path at once.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Where the history of paths is kept.
 #[derive(Clone, Debug)]
@@ -71,15 +77,35 @@ impl History {
         };
         let file = self.file(peer);
         // Written beside and renamed, so that nobody ever reads half of it.
-        let beside = file.with_extension(format!("{}.part", std::process::id()));
+        let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+        let beside = file.with_extension(format!("{}-{number}.part", std::process::id()));
         let write = || -> std::io::Result<()> {
             std::fs::create_dir_all(&self.directory)?;
+            self.sweep(&file)?;
             std::fs::write(&beside, serde_json::to_vec(&stored)?)?;
             std::fs::rename(&beside, &file)
         };
         if write().is_err() {
             let _ = std::fs::remove_file(&beside);
         }
+    }
+
+    /// Removes what has been forgotten; where a new path would be one too many, the oldest as well.
+    fn sweep(&self, new: &Path) -> std::io::Result<()> {
+        if new.exists() {
+            return Ok(());
+        }
+        let aged = |entry: std::fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
+        let mut all: Vec<(SystemTime, PathBuf)> =
+            std::fs::read_dir(&self.directory)?.flatten().filter_map(aged).collect();
+        all.sort();
+        let many = all.len().saturating_sub(PATHS_MAX - 1);
+        for (at, (modified, file)) in all.iter().enumerate() {
+            if at < many || modified.elapsed().is_ok_and(|age| age >= KEPT) {
+                let _ = std::fs::remove_file(file);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -97,6 +123,12 @@ mod tests {
         assert_eq!(history.recall(peer, Duration::from_millis(304)), Some(past));
         assert_eq!(history.recall(peer, Duration::from_millis(20)), None, "it goes another way now");
         assert_eq!(history.recall(other, Duration::from_millis(303)), None);
+        // A stranger's file from long ago goes with the next new path.
+        let old = dir.path().join(DIRECTORY).join("198.51.100.1.json");
+        let then = SystemTime::now() - KEPT * 2;
+        std::fs::File::create(&old).unwrap().set_modified(then).unwrap();
+        history.keep(other, &past);
+        assert!(!old.exists() && history.file(peer).exists());
         std::fs::write(history.file(peer), b"{\"v\":1}").unwrap();
         assert_eq!(history.recall(peer, Duration::from_millis(303)), None, "half of a file");
     }

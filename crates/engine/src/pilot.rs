@@ -19,7 +19,7 @@ use model::account::{Account, Spent};
 use sys::tcp::TcpInfo;
 
 pub use choice::{Evidence, Permitted, choose, wanted};
-pub use count::first_streams;
+pub use count::{STREAMS_MAX, first_streams};
 pub use tally::{Picture, Tally};
 
 #[cfg(test)]
@@ -182,11 +182,18 @@ impl Pilot {
     fn is_short_of(&mut self, now: Duration, share: u64) -> bool {
         let round = self.tally.round();
         let waited = now.saturating_sub(self.searched) >= round * 4;
-        let short = waited && self.tally.over(round * 2).rate < share as f64 * 0.75;
+        let last = self.tally.over(round * 2);
+        // A job that is slow for reasons of its own does not lack room.
+        let short = waited && pace::is_pushed(&last) && last.rate < share as f64 * 0.75;
         if short {
             self.searched = now;
         }
         short
+    }
+
+    /// What the path gave when this job filled it, bytes per second; 0 where it never did.
+    pub fn capacity(&self) -> u64 {
+        self.pacer.capacity()
     }
 
     /// What this end can say about the path so far.
@@ -204,10 +211,11 @@ impl Pilot {
         let picture = self.tally.picture();
         let enough = picture.min_rtt > Duration::ZERO && picture.delivered_bytes > 1 << 20;
         enough.then(|| Past {
-            capacity_bytes_s: self.pacer.capacity(),
-            streams,
+            capacity_bytes_s: self.pacer.remembered(),
+            streams: self.count.settled(streams),
             min_rtt_s: picture.min_rtt.as_secs_f64(),
-            loss: self.pacer.base_loss(),
+            // What is not lost any more is not remembered either.
+            loss: self.pacer.base_loss().min(picture.loss),
         })
     }
 
@@ -244,7 +252,9 @@ impl Pilot {
         let clear = !self.tally.queue_stands();
         for sight in sights.iter().filter(|sight| !choice::is_loss_based(&sight.congestion)) {
             let last = self.refreshed.entry(sight.stream).or_insert(now);
-            if held && (all || clear && now.saturating_sub(*last) >= REFRESH) {
+            // Who may not be given its congestion control back keeps the one it has.
+            let may = self.known.permitted.names.contains(&sight.congestion);
+            if held && may && (all || clear && now.saturating_sub(*last) >= REFRESH) {
                 *last = now;
                 acts.push(Act::Refresh(sight.stream));
             }

@@ -24,7 +24,7 @@ struct Sheet {
     /// Since the first attempt.
     started: Instant,
     written: Option<Instant>,
-    before: HashMap<u32, (Spent, u64, Duration)>,
+    before: HashMap<u32, (Spent, u32, Duration)>,
     far: Spent,
     failed: bool,
 }
@@ -91,10 +91,12 @@ fn stages(rows: &mut String, spent: &Spent) {
 impl Sheet {
     fn row(&mut self, rows: &mut String, now: Duration, sight: &Sight) {
         let t = &sight.tcp;
-        let delivered = u64::from(t.delivered_segments) * u64::from(t.mss_bytes);
         let fresh = (Spent::default(), 0, Duration::ZERO);
-        let (spent, bytes, at) = self.before.insert(sight.stream, (sight.spent, delivered, now)).unwrap_or(fresh);
-        let rate = delivered.saturating_sub(bytes) as f64 * 8e-6 / now.saturating_sub(at).as_secs_f64().max(1e-3);
+        let before = self.before.insert(sight.stream, (sight.spent, t.delivered_segments, now));
+        let (spent, segments, at) = before.unwrap_or(fresh);
+        // The count wraps, and the size of segments may change.
+        let bytes = f64::from(t.delivered_segments.wrapping_sub(segments)) * f64::from(t.mss_bytes);
+        let rate = bytes * 8e-6 / now.saturating_sub(at).as_secs_f64().max(1e-3);
         let pace = t.pacing_max_bytes_s.map(|bytes| format!("{:.3}", bytes as f64 * 8e-6)).unwrap_or_default();
         let _ = write!(rows, "{:.3},{},", now.as_secs_f64(), sight.stream);
         stages(rows, &sight.spent.since(&spent));

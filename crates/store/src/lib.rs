@@ -181,9 +181,9 @@ pub trait Sink: Send + Sync + Debug {
     /// Its name is one that a later attempt looks for: from here on it is locked, and neither renamed nor removed where
     /// that name has become another file's. [`Store::resume`] does the same.
     fn guard(&self) {}
-    /// Reserves room for a file of this length, as far as the store can; full is an error.
-    fn reserve(&self, _size: u64) -> Result<()> {
-        Ok(())
+    /// Reserves room for a file of this length; full is an error. Whether the room is taken: not every store can.
+    fn reserve(&self, _size: u64) -> Result<bool> {
+        Ok(false)
     }
     /// What was written so far reaches stable storage before this returns.
     fn flush(&self) -> Result<()> {

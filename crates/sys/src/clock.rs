@@ -52,7 +52,8 @@ impl Processors {
     /// The share of the processors that was busy since `before`, from 0 to 1; none where no time has passed.
     pub fn busy_since(&self, before: &Processors) -> Option<f64> {
         let total = self.total.checked_sub(before.total).filter(|t| *t > 0)?;
-        Some(self.busy.saturating_sub(before.busy) as f64 / total as f64)
+        // The kernel's counts may go back a little (proc_stat(5)).
+        Some((self.busy.saturating_sub(before.busy) as f64 / total as f64).min(1.0))
     }
 }
 

@@ -107,6 +107,25 @@ proptest! {
     }
 }
 
+/// How many threads are started, and what people are told to run, is not for the other end to say.
+#[test]
+fn accounts_and_facts_are_bounded() {
+    let refused = |frame: &Frame| {
+        let mut bytes = Vec::new();
+        frame::encode(frame, &mut bytes);
+        frame::decode(bytes[4], &bytes[HEAD_BYTES..]).is_err()
+    };
+    let account = model::account::Account::default();
+    assert!(!refused(&Frame::Account(Box::new(account.clone()))));
+    let many = model::account::Account { streams: u32::MAX, ..account.clone() };
+    assert!(refused(&Frame::Account(Box::new(many))));
+    for name in ["bbr; reboot", "bbr\n", "\u{1b}[2J", "a_name_of_16_byte"] {
+        assert!(refused(&Frame::Account(Box::new(model::account::Account { missed: name.into(), ..account.clone() }))));
+        let stream = model::v1::Stream { congestion: name.into(), ..model::v1::Stream::default() };
+        assert!(refused(&Frame::Facts(vec![stream])), "{name:?}");
+    }
+}
+
 /// If the body can be read, it is what would be written. Two things of later versions are read on purpose: a fault of
 /// an unknown number, as the peer's own, and suites nobody here knows, which are passed over.
 fn one_form(kind: u8, body: &[u8]) {

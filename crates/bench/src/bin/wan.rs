@@ -98,6 +98,8 @@ fn run(args: &Args) -> Result<bool> {
     let scratch = tempfile::Builder::new().prefix("longhaul-wan-").tempdir_in(&args.scratch);
     let scratch = scratch.context("no scratch for the files")?;
     bench::data::open_to_all(scratch.path())?;
+    let part = args.quick || !args.cells.is_empty() || !args.tools.is_empty();
+    ensure!(args.out.is_some() || !part, "a part of the table does not take the place of the whole one: --out DIR");
     let divide = args.divide.unwrap_or(if args.quick { 10 } else { 1 });
     let ground = Ground {
         way: Way { rate_mbit: args.rate, queue: args.queue.clone(), mtu: args.mtu },

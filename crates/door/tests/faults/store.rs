@@ -223,7 +223,7 @@ impl Sink for FaultySink {
     fn clear(&self, offset: u64, len: u64) -> Result<()> {
         self.inner.clear(offset, len)
     }
-    fn reserve(&self, size: u64) -> Result<()> {
+    fn reserve(&self, size: u64) -> Result<bool> {
         self.plan.writes("reserve room for", &self.path)?;
         self.inner.reserve(size)
     }

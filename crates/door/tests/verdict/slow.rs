@@ -131,7 +131,7 @@ impl Sink for SlowSink {
     fn clear(&self, offset: u64, len: u64) -> Result<()> {
         self.inner.clear(offset, len)
     }
-    fn reserve(&self, size: u64) -> Result<()> {
+    fn reserve(&self, size: u64) -> Result<bool> {
         self.inner.reserve(size)
     }
     fn flush(&self) -> Result<()> {

@@ -12,7 +12,7 @@ use super::{Crew, Reins, Side, StreamTerms};
 use crate::commons::Seat;
 use crate::error::Result;
 use crate::link::Link;
-use crate::pilot::{Act, Around, Known, Past, Permitted, Pilot, Sight};
+use crate::pilot::{Act, Around, Known, Past, Permitted, Pilot, STREAMS_MAX, Sight};
 use crate::series::Series;
 
 /// Bounds on what a socket may hold unsent; two records at least.
@@ -69,7 +69,8 @@ impl Gauge {
 
     /// How many streams there should be by the evidence, whichever end it is that sends; 0 for no opinion.
     pub(super) fn wish(&self) -> u32 {
-        if self.pilot.is_some() { self.wish } else { self.peer.as_ref().map_or(0, |peer| peer.streams) }
+        let theirs = || self.peer.as_ref().map_or(0, |peer| peer.streams.min(STREAMS_MAX));
+        if self.pilot.is_some() { self.wish } else { theirs() }
     }
 
     pub(super) fn tick(&mut self, link: &mut Link, crew: &Crew, reins: &Reins<'_>) -> Result<()> {
@@ -129,7 +130,7 @@ impl Gauge {
             return;
         }
         let capacity = match &self.pilot {
-            Some(pilot) => pilot.picture().capacity_bytes_s,
+            Some(pilot) => pilot.capacity(),
             None => self.peer.as_ref().map_or(0, |peer| peer.capacity_bit_s / 8),
         };
         let share = seat.report(now, arrived.saturating_sub(before) as f64 / span, capacity as f64);
@@ -176,7 +177,8 @@ impl Gauge {
 
     /// What the next job on this path should know.
     pub(super) fn past(&self) -> Option<Past> {
-        self.pilot.as_ref().and_then(|pilot| pilot.past(self.streams))
+        let streams = if self.wish > 0 { self.wish } else { self.streams };
+        self.pilot.as_ref().and_then(|pilot| pilot.past(streams))
     }
 }
 

@@ -106,7 +106,7 @@ impl Supply {
 
     /// Hears how streams are sealed.
     fn agree(link: &Link, crew: &Crew) -> Result<()> {
-        let Some(welcome) = link.welcome().filter(|_| crew.terms.suite.get().is_none()) else { return Ok(()) };
+        let Some(welcome) = link.welcome() else { return Ok(()) };
         if welcome.suite.is_none() && !crew.terms.plain {
             let source = WireError::Unexpected("it wants payload in clear, which nobody asked for");
             return Err(Error::Protocol { peer: crew.peer.clone(), source });

@@ -25,6 +25,8 @@ const FULL: f64 = 0.1;
 const GAIN: f64 = 0.01;
 /// How long a step that did not help is not taken again.
 const RESTRAINT: Duration = Duration::from_secs(60);
+/// It doubles each time, up to this: every stream that comes and goes uses up a number of the session.
+const RESTRAINT_MAX: Duration = Duration::from_secs(3600);
 
 /// Streams to begin with.
 pub fn first_streams(rtt: Duration, past: Option<&Past>) -> u32 {
@@ -78,13 +80,22 @@ struct Trial {
     at: Duration,
 }
 
+/// A step that did not help.
+#[derive(Clone, Copy, Debug)]
+struct Vain {
+    reason: Reason,
+    from: u32,
+    until: Duration,
+    restraint: Duration,
+}
+
 /// Counts streams.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     trial: Option<Trial>,
     changed: Option<Duration>,
     /// Steps that did not help, and when.
-    vain: Vec<(Reason, u32, Duration)>,
+    vain: Vec<Vain>,
     /// What an earlier job found right.
     first: Option<u32>,
     /// More streams are on trial since the last look.
@@ -119,7 +130,7 @@ impl Count {
             self.trial = None;
             let rate = tally.over(epoch).rate;
             if rate < trial.rate_before * (1.0 + GAIN) {
-                self.vain.push((trial.reason, trial.from, now));
+                self.forgo(&trial, now);
                 self.changed = Some(now);
                 return Some(trial.from);
             }
@@ -130,8 +141,7 @@ impl Count {
         let last = tally.over(epoch);
         let (reason, to) = Self::step(&last, tally, view)?;
         let to = to.min(STREAMS_MAX);
-        self.vain.retain(|(_, _, at)| now.saturating_sub(*at) < RESTRAINT);
-        let vain = self.vain.iter().any(|(why, from, _)| *why == reason && *from <= view.streams);
+        let vain = self.vain.iter().any(|v| v.reason == reason && v.from <= view.streams && now < v.until);
         if to <= view.streams || vain {
             return None;
         }
@@ -139,6 +149,26 @@ impl Count {
         self.trial = Some(Trial { reason, from: view.streams, rate_before: last.rate, at: now });
         self.changed = Some(now);
         Some(to)
+    }
+
+    /// Streams in force, of so many: those on trial are none yet.
+    pub(super) fn settled(&self, streams: u32) -> u32 {
+        self.trial.map_or(streams, |trial| trial.from)
+    }
+
+    /// A trial was in vain: the same is not tried again for a while.
+    fn forgo(&mut self, trial: &Trial, now: Duration) {
+        let known = self.vain.iter_mut().find(|v| v.reason == trial.reason && v.from == trial.from);
+        match known {
+            Some(vain) => {
+                vain.restraint = (vain.restraint * 2).min(RESTRAINT_MAX);
+                vain.until = now + vain.restraint;
+            }
+            None => {
+                let (reason, from) = (trial.reason, trial.from);
+                self.vain.push(Vain { reason, from, until: now + RESTRAINT, restraint: RESTRAINT });
+            }
+        }
     }
 
     /// Whether, and why, more streams would carry more.

@@ -79,8 +79,11 @@ const TICK: Duration = Duration::from_millis(200);
 pub(super) struct Pacer {
     state: State,
     cap: f64,
-    /// The most that the path was seen to give.
+    /// The most that this job saw the path give when it was full, and what it saw last; 0 where it never was.
     capacity: f64,
+    last: f64,
+    /// What an earlier job saw.
+    expected: f64,
     /// Loss that lowering the cap does not cure: it is not congestion.
     base_loss: f64,
     /// How often the cap was lowered in a row.
@@ -95,7 +98,7 @@ pub(super) struct Pacer {
 }
 
 /// A full path is one that is pushed: what the host holds back says nothing of it.
-fn is_pushed(lapse: &Lapse) -> bool {
+pub(super) fn is_pushed(lapse: &Lapse) -> bool {
     lapse.socket > 0.5 && !lapse.is_windowed(0.3)
 }
 
@@ -108,14 +111,16 @@ fn spills(tally: &Tally) -> bool {
 impl Pacer {
     pub(super) fn new(past: Option<&Past>) -> Pacer {
         let past = past.copied().unwrap_or_default();
-        let capacity = past.capacity_bytes_s as f64;
+        let expected = past.capacity_bytes_s as f64;
         let open = State::Open { best: 0.0, flat: 0 };
         let held = State::Held { since: Duration::ZERO, settled: false };
         Pacer {
             // What the path gave last time is not exceeded at first: no overshoot at the end of slow start.
-            state: if capacity > 0.0 { held } else { open },
-            cap: capacity * HELD,
-            capacity,
+            state: if expected > 0.0 { held } else { open },
+            cap: expected * HELD,
+            capacity: 0.0,
+            last: 0.0,
+            expected,
             base_loss: past.loss,
             lowered: 0,
             loss_before: 0.0,
@@ -143,6 +148,11 @@ impl Pacer {
     /// What the path gave when it was full; 0 where it never was.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity as u64
+    }
+
+    /// What the next job should expect.
+    pub(super) fn remembered(&self) -> u64 {
+        (if self.last > 0.0 { self.last } else { self.expected }) as u64
     }
 
     /// Share of the bytes that are lost without congestion.
@@ -240,11 +250,16 @@ impl Pacer {
     }
 
     fn hold(&mut self, now: Duration, rate: f64) {
-        self.capacity = self.capacity.max(rate);
+        self.measured(rate);
         self.cap = rate * DRAIN;
         self.lowered = 0;
         self.signs = 0;
         self.state = State::Drain { since: now };
+    }
+
+    fn measured(&mut self, rate: f64) {
+        self.capacity = self.capacity.max(rate);
+        self.last = rate;
     }
 
     fn held_round(&mut self, now: Duration, tally: &Tally, since: Duration, settled: bool) {
@@ -258,6 +273,10 @@ impl Pacer {
             return;
         }
         let congested = tally.queue_stands() || last.loses_more_than(self.base_loss, LOSS);
+        if reached && self.capacity == 0.0 {
+            // The path gives what it gave to an earlier job.
+            self.measured(last.rate.max(self.expected));
+        }
         if !settled && reached {
             self.settle(now, tally, congested, last.loss);
             return;
@@ -265,7 +284,8 @@ impl Pacer {
         let short = !reached && last.socket > 0.5;
         self.signs = if short || congested { self.signs + 1 } else { 0 };
         if self.signs >= SIGNS && round * self.signs >= SIGNS_LAST {
-            self.contend(now);
+            // Where it never gave what was expected of it, it is another path by now.
+            if self.capacity > 0.0 { self.contend(now) } else { self.reopen() }
         } else if self.signs == 0 && reached && held_for > self.patience.max(round * 10) {
             self.state = State::Probe { since: now };
         }
@@ -308,7 +328,7 @@ impl Pacer {
         let last = tally.over(round);
         if last.rate > self.cap * 0.95 && !tally.queue_stands() {
             self.cap *= CLIMB;
-            self.capacity = self.capacity.max(last.rate);
+            self.measured(last.rate);
             self.state = State::Climb { since: now };
         } else {
             self.hold(now, tally.best_rate(round * 3));

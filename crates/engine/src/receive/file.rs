@@ -106,7 +106,11 @@ impl Incoming {
     }
 
     fn settle_promise(&self) {
-        drop(self.promise.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.promise().take());
+    }
+
+    fn promise(&self) -> MutexGuard<'_, Option<Promise>> {
+        self.promise.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes a block and enters it, unless the file is on its way to its name already.
@@ -124,7 +128,12 @@ impl Incoming {
         }
         let written = self.write(receiving, part, bytes).and_then(|()| self.note(receiving, part, sum));
         match written {
-            Ok(()) => enter().map(Ok),
+            Ok(()) => {
+                if let Some(promise) = &mut *self.promise() {
+                    promise.kept(bytes.len() as u64);
+                }
+                enter().map(Ok)
+            }
             Err(error) => Ok(Err(error)),
         }
     }
@@ -165,8 +174,10 @@ impl Incoming {
         };
         let sparse = self.wanted.attributes.as_ref().is_some_and(|a| a.sparse);
         if !sparse && self.wanted.size != UNKNOWN_SIZE && self.wanted.size >= RESERVE_BYTES {
-            receiving.with_room(|| made.reserve(self.wanted.size))?;
-            self.settle_promise();
+            // Room that is only there, and not taken, stays promised until it is written.
+            if receiving.with_room(|| made.reserve(self.wanted.size))? {
+                self.settle_promise();
+            }
         }
         Ok(made)
     }

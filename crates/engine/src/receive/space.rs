@@ -29,15 +29,24 @@ pub(super) struct Promise {
     bytes: u64,
 }
 
-impl Drop for Promise {
-    fn drop(&mut self) {
+impl Promise {
+    /// So much of it was written, and is no longer free.
+    pub(super) fn kept(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
         promised(|all| {
-            let left = all.get(&self.device).copied().unwrap_or(0).saturating_sub(self.bytes);
+            let left = all.get(&self.device).copied().unwrap_or(0).saturating_sub(bytes);
             match left {
                 0 => all.remove(&self.device),
                 left => all.insert(self.device, left),
             };
         });
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.kept(u64::MAX);
     }
 }
 

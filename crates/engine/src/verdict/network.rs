@@ -20,8 +20,8 @@ pub(super) struct Facts<'a> {
 impl Facts<'_> {
     /// What the streams carried, the mean over the job, bit/s.
     fn rate(&self) -> f64 {
-        let bytes: u64 = self.streams.iter().map(|s| s.bytes).sum();
-        bytes as f64 * 8.0 / self.case.elapsed.as_secs_f64().max(1e-9)
+        let bytes: f64 = self.streams.iter().map(|s| s.bytes as f64).sum();
+        bytes * 8.0 / self.case.elapsed.as_secs_f64().max(1e-9)
     }
 }
 
@@ -190,9 +190,9 @@ fn clear_loss(facts: &Facts<'_>) -> f64 {
 }
 
 fn sent_again(facts: &Facts<'_>) -> f64 {
-    let sent: u64 = facts.streams.iter().map(|s| s.sent_bytes).sum();
-    let again: u64 = facts.streams.iter().map(|s| s.resent_bytes).sum();
-    if sent > 0 { again as f64 / sent as f64 } else { 0.0 }
+    let sum = |of: fn(&Stream) -> u64| facts.streams.iter().map(|s| of(s) as f64).sum::<f64>();
+    let (sent, again) = (sum(|s| s.sent_bytes), sum(|s| s.resent_bytes));
+    if sent > 0.0 { again / sent } else { 0.0 }
 }
 
 fn small_percent(share: f64) -> String {

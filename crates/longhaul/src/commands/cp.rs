@@ -112,6 +112,11 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
             if job.files.is_some() {
                 return Err(Failure::usage("--files-from is for copies from or to here, not between two nodes"));
             }
+            if cp.series.is_some() {
+                return Err(Failure::usage(
+                    "--series is for copies from or to here: between two nodes, the nodes see the path",
+                ));
+            }
             job.carry(&from, sources, &to, places.remove(0))
         }
         (End::Here, End::Here) => within(&job),

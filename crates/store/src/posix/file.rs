@@ -162,7 +162,12 @@ impl PosixSink {
     /// What is free on a file system in memory, bytes; none where it is on a disk.
     fn room_in_memory(&self) -> Option<u64> {
         let fs = rustix::fs::fstatfs(&self.file.fd).ok()?;
-        (fs.f_type as u64 == TMPFS_MAGIC).then(|| (fs.f_bavail as u64).saturating_mul(fs.f_bsize as u64))
+        let room = || match fs.f_blocks {
+            // Mounted without a bound.
+            0 => u64::MAX,
+            _ => (fs.f_bavail as u64).saturating_mul(fs.f_bsize as u64),
+        };
+        (fs.f_type as u64 == TMPFS_MAGIC).then(room)
     }
 
     /// It holds so many bytes from before.
@@ -269,13 +274,13 @@ impl Sink for PosixSink {
         self.guarded.store(true, Ordering::Release);
     }
 
-    fn reserve(&self, size: u64) -> Result<()> {
+    fn reserve(&self, size: u64) -> Result<bool> {
         if let Some(room) = self.room_in_memory() {
             // To reserve memory is to take it, page by page, while all streams wait: 0.4 s for 1 GB. There is no order
             // on a disk to win by it; that it fits is asked all the same.
             let held = rustix::fs::fstat(&self.file.fd).map_or(0, |stat| stat.st_blocks as u64 * 512);
             let fits = size.saturating_sub(held) <= room;
-            return if fits { Ok(()) } else { Err(error("reserve room for", &self.file.path, Errno::NOSPC)) };
+            return if fits { Ok(false) } else { Err(error("reserve room for", &self.file.path, Errno::NOSPC)) };
         }
         let large = size >= LARGE_BYTES;
         let direct = large && self.direct.get_or_init(|| self.open_direct(size)).is_some();
@@ -285,10 +290,11 @@ impl Sink for PosixSink {
         match rustix::fs::fallocate(&self.file.fd, flags, 0, size) {
             Ok(()) if direct => {
                 self.written_end.fetch_max(size, Ordering::AcqRel);
-                Ok(())
+                Ok(true)
             }
+            Ok(()) => Ok(true),
             // Not every file system can; the write will say when it is full.
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(false),
             Err(Errno::INTR) => self.reserve(size),
             Err(e) => Err(error("reserve room for", &self.file.path, e)),
         }

@@ -463,9 +463,17 @@ fn facts(r: &mut Reader) -> Result<v1::Stream> {
     facts.resent_bytes = next(u64::MAX)?;
     facts.window_bytes = next(u64::MAX)?;
     facts.window_scaling = next(1)? == 1;
-    facts.congestion = r.text("a congestion control")?;
+    facts.congestion = congestion(r)?;
     facts.payload = r.text("a payload's form")?;
     Ok(facts)
+}
+
+/// The name of a congestion control: it is shown to people, and may become part of a command that they are told to run.
+/// Linux has names of 15 letters at most (`TCP_CA_NAME_MAX`).
+fn congestion(r: &mut Reader) -> Result<String> {
+    let name = r.text("a congestion control")?;
+    let fits = name.len() <= 15 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if fits { Ok(name) } else { Err(WireError::Invalid("a congestion control")) }
 }
 
 fn account(r: &mut Reader) -> Result<Account> {
@@ -487,11 +495,11 @@ fn account(r: &mut Reader) -> Result<Account> {
         busy_permille: r.number_max(1000, what)? as u32,
         receive_buffer_max: r.number(what)?,
         send_buffer_max: r.number(what)?,
-        streams: small(r)?,
+        streams: r.number_max(STREAMS_MAX.into(), what)? as u32,
         capacity_bit_s: r.number(what)?,
         clear_loss_ppb: r.number_max(1_000_000_000, what)? as u32,
         share_bit_s: r.number(what)?,
         scales_windows: r.bool(what)?,
-        missed: r.text(what)?,
+        missed: congestion(r)?,
     })
 }
