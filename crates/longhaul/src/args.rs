@@ -3,6 +3,7 @@
 //! The texts here are the help, the manual page and the completions.
 
 mod lab;
+mod bound;
 mod probe;
 
 use std::ffi::OsString;
@@ -14,7 +15,11 @@ use model::units::BitRate;
 use model::{Algorithm, spec};
 
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
-pub use probe::{Probe, ProbeScan, ProbeTcp, ProbeTest};
+pub use bound::{Bound, Measure};
+pub use probe::{
+    Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath, ProbeScan,
+    ProbeTcp, ProbeTest, ProbeUdp,
+};
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.
 #[derive(Debug, Parser)]

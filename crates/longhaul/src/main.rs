@@ -56,6 +56,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
     let settings = settings::Settings::new(&args.common)?;
     let exit = match args.command {
         Command::Lab(lab) => return commands::lab::run(lab, &settings, printer),
+        Command::Probe(probe) => return commands::probe::run(&probe, &settings, printer),
         Command::Cp(cp) => commands::cp::run(&cp, &settings, printer),
         Command::Serve(serve) => commands::serve::run(serve, &args.common, printer),
         Command::Grant(grant) => commands::grant::run(grant, &settings, printer),
@@ -66,7 +67,6 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Mv(mv) => commands::ask::mv(&mv, &settings),
         Command::Digest(digest) => commands::ask::digest(&digest, &settings, printer),
         Command::Man(man) => commands::manual::man(&man),
-        Command::Probe(probe) => commands::probe::run(&probe, &settings, printer),
         Command::Job(job) => commands::job::run(&job, &settings, printer),
         Command::FarEnd => commands::far_end::run(&settings),
         Command::Completions(shell) => commands::manual::completions(&shell),

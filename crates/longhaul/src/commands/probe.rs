@@ -1,8 +1,15 @@
 //! `longhaul probe`: tests with a node, or with somebody else's server.
 
+mod all;
+mod check;
+mod disk;
+mod latency;
+mod limits;
+mod path;
 mod scan;
 mod target;
 mod tcp;
+mod udp;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,11 +36,18 @@ struct Said<'a, T> {
     what: &'a T,
 }
 
-/// Runs the command.
-pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+/// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
+pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let stop = stop()?;
+    let done = |exit: Exit| exit as u8;
     match &probe.test {
         ProbeTest::Tcp(tcp) => tcp::run(tcp, settings, printer, &stop),
+        ProbeTest::Latency(latency) => latency::run(latency, settings, printer, &stop),
+        ProbeTest::Udp(udp) => udp::run(udp, settings, printer, &stop),
+        ProbeTest::Path(path) => path::run(path, settings, printer, &stop).map(done),
+        ProbeTest::Disk(disk) => disk::run(disk, settings, printer, &stop).map(done),
+        ProbeTest::All(all) => all::run(all, settings, printer, &stop),
+        ProbeTest::Limits(limits) => limits::run(limits, settings, printer).map(done),
     }
 }
 

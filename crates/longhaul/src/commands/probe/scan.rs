@@ -1,14 +1,14 @@
 //! `longhaul probe tcp --scan`: the same test with one thing changed.
 
-use model::Exit;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Order, Scan, ScanPoint, ScanReport};
 use probe::Stop;
 use probe::tcp::scan;
 
 use super::Said;
+use super::check::Fact;
 use super::tcp::Far;
-use crate::args::{ProbeScan, ProbeTcp};
+use crate::args::{Measure, ProbeScan, ProbeTcp};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
@@ -20,7 +20,7 @@ pub fn run(
     far: &mut Far,
     stop: &Stop,
     printer: &Printer,
-) -> Result<Exit, Failure> {
+) -> Result<Vec<Fact>, Failure> {
     let what = match what {
         ProbeScan::Streams => Scan::Streams,
         ProbeScan::Window => Scan::Window,
@@ -51,7 +51,7 @@ pub fn run(
         true => printer.object(&Said { v: 1, event: "scan", test: "tcp", target: &tcp.target, what: &report }),
         false => summary(&report, printer),
     }
-    Ok(Exit::Done)
+    Ok(vec![(Measure::Rate, report.best_bit_s as f64)])
 }
 
 /// How many processors the other end has: it says so after a short test.

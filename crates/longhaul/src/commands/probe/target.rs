@@ -1,4 +1,4 @@
-//! With whom a test is run: a node, or a server of iperf3.
+//! With whom a test is run: a node, a server of iperf3, a reflector of STAMP.
 
 use std::ffi::OsStr;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -7,9 +7,11 @@ use engine::Timeouts;
 use engine::session::Session;
 use model::locator::Place;
 use model::v1::probe::tcp::{Line, Order};
-use model::v1::probe::{Ask, Test};
+use model::v1::probe::{Ask, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
 use model::{HostPort, Locator};
+use probe::task;
 use probe::tcp::Peer;
+use serde::de::DeserializeOwned;
 use wire::frame::Request;
 
 use crate::failure::Failure;
@@ -17,28 +19,49 @@ use crate::settings::Settings;
 
 /// The port of iperf3.
 const IPERF3_PORT: u16 = 5201;
+/// The port of STAMP and TWAMP-Light (RFC 8762, section 4.1).
+const STAMP_PORT: u16 = 862;
 
 /// Who is at the other end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Target {
     Node(HostPort),
     Iperf3(HostPort),
+    Stamp(HostPort),
 }
 
 impl Target {
-    /// `lh://HOST[:PORT]`, `HOST[:PORT]`, `iperf3://HOST[:PORT]`.
+    /// `lh://HOST[:PORT]`, `HOST[:PORT]`, `iperf3://HOST[:PORT]`, `stamp://HOST[:PORT]`.
     pub fn parse(text: &str) -> Result<Target, Failure> {
-        let wrong = || Failure::usage(format!("{text} is not a node or server; write lh://HOST[:PORT] or iperf3://HOST[:PORT]"));
+        let wrong = || {
+            let forms = "write lh://HOST[:PORT], iperf3://HOST[:PORT] or stamp://HOST[:PORT]";
+            Failure::usage(format!("{text} is not a node or server; {forms}"))
+        };
         if let Some(rest) = text.strip_prefix("iperf3://") {
-            let rest = rest.strip_suffix('/').unwrap_or(rest);
-            // As a node, so that hosts and ports are read by one rule; its default port is not iperf3's.
-            let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']') && port.parse::<u16>().is_ok());
-            let whole = if has_port { rest.to_owned() } else { format!("{rest}:{IPERF3_PORT}") };
-            return node(&format!("lh://{whole}")).map(Target::Iperf3).ok_or_else(wrong);
+            return foreign(rest, IPERF3_PORT).map(Target::Iperf3).ok_or_else(wrong);
+        }
+        if let Some(rest) = text.strip_prefix("stamp://") {
+            return foreign(rest, STAMP_PORT).map(Target::Stamp).ok_or_else(wrong);
         }
         let text = if text.contains("://") { text.to_owned() } else { format!("lh://{text}") };
         node(&text).map(Target::Node).ok_or_else(wrong)
     }
+
+    /// A node, as the test has it.
+    pub fn node(text: &str, test: &str) -> Result<HostPort, Failure> {
+        match Target::parse(text)? {
+            Target::Node(at) => Ok(at),
+            _ => Err(Failure::usage(format!("probe {test} is a test with a node: lh://HOST[:PORT]"))),
+        }
+    }
+}
+
+/// A host of another protocol, read as a node, so that hosts and ports are read by one rule.
+fn foreign(rest: &str, port: u16) -> Option<HostPort> {
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']') && port.parse::<u16>().is_ok());
+    let whole = if has_port { rest.to_owned() } else { format!("{rest}:{port}") };
+    node(&format!("lh://{whole}"))
 }
 
 fn node(text: &str) -> Option<HostPort> {
@@ -72,6 +95,65 @@ impl Node {
         Ok(Node { session, address, name: at.to_string(), first: 0 })
     }
 
+    /// Asks for a test, and hands on what the node says until it is over.
+    fn listen<T: DeserializeOwned>(&mut self, first_stream: u32, test: Test, hear: &mut dyn FnMut(T)) -> probe::Result<()> {
+        let ask = Ask { first_stream, test };
+        let text = serde_json::to_string(&ask).map_err(|e| probe::Error::Order(e.to_string()))?;
+        let mut garbled = None;
+        let heard = self.session.listen(Request::Probe(text), &mut |line| match serde_json::from_str(&line) {
+            Ok(line) => hear(line),
+            Err(error) => garbled = Some(error),
+        });
+        heard.map_err(told)?;
+        match garbled {
+            Some(error) => {
+                let what = format!("a line that nobody understands: {error}");
+                Err(probe::Error::Protocol { peer: self.name.clone(), protocol: "the test", what })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Within which bounds the node runs tests.
+    pub fn limits(&mut self) -> probe::Result<Limits> {
+        let mut limits = None;
+        self.listen(0, Test::Limits, &mut |line| limits = Some(line))?;
+        limits.ok_or_else(|| self.mute())
+    }
+
+    /// A test of the disk below an export. `note` hears of each point.
+    pub fn disk(&mut self, ask: &Disk, note: &mut dyn FnMut(&disk::Point)) -> probe::Result<disk::Report> {
+        let mut found = None;
+        self.listen(0, Test::Disk(ask.clone()), &mut |line| match line {
+            DiskLine::Point(point) => note(&point),
+            DiskLine::Done(report) => found = Some(Ok(*report)),
+            DiskLine::Failed(why) => found = Some(Err(why)),
+        })?;
+        match found {
+            Some(Ok(report)) => Ok(report),
+            Some(Err(why)) => Err(probe::Error::Refused { peer: self.name.clone(), why }),
+            None => Err(self.mute()),
+        }
+    }
+
+    fn mute(&self) -> probe::Error {
+        let what = "it does not say what came of the test".into();
+        probe::Error::Protocol { peer: self.name.clone(), protocol: "the test", what }
+    }
+}
+
+impl task::Peer for Node {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn ask(&mut self, flows: &Flows, hear: &mut dyn FnMut(FlowLine)) -> probe::Result<()> {
+        self.listen(0, Test::Flows(flows.clone()), hear)
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// An error of the session in the words of a test.
@@ -99,21 +181,7 @@ impl Peer for Node {
     }
 
     fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(Line)) -> probe::Result<()> {
-        let ask = Ask { first_stream: self.first, test: Test::Tcp(order.clone()) };
-        let text = serde_json::to_string(&ask).map_err(|e| probe::Error::Order(e.to_string()))?;
-        let mut garbled = None;
-        let heard = self.session.listen(Request::Probe(text), &mut |line| match serde_json::from_str(&line) {
-            Ok(line) => hear(line),
-            Err(error) => garbled = Some(error),
-        });
-        heard.map_err(told)?;
-        match garbled {
-            Some(error) => {
-                let what = format!("a line that nobody understands: {error}");
-                Err(probe::Error::Protocol { peer: self.name.clone(), protocol: "the test", what })
-            }
-            None => Ok(()),
-        }
+        self.listen(self.first, Test::Tcp(order.clone()), hear)
     }
 
     fn name(&self) -> &str {
@@ -131,6 +199,8 @@ mod tests {
         assert_eq!(Target::parse("iperf3://dtn.example.org").unwrap(), Target::Iperf3(at("dtn.example.org", 5201)));
         assert_eq!(Target::parse("iperf3://[2001:db8::1]:7/").unwrap(), Target::Iperf3(at("2001:db8::1", 7)));
         assert_eq!(Target::parse("iperf3://[2001:db8::1]").unwrap(), Target::Iperf3(at("2001:db8::1", 5201)));
+        assert_eq!(Target::parse("stamp://192.0.2.1").unwrap(), Target::Stamp(at("192.0.2.1", 862)));
+        assert!(Target::node("stamp://192.0.2.1", "path").is_err());
         assert_eq!(Target::parse("dtn.example.org").unwrap(), Target::Node(at("dtn.example.org", 7411)));
         assert_eq!(Target::parse("lh://dtn.example.org:9/").unwrap(), Target::Node(at("dtn.example.org", 9)));
         for wrong in ["", "lh://host/export/path", "ftp://host", "iperf3://", "host:99999"] {

@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 
-use model::Exit;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Direction, Flow, Interval, Order, Report, Way};
 use probe::Stop;
 
-use super::{Said, scan};
+use super::check::{self, Fact};
 use super::target::{Node, Target, resolve};
-use crate::args::ProbeTcp;
+use super::{Said, scan};
+use crate::args::{Measure, ProbeTcp};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -40,20 +40,36 @@ fn order(tcp: &ProbeTcp) -> Result<Order, Failure> {
 }
 
 /// Runs the test.
-pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<Exit, Failure> {
-    let order = order(tcp)?;
-    probe::tcp::check(&order)?;
-    let mut far = Far::connect(&Target::parse(&tcp.target)?, settings)?;
-    if let Some(scan) = tcp.scan {
-        return scan::run(scan, tcp, &order, &mut far, stop, printer);
-    }
-    let mut note = |interval: &Interval| say_interval(interval, &tcp.target, printer);
-    let report = far.test(&order, stop, &mut note)?;
-    match printer.is_json() {
-        true => printer.object(&Said { v: 1, event: "result", test: "tcp", target: &tcp.target, what: &report }),
-        false => say_report(&report, printer),
-    }
-    Ok(Exit::Done)
+pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
+    check::judged(&tcp.check, printer, || {
+        let order = order(tcp)?;
+        probe::tcp::check(&order)?;
+        let mut far = Far::connect(&Target::parse(&tcp.target)?, settings)?;
+        if let Some(scan) = tcp.scan {
+            return scan::run(scan, tcp, &order, &mut far, stop, printer);
+        }
+        let quiet = tcp.check.check;
+        let mut note = |interval: &Interval| {
+            if !quiet {
+                say_interval(interval, &tcp.target, printer);
+            }
+        };
+        let report = far.test(&order, stop, &mut note)?;
+        match (printer.is_json(), quiet) {
+            (true, _) => printer.object(&Said { v: 1, event: "result", test: "tcp", target: &tcp.target, what: &report }),
+            (false, false) => say_report(&report, printer),
+            (false, true) => {}
+        }
+        Ok(facts(&report))
+    })
+}
+
+/// What bounds may be about: of both directions the worse.
+fn facts(report: &Report) -> Vec<Fact> {
+    let rtt = report.near.totals.iter().chain(&report.far.totals).filter_map(|t| t.flow.kernel).map(|k| k.rtt_s);
+    let rate = report.ways.iter().map(|way| way.rate_bit_s).min().unwrap_or(0);
+    let loss = report.ways.iter().map(|way| way.resent).fold(0.0, f64::max);
+    vec![(Measure::Rate, rate as f64), (Measure::Loss, loss), (Measure::Rtt, rtt.fold(0.0, f64::max))]
 }
 
 /// The other end of a test, ready.
@@ -67,6 +83,7 @@ impl Far {
         match target {
             Target::Node(at) => Ok(Far::Node(Box::new(Node::connect(at, settings)?))),
             Target::Iperf3(at) => resolve(at).map(Far::Iperf3),
+            Target::Stamp(_) => Err(Failure::usage("stamp:// is for probe latency")),
         }
     }
 

@@ -8,10 +8,6 @@ use serde::{Deserialize, Serialize};
 /// A latency test: round trips, and each direction as far as it can be told apart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// 1.
-    pub v: u32,
-    /// `latency`.
-    pub event: String,
     /// Address and port of the end that answers.
     pub peer: String,
     /// From the first packet to the end of waiting for the last answer.
