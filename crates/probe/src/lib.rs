@@ -4,6 +4,7 @@
 //! What this crate does not know: sessions, keys, who may test whom (`door`), flags and terminals (the binary). It is given
 //! sockets and an order, and gives back results as `model::v1::probe` has them.
 
+pub mod causes;
 mod dial;
 pub mod disk;
 mod error;

@@ -1,5 +1,6 @@
 //! The public JSON of tests. Rates are bit/s, sizes bytes, times seconds.
 
+pub mod all;
 pub mod disk;
 pub mod host;
 pub mod latency;

@@ -78,6 +78,7 @@ fn judge(order: &Order, up: bool, from: &End, to: &End) -> Way {
         rate_bit_s: sums.rate as u64,
         resent: sums.resent(),
         cpu_s_per_gb: (cpu(&sums.sent), cpu(&sums.received)),
+        binding: binding(&sums, &expected).map_or_else(String::new, |term| term.name.clone()),
         limit: limit(&sums, &expected),
         expected,
     }
@@ -135,8 +136,8 @@ fn loss(sums: &Sums<'_>, rtt: f64, streams: f64) -> Option<Term> {
     Some(Term { name: "loss".into(), rate_bit_s: rate as u64, evidence })
 }
 
-/// What limited a direction, in a sentence.
-fn limit(sums: &Sums<'_>, expected: &[Term]) -> String {
+/// The term that a direction reached.
+fn binding<'a>(sums: &Sums<'_>, expected: &'a [Term]) -> Option<&'a Term> {
     let busy = sums.kernel(|k| k.busy_s);
     let full = |of: fn(&model::v1::probe::tcp::Kernel) -> f64| share(sums.kernel(of), busy) > FULL;
     let binds = |term: &&Term| {
@@ -149,7 +150,13 @@ fn limit(sums: &Sums<'_>, expected: &[Term]) -> String {
             _ => reached,
         }
     };
-    let Some(term) = expected.iter().find(binds) else {
+    expected.iter().find(binds)
+}
+
+/// What limited a direction, in a sentence.
+fn limit(sums: &Sums<'_>, expected: &[Term]) -> String {
+    let busy = sums.kernel(|k| k.busy_s);
+    let Some(term) = binding(sums, expected) else {
         let waited = share(busy, sums.seconds * sums.sent.len() as f64);
         return format!(
             "the path: no host withheld anything, and {:.4} % was sent again; something was on its way {:.0} % of the time",
@@ -210,7 +217,7 @@ mod tests {
         assert!(window.limit.contains("receive window: 4.00 MiB per stream at 303.0 ms"), "{window:?}");
         assert_eq!((window.expected[0].name.as_str(), window.expected[0].rate_bit_s / 1_000_000), ("receive_window", 110));
         let loss = up(Kernel { resent_bytes: 5_000, ..kernel() }, 1.0, "cubic");
-        assert!(loss.limit.starts_with("loss: 0.0005 %"), "{loss:?}");
+        assert!(loss.limit.starts_with("loss: 0.0005 %") && loss.binding == "loss", "{loss:?}");
         let busy = up(kernel(), 79.0, "bbr");
         assert!(busy.limit.starts_with("the sending host: the busiest thread used 99 %"), "{busy:?}");
         let path = up(kernel(), 2.0, "bbr");

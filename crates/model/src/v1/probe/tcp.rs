@@ -192,6 +192,9 @@ pub struct Way {
     pub cpu_s_per_gb: (f64, f64),
     /// What could be expected, the least first.
     pub expected: Vec<Term>,
+    /// The name of the term that it reached; empty where none: the path is the limit.
+    #[serde(default)]
+    pub binding: String,
     /// What limited it, in a sentence.
     pub limit: String,
 }

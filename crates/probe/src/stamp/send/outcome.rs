@@ -81,8 +81,6 @@ impl Sender<'_> {
         let tolerable_s = (0.5 / self.order.rate_packets_s).max(1e-3);
         let times = if self.kernel_times { "kernel" } else { "process" };
         Ok(Latency {
-            v: 1,
-            event: "latency".into(),
             seconds: (self.clock.read().mono_ns - self.started_ns) as f64 / 1e9,
             rate_packets_s: self.order.rate_packets_s,
             packet_bytes: self.order.packet_bytes as u32,
