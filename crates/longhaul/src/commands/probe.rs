@@ -5,6 +5,7 @@ mod check;
 mod disk;
 mod latency;
 mod limits;
+mod page;
 mod path;
 mod scan;
 mod target;

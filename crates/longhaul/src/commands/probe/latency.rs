@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::HostPort;
 use model::v1::probe::latency::{Delay, Hops, Latency, Variation};
 use model::v1::probe::tcp;
 use probe::{Stop, stamp, task};
@@ -27,7 +28,10 @@ pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop:
         order.check()?;
         let result = match latency.under_load {
             None => test(&Target::parse(&latency.target)?, &order, settings, stop)?,
-            Some(streams) => under_load(latency, &order, streams, settings, stop)?,
+            Some(streams) => {
+                let at = Target::node(&latency.target, "latency --under-load")?;
+                beside(&at, &order, streams, settings, stop)?
+            }
         };
         match (printer.is_json(), latency.check.check) {
             (true, _) => {
@@ -51,19 +55,18 @@ pub(super) fn test(target: &Target, order: &stamp::Order, settings: &Settings, s
 }
 
 /// Beside a TCP test in the same direction, which is over when this one is.
-fn under_load(
-    latency: &ProbeLatency,
+pub(super) fn beside(
+    at: &HostPort,
     order: &stamp::Order,
     streams: u32,
     settings: &Settings,
     stop: &Stop,
 ) -> Result<Latency, Failure> {
-    let at = Target::node(&latency.target, "latency --under-load")?;
     let seconds = order.packets() as f64 / order.rate_packets_s;
     // It is there before the first packet, and after the last.
     let load = tcp::Order { streams, seconds: seconds + 2.0, ..tcp::Order::default() };
     probe::tcp::check(&load)?;
-    let mut far = Far::Node(Box::new(Node::connect(&at, settings)?));
+    let mut far = Far::Node(Box::new(Node::connect(at, settings)?));
     let over = Stop::default();
     std::thread::scope(|scope| {
         let loading = scope.spawn(|| far.test(&load, &over, &mut |_| {}));
