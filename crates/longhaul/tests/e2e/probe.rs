@@ -1,5 +1,7 @@
 //! Tests of a path: with a node, with a stock iperf3 server, and a node's answers to stock iperf3 clients.
 
+mod flows;
+
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
