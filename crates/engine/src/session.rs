@@ -4,7 +4,7 @@
 //! A job of one small file ends three round trips after the first SYN.
 
 use std::io;
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use rustls::{AlertDescription, ClientConnection, Connection};
 use sys::tcp::TcpInfo;
 use wire::Frame;
 use wire::frame::{Direction, KeyProof, Listed, Open, Request, Totals};
-use wire::join::SessionId;
+use wire::join::{Join, SessionId};
 use wire::sender::Miss;
 use wire::version::{SPOKEN, Version};
 

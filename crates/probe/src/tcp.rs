@@ -278,14 +278,15 @@ pub fn test(
     let mut heard = Heard::default();
     let (begin, begins) = channel();
     let (near, asked) = std::thread::scope(|scope| {
-        let near = scope.spawn(|| {
+        let kept = &mut intervals;
+        let near = scope.spawn(move || {
             // The far end that refuses never says that it is ready.
             if begins.recv().is_err() {
                 return Err(Error::Interrupted);
             }
             let mut keep = |interval: &Interval| {
                 note(interval);
-                intervals.push(interval.clone());
+                kept.push(interval.clone());
                 true
             };
             half(flows, order, &order.near_cores, stop, &mut keep)

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use model::Blame;
 use model::v1::probe::disk::{Order, Point, Report, Test, Way};
 use probe::disk::measure;
 use probe::{Error, Stop};

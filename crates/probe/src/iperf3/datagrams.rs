@@ -237,11 +237,6 @@ impl Team {
         self.abandon.store(true, Ordering::Relaxed);
     }
 
-    /// Whether all that send have sent what they were to.
-    pub(super) fn has_sent(&self) -> bool {
-        self.members.iter().all(|member| !member.sends || member.thread.is_finished())
-    }
-
     /// Each stream's number, whether it sends, and what was counted so far.
     pub(super) fn look(&self) -> Vec<(u32, bool, Tally)> {
         self.members.iter().map(|member| (member.id, member.sends, lock(&member.tally).clone())).collect()
@@ -300,7 +295,7 @@ mod tests {
         // 200 datagrams of 1,000 bytes at 8 Mbit/s: one a millisecond.
         let pace = Pace { bytes: 1000, rate_bit_s: 8_000_000, quota: 200_000, wide: true };
         let team = Team::start(streams, pace).unwrap();
-        while !team.has_sent() {
+        while !team.members[0].thread.is_finished() {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(team.started().elapsed() >= Duration::from_millis(195));

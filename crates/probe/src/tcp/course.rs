@@ -22,7 +22,7 @@ impl Mark {
 
 /// Makes intervals and totals.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(crate) struct Course {
     interval: Duration,
     omit: Duration,
     last: Mark,
@@ -68,19 +68,19 @@ fn flow(now: &Look, then: &Look, span: Duration) -> Flow {
 }
 
 impl Course {
-    pub(super) fn new(interval: Duration, omit: Duration) -> Course {
+    pub(crate) fn new(interval: Duration, omit: Duration) -> Course {
         let counts_from = omit.is_zero().then(Mark::default);
         Course { interval, omit, last: Mark::default(), counts_from }
     }
 
     /// When the next look is due.
-    pub(super) fn due(&self) -> Duration {
+    pub(crate) fn due(&self) -> Duration {
         let next = self.last.at + self.interval;
         if self.counts_from.is_none() { next.min(self.omit) } else { next }
     }
 
     /// A look at the streams: an interval, where one is complete.
-    pub(super) fn saw(&mut self, at: Duration, looks: Vec<Look>) -> Option<Interval> {
+    pub(crate) fn saw(&mut self, at: Duration, looks: Vec<Look>) -> Option<Interval> {
         if at < self.due() {
             return None;
         }
@@ -88,7 +88,7 @@ impl Course {
     }
 
     /// The interval that ends now, however short.
-    pub(super) fn close(&mut self, at: Duration, looks: Vec<Look>) -> Interval {
+    pub(crate) fn close(&mut self, at: Duration, looks: Vec<Look>) -> Interval {
         let omitted = self.counts_from.is_none();
         let span = at.saturating_sub(self.last.at);
         let flows = looks.iter().map(|look| flow(look, &self.last.of(look.id), span)).collect();
@@ -102,12 +102,12 @@ impl Course {
     }
 
     /// How long ago the last interval ended.
-    pub(super) fn since_last(&self, at: Duration) -> Duration {
+    pub(crate) fn since_last(&self, at: Duration) -> Duration {
         at.saturating_sub(self.last.at)
     }
 
     /// A stream over the whole test.
-    pub(super) fn total(&self, ended: &Ended) -> Total {
+    pub(crate) fn total(&self, ended: &Ended) -> Total {
         let look = &ended.look;
         let from = self.counts_from.clone().unwrap_or_else(|| self.last.clone());
         let counted_bytes = look.bytes.saturating_sub(from.of(look.id).bytes);

@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(window.rate_bit_s, 100_000_000);
         assert!(window.limit.contains("receive window: 4.00 MiB per stream at 303.0 ms"), "{window:?}");
         assert_eq!((window.expected[0].name.as_str(), window.expected[0].rate_bit_s / 1_000_000), ("receive_window", 110));
-        let loss = up(Kernel { resent_bytes: 5_000, ..kernel() }, 1.0, "cubic");
-        assert!(loss.limit.starts_with("loss: 0.0005 %") && loss.binding == "loss", "{loss:?}");
+        let loss = up(Kernel { resent_bytes: 10_000, ..kernel() }, 1.0, "cubic");
+        assert!(loss.limit.starts_with("loss: 0.0010 %") && loss.binding == "loss", "{loss:?}");
         let busy = up(kernel(), 79.0, "bbr");
         assert!(busy.limit.starts_with("the sending host: the busiest thread used 99 %"), "{busy:?}");
         let path = up(kernel(), 2.0, "bbr");

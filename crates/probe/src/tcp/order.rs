@@ -88,7 +88,7 @@ mod tests {
                 prop_assert_eq!(parts.len() as u32, streams);
                 let sum = parts.iter().try_fold(0u64, |sum, part| sum.checked_add(part.2));
                 prop_assert!(bytes == 0 || sum == Some(bytes));
-                std::time::Duration::from_secs_f64(seconds + omit_s + interval_s);
+                prop_assert!(std::time::Duration::try_from_secs_f64(seconds + omit_s + interval_s).is_ok());
             }
         }
     }

@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(times.map(|at| over.look(at, &desk, &ending)), [None, None, Some("silence")]);
         desk.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 0, None));
         let at = |over: &Over, ms: u64| over.began + Duration::from_millis(ms);
-        let mut look = |over: &mut Over, desk: &Desk, ms| over.look(at(over, ms), desk, &ending);
+        let look = |over: &mut Over, desk: &Desk, ms| over.look(at(over, ms), desk, &ending);
         assert_eq!(look(&mut over, &desk, 12_001), None, "something came");
         ending.tell(2);
         assert_eq!([13_000, 13_900, 14_000].map(|ms| look(&mut over, &desk, ms)), [None, None, Some("told")]);

@@ -87,7 +87,7 @@ fn the_way_there_and_back() {
 
 #[test]
 fn disks_here_and_there() {
-    let node = Setup::new().data_export("rw").anonymous("rw").start();
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").start();
     let client = Client::new();
     let small = words!["--tests", "write,read,fsync,small-files", "--file-size", "8MiB", "--workers", "1,2", "-t", "1s"];
     let here = client.path("disk");
@@ -138,7 +138,7 @@ fn all_of_it_and_what_a_monitor_sees() {
 
 #[test]
 fn limits_are_told_and_kept() {
-    let node = Setup::new().data_export("ro").anonymous("ro").start();
+    let node = Setup::new().data_export("ro").arg("--anonymous").arg("ro").start();
     let client = Client::new();
     let limits = result(&client, words!["probe", "limits", node.at("")]);
     assert_eq!((&limits["seconds"], &limits["tests"]), (&3600.0.into(), &32.into()), "{limits}");

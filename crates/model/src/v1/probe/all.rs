@@ -32,12 +32,18 @@ pub struct Findings {
 }
 
 /// The same in both directions, seen from where the command runs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ways<T> {
     /// To the other end.
     pub there: Option<T>,
     /// From it.
     pub back: Option<T>,
+}
+
+impl<T> Default for Ways<T> {
+    fn default() -> Self {
+        Self { there: None, back: None }
+    }
 }
 
 impl<T> Ways<T> {

@@ -151,7 +151,7 @@ pub struct UdpSent {
 }
 
 /// What the receiving host says it dropped itself during a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpDrops {
     /// Of this very socket: its buffer was full, or a checksum was wrong. Trains where `in_trains`. None where the
     /// kernel does not say (before Linux 4.12).

@@ -108,12 +108,13 @@ impl Tracer {
         let Some(found) = self.found.get_mut(usize::from(ttl).wrapping_sub(1)) else { return };
         found.rtts.push(rtt);
         let same = |one: &&mut Router| one.address == router.address && one.icmp == router.icmp;
+        let has_room = found.routers.len() < ROUTERS_MAX;
         match found.routers.iter_mut().find(same) {
             Some(known) => {
                 known.answers += 1;
                 known.ttl_back = router.ttl_back;
             }
-            None if found.routers.len() < ROUTERS_MAX => found.routers.push(router),
+            None if has_room => found.routers.push(router),
             None => {}
         }
     }

@@ -53,13 +53,13 @@ impl Windows {
         }
     }
 
-    /// The largest step that stands out, if any. Two windows on either side are the least that tells.
+    /// The largest step that stands out, if any. Two windows on either side of one are the least that tells.
     pub fn step_ns(&self) -> Option<i64> {
         let drifts: Vec<i64> = self.windows.windows(2).map(|pair| moved(&pair[0], &pair[1])).collect();
         let drift = median(drifts.clone());
         let noise = median(drifts.iter().map(|own| own.saturating_sub(drift).saturating_abs()).collect());
         let least = LEAST_NS.max(noise.saturating_mul(STANDS_OUT));
-        let moments = 2..self.windows.len().saturating_sub(1);
+        let moments = 2..self.windows.len().saturating_sub(2);
         let changes = moments.map(|at| self.change(at, drift));
         changes
             .filter(|(clock, path)| clock.saturating_abs() > least && clock.abs() / 2 > path.saturating_abs())
@@ -67,16 +67,17 @@ impl Windows {
             .max_by_key(|clock| clock.saturating_abs())
     }
 
-    /// What changed between the windows before `at` and those from it on: of the clock, beyond its usual drift from
-    /// window to window, and of the path (half of the change of both ways together).
+    /// What changed between the windows before `at` and those after it: of the clock, beyond its usual drift from window
+    /// to window, and of the path (half of the change of both ways together). The window itself is left out: where a
+    /// clock is set in its midst, its least delay there is of before and its least delay back of after.
     fn change(&self, at: usize, drift: i64) -> (i64, i64) {
         let before = &self.windows[at.saturating_sub(SIDE)..at];
-        let after = &self.windows[at..(at + SIDE).min(self.windows.len())];
+        let after = &self.windows[at + 1..(at + 1 + SIDE).min(self.windows.len())];
         let least = |side: &[Window], way: fn(&Window) -> i64| i128::from(side.iter().map(way).min().unwrap_or(0));
         let there = least(after, |w| w.forward_ns) - least(before, |w| w.forward_ns);
         let back = least(after, |w| w.backward_ns) - least(before, |w| w.backward_ns);
         // The least of a delay that drifts upwards is a side's first window, of one that drifts downwards its last.
-        let usual = i128::from(drift) * (before.len() + after.len()) as i128;
+        let usual = i128::from(drift) * (before.len() + after.len() + 2) as i128;
         (narrow((there - back - usual) / 2), narrow((there + back) / 2))
     }
 }
