@@ -193,9 +193,9 @@ fn ours(near: &End, elapsed: f64) -> Results {
     let cpu = near.totals.iter().map(|total| total.cpu_s).sum::<f64>() / elapsed.max(1e-9) * 100.0;
     let stream = |total: &Total| StreamResult {
         id: total.flow.stream,
-        bytes: total.flow.bytes,
+        bytes: total.counted_bytes,
         retransmits: total.flow.kernel.map(|kernel| kernel.retransmits),
-        span_s: (0.0, elapsed),
+        span_s: (0.0, total.counted_s),
         ..StreamResult::default()
     };
     Results {
@@ -207,15 +207,18 @@ fn ours(near: &End, elapsed: f64) -> Results {
     }
 }
 
-/// What the server said, as an end of the test: it counts whole streams, its start included.
+/// What the server said, as an end of the test. It tells what it counted after the start that was to be left out; how
+/// much that was at its end, only ours says.
 fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
     let cpu_s = theirs.cpu_percent.0 / 100.0 * elapsed / theirs.streams.len().max(1) as f64;
     let total = |result: &StreamResult| {
-        let up = near.totals.iter().find(|total| total.flow.stream == result.id).is_some_and(|total| total.flow.up);
+        let ours = near.totals.iter().find(|total| total.flow.stream == result.id);
+        let up = ours.is_some_and(|total| total.flow.up);
+        let left_out = ours.map_or(0, |total| total.flow.bytes.saturating_sub(total.counted_bytes));
         let seconds = if result.span_s.1 > result.span_s.0 { result.span_s.1 - result.span_s.0 } else { elapsed };
         let rate_bit_s = (result.bytes as f64 * 8.0 / seconds.max(1e-9)) as u64;
         Total {
-            flow: Seen { stream: result.id, up, bytes: result.bytes, rate_bit_s, kernel: None },
+            flow: Seen { stream: result.id, up, bytes: result.bytes + left_out, rate_bit_s, kernel: None },
             counted_bytes: result.bytes,
             counted_s: seconds,
             congestion: theirs.congestion.clone().unwrap_or_default(),

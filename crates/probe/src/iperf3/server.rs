@@ -180,9 +180,9 @@ impl Server {
         };
         control.say(State::TestStart)?;
         control.say(State::TestRunning)?;
-        let output = self.follow(control, &params, &mut running)?;
+        let (output, mark) = self.follow(control, &params, &mut running)?;
         let elapsed = running.elapsed();
-        let mut results = running.finish();
+        let mut results = running.finish(&mark);
         results.output = params.wants_output.then_some(output);
         control.say(State::ExchangeResults)?;
         let theirs = control.hear_text(RESULTS_MAX)?;
@@ -206,12 +206,14 @@ impl Server {
         Ok(())
     }
 
-    /// Until the client says that it is over; its lines for people.
-    fn follow(&self, control: &mut Control, params: &Params, running: &mut Running) -> Result<String> {
+    /// Until the client says that it is over; its lines for people, and what counting began with.
+    fn follow(&self, control: &mut Control, params: &Params, running: &mut Running) -> Result<(String, Mark)> {
         let mut output = String::from("[ ID] Interval           Transfer     Bitrate\n");
         let bound = u64::from(self.bounds.seconds_max) + u64::from(params.omit_s) + PATIENCE.as_secs();
         let mut last = (Duration::ZERO, running.bytes());
         let mut moved = (Instant::now(), 0);
+        let omit = Duration::from_secs(params.omit_s.into());
+        let mut mark = omit.is_zero().then(Mark::default);
         loop {
             match control.heard()? {
                 Some(State::TestEnd) => break,
@@ -221,6 +223,9 @@ impl Server {
             let now = running.elapsed();
             if now.as_secs() >= bound {
                 return Err(control.wrong(format!("a test that is not over after {bound} s")));
+            }
+            if mark.is_none() && now >= omit {
+                mark = Some(running.mark(now));
             }
             let bytes = running.bytes();
             let sum: u64 = bytes.iter().map(|(_, bytes)| bytes).sum();
@@ -238,7 +243,7 @@ impl Server {
         let total = running.bytes();
         let none: Vec<(u32, u64)> = total.iter().map(|(id, _)| (*id, 0)).collect();
         lines(&mut output, (Duration::ZERO, running.elapsed()), &none, &total);
-        Ok(output)
+        Ok((output, mark.unwrap_or_default()))
     }
 }
 
@@ -258,6 +263,39 @@ fn peer_of(socket: &TcpStream) -> Result<SocketAddr> {
 enum Running {
     Streams(Team),
     Datagrams(datagrams::Team),
+}
+
+/// What had been counted of a stream when counting began: what the client leaves out (`-O`), we leave out too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    bytes: u64,
+    retransmits: u64,
+    packets: u64,
+    lost: i64,
+}
+
+/// The moment when counting began.
+#[derive(Debug, Default)]
+struct Mark {
+    at: Duration,
+    streams: Vec<(u32, Counted)>,
+}
+
+impl Mark {
+    fn of(&self, id: u32) -> Counted {
+        self.streams.iter().find(|(of, _)| *of == id).map_or_else(Counted::default, |(_, counted)| *counted)
+    }
+
+    /// A stream's whole less what was not to count.
+    fn take_off(&self, mut result: StreamResult) -> StreamResult {
+        let before = self.of(result.id);
+        result.bytes = result.bytes.saturating_sub(before.bytes);
+        result.retransmits = result.retransmits.map(|sum| sum.saturating_sub(before.retransmits));
+        // Of datagrams the client wants the whole, and what of it does not count.
+        result.omitted = Some((before.lost, before.packets));
+        result.span_s = (0.0, (result.span_s.1 - self.at.as_secs_f64()).max(0.0));
+        result
+    }
 }
 
 /// What is on its way when the client says that it is over may still arrive: as long as something does, and no longer.
@@ -295,7 +333,30 @@ impl Running {
         }
     }
 
-    fn finish(self) -> Results {
+    fn mark(&self, at: Duration) -> Mark {
+        let streams = match self {
+            Running::Streams(team) => {
+                let counted = |look: &crate::tcp::stream::Look| Counted {
+                    bytes: look.bytes,
+                    retransmits: look.tcp.retransmits,
+                    ..Counted::default()
+                };
+                team.look().iter().map(|look| (look.id, counted(look))).collect()
+            }
+            Running::Datagrams(team) => {
+                let counted = |tally: &datagrams::Tally| Counted {
+                    bytes: tally.bytes,
+                    retransmits: 0,
+                    packets: tally.packets,
+                    lost: tally.lost,
+                };
+                team.look().iter().map(|(id, _, tally)| (*id, counted(tally))).collect()
+            }
+        };
+        Mark { at, streams }
+    }
+
+    fn finish(self, mark: &Mark) -> Results {
         let elapsed = self.elapsed().as_secs_f64();
         match self {
             Running::Streams(team) => {
@@ -307,7 +368,6 @@ impl Running {
                     id: end.look.id,
                     bytes: end.look.bytes,
                     retransmits: end.look.sends.then_some(end.look.tcp.retransmits),
-                    omitted: Some((0, 0)),
                     span_s: (0.0, elapsed),
                     ..StreamResult::default()
                 };
@@ -316,13 +376,13 @@ impl Running {
                     cpu_percent: (cpu, 0.0, cpu),
                     has_retransmits: if sends { 1 } else { -1 },
                     congestion: ended.first().map(|end| end.congestion.clone()),
-                    streams: ended.iter().map(stream).collect(),
+                    streams: ended.iter().map(stream).map(|whole| mark.take_off(whole)).collect(),
                     output: None,
                 }
             }
             Running::Datagrams(team) => {
                 let ends = team.finish();
-                let streams = ends.into_iter().map(|(_, result)| result).collect();
+                let streams = ends.into_iter().map(|(_, whole)| mark.take_off(whole)).collect();
                 Results { has_retransmits: -1, streams, ..Results::default() }
             }
         }
