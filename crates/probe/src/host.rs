@@ -30,12 +30,14 @@ pub struct Watch {
     started: Instant,
     processors: Processors,
     own: std::time::Duration,
+    held_back: Option<std::time::Duration>,
 }
 
 impl Watch {
     /// The test begins.
     pub fn begin() -> Watch {
-        Watch { started: Instant::now(), processors: Processors::read(), own: process_cpu() }
+        let held_back = sys::cgroup::throttled();
+        Watch { started: Instant::now(), processors: Processors::read(), own: process_cpu(), held_back }
     }
 
     /// What there is to say by now.
@@ -43,6 +45,11 @@ impl Watch {
         let (now, count) = (Processors::read(), sys::limits::processors());
         let wall = self.started.elapsed().as_secs_f64() * count as f64;
         let settings = settings();
+        let held_back = sys::cgroup::throttled().zip(self.held_back).map_or(0.0, |(now, then)| {
+            let span = self.started.elapsed().as_secs_f64();
+            // Summed over processors: as long as two of them are held back, the program is.
+            (now.saturating_sub(then).as_secs_f64() / span.max(1e-9)).min(1.0)
+        });
         Use {
             software: concat!("longhaul/", env!("CARGO_PKG_VERSION")).into(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -50,6 +57,7 @@ impl Watch {
             busy: now.busy_since(&self.processors).unwrap_or_default(),
             own: if wall > 0.0 { (process_cpu() - self.own).as_secs_f64() / wall } else { 0.0 },
             steal: now.steal_since(&self.processors).unwrap_or_default(),
+            held_back,
             congestion: settings.get("net.ipv4.tcp_congestion_control").cloned().unwrap_or_default(),
             settings,
         }

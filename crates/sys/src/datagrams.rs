@@ -267,7 +267,7 @@ mod tests {
         let train: Vec<u8> = (0..250u8).collect();
         assert_eq!(send_many(&a, &[IoSlice::new(&train)]).unwrap(), 1);
         let mut basket = Basket::new(4, 65_535);
-        let (mut got, mut joined) = (Vec::new(), 0);
+        let (mut got, mut joined) = (Vec::<u8>::new(), 0);
         while got.len() < train.len() {
             basket.receive(&b).unwrap();
             for piece in basket.pieces() {

@@ -61,7 +61,7 @@ pub const FAULTS: [Fault; 13] = [
     Fault {
         name: "the way there is longer",
         scenario: "[site.a]\n[site.b]\n[site.c]\n[path.a-c]\nrtt = \"30ms\"\nhops = 2\n[path.c-b]\nrtt = \"30ms\"\nhops = 2\n\
-                   [path.a-b]\nrtt = \"20ms\"\nab = { via = [\"c\"] }",
+                   [path.a-b]\nrtt = \"20ms\"\nrate = \"1Gbit/s\"\nab = { via = [\"c\"] }",
         wanted: Some(("asymmetric_route", None, "network")),
     },
     fault("1 % overtaken back", path!("ba = { reorder = \"1%\", reorder_by = \"2ms\" }"), "reordering", "back", "network"),

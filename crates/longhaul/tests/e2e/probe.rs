@@ -235,7 +235,9 @@ fn we_test_with_a_stock_server() {
         let result = tcp(&client, &target, more);
         for way in result["ways"].as_array().unwrap() {
             let (sent, received) = (way["sent_bytes"].as_u64().unwrap(), way["received_bytes"].as_u64().unwrap());
-            assert!(received > 1_000_000 && received <= sent, "{more:?}: {way}");
+            // Each end cuts off the start that does not count at its own moment.
+            let most = if more[0] == "-O" { sent + sent / 4 } else { sent };
+            assert!(received > 1_000_000 && received <= most, "{more:?}: {way}");
         }
         assert_eq!(result["near"]["totals"].as_array().unwrap().len(), streams, "{more:?}: {result}");
         assert_eq!(result["far"]["totals"].as_array().unwrap().len(), streams, "{more:?}: {result}");

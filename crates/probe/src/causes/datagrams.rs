@@ -2,7 +2,8 @@
 
 use model::units::{BitRate, Bytes};
 use model::v1::probe::all::{Cause, Findings, Kind, Way};
-use model::v1::probe::udp::{UdpPace, UdpPoint, WIRE_BYTES};
+use model::v1::probe::tcp::{Flow, Kernel};
+use model::v1::probe::udp::{UdpPace, UdpPoint, UdpSpread, WIRE_BYTES};
 
 use super::{cause, known, ms, percent, there};
 
@@ -10,13 +11,15 @@ use super::{cause, known, ms, percent, there};
 const LOST_MIN: u64 = 3;
 /// Shares of datagrams that are worth a word.
 const DISORDER: f64 = 1e-4;
-/// Loss of a burst's datagrams from which on the queue is short; and how deep it would have to be for TCP, of a BDP.
+/// Loss of a burst's datagrams from which on the queue is short.
 const BURST_LOSS: f64 = 0.02;
-/// From this share of what TCP sent again on it lives with loss.
+/// A queue that holds less than this part of what is on its way (bandwidth times delay) is short.
+const SHALLOW: f64 = 0.25;
+/// From this share of what TCP sends again on it lives with loss.
 const RESENT: f64 = 0.002;
 /// A queue adds at least so much of the round trip before it runs over, or some milliseconds.
-const QUEUED: f64 = 0.05;
-const QUEUED_S: f64 = 0.003;
+const QUEUED: f64 = 0.1;
+const QUEUED_S: f64 = 0.012;
 /// What a path gives less than its capacity for others to be on it.
 const TAKEN: f64 = 0.15;
 
@@ -90,79 +93,125 @@ fn disorder(way: Way, point: &UdpPoint) -> Vec<Cause> {
 
 /// What TCP did in a direction, in numbers.
 struct Pushed {
+    /// What it got, once it was under way.
     rate: f64,
+    /// Share of the bytes sent again once it was under way: how every start overshoots is no fault of the path.
     resent: f64,
     min_rtt: f64,
+    /// The longest round trip.
     rtt: f64,
+    /// A processor was the limit: what its host cannot take in is lost there.
+    is_host_bound: bool,
 }
 
 fn pushed(found: &Findings, way: Way) -> Option<Pushed> {
     let report = found.tcp.each().into_iter().find(|(of, _)| *of == way)?.1?;
-    let result = report.ways.iter().find(|w| w.up == (way == Way::There))?;
-    let sender = if way == Way::There { &report.near } else { &report.far };
-    let kernels: Vec<_> = sender.totals.iter().filter(|t| t.flow.up == (way == Way::There)).filter_map(|t| t.flow.kernel).collect();
-    let count = kernels.len().max(1) as f64;
-    let min_rtt = kernels.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
-    let rtt = kernels.iter().map(|k| k.rtt_s).sum::<f64>() / count;
-    min_rtt.is_finite().then_some(Pushed { rate: result.rate_bit_s as f64, resent: result.resent, min_rtt, rtt })
+    let up = way == Way::There;
+    let result = report.ways.iter().find(|w| w.up == up)?;
+    let (sender, intervals) = if up { (&report.near, &report.intervals) } else { (&report.far, &report.far_intervals) };
+    let of_way = |flow: &Flow| flow.kernel.filter(|_| flow.up == up);
+    let ends: Vec<Kernel> = sender.totals.iter().filter_map(|total| of_way(&total.flow)).collect();
+    let end_s = intervals.last().map_or(0.0, |interval| interval.end_s);
+    let later = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0);
+    let later: Vec<Kernel> = later.flat_map(|interval| &interval.flows).filter_map(of_way).collect();
+    let sum = |of: fn(&Kernel) -> u64| later.iter().map(of).sum::<u64>() as f64;
+    let resent = if later.is_empty() { result.resent } else { sum(|k| k.resent_bytes) / sum(|k| k.sent_bytes).max(1.0) };
+    let seen = intervals.iter().flat_map(|interval| &interval.flows).filter_map(of_way).chain(ends.iter().copied());
+    let rtt = seen.map(|k| k.rtt_s).fold(0.0, f64::max);
+    let min_rtt = ends.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
+    let is_host_bound = result.binding.starts_with("cpu");
+    let span: f64 = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).map(|i| i.end_s - i.start_s).sum();
+    // Once it was under way, as well; the rest is what arrived in the end.
+    let rate = match span > 0.0 && !later.is_empty() {
+        true => (sum(|k| k.sent_bytes) - sum(|k| k.resent_bytes)).max(0.0) * 8.0 / span,
+        false => result.rate_bit_s as f64,
+    };
+    min_rtt.is_finite().then_some(Pushed { rate, resent, min_rtt, rtt, is_host_bound })
 }
 
 /// Loss only of what exceeds something: a rate (policer), or what a queue holds.
 fn squeezed(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
     let tcp = pushed(found, way)?;
-    if known(causes, Kind::Loss, way) || known(causes, Kind::LossyMember, way) || tcp.resent < RESENT {
-        return None;
-    }
-    let queued = tcp.rtt - tcp.min_rtt;
-    if queued > (tcp.min_rtt * QUEUED).max(QUEUED_S * 4.0) {
-        // It overflowed a queue that is worth the name: that is what queues do.
+    if known(causes, Kind::Loss, way) || known(causes, Kind::LossyMember, way) {
         return None;
     }
     let burst = found.bursts.each().into_iter().find(|(of, _)| *of == way)?.1;
-    let drained = burst.and_then(drained_bit_s);
-    let lost = burst.map_or(0.0, |burst| burst.lost_in_network_share);
-    let weight = (0.5 + tcp.resent * 5.0).min(0.9);
-    match (burst, drained) {
-        (Some(burst), Some(rate)) if lost > BURST_LOSS => {
-            let evidence = format!(
-                "{} of each burst of {} lost {}, and TCP sends {} again while the queue adds {} at most; it empties at {}",
-                percent(lost),
-                burst_size(burst),
-                there(way),
-                percent(tcp.resent),
-                ms(queued.max(0.0)),
-                BitRate(rate as u64)
-            );
-            let remedy = "a deeper buffer at the bottleneck, or senders that pace (bbr, SO_MAX_PACING_RATE a little below what the path gives)";
-            Some(cause(Kind::ShallowQueue, Some(way), weight, evidence, remedy))
-        }
-        _ => {
-            let evidence = format!(
-                "TCP gets {} and sends {} again {}, with no queue before the loss ({} above the least round trip); at a low rate nothing is lost",
-                BitRate(tcp.rate as u64),
-                percent(tcp.resent),
-                there(way),
-                ms(queued.max(0.0))
-            );
-            let remedy = format!("a policer at about {}: ask for a shaper, or keep below it (--limit)", BitRate(tcp.rate as u64));
-            Some(cause(Kind::Policer, Some(way), weight, evidence, remedy))
-        }
-    }
+    shallow(&tcp, way, burst).or_else(|| policed(&tcp, way))
 }
 
-fn burst_size(point: &UdpPoint) -> String {
+/// A burst loses its end, what is left of it comes at the pace of a bottleneck, its queue holds little of what TCP has on
+/// its way, and TCP suffers.
+fn shallow(tcp: &Pushed, way: Way, burst: Option<&UdpPoint>) -> Option<Cause> {
+    let burst = burst?;
+    let (drained, lost) = (drained_bit_s(burst)?, burst.lost_in_network_share);
+    let suffers = tcp.resent > RESENT || tcp.rate < drained * (1.0 - TAKEN);
+    let held = held_bytes(burst, drained);
+    if lost < BURST_LOSS || !suffers || held > drained / 8.0 * tcp.min_rtt * SHALLOW {
+        return None;
+    }
+    let evidence = format!(
+        "{} of each burst of {} lost {}: the queue holds some {}, and empties at {}; TCP gets {} and sends {} again",
+        percent(lost),
+        Bytes(burst_bytes(burst)),
+        there(way),
+        Bytes(held as u64),
+        BitRate(drained as u64),
+        BitRate(tcp.rate as u64),
+        percent(tcp.resent)
+    );
+    let remedy = "a deeper buffer at the bottleneck, or senders that pace (bbr, SO_MAX_PACING_RATE a little below what the path gives)";
+    Some(cause(Kind::ShallowQueue, Some(way), (0.5 + tcp.resent * 5.0).min(0.9), evidence, remedy))
+}
+
+/// TCP loses all the time, and no queue tells that it is too fast.
+fn policed(tcp: &Pushed, way: Way) -> Option<Cause> {
+    let queued = (tcp.rtt - tcp.min_rtt).max(0.0);
+    if tcp.resent < RESENT || tcp.is_host_bound || queued > (tcp.min_rtt * QUEUED).max(QUEUED_S) {
+        return None;
+    }
+    let evidence = format!(
+        "TCP gets {} and sends {} again {} all the time, with no queue before the loss (round trips grow by {} at most); \
+         at a low rate nothing is lost",
+        BitRate(tcp.rate as u64),
+        percent(tcp.resent),
+        there(way),
+        ms(queued)
+    );
+    let remedy = format!("a policer at about {}: ask for a shaper, or keep below it (--limit)", BitRate(tcp.rate as u64));
+    Some(cause(Kind::Policer, Some(way), (0.5 + tcp.resent * 5.0).min(0.9), evidence, remedy))
+}
+
+fn burst_bytes(point: &UdpPoint) -> u64 {
     let length = match point.order.pace {
         UdpPace::Bursts { length, .. } => length,
         _ => 1,
     };
-    Bytes(u64::from(length) * u64::from(point.order.bytes)).to_string()
+    u64::from(length) * u64::from(point.order.bytes)
+}
+
+/// The mean of the times between datagrams of one burst: the gaps between bursts are not of them. Where a path hands on
+/// several at once, most are very short and a few are long: a percentile would say nothing.
+fn within_bursts(spread: &UdpSpread, gap_s: f64) -> Option<f64> {
+    let inside = || spread.bins.iter().filter(|bin| bin.to_s < gap_s / 4.0);
+    let count: u64 = inside().map(|bin| bin.count).sum();
+    let sum: f64 = inside().map(|bin| bin.count as f64 * (bin.from_s + bin.to_s) / 2.0).sum();
+    (count > 0).then(|| sum / count as f64)
 }
 
 /// How fast the bottleneck let go of a burst: from arrival to arrival. None where they came as fast as they were sent.
 fn drained_bit_s(point: &UdpPoint) -> Option<f64> {
-    let (sent, came) = (point.sent.spacing.as_ref()?, point.received.inter_arrival.as_ref()?);
+    let UdpPace::Bursts { gap_s, .. } = point.order.pace else { return None };
+    let sent = within_bursts(point.sent.spacing.as_ref()?, gap_s)?;
+    let came = within_bursts(point.received.inter_arrival.as_ref()?, gap_s)?;
     let bits = (u64::from(point.order.bytes) + WIRE_BYTES) as f64 * 8.0;
-    (came.p50_s > sent.p50_s * 1.5 && came.p50_s > 0.0).then(|| bits / came.p50_s)
+    (came > sent * 1.5 && came > 0.0).then(|| bits / came)
+}
+
+/// What the queue held of a burst, at most: what arrived, less what had left it while the burst came.
+fn held_bytes(point: &UdpPoint, drained_bit_s: f64) -> f64 {
+    let UdpPace::Bursts { length, gap_s, .. } = point.order.pace else { return f64::INFINITY };
+    let span = point.sent.spacing.as_ref().and_then(|spread| within_bursts(spread, gap_s)).unwrap_or(0.0) * f64::from(length);
+    (burst_bytes(point) as f64 * (1.0 - point.lost_in_network_share) - drained_bit_s / 8.0 * span).max(0.0)
 }
 
 /// Less than the path's capacity comes through, nothing of ours explains it, and round trips vary before we send anything.

@@ -2,13 +2,21 @@
 
 use model::units::Bytes;
 use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
-use model::v1::probe::tcp::Report;
+use model::v1::probe::tcp::{Report, Total};
 
 use super::{cause, known, ms};
 use crate::host::largest;
 
-/// Share of a host's processors that others use, or a hypervisor takes, from which on a test suffers.
+/// Share of a host's processors that others use, or a hypervisor takes, from which on a test suffers, where there is
+/// nothing left of them.
 const TAKEN: f64 = 0.5;
+const FULL: f64 = 0.9;
+/// Share of the time for which a quota held a program back, from which on it is what limits.
+const HELD_BACK: f64 = 0.1;
+/// A sender had something on its way for less than this share of the time, or a receiver's window was full for more than
+/// that one: hosts that keep up do neither.
+const SENDING: f64 = 0.9;
+const WINDOW_FULL: f64 = 0.1;
 /// A window that is open by less than this part of the buffer is one that nobody empties.
 const SHUT: u64 = 6;
 /// A queue that adds so much, and so many round trips, delays everything else.
@@ -43,6 +51,15 @@ fn of_way(way: Way, report: &Report, lost: bool) -> Option<Cause> {
         Way::Back => (Segment::FarHost, Segment::NearHost),
     };
     let term = result.expected.iter().find(|term| term.name == result.binding);
+    let (from, to) = if way == Way::There { (&report.near, &report.far) } else { (&report.far, &report.near) };
+    let ends = [(&sender, from), (&receiver, to)];
+    for (segment, end) in &ends {
+        if end.host.held_back > HELD_BACK {
+            let evidence = format!("a quota of its control group held the program there back {:.0} % of the time", end.host.held_back * 100.0);
+            let remedy = "raise the quota (cpu.max, CPUQuota= of its unit, the limit of its container)";
+            return Some(Cause { segment: (*segment).clone(), ..cause(Kind::Processor, Some(way), 0.75, evidence, remedy) });
+        }
+    }
     let at = |kind, segment, weight, remedy: &str| {
         let evidence = term.map_or_else(|| result.limit.clone(), |term| format!("{} ({})", result.limit, term.evidence));
         Some(Cause { segment, ..cause(kind, Some(way), weight, evidence, remedy) })
@@ -59,11 +76,10 @@ fn of_way(way: Way, report: &Report, lost: bool) -> Option<Cause> {
         let remedy = "raise net.ipv4.tcp_wmem and net.core.wmem_max there to twice the bandwidth-delay product";
         return at(Kind::SmallWindow, sender, 0.7, remedy);
     }
-    let ends = [(Way::There == way, &report.near.host), (Way::There != way, &report.far.host)];
-    for (sends, host) in ends {
-        let taken = host.others().max(host.steal);
-        let segment = if sends { sender.clone() } else { receiver.clone() };
-        if taken > TAKEN {
+    for (segment, end) in ends.iter().filter(|_| is_starved(&ends[0].1.totals)) {
+        let host = &end.host;
+        let (taken, segment) = (host.others().max(host.steal), (*segment).clone());
+        if taken > TAKEN && host.busy + host.steal > FULL {
             let evidence = format!(
                 "others used {:.0} % of that host's processors during the test, and its hypervisor took {:.0} %",
                 host.others() * 100.0,
@@ -79,6 +95,15 @@ fn of_way(way: Way, report: &Report, lost: bool) -> Option<Cause> {
         "cpu_receiver" => at(Kind::Processor, receiver, 0.5, remedy),
         _ => None,
     }
+}
+
+/// Whether a sender or its receiver could not keep up.
+fn is_starved(totals: &[Total]) -> bool {
+    let kernels: Vec<_> = totals.iter().filter_map(|total| Some((total, total.flow.kernel?))).collect();
+    let busy: f64 = kernels.iter().map(|(_, k)| k.busy_s).sum();
+    let full: f64 = kernels.iter().map(|(_, k)| k.receive_window_limited_s).sum();
+    let span: f64 = kernels.iter().map(|(total, _)| total.counted_s).sum();
+    busy < span * SENDING || full > busy * WINDOW_FULL
 }
 
 /// A window that was full and that the receiver did not open as far as its host would let it: nobody read what had come.

@@ -5,12 +5,13 @@ use model::v1::probe::latency::{Delay, Latency, Variation};
 use model::v1::probe::route::{Change, ChangeOf, Hop, Mtu, Path, Route, Router, Routes, Said, Suspect, SuspectBy, Sweep};
 use model::v1::probe::tcp::{End, Flow, Kernel, Report, Term, Total};
 use model::v1::probe::tcp;
-use model::v1::probe::udp::{UdpBin, UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpSent, UdpSpread};
+use model::v1::probe::udp::{UdpBin, UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpSent, UdpSpread, UdpTimeBin};
 
 use super::*;
 
 fn spread(p50_s: f64) -> Option<UdpSpread> {
-    Some(UdpSpread { p50_s, ..UdpSpread::default() })
+    let bins = vec![UdpTimeBin { from_s: p50_s * 0.95, to_s: p50_s * 1.05, count: 1_000 }];
+    Some(UdpSpread { p50_s, bins, ..UdpSpread::default() })
 }
 
 fn point(lost: u64) -> UdpPoint {
@@ -99,7 +100,12 @@ fn loss_is_told_from_what_looks_like_it() {
     let mut shallow = clean();
     shallow.tcp.there = Some(tcp_report(500_000_000, 0.02, 0.001, ""));
     shallow.bursts.there = Some(burst(900, 1e9));
-    assert_eq!(top(&shallow).kind, Kind::ShallowQueue);
+    let found = top(&shallow);
+    assert_eq!(found.kind, Kind::ShallowQueue);
+    assert!(found.evidence.contains("holds some"), "{found:?}");
+    // Lost, but not held up: no queue is there.
+    shallow.bursts.there = Some(burst(900, 12e9));
+    assert_eq!(top(&shallow).kind, Kind::Policer);
 
     // A queue that is worth the name runs over as well: that is how loss-based congestion control works.
     let mut ordinary = clean();
@@ -150,6 +156,9 @@ fn hosts() {
     report.far.host.settings = rmem("1073741824");
     window.tcp.there = Some(report);
     let slow = top(&window);
+    let mut quota = window.clone();
+    quota.tcp.there.as_mut().unwrap().far.host.held_back = 0.4;
+    assert!(top(&quota).evidence.contains("40 % of the time") && top(&quota).segment == Segment::FarHost);
     assert_eq!((slow.kind, slow.segment), (Kind::Processor, Segment::FarHost));
     assert!(slow.evidence.contains("does not read"), "{}", slow.evidence);
     let mut buffer = clean();
@@ -158,6 +167,9 @@ fn hosts() {
     let mut busy = clean();
     let mut report = tcp_report(300_000_000, 0.0, 0.0, "");
     (report.far.host.processors, report.far.host.busy) = (2, 0.95);
+    busy.tcp.there = Some(report.clone());
+    assert_eq!(causes(&busy), [], "it keeps up");
+    report.near.totals[0].counted_s = 20.0;
     busy.tcp.there = Some(report);
     assert_eq!((top(&busy).kind, top(&busy).segment), (Kind::Processor, Segment::FarHost));
 }

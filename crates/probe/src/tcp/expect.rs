@@ -114,8 +114,10 @@ fn terms(order: &Order, sums: &Sums<'_>, from: &End, to: &End) -> Vec<Term> {
         terms.push(term("send_buffer", laws::window_rate_bit_s(buffer as f64 / 2.0, rtt) * streams, evidence));
         terms.extend(loss(sums, rtt, streams));
     }
+    // Threads' time counts from the start, also what is left out of the rate.
+    let span = sums.seconds + order.omit_s;
     for (name, totals) in [("cpu_sender", &sums.sent), ("cpu_receiver", &sums.received)] {
-        let busiest = totals.iter().map(|total| share(total.cpu_s, sums.seconds)).fold(0.0, f64::max);
+        let busiest = totals.iter().map(|total| share(total.cpu_s, span)).fold(0.0, f64::max);
         if busiest > 0.05 {
             let evidence = format!("the busiest thread used {:.0} % of a processor", busiest * 100.0);
             terms.push(term(name, sums.rate / busiest.min(1.0), evidence));

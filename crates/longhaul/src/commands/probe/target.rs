@@ -168,6 +168,8 @@ fn told(error: engine::Error) -> probe::Error {
 
 impl Peer for Node {
     fn dial(&mut self, ids: &[u32], order: &Order) -> probe::Result<Vec<(u32, TcpStream)>> {
+        // Streams are a session's once the node has answered in it.
+        self.limits()?;
         let mut streams = Vec::new();
         for id in ids {
             let socket = probe::dial(self.address, order)?;

@@ -18,6 +18,9 @@ pub struct Use {
     pub own: f64,
     /// Share that a hypervisor gave to others.
     pub steal: f64,
+    /// Share of the time for which a quota of its control group held the program back; 0 where it has none.
+    #[serde(default)]
+    pub held_back: f64,
     /// Congestion control of the host.
     pub congestion: String,
     /// Settings that matter to a test, as the kernel has them.

@@ -16,6 +16,11 @@ fn ln_choose(n: u64, k: u64) -> f64 {
     ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
 }
 
+/// In how many ways `k` of `n` can be chosen.
+pub fn choose(n: u64, k: u64) -> f64 {
+    if k > n { 0.0 } else { ln_choose(n, k).exp() }
+}
+
 /// Fisher's exact test, one-sided: the chance that `lost` or more of the `all_lost` losses among `all_sent` probes fall
 /// on `sent` of them, where losses do not care whose probe it is (the tail of the hypergeometric distribution).
 pub fn chance(sent: u64, lost: u64, all_sent: u64, all_lost: u64) -> f64 {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model::v1::probe::route::{Suspect, SuspectBy};
 
 use super::Known;
-use super::odds::chance;
+use super::odds::{chance, choose};
 use super::ways::Group;
 
 /// What chance alone does in fewer than one sweep of a hundred is not chance.
@@ -48,8 +48,16 @@ fn losses(known: &[Known], flows: &Flows) -> (u32, u32) {
     (sent, its().map(|one| one.sent - one.answered.min(one.sent)).sum())
 }
 
-/// Sets of flows that lose more than the rest, the surest first: those behind one address, those of one way, and each
-/// by itself. After one is found, the rest is looked at again without it.
+/// The flows that lose most, two of them, three, up to half of all: a member of a bundle has no address of its own.
+fn worst(known: &[Known], among: &Flows) -> Vec<Flows> {
+    let share = |flow: &usize| f64::from(known[*flow].sent - known[*flow].answered.min(known[*flow].sent)) / f64::from(known[*flow].sent.max(1));
+    let mut flows: Vec<usize> = among.iter().copied().collect();
+    flows.sort_by(|a, b| share(b).total_cmp(&share(a)));
+    (2..=flows.len() / 2).map(|count| flows[..count].iter().copied().collect()).collect()
+}
+
+/// Sets of flows that lose more than the rest, the surest first: those behind one address, those of one way, each by
+/// itself, and the worst ones together. After one is found, the rest is looked at again without it.
 pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
     let mut among: Flows = (0..known.len()).collect();
     let mut found = Vec::new();
@@ -62,7 +70,10 @@ pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
         sets.retain(|set| seen.insert(set.clone()));
         let (all_sent, all_lost) = losses(known, &among);
         let compared = sets.len() as f64;
-        let judged = sets.into_iter().map(|set| {
+        // A set that was put together for its losses competes with all sets of its size that could have been.
+        let worst = worst(known, &among).into_iter().map(|set| (choose(among.len() as u64, set.len() as u64) * among.len() as f64, set));
+        let sets = sets.into_iter().map(|set| (compared, set)).chain(worst);
+        let judged = sets.map(|(compared, set)| {
             let (sent, lost) = losses(known, &set);
             let by_chance = chance(sent.into(), lost.into(), all_sent.into(), all_lost.into());
             (by_chance * compared, set)

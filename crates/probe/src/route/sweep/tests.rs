@@ -84,6 +84,15 @@ fn a_bad_member_that_nobody_sees_is_found_by_its_flows() {
     assert!(sweep.suspects[0].text.ends_with("look for a member of a bundle of links"));
 }
 
+/// Each of its flows alone could be chance.
+#[test]
+fn a_member_that_loses_little_is_found_by_all_its_flows() {
+    let of = |number: u16| flow(number, "r x", 200, if number % 4 == 1 { 3 } else { 0 }, 9.0);
+    let sweep = judge(&(0..16).map(of).collect::<Vec<_>>(), true);
+    let [suspect] = &sweep.suspects[..] else { panic!("{:?}", sweep.suspects) };
+    assert_eq!((&suspect.ports, suspect.lost, suspect.others_lost), (&vec![1, 5, 9, 13], 12, 0));
+}
+
 #[test]
 fn a_longer_way_is_named() {
     let of = |number: u16| match number % 2 {
