@@ -1,5 +1,6 @@
 //! `make bench-probe`: the probe beside iperf3 over loopback, what it carries and what it costs. Runs binaries.
 
+pub mod datagrams;
 pub mod faults;
 pub mod report;
 pub mod run;

@@ -8,11 +8,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use bench::account::Accounts;
 use bench::machine;
+use bench::probe::datagrams::Datagrams;
 use bench::probe::report::{About, markdown};
 use bench::probe::run::Bench;
 use clap::Parser;
 
-/// The probe beside iperf3, over loopback.
+/// The probe beside iperf3, over loopback; its counts over emulated paths (needs root).
 #[derive(Debug, Parser)]
 struct Args {
     /// Rounds that count
@@ -64,7 +65,10 @@ fn run(args: &Args) -> Result<bool> {
     let bench =
         Bench { longhaul: &longhaul, scratch: scratch.path(), seconds: args.seconds, rounds: args.rounds };
     let rows = args.streams.iter().map(|streams| bench.run(&accounts, *streams)).collect::<Result<Vec<_>>>()?;
-    let (text, met) = markdown(&about, &rows)?;
+    let datagrams =
+        Datagrams { longhaul: &longhaul, scratch: scratch.path(), seconds: args.seconds, rounds: args.rounds };
+    let datagrams = bench::probe::datagrams::run(&datagrams, &accounts)?;
+    let (text, met) = markdown(&about, &rows, datagrams)?;
     let out = args.out.clone().unwrap_or_else(machine::repository_results);
     fs::create_dir_all(&out)?;
     fs::write(out.join("probe.md"), &text)?;

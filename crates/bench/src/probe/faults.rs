@@ -96,7 +96,7 @@ impl Outcome {
 }
 
 /// A node at a site; gone with this.
-struct Serving(Child);
+pub(super) struct Serving(Child);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -105,7 +105,7 @@ impl Drop for Serving {
     }
 }
 
-fn serve(rig: &Rig, longhaul: &Path, dir: &Path) -> Result<(Serving, String)> {
+pub(super) fn serve(rig: &Rig, longhaul: &Path, dir: &Path) -> Result<(Serving, String)> {
     let mut command = rig.command("b", longhaul)?;
     command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.join("node"));
     command.arg("--export").arg(format!("d={}:rw", dir.display()));

@@ -55,8 +55,8 @@ pub fn judge(rows: &[Row]) -> Vec<Verdict> {
     ]
 }
 
-/// The whole document, and whether all targets were met.
-pub fn markdown(about: &About, all: &[Vec<Row>]) -> Result<(String, bool)> {
+/// The whole document, and whether all targets were met; `more` is of datagrams.
+pub fn markdown(about: &About, all: &[Vec<Row>], more: (String, Vec<Verdict>)) -> Result<(String, bool)> {
     let mut out = String::from("# Probe beside iperf3\n\n");
     writeln!(out, "- Date: {}\n- Machine: {}\n- iperf3: {}", about.date, about.machine, about.iperf3)?;
     writeln!(out, "- Command: `make bench-probe`; {} interleaved rounds of {} s, and one before them", about.rounds, about.seconds)?;
@@ -82,6 +82,13 @@ pub fn markdown(about: &About, all: &[Vec<Row>]) -> Result<(String, bool)> {
             let streams = rows.first().map_or(0, |row| row.streams);
             writeln!(out, "| {streams} | {target} | {reached} | {} |", if good { "met" } else { "**not met**" })?;
         }
+    }
+    let (text, verdicts) = more;
+    out += &text;
+    out += "\n| target | reached | |\n|---|---|---|\n";
+    for (target, reached, good) in verdicts {
+        met &= good;
+        writeln!(out, "| {target} | {reached} | {} |", if good { "met" } else { "**not met**" })?;
     }
     Ok((out, met))
 }
