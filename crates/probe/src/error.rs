@@ -40,6 +40,16 @@ pub enum Error {
         /// Its reason.
         why: String,
     },
+    /// The other end could not do its part.
+    #[error("{peer}: {why}")]
+    Far {
+        /// Who.
+        peer: String,
+        /// Whose fault it says it is.
+        fault: Fault,
+        /// Its reason.
+        why: String,
+    },
     /// The other end says what its protocol does not allow.
     #[error("{peer} does not speak {protocol} as it should: {what}")]
     Protocol {
@@ -84,6 +94,7 @@ impl Blame for Error {
         match self {
             Error::Connect { .. } | Error::Silent { .. } | Error::Broken { .. } => Fault::Path,
             Error::Refused { .. } => Fault::Auth,
+            Error::Far { fault, .. } => *fault,
             Error::Protocol { .. } => Fault::Peer,
             Error::Host { .. } => Fault::Local,
             Error::File { .. } => Fault::Storage,

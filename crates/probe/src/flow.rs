@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,8 +35,10 @@ pub const MESSAGE_BYTES: usize = 29;
 /// How often a message is said again, and how often at most.
 const AGAIN: Duration = Duration::from_millis(400);
 const TIMES: u32 = 12;
-/// How long a node waits for all flows of a test.
+/// How long a node waits for another flow of a test.
 const GATHER: Duration = Duration::from_secs(10);
+/// Words that wait to be looked at; more of them are said again, or a flood.
+const COMES_MAX: usize = 512;
 /// Flows of a test.
 pub const FLOWS_MAX: u32 = 64;
 
@@ -68,34 +70,54 @@ impl Message {
     }
 }
 
+/// Whether a datagram is a word of flows, which may come again and late, and belongs to no test.
+pub(crate) fn is_message(datagram: &[u8]) -> bool {
+    Message::read(datagram).is_some()
+}
+
 fn host(doing: &'static str) -> impl Fn(io::Error) -> Error {
     move |source| Error::Host { doing, source }
 }
 
-/// A flow's socket at the near end: connected, and known to the node.
+/// The sockets of all flows at the near end: connected, and known to the node. All ask at once, so that many flows take no
+/// longer than one; `is_ready` says that the node has them all, whatever became of its answers.
 ///
 /// # Errors
-/// [`Error::Refused`]: the node does not answer there, most likely because UDP is not let through.
-pub fn open(to: SocketAddr, token: &Token, number: u32, stop: &Stop) -> Result<UdpSocket> {
-    let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = UdpSocket::bind(from).map_err(host("make a socket for datagrams"))?;
-    socket.connect(to).map_err(|source| Error::Connect { to: to.to_string(), source })?;
-    socket.set_read_timeout(Some(AGAIN)).map_err(host("set up a socket"))?;
-    let hello = Message { token: *token, kind: HELLO, number: number.into() }.write();
+/// [`Error::Connect`]: the node does not answer there, most likely because UDP is not let through.
+pub fn open(to: SocketAddr, token: &Token, count: u32, stop: &Stop, is_ready: &dyn Fn() -> bool) -> Result<Vec<UdpSocket>> {
+    let socket = || -> Result<UdpSocket> {
+        let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+        let socket = UdpSocket::bind(from).map_err(host("make a socket for datagrams"))?;
+        socket.connect(to).map_err(|source| Error::Connect { to: to.to_string(), source })?;
+        socket.set_nonblocking(true).map_err(host("set up a socket"))?;
+        Ok(socket)
+    };
+    let sockets = (0..count).map(|_| socket()).collect::<Result<Vec<_>>>()?;
+    let hello = |number: usize| Message { token: *token, kind: HELLO, number: number as u64 }.write();
+    let mut open = vec![false; sockets.len()];
     for _ in 0..TIMES {
-        if stop.is_stopped() {
-            return Err(Error::Interrupted);
+        for (number, socket) in sockets.iter().enumerate().filter(|(number, _)| !open[*number]) {
+            // What ICMP says of an earlier one may come with this one.
+            let _ = socket.send(&hello(number));
         }
-        // What ICMP says of an earlier one may come with this one.
-        let _ = socket.send(&hello);
-        let mut answer = [0; 1500];
-        if socket.recv(&mut answer).is_ok_and(|got| answer[..got] == hello) {
-            socket.set_read_timeout(None).map_err(host("set up a socket"))?;
-            return Ok(socket);
+        let until = Instant::now() + AGAIN;
+        while Instant::now() < until {
+            if stop.is_stopped() {
+                return Err(Error::Interrupted);
+            }
+            for (number, socket) in sockets.iter().enumerate() {
+                let mut answer = [0; 1500];
+                open[number] |= socket.recv(&mut answer).is_ok_and(|got| answer[..got] == hello(number));
+            }
+            if is_ready() || open.iter().all(|open| *open) {
+                let blocks = sockets.iter().try_for_each(|socket| socket.set_nonblocking(false));
+                return blocks.map(|()| sockets).map_err(host("set up a socket"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
     let why = "its UDP port does not answer: is UDP let through on the same number as TCP, both ways?";
-    Err(Error::Refused { peer: to.to_string(), why: why.into() })
+    Err(Error::Connect { to: to.to_string(), source: io::Error::new(io::ErrorKind::TimedOut, why) })
 }
 
 /// Tells the node that the test is over, and how many datagrams were sent. Said a few times: there is no answer.
@@ -144,7 +166,7 @@ enum Came {
 
 struct Seat {
     address: IpAddr,
-    comes: Sender<Came>,
+    comes: SyncSender<Came>,
 }
 
 /// The tests of a node that wait for flows. Clones are the same.
@@ -182,7 +204,7 @@ impl Flows {
 
     /// A test of a session at this address begins; none where one of its name is there already.
     pub fn begin(&self, token: Token, address: IpAddr) -> Option<Test> {
-        let (sender, comes) = channel();
+        let (sender, comes) = sync_channel(COMES_MAX);
         let mut seats = self.seats();
         if seats.contains_key(&token) {
             return None;
@@ -198,8 +220,8 @@ impl Flows {
         let seat = seats.get(&message.token).filter(|seat| seat.address == from.ip().to_canonical());
         if let Some(seat) = seat {
             let _ = match message.kind {
-                HELLO => u32::try_from(message.number).map(|number| drop(seat.comes.send(Came::Hello(number, from)))),
-                OVER => Ok(drop(seat.comes.send(Came::Over(message.number)))),
+                HELLO => u32::try_from(message.number).map(|number| drop(seat.comes.try_send(Came::Hello(number, from)))),
+                OVER => Ok(drop(seat.comes.try_send(Came::Over(message.number)))),
                 _ => Ok(()),
             };
         }
@@ -214,28 +236,26 @@ impl Drop for Test {
 }
 
 impl Test {
-    /// Waits for so many flows, and answers each; their sockets are bound to `local`, which is shared with the node's own.
+    /// Waits for so many flows, and answers each once: a hello that comes again would come to the flow's own socket. That all
+    /// are there the near end hears over its session. Their sockets are bound to `local`, which is shared with the node's own.
     ///
     /// # Errors
-    /// [`Error::Silent`]: they do not come within ten seconds.
+    /// [`Error::Silent`]: no further one comes within ten seconds.
     pub fn gather(&mut self, local: SocketAddr, count: u32, stop: &Stop) -> Result<Vec<UdpSocket>> {
-        let deadline = Instant::now() + GATHER;
+        let mut deadline = Instant::now() + GATHER;
         let mut flows: Vec<(u32, SocketAddr, UdpSocket)> = Vec::new();
         while (flows.len() as u32) < count {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.comes.recv_timeout(left.min(Duration::from_millis(100))) {
-                Ok(Came::Hello(number, from)) => {
+                Ok(Came::Hello(number, from)) if number < count && flows.iter().all(|(known, ..)| *known != number) => {
                     let hello = Message { token: self.token, kind: HELLO, number: number.into() }.write();
-                    let known = flows.iter().find(|(known, address, _)| *known == number && *address == from);
-                    if let Some((_, _, socket)) = known {
-                        // Asked again: the answer was lost.
-                        let _ = socket.send(&hello);
-                    } else if flows.iter().all(|(known, ..)| *known != number) {
-                        let socket = beside(local, from).map_err(host("make a socket for datagrams"))?;
-                        socket.send(&hello).map_err(host("send a datagram"))?;
-                        flows.push((number, from, socket));
-                    }
+                    let socket = beside(local, from).map_err(host("make a socket for datagrams"))?;
+                    // The near end may have gone already.
+                    let _ = socket.send(&hello);
+                    flows.push((number, from, socket));
+                    deadline = Instant::now() + GATHER;
                 }
+                Ok(Came::Hello(..)) => {}
                 Ok(Came::Over(sent)) => self.over = Some(sent),
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::Interrupted),
                 Err(RecvTimeoutError::Timeout) if stop.is_stopped() || self.over.is_some() => {
@@ -251,8 +271,7 @@ impl Test {
         Ok(flows.into_iter().map(|(.., socket)| socket).collect())
     }
 
-    /// Whether the near end has said that it is over, and how many datagrams it sent. A hello that came meanwhile is
-    /// answered by the flow's own socket, which the kernel gives it to.
+    /// Whether the near end has said that it is over, and how many datagrams it sent.
     pub fn is_over(&mut self) -> Option<u64> {
         while let Ok(came) = self.comes.try_recv() {
             if let Came::Over(sent) = came {
@@ -271,7 +290,12 @@ pub(crate) fn beside(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocke
     socket.connect(&peer.into())?;
     // A receiver that is held up for a moment should not lose what came meanwhile.
     let _ = socket.set_recv_buffer_size(4 << 20);
-    Ok(socket.into())
+    let socket = UdpSocket::from(socket);
+    // Until it was connected, it was one of those that all datagrams come to.
+    socket.set_nonblocking(true)?;
+    while socket.recv(&mut [0; 1]).is_ok() {}
+    socket.set_nonblocking(false)?;
+    Ok(socket)
 }
 
 /// A socket that flows of their own can share the port with.
@@ -311,7 +335,7 @@ mod tests {
                     }
                 }
             });
-            let near = scope.spawn(|| (0..3).map(|number| open(at, &token, number, &stop).unwrap()).collect::<Vec<_>>());
+            let near = scope.spawn(|| open(at, &token, 3, &stop, &|| false).unwrap());
             let far = test.gather(at, 3, &stop).unwrap();
             let near = near.join().unwrap();
             for (number, (near, far)) in near.iter().zip(&far).enumerate() {

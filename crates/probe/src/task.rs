@@ -16,5 +16,5 @@
 mod far;
 mod near;
 
-pub use far::{answer, longest};
+pub use far::{Moved, answer, longest};
 pub use near::{Peer, explore, latency, receive, reflected_by, request, run, send, token};

@@ -13,6 +13,8 @@ use std::net::TcpStream;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use model::fault::Blame;
+use model::v1::probe::Failure;
 use model::v1::probe::tcp::{Direction, End, Interval, Line, Order, Report};
 use socket2::SockRef;
 
@@ -34,6 +36,23 @@ const STILL: Duration = Duration::from_secs(15);
 const GATHER: Duration = Duration::from_secs(20);
 /// What may wait unsent in a socket: a test that has ended is not waited for while megabytes of it drain.
 const UNSENT_BYTES: u32 = 4 << 20;
+
+/// The longest that streams work where nothing else bounds them.
+pub(crate) const LASTS_MAX: Duration = Duration::from_secs(86_400);
+
+/// What an end allows a test, whatever its order says.
+#[derive(Clone, Copy)]
+pub struct Bounds<'a> {
+    /// No stream works longer.
+    pub lasts: Duration,
+    /// Hears of bytes as they move, and of the last ones however it ends; `false` ends it.
+    pub moved: &'a (dyn Fn(u64) -> bool + Sync),
+}
+
+impl Bounds<'_> {
+    /// Of who asks for a test.
+    pub const OWN: Bounds<'static> = Bounds { lasts: LASTS_MAX, moved: &|_| true };
+}
 
 /// The other end of a test, as its near end sees it.
 pub trait Peer {
@@ -86,7 +105,8 @@ pub(crate) fn settle(flows: &[Flow], order: &Order, remarks: &mut Vec<String>) {
         let _ = sys::tcp::set_unsent_limit(&flow.socket, UNSENT_BYTES);
         if order.dscp > 0 {
             let class = u32::from(order.dscp) << 2;
-            let set = match flow.socket.local_addr().is_ok_and(|address| address.is_ipv4()) {
+            // An IPv6 socket of a node may carry IPv4.
+            let set = match flow.socket.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_ipv4()) {
                 true => socket.set_tos_v4(class),
                 false => socket.set_tclass_v6(class),
             };
@@ -97,10 +117,12 @@ pub(crate) fn settle(flows: &[Flow], order: &Order, remarks: &mut Vec<String>) {
         if order.window_bytes > 0 {
             let bytes = usize::try_from(order.window_bytes).unwrap_or(usize::MAX);
             let _ = socket.set_recv_buffer_size(bytes).and_then(|()| socket.set_send_buffer_size(bytes));
-            let got = socket.send_buffer_size().unwrap_or(0);
-            // The kernel doubles what is asked for, for its own structures (socket(7)).
-            if got < bytes {
-                remark(format!("a buffer of {bytes} bytes was asked for, and {got} given: raise net.core.wmem_max"));
+            // The kernel doubles what it grants, for its own structures (socket(7)).
+            let sizes = [(socket.send_buffer_size(), "wmem_max"), (socket.recv_buffer_size(), "rmem_max")];
+            for (got, setting) in sizes.map(|(got, setting)| (got.unwrap_or(0) / 2, setting)) {
+                if got < bytes {
+                    remark(format!("buffers of {bytes} bytes were asked for, and {got} given: raise net.core.{setting}"));
+                }
             }
         }
         if let Some(name) = order.congestion.as_ref().filter(|_| flow.sends) {
@@ -120,11 +142,11 @@ pub(crate) fn settle(flows: &[Flow], order: &Order, remarks: &mut Vec<String>) {
 /// Runs one end of a test over its streams; `note` hears of each interval, and ends the test by `false`.
 ///
 /// # Errors
-/// A stream that breaks, streams that stand still for 15 s, [`Error::Interrupted`] where `stop` or `note` say so.
+/// A stream that breaks, streams that stand still for 15 s, [`Error::Interrupted`] where `stop`, `bounds` or `note` say so.
 pub fn half(
     flows: Vec<Flow>,
     order: &Order,
-    cores: &[u32],
+    (cores, bounds): (&[u32], Bounds<'_>),
     stop: &Stop,
     note: &mut dyn FnMut(&Interval) -> bool,
 ) -> Result<End> {
@@ -134,12 +156,19 @@ pub fn half(
     settle(&flows, order, &mut remarks);
     let seconds = |span: f64| Duration::from_secs_f64(span);
     let mut course = Course::new(seconds(order.interval_s), seconds(order.omit_s));
-    let team = Team::start(flows, Manner { block_bytes: order.block_bytes as usize, cores, shuts: true })?;
-    let result = follow(&team, order, &mut course, stop, note, &peer);
+    let team = Team::start(flows, Manner { block_bytes: order.block_bytes as usize, cores, lasts: bounds.lasts, shuts: true })?;
+    let mut counted = 0;
+    let mut moved = |sum: u64| {
+        let more = sum.saturating_sub(counted);
+        counted += more;
+        (bounds.moved)(more)
+    };
+    let result = follow(&team, order, &mut course, stop, (note, &mut moved), &peer);
     if result.is_err() {
         team.abandon();
     }
     let ended = team.finish();
+    moved(ended.iter().map(|ended| ended.look.bytes).sum());
     let host = watch.read();
     result?;
     if let Some(source) = ended.iter().find_map(|ended| ended.error.as_ref()) {
@@ -154,7 +183,7 @@ fn follow(
     order: &Order,
     course: &mut Course,
     stop: &Stop,
-    note: &mut dyn FnMut(&Interval) -> bool,
+    (note, moves): (&mut dyn FnMut(&Interval) -> bool, &mut dyn FnMut(u64) -> bool),
     peer: &str,
 ) -> Result<()> {
     let end = (order.seconds > 0.0).then(|| Duration::from_secs_f64(order.seconds + order.omit_s));
@@ -165,10 +194,10 @@ fn follow(
             team.hush();
         }
         let over = team.is_over();
-        if stop.is_stopped() {
+        let looks = team.look();
+        if stop.is_stopped() || !moves(looks.iter().map(|look| look.bytes).sum()) {
             return Err(Error::Interrupted);
         }
-        let looks = team.look();
         let sum: u64 = looks.iter().map(progress).sum();
         if sum != bytes {
             (moved, bytes) = (Instant::now(), sum);
@@ -206,7 +235,7 @@ pub type Next<'a> = &'a mut dyn FnMut(Duration) -> std::result::Result<(TcpStrea
 pub fn answer(
     order: &Order,
     next: Next<'_>,
-    stop: &Stop,
+    (stop, bounds): (&Stop, Bounds<'_>),
     tell: &mut dyn FnMut(&Line) -> bool,
 ) -> Result<()> {
     let result = gather(order, next, stop).and_then(|sockets| {
@@ -214,7 +243,7 @@ pub fn answer(
             return Err(Error::Interrupted);
         }
         let mut note = |interval: &Interval| tell(&Line::Interval(interval.clone()));
-        half(flows(order, sockets, false), order, &order.far_cores, stop, &mut note)
+        half(flows(order, sockets, false), order, (&order.far_cores, bounds), stop, &mut note)
     });
     match result {
         Ok(end) => {
@@ -222,7 +251,7 @@ pub fn answer(
             Ok(())
         }
         Err(error) => {
-            tell(&Line::Failed(error.to_string()));
+            tell(&Line::Failed(Failure { fault: error.fault(), why: error.to_string() }));
             Err(error)
         }
     }
@@ -258,7 +287,7 @@ fn gather(order: &Order, next: Next<'_>, stop: &Stop) -> Result<Vec<(u32, TcpStr
 struct Heard {
     intervals: Vec<Interval>,
     end: Option<End>,
-    failed: Option<String>,
+    failed: Option<Failure>,
 }
 
 /// Runs a test from its near end; `note` hears of the near end's intervals while it runs.
@@ -289,7 +318,7 @@ pub fn test(
                 kept.push(interval.clone());
                 true
             };
-            half(flows, order, &order.near_cores, stop, &mut keep)
+            half(flows, order, (&order.near_cores, Bounds::OWN), stop, &mut keep)
         });
         let asked = peer.ask(order, &mut |line| match line {
             Line::Ready => drop(begin.send(())),
@@ -304,10 +333,10 @@ pub fn test(
         return Err(Error::Interrupted);
     }
     asked?;
-    if let Some(what) = heard.failed {
-        let protocol = "the test";
-        // Where both ends fail, ours knows more of why.
-        return Err(near.err().unwrap_or(Error::Protocol { peer: peer.name().to_owned(), protocol, what }));
+    if let Some(Failure { fault, why }) = heard.failed {
+        // Where both ends fail, ours knows more of why; that it never began is no reason.
+        let far = Error::Far { peer: peer.name().to_owned(), fault, why };
+        return Err(near.err().filter(|error| !matches!(error, Error::Interrupted)).unwrap_or(far));
     }
     let near = near?;
     let silent = || Error::Silent { peer: peer.name().to_owned(), seconds: STILL.as_secs() };

@@ -10,6 +10,8 @@ pub mod udp;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault::Fault;
+
 /// A test that a node is asked to run the far half of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ask {
@@ -88,6 +90,15 @@ pub enum Task {
     Explore(route::RouteOrder),
 }
 
+/// Why a far end could not do its part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Whose fault that is.
+    pub fault: Fault,
+    /// What, in words.
+    pub why: String,
+}
+
 /// A line of the far end of flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,7 +117,7 @@ pub enum FlowLine {
     /// It is over.
     Done(Box<FlowsDone>),
     /// It cannot go on.
-    Failed(String),
+    Failed(Failure),
 }
 
 /// What came of the far end's part.
@@ -146,7 +157,7 @@ pub enum DiskLine {
     /// It is over.
     Done(Box<disk::Report>),
     /// It cannot go on.
-    Failed(String),
+    Failed(Failure),
 }
 
 /// Within which bounds a node runs tests with its guests.

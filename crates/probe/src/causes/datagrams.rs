@@ -1,7 +1,7 @@
 //! Causes that datagrams show: loss, policers, short queues, disorder, copies, other people's traffic.
 
 use model::units::{BitRate, Bytes};
-use model::v1::probe::all::{Cause, Findings, Kind, Way};
+use model::v1::probe::all::{Cause, Findings, Kind, Way, Ways};
 use model::v1::probe::tcp::{Flow, Kernel};
 use model::v1::probe::udp::{UdpPace, UdpPoint, UdpSpread, WIRE_BYTES};
 
@@ -15,19 +15,21 @@ const DISORDER: f64 = 1e-4;
 const BURST_LOSS: f64 = 0.02;
 /// A queue that holds less than this part of what is on its way (bandwidth times delay) is short.
 const SHALLOW: f64 = 0.25;
+/// Datagrams that take more than this part of what a path carries are a burden.
+const BURDEN: f64 = 0.5;
 /// From this share of what TCP sends again on it lives with loss.
 const RESENT: f64 = 0.002;
 /// A queue adds at least so much of the round trip before it runs over, or some milliseconds.
 const QUEUED: f64 = 0.1;
 const QUEUED_S: f64 = 0.012;
-/// What a path gives less than its capacity for others to be on it.
-const TAKEN: f64 = 0.15;
+/// What a path gives less than its capacity for others to be on it, or for a short queue to hurt.
+const TAKEN: f64 = 0.1;
 
 pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (way, point) in found.datagrams.each() {
         let Some(point) = point else { continue };
-        causes.extend(loss(way, point).filter(|_| !known(before, Kind::LossyMember, way)));
+        causes.extend(loss(found, way, point).filter(|_| !known(before, Kind::LossyMember, way)));
         causes.extend(disorder(way, point));
     }
     for way in [Way::There, Way::Back] {
@@ -40,8 +42,8 @@ pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
 }
 
 /// Loss at a rate that is no burden.
-fn loss(way: Way, point: &UdpPoint) -> Option<Cause> {
-    if point.lost_in_network < LOST_MIN {
+fn loss(found: &Findings, way: Way, point: &UdpPoint) -> Option<Cause> {
+    if point.lost_in_network < LOST_MIN || is_burden(found, way, point) {
         return None;
     }
     let share = point.lost_in_network_share;
@@ -59,6 +61,17 @@ fn loss(way: Way, point: &UdpPoint) -> Option<Cause> {
     let remedy = "look for errors (CRC, light) on the links of that direction; until then a congestion control that bears loss: bbr";
     // 0.0046 % is enough to take cubic down to a hundredth over a long path.
     Some(cause(Kind::Loss, Some(way), (0.6 + share * 20.0).min(0.95), evidence, remedy))
+}
+
+/// Whether these datagrams were a burden for the path: then what was lost says nothing of less. TCP that lives with loss gets
+/// little of a path, so what bursts come out at counts as well.
+fn is_burden(found: &Findings, way: Way, point: &UdpPoint) -> bool {
+    let of = |ways: &Ways<UdpPoint>| ways.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, point)| point.cloned());
+    let drained = of(&found.bursts).as_ref().and_then(drained_bit_s);
+    let carries = pushed(found, way).map(|tcp| tcp.rate).into_iter().chain(drained).reduce(f64::max);
+    let shared = carries.is_some_and(|rate| point.sent.wire_rate_bit_s as f64 > rate * BURDEN);
+    // Loss by itself takes TCP down to less than these datagrams: the bursts' rate decides, where there is one.
+    shared && drained.is_some()
 }
 
 fn disorder(way: Way, point: &UdpPoint) -> Vec<Cause> {
@@ -102,6 +115,8 @@ struct Pushed {
     rtt: f64,
     /// A processor was the limit: what its host cannot take in is lost there.
     is_host_bound: bool,
+    /// A window, a buffer, a processor or a pace of ours was the limit.
+    is_bound: bool,
 }
 
 fn pushed(found: &Findings, way: Way) -> Option<Pushed> {
@@ -120,13 +135,14 @@ fn pushed(found: &Findings, way: Way) -> Option<Pushed> {
     let rtt = seen.map(|k| k.rtt_s).fold(0.0, f64::max);
     let min_rtt = ends.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
     let is_host_bound = result.binding.starts_with("cpu");
+    let is_bound = !result.binding.is_empty();
     let span: f64 = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).map(|i| i.end_s - i.start_s).sum();
     // Once it was under way, as well; the rest is what arrived in the end.
     let rate = match span > 0.0 && !later.is_empty() {
         true => (sum(|k| k.sent_bytes) - sum(|k| k.resent_bytes)).max(0.0) * 8.0 / span,
         false => result.rate_bit_s as f64,
     };
-    min_rtt.is_finite().then_some(Pushed { rate, resent, min_rtt, rtt, is_host_bound })
+    min_rtt.is_finite().then_some(Pushed { rate, resent, min_rtt, rtt, is_host_bound, is_bound })
 }
 
 /// Loss only of what exceeds something: a rate (policer), or what a queue holds.
@@ -136,7 +152,10 @@ fn squeezed(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
         return None;
     }
     let burst = found.bursts.each().into_iter().find(|(of, _)| *of == way)?.1;
-    shallow(&tcp, way, burst).or_else(|| policed(&tcp, way))
+    let light = found.datagrams.each().into_iter().find(|(of, _)| *of == way)?.1;
+    // That loss comes with the rate alone only a test at a low one can tell.
+    let is_clean = light.is_some_and(|light| light.lost_in_network < LOST_MIN || is_burden(found, way, light));
+    shallow(&tcp, way, burst).or_else(|| policed(&tcp, way).filter(|_| is_clean))
 }
 
 /// A burst loses its end, what is left of it comes at the pace of a bottleneck, its queue holds little of what TCP has on
@@ -217,6 +236,9 @@ fn held_bytes(point: &UdpPoint, drained_bit_s: f64) -> f64 {
 /// Less than the path's capacity comes through, nothing of ours explains it, and round trips vary before we send anything.
 fn others(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
     let tcp = pushed(found, way)?;
+    if tcp.is_bound {
+        return None;
+    }
     let explained = [Kind::Loss, Kind::LossyMember, Kind::Policer, Kind::ShallowQueue, Kind::MtuHole, Kind::Reordering];
     if explained.iter().any(|kind| known(causes, *kind, way)) {
         return None;

@@ -1,7 +1,7 @@
 //! Causes that lie in routes: MTU holes, lossy members of a bundle, two directions that differ.
 
 use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
-use model::v1::probe::route::{ChangeOf, Mtu, Route, SuspectBy};
+use model::v1::probe::route::{ChangeOf, Hop, Mtu, Route, Said, SuspectBy};
 
 use super::{cause, there};
 
@@ -44,8 +44,9 @@ fn hole(way: Way, mtu: &Mtu, route: &Route) -> Option<Cause> {
     let remedy = "give all interfaces of that segment one MTU, or let ICMP \"too big\" through; until then set the hosts' MTU to \
                   what passes, or net.ipv4.tcp_mtu_probing = 1";
     let mut hole = cause(Kind::MtuHole, Some(way), 1.0, evidence, remedy);
-    // With one router on the way, it is before it or behind it: closer cannot be told from one end.
-    let last = route.path.hops.iter().rev().find(|hop| !hop.routers.is_empty());
+    // The last router, not the target: before it or behind it, closer cannot be told from one end.
+    let is_router = |hop: &&Hop| hop.routers.iter().any(|router| router.said != Said::Answered);
+    let last = route.path.hops.iter().rev().find(is_router);
     if let Some((ttl, router)) = last.and_then(|hop| Some((hop.ttl, hop.routers.first()?))) {
         hole.segment = Segment::Hop { ttl, address: router.address.clone() };
     }

@@ -425,7 +425,7 @@ fn gather_streams(control: &Control, params: &Params, arrivals: &Arrivals, stop:
         flows.push(Flow { id, up: !sends, sends, socket, quota: params.quota() });
     }
     let block_bytes = if params.block_bytes == 0 { 128 << 10 } else { params.block_bytes as usize };
-    Team::start(flows, Manner { block_bytes, cores: &[], shuts: false })
+    Team::start(flows, Manner { block_bytes, cores: &[], lasts: crate::tcp::LASTS_MAX, shuts: false })
 }
 
 /// What a host does not take is left as it is: stock's clients ask for what their own host has.

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use model::v1::probe::{FlowLine, Flows, FlowsDone, Task, Token};
+use model::fault::Blame;
+use model::v1::probe::{Failure, FlowLine, Flows, FlowsDone, Task, Token};
 
 use crate::flow::{self, FLOWS_MAX, Test};
 use crate::host::Watch;
@@ -42,6 +43,9 @@ pub fn longest(flows: &Flows) -> Result<Duration> {
     }
 }
 
+/// Hears of bytes as they move; `false` ends the test.
+pub type Moved<'a> = &'a dyn Fn(u64) -> bool;
+
 /// Does the far end's part for a session from `near`, over sockets that share `local` with the node's own; `tell` gives
 /// its lines to the near end, and says whether that still listens.
 ///
@@ -51,13 +55,13 @@ pub fn answer(
     tests: &flow::Flows,
     order: &Flows,
     (near, local): (IpAddr, SocketAddr),
-    stop: &Stop,
+    (stop, moved): (&Stop, Moved<'_>),
     tell: &mut dyn FnMut(&FlowLine) -> bool,
 ) -> Result<()> {
-    let result = part(tests, order, (near, local), stop, tell);
+    let result = part(tests, order, (near, local), (stop, moved), tell);
     match &result {
         Ok(done) => tell(&FlowLine::Done(Box::new(done.clone()))),
-        Err(error) => tell(&FlowLine::Failed(chain(error))),
+        Err(error) => tell(&FlowLine::Failed(Failure { fault: error.fault(), why: chain(error) })),
     };
     result.map(drop)
 }
@@ -70,7 +74,7 @@ fn part(
     tests: &flow::Flows,
     order: &Flows,
     (near, local): (IpAddr, SocketAddr),
-    stop: &Stop,
+    (stop, moved): (&Stop, Moved<'_>),
     tell: &mut dyn FnMut(&FlowLine) -> bool,
 ) -> Result<FlowsDone> {
     let lasts = longest(order)?;
@@ -82,7 +86,7 @@ fn part(
         return Err(Error::Interrupted);
     }
     let sockets = test.gather(local, order.flows, stop)?;
-    let mut done = Part { order, sockets: &sockets, lasts, stop, test: &mut test, tell }.run()?;
+    let mut done = Part { order, sockets: &sockets, lasts, stop, moved, test: &mut test, tell }.run()?;
     done.host = watch.read();
     Ok(done)
 }
@@ -93,6 +97,7 @@ struct Part<'a> {
     sockets: &'a [UdpSocket],
     lasts: Duration,
     stop: &'a Stop,
+    moved: Moved<'a>,
     test: &'a mut Test,
     tell: &'a mut dyn FnMut(&FlowLine) -> bool,
 }
@@ -158,6 +163,13 @@ impl Part<'_> {
     fn watch(&mut self, reins: &Reins, is_finished: &dyn Fn() -> bool) -> bool {
         let begun = Instant::now();
         let (mut said, mut over, mut gone) = (begun, None, false);
+        let mut counted = 0;
+        // What the watch counts are datagrams of one size.
+        let mut moves = |reins: &Reins| {
+            let more = reins.watch.datagrams().saturating_sub(counted);
+            counted += more;
+            (self.moved)(more.saturating_mul(datagram_bytes(&self.order.task)))
+        };
         while !is_finished() {
             std::thread::sleep(LOOK);
             if over.is_none() && let Some(sent) = self.test.is_over() {
@@ -167,7 +179,7 @@ impl Part<'_> {
             if said.elapsed() >= SAY {
                 said = Instant::now();
                 let (datagrams, missing) = (reins.watch.datagrams(), reins.watch.missing());
-                gone |= !(self.tell)(&FlowLine::Progress { datagrams, missing });
+                gone |= !moves(reins) || !(self.tell)(&FlowLine::Progress { datagrams, missing });
             }
             gone |= self.stop.is_stopped() || begun.elapsed() > self.lasts + GRACE;
             // Who receives hears out what is on its way by itself.
@@ -176,7 +188,17 @@ impl Part<'_> {
                 reins.stop.stop();
             }
         }
+        moves(reins);
         gone
+    }
+}
+
+/// Payload of the datagrams that a task is about.
+fn datagram_bytes(task: &Task) -> u64 {
+    match task {
+        Task::Receive { order, .. } | Task::Send { order, .. } => order.bytes.into(),
+        Task::Answer { answer_bytes_max, .. } => u64::from(*answer_bytes_max),
+        Task::Reflect { .. } | Task::Echo { .. } | Task::Explore(_) => 0,
     }
 }
 

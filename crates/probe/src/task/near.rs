@@ -1,12 +1,14 @@
 //! The end that asks.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use model::v1::probe::route::{Route, RouteOrder};
 use model::v1::probe::udp::{UdpOrder, UdpPoint, UdpRequestOrder, UdpRequests};
 use model::v1::probe::latency::Latency;
-use model::v1::probe::{FlowLine, Flows, FlowsDone, Task, Token};
+use model::v1::probe::{Failure, FlowLine, Flows, FlowsDone, Task, Token};
 
 use crate::udp::datagram;
 use crate::{Error, Result, Stop, flow, route, stamp, udp};
@@ -35,73 +37,84 @@ pub fn token() -> Result<Token> {
     Ok(token)
 }
 
-/// One task: opens the flows, does `work` when the far end is ready, and tells it when that is over: `work` gives back how
-/// many datagrams it sent besides what it found, or none where the far end knows by itself when it is over.
+/// What a near end does once its flows are there: what it found, and how many datagrams it sent, or none where the far end
+/// knows by itself when it is over.
+type Work<'a, T> = dyn FnMut(&[UdpSocket], &Token) -> Result<(T, Option<u64>)> + Send + 'a;
+
+/// One task: opens the flows, does `work` when the far end is ready, and tells it when that is over. The session is listened
+/// to all the while: who is silent for half a minute is taken for gone.
 ///
 /// # Errors
 /// Those of the flows, of `work` and of the far end, in this order: the first one tells why the others came.
-pub fn run<T>(
+pub fn run<T: Send>(
     peer: &mut dyn Peer,
     (flows, task): (u32, Task),
     stop: &Stop,
-    work: &mut dyn FnMut(&[UdpSocket], &Token) -> Result<(T, Option<u64>)>,
+    work: &mut Work<'_, T>,
 ) -> Result<(T, FlowsDone)> {
     let (to, name) = (peer.address(), peer.name().to_owned());
     let order = Flows { token: token()?, flows, task };
-    let mut near = Near { to, order: &order, sockets: Vec::new(), found: None, done: None, stop, work };
-    let asked = peer.ask(&order, &mut |line| near.hear(line));
-    let Near { found, done, .. } = near;
+    let ready = AtomicBool::new(false);
+    let (say, hears) = channel();
+    let mut done = None;
+    let (found, asked) = std::thread::scope(|scope| {
+        let near = Near { to, order: &order, stop, ready: &ready, hears };
+        let near = scope.spawn(move || near.run(work));
+        let asked = peer.ask(&order, &mut |line| match line {
+            FlowLine::Waiting | FlowLine::Ready => {
+                ready.store(line == FlowLine::Ready, Ordering::Release);
+                let _ = say.send(());
+            }
+            FlowLine::Done(end) => done = Some(Ok(*end)),
+            FlowLine::Failed(why) => done = Some(Err(why)),
+            // The answer to it is that the far end could not go on.
+            FlowLine::Progress { .. } if stop.is_stopped() => flow::close(to, &order.token, 0),
+            FlowLine::Progress { .. } => {}
+        });
+        drop(say);
+        (near.join().unwrap_or(Some(Err(Error::Interrupted))), asked)
+    });
     let protocol = |what: &str| Error::Protocol { peer: name.clone(), protocol: "the test", what: what.into() };
     match (found, done) {
         (Some(Err(error)), _) => Err(error),
-        (_, Some(Err(why))) => Err(Error::Refused { peer: name, why }),
+        (_, Some(Err(Failure { fault, why }))) => Err(Error::Far { peer: name, fault, why }),
         (Some(Ok(found)), Some(Ok(done))) => asked.map(|()| (found, done)),
         (None, _) => Err(asked.err().unwrap_or_else(|| protocol("it ended before it was ready"))),
         (Some(Ok(_)), None) => Err(asked.err().unwrap_or_else(|| protocol("it does not say what came of its part"))),
     }
 }
 
-struct Near<'a, T> {
+/// The near end's own half, beside the thread that listens to the session.
+struct Near<'a> {
     to: SocketAddr,
     order: &'a Flows,
-    sockets: Vec<UdpSocket>,
-    found: Option<Result<T>>,
-    done: Option<std::result::Result<FlowsDone, String>>,
     stop: &'a Stop,
-    work: &'a mut dyn FnMut(&[UdpSocket], &Token) -> Result<(T, Option<u64>)>,
+    /// The far end has all flows.
+    ready: &'a AtomicBool,
+    /// It waits for them, and it has them.
+    hears: Receiver<()>,
 }
 
-impl<T> Near<'_, T> {
-    fn hear(&mut self, line: FlowLine) {
-        match line {
-            FlowLine::Waiting if self.sockets.is_empty() => {
-                let open = |number| flow::open(self.to, &self.order.token, number, self.stop);
-                match (0..self.order.flows).map(open).collect::<Result<Vec<_>>>() {
-                    Ok(sockets) => self.sockets = sockets,
-                    Err(error) => self.fail(error),
-                }
+impl Near<'_> {
+    /// None where the far end ended before it began.
+    fn run<T>(&self, work: &mut Work<'_, T>) -> Option<Result<T>> {
+        self.hears.recv().ok()?;
+        let is_ready = || self.ready.load(Ordering::Acquire);
+        let opened = flow::open(self.to, &self.order.token, self.order.flows, self.stop, &is_ready);
+        let done = match opened {
+            Ok(sockets) => {
+                self.hears.recv().ok()?;
+                work(&sockets, &self.order.token)
             }
-            FlowLine::Ready if self.found.is_none() => match (self.work)(&self.sockets, &self.order.token) {
-                Ok((found, sent)) => {
-                    self.found = Some(Ok(found));
-                    if let Some(sent) = sent {
-                        flow::close(self.to, &self.order.token, sent);
-                    }
-                }
-                Err(error) => self.fail(error),
-            },
-            FlowLine::Done(done) => self.done = Some(Ok(*done)),
-            FlowLine::Failed(why) => self.done = Some(Err(why)),
-            // The answer to it is that the far end could not go on.
-            FlowLine::Progress { .. } if self.stop.is_stopped() => flow::close(self.to, &self.order.token, 0),
-            FlowLine::Waiting | FlowLine::Ready | FlowLine::Progress { .. } => {}
+            Err(error) => Err(error),
+        };
+        // The far end is told also of a failure, so that it waits for nobody.
+        match &done {
+            Ok((_, None)) => {}
+            Ok((_, Some(sent))) => flow::close(self.to, &self.order.token, *sent),
+            Err(_) => flow::close(self.to, &self.order.token, 0),
         }
-    }
-
-    /// The far end is told, so that nobody waits for it.
-    fn fail(&mut self, error: Error) {
-        self.found = Some(Err(error));
-        flow::close(self.to, &self.order.token, 0);
+        Some(done.map(|(found, _)| found))
     }
 }
 
@@ -120,8 +133,8 @@ fn udp_flow(token: &Token, run: u32) -> udp::Flow {
 pub fn latency(peer: &mut dyn Peer, order: &stamp::Order, stop: &Stop) -> Result<Latency> {
     order.check()?;
     let seconds = order.packets() as f64 / order.rate_packets_s + 5.0 * order.timeout.as_secs_f64() + GRACE_S;
+    let seconds = seconds.min(udp::SECONDS_MAX);
     let mut work = |sockets: &[UdpSocket], _: &Token| {
-        
         Ok((stamp::run(first(sockets)?, order, stop, &stamp::HostClock)?, Some(0)))
     };
     run(peer, (1, Task::Reflect { seconds }), stop, &mut work).map(|(latency, _)| latency)

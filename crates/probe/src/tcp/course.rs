@@ -111,7 +111,10 @@ impl Course {
         let look = &ended.look;
         let from = self.counts_from.clone().unwrap_or_else(|| self.last.clone());
         let counted_bytes = look.bytes.saturating_sub(from.of(look.id).bytes);
-        let counted = look.last.saturating_sub(from.at);
+        // Where the other end sends, its first bytes come a round trip after the start: that is not the path's rate. Of
+        // what is over sooner nobody knows.
+        let begin = if look.sends || look.first > look.last / 2 { from.at } else { from.at.max(look.first) };
+        let counted = look.last.saturating_sub(begin);
         Total {
             flow: flow(look, &Look::default(), look.last),
             counted_bytes,
@@ -129,7 +132,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn look(id: u32, bytes: u64, last: Duration) -> Look {
-        Look { id, up: true, sends: false, bytes, last, tcp: TcpInfo::default() }
+        Look { id, up: true, sends: false, bytes, first: Duration::ZERO, last, tcp: TcpInfo::default() }
     }
 
     #[test]
@@ -145,6 +148,9 @@ mod tests {
             Ended { look: look(1, 7_000, SECOND * 2), cpu: SECOND, congestion: "bbr".into(), error: None };
         let total = course.total(&ended);
         assert_eq!((total.flow.bytes, total.counted_bytes, total.counted_s), (7_000, 6_000, 1.5));
+        let course = Course::new(SECOND, Duration::ZERO);
+        let late = Ended { look: Look { first: SECOND / 2, ..ended.look }, ..ended };
+        assert_eq!(course.total(&late).counted_s, 1.5, "its first bytes were half a second on their way");
     }
 
     #[test]

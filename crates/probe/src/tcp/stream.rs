@@ -33,7 +33,8 @@ pub struct Flow {
 #[derive(Debug, Default)]
 struct Count {
     bytes: AtomicU64,
-    /// Nanoseconds after the start at which the last of them went or came.
+    /// Nanoseconds after the start at which the first and the last of them went or came.
+    first_ns: AtomicU64,
     last_ns: AtomicU64,
     cpu_ns: AtomicU64,
     over: AtomicBool,
@@ -50,7 +51,9 @@ pub struct Look {
     pub sends: bool,
     /// Bytes so far.
     pub bytes: u64,
-    /// When the last of them went or came, after the start.
+    /// When the first of them went or came, after the start.
+    pub first: Duration,
+    /// When the last of them did.
     pub last: Duration,
     /// The kernel's counts since the start.
     pub tcp: TcpInfo,
@@ -63,6 +66,8 @@ pub struct Manner<'a> {
     pub block_bytes: usize,
     /// Processors for the threads, in turn; all of them where there is none.
     pub cores: &'a [u32],
+    /// No thread works longer than this, whatever anybody says or does not say.
+    pub lasts: Duration,
     /// A stream that has sent its part says so by closing its direction. Other people's servers take that for trouble.
     pub shuts: bool,
 }
@@ -109,17 +114,21 @@ struct Work {
     hush: Arc<AtomicBool>,
     abandon: Arc<AtomicBool>,
     started: Instant,
+    lasts: Duration,
     shuts: bool,
 }
 
 impl Work {
     fn counted(&self, bytes: usize) {
-        self.count.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.count.last_ns.store(self.started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let now = self.started.elapsed().as_nanos() as u64;
+        if self.count.bytes.fetch_add(bytes as u64, Ordering::Relaxed) == 0 {
+            self.count.first_ns.store(now, Ordering::Relaxed);
+        }
+        self.count.last_ns.store(now, Ordering::Relaxed);
     }
 
     fn is_over(&self) -> bool {
-        self.abandon.load(Ordering::Relaxed)
+        self.abandon.load(Ordering::Relaxed) || self.started.elapsed() >= self.lasts
     }
 
     /// Writes until told to stop, or for as much as there is to send.
@@ -160,18 +169,16 @@ pub(crate) fn waits(error: &io::Error) -> bool {
 impl Team {
     /// Sets all streams going.
     pub fn start(flows: Vec<Flow>, manner: Manner<'_>) -> Result<Team> {
-        let Manner { block_bytes, cores, shuts } = manner;
+        let Manner { block_bytes, cores, .. } = manner;
+        // What compresses, or is all zeros, is not what a path carries.
+        let mut block = vec![0; block_bytes];
+        fastrand::Rng::with_seed(block_bytes as u64).fill(&mut block);
+        let block = Arc::new(block);
         let mut team =
             Team { members: Vec::new(), hush: Arc::default(), abandon: Arc::default(), started: Instant::now() };
-        // What compresses, or is all zeros, is not what a path carries.
-        let block: Arc<[u8]> = {
-            let mut block = vec![0; block_bytes];
-            fastrand::Rng::with_seed(block_bytes as u64).fill(&mut block);
-            block.into()
-        };
         for (at, flow) in flows.into_iter().enumerate() {
             let core = cores.get(at % cores.len().max(1)).copied();
-            let started = team.member(flow, &block, core, shuts);
+            let started = team.member(flow, &block, core, manner);
             match started {
                 Ok(member) => team.members.push(member),
                 Err(error) => {
@@ -184,7 +191,7 @@ impl Team {
         Ok(team)
     }
 
-    fn member(&self, flow: Flow, block: &Arc<[u8]>, core: Option<u32>, shuts: bool) -> Result<Member> {
+    fn member(&self, flow: Flow, block: &Arc<Vec<u8>>, core: Option<u32>, manner: Manner<'_>) -> Result<Member> {
         let host = |doing| move |source| Error::Host { doing, source };
         let Flow { id, up, sends, socket, quota } = flow;
         socket.set_write_timeout(Some(PATIENCE)).map_err(host("set up a socket"))?;
@@ -198,7 +205,8 @@ impl Team {
             hush: Arc::clone(&self.hush),
             abandon: Arc::clone(&self.abandon),
             started: self.started,
-            shuts,
+            lasts: manner.lasts,
+            shuts: manner.shuts,
         };
         let block = Arc::clone(block);
         let run = move || {
@@ -260,6 +268,7 @@ impl Member {
             up: self.up,
             sends: self.sends,
             bytes: self.count.bytes.load(Ordering::Relaxed),
+            first: Duration::from_nanos(self.count.first_ns.load(Ordering::Relaxed)),
             last: Duration::from_nanos(self.count.last_ns.load(Ordering::Relaxed)),
             tcp,
         }

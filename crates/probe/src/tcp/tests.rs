@@ -13,12 +13,13 @@ struct Here {
     takes: usize,
     /// What it says before anything else.
     refuses: Option<&'static str>,
+    bounds: Bounds<'static>,
 }
 
 impl Here {
     fn new() -> Here {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        Here { listener, joined: Vec::new(), takes: usize::MAX, refuses: None }
+        Here { listener, joined: Vec::new(), takes: usize::MAX, refuses: None, bounds: Bounds::OWN }
     }
 }
 
@@ -42,7 +43,7 @@ impl Peer for Here {
             hear(line.clone());
             true
         };
-        let _ = answer(order, &mut |wait| joined.recv_timeout(wait), &Stop::default(), &mut tell);
+        let _ = answer(order, &mut |wait| joined.recv_timeout(wait), (&Stop::default(), self.bounds), &mut tell);
         Ok(())
     }
 
@@ -118,4 +119,18 @@ fn a_far_end_that_refuses_or_stops_ends_the_test() {
     });
     assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
     assert!(from.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn the_far_end_has_bounds_whatever_the_order_says() {
+    let endless = Order { bytes: 1 << 62, seconds: 0.0, ..Order::default() };
+    for direction in [Direction::Up, Direction::Down] {
+        let order = Order { direction, ..endless.clone() };
+        let from = Instant::now();
+        let short = Bounds { lasts: Duration::from_millis(400), moved: &|_| true };
+        let _ = test(&order, &mut Here { bounds: short, ..Here::new() }, &Stop::default(), &mut |_| {});
+        let little = Bounds { moved: &|bytes| bytes == 0, ..Bounds::OWN };
+        let ended = test(&order, &mut Here { bounds: little, ..Here::new() }, &Stop::default(), &mut |_| {});
+        assert!(ended.is_err() && from.elapsed() < Duration::from_secs(5), "{direction:?}: {ended:?}");
+    }
 }

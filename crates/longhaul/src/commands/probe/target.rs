@@ -7,8 +7,8 @@ use engine::Timeouts;
 use engine::session::Session;
 use model::locator::Place;
 use model::v1::probe::tcp::{Line, Order};
-use model::v1::probe::{Ask, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
-use model::{HostPort, Locator};
+use model::v1::probe::{self as v1, Ask, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
+use model::{Fault, HostPort, Locator};
 use probe::task;
 use probe::tcp::Peer;
 use serde::de::DeserializeOwned;
@@ -131,7 +131,7 @@ impl Node {
         })?;
         match found {
             Some(Ok(report)) => Ok(report),
-            Some(Err(why)) => Err(probe::Error::Refused { peer: self.name.clone(), why }),
+            Some(Err(v1::Failure { fault, why })) => Err(probe::Error::Far { peer: self.name.clone(), fault, why }),
             None => Err(self.mute()),
         }
     }
@@ -159,7 +159,10 @@ impl task::Peer for Node {
 /// An error of the session in the words of a test.
 fn told(error: engine::Error) -> probe::Error {
     match error {
-        engine::Error::Refused { peer, refusal } => probe::Error::Refused { peer, why: refusal.reason },
+        engine::Error::Refused { peer, refusal } if refusal.fault == Fault::Auth => {
+            probe::Error::Refused { peer, why: refusal.reason }
+        }
+        engine::Error::Refused { peer, refusal } => probe::Error::Far { peer, fault: refusal.fault, why: refusal.reason },
         engine::Error::Broken { peer, source } => probe::Error::Broken { peer, source },
         engine::Error::Silent { peer, seconds } => probe::Error::Silent { peer, seconds },
         other => probe::Error::Protocol { peer: "the node".into(), protocol: "Longhaul", what: other.to_string() },

@@ -227,7 +227,7 @@ pub enum Line {
     /// It is over.
     End(Box<End>),
     /// It cannot go on.
-    Failed(String),
+    Failed(super::Failure),
 }
 
 /// What changes from point to point of a scan.

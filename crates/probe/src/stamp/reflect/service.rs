@@ -133,7 +133,7 @@ impl<'a> Responder<'a> {
 
     /// A datagram that may be a question.
     pub fn take(&mut self, buffer: &[u8], arrival: &stamps::Arrival) {
-        if arrival.is_cut {
+        if arrival.is_cut || crate::flow::is_message(&buffer[..arrival.bytes]) {
             self.served.not_questions += 1;
             return;
         }
