@@ -343,7 +343,7 @@ pub struct Serve {
     /// Allow payload in clear to clients that ask for it
     #[arg(long)]
     pub plain: bool,
-    /// Answer tests of people without a key, by the protocol they speak: iperf3
+    /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp
     ///
     /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.
     #[arg(long, value_name = "PROTOCOL[@PREFIX]", value_delimiter = ',')]
