@@ -336,12 +336,7 @@ impl Host for Exports {
         self.jobs.begin(order.job, role, access.holder(), control)
     }
 
-    fn ask(
-        &self,
-        asker: Asker<'_>,
-        request: &Request,
-        emit: &mut dyn FnMut(Said) -> bool,
-    ) -> Result<(), Refusal> {
+    fn ask(&self, asker: Asker<'_>, request: &Request, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
         if asker.access.grant().is_some_and(|grant| grant.errand.is_some()) {
             return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -175,7 +175,7 @@ impl Node {
             tracing::info!(files = swept, "removed what interrupted jobs left unfinished");
         }
         let listen = |source| NodeError::Listen { address: config.listen, source };
-        let listener = TcpListener::bind(config.listen).map_err(listen)?;
+        let listener = bind(config.listen).map_err(listen)?;
         listener.set_nonblocking(true)?;
         let registry = Registry::default();
         let timeouts = config.timeouts;
@@ -300,6 +300,17 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// Listens. Of port 0 both numbers are wanted, that of UDP as well: another one is as good.
+fn bind(at: SocketAddr) -> io::Result<TcpListener> {
+    for _ in 0..16 {
+        let listener = TcpListener::bind(at)?;
+        if at.port() != 0 || UdpSocket::bind(listener.local_addr()?).is_ok() {
+            return Ok(listener);
+        }
+    }
+    TcpListener::bind(at)
+}
+
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -354,7 +365,7 @@ impl Inner {
                 Ok(())
             }
             Speaks::Iperf3 if self.desk.answers_iperf3(peer) => {
-                self.desk.iperf3(socket, peer, accepted);
+                self.desk.iperf3(socket, peer, accepted, &self.host.probes);
                 Ok(())
             }
             Speaks::Iperf3 => {

@@ -18,7 +18,7 @@ use probe::tcp::Bounds;
 use wire::frame::Refusal;
 
 /// Within which bounds tests run here. A grant lifts the last one.
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     seconds: 3_600.0,
     tests: 32,
     bytes_a_day: 10_000_000_000_000,
@@ -121,10 +121,15 @@ impl Probes {
         let mut running = lock(&self.running);
         let of_holder = running.entry(holder.to_owned()).or_default();
         let refused = if of_holder.tests >= LIMITS.tests {
-            Some(format!("{} tests of yours run here already; this node has no more at once for one guest", LIMITS.tests))
+            Some(format!(
+                "{} tests of yours run here already; this node has no more at once for one guest",
+                LIMITS.tests
+            ))
         } else if of_holder.udp_bit_s + udp_bit_s > bound {
             let bound = BitRate(LIMITS.anonymous_udp_bit_s);
-            Some(format!("guests without a key may send datagrams at up to {bound} in all: lower the rate, or get a key"))
+            Some(format!(
+                "guests without a key may send datagrams at up to {bound} in all: lower the rate, or get a key"
+            ))
         } else {
             None
         };
@@ -165,7 +170,8 @@ impl Probes {
         directory: Directory<'_>,
         emit: &mut dyn FnMut(Said) -> bool,
     ) -> Result<(), Refusal> {
-        let unknown = |e: serde_json::Error| Refusal::new(Fault::Config, format!("this node does not know that test: {e}"));
+        let unknown =
+            |e: serde_json::Error| Refusal::new(Fault::Config, format!("this node does not know that test: {e}"));
         let ask: Ask = serde_json::from_str(ask).map_err(unknown)?;
         let peer = asker.peer.ip();
         let left = self.left(peer);
@@ -176,7 +182,9 @@ impl Probes {
         }
         if left == 0 {
             let a_day = Bytes(LIMITS.bytes_a_day);
-            return Err(too_much(format!("the tests of {peer} have moved {a_day} within a day; this node allows no more")));
+            return Err(too_much(format!(
+                "the tests of {peer} have moved {a_day} within a day; this node allows no more"
+            )));
         }
         // Those without a key have none of their own: they are told apart by where they are.
         let is_guest = asker.access.grant().is_none();
@@ -195,7 +203,13 @@ impl Probes {
         }
     }
 
-    fn tcp(&self, asker: Asker<'_>, order: &Order, first: u32, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+    fn tcp(
+        &self,
+        asker: Asker<'_>,
+        order: &Order,
+        first: u32,
+        emit: &mut dyn FnMut(Said) -> bool,
+    ) -> Result<(), Refusal> {
         within(order.seconds + order.omit_s)?;
         probe::tcp::check(order).map_err(|error| senseless(&error))?;
         let peer = asker.peer.ip();
@@ -219,7 +233,13 @@ impl Probes {
         let peer = asker.peer.ip();
         let mut tell = |line: &FlowLine| serde_json::to_string(line).is_ok_and(|text| emit(Said::Text(text)));
         // What failed has been told as a line.
-        let _ = probe::task::answer(&self.flows, flows, (peer, local), (&self.stop, &|bytes| self.count(peer, bytes)), &mut tell);
+        let _ = probe::task::answer(
+            &self.flows,
+            flows,
+            (peer, local),
+            (&self.stop, &|bytes| self.count(peer, bytes)),
+            &mut tell,
+        );
         Ok(())
     }
 
@@ -263,7 +283,9 @@ fn rate(order: &UdpOrder) -> f64 {
     match order.pace {
         UdpPace::Spacing { spacing_s } => bits / spacing_s,
         UdpPace::Rate { rate_bit_s } => rate_bit_s as f64,
-        UdpPace::Bursts { length, spacing_s, gap_s } => bits * f64::from(length) / (f64::from(length) * spacing_s + gap_s),
+        UdpPace::Bursts { length, spacing_s, gap_s } => {
+            bits * f64::from(length) / (f64::from(length) * spacing_s + gap_s)
+        }
         UdpPace::Max => f64::INFINITY,
     }
 }
@@ -302,7 +324,12 @@ mod tests {
 
     #[test]
     fn guests_without_a_key_send_slowly() {
-        let bit_s = |pace| datagrams_bit_s(&Task::Send { run: 0, order: UdpOrder { bytes: 1_250, pace, count: Some(1), seconds: None } });
+        let bit_s = |pace| {
+            datagrams_bit_s(&Task::Send {
+                run: 0,
+                order: UdpOrder { bytes: 1_250, pace, count: Some(1), seconds: None },
+            })
+        };
         let bound = LIMITS.anonymous_udp_bit_s as f64;
         let probes = Probes::default();
         let seat = |pace| probes.seat("192.0.2.1", bit_s(pace), bound);

@@ -8,10 +8,12 @@ use ipnet::IpNet;
 use model::units::{BitRate, Bytes};
 use probe::Stop;
 use probe::flow::Flows;
-use probe::iperf3::Server;
+use probe::iperf3::{Bounds, Server};
 use probe::stamp::{HostClock, Reflector, Responder, Trust};
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::waker::Waker;
+
+use crate::probes::{LIMITS, Probes};
 
 /// Which protocols are answered, and whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +43,9 @@ impl Responders {
                 "iperf3" => &mut responders.iperf3,
                 "stamp" => &mut responders.stamp,
                 _ => {
-                    return Err(format!("--responders {word}: no responder is called {protocol}; there are: iperf3, stamp"));
+                    return Err(format!(
+                        "--responders {word}: no responder is called {protocol}; there are: iperf3, stamp"
+                    ));
                 }
             };
             let everybody = matches!(whom, Some(networks) if networks.is_empty());
@@ -82,17 +86,31 @@ pub(crate) struct Desk {
     /// Connections so far: stock's clients expect theirs to be counted in the order in which they were opened.
     accepted: AtomicU64,
     stop: Stop,
-    /// Datagrams that belong to no flow yet.
-    datagrams: UdpSocket,
+    /// Datagrams that belong to no flow yet; none where somebody else has the number.
+    datagrams: Option<UdpSocket>,
     flows: Flows,
 }
 
 impl Desk {
     /// For a node that listens here: datagrams come to the same number, those of tests that `flows` knows among them.
     pub fn open(who: Responders, at: SocketAddr, flows: Flows, stop: Stop) -> io::Result<Desk> {
-        let datagrams = probe::flow::shared(at)?;
-        datagrams.set_nonblocking(true)?;
-        let (iperf3, accepted) = (Server::default(), AtomicU64::new(0));
+        let datagrams = match probe::flow::shared(at) {
+            Ok(socket) => Some(socket),
+            // A node that copies is worth more than none.
+            Err(error) if who == Responders::default() => {
+                tracing::warn!(%error, %at, "the UDP port is not to be had: no tests with datagrams");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        datagrams.iter().try_for_each(|socket| socket.set_nonblocking(true))?;
+        // Whoever comes this way has no key.
+        let bounds = Bounds {
+            seconds_max: LIMITS.seconds as u32,
+            datagram_bit_s_max: LIMITS.anonymous_udp_bit_s,
+            ..Bounds::default()
+        };
+        let (iperf3, accepted) = (Server::new(bounds), AtomicU64::new(0));
         Ok(Desk { who, iperf3, accepted, stop, datagrams, flows })
     }
 
@@ -111,9 +129,9 @@ impl Desk {
         self.who.answers_iperf3(peer.ip())
     }
 
-    /// A connection that begins with a cookie of iperf3.
-    pub fn iperf3(&self, socket: TcpStream, peer: SocketAddr, accepted: u64) {
-        match self.iperf3.serve(socket, accepted, &self.stop) {
+    /// A connection that begins with a cookie of iperf3; its bytes count as those of other tests do.
+    pub fn iperf3(&self, socket: TcpStream, peer: SocketAddr, accepted: u64, probes: &Probes) {
+        match self.iperf3.serve(socket, accepted, &self.stop, &|address, bytes| probes.count(address, bytes)) {
             // A stream of a test in progress: its control connection tells of it.
             Ok(None) => {}
             Ok(Some(done)) => {
@@ -131,8 +149,9 @@ impl Desk {
 
     /// Takes the datagrams that belong to no flow yet, until the node stops.
     pub fn take_datagrams(&self, over: &Waker) {
+        let Some(socket) = &self.datagrams else { return };
         let (mut reflector, trust) = (Reflector::default(), |from| self.who.trusts(from));
-        let stamp = Responder::new(&self.datagrams, &HostClock, &mut reflector, &trust);
+        let stamp = Responder::new(socket, &HostClock, &mut reflector, &trust);
         let mut stamp = match stamp {
             Ok(stamp) => stamp,
             Err(error) => {
@@ -142,12 +161,13 @@ impl Desk {
         };
         let mut buffer = vec![0; 1 << 16];
         loop {
-            let mut fds = [PollFd::new(&self.datagrams, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
-            if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) || !fds[1].revents().is_empty() {
+            let mut fds = [PollFd::new(socket, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+            if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) || !fds[1].revents().is_empty()
+            {
                 return;
             }
             stamp.departures();
-            let Ok(Some(arrival)) = sys::stamps::receive(&self.datagrams, &mut buffer) else { continue };
+            let Ok(Some(arrival)) = sys::stamps::receive(socket, &mut buffer) else { continue };
             let datagram = &buffer[..arrival.bytes];
             // What nobody waits for is dropped: nothing is answered to a stranger.
             if self.flows.datagram(arrival.from, datagram) {
@@ -175,7 +195,8 @@ mod tests {
 
     #[test]
     fn whom_is_answered() {
-        let answers = |words: &[&str], from: &str| Responders::parse(words).unwrap().answers_iperf3(from.parse().unwrap());
+        let answers =
+            |words: &[&str], from: &str| Responders::parse(words).unwrap().answers_iperf3(from.parse().unwrap());
         assert!(!answers(&[], "192.0.2.1"));
         assert!(answers(&["iperf3"], "192.0.2.1") && answers(&["iperf3@192.0.2.0/24", "iperf3"], "198.51.100.1"));
         assert!(answers(&["iperf3", "iperf3@192.0.2.0/24"], "198.51.100.1"));

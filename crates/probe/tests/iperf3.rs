@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,12 @@ fn port() -> (TcpListener, UdpSocket) {
 }
 
 fn node(bounds: Bounds) -> Node {
+    node_that(bounds, |_, _| true)
+}
+
+/// A node whose tests' bytes are told to `moved`.
+fn node_that(bounds: Bounds, moved: impl Fn(IpAddr, u64) -> bool + Send + Sync + 'static) -> Node {
+    let moved = Arc::new(moved);
     let (listener, datagrams) = port();
     let (at, stop) = (listener.local_addr().unwrap(), Stop::default());
     let server = Arc::new(Server::new(bounds));
@@ -62,8 +69,10 @@ fn node(bounds: Bounds) -> Node {
             if ends.is_stopped() {
                 return;
             }
-            let (server, sender, stop) = (Arc::clone(&server), sender.clone(), ends.clone());
-            std::thread::spawn(move || sender.send(server.serve(socket, accepted, &stop)));
+            let (server, sender, stop, moved) = (Arc::clone(&server), sender.clone(), ends.clone(), Arc::clone(&moved));
+            std::thread::spawn(move || {
+                let _ = sender.send(server.serve(socket, accepted, &stop, &*moved));
+            });
         }
     });
     Node { at, stop, outcomes }
@@ -131,7 +140,10 @@ fn datagrams_in_every_direction() {
             let (sent, received) = if *sends { (near, far) } else { (far, near) };
             // 500 a second each; loopback loses none, and the last may be on its way.
             assert!((300..=540).contains(&sent.packets), "{direction:?}: {sent:?}");
-            assert!(received.lost == 0 && sent.packets - received.packets < 60, "{direction:?}: {sent:?}, {received:?}");
+            assert!(
+                received.lost == 0 && sent.packets - received.packets < 60,
+                "{direction:?}: {sent:?}, {received:?}"
+            );
         }
     }
 }
@@ -167,6 +179,46 @@ fn text(json: &[u8]) -> Vec<u8> {
     [&(json.len() as u32).to_be_bytes()[..], json].concat()
 }
 
+/// The states that come next.
+fn hear<const N: usize>(control: &mut TcpStream) -> [u8; N] {
+    let mut states = [0; N];
+    control.read_exact(&mut states).unwrap();
+    states
+}
+
+/// A client's control connection, as far as the server's wish for streams.
+fn begin(at: SocketAddr, params: &[u8]) -> TcpStream {
+    let mut control = TcpStream::connect(at).unwrap();
+    control.write_all(COOKIE).unwrap();
+    assert_eq!(hear(&mut control), [9]);
+    control.write_all(&text(params)).unwrap();
+    assert_eq!(hear(&mut control), [10]);
+    control
+}
+
+/// A test with one stream over TCP, under way.
+fn begin_stream(at: SocketAddr, params: &[u8]) -> (TcpStream, TcpStream) {
+    let mut control = begin(at, params);
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.write_all(COOKIE).unwrap();
+    assert_eq!(hear(&mut control), [1, 2]);
+    (control, stream)
+}
+
+/// A test with one stream over UDP, under way.
+fn begin_datagrams(at: SocketAddr, params: &[u8]) -> (TcpStream, UdpSocket) {
+    let mut control = begin(at, params);
+    let stream = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stream.connect(at).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.send(b"9876").unwrap();
+    let mut answer = [0; 2_000];
+    assert_eq!(stream.recv(&mut answer).unwrap(), 4);
+    assert_eq!(&answer[..4], b"6789");
+    assert_eq!(hear(&mut control), [1, 2]);
+    (control, stream)
+}
+
 /// Whatever a client says, or leaves out: its test ends with an error, soon, and the node goes on.
 #[test]
 fn clients_that_break_the_rules() {
@@ -200,19 +252,7 @@ fn clients_that_break_the_rules() {
 #[test]
 fn clients_that_vanish_and_strangers() {
     let node = node(Bounds::default());
-    let mut control = TcpStream::connect(node.at).unwrap();
-    control.write_all(COOKIE).unwrap();
-    let mut state = [0];
-    control.read_exact(&mut state).unwrap();
-    assert_eq!(state, [9]);
-    control.write_all(&text(PARAMS)).unwrap();
-    control.read_exact(&mut state).unwrap();
-    assert_eq!(state, [10]);
-    let mut stream = TcpStream::connect(node.at).unwrap();
-    stream.write_all(COOKIE).unwrap();
-    let mut start = [0; 2];
-    control.read_exact(&mut start).unwrap();
-    assert_eq!(start, [1, 2]);
+    let (control, mut stream) = begin_stream(node.at, PARAMS);
     stream.write_all(&[7; 5_000]).unwrap();
     drop((control, stream));
     assert!(matches!(node.outcome(), Err(Error::Broken { .. })));
@@ -283,4 +323,169 @@ fn a_stop_is_heard_in_every_state() {
         assert!(from.elapsed() < Duration::from_secs(5));
         thread.join().unwrap();
     }
+}
+
+const REVERSE_UDP: &[u8] =
+    br#"{"udp":true,"time":60,"parallel":1,"len":1000,"bandwidth":800000,"reverse":true,"udp_counters_64bit":1}"#;
+
+/// Nobody is left behind who goes on sending, and its seat is free.
+#[test]
+fn a_sender_whose_client_has_vanished_falls_silent() {
+    let told = Arc::new(AtomicU64::new(0));
+    let sum = Arc::clone(&told);
+    let bounds = Bounds { tests_per_address_max: 1, ..Bounds::default() };
+    let node = node_that(bounds, move |_, more| {
+        sum.fetch_add(more, Ordering::Relaxed);
+        true
+    });
+    let (control, stream) = begin_datagrams(node.at, REVERSE_UDP);
+    for _ in 0..20 {
+        assert_eq!(stream.recv(&mut [0; 2_000]).unwrap(), 1_000);
+    }
+    drop(control);
+    assert!(matches!(node.outcome(), Err(Error::Broken { .. })));
+    stream.set_nonblocking(true).unwrap();
+    let mut got = 20;
+    while stream.recv(&mut [0; 2_000]).is_ok() {
+        got += 1;
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(stream.recv(&mut [0; 2_000]).is_err(), "it goes on sending");
+    // What a test moved is told even where it fails.
+    assert_eq!(told.load(Ordering::Relaxed), got * 1_000);
+    test(node.at, &order(Direction::Up, 1), &Stop::default(), &mut |_| {}).expect("the seat is free");
+    assert!(node.outcome().is_ok());
+    let (control, mut stream) = begin_stream(node.at, br#"{"tcp":true,"time":60,"len":1000,"reverse":true}"#);
+    drop(control);
+    assert!(matches!(node.outcome(), Err(Error::Broken { .. })));
+    // What was on its way, and then the end.
+    let ended = std::io::copy(&mut stream, &mut std::io::sink());
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// Hellos do not say whose they are.
+#[test]
+fn tests_with_datagrams_at_once_from_one_address() {
+    let node = node(Bounds::default());
+    // A test over TCP that waits for its stream has no use for a hello.
+    let _waits = begin(node.at, PARAMS);
+    let run = |(streams, direction)| {
+        let order = DatagramOrder { streams, direction, seconds: 1.0, bytes: 500, rate_bit_s: 400_000 };
+        test_datagrams(node.at, &order, &Stop::default())
+    };
+    let tests =
+        [(1, Direction::Up), (3, Direction::Down), (2, Direction::Both), (1, Direction::Down), (4, Direction::Up)];
+    std::thread::scope(|scope| {
+        let tests = tests.map(|test| (test, scope.spawn(move || run(test))));
+        for (test, thread) in tests {
+            let found = thread.join().unwrap().unwrap_or_else(|error| panic!("{test:?}: {error}"));
+            for (sends, near) in &found.near {
+                let far = found.far.iter().find(|far| far.id == near.id).unwrap();
+                let (sent, received) = if *sends { (near, far) } else { (far, near) };
+                // Each has its own streams: nothing of another one's order came.
+                assert!(received.packets > 30 && received.packets <= sent.packets, "{test:?}: {sent:?}, {received:?}");
+                assert_eq!((received.lost, received.bytes), (0, received.packets * 500), "{test:?}");
+            }
+        }
+    });
+}
+
+/// A connection for a test that has all of its streams is closed, and waits nowhere.
+#[test]
+fn a_stream_too_many_is_closed() {
+    let node = node(Bounds::default());
+    let (_control, _stream) = begin_stream(node.at, PARAMS);
+    let mut late = TcpStream::connect(node.at).unwrap();
+    late.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    late.write_all(COOKIE).unwrap();
+    assert_eq!(late.read(&mut [0]).unwrap(), 0);
+    assert!(matches!(node.outcome(), Err(Error::Refused { .. })));
+}
+
+/// A client counts what comes to it: whoever sends stops when it is told to, and not at what was agreed on.
+#[test]
+fn who_sends_goes_on_until_the_client_has_enough() {
+    let node = node(Bounds::default());
+    let agreed = br#"{"tcp":true,"time":0,"num":20000,"parallel":1,"len":1000,"reverse":true}"#;
+    let (mut control, mut stream) = begin_stream(node.at, agreed);
+    stream.read_exact(&mut [0; 50_000]).unwrap();
+    control.write_all(&[4]).unwrap();
+    // The rest of what was sent is counted, and comes.
+    assert_eq!(hear(&mut control), [13]);
+    control.write_all(&text(br#"{"streams":[]}"#)).unwrap();
+    let mut length = [0; 4];
+    control.read_exact(&mut length).unwrap();
+    let mut results = vec![0; u32::from_be_bytes(length) as usize];
+    control.read_exact(&mut results).unwrap();
+    assert_eq!(hear(&mut control), [14]);
+    control.write_all(&[16]).unwrap();
+    let rest = stream.read_to_end(&mut Vec::new()).unwrap() as u64;
+    assert_eq!(node.outcome().unwrap().results.streams[0].bytes, 50_000 + rest);
+
+    let agreed = br#"{"udp":true,"time":0,"blockcount":5,"parallel":1,"len":1000,"bandwidth":8000000,"reverse":true}"#;
+    let (_control, stream) = begin_datagrams(node.at, agreed);
+    for _ in 0..15 {
+        stream.recv(&mut [0; 2_000]).unwrap();
+    }
+}
+
+/// A node that stops says so.
+#[test]
+fn a_running_test_sees_the_node_stop() {
+    let node = node(Bounds::default());
+    let (mut control, mut stream) = begin_stream(node.at, br#"{"tcp":true,"time":60,"parallel":1,"len":1000}"#);
+    stream.write_all(&[7; 5_000]).unwrap();
+    let from = Instant::now();
+    node.stop.stop();
+    assert_eq!(hear(&mut control), [11]);
+    assert!(matches!(node.outcome(), Err(Error::Interrupted)));
+    assert!(from.elapsed() < Duration::from_secs(2));
+}
+
+/// Ends wait for what is still on its way; a rate is not to suffer from that.
+#[test]
+fn settling_is_no_part_of_the_time() {
+    const SETTLES: f64 = 0.08;
+    let node = node(Bounds::default());
+    let from = Instant::now();
+    let (mut control, mut stream) = begin_stream(node.at, PARAMS);
+    stream.write_all(&[7; 5_000]).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    control.write_all(&[4]).unwrap();
+    assert_eq!(hear(&mut control), [13]);
+    let settled = from.elapsed().as_secs_f64();
+    control.write_all(&text(br#"{"streams":[]}"#)).unwrap();
+    let _ = control.read(&mut [0; 4_000]);
+    drop((control, stream));
+    let done = node.outcome().unwrap();
+    let (seconds, span) = (done.elapsed.as_secs_f64(), done.results.streams[0].span_s.1);
+    assert!(seconds >= 0.2 - 0.01 && seconds <= settled - SETTLES, "{seconds} of {settled}");
+    assert!(span <= settled - SETTLES, "{span} of {settled}");
+
+    let order = DatagramOrder { streams: 1, direction: Direction::Up, seconds: 0.5, bytes: 500, rate_bit_s: 400_000 };
+    let from = Instant::now();
+    let found = test_datagrams(node.at, &order, &Stop::default()).unwrap();
+    let settled = from.elapsed().as_secs_f64();
+    assert!(found.seconds >= 0.5 && found.seconds <= settled - SETTLES, "{} of {settled}", found.seconds);
+}
+
+/// An address that has moved as much as it may: its test ends, and no other begins.
+#[test]
+fn an_end_to_what_an_address_may_move() {
+    let told = Arc::new(AtomicU64::new(0));
+    let sum = Arc::clone(&told);
+    let node = node_that(Bounds::default(), move |address, more| {
+        assert!(address.is_ipv4());
+        sum.fetch_add(more, Ordering::Relaxed) + more < 1_000_000
+    });
+    let long = Order { seconds: 30.0, pace_bit_s: 16_000_000, ..Order::default() };
+    let from = Instant::now();
+    let refused = test(node.at, &long, &Stop::default(), &mut |_| {}).unwrap_err();
+    assert!(matches!(&refused, Error::Refused { why, .. } if why.contains("ended the test")), "{refused}");
+    assert!(from.elapsed() < Duration::from_secs(10));
+    assert!(node.outcome().unwrap_err().to_string().contains("as much as it may"));
+    let moved = told.load(Ordering::Relaxed);
+    assert!((1_000_000..20_000_000).contains(&moved), "{moved}");
+    let refused = test(node.at, &long, &Stop::default(), &mut |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("busy"), "{refused}");
 }

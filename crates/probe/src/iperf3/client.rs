@@ -44,7 +44,8 @@ impl Session {
         let socket = socket.map_err(|source| Error::Connect { to: to.to_string(), source })?;
         let mut session = Session { control: Control::new(socket, stop)?, cookie: Cookie::random(), to };
         // A server that is busy closes without reading, and a reset may overtake its word.
-        let greeted = session.control.send(session.cookie.as_bytes()).and_then(|()| session.control.expect(State::ParamExchange));
+        let greeted =
+            session.control.send(session.cookie.as_bytes()).and_then(|()| session.control.expect(State::ParamExchange));
         greeted.map_err(|error| match error {
             Error::Broken { peer, .. } => busy(&peer),
             other => other,
@@ -136,10 +137,12 @@ pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&In
         note(&interval);
         intervals.push(interval);
     });
-    // What the server still has on its way is taken in until it has heard that this is the end.
-    let ended = followed.and_then(|()| session.control.say(State::TestEnd)).and_then(|()| session.control.expect(State::ExchangeResults));
-    team.abandon();
     let elapsed = team.started().elapsed().as_secs_f64();
+    // What the server still has on its way is taken in until it has heard that this is the end.
+    let ended = followed
+        .and_then(|()| session.control.say(State::TestEnd))
+        .and_then(|()| session.control.expect(State::ExchangeResults));
+    team.abandon();
     let totals: Vec<Total> = team.finish().iter().map(|ended| course.total(ended)).collect();
     ended?;
     let near = End { totals, host: watch.read(), remarks };
@@ -169,7 +172,8 @@ fn follow(
             return Err(Error::Silent { peer: session.control.peer().to_owned(), seconds: PATIENCE.as_secs() });
         }
         // Where bytes end it, the client still says so: once it has sent, or got, all of them.
-        let enough = order.bytes > 0 && looks.iter().map(|look| look.bytes).sum::<u64>() >= order.bytes && team.has_sent();
+        let enough =
+            order.bytes > 0 && looks.iter().map(|look| look.bytes).sum::<u64>() >= order.bytes && team.has_sent();
         let over = end.is_some_and(|end| now >= end) || enough;
         if stop.is_stopped() {
             let _ = session.control.say(State::ClientTerminate);
@@ -216,9 +220,16 @@ fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
         let up = ours.is_some_and(|total| total.flow.up);
         let left_out = ours.map_or(0, |total| total.flow.bytes.saturating_sub(total.counted_bytes));
         let seconds = if result.span_s.1 > result.span_s.0 { result.span_s.1 - result.span_s.0 } else { elapsed };
-        let rate_bit_s = (result.bytes as f64 * 8.0 / seconds.max(1e-9)) as u64;
+        // Its seconds are its own word, and rates are summed.
+        let rate_bit_s = (result.bytes as f64 * 8.0 / seconds.max(1e-9)).min(1e16) as u64;
         Total {
-            flow: Seen { stream: result.id, up, bytes: result.bytes + left_out, rate_bit_s, kernel: None },
+            flow: Seen {
+                stream: result.id,
+                up,
+                bytes: result.bytes.saturating_add(left_out),
+                rate_bit_s,
+                kernel: None,
+            },
             counted_bytes: result.bytes,
             counted_s: seconds,
             congestion: theirs.congestion.clone().unwrap_or_default(),
@@ -266,7 +277,7 @@ pub fn test_datagrams(to: SocketAddr, order: &DatagramOrder, stop: &Stop) -> Res
     }
     session.start()?;
     let bytes = (order.bytes as usize).max(datagrams::HEADER_MAX);
-    let team = datagrams::Team::start(streams, Pace { bytes, rate_bit_s: order.rate_bit_s, quota: u64::MAX, wide: true })?;
+    let team = datagrams::Team::start(streams, Pace { bytes, rate_bit_s: order.rate_bit_s, wide: true })?;
     let end = Duration::from_secs_f64(order.seconds);
     while team.started().elapsed() < end {
         if stop.is_stopped() {
@@ -276,13 +287,14 @@ pub fn test_datagrams(to: SocketAddr, order: &DatagramOrder, stop: &Stop) -> Res
         session.check()?;
     }
     team.hush();
+    // Before the server settles, which is no part of the test.
+    let over = team.started().elapsed();
     session.control.say(State::TestEnd)?;
     session.control.expect(State::ExchangeResults)?;
-    let seconds = team.started().elapsed().as_secs_f64();
-    let near = team.finish();
+    let near = team.finish(over);
     let streams = near.iter().map(|(_, result)| result.clone()).collect();
     let far = session.exchange(&Results { has_retransmits: -1, streams, ..Results::default() })?.streams;
-    Ok(Datagrams { near, far, seconds })
+    Ok(Datagrams { near, far, seconds: over.as_secs_f64() })
 }
 
 /// Opens a UDP stream: a hello, until it is answered.

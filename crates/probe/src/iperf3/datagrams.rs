@@ -70,6 +70,8 @@ pub(super) struct Tally {
     pub lost: i64,
     /// Came after a higher number.
     pub late: u64,
+    /// When the last of them came, after the start.
+    last: Duration,
     jitter_s: f64,
     transit_s: Option<f64>,
 }
@@ -78,11 +80,12 @@ impl Tally {
     fn took(&mut self, bytes: usize, number: u64, sent: f64, arrived: f64) {
         self.bytes += bytes as u64;
         if number > self.packets {
-            self.lost += (number - self.packets - 1).min(i64::MAX as u64) as i64;
+            // Numbers are the peer's: two wide gaps must not be more than there is.
+            self.lost = self.lost.saturating_add_unsigned(number - self.packets - 1);
             self.packets = number;
         } else {
             self.late += 1;
-            self.lost -= 1;
+            self.lost = self.lost.saturating_sub(1);
         }
         // RFC 1889, section 6.3.1.
         let transit = arrived - sent;
@@ -120,8 +123,7 @@ pub(super) struct Pace {
     pub bytes: usize,
     /// Rate of each stream; 0 for as fast as it goes.
     pub rate_bit_s: u64,
-    /// Payload of each stream, at most.
-    pub quota: u64,
+    /// Numbers have 64 bits.
     pub wide: bool,
 }
 
@@ -153,8 +155,8 @@ fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, hush: &AtomicBool)
         0 => Duration::ZERO,
         rate => Duration::from_secs_f64(pace.bytes as f64 * 8.0 / rate as f64),
     };
-    let (mut due, mut number, mut left) = (Instant::now(), 0, pace.quota);
-    while left > 0 && !hush.load(Ordering::Relaxed) {
+    let (mut due, mut number) = (Instant::now(), 0);
+    while !hush.load(Ordering::Relaxed) {
         let now = Instant::now();
         let wait = due.saturating_duration_since(now);
         if wait > SPIN {
@@ -170,7 +172,6 @@ fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, hush: &AtomicBool)
         match socket.send(&datagram) {
             Ok(sent) => {
                 number += 1;
-                left = left.saturating_sub(sent as u64);
                 let mut tally = lock(tally);
                 (tally.bytes, tally.packets) = (tally.bytes + sent as u64, number);
             }
@@ -185,7 +186,13 @@ fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, hush: &AtomicBool)
     Ok(())
 }
 
-fn receive(socket: &UdpSocket, wide: bool, tally: &Mutex<Tally>, abandon: &AtomicBool) -> io::Result<()> {
+fn receive(
+    socket: &UdpSocket,
+    wide: bool,
+    tally: &Mutex<Tally>,
+    abandon: &AtomicBool,
+    started: Instant,
+) -> io::Result<()> {
     let mut datagram = vec![0; 1 << 16];
     while !abandon.load(Ordering::Relaxed) {
         match socket.recv(&mut datagram) {
@@ -193,7 +200,9 @@ fn receive(socket: &UdpSocket, wide: bool, tally: &Mutex<Tally>, abandon: &Atomi
                 let (seconds, micros) = now();
                 let arrived = f64::from(seconds) + f64::from(micros) / 1e6;
                 if let Some((sent, number)) = read_header(&datagram[..got], wide) {
-                    lock(tally).took(got, number, sent, arrived);
+                    let mut tally = lock(tally);
+                    tally.took(got, number, sent, arrived);
+                    tally.last = started.elapsed();
                 }
             }
             Err(error) if crate::tcp::stream::waits(&error) => {}
@@ -209,19 +218,27 @@ impl Team {
     pub(super) fn start(streams: Vec<Stream>, pace: Pace) -> Result<Team> {
         let mut team =
             Team { members: Vec::new(), hush: Arc::default(), abandon: Arc::default(), started: Instant::now() };
-        for Stream { id, sends, socket } in streams {
-            let host = |doing| move |source| Error::Host { doing, source };
-            socket.set_read_timeout(Some(PATIENCE)).map_err(host("set up a socket"))?;
-            let tally = Arc::<Mutex<Tally>>::default();
-            let (shared, hush, abandon) = (Arc::clone(&tally), Arc::clone(&team.hush), Arc::clone(&team.abandon));
-            let run = move || match sends {
-                true => send(&socket, pace, &shared, &hush),
-                false => receive(&socket, pace.wide, &shared, &abandon),
-            };
-            let thread = std::thread::Builder::new().name(format!("probe-{id}")).spawn(run);
-            team.members.push(Member { id, sends, tally, thread: thread.map_err(host("start a thread"))? });
+        for stream in streams {
+            // Where one cannot be set going, those before it end with the team.
+            let member = team.member(stream, pace)?;
+            team.members.push(member);
         }
         Ok(team)
+    }
+
+    fn member(&self, stream: Stream, pace: Pace) -> Result<Member> {
+        let host = |doing| move |source| Error::Host { doing, source };
+        let Stream { id, sends, socket } = stream;
+        let timeouts = socket.set_read_timeout(Some(PATIENCE)).and_then(|()| socket.set_write_timeout(Some(PATIENCE)));
+        timeouts.map_err(host("set up a socket"))?;
+        let (tally, started) = (Arc::<Mutex<Tally>>::default(), self.started);
+        let (shared, hush, abandon) = (Arc::clone(&tally), Arc::clone(&self.hush), Arc::clone(&self.abandon));
+        let run = move || match sends {
+            true => send(&socket, pace, &shared, &hush),
+            false => receive(&socket, pace.wide, &shared, &abandon, started),
+        };
+        let thread = std::thread::Builder::new().name(format!("probe-{id}")).spawn(run);
+        Ok(Member { id, sends, tally, thread: thread.map_err(host("start a thread"))? })
     }
 
     pub(super) fn started(&self) -> Instant {
@@ -242,16 +259,27 @@ impl Team {
         self.members.iter().map(|member| (member.id, member.sends, lock(&member.tally).clone())).collect()
     }
 
-    /// Waits for all threads.
-    pub(super) fn finish(self) -> Vec<(bool, StreamResult)> {
+    /// Waits for all threads. The test was over after `over`: what came later still took until it came.
+    pub(super) fn finish(mut self, over: Duration) -> Vec<(bool, StreamResult)> {
         self.abandon();
-        let span = self.started.elapsed();
         let end = |member: Member| {
             // A socket that failed has counted what it could.
             let _ = member.thread.join();
-            (member.sends, lock(&member.tally).result(member.id, span))
+            let tally = lock(&member.tally);
+            let span = if member.sends { over } else { over.max(tally.last) };
+            (member.sends, tally.result(member.id, span))
         };
-        self.members.into_iter().map(end).collect()
+        std::mem::take(&mut self.members).into_iter().map(end).collect()
+    }
+}
+
+/// A test that ends badly leaves nobody behind who goes on sending: a datagram needs no one who takes it.
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.abandon();
+        for member in std::mem::take(&mut self.members) {
+            let _ = member.thread.join();
+        }
     }
 }
 
@@ -282,26 +310,54 @@ mod tests {
     }
 
     #[test]
+    fn numbers_without_bounds() {
+        let mut tally = Tally::default();
+        tally.took(1, 1 << 63, 0.0, 0.0);
+        tally.took(1, u64::MAX, 0.0, 0.0);
+        assert_eq!((tally.lost, tally.packets), (i64::MAX, u64::MAX));
+        for number in [u64::MAX, 0] {
+            tally.took(1, number, f64::from(u32::MAX), 0.0);
+        }
+        assert_eq!((tally.lost, tally.late), (i64::MAX - 2, 2));
+    }
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.connect(far.local_addr().unwrap()).unwrap();
+        far.connect(near.local_addr().unwrap()).unwrap();
+        (near, far)
+    }
+
+    #[test]
     fn a_pace_is_kept_without_bursts() {
-        let pair = || {
-            let near = UdpSocket::bind("127.0.0.1:0").unwrap();
-            let far = UdpSocket::bind("127.0.0.1:0").unwrap();
-            near.connect(far.local_addr().unwrap()).unwrap();
-            far.connect(near.local_addr().unwrap()).unwrap();
-            (near, far)
-        };
         let (near, far) = pair();
         let streams = vec![Stream { id: 1, sends: true, socket: near }, Stream { id: 1, sends: false, socket: far }];
-        // 200 datagrams of 1,000 bytes at 8 Mbit/s: one a millisecond.
-        let pace = Pace { bytes: 1000, rate_bit_s: 8_000_000, quota: 200_000, wide: true };
-        let team = Team::start(streams, pace).unwrap();
-        while !team.members[0].thread.is_finished() {
+        // Datagrams of 1,000 bytes at 8 Mbit/s: one a millisecond.
+        let team = Team::start(streams, Pace { bytes: 1000, rate_bit_s: 8_000_000, wide: true }).unwrap();
+        while team.look()[0].2.packets < 200 {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(team.started().elapsed() >= Duration::from_millis(195));
+        team.hush();
+        let over = team.started().elapsed();
         std::thread::sleep(Duration::from_millis(100));
-        let ends = team.finish();
+        let ends = team.finish(over);
         let (sent, received) = (&ends[0].1, &ends[1].1);
-        assert_eq!((sent.bytes, sent.packets, received.bytes, received.packets, received.lost), (200_000, 200, 200_000, 200, 0));
+        assert_eq!((received.bytes, received.packets, received.lost), (sent.bytes, sent.packets, 0));
+        assert!(sent.packets >= 200 && received.span_s.1 < over.as_secs_f64() + 0.1);
+    }
+
+    #[test]
+    fn a_team_that_is_dropped_falls_silent() {
+        let (near, far) = pair();
+        let pace = Pace { bytes: 100, rate_bit_s: 1_000_000, wide: true };
+        let team = Team::start(vec![Stream { id: 1, sends: true, socket: near }], pace).unwrap();
+        far.recv(&mut [0; 200]).unwrap();
+        drop(team);
+        far.set_nonblocking(true).unwrap();
+        while far.recv(&mut [0; 200]).is_ok() {}
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(far.recv(&mut [0; 200]).is_err());
     }
 }

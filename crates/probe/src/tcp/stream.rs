@@ -255,8 +255,20 @@ impl Team {
     }
 
     /// Waits for all threads.
-    pub fn finish(self) -> Vec<Ended> {
-        self.members.into_iter().map(Member::finish).collect()
+    pub fn finish(mut self) -> Vec<Ended> {
+        std::mem::take(&mut self.members).into_iter().map(Member::finish).collect()
+    }
+}
+
+/// A test that ends badly leaves nobody behind who goes on sending. Every write and read has an end of its own, so that
+/// no thread is waited for longer than that.
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.hush();
+        self.abandon();
+        for member in std::mem::take(&mut self.members) {
+            let _ = member.thread.join();
+        }
     }
 }
 
