@@ -33,8 +33,21 @@ struct Said<'a, T> {
     event: &'static str,
     test: &'static str,
     target: &'a str,
+    /// Both hosts, of tests whose results do not have them anyway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hosts: Option<&'a Hosts>,
     #[serde(flatten)]
     what: &'a T,
+}
+
+impl<'a, T> Said<'a, T> {
+    fn of(event: &'static str, test: &'static str, target: &'a str, what: &'a T) -> Said<'a, T> {
+        Said { v: 1, event, test, target, hosts: None, what }
+    }
+
+    fn on(self, hosts: Option<&'a Hosts>) -> Said<'a, T> {
+        Said { hosts, ..self }
+    }
 }
 
 /// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.

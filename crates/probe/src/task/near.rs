@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use model::v1::probe::host::Hosts;
 use model::v1::probe::route::{Route, RouteOrder};
 use model::v1::probe::udp::{UdpOrder, UdpPoint, UdpRequestOrder, UdpRequests};
 use model::v1::probe::latency::Latency;
 use model::v1::probe::{Failure, FlowLine, Flows, FlowsDone, Task, Token};
 
+use crate::host::Watch;
 use crate::udp::datagram;
 use crate::{Error, Result, Stop, flow, route, stamp, udp};
 
@@ -24,6 +26,10 @@ pub trait Peer {
     fn ask(&mut self, flows: &Flows, hear: &mut dyn FnMut(FlowLine)) -> Result<()>;
     /// What messages call it.
     fn name(&self) -> &str;
+    /// Hears how both hosts did during the last task.
+    fn saw(&mut self, hosts: Hosts) {
+        drop(hosts);
+    }
 }
 
 /// The name of a new test.
@@ -57,6 +63,7 @@ pub fn run<T: Send>(
     let ready = AtomicBool::new(false);
     let (say, hears) = channel();
     let mut done = None;
+    let watch = Watch::begin();
     let (found, asked) = std::thread::scope(|scope| {
         let near = Near { to, order: &order, stop, ready: &ready, hears };
         let near = scope.spawn(move || near.run(work));
@@ -78,7 +85,10 @@ pub fn run<T: Send>(
     match (found, done) {
         (Some(Err(error)), _) => Err(error),
         (_, Some(Err(Failure { fault, why }))) => Err(Error::Far { peer: name, fault, why }),
-        (Some(Ok(found)), Some(Ok(done))) => asked.map(|()| (found, done)),
+        (Some(Ok(found)), Some(Ok(done))) => {
+            peer.saw(Hosts { near: watch.read(), far: Some(done.host.clone()) });
+            asked.map(|()| (found, done))
+        }
         (None, _) => Err(asked.err().unwrap_or_else(|| protocol("it ended before it was ready"))),
         (Some(Ok(_)), None) => Err(asked.err().unwrap_or_else(|| protocol("it does not say what came of its part"))),
     }

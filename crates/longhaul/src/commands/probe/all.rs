@@ -50,7 +50,7 @@ pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) 
             fs::write(file, text).map_err(|e| Failure::local(format!("cannot write {}: {e}", file.display())))?;
         }
         match (printer.is_json(), all.check.check) {
-            (true, _) => printer.object(&Said { v: 1, event: "result", test: "all", target: &all.target, what: &support }),
+            (true, _) => printer.object(&Said::of("result", "all", &all.target, &support)),
             (false, false) => say(&support, printer),
             (false, true) => {}
         }

@@ -54,7 +54,7 @@ pub fn run(disk: &ProbeDisk, settings: &Settings, printer: &Printer, stop: &Stop
     let order = order(disk);
     probe::disk::check(&order)?;
     let mut note = |point: &Point| match printer.is_json() {
-        true => printer.object(&Said { v: 1, event: "point", test: "disk", target: &disk.target, what: point }),
+        true => printer.object(&Said::of("point", "disk", &disk.target, point)),
         false => printer.line(&row(point)),
     };
     if !printer.is_json() {
@@ -69,7 +69,7 @@ pub fn run(disk: &ProbeDisk, settings: &Settings, printer: &Printer, stop: &Stop
         _ => probe::disk::measure(Path::new(&disk.target), &order, stop, &mut note)?,
     };
     match printer.is_json() {
-        true => printer.object(&Said { v: 1, event: "result", test: "disk", target: &disk.target, what: &report }),
+        true => printer.object(&Said::of("result", "disk", &disk.target, &report)),
         false => say(&report, printer),
     }
     Ok(Exit::Done)

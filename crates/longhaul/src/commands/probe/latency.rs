@@ -35,7 +35,7 @@ pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop:
         };
         match (printer.is_json(), latency.check.check) {
             (true, _) => {
-                let said = Said { v: 1, event: "result", test: "latency", target: &latency.target, what: &result };
+                let said = Said::of("result", "latency", &latency.target, &result);
                 printer.object(&said);
             }
             (false, false) => say(&result, printer),

@@ -14,7 +14,7 @@ use crate::settings::Settings;
 pub fn run(probe: &ProbeLimits, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let limits = Node::connect(&Target::node(&probe.target, "limits")?, settings)?.limits()?;
     if printer.is_json() {
-        printer.object(&Said { v: 1, event: "result", test: "limits", target: &probe.target, what: &limits });
+        printer.object(&Said::of("result", "limits", &probe.target, &limits));
         return Ok(Exit::Done);
     }
     printer.line(&format!("longest test        {} s", limits.seconds));

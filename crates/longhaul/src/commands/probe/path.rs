@@ -53,7 +53,7 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
     let changes = before.map_or_else(Vec::new, |before| changes(&before.routes, &routes));
     let found = Found { routes, changes };
     match printer.is_json() {
-        true => printer.object(&Said { v: 1, event: "result", test: "path", target: &path.target, what: &found }),
+        true => printer.object(&Said::of("result", "path", &path.target, &found)),
         false => say(&found, printer),
     }
     Ok(Exit::Done)

@@ -41,14 +41,14 @@ pub fn run(
             Err(error) => scan::failed(value, &error),
         };
         match printer.is_json() {
-            true => printer.object(&Said { v: 1, event: "point", test: "tcp", target: &tcp.target, what: &point }),
+            true => printer.object(&Said::of("point", "tcp", &tcp.target, &point)),
             false => printer.line(&row(what, &point)),
         }
         points.push(point);
     }
     let report = scan::judge(what, points);
     match printer.is_json() {
-        true => printer.object(&Said { v: 1, event: "scan", test: "tcp", target: &tcp.target, what: &report }),
+        true => printer.object(&Said::of("scan", "tcp", &tcp.target, &report)),
         false => summary(&report, printer),
     }
     Ok(vec![(Measure::Rate, report.best_bit_s as f64)])

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use engine::Timeouts;
 use engine::session::Session;
 use model::locator::Place;
+use model::v1::probe::host::Hosts;
 use model::v1::probe::tcp::{Line, Order};
 use model::v1::probe::{self as v1, Ask, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
 use model::{Fault, HostPort, Locator};
@@ -85,6 +86,8 @@ pub struct Node {
     name: String,
     /// The number of the test's first stream.
     first: u32,
+    /// Both hosts during the last test over flows.
+    hosts: Option<Hosts>,
 }
 
 impl Node {
@@ -92,7 +95,12 @@ impl Node {
     pub fn connect(at: &HostPort, settings: &Settings) -> Result<Node, Failure> {
         let session = settings.connect(at, false, Timeouts::default())?;
         let address = session.peer_address().map_or_else(|| resolve(at), Ok)?;
-        Ok(Node { session, address, name: at.to_string(), first: 0 })
+        Ok(Node { session, address, name: at.to_string(), first: 0, hosts: None })
+    }
+
+    /// Both hosts during the last test over flows, if there was one.
+    pub fn hosts(&self) -> Option<&Hosts> {
+        self.hosts.as_ref()
     }
 
     /// Asks for a test, and hands on what the node says until it is over.
@@ -149,6 +157,10 @@ impl task::Peer for Node {
 
     fn ask(&mut self, flows: &Flows, hear: &mut dyn FnMut(FlowLine)) -> probe::Result<()> {
         self.listen(0, Test::Flows(flows.clone()), hear)
+    }
+
+    fn saw(&mut self, hosts: Hosts) {
+        self.hosts = Some(hosts);
     }
 
     fn name(&self) -> &str {

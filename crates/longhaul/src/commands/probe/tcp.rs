@@ -56,7 +56,7 @@ pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) 
         };
         let report = far.test(&order, stop, &mut note)?;
         match (printer.is_json(), quiet) {
-            (true, _) => printer.object(&Said { v: 1, event: "result", test: "tcp", target: &tcp.target, what: &report }),
+            (true, _) => printer.object(&Said::of("result", "tcp", &tcp.target, &report)),
             (false, false) => say_report(&report, printer),
             (false, true) => {}
         }
@@ -107,7 +107,7 @@ fn arrow(up: bool) -> &'static str {
 
 fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
     if printer.is_json() {
-        printer.object(&Said { v: 1, event: "interval", test: "tcp", target, what: interval });
+        printer.object(&Said::of("interval", "tcp", target, interval));
         return;
     }
     if !printer.is_chatty() {

@@ -111,7 +111,7 @@ fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Resu
         seconds: found.seconds,
     };
     match (printer.is_json(), udp.check.check) {
-        (true, _) => printer.object(&Said { v: 1, event: "result", test: "udp_iperf3", target: &udp.target, what: &counted }),
+        (true, _) => printer.object(&Said::of("result", "udp_iperf3", &udp.target, &counted)),
         (false, false) => printer.line(&format!(
             "{} {}  {} datagrams sent in {:.2} s, {} arrived, {lost} ({:.4} %) lost, jitter {}",
             if udp.reverse { "<-" } else { "->" },
@@ -141,7 +141,7 @@ pub(super) fn facts(points: &[UdpPoint]) -> Vec<Fact> {
 fn say(udp: &ProbeUdp, point: &UdpPoint, of_many: bool, printer: &Printer) {
     if printer.is_json() {
         let event = if of_many { "point" } else { "result" };
-        return printer.object(&Said { v: 1, event, test: "udp", target: &udp.target, what: point });
+        return printer.object(&Said::of(event, "udp", &udp.target, point));
     }
     if udp.check.check {
         return;
@@ -221,7 +221,7 @@ fn request(udp: &ProbeUdp, node: &mut Node, printer: &Printer, stop: &Stop) -> R
     };
     let found = task::request(node, &order, stop)?;
     match printer.is_json() {
-        true => printer.object(&Said { v: 1, event: "result", test: "udp_request", target: &udp.target, what: &found }),
+        true => printer.object(&Said::of("result", "udp_request", &udp.target, &found)),
         false => say_requests(&found, printer),
     }
     let (asked, answered) = found.sizes.iter().fold((0, 0), |(a, b), size| (a + size.asked, b + size.answered));

@@ -33,3 +33,12 @@ impl Use {
         (self.busy - self.own).max(0.0)
     }
 }
+
+/// Both hosts of a test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hosts {
+    /// Where the command runs.
+    pub near: Use,
+    /// The other end; none where it is no node.
+    pub far: Option<Use>,
+}
