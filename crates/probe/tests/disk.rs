@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use model::Blame;
 use model::v1::probe::disk::{Order, Point, Report, Test, Way};
-use probe::disk::measure;
+use probe::disk::{Ground, measure, measure_on};
 use probe::{Error, Stop};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use sys::namespace::Namespaces;
@@ -229,6 +229,35 @@ fn a_stop_between_points_is_heard() {
     assert_eq!((points, names(above.path())), (1, Vec::new()));
     let outcome = measure(above.path(), &small_order(), &stop, &mut nothing);
     assert!(matches!(outcome, Err(Error::Interrupted)), "stopped before it began: {outcome:?}");
+}
+
+/// Whoever may write the directory moves the test's own away, puts a link in its place, and later another one in place
+/// of the directory itself: nothing is made at the other end of a link.
+#[test]
+fn a_link_in_its_place_leads_nowhere() {
+    let (above, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let asked = above.path().join("asked");
+    std::fs::create_dir(&asked).unwrap();
+    let ground = Ground::open(&asked).unwrap();
+    let swap = |path: &Path, to: &str| {
+        std::fs::rename(path, above.path().join(to)).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), path).unwrap();
+    };
+    swap(&asked, "meant");
+    let (meant, mut made) = (above.path().join("meant"), 0);
+    let note = &mut |_: &Point| {
+        assert_eq!(names(elsewhere.path()), Vec::<String>::new());
+        if made == 0 {
+            swap(&meant.join(&names(&meant)[0]), "moved");
+        }
+        made += 1;
+    };
+    let outcome = measure_on(&ground, &small_order(), &Stop::default(), note);
+    let Err(Error::File { doing, source, .. }) = &outcome else { panic!("{outcome:?}") };
+    assert!(*doing == "remove" && source.to_string().starts_with("somebody moved it away"), "{outcome:?}");
+    assert!(made > 10, "{made} points");
+    assert_eq!(names(elsewhere.path()), Vec::<String>::new());
+    assert_eq!(names(&above.path().join("moved")), Vec::<String>::new());
 }
 
 /// In memory everything is said to be memory's; and the time limit is a limit.
