@@ -1,7 +1,7 @@
 //! What a disk gives: rates against size and workers, caches that end, flushes, small files.
 //!
 //! ```text
-//! order ── check ──> place (a directory, room) ──> run ──> points, knees ──> report
+//! order ── check ──> place (a directory, room) ──> run ──> points, knees ──> report ──> answer, for guests of a node
 //!                       │ removed however it ends    ├ sequential   write, flush, forget, read
 //!                       │                            ├ journal      4 KiB and a flush
 //!                       │                            ├ small        make, name, remove
@@ -15,6 +15,7 @@
 //! Not known here: other file systems than the one that a directory is in; caches below the kernel (a controller's, a
 //! hypervisor's), which show in a result only as rates that no disk has.
 
+mod answer;
 mod crew;
 mod data;
 mod device;
@@ -38,6 +39,7 @@ use device::Below;
 use place::Place;
 use run::Run;
 
+pub use answer::answer;
 pub use order::{check, longest};
 pub use place::Ground;
 

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::Blame;
+use model::v1::probe::DiskLine;
 use model::v1::probe::disk::{Order, Point, Report, Test, Way};
-use probe::disk::{Ground, measure, measure_on};
+use probe::disk::{Ground, answer, measure, measure_on};
 use probe::{Error, Stop};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use sys::namespace::Namespaces;
@@ -258,6 +259,49 @@ fn a_link_in_its_place_leads_nowhere() {
     assert!(made > 10, "{made} points");
     assert_eq!(names(elsewhere.path()), Vec::<String>::new());
     assert_eq!(names(&above.path().join("moved")), Vec::<String>::new());
+}
+
+/// Far longer than a test has, in few points: flushes on a disk, small files where there is no disk below the files.
+fn endless() -> Order {
+    let (tests, small_bytes) = (vec![Test::Fsync, Test::SmallFiles], vec![4096; 16]);
+    let (fsyncs, small_files) = (250_000, 250_000);
+    Order { tests, fsyncs, small_bytes, small_files, seconds: 600.0, budget_bytes: 1 << 30, ..Order::default() }
+}
+
+/// Nobody listens any more, or the node stops, in the middle of a point.
+#[test]
+fn a_far_test_ends_with_those_who_asked() {
+    for listens in [false, true] {
+        let above = tempfile::tempdir().unwrap();
+        let (begun, ends, mut lines) = (Instant::now(), Stop::default(), 0);
+        let mut tell = |_: &DiskLine| {
+            lines += 1;
+            if listens && lines == 2 {
+                ends.stop();
+            }
+            listens || lines < 2
+        };
+        let outcome = answer(&Ground::open(above.path()).unwrap(), &endless(), &ends, &mut tell);
+        assert!(matches!(outcome, Err(Error::Interrupted)), "{outcome:?}");
+        assert!(lines >= 2 && begun.elapsed() < Duration::from_secs(45), "{lines} lines, {:?}", begun.elapsed());
+        assert_eq!(names(above.path()), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_far_test_tells_what_a_near_one_notes() {
+    let above = tempfile::tempdir().unwrap();
+    let mut points = Vec::new();
+    let mut tell = |line: &DiskLine| {
+        if let DiskLine::Point(point) = line {
+            points.push((**point).clone());
+        }
+        true
+    };
+    let order = Order { tests: vec![Test::Write, Test::Fsync], ..small_order() };
+    let report = answer(&Ground::open(above.path()).unwrap(), &order, &Stop::default(), &mut tell).unwrap();
+    assert!(!points.is_empty() && report.points == points);
+    assert_eq!(names(above.path()), Vec::<String>::new());
 }
 
 /// In memory everything is said to be memory's; and the time limit is a limit.
