@@ -20,6 +20,7 @@ use model::fault::{Blame, Fault};
 use model::locator::Place;
 use model::name::{Name, RelPath};
 use model::units::{BitRate, Bytes};
+use probe::disk::Ground;
 use store::Store;
 use store::ends::{self, End};
 use wire::frame::{Direction, JobName, KeyProof, Open, Refusal, Request};
@@ -126,18 +127,18 @@ impl Exports {
     }
 
     /// The directory of a disk test: where an export begins, or the part of it that the key is for. Nothing below: a link
-    /// there could lead anywhere.
-    fn testing_ground(&self, access: &Access, place: &str) -> Result<PathBuf, Refusal> {
+    /// there could lead anywhere. Who may write above a part can put a link in its place, too: it must be the directory
+    /// that the store has open.
+    fn testing_ground(&self, access: &Access, place: &str) -> Result<Ground, Refusal> {
         let (export, path) = place.split_once('/').unwrap_or((place, ""));
         let path = RelPath::parse(path.as_bytes()).map_err(|e| Refusal::new(Fault::Config, e.to_string()))?;
         let reach = self.allowed(access, Action::Create, &Place::Path { export: export.into(), path })?;
-        match reach.path.is_root() {
-            true => Ok(reach.dir),
-            false => {
-                let why = format!("the disk is tested where an export, or your part of it, begins: lh://HOST/{export}");
-                Err(Refusal::new(Fault::Config, why))
-            }
+        if !reach.path.is_root() {
+            let why = format!("the disk is tested where an export, or your part of it, begins: lh://HOST/{export}");
+            return Err(Refusal::new(Fault::Config, why));
         }
+        let identity = reach.store.stat(&RelPath::root()).map_err(storage)?.identity;
+        Ground::open_same(&reach.dir, identity).map_err(|e| refuse(&e))
     }
 
     /// A key for one job into a place, with no more rights than its holder has there, for another node to use.

@@ -2,18 +2,17 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::node::{Asker, Said};
 use model::fault::{Blame, Fault};
 use model::units::{BitRate, Bytes};
-use model::v1::probe::disk::Point;
 use model::v1::probe::tcp::{Line, Order};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
 use probe::Stop;
+use probe::disk::Ground;
 use probe::tcp::Bounds;
 use wire::frame::Refusal;
 
@@ -112,8 +111,8 @@ fn task(task: &Task) -> &'static str {
     }
 }
 
-/// Where the directory of a disk test lies, for who asks.
-pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<std::path::PathBuf, Refusal>;
+/// The directory of a disk test, open, for who asks.
+pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<Ground, Refusal>;
 
 impl Probes {
     /// A place for a test of a guest, whose datagrams take so much; `bound` is what all of its tests may take.
@@ -243,17 +242,11 @@ impl Probes {
         Ok(())
     }
 
-    fn disk(&self, directory: &Path, order: &disk::Order, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+    fn disk(&self, ground: &Ground, order: &disk::Order, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
         probe::disk::check(order).map_err(|error| senseless(&error))?;
         within(probe::disk::longest(order).as_secs_f64())?;
-        let (stop, node) = (Stop::default(), self.stop.clone());
         let mut say = |line: &DiskLine| serde_json::to_string(line).is_ok_and(|text| emit(Said::Text(text)));
-        let mut note = |point: &Point| {
-            if !say(&DiskLine::Point(Box::new(point.clone()))) || node.is_stopped() {
-                stop.stop();
-            }
-        };
-        let line = match probe::disk::measure(directory, order, &stop, &mut note) {
+        let line = match probe::disk::answer(ground, order, &self.stop, &mut say) {
             Ok(report) => DiskLine::Done(Box::new(report)),
             Err(error) => DiskLine::Failed(Failure { fault: error.fault(), why: Refusal::from_error(&error).reason }),
         };

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::Blame;
+use model::v1::probe::DiskLine;
 use model::v1::probe::disk::{Order, Point, Report, Test, Way};
-use probe::disk::measure;
+use probe::disk::{Ground, answer, measure, measure_on};
 use probe::{Error, Stop};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use sys::namespace::Namespaces;
@@ -56,7 +57,9 @@ fn in_memory(name: &str, mib: u64, flags: MountFlags, test: impl Fn(&Path) + Syn
                 test(above.path());
                 unmount(above.path(), UnmountFlags::DETACH).unwrap();
             }
-            Err(error) => writeln!(std::io::stderr(), "SKIPPED {name}: nothing can be mounted here: {error}").unwrap(),
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "SKIPPED {name}: nothing can be mounted here: {error}");
+            }
         }
     };
     if let Err(panic) = std::thread::scope(|scope| scope.spawn(body).join()) {
@@ -229,6 +232,78 @@ fn a_stop_between_points_is_heard() {
     assert_eq!((points, names(above.path())), (1, Vec::new()));
     let outcome = measure(above.path(), &small_order(), &stop, &mut nothing);
     assert!(matches!(outcome, Err(Error::Interrupted)), "stopped before it began: {outcome:?}");
+}
+
+/// Somebody moves the directory away once it is open, later the test's own one in it, and puts links in their places:
+/// nothing is made at the other end of a link.
+#[test]
+fn a_link_in_its_place_leads_nowhere() {
+    let (above, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let asked = above.path().join("asked");
+    std::fs::create_dir(&asked).unwrap();
+    let ground = Ground::open(&asked).unwrap();
+    let swap = |path: &Path, to: &str| {
+        std::fs::rename(path, above.path().join(to)).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), path).unwrap();
+    };
+    swap(&asked, "meant");
+    let (meant, mut made) = (above.path().join("meant"), 0);
+    let note = &mut |_: &Point| {
+        assert_eq!(names(elsewhere.path()), Vec::<String>::new());
+        if made == 0 {
+            swap(&meant.join(&names(&meant)[0]), "moved");
+        }
+        made += 1;
+    };
+    let outcome = measure_on(&ground, &small_order(), &Stop::default(), note);
+    let Err(Error::File { doing, source, .. }) = &outcome else { panic!("{outcome:?}") };
+    assert!(*doing == "remove" && source.to_string().starts_with("somebody moved it away"), "{outcome:?}");
+    assert!(made > 10, "{made} points");
+    assert_eq!(names(elsewhere.path()), Vec::<String>::new());
+    assert_eq!(names(&above.path().join("moved")), Vec::<String>::new());
+}
+
+/// Far longer than a test has, in few points: flushes on a disk, small files where there is no disk below the files.
+fn endless() -> Order {
+    let (tests, small_bytes) = (vec![Test::Fsync, Test::SmallFiles], vec![4096; 16]);
+    let (fsyncs, small_files) = (250_000, 250_000);
+    Order { tests, fsyncs, small_bytes, small_files, seconds: 600.0, budget_bytes: 1 << 30, ..Order::default() }
+}
+
+/// Nobody listens any more, or the node stops, in the middle of a point.
+#[test]
+fn a_far_test_ends_with_those_who_asked() {
+    for listens in [false, true] {
+        let above = tempfile::tempdir().unwrap();
+        let (begun, ends, mut lines) = (Instant::now(), Stop::default(), 0);
+        let mut tell = |_: &DiskLine| {
+            lines += 1;
+            if listens && lines == 2 {
+                ends.stop();
+            }
+            listens || lines < 2
+        };
+        let outcome = answer(&Ground::open(above.path()).unwrap(), &endless(), &ends, &mut tell);
+        assert!(matches!(outcome, Err(Error::Interrupted)), "{outcome:?}");
+        assert!(lines >= 2 && begun.elapsed() < Duration::from_secs(45), "{lines} lines, {:?}", begun.elapsed());
+        assert_eq!(names(above.path()), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_far_test_tells_what_a_near_one_notes() {
+    let above = tempfile::tempdir().unwrap();
+    let mut points = Vec::new();
+    let mut tell = |line: &DiskLine| {
+        if let DiskLine::Point(point) = line {
+            points.push((**point).clone());
+        }
+        true
+    };
+    let order = Order { tests: vec![Test::Write, Test::Fsync], ..small_order() };
+    let report = answer(&Ground::open(above.path()).unwrap(), &order, &Stop::default(), &mut tell).unwrap();
+    assert!(!points.is_empty() && report.points == points);
+    assert_eq!(names(above.path()), Vec::<String>::new());
 }
 
 /// In memory everything is said to be memory's; and the time limit is a limit.

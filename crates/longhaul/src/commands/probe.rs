@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 use model::Exit;
 use model::fault::{Blame, Fault};
 use probe::Stop;
+use model::v1::probe::host::Hosts;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 

@@ -152,6 +152,8 @@ pub struct Disk {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskLine {
+    /// It goes on. Comes between the others, so that the end that measures notices when nobody listens any more.
+    Working,
     /// A point is done.
     Point(Box<disk::Point>),
     /// It is over.

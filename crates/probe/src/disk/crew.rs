@@ -170,7 +170,7 @@ pub(super) struct Shift {
 /// # Errors
 /// The first worker's; [`Error::Interrupted`].
 pub(super) fn run<T: Send>(
-    place: &Place,
+    place: &Place<'_>,
     stop: &Stop,
     limit: Duration,
     items: Vec<T>,
@@ -251,7 +251,7 @@ fn one<T>(
 }
 
 /// Begins the work when all are there, and watches it until all have gone.
-fn clock(board: &Board, workers: usize, place: &Place, stop: &Stop) -> Vec<(Duration, u64)> {
+fn clock(board: &Board, workers: usize, place: &Place<'_>, stop: &Stop) -> Vec<(Duration, u64)> {
     let mut roll = board.roll();
     // One that fails before it is ready has gone.
     while roll.ready < workers && roll.gone == 0 {

@@ -3,7 +3,6 @@
 use std::os::unix::fs::FileExt;
 
 use model::v1::probe::disk::{Test, Way};
-use sys::files;
 
 use super::crew::{self, Hand};
 use super::data::{Material, Stamp};
@@ -16,9 +15,11 @@ use crate::Result;
 pub(super) fn keep(run: &mut Run<'_>) -> Result<()> {
     let most = u64::from(run.order.fsyncs);
     let number = run.number();
-    let path = run.place.name("journal", number);
+    let dir = run.place.dir();
+    let name = format!("journal-{number}");
+    let path = dir.at(&name);
     let stamp = Stamp::new(run.seed, number);
-    let file = files::create(&path, false).map_err(|e| failed("create", &path, e))?;
+    let file = dir.create(&name, false).map_err(|e| failed("create", &path, e))?;
     let material = Material::new(PAGE, 1, run.seed, number);
     let work = |hand: &mut Hand<'_>, material: &mut Material| {
         while hand.calls() < most && hand.goes_on() {
@@ -38,5 +39,5 @@ pub(super) fn keep(run: &mut Run<'_>) -> Result<()> {
     let mut point = run.point(what, before, &shift);
     point.cached = run.below.in_memory.clone();
     run.tell(point)?;
-    std::fs::remove_file(&path).map_err(|e| failed("remove", &path, e))
+    dir.remove(&name).map_err(|e| failed("remove", &path, e))
 }

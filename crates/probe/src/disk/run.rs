@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::v1::probe::disk::{Knee, LeftOut, Order, Point, Test, Way};
 use model::{BitRate, Bytes};
-use sys::files::{self, ALIGNMENT, Aligned};
+use sys::files::{ALIGNMENT, Aligned};
 
 use super::crew::Shift;
 use super::device::{Below, Counters};
@@ -18,7 +18,7 @@ use crate::{Error, Result, Stop};
 /// What all tests of a run need.
 pub(super) struct Run<'a> {
     pub order: &'a Order,
-    pub place: &'a Place,
+    pub place: &'a Place<'a>,
     pub below: &'a Below,
     pub stop: &'a Stop,
     pub seed: u64,
@@ -51,7 +51,7 @@ pub(super) struct Found {
 impl<'a> Run<'a> {
     pub(super) fn new(
         order: &'a Order,
-        place: &'a Place,
+        place: &'a Place<'a>,
         below: &'a Below,
         stop: &'a Stop,
         note: &'a mut dyn FnMut(&Point),
@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
             let why = "the file system takes no direct access in units of 4 KiB; what is buffered can be measured";
             if ways.is_empty() {
                 let source = io::Error::new(error.kind(), format!("{error}: {why}"));
-                return Err(failed("bypass the page cache in", self.place.path(), source));
+                return Err(failed("bypass the page cache in", self.place.dir().path(), source));
             }
             self.left_out.push(LeftOut { what: "direct".into(), why: why.into() });
         }
@@ -111,11 +111,12 @@ impl<'a> Run<'a> {
 
     /// Tries it: the only way to know. Some refuse to open the file, some the first write.
     fn refuses_direct(&mut self) -> Result<Option<io::Error>> {
-        let number = self.number();
-        let path = self.place.name("trial", number);
+        let name = format!("trial-{}", self.number());
+        let dir = self.place.dir();
+        let path = dir.at(&name);
         let page = Aligned::zeroed(ALIGNMENT);
-        let tried = files::create(&path, true).and_then(|file| file.write_all_at(&page, 0));
-        let removed = std::fs::remove_file(&path);
+        let tried = dir.create(&name, true).and_then(|file| file.write_all_at(&page, 0));
+        let removed = dir.remove(&name);
         match tried {
             Ok(()) => removed.map(|()| None).map_err(|e| failed("remove", &path, e)),
             Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {

@@ -25,6 +25,8 @@ const FROM_DEVICE_MIN: f64 = 0.5;
 /// A file that was written.
 #[derive(Debug)]
 pub(super) struct Laid {
+    name: String,
+    /// For words.
     path: PathBuf,
     stamp: Stamp,
     length: u64,
@@ -63,7 +65,7 @@ pub(super) fn sweep(run: &mut Run<'_>, way: Way) -> Result<()> {
             if wants(order, Test::Read) {
                 read(run, What { test: Test::Read, ..what }, &laid)?;
             }
-            remove(laid)?;
+            remove(run, laid)?;
         }
     }
     Ok(())
@@ -78,11 +80,12 @@ fn read_only(run: &mut Run<'_>, way: Way, file_bytes: u64) -> Result<()> {
         let what = What { test: Test::Read, way, file_bytes, workers, block_bytes: order.block_bytes };
         read(run, what, &laid[..workers as usize])?;
     }
-    remove(laid)
+    remove(run, laid)
 }
 
-pub(super) fn remove(laid: Vec<Laid>) -> Result<()> {
-    laid.iter().try_for_each(|one| std::fs::remove_file(&one.path).map_err(|e| failed("remove", &one.path, e)))
+pub(super) fn remove(run: &Run<'_>, laid: Vec<Laid>) -> Result<()> {
+    let dir = run.place.dir();
+    laid.iter().try_for_each(|one| dir.remove(&one.name).map_err(|e| failed("remove", &one.path, e)))
 }
 
 /// Writes a new file for each worker and flushes it. `next` tells how many bytes to write at an offset; none ends the
@@ -98,11 +101,12 @@ pub(super) fn write(
     let (mut writers, mut laid) = (Vec::new(), Vec::new());
     for worker in 0..workers {
         let number = run.number();
-        let path = run.place.name("file", number);
+        let (dir, name) = (run.place.dir(), format!("file-{number}"));
+        let path = dir.at(&name);
         let stamp = Stamp::new(run.seed, number);
-        let file = files::create(&path, way == Way::Direct).map_err(|e| failed("create", &path, e))?;
+        let file = dir.create(&name, way == Way::Direct).map_err(|e| failed("create", &path, e))?;
         let material = Material::new(block_bytes, workers, run.seed ^ number, worker.into());
-        laid.push(Laid { path: path.clone(), stamp, length: 0 });
+        laid.push(Laid { name, path: path.clone(), stamp, length: 0 });
         writers.push(Writer { file, path, stamp, material });
     }
     let work = |hand: &mut Hand<'_>, writer: &mut Writer| {
@@ -127,13 +131,14 @@ pub(super) fn write(
 /// Reads files that were written, one worker each.
 fn read(run: &mut Run<'_>, what: What, laid: &[Laid]) -> Result<()> {
     let mut cached = run.below.in_memory.clone().or_else(|| run.below.other_cache.clone());
-    let kept = forget(laid)?;
+    let dir = run.place.dir();
+    let kept = forget(run, laid)?;
     if what.way == Way::Buffered && cached.is_none() {
         cached = kept;
     }
     let mut readers = Vec::new();
     for one in laid {
-        let file = files::open(&one.path, what.way == Way::Direct).map_err(|e| failed("open", &one.path, e))?;
+        let file = dir.read(&one.name, what.way == Way::Direct).map_err(|e| failed("open", &one.path, e))?;
         readers.push(Reader { file, laid: one, memory: Aligned::zeroed(what.block_bytes as usize) });
     }
     let before = run.below.counters();
@@ -169,10 +174,10 @@ fn read(run: &mut Run<'_>, what: What, laid: &[Laid]) -> Result<()> {
 }
 
 /// Has the page cache forget files; why they were not, where they were not.
-fn forget(laid: &[Laid]) -> Result<Option<String>> {
+fn forget(run: &Run<'_>, laid: &[Laid]) -> Result<Option<String>> {
     let mut most: f64 = 0.0;
     for one in laid {
-        let file = files::open(&one.path, false).map_err(|e| failed("open", &one.path, e))?;
+        let file = run.place.dir().read(&one.name, false).map_err(|e| failed("open", &one.path, e))?;
         files::forget(&file).map_err(|e| failed("flush", &one.path, e))?;
         match files::resident(&file) {
             Ok(share) => most = most.max(share),

@@ -32,7 +32,7 @@ pub(super) fn write(run: &mut Run<'_>, way: Way) -> Result<()> {
     point.cached = run.below.in_memory.clone();
     point.course = Some(course(&shift.samples, point.rate_before_flush_bit_s));
     run.tell(point)?;
-    sequential::remove(laid)
+    sequential::remove(run, laid)
 }
 
 fn rate(from: (Duration, u64), to: (Duration, u64)) -> u64 {

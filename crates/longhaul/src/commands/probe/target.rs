@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use engine::Timeouts;
 use engine::session::Session;
@@ -10,8 +12,8 @@ use model::v1::probe::host::Hosts;
 use model::v1::probe::tcp::{Line, Order};
 use model::v1::probe::{self as v1, Ask, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
 use model::{Fault, HostPort, Locator};
-use probe::task;
 use probe::tcp::Peer;
+use probe::{Stop, task};
 use serde::de::DeserializeOwned;
 use wire::frame::Request;
 
@@ -22,6 +24,8 @@ use crate::settings::Settings;
 const IPERF3_PORT: u16 = 5201;
 /// The port of STAMP and TWAMP-Light (RFC 8762, section 4.1).
 const STAMP_PORT: u16 = 862;
+/// How often a test that waits for the other end looks for the stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Who is at the other end.
 #[derive(Debug, PartialEq, Eq)]
@@ -129,19 +133,34 @@ impl Node {
         limits.ok_or_else(|| self.mute())
     }
 
-    /// A test of the disk below an export. `note` hears of each point.
-    pub fn disk(&mut self, ask: &Disk, note: &mut dyn FnMut(&disk::Point)) -> probe::Result<disk::Report> {
-        let mut found = None;
-        self.listen(0, Test::Disk(ask.clone()), &mut |line| match line {
-            DiskLine::Point(point) => note(&point),
-            DiskLine::Done(report) => found = Some(Ok(*report)),
-            DiskLine::Failed(why) => found = Some(Err(why)),
-        })?;
-        match found {
-            Some(Ok(report)) => Ok(report),
-            Some(Err(v1::Failure { fault, why })) => Err(probe::Error::Far { peer: self.name.clone(), fault, why }),
-            None => Err(self.mute()),
+    /// A test of the disk below an export. `note` hears of each point. The session listens in a thread of its own: nothing
+    /// ends a question before its answer but the end of the session, so a test that is stopped is left to that thread,
+    /// which ends with the program; the node notices, and ends the test and tidies up.
+    pub fn disk(mut self, ask: Disk, stop: &Stop, note: &mut dyn FnMut(&disk::Point)) -> probe::Result<disk::Report> {
+        let (peer, mut found) = (self.name.clone(), Err(self.mute()));
+        let (lines, heard) = channel();
+        let listen = move || {
+            let told = self.listen(0, Test::Disk(ask), &mut |line: DiskLine| drop(lines.send(Ok(line))));
+            if let Err(error) = told {
+                // Nobody hears it where the test was stopped.
+                let _ = lines.send(Err(error));
+            }
+        };
+        let thread = std::thread::Builder::new().name("probe-disk".into()).spawn(listen);
+        thread.map_err(|source| probe::Error::Host { doing: "start a thread that listens to the node", source })?;
+        while !stop.is_stopped() {
+            match heard.recv_timeout(LOOK_EVERY) {
+                Ok(Ok(DiskLine::Point(point))) => note(&point),
+                Ok(Ok(DiskLine::Done(report))) => found = Ok(*report),
+                Ok(Ok(DiskLine::Failed(v1::Failure { fault, why }))) => {
+                    found = Err(probe::Error::Far { peer: peer.clone(), fault, why });
+                }
+                Ok(Ok(DiskLine::Working)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Err(error)) => return Err(error),
+                Err(RecvTimeoutError::Disconnected) => return found,
+            }
         }
+        Err(probe::Error::Interrupted)
     }
 
     fn mute(&self) -> probe::Error {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::host::Use;
+
 /// What to measure on a disk. What is left out is as [`Order::default`] has it; what is asked for and makes no sense is
 /// refused by the test, not mended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,6 +104,8 @@ pub struct Report {
     pub left_behind: Vec<String>,
     /// From start to end.
     pub seconds: f64,
+    /// The host during the test.
+    pub host: Use,
 }
 
 /// The file system and what is below it, as far as the host tells.

@@ -6,19 +6,26 @@ use rustix::mount::{MountFlags, mount};
 use sys::namespace::Namespaces;
 
 use super::super::order::Needed;
+use super::super::place::Ground;
 use super::*;
 
-fn place() -> (tempfile::TempDir, Place) {
+/// A directory for a test's own.
+fn ground() -> (tempfile::TempDir, Ground) {
     let above = tempfile::tempdir().unwrap();
-    let place = Place::make(above.path(), Needed { bytes: 4096, files: 1 }).unwrap();
-    (above, place)
+    let ground = Ground::open(above.path()).unwrap();
+    (above, ground)
+}
+
+fn place(ground: &Ground) -> Place<'_> {
+    Place::make(ground, Needed { bytes: 4096, files: 1 }).unwrap()
 }
 
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn calls_are_counted_and_timed() {
-    let (_above, place) = place();
+    let (_above, ground) = ground();
+    let place = place(&ground);
     let work = |hand: &mut Hand<'_>, calls: &mut u64| {
         while hand.calls() < *calls && hand.goes_on() {
             hand.call("sleep on", Path::new("it"), || {
@@ -46,7 +53,8 @@ fn calls_are_counted_and_timed() {
 
 #[test]
 fn time_ends_it() {
-    let (_above, place) = place();
+    let (_above, ground) = ground();
+    let place = place(&ground);
     let work = |hand: &mut Hand<'_>, _: &mut ()| {
         while hand.goes_on() {
             hand.call("sleep on", Path::new("it"), || {
@@ -65,7 +73,8 @@ fn time_ends_it() {
 
 #[test]
 fn one_that_fails_ends_all() {
-    let (_above, place) = place();
+    let (_above, ground) = ground();
+    let place = place(&ground);
     let work = |hand: &mut Hand<'_>, number: &mut u32| {
         while hand.goes_on() {
             let fails = *number == 1 && hand.calls() == 3;
@@ -84,7 +93,8 @@ fn one_that_fails_ends_all() {
 
 #[test]
 fn a_stop_ends_all_without_a_flush() {
-    let (_above, place) = place();
+    let (_above, ground) = ground();
+    let place = place(&ground);
     let stop = Stop::default();
     let work = |hand: &mut Hand<'_>, _: &mut ()| {
         while hand.goes_on() {
@@ -105,7 +115,8 @@ fn a_stop_ends_all_without_a_flush() {
 
 #[test]
 fn a_panic_goes_on_and_hangs_nobody() {
-    let (_above, place) = place();
+    let (_above, ground) = ground();
+    let place = place(&ground);
     let work = |_: &mut Hand<'_>, number: &mut u32| if *number == 1 { panic!("a defect") } else { Ok(()) };
     let outcome = std::panic::catch_unwind(|| run(&place, &Stop::default(), LONG, vec![0, 1], work, |_| Ok(())));
     assert!(outcome.is_err());
@@ -127,7 +138,8 @@ fn a_disk_that_others_fill_ends_it() {
                 return;
             }
         };
-        let place = Place::make(above.path(), Needed { bytes: 4096, files: 1 }).unwrap();
+        let ground = Ground::open(above.path()).unwrap();
+        let place = place(&ground);
         let others = above.path().join("others");
         let work = |hand: &mut Hand<'_>, _: &mut ()| {
             while hand.goes_on() {
@@ -145,6 +157,7 @@ fn a_disk_that_others_fill_ends_it() {
         assert!(shift.cut_short.unwrap().contains("less than 5 %"));
         assert!(shift.took < Duration::from_secs(30));
         place.remove().unwrap();
+        drop(ground);
         rustix::mount::unmount(above.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
     };
     std::thread::scope(|scope| scope.spawn(test).join()).unwrap();
