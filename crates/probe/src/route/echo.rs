@@ -23,8 +23,8 @@ pub const ECHO_BYTES: usize = 32;
 /// Question: these, the probe's number (8 bytes, big endian), the token (16), and anything.
 /// The number comes early: some routers quote little of what they drop.
 const QUESTION: [u8; 4] = *b"LHrq";
-/// Answer: these, the number (8), the token (16), the question's length (2), its TTL as received (1; 0 where it is not
-/// known), and the TTL that the answer leaves with (1).
+/// Answer: these, the number (8), the token's first 12, how many questions this flow has brought so far (4), the question's
+/// length (2), its TTL as received (1; 0 where it is not known), and the TTL that the answer leaves with (1).
 const ANSWER: [u8; 4] = *b"LHra";
 
 /// Answers leave with the highest TTL, so that the way back may be as long as it likes.
@@ -45,6 +45,8 @@ pub struct Answer {
     pub ttl: Option<u8>,
     /// TTL that the answer was sent with.
     pub own_ttl: u8,
+    /// Questions that have come over the flow so far, this one included: what is missing of those was lost on its way there.
+    pub count: u32,
 }
 
 /// Makes the first [`ECHO_BYTES`] of a datagram a question. Shorter ones are left alone.
@@ -66,11 +68,11 @@ pub fn quoted(part: &[u8], token: &Token) -> Option<u64> {
 }
 
 /// The answer to a datagram: none if it is no question, or its token is not known. `ttl` is that of the datagram as it
-/// arrived, `own_ttl` that with which the answer will leave.
+/// arrived, `own_ttl` that with which the answer will leave, `count` how many questions came.
 pub fn answer(
     datagram: &[u8],
-    ttl: Option<u8>,
-    own_ttl: u8,
+    (ttl, own_ttl): (Option<u8>, u8),
+    count: u32,
     knows: impl FnOnce(&Token) -> bool,
 ) -> Option<[u8; ECHO_BYTES]> {
     let head = datagram.first_chunk::<ECHO_BYTES>()?;
@@ -81,6 +83,7 @@ pub fn answer(
     let mut said = *head;
     said[..4].copy_from_slice(&ANSWER);
     let [high, low] = u16::try_from(datagram.len()).unwrap_or(u16::MAX).to_be_bytes();
+    said[24..28].copy_from_slice(&count.to_be_bytes());
     said[28..].copy_from_slice(&[high, low, ttl.unwrap_or(0), own_ttl]);
     Some(said)
 }
@@ -90,9 +93,10 @@ pub fn read(datagram: &[u8], token: &Token) -> Option<Answer> {
     let head: &[u8; ECHO_BYTES] = datagram.try_into().ok()?;
     let rest = head.strip_prefix(&ANSWER)?;
     let (number, rest) = rest.split_first_chunk::<8>()?;
-    let &[high, low, ttl, own_ttl] = rest.strip_prefix(token)?.first_chunk()?;
-    let ttl = (ttl > 0).then_some(ttl);
-    Some(Answer { number: u64::from_be_bytes(*number), bytes: u16::from_be_bytes([high, low]), ttl, own_ttl })
+    let (count, rest) = rest.strip_prefix(&token[..12])?.split_first_chunk::<4>()?;
+    let &[high, low, ttl, own_ttl] = rest.first_chunk()?;
+    let (ttl, count) = ((ttl > 0).then_some(ttl), u32::from_be_bytes(*count));
+    Some(Answer { number: u64::from_be_bytes(*number), bytes: u16::from_be_bytes([high, low]), ttl, own_ttl, count })
 }
 
 /// What a loop of answers did.
@@ -146,7 +150,8 @@ fn serve_one(
     served: &mut Served,
 ) -> io::Result<()> {
     let arrival = receive(socket, buffer)?;
-    let said = answer(&buffer[..arrival.bytes], arrival.ttl, ANSWER_TTL, knows);
+    let count = served.answered.saturating_add(served.unsent).saturating_add(1);
+    let said = answer(&buffer[..arrival.bytes], (arrival.ttl, ANSWER_TTL), count as u32, knows);
     let (Some(said), Some(asker)) = (said, arrival.from) else {
         served.ignored += 1;
         return Ok(());
@@ -194,20 +199,20 @@ mod tests {
 
     #[test]
     fn an_answer_says_what_arrived() {
-        let said = answer(&question(9_000), Some(61), 255, |token| *token == TOKEN).unwrap();
-        let wanted = Answer { number: 0x0102_0304_0506_0708, bytes: 9_000, ttl: Some(61), own_ttl: 255 };
+        let said = answer(&question(9_000), (Some(61), 255), 77, |token| *token == TOKEN).unwrap();
+        let wanted = Answer { number: 0x0102_0304_0506_0708, bytes: 9_000, ttl: Some(61), own_ttl: 255, count: 77 };
         assert_eq!(read(&said, &TOKEN), Some(wanted));
         assert_eq!(read(&said, &[0; 16]), None, "of another test");
-        let unknown = answer(&question(32), None, 64, |_| true).unwrap();
+        let unknown = answer(&question(32), (None, 64), 1, |_| true).unwrap();
         assert_eq!(read(&unknown, &TOKEN).unwrap().ttl, None);
     }
 
     #[test]
     fn strangers_and_answers_are_not_answered() {
-        assert_eq!(answer(&question(32), None, 64, |_| false), None);
-        assert_eq!(answer(&question(31), None, 64, |_| true), None, "an answer would be longer");
-        let said = answer(&question(32), None, 64, |_| true).unwrap();
-        assert_eq!(answer(&said, None, 64, |_| true), None, "or two nodes would answer each other for ever");
+        assert_eq!(answer(&question(32), (None, 64), 1, |_| false), None);
+        assert_eq!(answer(&question(31), (None, 64), 1, |_| true), None, "an answer would be longer");
+        let said = answer(&question(32), (None, 64), 1, |_| true).unwrap();
+        assert_eq!(answer(&said, (None, 64), 1, |_| true), None, "or two nodes would answer each other for ever");
     }
 
     #[test]
@@ -228,7 +233,7 @@ mod tests {
             if marked && datagram.len() >= 4 {
                 datagram[..4].copy_from_slice(&QUESTION);
             }
-            let said = answer(&datagram, Some(1), 2, |_| true);
+            let said = answer(&datagram, (Some(1), 2), 3, |_| true);
             prop_assert!(said.is_none_or(|said| said.len() <= datagram.len()));
             let _ = (read(&datagram, &TOKEN), quoted(&datagram, &TOKEN));
         }

@@ -46,6 +46,8 @@ pub enum Heard {
         hops_back: Option<u8>,
         /// The answer's TTL as received.
         ttl_back: Option<u8>,
+        /// Probes of this flow that the far end has counted so far.
+        count: u32,
     },
     /// Somebody sent ICMP.
     Icmp {
@@ -287,7 +289,7 @@ impl<'a> Flow<'a> {
         let hops = |sent: u8, received: u8| sent.checked_sub(received).map(|routers| routers.saturating_add(1));
         let there = answer.ttl.and_then(|ttl| hops(self.sent[shot].ttl, ttl));
         let back = arrival.ttl.and_then(|ttl| hops(answer.own_ttl, ttl));
-        self.waiting.push(Heard::Answer { shot, rtt, hops: there, hops_back: back, ttl_back: arrival.ttl });
+        self.waiting.push(Heard::Answer { shot, rtt, hops: there, hops_back: back, ttl_back: arrival.ttl, count: answer.count });
     }
 
     /// The socket, to wait for.

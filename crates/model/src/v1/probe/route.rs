@@ -248,8 +248,11 @@ pub struct Suspect {
     pub ports: Vec<u16>,
     /// Their probes to the target.
     pub sent: u32,
-    /// Lost ones.
+    /// Lost ones: probes, or answers.
     pub lost: u32,
+    /// Of these, lost on their way there, as the far end's count says.
+    #[serde(default)]
+    pub lost_there: u32,
     /// The probes of the flows that they were compared with.
     pub others_sent: u32,
     /// Lost ones.

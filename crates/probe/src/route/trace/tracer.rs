@@ -225,7 +225,7 @@ impl Script for Tracer {
 
     fn heard(&mut self, now: Duration, heard: &Heard) {
         match heard {
-            Heard::Answer { shot, rtt, hops, hops_back, ttl_back } => {
+            Heard::Answer { shot, rtt, hops, hops_back, ttl_back, .. } => {
                 let Some(ttl) = self.close(*shot) else { return };
                 let address = self.target.to_string();
                 let said = Said::Answered;

@@ -32,7 +32,7 @@ fn answer(shot: usize, ttl: u8, distance: u8) -> (Duration, Heard) {
         true => icmp(Some(shot), router(ttl), [11, 0], rtt),
         false => {
             let hops = Some(distance);
-            (rtt, Heard::Answer { shot, rtt, hops, hops_back: Some(4), ttl_back: Some(252) })
+            (rtt, Heard::Answer { shot, rtt, hops, hops_back: Some(4), ttl_back: Some(252), count: 0 })
         }
     }
 }
