@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpRequestOrder, UdpSent, UdpSweep};
 use probe::udp::datagram::{Head, Kind, Token};
 use probe::udp::sweep::{FarEnd, Run, runs, sweep};
-use probe::udp::{Ending, Flow, Receiver, Watch, point, receive, request, send};
+use probe::udp::{Ending, Flow, HostClock, Plan, Receiver, Watch, paced, point, receive, request, send};
 use probe::{Error, Stop};
+use sys::namespace::Namespaces;
 
 const FLOW: Flow = Flow { token: Token([9; 16]), run: 5 };
 
@@ -227,12 +228,98 @@ fn stragglers_of_the_run_before_are_not_counted() {
 }
 
 #[test]
+fn what_came_before_the_socket_was_connected_is_not_counted() {
+    let (a, b, stranger) = {
+        let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        (bind(), bind(), bind())
+    };
+    let mut forged = [0; 100];
+    for number in 0..10 {
+        assert!(Head { flow: FLOW, kind: Kind::Data, number, sent_ns: 0 }.write(&mut forged));
+        stranger.send_to(&forged, b.local_addr().unwrap()).unwrap();
+    }
+    a.connect(b.local_addr().unwrap()).unwrap();
+    b.connect(a.local_addr().unwrap()).unwrap();
+    let point = run_on(&a, &b, order(100, spaced(10.0), 50), || ());
+    assert_eq!((point.received.datagrams, point.received.duplicates, point.received.foreign), (50, 0, 10));
+}
+
+/// Does something on a thread in a network of its own, set up by lines of ip(8) and tc(8); says so where it cannot.
+fn in_a_network_of_its_own(test: &'static str, lines: &'static [&'static str], act: impl FnOnce() + Send) {
+    let inside = || {
+        if let Err(why) = Namespaces::make() {
+            return println!("SKIPPED {test}: no network of its own: {why}");
+        }
+        for line in lines {
+            let mut words = line.split_whitespace();
+            let run = std::process::Command::new(words.next().unwrap()).args(words).status();
+            match run {
+                Ok(status) if status.success() => {}
+                other => return println!("SKIPPED {test}: {line}: {other:?}"),
+            }
+        }
+        act();
+    };
+    thread::scope(|scope| scope.spawn(inside).join().unwrap());
+}
+
+/// A queue of four datagrams behind which 20 Mbit/s go out.
+const SHORT_QUEUE: &[&str] = &["ip link set lo up", "tc qdisc add dev lo root tbf rate 20mbit burst 3000 limit 5000"];
+
+#[test]
+fn what_the_sending_host_has_no_room_for_is_offered_again() {
+    in_a_network_of_its_own("what_the_sending_host_has_no_room_for_is_offered_again", SHORT_QUEUE, || {
+        let point = run(order(1_000, spaced(0.0), 300));
+        is_whole(&point, 300);
+        assert!(point.sent.no_buffers > 0, "{:?}", point.sent);
+        assert_eq!(point.sent.host_dropped, 0, "all of it was told");
+    });
+}
+
+#[test]
+fn what_the_sending_host_drops_in_silence_is_not_the_networks() {
+    in_a_network_of_its_own("what_the_sending_host_drops_in_silence_is_not_the_networks", SHORT_QUEUE, || {
+        let (a, b) = pair("127.0.0.1:0");
+        let order = order(1_000, spaced(0.0), 300);
+        let (ending, stop, watch) = (Ending::default(), Stop::default(), Watch::default());
+        let receiver = Receiver::prepare(&b, &order, FLOW).unwrap();
+        // Without asking for errors, as any program does.
+        let (plan, mut clock) = (Plan::of(&order).unwrap(), HostClock::default());
+        let sent = paced(&plan, FLOW, "b", &mut clock, |datagram| a.send(datagram), &stop, &watch).unwrap();
+        ending.tell(sent.datagrams);
+        let point = point(order, sent, receiver.run(&ending, &watch, &stop).unwrap());
+        assert!(point.lost > 0 && point.sent.no_buffers == 0, "{point:?}");
+        assert_eq!((point.sent.host_dropped, point.lost_in_network), (point.lost, 0));
+        assert!(point.host_limited.is_some_and(|why| why.contains("sending host dropped")));
+    });
+}
+
+#[test]
+fn a_neighbour_that_does_not_answer_ends_no_run() {
+    const LINES: &[&str] = &[
+        "ip link add v0 type veth peer name v1",
+        "ip address add 10.9.9.1/24 dev v0",
+        "ip link set v0 up",
+        "ip link set v1 up",
+    ];
+    in_a_network_of_its_own("a_neighbour_that_does_not_answer_ends_no_run", LINES, || {
+        std::fs::write("/proc/sys/net/ipv4/neigh/v0/retrans_time_ms", "20").unwrap();
+        let a = UdpSocket::bind("10.9.9.1:0").unwrap();
+        a.connect("10.9.9.2:9").unwrap();
+        let sent = send(&a, &order(100, spaced(5_000.0), 100), FLOW, &Watch::default(), &Stop::default()).unwrap();
+        assert_eq!((sent.datagrams, sent.refused), (100, 0), "it is as if they were lost");
+        let pending = a.take_error().unwrap();
+        assert!(pending.is_none(), "{pending:?}");
+    });
+}
+
+#[test]
 fn questions_are_answered_at_every_size() {
     let (a, b) = pair("127.0.0.1:0");
     let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![64, 4_000, 8_973], count: 200, timeout_s: 2.0 };
     let stop = Stop::default();
     let (told, answered) = thread::scope(|scope| {
-        let answering = scope.spawn(|| request::answer(&b, FLOW, 8_973, &stop).unwrap());
+        let answering = scope.spawn(|| request::answer(&b, FLOW, 8_973, (&Watch::default(), &stop)).unwrap());
         let told = request::measure(&a, &order, FLOW, &stop).unwrap();
         (told, answering.join().unwrap())
     });
@@ -251,7 +338,7 @@ fn answers_are_no_larger_than_allowed() {
     let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![1_000], count: 50, timeout_s: 0.01 };
     let stop = Stop::default();
     let (error, answered) = thread::scope(|scope| {
-        let answering = scope.spawn(|| request::answer(&b, FLOW, 999, &stop).unwrap());
+        let answering = scope.spawn(|| request::answer(&b, FLOW, 999, (&Watch::default(), &stop)).unwrap());
         let error = request::measure(&a, &order, FLOW, &Stop::default()).unwrap_err();
         thread::sleep(Duration::from_millis(100));
         stop.stop();

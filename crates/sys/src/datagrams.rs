@@ -36,6 +36,18 @@ fn get(socket: &UdpSocket, level: libc::c_int, name: libc::c_int) -> io::Result<
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
+/// Whether sending says that this host had no room (ENOBUFS), which Linux hides from UDP sockets without `IP_RECVERR`.
+/// With it ICMP errors are queued ([`crate::errqueue::receive_report`]), and those that may pass are told as well;
+/// without it the queue is emptied.
+pub fn tell_errors(socket: &UdpSocket, on: bool) -> io::Result<()> {
+    let four = set(socket, libc::SOL_IP, libc::IP_RECVERR, on.into());
+    match socket.local_addr()?.is_ipv4() {
+        true => four,
+        // It may carry IPv4 as well; where it does not, nothing is lost.
+        false => set(socket, libc::SOL_IPV6, libc::IPV6_RECVERR, on.into()),
+    }
+}
+
 /// Whether arrivals are stamped by the kernel (SO_TIMESTAMPNS, CLOCK_REALTIME in nanoseconds).
 pub fn stamp_arrivals(socket: &UdpSocket, on: bool) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, on.into())
@@ -204,6 +216,7 @@ unsafe fn read_control(header: &libc::msghdr, mut facts: Facts) -> Facts {
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give null or a whole header within the buffer, which is aligned to 8.
         let (message, data) = unsafe { (&*next, libc::CMSG_DATA(next)) };
         // What is behind the control header.
+        #[allow(clippy::unnecessary_cast, reason = "it is a socklen_t with musl")]
         let room = (message.cmsg_len as usize).saturating_sub(data as usize - next as usize);
         match (message.cmsg_level, message.cmsg_type) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if room >= size_of::<libc::timespec>() => {

@@ -20,7 +20,7 @@ use model::fault::{Blame, Fault};
 use probe::Stop;
 use model::v1::probe::host::Hosts;
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::{Probe, ProbeTest};
 use crate::failure::Failure;
@@ -69,12 +69,25 @@ pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, 
 /// Ends the test at a signal; a second one ends the program.
 fn stop() -> Result<Stop, Failure> {
     let flag = Arc::<AtomicBool>::default();
+    let failed = |e| Failure::local(format!("cannot hear signals: {e}"));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
+            .map_err(failed)?;
+    }
+    // A terminal that goes away says so twice, by the kernel and by the shell: that is no hurry. Under nohup the program
+    // is to go on.
+    if !ignores(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP) {
+        signal_hook::flag::register(SIGHUP, Arc::clone(&flag)).map_err(failed)?;
     }
     Ok(Stop::from(flag))
+}
+
+/// Whether /proc/self/status says that a signal is ignored: bit 0 of the mask is signal 1.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    (1..=64).contains(&signal) && mask >> (signal - 1) & 1 == 1
 }
 
 impl From<probe::Error> for Failure {
@@ -85,5 +98,33 @@ impl From<probe::Error> for Failure {
             true => Failure { exit: Exit::Usage, fault: Fault::Config, ..failure },
             false => failure,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signal_hook::low_level::raise;
+
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        let status = "Name:\tx\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
+        assert!(ignores(status, SIGHUP) && ignores(status, 13));
+        assert!(!ignores(status, SIGINT) && !ignores("", SIGHUP) && !ignores(status, 0));
+    }
+
+    #[test]
+    fn a_terminal_that_goes_away_ends_the_test_in_order() {
+        if ignores(&std::fs::read_to_string("/proc/self/status").unwrap(), SIGHUP) {
+            println!("SKIPPED a_terminal_that_goes_away_ends_the_test_in_order: SIGHUP is ignored here");
+            return;
+        }
+        let stop = stop().unwrap();
+        assert!(!stop.is_stopped());
+        // Twice, as it does, and the program is still there.
+        raise(SIGHUP).unwrap();
+        raise(SIGHUP).unwrap();
+        assert!(stop.is_stopped());
     }
 }

@@ -9,7 +9,10 @@ pub(super) fn causes(found: &Findings) -> Vec<Cause> {
     let Some(routes) = &found.routes else { return Vec::new() };
     let mut causes = of_way(Way::There, &routes.forward);
     if let Some(reverse) = &routes.reverse {
-        causes.extend(of_way(Way::Back, reverse));
+        // Both ends sweep over the same flows, and see the same.
+        let seen = |new: &Cause| !causes.iter().any(|old: &Cause| (old.kind, old.way) == (new.kind, new.way));
+        let back: Vec<Cause> = of_way(Way::Back, reverse).into_iter().filter(seen).collect();
+        causes.extend(back);
     }
     let differs = |what: &ChangeOf| matches!(what, ChangeOf::Distance | ChangeOf::Rtt);
     let texts: Vec<&str> = routes.asymmetries.iter().filter(|c| differs(&c.what)).map(|c| c.text.as_str()).collect();
@@ -25,7 +28,10 @@ fn of_way(way: Way, route: &Route) -> Vec<Cause> {
     let suspects = route.sweep.iter().filter(|sweep| sweep.judged).flat_map(|sweep| &sweep.suspects);
     for suspect in suspects.filter(|suspect| suspect.by == SuspectBy::Loss) {
         let remedy = "have whoever runs that router take the member out, and look at its errors and its light";
-        let mut lossy = cause(Kind::LossyMember, Some(way), 0.9, suspect.text.clone(), remedy);
+        // A probe counts as lost where its answer is: the far end's count says which of them it was.
+        let back = if way == Way::There { Way::Back } else { Way::There };
+        let lossy_way = if suspect.lost_there * 2 >= suspect.lost { way } else { back };
+        let mut lossy = cause(Kind::LossyMember, Some(lossy_way), 0.9, suspect.text.clone(), remedy);
         if let (Some(ttl), Some(address)) = (suspect.hop, &suspect.address) {
             lossy.segment = Segment::Hop { ttl, address: address.clone() };
         }

@@ -118,6 +118,7 @@ fn loss_is_told_from_what_looks_like_it() {
         ports: vec![4_000],
         sent: 200,
         lost: 20,
+        lost_there: 20,
         others_sent: 600,
         others_lost: 0,
         chance: Some(1e-9),

@@ -362,11 +362,11 @@ mod tests {
             let mut forged = buffer;
             forged[4] ^= 1;
             for question in [forged, buffer] {
-                let said = echo::answer(&question[..32], Some(8), 64, |_| true).unwrap();
+                let said = echo::answer(&question[..32], (Some(8), 64), 5, |_| true).unwrap();
                 far.send_to(&said, near.local_addr().unwrap()).unwrap();
             }
             let heard = hear(&mut flow);
-            let [Heard::Answer { shot: 1, rtt, hops: Some(2), hops_back: Some(1), ttl_back: Some(64) }] = heard[..] else {
+            let [Heard::Answer { shot: 1, rtt, hops: Some(2), hops_back: Some(1), ttl_back: Some(64), count: 5 }] = heard[..] else {
                 panic!("{heard:?}");
             };
             assert!(rtt < Duration::from_secs(2));

@@ -67,6 +67,8 @@ struct Known {
     is_reached: bool,
     sent: u32,
     answered: u32,
+    /// Of those not answered, the ones that the far end did not get.
+    lost_there: u32,
     rtt_min_s: Option<f64>,
     rtt_median_s: Option<f64>,
 }
@@ -92,10 +94,13 @@ pub fn sweep(sockets: &[UdpSocket], token: &Token, plan: &Plan, stop: &Stop) -> 
             runs.push(Run { flow, script });
         }
         let pace = super::drive::Pace { interval: plan.interval, lasts: left, ..plan.trace.pace() };
+        let begun = Instant::now();
         ending = drive(&mut runs, &pace, stop)?;
+        let broken_off = (ending != Ending::Done).then(|| begun.elapsed());
         is_node = runs.iter().any(|run| run.script.is_answered_by_node());
         for (one, run) in known.iter_mut().zip(&runs) {
-            (one.sent, one.answered) = run.script.counts();
+            (one.sent, one.answered) = run.script.counts(broken_off);
+            one.lost_there = run.script.lost_there().min(one.sent.saturating_sub(one.answered));
             (one.rtt_min_s, one.rtt_median_s) = run.script.rtts();
         }
     }

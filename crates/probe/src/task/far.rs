@@ -134,7 +134,7 @@ impl Part<'_> {
                 Ok(FlowsDone { sent: Some(sent), ..done })
             }),
             Task::Answer { run, answer_bytes_max, .. } => self.work(&reins, || {
-                let answered = udp::request::answer(socket, flow(*run), *answer_bytes_max, &reins.stop)?;
+                let answered = udp::request::answer(socket, flow(*run), *answer_bytes_max, (&reins.watch, &reins.stop))?;
                 Ok(FlowsDone { answered: Some(answered), ..done })
             }),
             Task::Explore(order) => self.work(&reins, || {

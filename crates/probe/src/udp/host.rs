@@ -12,6 +12,8 @@ pub struct HostCounters {
     pub udp_buffer_errors: u64,
     /// `InCsumErrors`.
     pub udp_checksum_errors: u64,
+    /// `SndbufErrors`: no room for what was to be sent.
+    pub udp_send_errors: u64,
     /// What a processor's queue had no room for (second column of softnet_stat).
     pub backlog: u64,
     /// `rx_missed_errors` of all interfaces: no buffer in the interface's ring.
@@ -29,6 +31,7 @@ impl HostCounters {
             udp_errors: udp("InErrors"),
             udp_buffer_errors: udp("RcvbufErrors"),
             udp_checksum_errors: udp("InCsumErrors"),
+            udp_send_errors: udp("SndbufErrors"),
             backlog: backlog(&fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default()),
             interfaces: missed(),
         }
@@ -40,6 +43,7 @@ impl HostCounters {
             udp_errors: self.udp_errors.saturating_sub(before.udp_errors),
             udp_buffer_errors: self.udp_buffer_errors.saturating_sub(before.udp_buffer_errors),
             udp_checksum_errors: self.udp_checksum_errors.saturating_sub(before.udp_checksum_errors),
+            udp_send_errors: self.udp_send_errors.saturating_sub(before.udp_send_errors),
             backlog: self.backlog.saturating_sub(before.backlog),
             interfaces: self.interfaces.saturating_sub(before.interfaces),
         }

@@ -32,6 +32,8 @@ const STRAGGLERS: Duration = Duration::from_secs(1);
 const ECHOES: Duration = Duration::from_millis(100);
 /// A run may take so much longer than was ordered.
 const GRACE: Duration = Duration::from_secs(10);
+/// A socket into which somebody pours is not empty for long: what comes later is looked at one by one.
+const EMPTYING_MAX: Duration = Duration::from_millis(200);
 /// Stamps and clock agree on how long a run took, or the host's time was set meanwhile.
 const STEP: Duration = Duration::from_millis(100);
 
@@ -67,20 +69,24 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Sets the socket's options for a run.
+    /// Sets the socket's options for a run. What the socket already holds is of no run that is to come: it may have
+    /// come from anybody, before the socket was connected.
     ///
     /// # Errors
     /// An order out of bounds; a socket that does not work.
     pub fn prepare(socket: &'a UdpSocket, order: &UdpOrder, flow: Flow) -> Result<Receiver<'a>> {
         let plan = Plan::of(order)?;
+        let mut desk = Desk::new(&plan, flow);
+        desk.foreign += empty(socket).map_err(host("empty a socket"))?;
         socket.set_read_timeout(Some(LOOK_UP)).map_err(host("set a socket's options"))?;
-        let granted = set_receive_buffer(socket, RECEIVE_BUFFER_BYTES).map_err(host("set a socket's receive buffer"))?;
+        let granted =
+            set_receive_buffer(socket, RECEIVE_BUFFER_BYTES).map_err(host("set a socket's receive buffer"))?;
         // What a kernel cannot do is done here: joining not at all, stamping later.
         let max = plan.mode == Mode::Max;
         let joined = join_arrivals(socket, max).is_ok() && max;
         let _ = stamp_arrivals(socket, true);
         let before = (HostCounters::read(), dropped(socket).ok());
-        Ok(Receiver { socket, plan, desk: Desk::new(&plan, flow), granted, joined, before })
+        Ok(Receiver { socket, plan, desk, granted, joined, before })
     }
 
     /// Takes the run.
@@ -136,6 +142,23 @@ impl<'a> Receiver<'a> {
             }
         }
     }
+}
+
+/// Throws away what a socket holds; returns how many datagrams that were.
+fn empty(socket: &UdpSocket) -> std::io::Result<u64> {
+    let (mut basket, mut gone) = (Basket::new(MESSAGES_MAX, 1), 0);
+    socket.set_nonblocking(true)?;
+    let until = Instant::now() + EMPTYING_MAX;
+    while Instant::now() < until {
+        match basket.receive(socket) {
+            Ok(came) => gone += came as u64,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+            // Errors of what was sent before are told once each.
+            Err(_) => {}
+        }
+    }
+    socket.set_nonblocking(false)?;
+    Ok(gone)
 }
 
 /// When a run is over.

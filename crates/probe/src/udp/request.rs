@@ -14,6 +14,7 @@ use super::datagram::{
 use super::order::size;
 use super::send::say_end;
 use super::spread::Spread;
+use super::Watch;
 use crate::{Error, Result, Stop};
 
 /// Sizes of one test.
@@ -181,17 +182,21 @@ fn line(dots: impl Iterator<Item = (f64, f64)> + Clone) -> Option<UdpLine> {
     (xx > 0.0).then(|| UdpLine { intercept_s: y - x * xy / xx, slope_s_per_byte: xy / xx })
 }
 
+/// The most that answers come to, in bytes per second: a small question may have a large one.
+const ANSWERS_BYTES_S: f64 = 125e6;
+
 /// Answers questions with as many bytes as they want, at most `answer_bytes_max`, until the end is told, somebody stops
 /// it, or nothing was asked for 15 s.
 ///
 /// # Errors
 /// A socket that does not work.
-pub fn answer(socket: &UdpSocket, flow: Flow, answer_bytes_max: u32, stop: &Stop) -> Result<UdpAnswered> {
+pub fn answer(socket: &UdpSocket, flow: Flow, answer_bytes_max: u32, (watch, stop): (&Watch, &Stop)) -> Result<UdpAnswered> {
     let host = |doing| move |source| Error::Host { doing, source };
     socket.set_read_timeout(Some(LOOK_UP)).map_err(host("set a socket's options"))?;
     let (mut heard, mut reply) = (vec![0; DATAGRAM_BYTES_MAX], filling(DATAGRAM_BYTES_MAX));
     let largest = (answer_bytes_max as usize).min(DATAGRAM_BYTES_MAX);
     let (mut told, mut asked) = (UdpAnswered::default(), Instant::now());
+    let (begun, mut sent_bytes) = (asked, 0.0);
     while !stop.is_stopped() && asked.elapsed() < SILENCE {
         let question = match socket.recv(&mut heard) {
             Ok(bytes) => &heard[..bytes],
@@ -206,9 +211,18 @@ pub fn answer(socket: &UdpSocket, flow: Flow, answer_bytes_max: u32, stop: &Stop
             (Kind::End, _) => break,
             (Kind::Ask, Some(bytes)) if (HEAD_BYTES..=largest).contains(&bytes) => {
                 asked = Instant::now();
+                // Whoever asks one question at a time, as the near end does, never meets this.
+                if sent_bytes > ANSWERS_BYTES_S * begun.elapsed().as_secs_f64().max(1.0) {
+                    told.not_sent += 1;
+                    continue;
+                }
+                sent_bytes += bytes as f64;
                 Head { kind: Kind::Answer, sent_ns: real(), ..head }.write(&mut reply);
                 match socket.send(&reply[..bytes]) {
-                    Ok(_) => told.answered += 1,
+                    Ok(_) => {
+                        told.answered += 1;
+                        watch.set(told.answered, told.not_sent);
+                    }
                     Err(_) => told.not_sent += 1,
                 }
             }

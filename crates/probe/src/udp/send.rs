@@ -5,9 +5,12 @@ use std::net::UdpSocket;
 
 use model::v1::probe::udp::{UdpOrder, UdpSent, WIRE_BYTES};
 use rustix::io::Errno;
+use sys::datagrams::tell_errors;
+use sys::errqueue::{Origin, receive_report};
 
 use super::clock::{Clock, HostClock};
 use super::datagram::{Flow, HEAD_BYTES, Head, Kind};
+use super::host::HostCounters;
 use super::order::{Mode, Plan};
 use super::paced::paced;
 use super::trains::trains;
@@ -21,6 +24,8 @@ const BETWEEN_ENDS_NS: u64 = 5_000_000;
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// After a refusal that passes.
 const BREATH_NS: u64 = 20_000;
+/// Reports that are taken at once; the rest is announced again.
+const REPORTS: usize = 256;
 
 /// Sends one run over a connected socket, and then says how many there were.
 ///
@@ -29,14 +34,52 @@ const BREATH_NS: u64 = 20_000;
 /// 10 s.
 pub fn send(socket: &UdpSocket, order: &UdpOrder, flow: Flow, watch: &Watch, stop: &Stop) -> Result<UdpSent> {
     let plan = Plan::of(order)?;
-    let peer = socket.peer_addr().map_err(|source| Error::Host { doing: "send over a socket without a peer", source })?;
+    let peer =
+        socket.peer_addr().map_err(|source| Error::Host { doing: "send over a socket without a peer", source })?;
     let (peer, mut clock) = (peer.to_string(), HostClock::default());
+    let _told = Told::all(socket);
+    let out = |datagram: &[u8]| socket.send(datagram).map_err(|error| sift(socket, error));
     let sent = match plan.mode {
         Mode::Max => trains(socket, &plan, flow, &peer, &mut clock, stop, watch)?,
-        _ => paced(&plan, flow, &peer, &mut clock, |datagram| socket.send(datagram), stop, watch)?,
+        _ => paced(&plan, flow, &peer, &mut clock, out, stop, watch)?,
     };
     say_end(socket, flow, sent.datagrams, &mut clock);
     Ok(sent)
+}
+
+/// While it lives, what this host does not send is an error, and not the network's loss.
+struct Told<'a>(&'a UdpSocket);
+
+impl Told<'_> {
+    fn all(socket: &UdpSocket) -> Told<'_> {
+        // Where it cannot be had, the host's counters still say it.
+        let _ = tell_errors(socket, true);
+        Told(socket)
+    }
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        let _ = tell_errors(self.0, false);
+    }
+}
+
+/// Empties the queue of reports, of which an error may be the first. Reports that an unreachable host or network may
+/// get over are told only where all errors are, and are about earlier datagrams: as if a signal had come between. What
+/// this host itself says of a datagram, and refusals, stay what they are.
+pub(super) fn sift(socket: &UdpSocket, error: io::Error) -> io::Error {
+    // Errors of this host alone: the queue would not be empty otherwise, and looking costs a system call.
+    if matches!(Errno::from_io_error(&error), Some(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR)) {
+        return error;
+    }
+    let (mut quote, mut passes) = ([0; 64], false);
+    for _ in 0..REPORTS {
+        let Ok(arrival) = receive_report(socket, &mut quote) else { break };
+        let said = arrival.report.filter(|report| matches!(report.origin, Origin::Icmp4 | Origin::Icmp6));
+        passes |= said.is_some_and(|report| Some(report.errno) == error.raw_os_error());
+    }
+    let is_kept = matches!(Errno::from_io_error(&error), Some(Errno::CONNREFUSED | Errno::MSGSIZE));
+    if passes && !is_kept { Errno::INTR.into() } else { error }
 }
 
 /// Tells the other end that there is no more. It may not hear it: it has other ways to know.
@@ -58,7 +101,13 @@ pub(super) fn say_end(socket: &UdpSocket, flow: Flow, datagrams: u64, clock: &mu
 pub(super) fn with_rates(sent: UdpSent, plan: &Plan, nanos: u64) -> UdpSent {
     let (bytes, seconds) = (sent.datagrams * plan.bytes as u64, seconds(nanos));
     let wire = bytes + sent.datagrams * WIRE_BYTES;
-    UdpSent { bytes, seconds, rate_bit_s: rate_bit_s(bytes, seconds), wire_rate_bit_s: rate_bit_s(wire, seconds), ..sent }
+    UdpSent {
+        bytes,
+        seconds,
+        rate_bit_s: rate_bit_s(bytes, seconds),
+        wire_rate_bit_s: rate_bit_s(wire, seconds),
+        ..sent
+    }
 }
 
 /// What the kernel did not take, and for how long nothing passed.
@@ -68,13 +117,22 @@ pub(super) struct Faults<'a> {
     would_block: u64,
     no_buffers: u64,
     refused: u64,
+    /// Calls that took some of what was offered: the error was counted by the kernel, and is not told.
+    partial: u64,
+    before: HostCounters,
     /// Since when nothing passes.
     stuck: Option<u64>,
 }
 
 impl Faults<'_> {
     pub fn new(to: &str, bytes: usize) -> Faults<'_> {
-        Faults { to, bytes, would_block: 0, no_buffers: 0, refused: 0, stuck: None }
+        let before = HostCounters::read();
+        Faults { to, bytes, would_block: 0, no_buffers: 0, refused: 0, partial: 0, before, stuck: None }
+    }
+
+    /// Only some of what was offered was taken; the rest will be offered again.
+    pub fn took_some(&mut self) {
+        self.partial += 1;
     }
 
     /// Something passed.
@@ -102,8 +160,8 @@ impl Faults<'_> {
         if now.saturating_sub(*self.stuck.get_or_insert(now)) > PATIENCE_NS {
             return Err(Error::Broken { peer: self.to.into(), source: error });
         }
-        // A refusal is the answer to an earlier datagram, and says nothing against the next.
-        if error.kind() != io::ErrorKind::ConnectionRefused {
+        // A refusal is the answer to an earlier datagram, and says nothing against the next; nor does a signal.
+        if !matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted) {
             clock.nap(BREATH_NS);
         }
         Ok(())
@@ -111,5 +169,13 @@ impl Faults<'_> {
 
     pub fn tell(&self, sent: &mut UdpSent) {
         (sent.would_block, sent.no_buffers, sent.refused) = (self.would_block, self.no_buffers, self.refused);
+        let calls = HostCounters::read().since(&self.before).udp_send_errors.saturating_sub(self.told());
+        // A train that is dropped counts as one.
+        sent.host_dropped = calls.saturating_mul(sent.train_datagrams.into()).min(sent.datagrams);
+    }
+
+    /// The kernel counts an error of a socket whose buffer has once been full whatever it is, and each that is told.
+    fn told(&self) -> u64 {
+        self.would_block + self.no_buffers + self.refused + self.partial
     }
 }

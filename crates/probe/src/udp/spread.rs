@@ -31,6 +31,11 @@ impl Spread {
         if self.0.is_empty() { 0 } else { self.0.value_at_quantile(part) }
     }
 
+    /// Nanoseconds; 0 where there is nothing.
+    pub fn mean(&self) -> f64 {
+        self.0.mean()
+    }
+
     /// The same times with something done to each.
     fn changed(&self, change: impl Fn(u64) -> u64) -> Spread {
         let mut changed = Spread::default();
@@ -83,22 +88,26 @@ impl Spread {
 /// Arrival less sending, by two clocks whose difference nobody knows: the least seen is taken off in the end.
 ///
 /// Times are kept from a reference a little below the least so far. One that is lower still moves the reference, by
-/// twice as much each time, so that a clock that runs away costs a few moves and not one for each datagram.
+/// twice as much each time, so that a clock that runs away costs a few moves and not one for each datagram. A move
+/// copies a histogram, and who sends chooses its times: after [`MOVES_MAX`] what is lower counts as the reference.
 #[derive(Clone, Debug)]
 pub(super) struct OneWay {
     times: Spread,
     least: i64,
     reference: i64,
     margin: i64,
+    moves: u32,
 }
 
 /// A move leaves this below the least: 10 µs at first, 10 s at most.
 const MARGIN_NS: i64 = 10_000;
 const MARGIN_NS_MAX: i64 = 10_000_000_000;
+/// 20 moves come to a margin of 10 s; no clock that is only wrong needs many of those.
+const MOVES_MAX: u32 = 40;
 
 impl Default for OneWay {
     fn default() -> OneWay {
-        OneWay { times: Spread::default(), least: i64::MAX, reference: i64::MAX, margin: MARGIN_NS / 2 }
+        OneWay { times: Spread::default(), least: i64::MAX, reference: i64::MAX, margin: MARGIN_NS / 2, moves: 0 }
     }
 }
 
@@ -107,7 +116,8 @@ impl OneWay {
     pub fn record(&mut self, sent_ns: u64, arrived_ns: u64) {
         let clamp = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         let took = clamp(arrived_ns) - clamp(sent_ns);
-        if took < self.reference {
+        if took < self.reference && self.moves < MOVES_MAX {
+            self.moves += 1;
             self.margin = (self.margin * 2).min(MARGIN_NS_MAX);
             let reference = took.saturating_sub(self.margin);
             if !self.times.0.is_empty() {
@@ -117,15 +127,20 @@ impl OneWay {
             self.reference = reference;
         }
         self.least = self.least.min(took);
-        self.times.record(took.abs_diff(self.reference));
+        self.times.record(above(took, self.reference));
     }
 
     /// Without the least, which is 0 and not somewhere near it.
     pub fn variation(&self) -> Spread {
-        let least = self.least.abs_diff(self.reference);
+        let least = above(self.least, self.reference);
         let same = |nanos| self.times.0.equivalent(nanos, least);
         self.times.changed(|nanos| if same(nanos) { 0 } else { nanos.saturating_sub(least) })
     }
+}
+
+/// By how much a time is longer than the reference; 0 where it is shorter.
+fn above(took: i64, reference: i64) -> u64 {
+    if took > reference { took.abs_diff(reference) } else { 0 }
 }
 
 #[cfg(test)]
@@ -161,6 +176,16 @@ mod tests {
         assert_eq!((told.count, told.min_s), (20_000, 0.0));
         assert!((told.max_s / (19_999.0 * 500e-9) - 1.0).abs() < 5e-3, "{told:?}");
         assert!((told.p50_s / (10_000.0 * 500e-9) - 1.0).abs() < 5e-3, "{told:?}");
+    }
+
+    #[test]
+    fn a_clock_that_leaps_with_each_datagram_is_given_up() {
+        let mut one_way = OneWay::default();
+        for n in 0..10_000u64 {
+            one_way.record(20_000_000_000 * n, 1_000_000_000_000);
+        }
+        assert_eq!(one_way.moves, MOVES_MAX);
+        assert_eq!(one_way.variation().told().map(|told| told.count), Some(10_000));
     }
 
     proptest! {

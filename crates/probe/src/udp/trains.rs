@@ -13,7 +13,7 @@ use super::Watch;
 use super::clock::Clock;
 use super::datagram::{Flow, Head, Kind, filling};
 use super::order::Plan;
-use super::send::{Faults, with_rates};
+use super::send::{Faults, sift, with_rates};
 use crate::{Result, Stop};
 
 /// Datagrams that the kernel cuts from one train (UDP_MAX_SEGMENTS before Linux 6.9; 128 since).
@@ -53,8 +53,8 @@ impl Yard {
         many
     }
 
-    /// Sends the first `many` datagrams; returns how many of them left.
-    fn send(&self, socket: &UdpSocket, many: usize) -> io::Result<u64> {
+    /// Sends the first `many` datagrams; returns how many of them left, and whether that was all.
+    fn send(&self, socket: &UdpSocket, many: usize) -> io::Result<(u64, bool)> {
         let train = self.cars * self.datagram;
         let mut slices = [IoSlice::new(&[]); MESSAGES_MAX];
         let mut trains = 0;
@@ -62,8 +62,8 @@ impl Yard {
             *slice = IoSlice::new(bytes);
             trains += 1;
         }
-        let left = send_many(socket, &slices[..trains])?;
-        Ok((left * self.cars).min(many) as u64)
+        let left = send_many(socket, &slices[..trains]).map_err(|error| sift(socket, error))?;
+        Ok(((left * self.cars).min(many) as u64, left == trains))
     }
 }
 
@@ -93,8 +93,11 @@ pub(super) fn trains(
         }
         let many = yard.number(sent, plan.count - sent, clock.real());
         match yard.send(socket, many) {
-            Ok(left) => {
+            Ok((left, is_all)) => {
                 faults.passed();
+                if !is_all {
+                    faults.took_some();
+                }
                 sent += left;
                 watch.set(sent, 0);
             }

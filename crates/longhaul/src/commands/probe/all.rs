@@ -147,7 +147,7 @@ impl Desk<'_> {
 
     fn loaded(&mut self, order: &stamp::Order) -> Result<Option<Latency>, Failure> {
         let (at, settings) = (self.at, self.settings);
-        self.one("latency beside TCP", |_, stop| latency::beside(at, order, 1, settings, stop))
+        self.one("latency beside TCP", |_, stop| latency::beside(at, order, 1, settings, stop).map(|(latency, _)| latency))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::printer::Printer;
 pub type Fact = (Measure, f64);
 
 /// How it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Well = 0,
     Warning = 1,
@@ -27,6 +27,21 @@ impl Standing {
             Standing::Critical => "CRITICAL",
             Standing::Unknown => "UNKNOWN",
         }
+    }
+
+    /// What decides: a bound that is known to be broken badly does not wait for what is missing, a warning does. At a
+    /// total outage all is lost and nothing takes any time.
+    fn weight(self) -> u8 {
+        match self {
+            Standing::Well => 0,
+            Standing::Warning => 1,
+            Standing::Unknown => 2,
+            Standing::Critical => 3,
+        }
+    }
+
+    fn and(self, other: Standing) -> Standing {
+        if other.weight() > self.weight() { other } else { self }
     }
 }
 
@@ -56,11 +71,11 @@ fn judge(check: &ProbeCheck, facts: &[Fact]) -> (Standing, String) {
             match value(bound) {
                 Some(value) if bound.holds(value) => {}
                 Some(_) => {
-                    standing = standing.max(worse);
+                    standing = standing.and(worse);
                     broken.push(format!("not {bound}"));
                 }
                 None => {
-                    standing = Standing::Unknown;
+                    standing = standing.and(Standing::Unknown);
                     broken.push(format!("this test has no {}", bound.measure.name()));
                 }
             }
@@ -85,6 +100,10 @@ mod tests {
             ("rate>=900Mbit/s", "rate>=400Mbit/s", Standing::Warning),
             ("rate>=900Mbit/s", "loss<=0.1%", Standing::Critical),
             ("rtt<=1s", "", Standing::Unknown),
+            ("", "loss<=0.1%,rtt<=310ms", Standing::Critical),
+            ("", "rtt<=310ms,loss<=0.1%", Standing::Critical),
+            ("loss<=0.1%", "rtt<=310ms", Standing::Unknown),
+            ("loss<=0.1%,rtt<=310ms", "", Standing::Unknown),
         ] {
             let check = ProbeCheck { check: true, warn: bounds(warn), crit: bounds(crit) };
             let (standing, line) = judge(&check, &facts);

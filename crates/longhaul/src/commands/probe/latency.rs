@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use model::HostPort;
+use model::v1::probe::host::Hosts;
 use model::v1::probe::latency::{Delay, Hops, Latency, Variation};
 use model::v1::probe::tcp;
+use probe::host::Watch;
 use probe::{Stop, stamp, task};
 
 use super::check::{self, Fact};
@@ -26,7 +28,7 @@ pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop:
     check::judged(&latency.check, printer, || {
         let order = order(latency);
         order.check()?;
-        let result = match latency.under_load {
+        let (result, hosts) = match latency.under_load {
             None => test(&Target::parse(&latency.target)?, &order, settings, stop)?,
             Some(streams) => {
                 let at = Target::node(&latency.target, "latency --under-load")?;
@@ -35,7 +37,7 @@ pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop:
         };
         match (printer.is_json(), latency.check.check) {
             (true, _) => {
-                let said = Said::of("result", "latency", &latency.target, &result);
+                let said = Said::of("result", "latency", &latency.target, &result).on(hosts.as_ref());
                 printer.object(&said);
             }
             (false, false) => say(&result, printer),
@@ -46,12 +48,32 @@ pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop:
 }
 
 /// One test with whoever answers there.
-pub(super) fn test(target: &Target, order: &stamp::Order, settings: &Settings, stop: &Stop) -> Result<Latency, Failure> {
+pub(super) fn test(
+    target: &Target,
+    order: &stamp::Order,
+    settings: &Settings,
+    stop: &Stop,
+) -> Result<(Latency, Option<Hosts>), Failure> {
     Ok(match target {
-        Target::Node(at) => task::latency(&mut Node::connect(at, settings)?, order, stop)?,
-        Target::Stamp(at) => task::reflected_by(resolve(at)?, order, stop)?,
+        Target::Node(at) => {
+            let mut node = Node::connect(at, settings)?;
+            (task::latency(&mut node, order, stop)?, node.hosts().cloned())
+        }
+        Target::Stamp(at) => {
+            let watch = Watch::begin();
+            let result = task::reflected_by(resolve(at)?, order, stop)?;
+            (result, Some(Hosts { near: watch.read(), far: None }))
+        }
         Target::Iperf3(_) => return Err(Failure::usage("iperf3 has no test of latency; name a node, or stamp://HOST")),
     })
+}
+
+/// The load is there before the first packet and after the last, however long it takes to log in, to agree and to wait
+/// for what is late: it is stopped when the test is over. A node's tests last an hour at most.
+fn load_seconds(seconds: f64) -> f64 {
+    const SPARE_S: f64 = 600.0;
+    const NODE_S_MAX: f64 = 3_600.0;
+    (seconds + SPARE_S).min(NODE_S_MAX.max(seconds + 2.0))
 }
 
 /// Beside a TCP test in the same direction, which is over when this one is.
@@ -61,10 +83,9 @@ pub(super) fn beside(
     streams: u32,
     settings: &Settings,
     stop: &Stop,
-) -> Result<Latency, Failure> {
+) -> Result<(Latency, Option<Hosts>), Failure> {
     let seconds = order.packets() as f64 / order.rate_packets_s;
-    // It is there before the first packet, and after the last.
-    let load = tcp::Order { streams, seconds: seconds + 2.0, ..tcp::Order::default() };
+    let load = tcp::Order { streams, seconds: load_seconds(seconds), ..tcp::Order::default() };
     probe::tcp::check(&load)?;
     let mut far = Far::Node(Box::new(Node::connect(at, settings)?));
     let over = Stop::default();
@@ -75,7 +96,11 @@ pub(super) fn beside(
         over.stop();
         let loaded = loading.join().map_err(|_| Failure::local("the load broke off"))?;
         match loaded {
-            Ok(_) | Err(probe::Error::Interrupted) => result,
+            Err(probe::Error::Interrupted) => result,
+            Ok(_) => {
+                Printer::note("the load was over before the test was: the last round trips were without it");
+                result
+            }
             Err(error) => Err(error.into()),
         }
     })
@@ -99,7 +124,10 @@ fn ms(seconds: f64) -> String {
 fn say(result: &Latency, printer: &Printer) {
     let p = &result.packets;
     let lost = p.lost as f64 / p.sent.max(1) as f64 * 100.0;
-    printer.line(&format!("{} packets in {:.1} s, {} answered, {} lost ({lost:.3} %)", p.sent, result.seconds, p.received, p.lost));
+    printer.line(&format!(
+        "{} packets in {:.1} s, {} answered, {} lost ({lost:.3} %)",
+        p.sent, result.seconds, p.received, p.lost
+    ));
     match (p.lost_forward, p.lost_backward) {
         (Some(there), Some(back)) => {
             printer.line(&format!("   lost       {there} there, {back} back, {} nobody knows where", p.lost_unplaced));
@@ -115,7 +143,12 @@ fn say(result: &Latency, printer: &Printer) {
     let delay = |name: &str, delay: &Delay| {
         printer.line(&format!(
             "   {name:<10} median {}, least {}, mean {}, 95 % {}, 99 % {}, most {}",
-            ms(delay.median_s), ms(delay.min_s), ms(delay.mean_s), ms(delay.p95_s), ms(delay.p99_s), ms(delay.max_s)
+            ms(delay.median_s),
+            ms(delay.min_s),
+            ms(delay.mean_s),
+            ms(delay.p95_s),
+            ms(delay.p99_s),
+            ms(delay.max_s)
         ));
     };
     if let Some(round_trip) = &result.round_trip {
@@ -133,21 +166,33 @@ fn say(result: &Latency, printer: &Printer) {
         if let Some(v) = found {
             printer.line(&format!(
                 "   variation  {name}: median {}, 95 % {}, 99 % {} ({} pairs)",
-                ms(v.p50_s), ms(v.p95_s), ms(v.p99_s), v.pairs
+                ms(v.p50_s),
+                ms(v.p95_s),
+                ms(v.p99_s),
+                v.pairs
             ));
         }
     }
     for (name, found) in [("there", result.hops_forward), ("back", result.hops_backward)] {
         if let Some(Hops { least, most }) = found {
-            let varies = if least == most { String::new() } else { format!(" to {most}: the route changed, or there are several") };
+            let varies = if least == most {
+                String::new()
+            } else {
+                format!(" to {most}: the route changed, or there are several")
+            };
             printer.line(&format!("   routers    {name}: {least}{varies}"));
         }
     }
     if let Some(step) = &result.clock_step {
-        printer.line(&format!("   note       the clock of the {} end was set by {} meanwhile", step.end, ms(step.step_s)));
+        printer.line(&format!(
+            "   note       the clock of the {} end was set by {} meanwhile",
+            step.end,
+            ms(step.step_s)
+        ));
     }
     if result.host_limited {
-        printer.line("   note       this host was late to send more than once in a hundred times: delays may be its own");
+        printer
+            .line("   note       this host was late to send more than once in a hundred times: delays may be its own");
     }
     printer.line(&format!("   times      taken by the {}; {}", result.times, clocks(result)));
 }
@@ -159,4 +204,16 @@ fn clocks(result: &Latency) -> String {
     };
     let far = result.far_clock.as_ref().map_or("unknown".to_owned(), clock);
     format!("this clock is {}, the other {far}", clock(&result.clock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_outlasts_its_test() {
+        for (seconds, wanted) in [(10.0, 610.0), (3_300.0, 3_600.0), (3_600.0, 3_602.0)] {
+            assert_eq!(load_seconds(seconds), wanted);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use model::Exit;
 use model::v1::probe::Token;
-use model::v1::probe::route::{Change, Hop, Mtu, MtuBound, Route, RouteOrder, Routes, Sweep};
+use model::v1::probe::route::{Change, Hop, Mtu, MtuBound, Route, RouteOrder, Routes, Sweep, Way};
 use probe::{Stop, route, task};
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +38,14 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
         ..RouteOrder::default()
     };
     let before = path.before.as_ref().map(|file| read(file)).transpose()?;
+    let mut hosts = None;
     let routes = match Target::parse(&path.target) {
         Ok(Target::Node(at)) => match Node::connect(&at, settings) {
-            Ok(mut node) => routes(&mut node, &order, stop)?,
+            Ok(mut node) => {
+                let routes = routes(&mut node, &order, stop)?;
+                hosts = node.hosts().cloned();
+                routes
+            }
             // No node there, or none for us: the way there can be seen all the same.
             Err(failure) => {
                 Printer::note(&format!("{}; only the way there is looked at", failure.message));
@@ -53,7 +58,7 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
     let changes = before.map_or_else(Vec::new, |before| changes(&before.routes, &routes));
     let found = Found { routes, changes };
     match printer.is_json() {
-        true => printer.object(&Said::of("result", "path", &path.target, &found)),
+        true => printer.object(&Said::of("result", "path", &path.target, &found).on(hosts.as_ref())),
         false => say(&found, printer),
     }
     Ok(Exit::Done)
@@ -128,7 +133,7 @@ fn say_hop(hop: &Hop, printer: &Printer) {
         (Some(min), Some(median)) => format!("{:.2} ms, median {:.2} ms", min * 1e3, median * 1e3),
         _ => "no answer".to_owned(),
     };
-    let silent = match hop.sent - hop.answered {
+    let silent = match hop.sent.saturating_sub(hop.answered) {
         0 => String::new(),
         silent if hop.answered == 0 => format!(" to {silent} probes"),
         silent => format!(", {silent} of {} without an answer", hop.sent),
@@ -143,19 +148,46 @@ fn mtu_line(mtu: &Mtu) -> String {
         MtuBound::Limit => " (no larger ones were tried)",
     };
     let hole = match mtu.black_hole {
-        true => "; larger packets vanish, and nobody says so (a black hole: ICMP \"too big\" is filtered, or an MTU is wrong)",
+        true => {
+            "; larger packets vanish, and nobody says so (a black hole: ICMP \"too big\" is filtered, or an MTU is wrong)"
+        }
         false => "",
     };
     format!("packets of up to {} bytes pass{bound}{hole}", mtu.mtu_bytes)
 }
 
+/// Only a node answers each probe; other hosts send so many ICMP messages in a second and no more.
+fn way_line(way: &Way, is_judged: bool) -> String {
+    let (flows, silent) = (way.ports.len(), way.sent.saturating_sub(way.answered));
+    let what = match (is_judged, silent) {
+        (true, _) => "lost",
+        (false, 0) => "unanswered",
+        (false, _) => "unanswered (hosts limit such answers; this says nothing of loss)",
+    };
+    format!("{flows} flows, {silent} of {} probes {what}", way.sent)
+}
+
 fn say_sweep(sweep: &Sweep, printer: &Printer) {
     printer.line(&format!("   {} ways for {} flows", sweep.ways.len(), sweep.flows.len()));
     for (at, way) in sweep.ways.iter().enumerate() {
-        let lost = way.sent - way.answered;
-        printer.line(&format!("   way {at}: {} flows, {lost} of {} probes lost", way.ports.len(), way.sent));
+        printer.line(&format!("   way {at}: {}", way_line(way, sweep.judged)));
     }
     for suspect in &sweep.suspects {
         printer.line(&format!("   suspect: {}", suspect.text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_of_a_host_that_is_no_node_is_not_called_loss() {
+        let way = Way { ports: vec![1, 2], sent: 400, answered: 12, ..Way::default() };
+        assert_eq!(way_line(&way, true), "2 flows, 388 of 400 probes lost");
+        let wanted = "2 flows, 388 of 400 probes unanswered (hosts limit such answers; this says nothing of loss)";
+        assert_eq!(way_line(&way, false), wanted);
+        let odd = Way { answered: 401, ..way };
+        assert_eq!(way_line(&odd, false), "2 flows, 0 of 400 probes unanswered", "whatever a peer says");
     }
 }

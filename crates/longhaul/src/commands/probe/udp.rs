@@ -2,6 +2,7 @@
 
 use model::HostPort;
 use model::units::{BitRate, Bytes};
+use model::v1::probe::host::Hosts;
 use model::v1::probe::tcp::Direction;
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpRequestOrder, UdpRequests, UdpSpread};
 use probe::iperf3::{self, DatagramOrder};
@@ -63,7 +64,7 @@ pub fn run(udp: &ProbeUdp, settings: &Settings, printer: &Printer, stop: &Stop) 
         for order in &orders {
             let test = if udp.reverse { task::receive } else { task::send };
             let point = test(&mut node, order, &Watch::default(), stop)?;
-            say(udp, &point, orders.len() > 1, printer);
+            say(udp, &point, node.hosts(), orders.len() > 1, printer);
             points.push(point);
         }
         Ok(facts(&points))
@@ -86,7 +87,9 @@ struct Counted {
 
 /// With a server of iperf3: a rate, and what it counts.
 fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Result<Vec<Fact>, Failure> {
-    let ([size], None, false, [], None) = (&udp.size[..], udp.burst, udp.max || udp.request, &udp.spacing[..], udp.count) else {
+    let ([size], None, false, [], None) =
+        (&udp.size[..], udp.burst, udp.max || udp.request, &udp.spacing[..], udp.count)
+    else {
         return Err(Failure::usage("iperf3 knows datagrams of one size at a --rate for a --time, and no more"));
     };
     let order = DatagramOrder {
@@ -138,10 +141,10 @@ pub(super) fn facts(points: &[UdpPoint]) -> Vec<Fact> {
     ]
 }
 
-fn say(udp: &ProbeUdp, point: &UdpPoint, of_many: bool, printer: &Printer) {
+fn say(udp: &ProbeUdp, point: &UdpPoint, hosts: Option<&Hosts>, of_many: bool, printer: &Printer) {
     if printer.is_json() {
         let event = if of_many { "point" } else { "result" };
-        return printer.object(&Said::of(event, "udp", &udp.target, point));
+        return printer.object(&Said::of(event, "udp", &udp.target, point).on(hosts));
     }
     if udp.check.check {
         return;
@@ -178,7 +181,10 @@ fn say_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
         let target = target.map_or(String::new(), |target| format!(" for {} asked", us(target)));
         printer.line(&format!(
             "   {name:<10} median {}, 95 % {}, 99 % {}, most {}{target}",
-            us(spread.p50_s), us(spread.p95_s), us(spread.p99_s), us(spread.max_s)
+            us(spread.p50_s),
+            us(spread.p95_s),
+            us(spread.p99_s),
+            us(spread.max_s)
         ));
     };
     match &sent.spacing {
@@ -193,26 +199,32 @@ fn say_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
     }
     if point.lost > 0 {
         let kind = if point.lost_in_host_exact { "" } else { " (estimated)" };
+        let at_sender = point.lost.saturating_sub(point.lost_in_host).saturating_sub(point.lost_in_network);
+        let unsent =
+            if at_sender > 0 { format!("{at_sender} in the sending host (estimated), ") } else { String::new() };
         printer.line(&format!(
-            "   lost       {} in the receiving host{kind}, {} in the network ({:.4} %), in {} runs",
+            "   lost       {unsent}{} in the receiving host{kind}, {} in the network ({:.4} %), in {} runs",
             point.lost_in_host,
             point.lost_in_network,
             point.lost_in_network_share * 100.0,
             received.lost_runs_total
         ));
         let shown = received.lost_runs.iter().take(5);
-        let runs: Vec<String> = shown.map(|(from, count)| if *count == 1 { from.to_string() } else { format!("{from}+{count}") }).collect();
+        let runs: Vec<String> =
+            shown.map(|(from, count)| if *count == 1 { from.to_string() } else { format!("{from}+{count}") }).collect();
         let more = if received.lost_runs_total > 5 { ", …" } else { "" };
         printer.line(&format!("   numbers    {}{more}", runs.join(", ")));
     }
-    printer.line(&format!("   order      {} came out of order, {} came again", received.reordered, received.duplicates));
+    printer
+        .line(&format!("   order      {} came out of order, {} came again", received.reordered, received.duplicates));
     if let Some(why) = &point.host_limited {
         printer.line(&format!("   note       this says more about a host than about the network: {why}"));
     }
 }
 
 fn request(udp: &ProbeUdp, node: &mut Node, printer: &Printer, stop: &Stop) -> Result<Vec<Fact>, Failure> {
-    let size = |bytes: &Bytes| u32::try_from(bytes.0).map_err(|_| Failure::usage(format!("answers of {bytes}: too large")));
+    let size =
+        |bytes: &Bytes| u32::try_from(bytes.0).map_err(|_| Failure::usage(format!("answers of {bytes}: too large")));
     let order = UdpRequestOrder {
         request_bytes: QUESTION_BYTES,
         answer_bytes: udp.size.iter().map(size).collect::<Result<_, _>>()?,
@@ -220,22 +232,31 @@ fn request(udp: &ProbeUdp, node: &mut Node, printer: &Printer, stop: &Stop) -> R
         timeout_s: ANSWER_S,
     };
     let found = task::request(node, &order, stop)?;
-    match printer.is_json() {
-        true => printer.object(&Said::of("result", "udp_request", &udp.target, &found)),
-        false => say_requests(&found, printer),
+    match (printer.is_json(), udp.check.check) {
+        (true, _) => printer.object(&Said::of("result", "udp_request", &udp.target, &found).on(node.hosts())),
+        (false, false) => say_requests(&found, printer),
+        (false, true) => {}
     }
+    Ok(request_facts(&found))
+}
+
+/// Nothing that was not measured: no loss without questions, no time without answers.
+fn request_facts(found: &UdpRequests) -> Vec<Fact> {
     let (asked, answered) = found.sizes.iter().fold((0, 0), |(a, b), size| (a + size.asked, b + size.answered));
-    let rtt = found.sizes.iter().map(|size| size.round_trip.p50_s).fold(0.0, f64::max);
-    Ok(vec![(Measure::Loss, 1.0 - answered as f64 / asked.max(1) as f64), (Measure::Rtt, rtt)])
+    let times = found.sizes.iter().filter(|size| size.answered > 0).map(|size| size.round_trip.p50_s);
+    let loss = (asked > 0).then(|| (Measure::Loss, 1.0 - answered as f64 / asked as f64));
+    loss.into_iter().chain(times.reduce(f64::max).map(|rtt| (Measure::Rtt, rtt))).collect()
 }
 
 fn say_requests(found: &UdpRequests, printer: &Printer) {
     printer.line("answer bytes    asked  answered      least     median       99 %       most");
     for size in &found.sizes {
         let r = &size.round_trip;
+        let time = |seconds| if size.answered > 0 { us(seconds) } else { "-".to_owned() };
+        let [least, median, p99, most] = [r.min_s, r.p50_s, r.p99_s, r.max_s].map(time);
         printer.line(&format!(
-            "{:>12} {:>8} {:>9} {:>10} {:>10} {:>10} {:>10}",
-            size.answer_bytes, size.asked, size.answered, us(r.min_s), us(r.p50_s), us(r.p99_s), us(r.max_s)
+            "{:>12} {:>8} {:>9} {least:>10} {median:>10} {p99:>10} {most:>10}",
+            size.answer_bytes, size.asked, size.answered
         ));
     }
     for (name, line) in [("least", found.line_of_min), ("mean", found.line_of_mean)] {
@@ -243,5 +264,25 @@ fn say_requests(found: &UdpRequests, printer: &Printer) {
             let (fixed, ns) = (us(line.intercept_s), line.slope_s_per_byte * 1e9);
             printer.line(&format!("a line through the {name}: {fixed} and {ns:.3} ns for each byte of the answer"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::v1::probe::udp::UdpRoundTrips;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_no_fact() {
+        let size = |asked, answered, p50_s| {
+            let round_trip = UdpSpread { p50_s, ..UdpSpread::default() };
+            UdpRoundTrips { asked, answered, round_trip, ..UdpRoundTrips::default() }
+        };
+        let facts = |sizes| request_facts(&UdpRequests { sizes, ..UdpRequests::default() });
+        assert_eq!(facts(vec![]), []);
+        assert_eq!(facts(vec![size(0, 0, 0.0)]), []);
+        assert_eq!(facts(vec![size(4, 0, 0.0)]), [(Measure::Loss, 1.0)], "no time of 0 s, which any bound would pass");
+        assert_eq!(facts(vec![size(4, 0, 0.0), size(4, 2, 0.3)]), [(Measure::Loss, 0.75), (Measure::Rtt, 0.3)]);
     }
 }

@@ -211,7 +211,7 @@ pub struct SweepFlow {
     pub port: u16,
     /// Its way: the place in `ways`, from 0.
     pub way: usize,
-    /// Probes to the target.
+    /// Probes to the target; without those whose answer may have been on its way when the sweep was ended.
     pub sent: u32,
     /// Answered ones.
     pub answered: u32,
@@ -230,7 +230,7 @@ pub struct Way {
     pub ports: Vec<u16>,
     /// Addresses at each hop, from the first; empty where nobody answered.
     pub hops: Vec<Vec<String>>,
-    /// Probes to the target, of all its flows.
+    /// Probes to the target, of all its flows; without those that may have been on their way at the end.
     pub sent: u32,
     /// Answered ones.
     pub answered: u32,

@@ -144,6 +144,10 @@ pub struct UdpSent {
     pub would_block: u64,
     /// Times that the kernel had no memory or no queue (ENOBUFS); the datagram was offered again.
     pub no_buffers: u64,
+    /// What this host dropped and did not say so: `SndbufErrors` of all programs, less what is told above. Counted in
+    /// `datagrams`. An estimate.
+    #[serde(default)]
+    pub host_dropped: u64,
     /// Times that the other end's host said that nobody listens (ICMP port unreachable).
     pub refused: u64,
     /// Somebody ended it early.
@@ -239,7 +243,7 @@ pub struct UdpPoint {
     pub lost_in_host: u64,
     /// `lost_in_host` counts datagrams that were of this socket, one by one; otherwise it is an estimate.
     pub lost_in_host_exact: bool,
-    /// The rest.
+    /// The rest, less what the sending host dropped (`host_dropped` in `sent`).
     pub lost_in_network: u64,
     /// Of those sent, from 0 to 1.
     pub lost_in_network_share: f64,

@@ -48,6 +48,11 @@ fn losses(known: &[Known], flows: &Flows) -> (u32, u32) {
     (sent, its().map(|one| one.sent - one.answered.min(one.sent)).sum())
 }
 
+/// Of the lost ones, those that the far end did not get.
+fn lost_there(known: &[Known], flows: &Flows) -> u32 {
+    flows.iter().map(|flow| known[*flow].lost_there).sum()
+}
+
 /// The flows that lose most, two of them, three, up to half of all: a member of a bundle has no address of its own.
 fn worst(known: &[Known], among: &Flows) -> Vec<Flows> {
     let share = |flow: &usize| f64::from(known[*flow].sent - known[*flow].answered.min(known[*flow].sent)) / f64::from(known[*flow].sent.max(1));
@@ -87,6 +92,7 @@ pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
             ports: set.iter().map(|flow| known[*flow].port).collect(),
             sent,
             lost,
+            lost_there: lost_there(known, &set),
             others_sent: all_sent - sent,
             others_lost: all_lost - lost,
             chance: Some(by_chance),
@@ -117,6 +123,7 @@ pub fn by_delay(known: &[Known]) -> Vec<Suspect> {
         ports: set.iter().map(|flow| known[*flow].port).collect(),
         sent,
         lost,
+        lost_there: lost_there(known, &set),
         others_sent,
         others_lost,
         chance: None,
@@ -135,10 +142,11 @@ fn name(suspect: &mut Suspect, hop: Option<(u8, String)>) {
     let ports: Vec<String> = suspect.ports.iter().map(u16::to_string).collect();
     let what = match suspect.by {
         SuspectBy::Loss => format!(
-            "lose {:.2} % ({} of {}), the others {:.2} % ({} of {})",
+            "lose {:.2} % ({} of {}, {} of them on their way there), the others {:.2} % ({} of {})",
             percent(suspect.lost, suspect.sent),
             suspect.lost,
             suspect.sent,
+            suspect.lost_there,
             percent(suspect.others_lost, suspect.others_sent),
             suspect.others_lost,
             suspect.others_sent

@@ -42,7 +42,7 @@ impl Lengths {
         let single = (0u64..).zip(&self.single).map(|(length, count)| UdpBin { from: length, to: length, count: *count });
         let doubling = self.doubling.iter().enumerate().map(|(n, count)| {
             let half = (SINGLE as u64) << n;
-            UdpBin { from: half + 1, to: half.checked_mul(2).unwrap_or(u64::MAX), count: *count }
+            UdpBin { from: half + 1, to: half.saturating_mul(2), count: *count }
         });
         single.chain(doubling).filter(|bin| bin.count > 0).collect()
     }
