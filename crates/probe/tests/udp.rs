@@ -297,6 +297,8 @@ fn what_the_sending_host_drops_in_silence_is_not_the_networks() {
 #[test]
 fn a_neighbour_that_does_not_answer_ends_no_run() {
     const LINES: &[&str] = &[
+        // What this host says of it comes over there.
+        "ip link set lo up",
         "ip link add v0 type veth peer name v1",
         "ip address add 10.9.9.1/24 dev v0",
         "ip link set v0 up",
