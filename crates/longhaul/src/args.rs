@@ -2,8 +2,8 @@
 //!
 //! The texts here are the help, the manual page and the completions.
 
-mod lab;
 mod bound;
+mod lab;
 mod probe;
 
 use std::ffi::OsString;
@@ -14,11 +14,11 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use model::units::BitRate;
 use model::{Algorithm, spec};
 
-pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use bound::{Bound, Measure};
+pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use probe::{
-    Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath, ProbeScan,
-    ProbeTcp, ProbeTest, ProbeUdp,
+    Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
+    ProbeScan, ProbeTcp, ProbeTest, ProbeUdp,
 };
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.

@@ -31,7 +31,7 @@ pub fn prepare(
         plain: true,
         state,
         responders: Default::default(),
-            timeouts: Timeouts::default(),
+        timeouts: Timeouts::default(),
         own_guests: true,
     };
     Ok((config, key))

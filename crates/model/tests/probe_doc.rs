@@ -14,7 +14,9 @@ fn every_field_of_a_result_is_documented() {
     for entry in fs::read_dir(root.join("src/v1/probe")).unwrap() {
         let source = fs::read_to_string(entry.unwrap().path()).unwrap();
         for line in source.lines().filter_map(|line| line.strip_prefix("    pub ")) {
-            let Some((name, _)) = line.split_once(": ").filter(|(name, _)| !name.contains(['(', ' '])) else { continue };
+            let Some((name, _)) = line.split_once(": ").filter(|(name, _)| !name.contains(['(', ' '])) else {
+                continue;
+            };
             assert!(text.contains(&format!("| `{name}` |")), "docs/probe-json.md says nothing of {name}");
             fields += 1;
         }

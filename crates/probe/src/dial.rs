@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// scale is never changed later (RFC 7323).
 pub fn dial(to: SocketAddr, order: &Order) -> Result<TcpStream> {
     let host = |doing| move |source| Error::Host { doing, source };
-    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP)).map_err(host("make a socket"))?;
+    let socket =
+        Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP)).map_err(host("make a socket"))?;
     if order.mss_bytes > 0 {
         socket.set_tcp_mss(order.mss_bytes).map_err(host("set the segment size (--mss)"))?;
     }

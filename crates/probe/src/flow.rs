@@ -84,7 +84,13 @@ fn host(doing: &'static str) -> impl Fn(io::Error) -> Error {
 ///
 /// # Errors
 /// [`Error::Connect`]: the node does not answer there, most likely because UDP is not let through.
-pub fn open(to: SocketAddr, token: &Token, count: u32, stop: &Stop, is_ready: &dyn Fn() -> bool) -> Result<Vec<UdpSocket>> {
+pub fn open(
+    to: SocketAddr,
+    token: &Token,
+    count: u32,
+    stop: &Stop,
+    is_ready: &dyn Fn() -> bool,
+) -> Result<Vec<UdpSocket>> {
     let socket = || -> Result<UdpSocket> {
         let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
         let socket = UdpSocket::bind(from).map_err(host("make a socket for datagrams"))?;
@@ -220,7 +226,9 @@ impl Flows {
         let seat = seats.get(&message.token).filter(|seat| seat.address == from.ip().to_canonical());
         if let Some(seat) = seat {
             let _ = match message.kind {
-                HELLO => u32::try_from(message.number).map(|number| drop(seat.comes.try_send(Came::Hello(number, from)))),
+                HELLO => {
+                    u32::try_from(message.number).map(|number| drop(seat.comes.try_send(Came::Hello(number, from))))
+                }
                 OVER => Ok(drop(seat.comes.try_send(Came::Over(message.number)))),
                 _ => Ok(()),
             };

@@ -121,7 +121,9 @@ pub(crate) fn settle(flows: &[Flow], order: &Order, remarks: &mut Vec<String>) {
             let sizes = [(socket.send_buffer_size(), "wmem_max"), (socket.recv_buffer_size(), "rmem_max")];
             for (got, setting) in sizes.map(|(got, setting)| (got.unwrap_or(0) / 2, setting)) {
                 if got < bytes {
-                    remark(format!("buffers of {bytes} bytes were asked for, and {got} given: raise net.core.{setting}"));
+                    remark(format!(
+                        "buffers of {bytes} bytes were asked for, and {got} given: raise net.core.{setting}"
+                    ));
                 }
             }
         }
@@ -156,7 +158,10 @@ pub fn half(
     settle(&flows, order, &mut remarks);
     let seconds = |span: f64| Duration::from_secs_f64(span);
     let mut course = Course::new(seconds(order.interval_s), seconds(order.omit_s));
-    let team = Team::start(flows, Manner { block_bytes: order.block_bytes as usize, cores, lasts: bounds.lasts, shuts: true })?;
+    let team = Team::start(
+        flows,
+        Manner { block_bytes: order.block_bytes as usize, cores, lasts: bounds.lasts, shuts: true },
+    )?;
     let mut counted = 0;
     let mut moved = |sum: u64| {
         let more = sum.saturating_sub(counted);

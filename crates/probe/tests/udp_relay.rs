@@ -63,8 +63,7 @@ fn run(count: u64, fates: &Fates) -> UdpPoint {
         one.connect(other.local_addr().unwrap()).unwrap();
     }
     set_receive_buffer(&near, 4 << 20).unwrap();
-    let order =
-        UdpOrder { bytes: 100, pace: UdpPace::Spacing { spacing_s: 20e-6 }, count: Some(count), seconds: None };
+    let order = UdpOrder { bytes: 100, pace: UdpPace::Spacing { spacing_s: 20e-6 }, count: Some(count), seconds: None };
     let (ending, watch, stop, over) = (Ending::default(), Watch::default(), Stop::default(), AtomicBool::new(false));
     let receiver = Receiver::prepare(&b, &order, FLOW).unwrap();
     thread::scope(|scope| {

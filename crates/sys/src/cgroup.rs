@@ -8,8 +8,9 @@ use std::time::Duration;
 /// version 2.
 pub fn cpu_root(mounts: &str) -> Option<(PathBuf, bool)> {
     let lines = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let first = lines()
-        .find(|words| words.get(2) == Some(&"cgroup") && words.get(3).is_some_and(|words| words.split(',').any(|word| word == "cpu")));
+    let first = lines().find(|words| {
+        words.get(2) == Some(&"cgroup") && words.get(3).is_some_and(|words| words.split(',').any(|word| word == "cpu"))
+    });
     if let Some(words) = first {
         return Some((PathBuf::from(words[1]), false));
     }
@@ -48,7 +49,8 @@ mod tests {
 
     #[test]
     fn both_versions_are_read() {
-        let first = "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let first =
+            "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         assert_eq!(cpu_root(first), Some((PathBuf::from("/sys/fs/cgroup/cpu"), false)));
         let second = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
         assert_eq!(cpu_root(second), Some((PathBuf::from("/sys/fs/cgroup"), true)));

@@ -123,9 +123,7 @@ pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
     let mut value: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the pointers describe `value` and its length, which outlive the call; the kernel writes at most that.
-    let status = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
-    };
+    let status = unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(value.unsigned_abs()) }
 }
 
@@ -195,9 +193,7 @@ const _: () = assert!(NOTE_HEADER == size_of::<usize>() + 8);
 /// `IP_PKTINFO` is interface, source, destination; `IPV6_PKTINFO` is source, interface.
 fn source_note(from: IpAddr, is_v4: bool) -> Vec<u8> {
     let (level, kind, data) = match (from, is_v4) {
-        (IpAddr::V4(from), true) => {
-            (libc::SOL_IP, libc::IP_PKTINFO, [&[0; 4], &from.octets()[..], &[0; 4]].concat())
-        }
+        (IpAddr::V4(from), true) => (libc::SOL_IP, libc::IP_PKTINFO, [&[0; 4], &from.octets()[..], &[0; 4]].concat()),
         (from, _) => {
             let from = match from {
                 IpAddr::V4(from) => from.to_ipv6_mapped(),

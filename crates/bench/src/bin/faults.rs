@@ -47,7 +47,10 @@ fn all(args: &Args) -> Result<bool> {
     let build = own.parent().context("this program has a directory")?;
     let longhaul = args.longhaul.clone().unwrap_or_else(|| build.join("longhaul"));
     ensure!(longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
-    ensure!(args.out.is_some() || args.only.is_empty(), "a part of the table does not take the place of the whole one: --out DIR");
+    ensure!(
+        args.out.is_some() || args.only.is_empty(),
+        "a part of the table does not take the place of the whole one: --out DIR"
+    );
     let mut outcomes = Vec::new();
     for fault in FAULTS {
         if !args.only.is_empty() && !args.only.iter().any(|only| fault.name.contains(only)) {

@@ -62,8 +62,7 @@ fn run(args: &Args) -> Result<bool> {
         method: accounts.method(),
         iperf3,
     };
-    let bench =
-        Bench { longhaul: &longhaul, scratch: scratch.path(), seconds: args.seconds, rounds: args.rounds };
+    let bench = Bench { longhaul: &longhaul, scratch: scratch.path(), seconds: args.seconds, rounds: args.rounds };
     let rows = args.streams.iter().map(|streams| bench.run(&accounts, *streams)).collect::<Result<Vec<_>>>()?;
     let datagrams =
         Datagrams { longhaul: &longhaul, scratch: scratch.path(), seconds: args.seconds, rounds: args.rounds };

@@ -72,7 +72,8 @@ pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Ve
     out += "| | sent, Gbit/s | received, Gbit/s | lost |\n|---|---|---|---|\n";
     for (name, runs) in [("longhaul probe udp --max", &ours), ("iperf3 -u -b 0 -l 8972", &theirs)] {
         let of = |value: fn(&Fast) -> f64| spread(runs.iter().map(value)).context("no runs");
-        let (sent, received, lost) = (of(|f| f.sent_bit_s / 1e9)?, of(|f| f.received_bit_s / 1e9)?, of(|f| f.lost * 100.0)?);
+        let (sent, received, lost) =
+            (of(|f| f.sent_bit_s / 1e9)?, of(|f| f.received_bit_s / 1e9)?, of(|f| f.lost * 100.0)?);
         writeln!(out, "| {name} | {} | {} | {} % |", show(sent), show(received), show(lost))?;
     }
     let reached = spread(ours.iter().map(|fast| fast.received_bit_s)).context("no runs")?.median;
@@ -85,7 +86,11 @@ pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Ve
         let (half, most, limited) = (of(0)?, of(1)?, runs.iter().filter(|run| run[at].1).count());
         writeln!(out, "| {asked} | {} | {} | {limited} of {} |", show(half), show(most), runs.len())?;
         let off = (half.median / f64::from(asked) - 1.0).abs();
-        verdicts.push((format!("spacing of {asked} µs, median within 1 %"), format!("{:.2} %", off * 100.0), off <= OFF));
+        verdicts.push((
+            format!("spacing of {asked} µs, median within 1 %"),
+            format!("{:.2} %", off * 100.0),
+            off <= OFF,
+        ));
     }
     drop((node, stock));
     out += "\nCounts over an emulated path of 10 ms (20,000 datagrams a second; faults for two seconds of four):\n\n";
@@ -116,7 +121,16 @@ impl Datagrams<'_> {
         let port = free_port()?;
         let export = format!("d={}", self.scratch.display());
         let listen = format!("127.0.0.1:{port}");
-        let words = [&self.longhaul.display().to_string(), "serve", "--export", &export, "--listen", &listen, "--state", &state];
+        let words = [
+            &self.longhaul.display().to_string(),
+            "serve",
+            "--export",
+            &export,
+            "--listen",
+            &listen,
+            "--state",
+            &state,
+        ];
         let log = self.scratch.join("datagrams.log");
         Ok((Server::start(accounts.side("datagrams")?, &words.map(str::to_owned), port, &log)?, key))
     }
@@ -147,7 +161,20 @@ impl Datagrams<'_> {
     }
 
     fn fast_of_iperf3(&self, port: u16) -> Result<Fast> {
-        let words = ["-J", "-u", "-b", "0", "-l", MAX_BYTES, "-c", "127.0.0.1", "-p", &port.to_string(), "-t", &self.seconds.to_string()];
+        let words = [
+            "-J",
+            "-u",
+            "-b",
+            "0",
+            "-l",
+            MAX_BYTES,
+            "-c",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-t",
+            &self.seconds.to_string(),
+        ];
         let output = Command::new("iperf3").args(words).stdin(Stdio::null()).output()?;
         let found: Value = serde_json::from_slice(&output.stdout)?;
         ensure!(output.status.success(), "iperf3: {}", found["error"]);
@@ -170,11 +197,24 @@ impl Datagrams<'_> {
 
     /// What a lab did to a run's datagrams, and what the probe counted. The control connection is silent meanwhile.
     fn counted(&self, words: &[(&str, &str)]) -> Result<(Counted, Counted)> {
-        let rig = up("bench-probe", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"").context("a lab needs root and /dev/net/tun")?;
+        let rig = up("bench-probe", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"")
+            .context("a lab needs root and /dev/net/tun")?;
         let dir = tempfile::tempdir()?;
         let (_serving, port) = super::faults::serve(&rig, self.longhaul, dir.path())?;
         let mut command = rig.command("a", self.longhaul)?;
-        command.args(["probe", "udp", &format!("b:{port}"), "--spacing", "50us", "--size", "200", "-t", "4s", "--json", "--state"]);
+        command.args([
+            "probe",
+            "udp",
+            &format!("b:{port}"),
+            "--spacing",
+            "50us",
+            "--size",
+            "200",
+            "-t",
+            "4s",
+            "--json",
+            "--state",
+        ]);
         command.arg(dir.path().join("near")).stdin(Stdio::null());
         let (found, truth) = std::thread::scope(|scope| -> Result<_> {
             let found = scope.spawn(|| lines(&mut command));

@@ -26,7 +26,13 @@ macro_rules! path {
     };
 }
 
-const fn fault(name: &'static str, scenario: &'static str, kind: &'static str, way: &'static str, place: &'static str) -> Fault {
+const fn fault(
+    name: &'static str,
+    scenario: &'static str,
+    kind: &'static str,
+    way: &'static str,
+    place: &'static str,
+) -> Fault {
     Fault { name, scenario, wanted: Some((kind, Some(way), place)) }
 }
 
@@ -57,14 +63,26 @@ pub const FAULTS: [Fault; 13] = [
         "there",
         "far_host",
     ),
-    fault("packets above 1500 bytes vanish there", path!("hops = 2\nab = { mtu_black_hole = 1500 }"), "mtu_hole", "there", "hop"),
+    fault(
+        "packets above 1500 bytes vanish there",
+        path!("hops = 2\nab = { mtu_black_hole = 1500 }"),
+        "mtu_hole",
+        "there",
+        "hop",
+    ),
     Fault {
         name: "the way there is longer",
         scenario: "[site.a]\n[site.b]\n[site.c]\n[path.a-c]\nrtt = \"30ms\"\nhops = 2\n[path.c-b]\nrtt = \"30ms\"\nhops = 2\n\
                    [path.a-b]\nrtt = \"20ms\"\nrate = \"1Gbit/s\"\nab = { via = [\"c\"] }",
         wanted: Some(("asymmetric_route", None, "network")),
     },
-    fault("1 % overtaken back", path!("ba = { reorder = \"1%\", reorder_by = \"2ms\" }"), "reordering", "back", "network"),
+    fault(
+        "1 % overtaken back",
+        path!("ba = { reorder = \"1%\", reorder_by = \"2ms\" }"),
+        "reordering",
+        "back",
+        "network",
+    ),
     fault("1 % twice there", path!("ab = { duplicate = \"1%\" }"), "duplicates", "there", "network"),
     fault(
         "one of four ways loses 2 % there",
@@ -73,7 +91,13 @@ pub const FAULTS: [Fault; 13] = [
         "there",
         "hop",
     ),
-    fault("others take 40 % there", path!("ab = { cross_traffic = \"400Mbit/s\" }"), "cross_traffic", "there", "network"),
+    fault(
+        "others take 40 % there",
+        path!("ab = { cross_traffic = \"400Mbit/s\" }"),
+        "cross_traffic",
+        "there",
+        "network",
+    ),
 ];
 
 /// What came of one fault.
@@ -166,6 +190,10 @@ pub fn markdown(head: &str, outcomes: &[Outcome]) -> (String, bool) {
     let found = faults.clone().filter(|outcome| outcome.is_found()).count();
     let clean = outcomes.iter().filter(|outcome| outcome.fault.wanted.is_none()).all(Outcome::is_found);
     let count = faults.count();
-    let _ = writeln!(text, "\n{found} of {count} faults found; a clean path raises {}.", if clean { "nothing" } else { "**something**" });
+    let _ = writeln!(
+        text,
+        "\n{found} of {count} faults found; a clean path raises {}.",
+        if clean { "nothing" } else { "**something**" }
+    );
     (text, found * 10 >= count * 9 && clean)
 }

@@ -50,8 +50,16 @@ pub fn judge(rows: &[Row]) -> Vec<Verdict> {
     let (faster, large, default) = (rate(Tool::Probe) / best, cpu(Tool::Iperf3Large), cpu(Tool::Iperf3));
     vec![
         ("rate, of iperf3's better one: 1.00 or more".into(), format!("{faster:.2}"), faster >= 1.0),
-        (format!("CPU per GB, of `iperf3 -l 1M`: {CPU_OF_LARGE:.1} or less"), format!("{large:.2}"), large <= CPU_OF_LARGE),
-        (format!("CPU per GB, of iperf3's default: {CPU_OF_DEFAULT:.1} or less"), format!("{default:.2}"), default <= CPU_OF_DEFAULT),
+        (
+            format!("CPU per GB, of `iperf3 -l 1M`: {CPU_OF_LARGE:.1} or less"),
+            format!("{large:.2}"),
+            large <= CPU_OF_LARGE,
+        ),
+        (
+            format!("CPU per GB, of iperf3's default: {CPU_OF_DEFAULT:.1} or less"),
+            format!("{default:.2}"),
+            default <= CPU_OF_DEFAULT,
+        ),
     ]
 }
 
@@ -59,7 +67,11 @@ pub fn judge(rows: &[Row]) -> Vec<Verdict> {
 pub fn markdown(about: &About, all: &[Vec<Row>], more: (String, Vec<Verdict>)) -> Result<(String, bool)> {
     let mut out = String::from("# Probe beside iperf3\n\n");
     writeln!(out, "- Date: {}\n- Machine: {}\n- iperf3: {}", about.date, about.machine, about.iperf3)?;
-    writeln!(out, "- Command: `make bench-probe`; {} interleaved rounds of {} s, and one before them", about.rounds, about.seconds)?;
+    writeln!(
+        out,
+        "- Command: `make bench-probe`; {} interleaved rounds of {} s, and one before them",
+        about.rounds, about.seconds
+    )?;
     writeln!(out, "- CPU seconds of both ends, by {}", about.method)?;
     out += "- Loopback: both ends and the kernel between them share this machine's processors\n";
     out += "\n| streams | | rate (least to most), Gbit/s | CPU s/GB (least to most) |\n|---|---|---|---|\n";
@@ -99,7 +111,11 @@ mod tests {
 
     #[test]
     fn targets_are_judged() {
-        let row = |tool, rate_bit_s, cpu_s_per_gb| Row { tool, streams: 1, samples: vec![Sample { rate_bit_s, cpu_s_per_gb }] };
+        let row = |tool, rate_bit_s, cpu_s_per_gb| Row {
+            tool,
+            streams: 1,
+            samples: vec![Sample { rate_bit_s, cpu_s_per_gb }],
+        };
         let rows = [row(Tool::Probe, 20e9, 0.5), row(Tool::Iperf3Large, 19e9, 0.6), row(Tool::Iperf3, 15e9, 0.8)];
         let verdicts = judge(&rows);
         assert_eq!(verdicts.iter().map(|v| v.1.as_str()).collect::<Vec<_>>(), ["1.05", "0.83", "0.62"]);

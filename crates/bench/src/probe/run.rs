@@ -44,7 +44,16 @@ impl Bench<'_> {
         let port = free_port()?;
         let state = self.scratch.join("node").display().to_string();
         let listen = format!("127.0.0.1:{port}");
-        let words = [&self.longhaul.display().to_string(), "serve", "--anonymous", "ro", "--listen", &listen, "--state", &state];
+        let words = [
+            &self.longhaul.display().to_string(),
+            "serve",
+            "--anonymous",
+            "ro",
+            "--listen",
+            &listen,
+            "--state",
+            &state,
+        ];
         Server::start(accounts.side("node")?, &words.map(str::to_owned), port, &self.scratch.join("node.log"))
     }
 

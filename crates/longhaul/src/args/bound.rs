@@ -112,7 +112,9 @@ mod tests {
         assert!(bound("loss<=0.1%").holds(0.001) && !bound("loss<=0.1%").holds(0.002));
         assert!(bound("rtt<=310ms").holds(0.31) && bound("causes<=0").holds(0.0));
         assert_eq!(bound("loss<=0.1%").to_string(), "loss<=0.1000 %");
-        for wrong in ["", "rate", "rate>900Mbit/s", "speed>=1Mbit/s", "loss<=0.1", "rtt<=fast", "loss<=-1%", "loss<=NaN%"] {
+        for wrong in
+            ["", "rate", "rate>900Mbit/s", "speed>=1Mbit/s", "loss<=0.1", "rtt<=fast", "loss<=-1%", "loss<=NaN%"]
+        {
             assert!(wrong.parse::<Bound>().unwrap_err().contains("loss<=0.1%"), "{wrong}");
         }
     }

@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicBool;
 
 use model::Exit;
 use model::fault::{Blame, Fault};
-use probe::Stop;
 use model::v1::probe::host::Hosts;
+use probe::Stop;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 

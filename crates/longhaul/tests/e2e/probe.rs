@@ -29,7 +29,10 @@ fn a_node_runs_the_other_half() {
         assert_eq!(result["ways"].as_array().unwrap().len(), ways, "{result}");
         for way in result["ways"].as_array().unwrap() {
             assert_eq!(way["sent_bytes"], way["received_bytes"], "{way}");
-            assert!(way["rate_bit_s"].as_u64().unwrap() > 1_000_000 && way["limit"].as_str().unwrap().len() > 10, "{way}");
+            assert!(
+                way["rate_bit_s"].as_u64().unwrap() > 1_000_000 && way["limit"].as_str().unwrap().len() > 10,
+                "{way}"
+            );
             assert!(way["expected"].as_array().unwrap().len() >= 2, "{way}");
         }
         for end in ["near", "far"] {
@@ -48,7 +51,11 @@ fn people_get_lines_and_a_verdict() {
     let (node, client) = (Node::open(), Client::new());
     let outcome = client.run(words!["probe", "tcp", node.at(""), "-t", "2s", "--pace", "80Mbit/s"]).expect(0);
     let lines: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with('[')).collect();
-    assert!(lines.len() >= 2 && lines.iter().all(|line| line.contains("bit/s") && line.contains("rtt ")), "{}", outcome.err);
+    assert!(
+        lines.len() >= 2 && lines.iter().all(|line| line.contains("bit/s") && line.contains("rtt ")),
+        "{}",
+        outcome.err
+    );
     let text = outcome.text();
     assert!(text.contains("limited by the pace that was asked for, 80.0 Mbit/s"), "{text}");
     assert!(text.contains("all of it arrived") && text.contains("this end") && text.contains("other end"), "{text}");
@@ -231,7 +238,9 @@ fn we_test_with_a_stock_server() {
     }
     let (server, client) = (stock_server(), Client::new());
     let target = format!("iperf3://127.0.0.1:{}", server.port);
-    for (more, streams) in [(&["-P", "1"][..], 1), (&["-R", "-P", "3"], 3), (&["--both", "-P", "2"], 4), (&["-O", "1s"], 1)] {
+    for (more, streams) in
+        [(&["-P", "1"][..], 1), (&["-R", "-P", "3"], 3), (&["--both", "-P", "2"], 4), (&["-O", "1s"], 1)]
+    {
         let result = tcp(&client, &target, more);
         for way in result["ways"].as_array().unwrap() {
             let (sent, received) = (way["sent_bytes"].as_u64().unwrap(), way["received_bytes"].as_u64().unwrap());
@@ -243,5 +252,8 @@ fn we_test_with_a_stock_server() {
         assert_eq!(result["far"]["totals"].as_array().unwrap().len(), streams, "{more:?}: {result}");
     }
     let exact = client.run(words!["probe", "tcp", target, "--json", "--bytes", "20MB"]).expect(0).json();
-    assert_eq!((&exact["ways"][0]["sent_bytes"], &exact["ways"][0]["received_bytes"]), (&20_000_000.into(), &20_000_000.into()));
+    assert_eq!(
+        (&exact["ways"][0]["sent_bytes"], &exact["ways"][0]["received_bytes"]),
+        (&20_000_000.into(), &20_000_000.into())
+    );
 }

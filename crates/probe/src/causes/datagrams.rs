@@ -66,7 +66,9 @@ fn loss(found: &Findings, way: Way, point: &UdpPoint) -> Option<Cause> {
 /// Whether these datagrams were a burden for the path: then what was lost says nothing of less. TCP that lives with loss gets
 /// little of a path, so what bursts come out at counts as well.
 fn is_burden(found: &Findings, way: Way, point: &UdpPoint) -> bool {
-    let of = |ways: &Ways<UdpPoint>| ways.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, point)| point.cloned());
+    let of = |ways: &Ways<UdpPoint>| {
+        ways.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, point)| point.cloned())
+    };
     let drained = of(&found.bursts).as_ref().and_then(drained_bit_s);
     let carries = pushed(found, way).map(|tcp| tcp.rate).into_iter().chain(drained).reduce(f64::max);
     let shared = carries.is_some_and(|rate| point.sent.wire_rate_bit_s as f64 > rate * BURDEN);
@@ -130,13 +132,15 @@ fn pushed(found: &Findings, way: Way) -> Option<Pushed> {
     let later = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0);
     let later: Vec<Kernel> = later.flat_map(|interval| &interval.flows).filter_map(of_way).collect();
     let sum = |of: fn(&Kernel) -> u64| later.iter().map(of).sum::<u64>() as f64;
-    let resent = if later.is_empty() { result.resent } else { sum(|k| k.resent_bytes) / sum(|k| k.sent_bytes).max(1.0) };
+    let resent =
+        if later.is_empty() { result.resent } else { sum(|k| k.resent_bytes) / sum(|k| k.sent_bytes).max(1.0) };
     let seen = intervals.iter().flat_map(|interval| &interval.flows).filter_map(of_way).chain(ends.iter().copied());
     let rtt = seen.map(|k| k.rtt_s).fold(0.0, f64::max);
     let min_rtt = ends.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
     let is_host_bound = result.binding.starts_with("cpu");
     let is_bound = !result.binding.is_empty();
-    let span: f64 = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).map(|i| i.end_s - i.start_s).sum();
+    let span: f64 =
+        intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).map(|i| i.end_s - i.start_s).sum();
     // Once it was under way, as well; the rest is what arrived in the end.
     let rate = match span > 0.0 && !later.is_empty() {
         true => (sum(|k| k.sent_bytes) - sum(|k| k.resent_bytes)).max(0.0) * 8.0 / span,
@@ -196,7 +200,8 @@ fn policed(tcp: &Pushed, way: Way) -> Option<Cause> {
         there(way),
         ms(queued)
     );
-    let remedy = format!("a policer at about {}: ask for a shaper, or keep below it (--limit)", BitRate(tcp.rate as u64));
+    let remedy =
+        format!("a policer at about {}: ask for a shaper, or keep below it (--limit)", BitRate(tcp.rate as u64));
     Some(cause(Kind::Policer, Some(way), (0.5 + tcp.resent * 5.0).min(0.9), evidence, remedy))
 }
 
@@ -229,7 +234,8 @@ fn drained_bit_s(point: &UdpPoint) -> Option<f64> {
 /// What the queue held of a burst, at most: what arrived, less what had left it while the burst came.
 fn held_bytes(point: &UdpPoint, drained_bit_s: f64) -> f64 {
     let UdpPace::Bursts { length, gap_s, .. } = point.order.pace else { return f64::INFINITY };
-    let span = point.sent.spacing.as_ref().and_then(|spread| within_bursts(spread, gap_s)).unwrap_or(0.0) * f64::from(length);
+    let span =
+        point.sent.spacing.as_ref().and_then(|spread| within_bursts(spread, gap_s)).unwrap_or(0.0) * f64::from(length);
     (burst_bytes(point) as f64 * (1.0 - point.lost_in_network_share) - drained_bit_s / 8.0 * span).max(0.0)
 }
 
@@ -262,5 +268,11 @@ fn others(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
         there(way),
         ms(varies)
     );
-    Some(cause(Kind::CrossTraffic, Some(way), taken.min(0.7), evidence, "others use the path: ask who, or when it is quieter"))
+    Some(cause(
+        Kind::CrossTraffic,
+        Some(way),
+        taken.min(0.7),
+        evidence,
+        "others use the path: ask who, or when it is quieter",
+    ))
 }

@@ -55,13 +55,20 @@ fn of_way(way: Way, report: &Report, lost: bool) -> Option<Cause> {
     let ends = [(&sender, from), (&receiver, to)];
     for (segment, end) in &ends {
         if end.host.held_back > HELD_BACK {
-            let evidence = format!("a quota of its control group held the program there back {:.0} % of the time", end.host.held_back * 100.0);
+            let evidence = format!(
+                "a quota of its control group held the program there back {:.0} % of the time",
+                end.host.held_back * 100.0
+            );
             let remedy = "raise the quota (cpu.max, CPUQuota= of its unit, the limit of its container)";
-            return Some(Cause { segment: (*segment).clone(), ..cause(Kind::Processor, Some(way), 0.75, evidence, remedy) });
+            return Some(Cause {
+                segment: (*segment).clone(),
+                ..cause(Kind::Processor, Some(way), 0.75, evidence, remedy)
+            });
         }
     }
     let at = |kind, segment, weight, remedy: &str| {
-        let evidence = term.map_or_else(|| result.limit.clone(), |term| format!("{} ({})", result.limit, term.evidence));
+        let evidence =
+            term.map_or_else(|| result.limit.clone(), |term| format!("{} ({})", result.limit, term.evidence));
         Some(Cause { segment, ..cause(kind, Some(way), weight, evidence, remedy) })
     };
     if !lost && result.binding == "receive_window" {

@@ -46,7 +46,8 @@ fn hole(way: Way, mtu: &Mtu, route: &Route) -> Option<Cause> {
         return None;
     }
     let interface = mtu.interface_bytes.map_or(String::new(), |bytes| format!(", this interface takes {bytes}"));
-    let evidence = format!("packets of more than {} bytes vanish {} without a word{interface}", mtu.mtu_bytes, there(way));
+    let evidence =
+        format!("packets of more than {} bytes vanish {} without a word{interface}", mtu.mtu_bytes, there(way));
     let remedy = "give all interfaces of that segment one MTU, or let ICMP \"too big\" through; until then set the hosts' MTU to \
                   what passes, or net.ipv4.tcp_mtu_probing = 1";
     let mut hole = cause(Kind::MtuHole, Some(way), 1.0, evidence, remedy);

@@ -2,9 +2,11 @@
 
 use model::v1::probe::all::Ways;
 use model::v1::probe::latency::{Delay, Latency, Variation};
-use model::v1::probe::route::{Change, ChangeOf, Hop, Mtu, Path, Route, Router, Routes, Said, Suspect, SuspectBy, Sweep};
-use model::v1::probe::tcp::{End, Flow, Kernel, Report, Term, Total};
+use model::v1::probe::route::{
+    Change, ChangeOf, Hop, Mtu, Path, Route, Router, Routes, Said, Suspect, SuspectBy, Sweep,
+};
 use model::v1::probe::tcp;
+use model::v1::probe::tcp::{End, Flow, Kernel, Report, Term, Total};
 use model::v1::probe::udp::{UdpBin, UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpSent, UdpSpread, UdpTimeBin};
 
 use super::*;
@@ -15,7 +17,8 @@ fn spread(p50_s: f64) -> Option<UdpSpread> {
 }
 
 fn point(lost: u64) -> UdpPoint {
-    let order = UdpOrder { bytes: 200, pace: UdpPace::Rate { rate_bit_s: 32_000_000 }, count: None, seconds: Some(10.0) };
+    let order =
+        UdpOrder { bytes: 200, pace: UdpPace::Rate { rate_bit_s: 32_000_000 }, count: None, seconds: Some(10.0) };
     let sent = UdpSent { datagrams: 200_000, rate_bit_s: 32_000_000, spacing: spread(5e-5), ..UdpSent::default() };
     let runs = UdpReceived { datagrams: 200_000 - lost, lost, lost_runs_total: lost, ..UdpReceived::default() };
     let received = UdpReceived { inter_arrival: spread(5e-5), ..runs };
@@ -28,19 +31,29 @@ fn burst(lost: u64, drained_bit_s: f64) -> UdpPoint {
     let order = UdpOrder { bytes: 1_472, pace, count: Some(2_560), seconds: None };
     let sent = UdpSent { datagrams: 2_560, spacing: spread(2e-6), ..UdpSent::default() };
     let inter_arrival = spread(1_538.0 * 8.0 / drained_bit_s);
-    let received = UdpReceived { datagrams: 2_560 - lost, lost, lost_runs_total: 10, inter_arrival, ..UdpReceived::default() };
+    let received =
+        UdpReceived { datagrams: 2_560 - lost, lost, lost_runs_total: 10, inter_arrival, ..UdpReceived::default() };
     crate::udp::point(order, sent, received)
 }
 
 /// TCP there at this rate; what it sent again, and how long the queue was; and what it reached.
 fn tcp_report(rate: u64, resent: f64, queue_s: f64, binding: &str) -> Report {
-    let kernel = Kernel { min_rtt_s: 0.05, rtt_s: 0.05 + queue_s, window_bytes: 4 << 20, busy_s: 10.0, ..Kernel::default() };
+    let kernel =
+        Kernel { min_rtt_s: 0.05, rtt_s: 0.05 + queue_s, window_bytes: 4 << 20, busy_s: 10.0, ..Kernel::default() };
     let flow = Flow { stream: 1, up: true, kernel: Some(kernel), ..Flow::default() };
     let near = End { totals: vec![Total { flow, ..Total::default() }], ..End::default() };
     let term = |name: &str| Term { name: name.into(), rate_bit_s: rate, evidence: "as seen".into() };
     let expected = ["receive_window", "send_buffer", "cpu_receiver"].map(term).into();
     let limit = format!("limited by {binding}");
-    let way = tcp::Way { up: true, rate_bit_s: rate, resent, binding: binding.into(), limit, expected, ..tcp::Way::default() };
+    let way = tcp::Way {
+        up: true,
+        rate_bit_s: rate,
+        resent,
+        binding: binding.into(),
+        limit,
+        expected,
+        ..tcp::Way::default()
+    };
     Report { ways: vec![way], near, ..Report::default() }
 }
 
@@ -51,7 +64,8 @@ fn latency(varies_s: f64) -> Latency {
 }
 
 fn route(mtu_bytes: u32) -> Route {
-    let router = Router { address: "192.0.2.1".into(), said: Said::TimeExceeded, icmp: None, answers: 3, ttl_back: None };
+    let router =
+        Router { address: "192.0.2.1".into(), said: Said::TimeExceeded, icmp: None, answers: 3, ttl_back: None };
     let hop = Hop { ttl: 1, routers: vec![router], sent: 3, answered: 3, ..Hop::default() };
     let mtu = Mtu { mtu_bytes, interface_bytes: Some(9_000), black_hole: mtu_bytes < 9_000, ..Mtu::default() };
     Route { path: Path { hops: vec![hop], ..Path::default() }, mtu: Some(mtu), sweep: None }

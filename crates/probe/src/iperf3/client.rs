@@ -131,7 +131,12 @@ pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&In
     let span = Duration::from_secs_f64;
     let mut course = Course::new(span(order.interval_s), span(order.omit_s));
     let mut intervals = Vec::new();
-    let manner = Manner { block_bytes: order.block_bytes as usize, cores: &order.near_cores, lasts: crate::tcp::LASTS_MAX, shuts: false };
+    let manner = Manner {
+        block_bytes: order.block_bytes as usize,
+        cores: &order.near_cores,
+        lasts: crate::tcp::LASTS_MAX,
+        shuts: false,
+    };
     let team = Team::start(flows, manner)?;
     let followed = follow(&mut session, &team, order, &mut course, stop, &mut |interval| {
         note(&interval);

@@ -289,7 +289,14 @@ impl<'a> Flow<'a> {
         let hops = |sent: u8, received: u8| sent.checked_sub(received).map(|routers| routers.saturating_add(1));
         let there = answer.ttl.and_then(|ttl| hops(self.sent[shot].ttl, ttl));
         let back = arrival.ttl.and_then(|ttl| hops(answer.own_ttl, ttl));
-        self.waiting.push(Heard::Answer { shot, rtt, hops: there, hops_back: back, ttl_back: arrival.ttl, count: answer.count });
+        self.waiting.push(Heard::Answer {
+            shot,
+            rtt,
+            hops: there,
+            hops_back: back,
+            ttl_back: arrival.ttl,
+            count: answer.count,
+        });
     }
 
     /// The socket, to wait for.
@@ -366,7 +373,9 @@ mod tests {
                 far.send_to(&said, near.local_addr().unwrap()).unwrap();
             }
             let heard = hear(&mut flow);
-            let [Heard::Answer { shot: 1, rtt, hops: Some(2), hops_back: Some(1), ttl_back: Some(64), count: 5 }] = heard[..] else {
+            let [Heard::Answer { shot: 1, rtt, hops: Some(2), hops_back: Some(1), ttl_back: Some(64), count: 5 }] =
+                heard[..]
+            else {
                 panic!("{heard:?}");
             };
             assert!(rtt < Duration::from_secs(2));

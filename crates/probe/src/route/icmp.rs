@@ -24,8 +24,10 @@ mod tests {
 
     #[test]
     fn codes_of_the_standards() {
-        let v4 = [(11, 0), (3, 3), (3, 0), (3, 1), (3, 2), (3, 13), (3, 4), (11, 1), (12, 0)].map(|(k, c)| meaning(true, k, c));
-        let v6 = [(3, 0), (1, 4), (1, 0), (1, 3), (4, 1), (1, 1), (2, 0), (3, 1), (4, 0)].map(|(k, c)| meaning(false, k, c));
+        let v4 = [(11, 0), (3, 3), (3, 0), (3, 1), (3, 2), (3, 13), (3, 4), (11, 1), (12, 0)]
+            .map(|(k, c)| meaning(true, k, c));
+        let v6 =
+            [(3, 0), (1, 4), (1, 0), (1, 3), (4, 1), (1, 1), (2, 0), (3, 1), (4, 0)].map(|(k, c)| meaning(false, k, c));
         assert_eq!(v4, v6);
         use Said::*;
         let wanted = [

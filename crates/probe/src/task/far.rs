@@ -134,7 +134,8 @@ impl Part<'_> {
                 Ok(FlowsDone { sent: Some(sent), ..done })
             }),
             Task::Answer { run, answer_bytes_max, .. } => self.work(&reins, || {
-                let answered = udp::request::answer(socket, flow(*run), *answer_bytes_max, (&reins.watch, &reins.stop))?;
+                let answered =
+                    udp::request::answer(socket, flow(*run), *answer_bytes_max, (&reins.watch, &reins.stop))?;
                 Ok(FlowsDone { answered: Some(answered), ..done })
             }),
             Task::Explore(order) => self.work(&reins, || {
@@ -172,7 +173,9 @@ impl Part<'_> {
         };
         while !is_finished() {
             std::thread::sleep(LOOK);
-            if over.is_none() && let Some(sent) = self.test.is_over() {
+            if over.is_none()
+                && let Some(sent) = self.test.is_over()
+            {
                 reins.ending.tell(sent);
                 over = Some(Instant::now());
             }
@@ -203,7 +206,8 @@ fn datagram_bytes(task: &Task) -> u64 {
 }
 
 fn reflect(socket: &UdpSocket, stop: &Stop) -> Result<()> {
-    let peer = socket.peer_addr().map_err(|source| Error::Host { doing: "find out whom a socket is connected to", source })?;
+    let peer =
+        socket.peer_addr().map_err(|source| Error::Host { doing: "find out whom a socket is connected to", source })?;
     // The flow is of a session at this very address: nobody forges it.
     let trust = |from: SocketAddr| if from == peer { Trust::Whole } else { Trust::None };
     stamp::serve(socket, stop, &HostClock, &mut Reflector::default(), &trust).map(drop)

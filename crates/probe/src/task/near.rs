@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use model::v1::probe::host::Hosts;
+use model::v1::probe::latency::Latency;
 use model::v1::probe::route::{Route, RouteOrder};
 use model::v1::probe::udp::{UdpOrder, UdpPoint, UdpRequestOrder, UdpRequests};
-use model::v1::probe::latency::Latency;
 use model::v1::probe::{Failure, FlowLine, Flows, FlowsDone, Task, Token};
 
 use crate::host::Watch;
@@ -144,9 +144,8 @@ pub fn latency(peer: &mut dyn Peer, order: &stamp::Order, stop: &Stop) -> Result
     order.check()?;
     let seconds = order.packets() as f64 / order.rate_packets_s + 5.0 * order.timeout.as_secs_f64() + GRACE_S;
     let seconds = seconds.min(udp::SECONDS_MAX);
-    let mut work = |sockets: &[UdpSocket], _: &Token| {
-        Ok((stamp::run(first(sockets)?, order, stop, &stamp::HostClock)?, Some(0)))
-    };
+    let mut work =
+        |sockets: &[UdpSocket], _: &Token| Ok((stamp::run(first(sockets)?, order, stop, &stamp::HostClock)?, Some(0)));
     run(peer, (1, Task::Reflect { seconds }), stop, &mut work).map(|(latency, _)| latency)
 }
 
@@ -156,7 +155,8 @@ pub fn latency(peer: &mut dyn Peer, order: &stamp::Order, stop: &Stop) -> Result
 /// Those of [`stamp::run`].
 pub fn reflected_by(to: SocketAddr, order: &stamp::Order, stop: &Stop) -> Result<Latency> {
     let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    let socket = UdpSocket::bind(from).map_err(|source| Error::Host { doing: "make a socket for datagrams", source })?;
+    let socket =
+        UdpSocket::bind(from).map_err(|source| Error::Host { doing: "make a socket for datagrams", source })?;
     socket.connect(to).map_err(|source| Error::Connect { to: to.to_string(), source })?;
     stamp::run(&socket, order, stop, &stamp::HostClock)
 }
@@ -217,7 +217,8 @@ pub fn request(peer: &mut dyn Peer, order: &UdpRequestOrder, stop: &Stop) -> Res
 /// Those of [`route::explore`] and [`run`].
 pub fn explore(peer: &mut dyn Peer, order: &RouteOrder, stop: &Stop) -> Result<(Route, Option<Route>)> {
     let (flows, seconds) = (u32::from(order.flows.max(1)), 3.0 * order.lasts_s + GRACE_S);
-    let mut forward = |sockets: &[UdpSocket], token: &Token| Ok((route::explore(sockets, token, order, stop)?, Some(0)));
+    let mut forward =
+        |sockets: &[UdpSocket], token: &Token| Ok((route::explore(sockets, token, order, stop)?, Some(0)));
     let (there, _) = run(peer, (flows, Task::Echo { seconds }), stop, &mut forward)?;
     let (over, lasts) = (Stop::default(), Duration::from_secs_f64(seconds.min(udp::SECONDS_MAX)));
     let mut answers = |sockets: &[UdpSocket], token: &Token| {

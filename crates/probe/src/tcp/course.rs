@@ -92,8 +92,7 @@ impl Course {
         let omitted = self.counts_from.is_none();
         let span = at.saturating_sub(self.last.at);
         let flows = looks.iter().map(|look| flow(look, &self.last.of(look.id), span)).collect();
-        let interval =
-            Interval { start_s: self.last.at.as_secs_f64(), end_s: at.as_secs_f64(), omitted, flows };
+        let interval = Interval { start_s: self.last.at.as_secs_f64(), end_s: at.as_secs_f64(), omitted, flows };
         self.last = Mark { at, looks };
         if omitted && at >= self.omit {
             self.counts_from = Some(self.last.clone());
@@ -144,8 +143,7 @@ mod tests {
         assert!(first.omitted && first.flows[0].bytes == 1_000 && first.flows[0].rate_bit_s == 16_000, "{first:?}");
         let second = course.saw(SECOND * 3 / 2, vec![look(1, 5_000, SECOND * 3 / 2)]).unwrap();
         assert!(!second.omitted && second.flows[0].rate_bit_s == 32_000, "{second:?}");
-        let ended =
-            Ended { look: look(1, 7_000, SECOND * 2), cpu: SECOND, congestion: "bbr".into(), error: None };
+        let ended = Ended { look: look(1, 7_000, SECOND * 2), cpu: SECOND, congestion: "bbr".into(), error: None };
         let total = course.total(&ended);
         assert_eq!((total.flow.bytes, total.counted_bytes, total.counted_s), (7_000, 6_000, 1.5));
         let course = Course::new(SECOND, Duration::ZERO);

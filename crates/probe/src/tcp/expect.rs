@@ -102,7 +102,8 @@ fn terms(order: &Order, sums: &Sums<'_>, from: &End, to: &End) -> Vec<Term> {
         let full = share(sums.kernel(|k| k.receive_window_limited_s), busy);
         // A window grows as long as there is need: what it was offers no bound unless it was full.
         let most = if full > FULL { offered } else { offered.max(largest(&to.host, "net.ipv4.tcp_rmem") as f64) };
-        let evidence = format!("{} per stream at {:.1} ms, full {:.0} % of the time", Bytes(most as u64), rtt * 1e3, full * 100.0);
+        let evidence =
+            format!("{} per stream at {:.1} ms, full {:.0} % of the time", Bytes(most as u64), rtt * 1e3, full * 100.0);
         terms.push(term("receive_window", laws::window_rate_bit_s(most, rtt) * streams, evidence));
         let full = share(sums.kernel(|k| k.send_buffer_limited_s), busy);
         let buffer = match order.window_bytes {
@@ -110,7 +111,8 @@ fn terms(order: &Order, sums: &Sums<'_>, from: &End, to: &End) -> Vec<Term> {
             bytes => bytes.saturating_mul(2),
         };
         // Half of a buffer is the kernel's own (tcp(7)).
-        let evidence = format!("{} per stream at {:.1} ms, full {:.0} % of the time", Bytes(buffer), rtt * 1e3, full * 100.0);
+        let evidence =
+            format!("{} per stream at {:.1} ms, full {:.0} % of the time", Bytes(buffer), rtt * 1e3, full * 100.0);
         terms.push(term("send_buffer", laws::window_rate_bit_s(buffer as f64 / 2.0, rtt) * streams, evidence));
         terms.extend(loss(sums, rtt, streams));
     }
@@ -170,10 +172,14 @@ fn limit(sums: &Sums<'_>, expected: &[Term]) -> String {
     match term.name.as_str() {
         "pace" => format!("the pace that was asked for, {rate}"),
         "receive_window" => {
-            format!("the receive window: {evidence} = {rate}; raise net.ipv4.tcp_rmem at the receiving host, or use more streams")
+            format!(
+                "the receive window: {evidence} = {rate}; raise net.ipv4.tcp_rmem at the receiving host, or use more streams"
+            )
         }
         "send_buffer" => {
-            format!("the send buffer: {evidence} = {rate}; raise net.ipv4.tcp_wmem at the sending host, or use more streams")
+            format!(
+                "the send buffer: {evidence} = {rate}; raise net.ipv4.tcp_wmem at the sending host, or use more streams"
+            )
         }
         "loss" => format!("loss: {evidence}, lets through {rate}; find where it is lost, or try --congestion bbr"),
         "cpu_sender" => format!("the sending host: {evidence}; more streams use more processors"),
@@ -217,7 +223,10 @@ mod tests {
         let window = up(Kernel { receive_window_limited_s: 70.0, ..kernel() }, 1.0, "cubic");
         assert_eq!(window.rate_bit_s, 100_000_000);
         assert!(window.limit.contains("receive window: 4.00 MiB per stream at 303.0 ms"), "{window:?}");
-        assert_eq!((window.expected[0].name.as_str(), window.expected[0].rate_bit_s / 1_000_000), ("receive_window", 110));
+        assert_eq!(
+            (window.expected[0].name.as_str(), window.expected[0].rate_bit_s / 1_000_000),
+            ("receive_window", 110)
+        );
         let loss = up(Kernel { resent_bytes: 10_000, ..kernel() }, 1.0, "cubic");
         assert!(loss.limit.starts_with("loss: 0.0010 %") && loss.binding == "loss", "{loss:?}");
         let busy = up(kernel(), 79.0, "bbr");

@@ -19,7 +19,8 @@ const POINTS_MAX: usize = 256;
 
 /// The values of a scan where nobody says which.
 pub fn values(scan: Scan, processors: (u32, u32)) -> Vec<u64> {
-    let doubling = |from: u64, to: u64| std::iter::successors(Some(from), move |value| Some(value * 2).filter(|v| *v <= to));
+    let doubling =
+        |from: u64, to: u64| std::iter::successors(Some(from), move |value| Some(value * 2).filter(|v| *v <= to));
     match scan {
         Scan::Streams => doubling(1, 32).collect(),
         // From what is too small for any long path to what is enough for 10 Gbit/s over 100 ms.
@@ -63,7 +64,8 @@ pub fn point(value: u64, report: &Report) -> ScanPoint {
         value,
         rate_bit_s: ways.iter().map(|way| way.rate_bit_s).sum(),
         resent: ways.iter().map(|way| way.resent).fold(0.0, f64::max),
-        cpu_s_per_gb: ways.iter().map(|way| way.cpu_s_per_gb.0 + way.cpu_s_per_gb.1).sum::<f64>() / ways.len().max(1) as f64,
+        cpu_s_per_gb: ways.iter().map(|way| way.cpu_s_per_gb.0 + way.cpu_s_per_gb.1).sum::<f64>()
+            / ways.len().max(1) as f64,
         min_rtt_s: if rtt.is_finite() { rtt } else { 0.0 },
         limit: ways.first().map(|way| way.limit.clone()).unwrap_or_default(),
         failed: String::new(),
@@ -101,7 +103,12 @@ mod tests {
     use super::*;
 
     fn row(scan: Scan, rates: &[(u64, u64)]) -> ScanReport {
-        let point = |(value, rate_bit_s): &(u64, u64)| ScanPoint { value: *value, rate_bit_s: *rate_bit_s, min_rtt_s: 0.1, ..ScanPoint::default() };
+        let point = |(value, rate_bit_s): &(u64, u64)| ScanPoint {
+            value: *value,
+            rate_bit_s: *rate_bit_s,
+            min_rtt_s: 0.1,
+            ..ScanPoint::default()
+        };
         judge(scan, rates.iter().map(point).collect())
     }
 
@@ -111,7 +118,10 @@ mod tests {
         assert_eq!((streams.knee, streams.best_bit_s), (Some(4), 1_000));
         // The plateau of buffers is at the bandwidth-delay product.
         let mib = 1 << 20;
-        let window = row(Scan::Window, &[(mib, 84_000_000), (4 * mib, 335_000_000), (16 * mib, 950_000_000), (32 * mib, 952_000_000)]);
+        let window = row(
+            Scan::Window,
+            &[(mib, 84_000_000), (4 * mib, 335_000_000), (16 * mib, 950_000_000), (32 * mib, 952_000_000)],
+        );
         assert_eq!(window.knee, Some(16 * mib));
         assert!(window.bdp_bytes < 16 * mib && window.bdp_bytes > 8 * mib, "{window:?}");
         assert_eq!(row(Scan::Streams, &[]).knee, None);

@@ -73,12 +73,12 @@ mod tests {
     fn a_point() -> UdpPoint {
         let pace = UdpPace::Spacing { spacing_s: 12.5e-6 };
         let order = UdpOrder { bytes: 1_472, pace, count: Some(10_000), seconds: None };
-        let sent =
-            UdpSent { datagrams: 10_000, seconds: 0.125, spacing_target_s: Some(12.5e-6), ..UdpSent::default() };
+        let sent = UdpSent { datagrams: 10_000, seconds: 0.125, spacing_target_s: Some(12.5e-6), ..UdpSent::default() };
         let spread =
             UdpSpread { count: 9_989, mean_s: 12.5e-6, sigma_s: 1.25e-7, p50_s: 12.4e-6, ..UdpSpread::default() };
         let inter_arrival = Some(UdpSpread { p25_s: 12.3e-6, p75_s: 12.6e-6, ..spread });
-        let received = UdpReceived { datagrams: 9_990, seconds: 0.124, reordered: 3, inter_arrival, ..Default::default() };
+        let received =
+            UdpReceived { datagrams: 9_990, seconds: 0.124, reordered: 3, inter_arrival, ..Default::default() };
         super::super::point(order, sent, received)
     }
 

@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 
 use model::v1::probe::udp::{UdpAnswered, UdpLine, UdpRequestOrder, UdpRequests, UdpRoundTrips};
 
+use super::Watch;
 use super::clock::{HostClock, real};
-use super::datagram::{
-    ASK_BYTES, DATAGRAM_BYTES_MAX, Flow, HEAD_BYTES, Head, Kind, filling, want_bytes, wanted_bytes,
-};
+use super::datagram::{ASK_BYTES, DATAGRAM_BYTES_MAX, Flow, HEAD_BYTES, Head, Kind, filling, want_bytes, wanted_bytes};
 use super::order::size;
 use super::send::say_end;
 use super::spread::Spread;
-use super::Watch;
 use crate::{Error, Result, Stop};
 
 /// Sizes of one test.
@@ -35,7 +33,10 @@ fn check(order: &UdpRequestOrder) -> Result<Duration> {
     size(order.request_bytes)?;
     order.answer_bytes.iter().try_for_each(|bytes| size(*bytes).map(drop))?;
     if (order.request_bytes as usize) < ASK_BYTES {
-        return refuse(format!("a question has {ASK_BYTES} to {DATAGRAM_BYTES_MAX} bytes, not {}", order.request_bytes));
+        return refuse(format!(
+            "a question has {ASK_BYTES} to {DATAGRAM_BYTES_MAX} bytes, not {}",
+            order.request_bytes
+        ));
     }
     if order.answer_bytes.is_empty() || order.answer_bytes.len() > SIZES_MAX {
         return refuse(format!("answers have 1 to {SIZES_MAX} sizes, not {}", order.answer_bytes.len()));
@@ -45,7 +46,9 @@ fn check(order: &UdpRequestOrder) -> Result<Duration> {
     }
     match order.timeout_s > 0.0 && order.timeout_s <= TIMEOUT_S_MAX {
         true => Ok(Duration::from_secs_f64(order.timeout_s)),
-        false => refuse(format!("an answer takes more than 0 and at most {TIMEOUT_S_MAX} s, not {} s", order.timeout_s)),
+        false => {
+            refuse(format!("an answer takes more than 0 and at most {TIMEOUT_S_MAX} s, not {} s", order.timeout_s))
+        }
     }
 }
 
@@ -98,12 +101,7 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    fn new<'a>(
-        socket: &'a UdpSocket,
-        order: &UdpRequestOrder,
-        flow: Flow,
-        timeout: Duration,
-    ) -> Result<Asker<'a>> {
+    fn new<'a>(socket: &'a UdpSocket, order: &UdpRequestOrder, flow: Flow, timeout: Duration) -> Result<Asker<'a>> {
         let host = |doing| move |source| Error::Host { doing, source };
         let peer = socket.peer_addr().map_err(host("ask over a socket without a peer"))?.to_string();
         socket.set_read_timeout(Some(timeout.min(LOOK_UP))).map_err(host("set a socket's options"))?;
@@ -190,7 +188,12 @@ const ANSWERS_BYTES_S: f64 = 125e6;
 ///
 /// # Errors
 /// A socket that does not work.
-pub fn answer(socket: &UdpSocket, flow: Flow, answer_bytes_max: u32, (watch, stop): (&Watch, &Stop)) -> Result<UdpAnswered> {
+pub fn answer(
+    socket: &UdpSocket,
+    flow: Flow,
+    answer_bytes_max: u32,
+    (watch, stop): (&Watch, &Stop),
+) -> Result<UdpAnswered> {
     let host = |doing| move |source| Error::Host { doing, source };
     socket.set_read_timeout(Some(LOOK_UP)).map_err(host("set a socket's options"))?;
     let (mut heard, mut reply) = (vec![0; DATAGRAM_BYTES_MAX], filling(DATAGRAM_BYTES_MAX));

@@ -42,7 +42,8 @@ pub fn runs(sweep: &UdpSweep, token: Token, first_run: u32) -> Result<Vec<Run>> 
     if many == 0 || many > RUNS_MAX {
         return Err(Error::Order(format!("a sweep has 1 to {RUNS_MAX} runs, sizes times spacings, not {many}")));
     }
-    let pairs = sweep.sizes_bytes.iter().flat_map(|bytes| sweep.spacings_s.iter().map(move |spacing| (*bytes, *spacing)));
+    let pairs =
+        sweep.sizes_bytes.iter().flat_map(|bytes| sweep.spacings_s.iter().map(move |spacing| (*bytes, *spacing)));
     let numbered = pairs.zip(0u32..).map(|((bytes, spacing_s), n)| {
         let pace = UdpPace::Spacing { spacing_s };
         let order = UdpOrder { bytes, pace, count: sweep.count, seconds: sweep.seconds };

@@ -158,8 +158,7 @@ fn a_member_that_loses_and_one_that_is_longer_are_found() {
     assert_eq!((found.flows.len(), found.ways.len()), (24, 1), "the lab's members look alike");
     assert!(found.flows.iter().all(|flow| flow.sent == 150));
     // 20 % of 150 are 30 with a deviation of 5; the others lose nothing that the lab did not take.
-    let lossy: Vec<u16> =
-        found.flows.iter().filter(|flow| flow.answered < 140).map(|flow| flow.port).collect();
+    let lossy: Vec<u16> = found.flows.iter().filter(|flow| flow.answered < 140).map(|flow| flow.port).collect();
     let is_by = |by: SuspectBy| move |suspect: &&model::v1::probe::route::Suspect| suspect.by == by;
     let mut blamed: Vec<u16> =
         found.suspects.iter().filter(is_by(SuspectBy::Loss)).flat_map(|suspect| suspect.ports.clone()).collect();
@@ -172,12 +171,8 @@ fn a_member_that_loses_and_one_that_is_longer_are_found() {
     if !is_judged(test, &lab) {
         return;
     }
-    let longer: Vec<u16> = found
-        .flows
-        .iter()
-        .filter(|flow| flow.rtt_min_s.is_some_and(|rtt| rtt > 0.025))
-        .map(|flow| flow.port)
-        .collect();
+    let longer: Vec<u16> =
+        found.flows.iter().filter(|flow| flow.rtt_min_s.is_some_and(|rtt| rtt > 0.025)).map(|flow| flow.port).collect();
     let blamed: Vec<_> = found.suspects.iter().filter(is_by(SuspectBy::Delay)).map(|one| one.ports.clone()).collect();
     assert_eq!(blamed, [longer]);
 }

@@ -133,7 +133,10 @@ fn two_ways_are_found_and_the_bad_one_is_named() {
         s.ip(&["rule add iif v5 blackhole"]);
         let bad = sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap();
         let [suspect] = &bad.suspects[..] else { panic!("{:?}", bad.suspects) };
-        assert_eq!((suspect.by, suspect.hop, suspect.address.as_deref()), (SuspectBy::Loss, Some(2), Some("10.200.3.2")));
+        assert_eq!(
+            (suspect.by, suspect.hop, suspect.address.as_deref()),
+            (SuspectBy::Loss, Some(2), Some("10.200.3.2"))
+        );
         let over_n = found.ways.iter().find(|way| way.hops[1] == ["10.200.3.2"]).unwrap();
         assert_eq!(suspect.ports, over_n.ports);
         assert_eq!((suspect.lost, suspect.others_lost), (suspect.sent, 0));

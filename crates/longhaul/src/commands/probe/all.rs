@@ -41,7 +41,14 @@ pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) 
     check::judged(&all.check, printer, || {
         let at = Target::node(&all.target, "all")?;
         let watch = Watch::begin();
-        let mut desk = Desk { all, at: &at, settings, stop, chatty: printer.is_chatty() && !all.check.check, left_out: Vec::new() };
+        let mut desk = Desk {
+            all,
+            at: &at,
+            settings,
+            stop,
+            chatty: printer.is_chatty() && !all.check.check,
+            left_out: Vec::new(),
+        };
         let findings = desk.findings()?;
         let causes = causes::causes(&findings);
         let support = Support { findings, causes, near: watch.read() };
@@ -61,7 +68,13 @@ pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) 
 fn facts(support: &Support) -> Vec<Fact> {
     let mut facts = vec![(Measure::Causes, support.causes.len() as f64)];
     let found = &support.findings;
-    facts.extend(rate(&found.tcp, Way::There).into_iter().chain(rate(&found.tcp, Way::Back)).reduce(f64::min).map(|r| (Measure::Rate, r)));
+    facts.extend(
+        rate(&found.tcp, Way::There)
+            .into_iter()
+            .chain(rate(&found.tcp, Way::Back))
+            .reduce(f64::min)
+            .map(|r| (Measure::Rate, r)),
+    );
     facts.extend(found.latency.as_ref().map(latency::facts).unwrap_or_default());
     facts
 }
@@ -97,7 +110,12 @@ impl Desk<'_> {
             ..stamp::Order::default()
         };
         let latency = self.one("latency", |node, stop| Ok(task::latency(node, &order, stop)?))?;
-        let small = UdpOrder { bytes: SMALL_BYTES, pace: UdpPace::Spacing { spacing_s: SMALL_SPACING_S }, count: None, seconds: Some(seconds) };
+        let small = UdpOrder {
+            bytes: SMALL_BYTES,
+            pace: UdpPace::Spacing { spacing_s: SMALL_SPACING_S },
+            count: None,
+            seconds: Some(seconds),
+        };
         let datagrams = self.datagrams("datagrams", &small)?;
         let pace = UdpPace::Bursts { length: BURST_LENGTH, spacing_s: 0.0, gap_s: BURST_GAP_S };
         let burst = UdpOrder { bytes: BURST_BYTES, pace, count: None, seconds: Some(seconds) };
@@ -147,7 +165,9 @@ impl Desk<'_> {
 
     fn loaded(&mut self, order: &stamp::Order) -> Result<Option<Latency>, Failure> {
         let (at, settings) = (self.at, self.settings);
-        self.one("latency beside TCP", |_, stop| latency::beside(at, order, 1, settings, stop).map(|(latency, _)| latency))
+        self.one("latency beside TCP", |_, stop| {
+            latency::beside(at, order, 1, settings, stop).map(|(latency, _)| latency)
+        })
     }
 }
 
@@ -159,7 +179,8 @@ fn say(support: &Support, printer: &Printer) {
                 printer.line(&format!("{name}: TCP {}, limited by {}", BitRate(result.rate_bit_s), result.limit));
             }
         }
-        if let Some(point) = found.datagrams.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, point)| point) {
+        if let Some(point) = found.datagrams.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, point)| point)
+        {
             printer.line(&format!(
                 "{name}: {} of {} datagrams lost, {} out of order, {} twice",
                 point.lost, point.sent.datagrams, point.received.reordered, point.received.duplicates
@@ -168,7 +189,11 @@ fn say(support: &Support, printer: &Printer) {
     }
     for (name, latency) in [("alone", &found.latency), ("beside TCP", &found.loaded)] {
         if let Some(rtt) = latency.as_ref().and_then(|latency| latency.round_trip) {
-            printer.line(&format!("round trip {name}: {:.2} ms, 99 % below {:.2} ms", rtt.median_s * 1e3, rtt.p99_s * 1e3));
+            printer.line(&format!(
+                "round trip {name}: {:.2} ms, 99 % below {:.2} ms",
+                rtt.median_s * 1e3,
+                rtt.p99_s * 1e3
+            ));
         }
     }
     for why in &found.left_out {

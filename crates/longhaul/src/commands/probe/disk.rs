@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use model::locator::Place;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::Disk;
 use model::v1::probe::disk::{Knee, Order, Point, Report, Test, Way};
-use model::locator::Place;
 use model::{Exit, Locator};
 use probe::Stop;
 
@@ -131,8 +131,14 @@ fn say(report: &Report, printer: &Printer) {
                 cliff.at_s,
                 BitRate(course.sustained_bit_s)
             ),
-            (None, Some(why)) => format!("sustained {}: {}; an end of a cache would not have been seen: {why}", way(point.way), BitRate(course.sustained_bit_s)),
-            (None, None) => format!("sustained {}: {}, no cache ended", way(point.way), BitRate(course.sustained_bit_s)),
+            (None, Some(why)) => format!(
+                "sustained {}: {}; an end of a cache would not have been seen: {why}",
+                way(point.way),
+                BitRate(course.sustained_bit_s)
+            ),
+            (None, None) => {
+                format!("sustained {}: {}, no cache ended", way(point.way), BitRate(course.sustained_bit_s))
+            }
         };
         printer.line(&line);
     }

@@ -54,7 +54,8 @@ fn causes(out: &mut String, support: &Support) {
     }
     for cause in &support.causes {
         let (head, evidence, remedy) = (text(&headline(cause)), text(&cause.evidence), text(&cause.remedy));
-        let _ = write!(out, "<div class=\"cause\"><h3>{head}</h3><p>{evidence}</p><p><b>Remedy:</b> {remedy}</p></div>");
+        let _ =
+            write!(out, "<div class=\"cause\"><h3>{head}</h3><p>{evidence}</p><p><b>Remedy:</b> {remedy}</p></div>");
     }
 }
 

@@ -88,7 +88,10 @@ fn summary(report: &ScanReport, printer: &Printer) {
     let best = BitRate(report.best_bit_s);
     printer.line(&format!("{} are within 3 % of the best, {best}", value(report.scan, knee)));
     if matches!(report.scan, Scan::Window) && report.bdp_bytes > 0 {
-        printer.line(&format!("{} are on the way at that rate: buffers of so much are expected to do", Bytes(report.bdp_bytes)));
+        printer.line(&format!(
+            "{} are on the way at that rate: buffers of so much are expected to do",
+            Bytes(report.bdp_bytes)
+        ));
     }
     for bad in &report.bad {
         printer.line(&format!("{} gives less than nine tenths of what the others do", value(report.scan, *bad)));

@@ -108,7 +108,12 @@ impl Node {
     }
 
     /// Asks for a test, and hands on what the node says until it is over.
-    fn listen<T: DeserializeOwned>(&mut self, first_stream: u32, test: Test, hear: &mut dyn FnMut(T)) -> probe::Result<()> {
+    fn listen<T: DeserializeOwned>(
+        &mut self,
+        first_stream: u32,
+        test: Test,
+        hear: &mut dyn FnMut(T),
+    ) -> probe::Result<()> {
         let ask = Ask { first_stream, test };
         let text = serde_json::to_string(&ask).map_err(|e| probe::Error::Order(e.to_string()))?;
         let mut garbled = None;
@@ -193,7 +198,9 @@ fn told(error: engine::Error) -> probe::Error {
         engine::Error::Refused { peer, refusal } if refusal.fault == Fault::Auth => {
             probe::Error::Refused { peer, why: refusal.reason }
         }
-        engine::Error::Refused { peer, refusal } => probe::Error::Far { peer, fault: refusal.fault, why: refusal.reason },
+        engine::Error::Refused { peer, refusal } => {
+            probe::Error::Far { peer, fault: refusal.fault, why: refusal.reason }
+        }
         engine::Error::Broken { peer, source } => probe::Error::Broken { peer, source },
         engine::Error::Silent { peer, seconds } => probe::Error::Silent { peer, seconds },
         other => probe::Error::Protocol { peer: "the node".into(), protocol: "Longhaul", what: other.to_string() },

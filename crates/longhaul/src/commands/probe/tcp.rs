@@ -20,7 +20,8 @@ fn order(tcp: &ProbeTcp) -> Result<Order, Failure> {
         (false, true) => Direction::Down,
         (false, false) => Direction::Up,
     };
-    let block_bytes = u32::try_from(tcp.block.0).map_err(|_| Failure::usage(format!("blocks of {}: too large", tcp.block)))?;
+    let block_bytes =
+        u32::try_from(tcp.block.0).map_err(|_| Failure::usage(format!("blocks of {}: too large", tcp.block)))?;
     Ok(Order {
         streams: tcp.streams,
         direction,
@@ -119,7 +120,8 @@ fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
         if flows.is_empty() {
             continue;
         }
-        let (bytes, rate) = flows.iter().fold((0, 0), |(bytes, rate), flow| (bytes + flow.bytes, rate + flow.rate_bit_s));
+        let (bytes, rate) =
+            flows.iter().fold((0, 0), |(bytes, rate), flow| (bytes + flow.bytes, rate + flow.rate_bit_s));
         let (bytes, rate) = (Bytes(bytes).to_string(), BitRate(rate).to_string());
         Printer::say(&format!(
             "[{:>6.2}-{:<6.2}s] {}  {bytes:>10}  {rate:>12}{}{omitted}",
@@ -196,6 +198,10 @@ fn say_way(report: &Report, way: &Way, printer: &Printer) {
     printer.line(&format!("   limited by {}", way.limit));
     for term in &way.expected {
         let rate = BitRate(term.rate_bit_s).to_string();
-        printer.line(&format!("   expected   {rate:>12} at most by {} ({})", term.name.replace('_', " "), term.evidence));
+        printer.line(&format!(
+            "   expected   {rate:>12} at most by {} ({})",
+            term.name.replace('_', " "),
+            term.evidence
+        ));
     }
 }

@@ -21,16 +21,22 @@ fn latency_with_a_node_and_with_a_responder() {
     for target in [node.at(""), format!("stamp://{host}:{port}")] {
         let found = result(&client, words!["probe", "latency", target, "-n", "50", "--rate", "100"]);
         let packets = &found["packets"];
-        assert_eq!((&packets["sent"], &packets["received"], &packets["lost"]), (&50.into(), &50.into(), &0.into()), "{found}");
+        assert_eq!(
+            (&packets["sent"], &packets["received"], &packets["lost"]),
+            (&50.into(), &50.into(), &0.into()),
+            "{found}"
+        );
         assert_eq!((&packets["lost_forward"], &packets["lost_backward"]), (&0.into(), &0.into()), "{found}");
         assert!(found["round_trip"]["median_s"].as_f64().unwrap() < 0.05, "{found}");
         // One machine has one clock: what it says of itself decides whether directions are told.
         assert_eq!(found["forward"].is_null(), found["one_way_refused"].is_string(), "{found}");
     }
     // Shorter than an answer: not to a stranger.
-    let short = words!["probe", "latency", format!("stamp://{host}:{port}"), "-n", "5", "--size", "14", "--timeout", "300ms"];
+    let short =
+        words!["probe", "latency", format!("stamp://{host}:{port}"), "-n", "5", "--size", "14", "--timeout", "300ms"];
     assert_eq!(result(&client, short)["packets"]["received"], 0);
-    let loaded = result(&client, words!["probe", "latency", node.at(""), "-t", "1s", "--rate", "50", "--under-load", "1"]);
+    let loaded =
+        result(&client, words!["probe", "latency", node.at(""), "-t", "1s", "--rate", "50", "--under-load", "1"]);
     assert!(loaded["packets"]["received"].as_u64().unwrap() >= 40, "{loaded}");
 }
 
@@ -52,12 +58,27 @@ fn datagrams_both_ways_are_counted_to_the_number() {
         let words = words!["probe", "udp", node.at(""), "--size", "1000", "--spacing", "500us", "-n", "2000"];
         let found = result(&client, [words, reverse].concat());
         assert_eq!((&found["sent"]["datagrams"], &found["lost"]), (&2000.into(), &0.into()), "{found}");
-        assert_eq!((&found["received"]["duplicates"], &found["received"]["reordered"]), (&0.into(), &0.into()), "{found}");
+        assert_eq!(
+            (&found["received"]["duplicates"], &found["received"]["reordered"]),
+            (&0.into(), &0.into()),
+            "{found}"
+        );
         let spacing = found["sent"]["spacing"]["p50_s"].as_f64().unwrap();
         assert!((0.000_49..0.000_6).contains(&spacing), "{found}");
         assert_eq!(found["received"]["ended"], "complete", "{found}");
     }
-    let rows = client.run(words!["probe", "udp", node.at(""), "--udpmon", "--size", "100,1000", "--spacing", "1ms", "-n", "20"]);
+    let rows = client.run(words![
+        "probe",
+        "udp",
+        node.at(""),
+        "--udpmon",
+        "--size",
+        "100,1000",
+        "--spacing",
+        "1ms",
+        "-n",
+        "20"
+    ]);
     let text = rows.expect(0).text();
     assert_eq!(text.lines().count(), 3, "titles and two rows: {text}");
     assert!(text.lines().skip(1).all(|row| row.matches(';').count() >= 12), "{text}");
@@ -73,7 +94,11 @@ fn the_way_there_and_back() {
     let client = Client::new();
     let found = result(&client, words!["probe", "path", node.at(""), "--flows", "4", "--probes", "20"]);
     for way in ["forward", "reverse"] {
-        assert_eq!((&found[way]["path"]["distance"], &found[way]["path"]["end"]), (&1.into(), &"reached".into()), "{found}");
+        assert_eq!(
+            (&found[way]["path"]["distance"], &found[way]["path"]["end"]),
+            (&1.into(), &"reached".into()),
+            "{found}"
+        );
         assert_eq!(found[way]["mtu"]["black_hole"], false, "{found}");
         assert_eq!(found[way]["sweep"]["ways"].as_array().unwrap().len(), 1, "{found}");
     }
@@ -89,7 +114,8 @@ fn the_way_there_and_back() {
 fn disks_here_and_there() {
     let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").start();
     let client = Client::new();
-    let small = words!["--tests", "write,read,fsync,small-files", "--file-size", "8MiB", "--workers", "1,2", "-t", "1s"];
+    let small =
+        words!["--tests", "write,read,fsync,small-files", "--file-size", "8MiB", "--workers", "1,2", "-t", "1s"];
     let here = client.path("disk");
     fs::create_dir(&here).unwrap();
     for target in [here.clone().into_os_string(), node.at("data").into()] {
@@ -123,7 +149,12 @@ fn all_of_it_and_what_a_monitor_sees() {
     }
     assert_eq!(findings["left_out"].as_array().unwrap().len(), 0, "{found}");
     let html = fs::read_to_string(page).unwrap();
-    assert!(html.starts_with("<!doctype html>") && html.contains("<svg") && !html.contains("<script") && !html.contains("src="));
+    assert!(
+        html.starts_with("<!doctype html>")
+            && html.contains("<svg")
+            && !html.contains("<script")
+            && !html.contains("src=")
+    );
     let check = |bounds: &str, by: &str| {
         client.run(words!["probe", "latency", node.at(""), "-n", "10", "--rate", "50", "--check", by, bounds])
     };
@@ -131,7 +162,8 @@ fn all_of_it_and_what_a_monitor_sees() {
     assert!(well.starts_with("OK - ") && well.contains("| ") && well.contains("rtt="), "{well}");
     check("rtt<=0.001us", "--warn").expect(1);
     assert!(check("rtt<=0.001us", "--crit").expect(2).text().starts_with("CRITICAL"));
-    let unknown = client.run(words!["probe", "latency", "127.0.0.1:1", "--check", "--warn", "loss<=0%"]).expect(3).text();
+    let unknown =
+        client.run(words!["probe", "latency", "127.0.0.1:1", "--check", "--warn", "loss<=0%"]).expect(3).text();
     assert!(unknown.starts_with("UNKNOWN - "), "{unknown}");
     client.run(words!["probe", "latency", node.at(""), "--warn", "loss<=1%"]).expect(2);
 }

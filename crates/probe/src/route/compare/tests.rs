@@ -55,7 +55,10 @@ fn hops_are_named() {
 fn a_step_of_the_round_trip_has_a_place() {
     let found = texts("a=1 b=5 c=9 d=20", "a=1 b=5.1 c=39 d=50.2");
     assert_eq!(found, ["round trips are 30.2 ms longer from hop 3 on (c)"]);
-    assert_eq!(texts("a=1 b=5 c=39 d=50", "a=1 b=5.1 c=39 d=20"), ["round trips are 30.0 ms shorter from hop 4 on (d)"]);
+    assert_eq!(
+        texts("a=1 b=5 c=39 d=50", "a=1 b=5.1 c=39 d=20"),
+        ["round trips are 30.0 ms shorter from hop 4 on (d)"]
+    );
     assert_eq!(texts("a=1 b=5 c=9 d=20", "a=1 b=80 c=9 d=20"), [""; 0], "one busy router");
     assert_eq!(texts("a=1 b=5 d=20", "a=1 b=5 d=20.9"), [""; 0]);
     assert_eq!(texts("a=1 b=5 d=200", "a=1 b=5 d=209"), [""; 0]);
@@ -71,10 +74,7 @@ fn ends_and_mtus_are_named() {
     let wanted = [
         (ChangeOf::Removed, "hop 3 gone: c"),
         (ChangeOf::End, "the trace ended at the target; now it ends where nobody answers any more"),
-        (
-            ChangeOf::Mtu,
-            "packets up to 9000 bytes fit before; now: 1500, and larger ones vanish without a word",
-        ),
+        (ChangeOf::Mtu, "packets up to 9000 bytes fit before; now: 1500, and larger ones vanish without a word"),
     ];
     assert_eq!(found, wanted.map(|(what, text)| (what, text.to_owned())));
     after.path.end = End::Interrupted;
@@ -87,11 +87,8 @@ fn directions_are_compared() {
     there.mtu = Some(Mtu { mtu_bytes: 9_000, ..Mtu::default() });
     back.mtu = Some(Mtu { mtu_bytes: 1_500, ..Mtu::default() });
     let found: Vec<_> = asymmetries(&there, &back).into_iter().map(|one| (one.what, one.before, one.after)).collect();
-    let wanted = [
-        (ChangeOf::Distance, "3", "4"),
-        (ChangeOf::Rtt, "0.020000", "0.026000"),
-        (ChangeOf::Mtu, "9000", "1500"),
-    ];
+    let wanted =
+        [(ChangeOf::Distance, "3", "4"), (ChangeOf::Rtt, "0.020000", "0.026000"), (ChangeOf::Mtu, "9000", "1500")];
     assert_eq!(found, wanted.map(|(what, one, other)| (what, one.to_owned(), other.to_owned())));
     assert_eq!(asymmetries(&route("a b c=20"), &route("x y z=20.5")), []);
     let mut alone = route("a b c=20");

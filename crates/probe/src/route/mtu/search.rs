@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 /// What links and tunnels carry, in bytes of IP: jumbo frames (9216, 9000, and less a header of 28), FDDI and token ring
 /// (4352, 4464), Ethernet (1500), PPPoE (1492), GRE, IPsec, WireGuard, the least of IPv6 and of IPv4.
-const USUAL: [u32; 14] = [9_216, 9_000, 8_972, 8_950, 4_464, 4_352, 1_500, 1_492, 1_476, 1_450, 1_420, 1_400, 1_280, 576];
+const USUAL: [u32; 14] =
+    [9_216, 9_000, 8_972, 8_950, 4_464, 4_352, 1_500, 1_492, 1_476, 1_450, 1_420, 1_400, 1_280, 576];
 /// Sizes of one round. With eight, a gap of 4,700 bytes takes four rounds.
 const ROUND: u32 = 8;
 /// Hints that are kept: they come from outside.

@@ -111,8 +111,7 @@ impl Seeker {
             None => MtuBound::Limit,
         };
         let is_told = |said: &&MtuSaid| confirmed && bound == MtuBound::Path && said.mtu_bytes == mtu_bytes;
-        let said: Vec<_> =
-            self.said.iter().map(|said| MtuSaid { confirmed: is_told(&said), ..said.clone() }).collect();
+        let said: Vec<_> = self.said.iter().map(|said| MtuSaid { confirmed: is_told(&said), ..said.clone() }).collect();
         // Who refuses the next larger size without saying what fits makes no black hole either.
         let next = self.tried.iter().find(|tried| tried.bytes == mtu_bytes + 1);
         let is_refused = bound == MtuBound::Path && next.is_some_and(|next| next.refused > 0);

@@ -55,7 +55,10 @@ fn lost_there(known: &[Known], flows: &Flows) -> u32 {
 
 /// The flows that lose most, two of them, three, up to half of all: a member of a bundle has no address of its own.
 fn worst(known: &[Known], among: &Flows) -> Vec<Flows> {
-    let share = |flow: &usize| f64::from(known[*flow].sent - known[*flow].answered.min(known[*flow].sent)) / f64::from(known[*flow].sent.max(1));
+    let share = |flow: &usize| {
+        f64::from(known[*flow].sent - known[*flow].answered.min(known[*flow].sent))
+            / f64::from(known[*flow].sent.max(1))
+    };
     let mut flows: Vec<usize> = among.iter().copied().collect();
     flows.sort_by(|a, b| share(b).total_cmp(&share(a)));
     (2..=flows.len() / 2).map(|count| flows[..count].iter().copied().collect()).collect()
@@ -76,7 +79,9 @@ pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
         let (all_sent, all_lost) = losses(known, &among);
         let compared = sets.len() as f64;
         // A set that was put together for its losses competes with all sets of its size that could have been.
-        let worst = worst(known, &among).into_iter().map(|set| (choose(among.len() as u64, set.len() as u64) * among.len() as f64, set));
+        let worst = worst(known, &among)
+            .into_iter()
+            .map(|set| (choose(among.len() as u64, set.len() as u64) * among.len() as f64, set));
         let sets = sets.into_iter().map(|set| (compared, set)).chain(worst);
         let judged = sets.map(|(compared, set)| {
             let (sent, lost) = losses(known, &set);

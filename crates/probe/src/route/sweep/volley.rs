@@ -101,7 +101,14 @@ mod tests {
         for shot in [0, 3] {
             volley.heard(
                 seconds(4),
-                &Heard::Answer { shot, rtt: seconds(1), hops: None, hops_back: None, ttl_back: None, count: 7 + shot as u32 / 2 },
+                &Heard::Answer {
+                    shot,
+                    rtt: seconds(1),
+                    hops: None,
+                    hops_back: None,
+                    ttl_back: None,
+                    count: 7 + shot as u32 / 2,
+                },
             );
         }
         assert_eq!(volley.counts(None), (5, 2));

@@ -148,13 +148,8 @@ impl Tracer {
         let Some(shot) = shot.or_else(|| self.attribute()) else { return };
         let Some(ttl) = self.close(shot) else { return };
         let rtt = rtt.unwrap_or_else(|| now.saturating_sub(self.probes[shot].at));
-        let router = Router {
-            address: from.to_string(),
-            said: *said,
-            icmp: Some(*icmp),
-            answers: 1,
-            ttl_back: *ttl_back,
-        };
+        let router =
+            Router { address: from.to_string(), said: *said, icmp: Some(*icmp), answers: 1, ttl_back: *ttl_back };
         self.note(ttl, rtt, router);
         match said {
             // Only an end host knows its ports, whatever address it says so from.

@@ -39,7 +39,8 @@ impl Lengths {
 
     /// The bins that are not empty, shortest first.
     pub fn told(&self) -> Vec<UdpBin> {
-        let single = (0u64..).zip(&self.single).map(|(length, count)| UdpBin { from: length, to: length, count: *count });
+        let single =
+            (0u64..).zip(&self.single).map(|(length, count)| UdpBin { from: length, to: length, count: *count });
         let doubling = self.doubling.iter().enumerate().map(|(n, count)| {
             let half = (SINGLE as u64) << n;
             UdpBin { from: half + 1, to: half.saturating_mul(2), count: *count }
