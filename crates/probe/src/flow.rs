@@ -225,13 +225,13 @@ impl Flows {
         let seats = self.seats();
         let seat = seats.get(&message.token).filter(|seat| seat.address == from.ip().to_canonical());
         if let Some(seat) = seat {
-            let _ = match message.kind {
-                HELLO => {
-                    u32::try_from(message.number).map(|number| drop(seat.comes.try_send(Came::Hello(number, from))))
-                }
-                OVER => Ok(drop(seat.comes.try_send(Came::Over(message.number)))),
-                _ => Ok(()),
+            let came = match message.kind {
+                HELLO => u32::try_from(message.number).ok().map(|number| Came::Hello(number, from)),
+                OVER => Some(Came::Over(message.number)),
+                _ => None,
             };
+            // Where too many wait already, it is a flood, or comes again.
+            let _ = came.map(|came| seat.comes.try_send(came));
         }
         true
     }

@@ -127,10 +127,10 @@ pub(crate) fn settle(flows: &[Flow], order: &Order, remarks: &mut Vec<String>) {
                 }
             }
         }
-        if let Some(name) = order.congestion.as_ref().filter(|_| flow.sends) {
-            if let Err(error) = sys::tcp::set_congestion(&flow.socket, name) {
-                remark(format!("congestion control {name} was not taken ({error}): the host's own is in force"));
-            }
+        if let Some(name) = order.congestion.as_ref().filter(|_| flow.sends)
+            && let Err(error) = sys::tcp::set_congestion(&flow.socket, name)
+        {
+            remark(format!("congestion control {name} was not taken ({error}): the host's own is in force"));
         }
         if order.pace_bit_s > 0 && flow.sends {
             let each = (order.pace_bit_s / 8 / u64::from(order.streams)).max(1);
@@ -182,13 +182,18 @@ pub fn half(
     Ok(End { totals: ended.iter().map(|ended| course.total(ended)).collect(), host, remarks })
 }
 
+/// Hears of an interval; `false` ends the test.
+type Note<'a> = &'a mut dyn FnMut(&Interval) -> bool;
+/// Hears of the bytes of all streams so far; `false` ends the test.
+type Moves<'a> = &'a mut dyn FnMut(u64) -> bool;
+
 /// Looks at the streams until all have come to their end.
 fn follow(
     team: &Team,
     order: &Order,
     course: &mut Course,
     stop: &Stop,
-    (note, moves): (&mut dyn FnMut(&Interval) -> bool, &mut dyn FnMut(u64) -> bool),
+    (note, moves): (Note<'_>, Moves<'_>),
     peer: &str,
 ) -> Result<()> {
     let end = (order.seconds > 0.0).then(|| Duration::from_secs_f64(order.seconds + order.omit_s));

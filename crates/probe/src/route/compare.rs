@@ -76,8 +76,8 @@ fn hops(old: &[Hop], new: &[Hop], pairs: &[Pair]) -> Vec<Change> {
     let is_same = |pair: &Pair| matches!(pair, Pair::Same(..));
     let mut changes = Vec::new();
     for run in pairs.chunk_by(|a, b| !is_same(a) && !is_same(b)).filter(|run| !run.iter().any(is_same)) {
-        let gone: Vec<&Hop> = run.iter().filter_map(|pair| pair.old()).map(|place| &old[place]).collect();
-        let come: Vec<&Hop> = run.iter().filter_map(|pair| pair.new()).map(|place| &new[place]).collect();
+        let gone: Vec<&Hop> = run.iter().filter_map(|pair| pair.earlier()).map(|place| &old[place]).collect();
+        let come: Vec<&Hop> = run.iter().filter_map(|pair| pair.later()).map(|place| &new[place]).collect();
         let [was, is] = [&gone, &come].map(|hops| hops.iter().map(|hop| names(hop)).collect::<Vec<_>>().join(", "));
         let first = |hops: &[&Hop]| hops.first().map(|hop| hop.ttl);
         let number = |hops: &[&Hop]| match hops {

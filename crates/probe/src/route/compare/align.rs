@@ -17,7 +17,7 @@ pub enum Pair {
 
 impl Pair {
     /// The place in the first trace.
-    pub fn old(self) -> Option<usize> {
+    pub fn earlier(self) -> Option<usize> {
         match self {
             Pair::Same(old, _) | Pair::Other(old, _) | Pair::Gone(old) => Some(old),
             Pair::Come(_) => None,
@@ -25,7 +25,7 @@ impl Pair {
     }
 
     /// The place in the second trace.
-    pub fn new(self) -> Option<usize> {
+    pub fn later(self) -> Option<usize> {
         match self {
             Pair::Same(_, new) | Pair::Other(_, new) | Pair::Come(new) => Some(new),
             Pair::Gone(_) => None,

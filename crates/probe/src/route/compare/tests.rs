@@ -103,8 +103,8 @@ proptest! {
     fn pairs_are_whole(old in "([?abcd]( [?abcd]){0,8})?", new in "([?abcd]( [?abcd]){0,8})?") {
         let (old, new) = (route(&old), route(&new));
         let pairs = align(&old.path.hops, &new.path.hops);
-        let olds: Vec<_> = pairs.iter().filter_map(|pair| pair.old()).collect();
-        let news: Vec<_> = pairs.iter().filter_map(|pair| pair.new()).collect();
+        let olds: Vec<_> = pairs.iter().filter_map(|pair| pair.earlier()).collect();
+        let news: Vec<_> = pairs.iter().filter_map(|pair| pair.later()).collect();
         prop_assert_eq!(olds, (0..old.path.hops.len()).collect::<Vec<_>>());
         prop_assert_eq!(news, (0..new.path.hops.len()).collect::<Vec<_>>());
         prop_assert_eq!(compare(&old, &old), vec![]);

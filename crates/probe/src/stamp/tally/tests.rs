@@ -51,6 +51,9 @@ fn first_ones(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     seen
 }
 
+/// Numbers, and how often.
+type Runs = Vec<(u64, u32)>;
+
 /// A test of `forward.len()` packets with a reflector that counts from `start`, or copies the sender's numbers.
 struct Path<'a> {
     forward: &'a [Fate],
@@ -61,7 +64,7 @@ struct Path<'a> {
 
 impl Path<'_> {
     /// Fate of the answer to a packet; of a copied packet, to both copies.
-    fn run(&self) -> (Packets, Vec<(u64, u32)>, Vec<(u64, u32)>) {
+    fn run(&self) -> (Packets, Runs, Runs) {
         let count = self.forward.len() as u64;
         let mut tally = Tally::new(8);
         (0..count).for_each(|_| tally.sent());
