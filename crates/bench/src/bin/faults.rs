@@ -14,10 +14,10 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 struct Args {
     /// Runs of each fault
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Seconds of each of the probe's tests
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=60))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
     /// Faults whose name contains this; may be given again
     #[arg(long)]
@@ -65,7 +65,7 @@ fn all(args: &Args) -> Result<bool> {
     let head = format!(
         "- Date: {date}\n- Machine: {}\n- Command: `make bench-probe`; {} runs of each fault, {} s for each of the probe's tests\n\
          - **Everything here is emulated.** A fault counts as found where kind, direction and place of the first cause are right in \
-         most runs",
+         most of its runs",
         machine::describe("emulated network")?,
         args.rounds,
         args.seconds

@@ -89,7 +89,7 @@ pub const FAULTS: [Fault; 13] = [
         path!("hops = 1\necmp = 4\n[path.a-b.member.2]\nab = { loss = \"2%\" }"),
         "lossy_member",
         "there",
-        "hop",
+        "network",
     ),
     fault(
         "others take 40 % there",

@@ -127,7 +127,7 @@ fn disks_here_and_there() {
         assert!(!found["knees"].as_array().unwrap().is_empty(), "{found}");
     }
     assert_eq!(fs::read_dir(&here).unwrap().count(), 0, "nothing stays behind");
-    client.run(words!["probe", "disk", node.at("data/below")]).refused(4, &["where an export"]);
+    client.run(words!["probe", "disk", node.at("data/below")]).refused(2, &["where an export"]);
     client.run(words!["probe", "disk", node.at("")]).refused(2, &["lh://HOST/EXPORT"]);
     client.run(words!["probe", "disk", client.path("nowhere")]).expect(6);
     let reader = Client::with_key(&node.grant(&["--export", "data"]));
