@@ -24,8 +24,8 @@ const SPACINGS_US: [u32; 5] = [5, 10, 20, 50, 100];
 const OFF: f64 = 0.01;
 /// Faults of an emulated path whose counts are known.
 const FAULTS: [(&str, [(&str, &str); 4]); 3] = [
-    ("loss", [("loss", "0.5%"), ("duplicate", "none"), ("reorder", "none"), ("reorder_by", "2ms")]),
-    ("copies", [("loss", "none"), ("duplicate", "0.5%"), ("reorder", "none"), ("reorder_by", "2ms")]),
+    ("loss", [("loss", "0.5%"), ("duplicate", "0%"), ("reorder", "0%"), ("reorder_by", "2ms")]),
+    ("copies", [("loss", "0%"), ("duplicate", "0.5%"), ("reorder", "0%"), ("reorder_by", "2ms")]),
     ("all at once", [("loss", "0.5%"), ("duplicate", "0.5%"), ("reorder", "0.5%"), ("reorder_by", "2ms")]),
 ];
 
@@ -222,7 +222,7 @@ impl Datagrams<'_> {
             let before = there(&rig)?;
             rig.set("a-b", words)?;
             std::thread::sleep(Duration::from_secs(2));
-            rig.set("a-b", &[("loss", "none"), ("duplicate", "none"), ("reorder", "none")])?;
+            rig.set("a-b", &[("loss", "0%"), ("duplicate", "0%"), ("reorder", "0%")])?;
             let truth = there(&rig)?.since(&before);
             let Ok(found) = found.join() else { bail!("the thread of a run failed") };
             Ok((found?, truth))

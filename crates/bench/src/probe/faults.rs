@@ -148,7 +148,12 @@ pub fn run(longhaul: &Path, fault: Fault, rounds: u32, seconds: u32) -> Result<O
         let dir = tempfile::tempdir()?;
         let (_serving, port) = serve(&rig, longhaul, dir.path())?;
         let mut command = rig.command("a", longhaul)?;
-        command.args(["probe", "all", &format!("b:{port}"), "-t", &format!("{seconds}s"), "--json", "--state"]);
+        command.args(["probe", "all", &format!("b:{port}"), "-t", &format!("{seconds}s")]);
+        if fault.scenario.contains("rate = \"1Gbit/s\"") {
+            // Who asks knows what he pays for.
+            command.args(["--link", "1Gbit/s"]);
+        }
+        command.args(["--json", "--state"]);
         let output = command.arg(dir.path().join("near")).stdin(Stdio::null()).output()?;
         ensure!(output.status.success(), "{}: {}", fault.name, String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout)?;

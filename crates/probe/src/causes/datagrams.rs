@@ -22,8 +22,10 @@ const RESENT: f64 = 0.002;
 /// A queue adds at least so much of the round trip before it runs over, or some milliseconds.
 const QUEUED: f64 = 0.1;
 const QUEUED_S: f64 = 0.012;
-/// What a path gives less than its capacity for others to be on it, or for a short queue to hurt.
-const TAKEN: f64 = 0.1;
+/// What TCP gets less than a bottleneck gives for its short queue to hurt.
+const HURTS: f64 = 0.1;
+/// What TCP gets less than a path's capacity for others to be on it: hosts that stutter cost a fifth.
+const TAKEN: f64 = 0.3;
 
 pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -167,7 +169,7 @@ fn squeezed(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
 fn shallow(tcp: &Pushed, way: Way, burst: Option<&UdpPoint>) -> Option<Cause> {
     let burst = burst?;
     let (drained, lost) = (drained_bit_s(burst)?, burst.lost_in_network_share);
-    let suffers = tcp.resent > RESENT || tcp.rate < drained * (1.0 - TAKEN);
+    let suffers = tcp.resent > RESENT || tcp.rate < drained * (1.0 - HURTS);
     let held = held_bytes(burst, drained);
     if lost < BURST_LOSS || !suffers || held > drained / 8.0 * tcp.min_rtt * SHALLOW {
         return None;
@@ -228,7 +230,9 @@ fn drained_bit_s(point: &UdpPoint) -> Option<f64> {
     let sent = within_bursts(point.sent.spacing.as_ref()?, gap_s)?;
     let came = within_bursts(point.received.inter_arrival.as_ref()?, gap_s)?;
     let bits = (u64::from(point.order.bytes) + WIRE_BYTES) as f64 * 8.0;
-    (came > sent * 1.5 && came > 0.0).then(|| bits / came)
+    // A burst that is only cut takes no longer than it was sent: few of its datagrams come, and so each after a longer gap.
+    let whole = came * (1.0 - point.lost_in_network_share);
+    (whole > sent * 1.5).then(|| bits / came)
 }
 
 /// What the queue held of a burst, at most: what arrived, less what had left it while the burst came.
