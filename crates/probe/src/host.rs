@@ -43,7 +43,8 @@ impl Watch {
     /// What there is to say by now.
     pub fn read(&self) -> Use {
         let (now, count) = (Processors::read(), sys::limits::processors());
-        let wall = self.started.elapsed().as_secs_f64() * count as f64;
+        // Of the whole host, as the rest is: this program may be allowed a part of it only.
+        let time = now.seconds_since(&self.processors);
         let settings = settings();
         let held_back = sys::cgroup::throttled().zip(self.held_back).map_or(0.0, |(now, then)| {
             let span = self.started.elapsed().as_secs_f64();
@@ -55,7 +56,7 @@ impl Watch {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             processors: count as u32,
             busy: now.busy_since(&self.processors).unwrap_or_default(),
-            own: if wall > 0.0 { (process_cpu() - self.own).as_secs_f64() / wall } else { 0.0 },
+            own: if time > 0.0 { ((process_cpu() - self.own).as_secs_f64() / time).min(1.0) } else { 0.0 },
             steal: now.steal_since(&self.processors).unwrap_or_default(),
             held_back,
             congestion: settings.get("net.ipv4.tcp_congestion_control").cloned().unwrap_or_default(),

@@ -43,6 +43,11 @@ impl Processors {
         Processors { busy: total - idle, steal: ticks.get(7).copied().unwrap_or(0), total }
     }
 
+    /// How much time all processors had since `before`, in seconds: USER_HZ is 100 for all programs (time(7)).
+    pub fn seconds_since(&self, before: &Processors) -> f64 {
+        self.total.saturating_sub(before.total) as f64 / 100.0
+    }
+
     /// The share of the processors that a hypervisor took away since `before`; none where no time has passed.
     pub fn steal_since(&self, before: &Processors) -> Option<f64> {
         let total = self.total.checked_sub(before.total).filter(|t| *t > 0)?;

@@ -73,6 +73,9 @@ fn what_cannot_be_tested_is_said() {
     client.run(words!["probe", "tcp", at, "--dscp", "64"]).refused(2, &["0 to 63"]);
     client.run(words!["probe", "tcp", at, "-t", "2h"]).refused(4, &["3600 s at most"]);
     client.run(words!["probe", "tcp", "ftp://host"]).refused(2, &["iperf3://"]);
+    for cores in ["--cores", "--far-cores"] {
+        client.run(words!["probe", "tcp", at, "-t", "1s", cores, "4000"]).refused(2, &["processor 4000"]);
+    }
     client.run(words!["probe", "magic", at]).expect(2);
     // A node's port does not speak iperf3 unless it is told to.
     let foreign = format!("iperf3://{}", node.address());

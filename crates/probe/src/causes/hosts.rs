@@ -86,7 +86,7 @@ fn of_way(way: Way, report: &Report, lost: bool) -> Option<Cause> {
     for (segment, end) in ends.iter().filter(|_| is_starved(&ends[0].1.totals)) {
         let host = &end.host;
         let (taken, segment) = (host.others().max(host.steal), (*segment).clone());
-        if taken > TAKEN && host.busy + host.steal > FULL {
+        if taken > TAKEN && host.busy > FULL {
             let evidence = format!(
                 "others used {:.0} % of that host's processors during the test, and its hypervisor took {:.0} %",
                 host.others() * 100.0,

@@ -100,8 +100,12 @@ fn terms(order: &Order, sums: &Sums<'_>, from: &End, to: &End) -> Vec<Term> {
         let busy = sums.kernel(|k| k.busy_s);
         let offered = sums.mean(|k| k.window_bytes as f64);
         let full = share(sums.kernel(|k| k.receive_window_limited_s), busy);
-        // A window grows as long as there is need: what it was offers no bound unless it was full.
-        let most = if full > FULL { offered } else { offered.max(largest(&to.host, "net.ipv4.tcp_rmem") as f64) };
+        // A window grows as long as there is need: what it was offers no bound unless it was full, or its buffer is fixed.
+        let largest_window = match order.window_bytes {
+            0 => largest(&to.host, "net.ipv4.tcp_rmem"),
+            bytes => bytes,
+        };
+        let most = if full > FULL { offered } else { offered.max(largest_window as f64) };
         let evidence =
             format!("{} per stream at {:.1} ms, full {:.0} % of the time", Bytes(most as u64), rtt * 1e3, full * 100.0);
         terms.push(term("receive_window", laws::window_rate_bit_s(most, rtt) * streams, evidence));

@@ -9,7 +9,7 @@ pub(super) const STREAMS_MAX: u32 = 128;
 /// A day, as iperf3 has it.
 const SECONDS_MAX: f64 = 86_400.0;
 const BLOCK_MIN: u32 = 1;
-const BLOCK_MAX: u32 = 64 << 20;
+const BLOCK_MAX: u32 = 16 << 20;
 /// A window can say no more than this (RFC 7323); the kernel's own limits are below.
 const WINDOW_MAX: u64 = 2 << 30;
 /// What a TCP segment may carry at least (RFC 9293) and at most.

@@ -170,6 +170,9 @@ impl Team {
     /// Sets all streams going.
     pub fn start(flows: Vec<Flow>, manner: Manner<'_>) -> Result<Team> {
         let Manner { block_bytes, cores, .. } = manner;
+        if let Some(core) = cores.iter().find(|core| !sys::schedule::may_run_on(**core)) {
+            return Err(Error::Order(format!("processor {core} is none that this program may use here")));
+        }
         // What compresses, or is all zeros, is not what a path carries.
         let mut block = vec![0; block_bytes];
         fastrand::Rng::with_seed(block_bytes as u64).fill(&mut block);

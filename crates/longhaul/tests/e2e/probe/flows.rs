@@ -30,6 +30,9 @@ fn latency_with_a_node_and_with_a_responder() {
         assert!(found["round_trip"]["median_s"].as_f64().unwrap() < 0.05, "{found}");
         // One machine has one clock: what it says of itself decides whether directions are told.
         assert_eq!(found["forward"].is_null(), found["one_way_refused"].is_string(), "{found}");
+        let (near, far) = (&found["hosts"]["near"], &found["hosts"]["far"]);
+        assert!(near["kernel"].is_string() && near["settings"]["net.ipv4.tcp_rmem"].is_string(), "{found}");
+        assert_eq!(far["kernel"] == near["kernel"], !target.starts_with("stamp"), "{found}");
     }
     // Shorter than an answer: not to a stranger.
     let short =
