@@ -32,6 +32,11 @@ bench-lab: build ## the lab itself: what it carries, how exact it is; rate again
 bench-wan: build ## Longhaul beside its peers over emulated wide-area paths, an hour of it; BENCH="--help"
 	cargo run --release --quiet --package bench --bin wan -- $(BENCH)
 
+.PHONY: bench-probe
+bench-probe: build ## the probe beside iperf3 over loopback; BENCH="--help"
+	cargo run --release --quiet --package bench --bin probe -- $(BENCH)
+	cargo run --release --quiet --package bench --bin faults
+
 .PHONY: bench-eta
 bench-eta: build ## how good the time left is that cp tells: real jobs over emulated paths; BENCH="--help"
 	cargo run --release --quiet --package bench --bin eta -- $(BENCH)

@@ -19,6 +19,7 @@ pub mod eta;
 pub mod machine;
 pub mod namespace;
 pub mod paths;
+pub mod probe;
 pub mod process;
 pub mod report;
 pub mod round;

@@ -13,13 +13,14 @@ use engine::control::Control;
 use engine::history::History;
 use engine::journal::{self, Journals};
 use engine::leftovers::Leftovers;
-use engine::node::{Event, Gate, Host, Said, TargetPlace};
+use engine::node::{Asker, Event, Gate, Host, Said, TargetPlace};
 use engine::scan::SourceRoot;
 use model::Kind;
 use model::fault::{Blame, Fault};
 use model::locator::Place;
 use model::name::{Name, RelPath};
 use model::units::{BitRate, Bytes};
+use probe::disk::Ground;
 use store::Store;
 use store::ends::{self, End};
 use wire::frame::{Direction, JobName, KeyProof, Open, Refusal, Request};
@@ -29,6 +30,7 @@ use crate::errands::Errands;
 use crate::exports::Served;
 use crate::jobs::Jobs;
 use crate::listen::NodeConfig;
+use crate::probes::Probes;
 use crate::questions;
 use crate::registry::Registry;
 use crate::state::StateDir;
@@ -45,6 +47,8 @@ pub(crate) struct Exports {
     registry: Registry,
     pub jobs: Jobs,
     pub errands: Errands,
+    /// Tests that run.
+    pub probes: Probes,
     stopping: AtomicBool,
 }
 
@@ -89,13 +93,14 @@ fn unix_seconds() -> i64 {
 impl Exports {
     pub fn new(me: Weak<Exports>, served: Vec<Served>, config: NodeConfig, registry: Registry) -> Exports {
         let NodeConfig { listen, anonymous, grants, plain, state, timeouts, own_guests, .. } = config;
+        let probes = Probes::default();
         let jobs = Jobs::default();
         let dir = state.path().join("errands");
         let errands =
             Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback(), !own_guests);
         let stopping = AtomicBool::new(false);
         let commons = Commons::default();
-        Exports { served, anonymous, grants, plain, state, registry, jobs, errands, stopping, commons }
+        Exports { served, anonymous, grants, plain, state, registry, jobs, errands, probes, stopping, commons }
     }
 
     /// The node stops: what it carries ends, to go on with the next start, and no session is kept.
@@ -119,6 +124,21 @@ impl Exports {
         let mut all = self.grants.list.iter().chain(&stored.list);
         let valid = |g: &&Grant| g.id == holder && g.expires.is_none_or(|expires| expires > unix_seconds());
         all.find(valid).cloned().map(Access::Granted)
+    }
+
+    /// The directory of a disk test: where an export begins, or the part of it that the key is for. Nothing below: a link
+    /// there could lead anywhere. Who may write above a part can put a link in its place, too: it must be the directory
+    /// that the store has open.
+    fn testing_ground(&self, access: &Access, place: &str) -> Result<Ground, Refusal> {
+        let (export, path) = place.split_once('/').unwrap_or((place, ""));
+        let path = RelPath::parse(path.as_bytes()).map_err(|e| Refusal::new(Fault::Config, e.to_string()))?;
+        let reach = self.allowed(access, Action::Create, &Place::Path { export: export.into(), path })?;
+        if !reach.path.is_root() {
+            let why = format!("the disk is tested where an export, or your part of it, begins: lh://HOST/{export}");
+            return Err(Refusal::new(Fault::Config, why));
+        }
+        let identity = reach.store.stat(&RelPath::root()).map_err(storage)?.identity;
+        Ground::open_same(&reach.dir, identity).map_err(|e| refuse(&e))
     }
 
     /// A key for one job into a place, with no more rights than its holder has there, for another node to use.
@@ -317,11 +337,17 @@ impl Host for Exports {
         self.jobs.begin(order.job, role, access.holder(), control)
     }
 
-    fn ask(&self, access: &Access, request: &Request, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
-        if access.grant().is_some_and(|grant| grant.errand.is_some()) {
+    fn ask(&self, asker: Asker<'_>, request: &Request, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+        if asker.access.grant().is_some_and(|grant| grant.errand.is_some()) {
             return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
         }
-        questions::answer(self, access, request, emit)
+        match request {
+            Request::Probe(ask) => {
+                let access = asker.access;
+                self.probes.answer(asker, ask, &|place| self.testing_ground(access, place), emit)
+            }
+            other => questions::answer(self, asker.access, other, emit),
+        }
     }
 
     fn note(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {

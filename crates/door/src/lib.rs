@@ -9,12 +9,15 @@ pub mod exports;
 mod host;
 mod jobs;
 mod listen;
+mod probes;
 mod questions;
 mod registry;
+pub mod responders;
 mod sniff;
 pub mod state;
 mod warm;
 
 pub use exports::{Export, ExportError};
 pub use listen::{Node, NodeConfig, NodeError, NodeJobs, Stop};
+pub use responders::Responders;
 pub use state::{StateDir, StateError};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,6 +22,7 @@ use crate::exports::{Export, ExportError, Served};
 use crate::host::Exports;
 use crate::jobs::Jobs;
 use crate::registry::Registry;
+use crate::responders::{Desk, Responders};
 use crate::sniff::{Speaks, sniff};
 use crate::state::{StateDir, StateError};
 
@@ -46,6 +47,8 @@ pub struct NodeConfig {
     pub state: StateDir,
     /// Bounds on waiting.
     pub timeouts: Timeouts,
+    /// Tests that are answered without a key.
+    pub responders: Responders,
     /// Its guests are its operator, and it lives for one copy: what it carries for them may go to any address, loopback as
     /// well, and is not gone on with by a later node.
     pub own_guests: bool,
@@ -118,6 +121,7 @@ struct Inner {
     timeouts: Timeouts,
     connections: AtomicUsize,
     sessions: Sessions,
+    desk: Desk,
 }
 
 /// The control sockets of all sessions, so that a node that stops can end them and let them clean up.
@@ -171,13 +175,21 @@ impl Node {
             tracing::info!(files = swept, "removed what interrupted jobs left unfinished");
         }
         let listen = |source| NodeError::Listen { address: config.listen, source };
-        let listener = TcpListener::bind(config.listen).map_err(listen)?;
+        let listener = bind(config.listen).map_err(listen)?;
         listener.set_nonblocking(true)?;
         let registry = Registry::default();
         let timeouts = config.timeouts;
+        let responders = config.responders.clone();
+        let datagrams = config.listen;
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
+        let probes = &host.probes;
+        let desk = Desk::open(responders, listener.local_addr()?, probes.flows.clone(), probes.stop.clone());
+        let desk = desk.map_err(|source| {
+            let source = io::Error::new(source.kind(), format!("for datagrams: {source}"));
+            NodeError::Listen { address: datagrams, source }
+        })?;
         let (connections, sessions) = (AtomicUsize::new(0), Sessions::default());
-        let inner = Inner { tls, host, registry, timeouts, connections, sessions };
+        let inner = Inner { tls, host, registry, timeouts, connections, sessions, desk };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -209,6 +221,7 @@ impl Node {
     /// Ends every session and waits, for at most `within`, until it has cleaned up behind itself.
     pub fn end_sessions(&self, within: Duration) {
         self.inner.host.stop();
+        self.inner.desk.stop();
         self.inner.sessions.end_all();
         self.wait_idle(within);
     }
@@ -224,6 +237,16 @@ impl Node {
     /// Serves until stopped.
     pub fn run(&self) -> Result<(), NodeError> {
         self.inner.host.errands.go_on();
+        std::thread::scope(|scope| {
+            // It hears the same wake-up, which stays set.
+            scope.spawn(|| self.inner.desk.take_datagrams(&self.stop));
+            let result = self.accept_all();
+            self.stop.wake();
+            result
+        })
+    }
+
+    fn accept_all(&self) -> Result<(), NodeError> {
         loop {
             {
                 let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
@@ -253,10 +276,10 @@ impl Node {
             tracing::warn!(%peer, limit = CONNECTIONS_MAX, "too many connections: refused");
             return;
         }
-        let inner = Arc::clone(&self.inner);
+        let (inner, accepted) = (Arc::clone(&self.inner), self.inner.desk.count());
         let serve = move || {
             let guard = Counted(&inner.connections);
-            if let Err(error) = inner.serve(socket, peer) {
+            if let Err(error) = inner.serve(socket, peer, accepted) {
                 tracing::info!(target: "access", %peer, outcome = "failed", error = %chain(&error));
             }
             drop(guard);
@@ -275,6 +298,17 @@ impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+/// Listens. Of port 0 both numbers are wanted, that of UDP as well: another one is as good.
+fn bind(at: SocketAddr) -> io::Result<TcpListener> {
+    for _ in 0..16 {
+        let listener = TcpListener::bind(at)?;
+        if at.port() != 0 || UdpSocket::bind(listener.local_addr()?).is_ok() {
+            return Ok(listener);
+        }
+    }
+    TcpListener::bind(at)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -316,7 +350,7 @@ fn part(socket: &TcpStream, within: Duration) {
 }
 
 impl Inner {
-    fn serve(&self, socket: TcpStream, peer: SocketAddr) -> engine::Result<()> {
+    fn serve(&self, socket: TcpStream, peer: SocketAddr, accepted: u64) -> engine::Result<()> {
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
         socket.set_nonblocking(false).map_err(broken)?;
         sys::tcp::set_common(&socket, self.timeouts.pace.gone_after).map_err(broken)?;
@@ -328,6 +362,15 @@ impl Inner {
                 let _ = socket.set_write_timeout(Some(self.timeouts.handshake));
                 (&socket).write_all(not_http().as_bytes()).map_err(broken)?;
                 part(&socket, self.timeouts.handshake);
+                Ok(())
+            }
+            Speaks::Iperf3 if self.desk.answers_iperf3(peer) => {
+                self.desk.iperf3(socket, peer, accepted, &self.host.probes);
+                Ok(())
+            }
+            Speaks::Iperf3 => {
+                let error = "iperf3 is not answered here (--responders iperf3)";
+                tracing::info!(target: "access", %peer, outcome = "refused", error);
                 Ok(())
             }
             Speaks::Garbage => {

@@ -13,6 +13,7 @@ use store::{Stat, Store};
 use wire::frame::{Listed, Refusal, Request};
 
 use crate::host::{Exports, Reach, storage};
+use crate::probes;
 
 /// Where lines go; `false` says that nobody listens any more.
 type Emit<'a> = &'a mut dyn FnMut(Said) -> bool;
@@ -32,6 +33,7 @@ pub(crate) fn describe(request: &Request) -> String {
         Request::KeyFor { job, place, .. } => format!("key for job {} to {place}", Uuid::from_bytes(*job)),
         Request::Carry(errand) => format!("carry job {} to {}", Uuid::from_bytes(errand.order.job), errand.to),
         Request::Jobs(job) => job.map_or("jobs".into(), |job| format!("job {}", Uuid::from_bytes(job))),
+        Request::Probe(ask) => probes::describe(ask),
         Request::Change(job, _) => format!("change job {}", Uuid::from_bytes(*job)),
     }
 }
@@ -99,6 +101,7 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
             Ok(())
         }
         Request::Change(job, change) => exports.jobs.change(job, Some(access.holder()), change),
+        Request::Probe(_) => Err(Refusal::new(Fault::Bug, "a test is no question of this room")),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use probe::iperf3::Cookie;
 use wire::join::MAGIC;
 
 /// What a connection speaks.
@@ -14,6 +15,8 @@ pub(crate) enum Speaks {
     Tls,
     /// A data stream of the native protocol.
     Stream,
+    /// A test of iperf3: its cookie.
+    Iperf3,
     /// HTTP in clear.
     Http,
     /// Nothing we know.
@@ -43,7 +46,11 @@ fn judge(first: &[u8]) -> Option<Speaks> {
                 None
             }
         }
-        _ => Some(Speaks::Garbage),
+        _ => match Cookie::begins(first) {
+            Some(true) => Some(Speaks::Iperf3),
+            Some(false) => Some(Speaks::Garbage),
+            None => None,
+        },
     }
 }
 
@@ -90,6 +97,7 @@ mod tests {
         assert_eq!(judge(&[0x16, 9]), Some(Speaks::Garbage));
         assert_eq!(judge(b"SSH-2.0-"), Some(Speaks::Http)); // told apart from HTTP by its answer only
         assert_eq!(judge(b"\0\0\0\0"), Some(Speaks::Garbage));
-        assert_eq!(judge(b"hello"), Some(Speaks::Garbage));
+        assert_eq!(judge(b"hello, w"), Some(Speaks::Garbage));
+        assert_eq!((judge(b"hello"), judge(b"abcdefg2")), (None, Some(Speaks::Iperf3)));
     }
 }

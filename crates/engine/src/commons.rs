@@ -225,6 +225,12 @@ fn max_min(total: f64, others: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
+    /// Two jobs on one path.
+    fn pair() -> (Instant, Seat, Seat) {
+        let (commons, peer) = (Commons::default(), "192.0.2.7".parse().unwrap());
+        (Instant::now(), commons.join(peer), commons.join(peer))
+    }
+
     #[test]
     fn fair_parts() {
         assert_eq!(max_min(100.0, &[]), 100.0);
@@ -237,10 +243,7 @@ mod tests {
     /// Two greedy jobs, one long there: what is allowed is what is used, half a second later.
     #[test]
     fn a_newcomer_has_its_part_within_seconds() {
-        let commons = Commons::default();
-        let peer = "192.0.2.7".parse().unwrap();
-        let start = Instant::now();
-        let (a, b) = (commons.join(peer), commons.join(peer));
+        let (start, a, b) = pair();
         let (mut old, mut new) = (100.0, 1.0);
         for tick in 0..100u32 {
             let now = start + Duration::from_millis(100) * tick;
@@ -258,10 +261,7 @@ mod tests {
     /// Two jobs that use what they are given, over a path that gives ten times as much as one of them once found.
     #[test]
     fn jobs_together_find_out_that_there_is_more() {
-        let commons = Commons::default();
-        let peer = "192.0.2.7".parse().unwrap();
-        let start = Instant::now();
-        let (a, b) = (commons.join(peer), commons.join(peer));
+        let (start, a, b) = pair();
         let mut rates = [50.0, 50.0];
         let mut run = |from: u32, to: u32, path: f64| {
             for tick in from..to {
@@ -282,10 +282,7 @@ mod tests {
     /// A measure that is less than what is used holds nobody down.
     #[test]
     fn a_wrong_measure_holds_nobody_down() {
-        let commons = Commons::default();
-        let peer = "192.0.2.7".parse().unwrap();
-        let start = Instant::now();
-        let (a, b) = (commons.join(peer), commons.join(peer));
+        let (start, a, b) = pair();
         let mut rate = 100.0;
         for tick in 0..600u32 {
             let now = start + Duration::from_millis(100) * tick;

@@ -73,6 +73,18 @@ pub enum Said {
 /// The longest that a guest may have a node wait for space.
 const WAIT_SPACE_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// Who asks a question, and from where.
+pub struct Asker<'a> {
+    /// Its rights.
+    pub access: &'a Access,
+    /// Its address.
+    pub peer: SocketAddr,
+    /// The address that it came to.
+    pub local: Option<SocketAddr>,
+    /// Streams that join its session while it asks.
+    pub joined: &'a mut Receiver<(TcpStream, u32)>,
+}
+
 /// What a session did, for the access log.
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -118,10 +130,11 @@ pub trait Host: Send + Sync {
     fn source(&self, access: &Access, place: &Place) -> std::result::Result<SourceRoot, Refusal>;
     /// The place that a push writes to.
     fn target(&self, access: &Access, order: &Open, tag: &str) -> std::result::Result<TargetPlace, Refusal>;
-    /// Answers a question, line by line; `emit` returns `false` when nobody listens any more.
+    /// Answers a question, line by line; `emit` returns `false` when nobody listens any more. Streams that join the
+    /// session meanwhile belong to the question.
     fn ask(
         &self,
-        access: &Access,
+        asker: Asker<'_>,
         request: &Request,
         emit: &mut dyn FnMut(Said) -> bool,
     ) -> std::result::Result<(), Refusal>;
@@ -296,7 +309,8 @@ impl<'a> Guest<'a> {
 
     /// Answers on a thread of its own, so that pings are answered while a large tree is removed or digested.
     fn answer(&mut self, id: u32, request: &Request) -> Result<()> {
-        let (host, access, waker) = (self.host, &self.access, self.link.waker());
+        let (host, waker, local) = (self.host, self.link.waker(), self.link.socket().local_addr().ok());
+        let asker = Asker { access: &self.access, peer: self.peer, local, joined: &mut self.joined };
         let (lines, batches) = sync_channel::<Said>(4);
         let link = &mut self.link;
         let refusal = std::thread::scope(|scope| -> Result<Option<Refusal>> {
@@ -306,7 +320,7 @@ impl<'a> Guest<'a> {
                     waker.wake();
                     sent
                 };
-                let result = host.ask(access, request, &mut emit);
+                let result = host.ask(asker, request, &mut emit);
                 drop(lines);
                 waker.wake();
                 result.err()

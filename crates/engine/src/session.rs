@@ -4,7 +4,7 @@
 //! A job of one small file ends three round trips after the first SYN.
 
 use std::io;
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use rustls::{AlertDescription, ClientConnection, Connection};
 use sys::tcp::TcpInfo;
 use wire::Frame;
 use wire::frame::{Direction, KeyProof, Listed, Open, Request, Totals};
-use wire::join::SessionId;
+use wire::join::{Join, SessionId};
 use wire::sender::Miss;
 use wire::version::{SPOKEN, Version};
 
@@ -202,6 +202,27 @@ impl Session {
     /// Asks a question that is answered in lines of a listing.
     pub fn ask(&mut self, request: Request, mut lines: impl FnMut(Vec<Listed>)) -> Result<()> {
         self.question(request, &mut lines, &mut |_| {})
+    }
+
+    /// Makes a connection to the node's port one of this session's streams, for a question rather than a job; its number.
+    /// The node has answered something before: a stream that overtakes the login is a stranger's.
+    pub fn join(&mut self, socket: &TcpStream) -> Result<u32> {
+        self.opened += 1;
+        let mut join = Join { session: self.id, stream: self.opened, sealed: !self.plain, code: [0; 32] };
+        self.secret.sign_join(&mut join);
+        let broken = |source| Error::Broken { peer: self.link.peer().to_owned(), source };
+        std::io::Write::write_all(&mut &*socket, &join.encode()).map_err(broken)?;
+        Ok(self.opened)
+    }
+
+    /// The node's address.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.link.socket().peer_addr().ok()
+    }
+
+    /// Asks a question whose answer comes line by line, in words or JSON, while it is found out.
+    pub fn listen(&mut self, request: Request, hear: &mut dyn FnMut(String)) -> Result<()> {
+        self.question(request, &mut |_| {}, hear)
     }
 
     /// Asks a question that is answered in words or JSON.

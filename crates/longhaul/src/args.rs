@@ -2,7 +2,9 @@
 //!
 //! The texts here are the help, the manual page and the completions.
 
+mod bound;
 mod lab;
+mod probe;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,7 +14,12 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use model::units::BitRate;
 use model::{Algorithm, spec};
 
+pub use bound::{Bound, Measure};
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
+pub use probe::{
+    Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
+    ProbeScan, ProbeTcp, ProbeTest, ProbeUdp,
+};
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.
 #[derive(Debug, Parser)]
@@ -72,6 +79,8 @@ pub enum Command {
     Cp(Cp),
     /// List, show, change and end running jobs
     Job(Job),
+    /// Measure a path or a host, and say what limits it
+    Probe(Probe),
     /// Run a node: offer directories to others
     Serve(Serve),
     /// Hand out, list and revoke access keys
@@ -334,6 +343,11 @@ pub struct Serve {
     /// Allow payload in clear to clients that ask for it
     #[arg(long)]
     pub plain: bool,
+    /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp
+    ///
+    /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.
+    #[arg(long, value_name = "PROTOCOL[@PREFIX]", value_delimiter = ',')]
+    pub responders: Vec<String>,
     /// Read options from this TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -8,5 +8,6 @@ pub mod grant;
 pub mod job;
 pub mod lab;
 pub mod manual;
+pub mod probe;
 pub mod serve;
 pub mod test;

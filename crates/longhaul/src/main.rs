@@ -56,6 +56,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
     let settings = settings::Settings::new(&args.common)?;
     let exit = match args.command {
         Command::Lab(lab) => return commands::lab::run(lab, &settings, printer),
+        Command::Probe(probe) => return commands::probe::run(&probe, &settings, printer),
         Command::Cp(cp) => commands::cp::run(&cp, &settings, printer),
         Command::Serve(serve) => commands::serve::run(serve, &args.common, printer),
         Command::Grant(grant) => commands::grant::run(grant, &settings, printer),

@@ -30,6 +30,7 @@ pub fn prepare(
         grants: Grants { list: vec![grant] },
         plain: true,
         state,
+        responders: Default::default(),
         timeouts: Timeouts::default(),
         own_guests: true,
     };

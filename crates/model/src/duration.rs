@@ -1,4 +1,4 @@
-//! Times as people write them: `90s`, `15min`, `7d`, `250ms`.
+//! Times as people write them: `90s`, `15min`, `7d`, `250ms`, `20us`.
 //!
 //! Does not know: calendars. A day is 86,400 seconds.
 
@@ -13,6 +13,8 @@ pub fn parse(text: &str) -> Result<Duration, UnitError> {
     let error = || UnitError { text: text.into(), what: "time", remedy: REMEDY };
     let (number, unit) = split_number(text).ok_or_else(error)?;
     let seconds = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
         "ms" => 0.001,
         "s" => 1.0,
         "min" | "m" => 60.0,
@@ -28,6 +30,7 @@ pub fn parse(text: &str) -> Result<Duration, UnitError> {
 pub fn show(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
+        0 if span < Duration::from_millis(1) && !span.is_zero() => format!("{} µs", span.as_nanos() as f64 / 1e3),
         0..10 => format!("{:.1} s", span.as_secs_f64()),
         10..60 => format!("{seconds} s"),
         60..3_600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
@@ -46,6 +49,7 @@ mod tests {
         assert_eq!(parse("15min"), Ok(Duration::from_secs(900)));
         assert_eq!(parse("7d"), Ok(Duration::from_secs(7 * 86_400)));
         assert_eq!(parse("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!((parse("2.5us"), parse("500ns")), (Ok(Duration::from_nanos(2_500)), Ok(Duration::from_nanos(500))));
         for bad in ["90", "", "s", "-3s", "1e99d", "99999999999999999999999999d"] {
             assert!(parse(bad).is_err(), "{bad} must be refused");
         }

@@ -3,8 +3,11 @@
 //! Every error of every crate answers two questions, [`Fault`] and [`Retry`]; these two drive exit codes, HTTP status
 //! and retry policy, so that no caller ever has to read an error's text.
 
+use serde::{Deserialize, Serialize};
+
 /// Whose fault it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// What was typed or configured here cannot be done.
     Config,

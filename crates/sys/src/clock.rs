@@ -10,11 +10,19 @@ pub fn thread_cpu() -> Duration {
     Duration::new(spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs() as u32)
 }
 
+/// Processor time that this process has used.
+pub fn process_cpu() -> Duration {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(spent.tv_sec.unsigned_abs(), spent.tv_nsec.unsigned_abs() as u32)
+}
+
 /// Time of all processors together since the machine started, in ticks of the kernel's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processors {
     /// Doing something, for whomever; with what a hypervisor took away.
     pub busy: u64,
+    /// Of that, what a hypervisor took away.
+    pub steal: u64,
     /// All of it.
     pub total: u64,
 }
@@ -32,7 +40,18 @@ impl Processors {
         let ticks: Vec<u64> = numbers.filter_map(|n| n.parse().ok()).collect();
         let total = ticks.iter().sum();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
-        Processors { busy: total - idle, total }
+        Processors { busy: total - idle, steal: ticks.get(7).copied().unwrap_or(0), total }
+    }
+
+    /// How much time all processors had since `before`, in seconds: USER_HZ is 100 for all programs (time(7)).
+    pub fn seconds_since(&self, before: &Processors) -> f64 {
+        self.total.saturating_sub(before.total) as f64 / 100.0
+    }
+
+    /// The share of the processors that a hypervisor took away since `before`; none where no time has passed.
+    pub fn steal_since(&self, before: &Processors) -> Option<f64> {
+        let total = self.total.checked_sub(before.total).filter(|t| *t > 0)?;
+        Some(self.steal.saturating_sub(before.steal) as f64 / total as f64)
     }
 
     /// The share of the processors that was busy since `before`, from 0 to 1; none where no time has passed.
@@ -62,9 +81,9 @@ mod tests {
     #[test]
     fn processors_of_the_manual_page() {
         let read = Processors::parse("cpu  100 10 50 800 40 3 7 5 90 0\ncpu0 1 2 3\n");
-        assert_eq!(read, Processors { busy: 175, total: 1015 });
-        let later = Processors { busy: 225, total: 1115 };
-        assert_eq!(later.busy_since(&read), Some(0.5));
+        assert_eq!(read, Processors { busy: 175, steal: 5, total: 1015 });
+        let later = Processors { busy: 225, steal: 15, total: 1115 };
+        assert_eq!((later.busy_since(&read), later.steal_since(&read)), (Some(0.5), Some(0.1)));
         assert_eq!(read.busy_since(&read), None);
         assert!(Processors::read().total > 0);
     }

@@ -4,10 +4,16 @@
 //!
 //! What this crate does not know: what the facts are for. It reads and sets; it decides nothing.
 
+pub mod cgroup;
 pub mod clock;
+pub mod clock_quality;
+pub mod datagrams;
+pub mod errqueue;
+pub mod files;
 pub mod limits;
 pub mod namespace;
 pub mod schedule;
+pub mod stamps;
 pub mod tcp;
 pub mod tun;
 pub mod udp;

@@ -10,7 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, mount_change, move_mount,
+    open_tree,
+};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// The namespaces of a host of its own. They live as long as a descriptor or a process in them.
@@ -99,7 +103,16 @@ pub fn cover(with: &Path, over: &Path) -> io::Result<()> {
     Ok(mount_bind(with, over)?)
 }
 
-/// Shows the devices of this thread's network below `/sys`.
+/// Shows the devices of this thread's network below `/sys`. Control groups, which are not of a network, stay where they
+/// were.
 pub fn mount_sysfs() -> io::Result<()> {
-    Ok(mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?)
+    const GROUPS: &str = "/sys/fs/cgroup";
+    let copy = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let groups = open_tree(CWD, GROUPS, copy);
+    mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?;
+    // A host without them has none to show.
+    if let Ok(groups) = groups {
+        let _ = move_mount(groups, "", CWD, GROUPS, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
+    }
+    Ok(())
 }

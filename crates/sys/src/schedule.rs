@@ -4,7 +4,9 @@ use std::io;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use rustix::thread::{ClockId, Timespec, clock_nanosleep_relative, set_current_timer_slack};
+use rustix::thread::{
+    ClockId, CpuSet, Timespec, clock_nanosleep_relative, sched_getaffinity, sched_setaffinity, set_current_timer_slack,
+};
 
 /// Lets this thread run before all ordinary ones (SCHED_FIFO, lowest real-time priority), and wakes it from sleeps when
 /// they end rather than up to 50 µs later.
@@ -17,6 +19,26 @@ pub fn prefer_this_thread() -> io::Result<()> {
     // SAFETY: 0 is this thread; the parameters are read during the call.
     let status = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether the calling thread may run on a processor: what an operator kept free (taskset(1), `CPUAffinity=`) stays so.
+pub fn may_run_on(processor: u32) -> bool {
+    let at = processor as usize;
+    at < CpuSet::MAX_CPU && sched_getaffinity(None).is_ok_and(|allowed| allowed.is_set(at))
+}
+
+/// Lets this thread run on one processor alone.
+///
+/// # Errors
+/// There is no such processor, or this process may not use it.
+pub fn run_on(processor: u32) -> io::Result<()> {
+    let mut only = CpuSet::new();
+    let at = processor as usize;
+    if at >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    only.set(at);
+    Ok(sched_setaffinity(None, &only)?)
 }
 
 /// Sleeps, or less where a signal comes.

@@ -92,6 +92,8 @@ pub enum Request {
     Jobs(Option<JobName>),
     /// Change a running job.
     Change(JobName, v1::Change),
+    /// The far half of a test (`v1::probe::Ask` as JSON); its answer are lines of text.
+    Probe(String),
 }
 
 /// A job's id (a UUID).

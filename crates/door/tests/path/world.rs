@@ -62,6 +62,7 @@ impl World {
             grants,
             plain: true,
             state: StateDir::open(&dir.path().join("state")).unwrap(),
+            responders: Default::default(),
             timeouts,
             own_guests: true,
         };

@@ -224,3 +224,46 @@ fn small_windows_get_more_streams_and_as_few_as_do() {
         assert!((11..=22).contains(&job.streams), "full {says}: {:?}", job.wishes);
     }
 }
+
+/// For a moment a host does not take anything in: its round trips grow and its rate falls, as on a full path. A job that
+/// has not seen more yet cannot know better, and finds out within seconds; one that has is not misled.
+#[test]
+fn a_host_that_stalls_is_not_taken_for_a_full_path() {
+    for (stalls, is_grown) in [(0.2, false), (0.3, false), (0.6, true), (0.8, true)] {
+        let mut path = Path { rate: GBIT, rtt: 0.02, queue: 1e6, loss: 0.0 };
+        let mut jobs = [job(2, 0.0, None)];
+        run(&mut path, &mut jobs, 9.0, |now, path| {
+            path.rate = if (stalls..stalls + 0.4).contains(&now) { GBIT / 10.0 } else { GBIT };
+        });
+        let from = if is_grown { 2.0 } else { 5.0 };
+        let share = jobs[0].share(&path, from, 9.0);
+        assert!(share > 0.9, "stalled at {stalls} s: {share} from {from} s on");
+    }
+}
+
+#[test]
+fn what_is_remembered_is_what_was_seen_last() {
+    let past = |rate: f64| Past { capacity_bytes_s: (rate * GBIT) as u64, streams: 4, min_rtt_s: 0.05, loss: 0.0 };
+    for (remembered, gives) in [(10.0, 1.0), (0.2, 1.0), (1.0, 1.0)] {
+        let mut path = Path { rate: gives * GBIT, rtt: 0.05, queue: GBIT * 0.05, loss: 0.0 };
+        let mut jobs = [job(4, 0.0, Some(past(remembered)))];
+        assert_eq!(jobs[0].pilot.capacity(), 0, "what an earlier job saw is not what this one measured");
+        run(&mut path, &mut jobs, 40.0, still);
+        let told = jobs[0].pilot.past(4).unwrap().capacity_bytes_s as f64 / GBIT;
+        assert!((0.9 * gives..1.1 * gives).contains(&told), "{remembered} was remembered, {gives} given: {told}");
+    }
+}
+
+#[test]
+fn streams_on_trial_are_not_remembered() {
+    // Each time from the beginning, until the first trial is under way.
+    let tried = (1..30).find_map(|seconds| {
+        let mut path = Path { rate: GBIT, rtt: 0.1, queue: GBIT * 0.1, loss: 0.0 };
+        let mut one = job(2, 0.0, None);
+        one.window = GBIT / 10.5;
+        let mut jobs = [one];
+        run(&mut path, &mut jobs, f64::from(seconds), still);
+        (!jobs[0].wishes.is_empty()).then(|| jobs[0].pilot.past(jobs[0].streams).map(|past| past.streams))
+    });
+    assert_eq!(tried, Some(Some(2)));
+}

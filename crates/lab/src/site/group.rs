@@ -14,24 +14,13 @@ const PERIOD: u32 = 10_000;
 #[derive(Debug)]
 pub struct Group(PathBuf);
 
-/// Where control groups for processors are: the directory, and whether they are of version 2.
-fn root(mounts: &str) -> Option<(PathBuf, bool)> {
-    let lines = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let first = lines().find(|words| words.get(2) == Some(&"cgroup") && words[3].split(',').any(|word| word == "cpu"));
-    if let Some(words) = first {
-        return Some((PathBuf::from(words[1]), false));
-    }
-    let second = lines().find(|words| words.get(2) == Some(&"cgroup2"))?;
-    Some((PathBuf::from(second[1]), true))
-}
-
 impl Group {
     /// For a site of the lab in this directory; `share` in processors.
     pub fn new(lab: &Path, site: &str, share: f64) -> Result<Group, Error> {
         let failed = |source| Error::Share { site: site.to_owned(), source };
         let mounts = fs::read_to_string("/proc/self/mounts").map_err(failed)?;
         let none = || failed(io::Error::new(io::ErrorKind::NotFound, "no control groups for processors are mounted"));
-        let (root, second) = root(&mounts).ok_or_else(none)?;
+        let (root, second) = sys::cgroup::cpu_root(&mounts).ok_or_else(none)?;
         let group = Group(root.join(name(lab, site)));
         match group.make(&root, second, share) {
             Ok(()) => Ok(group),
@@ -82,7 +71,7 @@ impl Group {
     /// Removes what a lab in this directory left. Those with processes in them stay.
     pub fn sweep(lab: &Path, sites: &[String]) {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        if let Some((root, _)) = root(&mounts) {
+        if let Some((root, _)) = sys::cgroup::cpu_root(&mounts) {
             sites.iter().for_each(|site| drop(fs::remove_dir(root.join(name(lab, site)))));
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use auth::{Grants, Rights};
-use door::{Export, Node, NodeConfig, NodeError, NodeJobs, StateDir};
+use door::{Export, Node, NodeConfig, NodeError, NodeJobs, Responders, StateDir};
 use engine::Timeouts;
 use model::id::Uuid;
 use model::{DEFAULT_PORT, Exit, v1};
@@ -30,6 +30,8 @@ struct File {
     anonymous: Option<Anonymous>,
     plain: Option<bool>,
     state: Option<PathBuf>,
+    #[serde(default)]
+    responders: Vec<String>,
 }
 
 fn read(path: &PathBuf) -> Result<File, Failure> {
@@ -97,6 +99,8 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         Anonymous::Ro => Rights::Read,
         Anonymous::Rw => Rights::Write,
     };
+    let words = if serve.responders.is_empty() { file.responders } else { serve.responders };
+    let responders = Responders::parse(&words).map_err(Failure::usage)?;
     let listen = serve.listen.or(file.listen);
     let state = state_dir(common.state.as_ref().or(file.state.as_ref()))?;
     let addresses = addresses(listen.as_deref())?;
@@ -112,6 +116,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         state: StateDir::open(&state)?,
         timeouts: Timeouts::default(),
         own_guests: false,
+        responders,
     };
     log(printer);
     let node = bind(config, &addresses)?;

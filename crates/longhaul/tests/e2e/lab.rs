@@ -4,6 +4,7 @@
 mod limits;
 mod lives;
 mod paths;
+mod probes;
 mod refusals;
 mod story;
 mod use_of;

@@ -26,6 +26,7 @@ mod moves;
 mod node;
 mod oneway;
 mod options;
+mod probe;
 mod questions;
 mod relay;
 mod resume;

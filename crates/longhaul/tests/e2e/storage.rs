@@ -118,8 +118,9 @@ fn while_copying(push: bool, meanwhile: impl Fn(&std::path::Path)) -> serde_json
     };
     let running =
         client.begin(words!["cp", "-r", from, to, "--limit", "4MB/s", "--streams", "1", "--json", "--retry-for", "0s"]);
+    // Not the small one, which may be seen unfinished before the first of the others is open.
     until("a block has been written", LONG, || {
-        unfinished(&target).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 0))
+        unfinished(&target).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 4))
     });
     meanwhile(&source);
     let receipt = running.finish().expect(3).json();

@@ -263,6 +263,10 @@ fn request(w: &mut Writer, request: &Request) {
             w.u8(change.paused.map_or(0, |paused| 1 + u8::from(paused)));
             w.bool(change.cancel);
         }
+        Request::Probe(ask) => {
+            w.u8(11);
+            w.bytes(ask.as_bytes());
+        }
     }
 }
 

@@ -182,6 +182,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         Request::Jobs(Some(*b"fedcba9876543210")),
         Request::Change(*b"fedcba9876543210", change),
         Request::Change(*b"fedcba9876543210", v1::Change { paused: Some(false), ..v1::Change::default() }),
+        Request::Probe(r#"{"first_stream":7}"#.into()),
     ];
     vec![
         ("ask", asks.into_iter().chain(more).enumerate().map(|(n, ask)| Frame::Ask(n as u32 * 100, ask)).collect()),

@@ -1,0 +1,51 @@
+//! `make bench-probe`: the probe beside iperf3 over loopback, what it carries and what it costs. Runs binaries.
+
+pub mod datagrams;
+pub mod faults;
+pub mod report;
+pub mod run;
+
+/// One that takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// `longhaul probe tcp` with a node.
+    Probe,
+    /// `iperf3 -l 1M`, which is what makes it cheap.
+    Iperf3Large,
+    /// iperf3 as it comes: blocks of 128 KiB.
+    Iperf3,
+}
+
+impl Tool {
+    /// All of them, in the order of a round.
+    pub const ALL: [Tool; 3] = [Tool::Probe, Tool::Iperf3Large, Tool::Iperf3];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tool::Probe => "longhaul probe tcp",
+            Tool::Iperf3Large => "iperf3 -l 1M",
+            Tool::Iperf3 => "iperf3",
+        }
+    }
+}
+
+/// What one run gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// What arrived.
+    pub rate_bit_s: f64,
+    /// Processor seconds of both ends for 1e9 bytes.
+    pub cpu_s_per_gb: f64,
+}
+
+/// Runs of one tool over so many streams.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The tool.
+    pub tool: Tool,
+    /// Streams.
+    pub streams: u32,
+    /// Its runs, in the order of the rounds.
+    pub samples: Vec<Sample>,
+}

@@ -1,0 +1,257 @@
+//! `longhaul probe udp`: how fast, how evenly, and whether its counts are those of an emulated path.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use lab::Counts;
+use lab::rig::{Rig, up};
+use serde_json::Value;
+
+use super::report::Verdict;
+use crate::account::Accounts;
+use crate::process::{Server, free_port};
+use crate::statistics::{Spread, spread};
+
+/// Payload at the highest rate: a jumbo frame's.
+const MAX_BYTES: &str = "8972";
+/// What the issue asks for at least, in bit/s.
+const MAX_BIT_S: f64 = 40e9;
+/// Spacings, in microseconds, and how far their median may be off.
+const SPACINGS_US: [u32; 5] = [5, 10, 20, 50, 100];
+const OFF: f64 = 0.01;
+/// Faults of an emulated path whose counts are known.
+const FAULTS: [(&str, [(&str, &str); 4]); 3] = [
+    ("loss", [("loss", "0.5%"), ("duplicate", "0%"), ("reorder", "0%"), ("reorder_by", "2ms")]),
+    ("copies", [("loss", "0%"), ("duplicate", "0.5%"), ("reorder", "0%"), ("reorder_by", "2ms")]),
+    ("all at once", [("loss", "0.5%"), ("duplicate", "0.5%"), ("reorder", "0.5%"), ("reorder_by", "2ms")]),
+];
+
+/// What a run needs.
+pub struct Datagrams<'a> {
+    /// The longhaul binary.
+    pub longhaul: &'a Path,
+    /// Where state and logs go.
+    pub scratch: &'a Path,
+    /// Seconds of a run.
+    pub seconds: u32,
+    /// Rounds.
+    pub rounds: u32,
+}
+
+/// One run at the highest rate.
+#[derive(Clone, Copy, Debug)]
+struct Fast {
+    sent_bit_s: f64,
+    received_bit_s: f64,
+    lost: f64,
+}
+
+/// What was lost, came twice and came late: by the probe, and by the lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    lost: u64,
+    duplicates: u64,
+    reordered: u64,
+}
+
+/// The numbers, and which targets were met.
+pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Verdict>)> {
+    let mut out = String::from("\n## Datagrams\n");
+    let mut verdicts = Vec::new();
+    let (node, key) = bench.node(accounts)?;
+    let stock = bench.stock(accounts)?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..bench.rounds {
+        ours.push(bench.fast(node.port, &key)?);
+        theirs.push(bench.fast_of_iperf3(stock.port)?);
+    }
+    out += "\nAs fast as it goes, 8972 bytes each, one flow (least to most):\n\n";
+    out += "| | sent, Gbit/s | received, Gbit/s | lost |\n|---|---|---|---|\n";
+    for (name, runs) in [("longhaul probe udp --max", &ours), ("iperf3 -u -b 0 -l 8972", &theirs)] {
+        let of = |value: fn(&Fast) -> f64| spread(runs.iter().map(value)).context("no runs");
+        let (sent, received, lost) =
+            (of(|f| f.sent_bit_s / 1e9)?, of(|f| f.received_bit_s / 1e9)?, of(|f| f.lost * 100.0)?);
+        writeln!(out, "| {name} | {} | {} | {} % |", show(sent), show(received), show(lost))?;
+    }
+    let reached = spread(ours.iter().map(|fast| fast.received_bit_s)).context("no runs")?.median;
+    verdicts.push(("received, 40 Gbit/s or more".into(), format!("{:.1} Gbit/s", reached / 1e9), reached >= MAX_BIT_S));
+    out += "\nSpacing (64 bytes), median of each round's 50th and 99th percentile:\n\n";
+    out += "| asked, µs | 50 %, µs | 99 %, µs | rounds that say the host was the limit |\n|---|---|---|---|\n";
+    let runs = (0..bench.rounds).map(|_| bench.spaced(node.port, &key)).collect::<Result<Vec<_>>>()?;
+    for (at, asked) in SPACINGS_US.into_iter().enumerate() {
+        let of = |which: usize| spread(runs.iter().map(|run| run[at].0[which] * 1e6)).context("no runs");
+        let (half, most, limited) = (of(0)?, of(1)?, runs.iter().filter(|run| run[at].1).count());
+        writeln!(out, "| {asked} | {} | {} | {limited} of {} |", show(half), show(most), runs.len())?;
+        let off = (half.median / f64::from(asked) - 1.0).abs();
+        verdicts.push((
+            format!("spacing of {asked} µs, median within 1 %"),
+            format!("{:.2} %", off * 100.0),
+            off <= OFF,
+        ));
+    }
+    drop((node, stock));
+    out += "\nCounts over an emulated path of 10 ms (20,000 datagrams a second; faults for two seconds of four):\n\n";
+    out += "| fault | lost: lab, probe | twice: lab, probe | late: lab, probe |\n|---|---|---|---|\n";
+    for (name, words) in FAULTS {
+        let (truth, found) = bench.counted(&words)?;
+        writeln!(
+            out,
+            "| {name} | {}, {} | {}, {} | {}, {} |",
+            truth.lost, found.lost, truth.duplicates, found.duplicates, truth.reordered, found.reordered
+        )?;
+        verdicts.push((format!("{name}: the probe's counts are the lab's"), format!("{found:?}"), truth == found));
+    }
+    Ok((out, verdicts))
+}
+
+fn show(spread: Spread) -> String {
+    format!("{:.2} ({:.2} to {:.2})", spread.median, spread.least, spread.most)
+}
+
+impl Datagrams<'_> {
+    /// A node that lets its guest send as fast as it can: with a key.
+    fn node(&self, accounts: &Accounts) -> Result<(Server, String)> {
+        let state = self.scratch.join("datagrams").display().to_string();
+        let grant = Command::new(self.longhaul).args(["grant", "--export", "d", "--state", &state]).output()?;
+        ensure!(grant.status.success(), "no key: {}", String::from_utf8_lossy(&grant.stderr));
+        let key = String::from_utf8(grant.stdout)?.lines().last().context("a key")?.to_owned();
+        let port = free_port()?;
+        let export = format!("d={}", self.scratch.display());
+        let listen = format!("127.0.0.1:{port}");
+        let words = [
+            &self.longhaul.display().to_string(),
+            "serve",
+            "--export",
+            &export,
+            "--listen",
+            &listen,
+            "--state",
+            &state,
+        ];
+        let log = self.scratch.join("datagrams.log");
+        Ok((Server::start(accounts.side("datagrams")?, &words.map(str::to_owned), port, &log)?, key))
+    }
+
+    fn stock(&self, accounts: &Accounts) -> Result<Server> {
+        let port = free_port()?;
+        let words = ["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
+        Server::start(accounts.side("iperf3-udp")?, &words, port, &self.scratch.join("iperf3-udp.log"))
+    }
+
+    /// The JSON lines of a probe.
+    fn probe(&self, port: u16, key: &str, words: &[&str]) -> Result<Vec<Value>> {
+        let mut command = Command::new(self.longhaul);
+        command.args(["probe", "udp", &format!("127.0.0.1:{port}"), "--json"]).args(words);
+        command.env("LONGHAUL_STATE", self.scratch.join("client")).env("LONGHAUL_KEY", key);
+        lines(&mut command)
+    }
+
+    fn fast(&self, port: u16, key: &str) -> Result<Fast> {
+        let time = format!("{}s", self.seconds);
+        let found = self.probe(port, key, &["--max", "--size", MAX_BYTES, "-t", &time])?;
+        let point = found.last().context("a result")?;
+        Ok(Fast {
+            sent_bit_s: number(&point["sent"]["rate_bit_s"])?,
+            received_bit_s: number(&point["received"]["rate_bit_s"])?,
+            lost: number(&point["lost_share"])?,
+        })
+    }
+
+    fn fast_of_iperf3(&self, port: u16) -> Result<Fast> {
+        let words = [
+            "-J",
+            "-u",
+            "-b",
+            "0",
+            "-l",
+            MAX_BYTES,
+            "-c",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+            "-t",
+            &self.seconds.to_string(),
+        ];
+        let output = Command::new("iperf3").args(words).stdin(Stdio::null()).output()?;
+        let found: Value = serde_json::from_slice(&output.stdout)?;
+        ensure!(output.status.success(), "iperf3: {}", found["error"]);
+        let sum = &found["end"]["sum"];
+        let (sent, lost) = (number(&sum["bits_per_second"])?, number(&sum["lost_percent"])? / 100.0);
+        Ok(Fast { sent_bit_s: sent, received_bit_s: sent * (1.0 - lost), lost })
+    }
+
+    /// Of each spacing the 50th and 99th percentile, and whether the host was the limit.
+    fn spaced(&self, port: u16, key: &str) -> Result<Vec<([f64; 2], bool)>> {
+        let list = SPACINGS_US.map(|us| format!("{us}us")).join(",");
+        let found = self.probe(port, key, &["--spacing", &list, "--size", "64", "-t", "1s"])?;
+        ensure!(found.len() == SPACINGS_US.len(), "{} results", found.len());
+        let of = |point: &Value| {
+            let spacing = &point["sent"]["spacing"];
+            Ok(([number(&spacing["p50_s"])?, number(&spacing["p99_s"])?], point["host_limited"].is_string()))
+        };
+        found.iter().map(of).collect()
+    }
+
+    /// What a lab did to a run's datagrams, and what the probe counted. The control connection is silent meanwhile.
+    fn counted(&self, words: &[(&str, &str)]) -> Result<(Counted, Counted)> {
+        let rig = up("bench-probe", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"")
+            .context("a lab needs root and /dev/net/tun")?;
+        let dir = tempfile::tempdir()?;
+        let (_serving, port) = super::faults::serve(&rig, self.longhaul, dir.path())?;
+        let mut command = rig.command("a", self.longhaul)?;
+        command.args([
+            "probe",
+            "udp",
+            &format!("b:{port}"),
+            "--spacing",
+            "50us",
+            "--size",
+            "200",
+            "-t",
+            "4s",
+            "--json",
+            "--state",
+        ]);
+        command.arg(dir.path().join("near")).stdin(Stdio::null());
+        let (found, truth) = std::thread::scope(|scope| -> Result<_> {
+            let found = scope.spawn(|| lines(&mut command));
+            std::thread::sleep(Duration::from_millis(1_200));
+            let before = there(&rig)?;
+            rig.set("a-b", words)?;
+            std::thread::sleep(Duration::from_secs(2));
+            rig.set("a-b", &[("loss", "0%"), ("duplicate", "0%"), ("reorder", "0%")])?;
+            let truth = there(&rig)?.since(&before);
+            let Ok(found) = found.join() else { bail!("the thread of a run failed") };
+            Ok((found?, truth))
+        })?;
+        let point = found.last().context("a result")?;
+        let count = |value: &Value| value.as_u64().with_context(|| format!("no count in {point}"));
+        let received = &point["received"];
+        let found = Counted {
+            lost: count(&point["lost"])?,
+            duplicates: count(&received["duplicates"])?,
+            reordered: count(&received["reordered"])?,
+        };
+        Ok((Counted { lost: truth.lost, duplicates: truth.duplicated, reordered: truth.reordered }, found))
+    }
+}
+
+/// The lab's counts of the way there.
+fn there(rig: &Rig) -> Result<Counts> {
+    let link = rig.link("a-b", 0).context("the lab has its path")?;
+    Ok(rig.reading()?.links[link].counts)
+}
+
+fn lines(command: &mut Command) -> Result<Vec<Value>> {
+    let output = command.stdin(Stdio::null()).output()?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+fn number(value: &Value) -> Result<f64> {
+    value.as_f64().with_context(|| format!("{value} is no number"))
+}

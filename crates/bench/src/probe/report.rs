@@ -1,0 +1,126 @@
+//! What came out, for people: docs/results/probe.md.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+
+use super::{Row, Sample, Tool};
+use crate::statistics::{Spread, median, spread};
+
+/// How the numbers came about.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// When.
+    pub date: String,
+    /// On what.
+    pub machine: String,
+    /// Rounds, and seconds of a run.
+    pub rounds: u32,
+    /// Seconds of a run.
+    pub seconds: u32,
+    /// How processor time was counted.
+    pub method: &'static str,
+    /// iperf3's version.
+    pub iperf3: String,
+}
+
+/// What the issue asks for: at least iperf3's rate, at most so much of its processor time per byte, of its large blocks and
+/// of its own.
+const CPU_OF_LARGE: f64 = 1.0;
+const CPU_OF_DEFAULT: f64 = 0.6;
+
+fn of(rows: &[Row], tool: Tool, value: fn(&Sample) -> f64) -> Option<Spread> {
+    spread(rows.iter().find(|row| row.tool == tool)?.samples.iter().map(value))
+}
+
+/// Target, what was reached, and whether that is enough.
+pub type Verdict = (String, String, bool);
+
+/// The targets for so many streams.
+pub fn judge(rows: &[Row]) -> Vec<Verdict> {
+    let middle = |tool, value| of(rows, tool, value).map_or(f64::NAN, |spread| spread.median);
+    let rate = |tool| middle(tool, |sample| sample.rate_bit_s);
+    // Pairs of one round, so that what disturbs the machine disturbs both.
+    let cpu = |other: Tool| {
+        let samples = |tool| rows.iter().find(|row| row.tool == tool).map_or(&[][..], |row| &row.samples);
+        let pairs = samples(Tool::Probe).iter().zip(samples(other));
+        median(pairs.map(|(ours, theirs)| ours.cpu_s_per_gb / theirs.cpu_s_per_gb)).unwrap_or(f64::NAN)
+    };
+    let best = rate(Tool::Iperf3Large).max(rate(Tool::Iperf3));
+    let (faster, large, default) = (rate(Tool::Probe) / best, cpu(Tool::Iperf3Large), cpu(Tool::Iperf3));
+    vec![
+        ("rate, of iperf3's better one: 1.00 or more".into(), format!("{faster:.2}"), faster >= 1.0),
+        (
+            format!("CPU per GB, of `iperf3 -l 1M`: {CPU_OF_LARGE:.1} or less"),
+            format!("{large:.2}"),
+            large <= CPU_OF_LARGE,
+        ),
+        (
+            format!("CPU per GB, of iperf3's default: {CPU_OF_DEFAULT:.1} or less"),
+            format!("{default:.2}"),
+            default <= CPU_OF_DEFAULT,
+        ),
+    ]
+}
+
+/// The whole document, and whether all targets were met; `more` is of datagrams.
+pub fn markdown(about: &About, all: &[Vec<Row>], more: (String, Vec<Verdict>)) -> Result<(String, bool)> {
+    let mut out = String::from("# Probe beside iperf3\n\n");
+    writeln!(out, "- Date: {}\n- Machine: {}\n- iperf3: {}", about.date, about.machine, about.iperf3)?;
+    writeln!(
+        out,
+        "- Command: `make bench-probe`; {} interleaved rounds of {} s, and one before them",
+        about.rounds, about.seconds
+    )?;
+    writeln!(out, "- CPU seconds of both ends, by {}", about.method)?;
+    out += "- Loopback: both ends and the kernel between them share this machine's processors\n";
+    out += "\n| streams | | rate (least to most), Gbit/s | CPU s/GB (least to most) |\n|---|---|---|---|\n";
+    for rows in all {
+        for row in rows {
+            let show = |value, unit: f64| {
+                let spread = of(rows, row.tool, value).unwrap_or(Spread { median: 0.0, least: 0.0, most: 0.0 });
+                format!("{:.2} ({:.2} to {:.2})", spread.median / unit, spread.least / unit, spread.most / unit)
+            };
+            let (rate, cpu) = (show(|sample| sample.rate_bit_s, 1e9), show(|sample| sample.cpu_s_per_gb, 1.0));
+            writeln!(out, "| {} | {} | {rate} | {cpu} |", row.streams, row.tool.name())?;
+        }
+    }
+    out += "\nRates are compared by their medians, processor time by the median of the rounds' ratios.\n";
+    out += "\n| streams | target | reached | |\n|---|---|---|---|\n";
+    let mut met = true;
+    for rows in all {
+        for (target, reached, good) in judge(rows) {
+            met &= good;
+            let streams = rows.first().map_or(0, |row| row.streams);
+            writeln!(out, "| {streams} | {target} | {reached} | {} |", if good { "met" } else { "**not met**" })?;
+        }
+    }
+    let (text, verdicts) = more;
+    out += &text;
+    out += "\n| target | reached | |\n|---|---|---|\n";
+    for (target, reached, good) in verdicts {
+        met &= good;
+        writeln!(out, "| {target} | {reached} | {} |", if good { "met" } else { "**not met**" })?;
+    }
+    Ok((out, met))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_judged() {
+        let row = |tool, rate_bit_s, cpu_s_per_gb| Row {
+            tool,
+            streams: 1,
+            samples: vec![Sample { rate_bit_s, cpu_s_per_gb }],
+        };
+        let rows = [row(Tool::Probe, 20e9, 0.5), row(Tool::Iperf3Large, 19e9, 0.6), row(Tool::Iperf3, 15e9, 0.8)];
+        let verdicts = judge(&rows);
+        assert_eq!(verdicts.iter().map(|v| v.1.as_str()).collect::<Vec<_>>(), ["1.05", "0.83", "0.62"]);
+        assert_eq!(verdicts.iter().map(|v| v.2).collect::<Vec<_>>(), [true, true, false]);
+        let none = judge(&rows[..1]);
+        assert!(none.iter().all(|verdict| !verdict.2), "what was not measured is not met: {none:?}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Servers that stay, clients one after another, and what both cost.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::{Row, Sample, Tool};
+use crate::account::Accounts;
+use crate::process::{Server, free_port};
+
+/// What a run needs.
+pub struct Bench<'a> {
+    /// The longhaul binary.
+    pub longhaul: &'a Path,
+    /// Where state and logs go.
+    pub scratch: &'a Path,
+    /// Seconds of a run.
+    pub seconds: u32,
+    /// Rounds.
+    pub rounds: u32,
+}
+
+impl Bench<'_> {
+    /// All tools over so many streams, interleaved.
+    pub fn run(&self, accounts: &Accounts, streams: u32) -> Result<Vec<Row>> {
+        let (node, stock) = (self.node(accounts)?, self.stock(accounts)?);
+        let mut rows = Tool::ALL.map(|tool| Row { tool, streams, samples: Vec::new() }).to_vec();
+        // The first run of each warms caches and does not count.
+        for round in 0..=self.rounds {
+            for row in &mut rows {
+                let server = if row.tool == Tool::Probe { &node } else { &stock };
+                let sample = self.once(accounts, row.tool, server, streams)?;
+                if round > 0 {
+                    row.samples.push(sample);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn node(&self, accounts: &Accounts) -> Result<Server> {
+        let port = free_port()?;
+        let state = self.scratch.join("node").display().to_string();
+        let listen = format!("127.0.0.1:{port}");
+        let words = [
+            &self.longhaul.display().to_string(),
+            "serve",
+            "--anonymous",
+            "ro",
+            "--listen",
+            &listen,
+            "--state",
+            &state,
+        ];
+        Server::start(accounts.side("node")?, &words.map(str::to_owned), port, &self.scratch.join("node.log"))
+    }
+
+    fn stock(&self, accounts: &Accounts) -> Result<Server> {
+        let port = free_port()?;
+        let words = ["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
+        Server::start(accounts.side("iperf3")?, &words, port, &self.scratch.join("iperf3.log"))
+    }
+
+    fn words(&self, tool: Tool, port: u16, streams: u32) -> Vec<String> {
+        let (port, streams, seconds) = (port.to_string(), streams.to_string(), self.seconds.to_string());
+        let longhaul = self.longhaul.display().to_string();
+        let at = format!("127.0.0.1:{port}");
+        let time = format!("{seconds}s");
+        let words: Vec<&str> = match tool {
+            Tool::Probe => vec![&longhaul, "probe", "tcp", &at, "--json", "-P", &streams, "-t", &time],
+            _ => vec!["iperf3", "-J", "-c", "127.0.0.1", "-p", &port, "-P", &streams, "-t", &seconds],
+        };
+        let large = if tool == Tool::Iperf3Large { &["-l", "1M"][..] } else { &[] };
+        words.iter().chain(large).map(ToString::to_string).collect()
+    }
+
+    fn once(&self, accounts: &Accounts, tool: Tool, server: &Server, streams: u32) -> Result<Sample> {
+        let words = self.words(tool, server.port, streams);
+        let client = accounts.side("client")?;
+        let server_before = server.side.cpu_s()?;
+        client.enter()?;
+        let before = client.cpu_s_ended();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).env("LONGHAUL_STATE", self.scratch.join("client")).stdin(Stdio::null());
+        let output = command.output().with_context(|| format!("cannot start {}", words[0]));
+        let after = client.cpu_s_ended();
+        client.leave()?;
+        let (output, cpu_s) = (output?, after? - before?);
+        ensure!(output.status.success(), "{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr));
+        let cpu_s = cpu_s + server.side.cpu_s()? - server_before;
+        let (bytes, rate_bit_s) = read(tool, &String::from_utf8_lossy(&output.stdout))?;
+        Ok(Sample { rate_bit_s, cpu_s_per_gb: cpu_s / (bytes / 1e9) })
+    }
+}
+
+/// Bytes that arrived, and their rate.
+fn read(tool: Tool, text: &str) -> Result<(f64, f64)> {
+    let json = if tool == Tool::Probe { text.lines().last().unwrap_or_default() } else { text };
+    let value: Value = serde_json::from_str(json).with_context(|| format!("no JSON from {}: {json}", tool.name()))?;
+    let (bytes, rate) = match tool {
+        Tool::Probe => (&value["ways"][0]["received_bytes"], &value["ways"][0]["rate_bit_s"]),
+        _ => (&value["end"]["sum_received"]["bytes"], &value["end"]["sum_received"]["bits_per_second"]),
+    };
+    let number = |value: &Value| value.as_f64().filter(|n| *n > 0.0).with_context(|| format!("no result in {json}"));
+    Ok((number(bytes)?, number(rate)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read() {
+        let ours = "{\"event\":\"interval\"}\n{\"ways\":[{\"received_bytes\":1000,\"rate_bit_s\":8000}]}\n";
+        assert_eq!(read(Tool::Probe, ours).unwrap(), (1000.0, 8000.0));
+        let stock = r#"{"end":{"sum_received":{"bytes":5,"bits_per_second":40.5}}}"#;
+        assert_eq!(read(Tool::Iperf3, stock).unwrap(), (5.0, 40.5));
+        assert!(read(Tool::Iperf3, r#"{"error":"busy"}"#).is_err());
+    }
+}

@@ -1,0 +1,209 @@
+//! Whose tests are answered without a key: other people's protocols, from everywhere or from some networks.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ipnet::IpNet;
+use model::units::{BitRate, Bytes};
+use probe::Stop;
+use probe::flow::Flows;
+use probe::iperf3::{Bounds, Server};
+use probe::stamp::{HostClock, Reflector, Responder, Trust};
+use rustix::event::{PollFd, PollFlags, poll};
+use sys::waker::Waker;
+
+use crate::probes::{LIMITS, Probes};
+
+/// Which protocols are answered, and whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Responders {
+    iperf3: Whom,
+    stamp: Whom,
+}
+
+/// Nobody, or these networks; an empty list means everybody.
+type Whom = Option<Vec<IpNet>>;
+
+fn answers(whom: &Whom, from: IpAddr) -> bool {
+    let from = from.to_canonical();
+    whom.as_ref().is_some_and(|networks| networks.is_empty() || networks.iter().any(|net| net.contains(&from)))
+}
+
+impl Responders {
+    /// From words like `iperf3`, `iperf3@192.0.2.0/24`, `iperf3@2001:db8::7`.
+    ///
+    /// # Errors
+    /// In words: a protocol that is not there, a network that is none.
+    pub fn parse<T: AsRef<str>>(words: &[T]) -> Result<Responders, String> {
+        let mut responders = Responders::default();
+        for word in words.iter().map(AsRef::as_ref) {
+            let (protocol, prefix) = word.split_once('@').map_or((word, None), |(name, prefix)| (name, Some(prefix)));
+            let whom = match protocol {
+                "iperf3" => &mut responders.iperf3,
+                "stamp" => &mut responders.stamp,
+                _ => {
+                    return Err(format!(
+                        "--responders {word}: no responder is called {protocol}; there are: iperf3, stamp"
+                    ));
+                }
+            };
+            let everybody = matches!(whom, Some(networks) if networks.is_empty());
+            let networks = whom.get_or_insert_default();
+            match prefix {
+                None => networks.clear(),
+                // Who answers everybody answers these as well.
+                Some(_) if everybody => {}
+                Some(prefix) => networks.push(network(prefix).ok_or_else(|| {
+                    format!("--responders {word}: {prefix} is no network; write it like 192.0.2.0/24 or 2001:db8::/32")
+                })?),
+            }
+        }
+        Ok(responders)
+    }
+
+    /// Whether somebody's iperf3 is answered.
+    pub(crate) fn answers_iperf3(&self, from: IpAddr) -> bool {
+        answers(&self.iperf3, from)
+    }
+
+    /// What somebody's STAMP may have. An address without a session may be forged: never more than it sent.
+    fn trusts(&self, from: SocketAddr) -> Trust {
+        if answers(&self.stamp, from.ip()) { Trust::Symmetric } else { Trust::None }
+    }
+}
+
+/// A network, or one address.
+fn network(text: &str) -> Option<IpNet> {
+    text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
+/// The responders of a running node.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    who: Responders,
+    iperf3: Server,
+    /// Connections so far: stock's clients expect theirs to be counted in the order in which they were opened.
+    accepted: AtomicU64,
+    stop: Stop,
+    /// Datagrams that belong to no flow yet; none where somebody else has the number.
+    datagrams: Option<UdpSocket>,
+    flows: Flows,
+}
+
+impl Desk {
+    /// For a node that listens here: datagrams come to the same number, those of tests that `flows` knows among them.
+    pub fn open(who: Responders, at: SocketAddr, flows: Flows, stop: Stop) -> io::Result<Desk> {
+        let datagrams = match probe::flow::shared(at) {
+            Ok(socket) => Some(socket),
+            // A node that copies is worth more than none.
+            Err(error) if who == Responders::default() => {
+                tracing::warn!(%error, %at, "the UDP port is not to be had: no tests with datagrams");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        datagrams.iter().try_for_each(|socket| socket.set_nonblocking(true))?;
+        // Whoever comes this way has no key.
+        let bounds = Bounds {
+            seconds_max: LIMITS.seconds as u32,
+            datagram_bit_s_max: LIMITS.anonymous_udp_bit_s,
+            ..Bounds::default()
+        };
+        let (iperf3, accepted) = (Server::new(bounds), AtomicU64::new(0));
+        Ok(Desk { who, iperf3, accepted, stop, datagrams, flows })
+    }
+
+    /// The number under which a connection was accepted.
+    pub fn count(&self) -> u64 {
+        self.accepted.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All tests end.
+    pub fn stop(&self) {
+        self.stop.stop();
+    }
+
+    /// Whether this peer's iperf3 is answered.
+    pub fn answers_iperf3(&self, peer: SocketAddr) -> bool {
+        self.who.answers_iperf3(peer.ip())
+    }
+
+    /// A connection that begins with a cookie of iperf3; its bytes count as those of other tests do.
+    pub fn iperf3(&self, socket: TcpStream, peer: SocketAddr, accepted: u64, probes: &Probes) {
+        match self.iperf3.serve(socket, accepted, &self.stop, &|address, bytes| probes.count(address, bytes)) {
+            // A stream of a test in progress: its control connection tells of it.
+            Ok(None) => {}
+            Ok(Some(done)) => {
+                let bytes: u64 = done.results.streams.iter().map(|stream| stream.bytes).sum();
+                let rate = BitRate::mean(Bytes(bytes), done.elapsed.as_secs_f64()).to_string();
+                let what = if done.params.udp { "iperf3 UDP" } else { "iperf3 TCP" };
+                let (streams, seconds) = (done.results.streams.len(), done.elapsed.as_secs_f64());
+                tracing::info!(target: "access", %peer, event = "test", what, outcome = "done", streams, bytes, seconds, rate);
+            }
+            Err(error) => {
+                tracing::info!(target: "access", %peer, event = "test", what = "iperf3", outcome = "failed", error = %error);
+            }
+        }
+    }
+
+    /// Takes the datagrams that belong to no flow yet, until the node stops.
+    pub fn take_datagrams(&self, over: &Waker) {
+        let Some(socket) = &self.datagrams else { return };
+        let (mut reflector, trust) = (Reflector::default(), |from| self.who.trusts(from));
+        let stamp = Responder::new(socket, &HostClock, &mut reflector, &trust);
+        let mut stamp = match stamp {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                tracing::warn!(%error, "no datagrams are taken: tests over UDP will not work");
+                return;
+            }
+        };
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let mut fds = [PollFd::new(socket, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+            if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) || !fds[1].revents().is_empty()
+            {
+                return;
+            }
+            stamp.departures();
+            let Ok(Some(arrival)) = sys::stamps::receive(socket, &mut buffer) else { continue };
+            let datagram = &buffer[..arrival.bytes];
+            // What nobody waits for is dropped: nothing is answered to a stranger.
+            if self.flows.datagram(arrival.from, datagram) {
+                continue;
+            }
+            if self.who.answers_iperf3(arrival.from.ip()) && self.iperf3.datagram(arrival.from, datagram) {
+                continue;
+            }
+            stamp.take(&buffer, &arrival);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamp_is_never_answered_with_more_than_was_asked() {
+        let trusts = |words: &[&str], from: &str| Responders::parse(words).unwrap().trusts(from.parse().unwrap());
+        assert_eq!(trusts(&["iperf3"], "192.0.2.1:7"), Trust::None);
+        assert_eq!(trusts(&["stamp@192.0.2.0/24"], "192.0.2.1:7"), Trust::Symmetric);
+        assert_eq!(trusts(&["stamp@192.0.2.0/24"], "198.51.100.1:7"), Trust::None);
+    }
+
+    #[test]
+    fn whom_is_answered() {
+        let answers =
+            |words: &[&str], from: &str| Responders::parse(words).unwrap().answers_iperf3(from.parse().unwrap());
+        assert!(!answers(&[], "192.0.2.1"));
+        assert!(answers(&["iperf3"], "192.0.2.1") && answers(&["iperf3@192.0.2.0/24", "iperf3"], "198.51.100.1"));
+        assert!(answers(&["iperf3", "iperf3@192.0.2.0/24"], "198.51.100.1"));
+        let some = ["iperf3@192.0.2.0/24", "iperf3@2001:db8::7"];
+        assert!(answers(&some, "192.0.2.200") && answers(&some, "::ffff:192.0.2.200") && answers(&some, "2001:db8::7"));
+        assert!(!answers(&some, "192.0.3.1") && !answers(&some, "2001:db8::8"));
+        assert!(Responders::parse(&["owamp"]).unwrap_err().contains("there are: iperf3, stamp"));
+        assert!(Responders::parse(&["iperf3@everybody"]).unwrap_err().contains("192.0.2.0/24"));
+    }
+}

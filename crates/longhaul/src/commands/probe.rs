@@ -1,0 +1,130 @@
+//! `longhaul probe`: tests with a node, or with somebody else's server.
+
+mod all;
+mod check;
+mod disk;
+mod latency;
+mod limits;
+mod page;
+mod path;
+mod scan;
+mod target;
+mod tcp;
+mod udp;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use model::Exit;
+use model::fault::{Blame, Fault};
+use model::v1::probe::host::Hosts;
+use probe::Stop;
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::args::{Probe, ProbeTest};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// A line of `--json`: a test's name, and what it has to say.
+#[derive(Serialize)]
+struct Said<'a, T> {
+    v: u8,
+    event: &'static str,
+    test: &'static str,
+    target: &'a str,
+    /// Both hosts, of tests whose results do not have them anyway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hosts: Option<&'a Hosts>,
+    #[serde(flatten)]
+    what: &'a T,
+}
+
+impl<'a, T> Said<'a, T> {
+    fn of(event: &'static str, test: &'static str, target: &'a str, what: &'a T) -> Said<'a, T> {
+        Said { v: 1, event, test, target, hosts: None, what }
+    }
+
+    fn on(self, hosts: Option<&'a Hosts>) -> Said<'a, T> {
+        Said { hosts, ..self }
+    }
+}
+
+/// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
+pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
+    let stop = stop()?;
+    let done = |exit: Exit| exit as u8;
+    match &probe.test {
+        ProbeTest::Tcp(tcp) => tcp::run(tcp, settings, printer, &stop),
+        ProbeTest::Latency(latency) => latency::run(latency, settings, printer, &stop),
+        ProbeTest::Udp(udp) => udp::run(udp, settings, printer, &stop),
+        ProbeTest::Path(path) => path::run(path, settings, printer, &stop).map(done),
+        ProbeTest::Disk(disk) => disk::run(disk, settings, printer, &stop).map(done),
+        ProbeTest::All(all) => all::run(all, settings, printer, &stop),
+        ProbeTest::Limits(limits) => limits::run(limits, settings, printer).map(done),
+    }
+}
+
+/// Ends the test at a signal; a second one ends the program.
+fn stop() -> Result<Stop, Failure> {
+    let flag = Arc::<AtomicBool>::default();
+    let failed = |e| Failure::local(format!("cannot hear signals: {e}"));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .map_err(failed)?;
+    }
+    // A terminal that goes away says so twice, by the kernel and by the shell: that is no hurry. Under nohup the program
+    // is to go on.
+    if !ignores(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP) {
+        signal_hook::flag::register(SIGHUP, Arc::clone(&flag)).map_err(failed)?;
+    }
+    Ok(Stop::from(flag))
+}
+
+/// Whether /proc/self/status says that a signal is ignored: bit 0 of the mask is signal 1.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    (1..=64).contains(&signal) && mask >> (signal - 1) & 1 == 1
+}
+
+impl From<probe::Error> for Failure {
+    fn from(error: probe::Error) -> Failure {
+        let usage = matches!(error, probe::Error::Order(_));
+        let failure = Failure::from_chain(error.fault(), &error);
+        match usage {
+            true => Failure { exit: Exit::Usage, fault: Fault::Config, ..failure },
+            false => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signal_hook::low_level::raise;
+
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        let status = "Name:\tx\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
+        assert!(ignores(status, SIGHUP) && ignores(status, 13));
+        assert!(!ignores(status, SIGINT) && !ignores("", SIGHUP) && !ignores(status, 0));
+    }
+
+    #[test]
+    fn a_terminal_that_goes_away_ends_the_test_in_order() {
+        if ignores(&std::fs::read_to_string("/proc/self/status").unwrap(), SIGHUP) {
+            println!("SKIPPED a_terminal_that_goes_away_ends_the_test_in_order: SIGHUP is ignored here");
+            return;
+        }
+        let stop = stop().unwrap();
+        assert!(!stop.is_stopped());
+        // Twice, as it does, and the program is still there.
+        raise(SIGHUP).unwrap();
+        raise(SIGHUP).unwrap();
+        assert!(stop.is_stopped());
+    }
+}

@@ -1,0 +1,231 @@
+//! `longhaul probe all`: every test in a row, none beside another, and what they say together.
+
+use std::fs;
+use std::time::Duration;
+
+use model::HostPort;
+use model::units::BitRate;
+use model::v1::probe::all::{Cause, Findings, Segment, Support, Way, Ways};
+use model::v1::probe::latency::Latency;
+use model::v1::probe::route::RouteOrder;
+use model::v1::probe::tcp::{Direction, Order, Report};
+use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint};
+use probe::host::Watch;
+use probe::{Stop, causes, stamp, task, udp};
+
+use super::check::{self, Fact};
+use super::target::{Node, Target};
+use super::{Said, latency, page, path};
+use crate::args::{Measure, ProbeAll};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Small datagrams: 20,000 a second see a loss of 0.0046 % in ten seconds (nine of them), at 32 Mbit/s.
+const SMALL_BYTES: u32 = 200;
+const SMALL_SPACING_S: f64 = 5e-5;
+/// Bursts of 754 kB, two a second: more than a short queue holds, and no burden.
+const BURST_BYTES: u32 = 1_472;
+const BURST_LENGTH: u32 = 512;
+const BURST_GAP_S: f64 = 0.5;
+/// Round trips per second.
+const LATENCY_RATE: f64 = 100.0;
+/// Flows that look for other ways, and probes of each.
+const FLOWS: u16 = 16;
+const PROBES: u32 = 200;
+/// Between two tests: what is on its way arrives.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Runs all tests. One that cannot be done is named, and the others go on.
+pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
+    check::judged(&all.check, printer, || {
+        let at = Target::node(&all.target, "all")?;
+        let watch = Watch::begin();
+        let mut desk = Desk {
+            all,
+            at: &at,
+            settings,
+            stop,
+            chatty: printer.is_chatty() && !all.check.check,
+            left_out: Vec::new(),
+        };
+        let findings = desk.findings()?;
+        let causes = causes::causes(&findings);
+        let support = Support { findings, causes, near: watch.read() };
+        if let Some(file) = &all.html {
+            let text = page::page(&all.target, &support);
+            fs::write(file, text).map_err(|e| Failure::local(format!("cannot write {}: {e}", file.display())))?;
+        }
+        match (printer.is_json(), all.check.check) {
+            (true, _) => printer.object(&Said::of("result", "all", &all.target, &support)),
+            (false, false) => say(&support, printer),
+            (false, true) => {}
+        }
+        Ok(facts(&support))
+    })
+}
+
+fn facts(support: &Support) -> Vec<Fact> {
+    let mut facts = vec![(Measure::Causes, support.causes.len() as f64)];
+    let found = &support.findings;
+    facts.extend(
+        rate(&found.tcp, Way::There)
+            .into_iter()
+            .chain(rate(&found.tcp, Way::Back))
+            .reduce(f64::min)
+            .map(|r| (Measure::Rate, r)),
+    );
+    facts.extend(found.latency.as_ref().map(latency::facts).unwrap_or_default());
+    facts
+}
+
+/// What TCP got in a direction.
+pub(super) fn rate(tcp: &Ways<Report>, way: Way) -> Option<f64> {
+    let report = tcp.each().into_iter().find(|(of, _)| *of == way)?.1?;
+    report.ways.first().map(|way| way.rate_bit_s as f64)
+}
+
+/// The tests, one after the other, each over a session of its own: what one leaves behind is not the next one's.
+struct Desk<'a> {
+    all: &'a ProbeAll,
+    at: &'a HostPort,
+    settings: &'a Settings,
+    stop: &'a Stop,
+    chatty: bool,
+    left_out: Vec<String>,
+}
+
+impl Desk<'_> {
+    fn findings(&mut self) -> Result<Findings, Failure> {
+        let seconds = self.all.time.as_secs_f64();
+        // Whoever cannot be asked for this cannot be asked for anything.
+        let limits = Some(Node::connect(self.at, self.settings)?.limits()?);
+        let routes = self.one("routes", |node, stop| {
+            let order = RouteOrder { flows: FLOWS, probes: PROBES, ..RouteOrder::default() };
+            path::routes(node, &order, stop)
+        })?;
+        let order = stamp::Order {
+            rate_packets_s: LATENCY_RATE,
+            extent: stamp::Extent::Time(self.all.time),
+            ..stamp::Order::default()
+        };
+        let latency = self.one("latency", |node, stop| Ok(task::latency(node, &order, stop)?))?;
+        let small = UdpOrder {
+            bytes: SMALL_BYTES,
+            pace: UdpPace::Spacing { spacing_s: SMALL_SPACING_S },
+            count: None,
+            seconds: Some(seconds),
+        };
+        let datagrams = self.datagrams("datagrams", &small)?;
+        let pace = UdpPace::Bursts { length: BURST_LENGTH, spacing_s: 0.0, gap_s: BURST_GAP_S };
+        let burst = UdpOrder { bytes: BURST_BYTES, pace, count: None, seconds: Some(seconds) };
+        let bursts = self.datagrams("bursts", &burst)?;
+        let tcp = Ways {
+            there: self.tcp("TCP there", Direction::Up, seconds)?,
+            back: self.tcp("TCP back", Direction::Down, seconds)?,
+        };
+        let loaded = self.loaded(&order)?;
+        let left_out = std::mem::take(&mut self.left_out);
+        let link_bit_s = self.all.link.map_or(0, |rate| rate.0);
+        Ok(Findings { link_bit_s, limits, routes, latency, datagrams, bursts, tcp, loaded, left_out })
+    }
+
+    /// One test. That it failed is a finding; that somebody ends it is the end.
+    fn one<T>(
+        &mut self,
+        name: &str,
+        test: impl FnOnce(&mut Node, &Stop) -> Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        if self.chatty {
+            Printer::say(&format!("{name} …"));
+        }
+        std::thread::sleep(PAUSE);
+        let found = Node::connect(self.at, self.settings).and_then(|mut node| test(&mut node, self.stop));
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if self.stop.is_stopped() => Err(failure),
+            Err(failure) => {
+                self.left_out.push(format!("{name}: {}", failure.message));
+                Ok(None)
+            }
+        }
+    }
+
+    fn datagrams(&mut self, name: &str, order: &UdpOrder) -> Result<Ways<UdpPoint>, Failure> {
+        let watch = udp::Watch::default();
+        let there = self.one(&format!("{name} there"), |node, stop| Ok(task::send(node, order, &watch, stop)?))?;
+        let back = self.one(&format!("{name} back"), |node, stop| Ok(task::receive(node, order, &watch, stop)?))?;
+        Ok(Ways { there, back })
+    }
+
+    fn tcp(&mut self, name: &str, direction: Direction, seconds: f64) -> Result<Option<Report>, Failure> {
+        let order = Order { direction, seconds, streams: 1, ..Order::default() };
+        self.one(name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))
+    }
+
+    fn loaded(&mut self, order: &stamp::Order) -> Result<Option<Latency>, Failure> {
+        let (at, settings) = (self.at, self.settings);
+        self.one("latency beside TCP", |_, stop| {
+            latency::beside(at, order, 1, settings, stop).map(|(latency, _)| latency)
+        })
+    }
+}
+
+fn say(support: &Support, printer: &Printer) {
+    let found = &support.findings;
+    for (way, name) in [(Way::There, "-> there"), (Way::Back, "<- back")] {
+        if let Some(report) = found.tcp.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, report)| report) {
+            for result in &report.ways {
+                printer.line(&format!("{name}: TCP {}, limited by {}", BitRate(result.rate_bit_s), result.limit));
+            }
+        }
+        if let Some(point) = found.datagrams.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, point)| point)
+        {
+            printer.line(&format!(
+                "{name}: {} of {} datagrams lost, {} out of order, {} twice",
+                point.lost, point.sent.datagrams, point.received.reordered, point.received.duplicates
+            ));
+        }
+    }
+    for (name, latency) in [("alone", &found.latency), ("beside TCP", &found.loaded)] {
+        if let Some(rtt) = latency.as_ref().and_then(|latency| latency.round_trip) {
+            printer.line(&format!(
+                "round trip {name}: {:.2} ms, 99 % below {:.2} ms",
+                rtt.median_s * 1e3,
+                rtt.p99_s * 1e3
+            ));
+        }
+    }
+    for why in &found.left_out {
+        printer.line(&format!("left out: {why}"));
+    }
+    if support.causes.is_empty() {
+        printer.line("nothing is wrong, as far as these tests can see");
+    }
+    for (at, cause) in support.causes.iter().enumerate() {
+        printer.line(&format!("{}. {}", at + 1, headline(cause)));
+        printer.line(&format!("   evidence  {}", cause.evidence));
+        printer.line(&format!("   remedy    {}", cause.remedy));
+    }
+}
+
+/// A cause in a few words: what, which way, where.
+pub(super) fn headline(cause: &Cause) -> String {
+    let kind = format!("{:?}", cause.kind);
+    let spaced = kind.char_indices().flat_map(|(at, c)| {
+        let gap = (at > 0 && c.is_uppercase()).then_some(' ');
+        gap.into_iter().chain(if at > 0 { c.to_lowercase().next() } else { Some(c) })
+    });
+    let way = match cause.way {
+        Some(Way::There) => ", on the way there",
+        Some(Way::Back) => ", on the way back",
+        None => "",
+    };
+    let place = match &cause.segment {
+        Segment::NearHost => ", at this host".to_owned(),
+        Segment::FarHost => ", at the other host".to_owned(),
+        Segment::Network => ", in the network".to_owned(),
+        Segment::Hop { ttl, address } => format!(", at or before hop {ttl} ({address})"),
+    };
+    format!("{}{way}{place}", spaced.collect::<String>())
+}

@@ -1,0 +1,219 @@
+//! `longhaul probe latency`.
+
+use std::time::Duration;
+
+use model::HostPort;
+use model::v1::probe::host::Hosts;
+use model::v1::probe::latency::{Delay, Hops, Latency, Variation};
+use model::v1::probe::tcp;
+use probe::host::Watch;
+use probe::{Stop, stamp, task};
+
+use super::check::{self, Fact};
+use super::target::{Node, Target, resolve};
+use super::{Said, tcp::Far};
+use crate::args::{Measure, ProbeLatency};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+fn order(latency: &ProbeLatency) -> stamp::Order {
+    let extent = latency.count.map_or(stamp::Extent::Time(latency.time), stamp::Extent::Packets);
+    let (rate_packets_s, packet_bytes, dscp) = (latency.rate, latency.size, latency.dscp);
+    stamp::Order { rate_packets_s, extent, packet_bytes, dscp, timeout: latency.timeout, ..stamp::Order::default() }
+}
+
+/// Runs the test.
+pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
+    check::judged(&latency.check, printer, || {
+        let order = order(latency);
+        order.check()?;
+        let (result, hosts) = match latency.under_load {
+            None => test(&Target::parse(&latency.target)?, &order, settings, stop)?,
+            Some(streams) => {
+                let at = Target::node(&latency.target, "latency --under-load")?;
+                beside(&at, &order, streams, settings, stop)?
+            }
+        };
+        match (printer.is_json(), latency.check.check) {
+            (true, _) => {
+                let said = Said::of("result", "latency", &latency.target, &result).on(hosts.as_ref());
+                printer.object(&said);
+            }
+            (false, false) => say(&result, printer),
+            (false, true) => {}
+        }
+        Ok(facts(&result))
+    })
+}
+
+/// One test with whoever answers there.
+pub(super) fn test(
+    target: &Target,
+    order: &stamp::Order,
+    settings: &Settings,
+    stop: &Stop,
+) -> Result<(Latency, Option<Hosts>), Failure> {
+    Ok(match target {
+        Target::Node(at) => {
+            let mut node = Node::connect(at, settings)?;
+            (task::latency(&mut node, order, stop)?, node.hosts().cloned())
+        }
+        Target::Stamp(at) => {
+            let watch = Watch::begin();
+            let result = task::reflected_by(resolve(at)?, order, stop)?;
+            (result, Some(Hosts { near: watch.read(), far: None }))
+        }
+        Target::Iperf3(_) => return Err(Failure::usage("iperf3 has no test of latency; name a node, or stamp://HOST")),
+    })
+}
+
+/// The load is there before the first packet and after the last, however long it takes to log in, to agree and to wait
+/// for what is late: it is stopped when the test is over. A node's tests last an hour at most.
+fn load_seconds(seconds: f64) -> f64 {
+    const SPARE_S: f64 = 600.0;
+    const NODE_S_MAX: f64 = 3_600.0;
+    (seconds + SPARE_S).min(NODE_S_MAX.max(seconds + 2.0))
+}
+
+/// Beside a TCP test in the same direction, which is over when this one is.
+pub(super) fn beside(
+    at: &HostPort,
+    order: &stamp::Order,
+    streams: u32,
+    settings: &Settings,
+    stop: &Stop,
+) -> Result<(Latency, Option<Hosts>), Failure> {
+    let seconds = order.packets() as f64 / order.rate_packets_s;
+    let load = tcp::Order { streams, seconds: load_seconds(seconds), ..tcp::Order::default() };
+    probe::tcp::check(&load)?;
+    let mut far = Far::Node(Box::new(Node::connect(at, settings)?));
+    let over = Stop::default();
+    std::thread::scope(|scope| {
+        let loading = scope.spawn(|| far.test(&load, &over, &mut |_| {}));
+        std::thread::sleep(Duration::from_secs(1));
+        let result = test(&Target::Node(at.clone()), order, settings, stop);
+        over.stop();
+        let loaded = loading.join().map_err(|_| Failure::local("the load broke off"))?;
+        match loaded {
+            Err(probe::Error::Interrupted) => result,
+            Ok(_) => {
+                Printer::note("the load was over before the test was: the last round trips were without it");
+                result
+            }
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+pub(super) fn facts(result: &Latency) -> Vec<Fact> {
+    let packets = &result.packets;
+    let lost = packets.lost as f64 / packets.sent.max(1) as f64;
+    let mut facts = vec![(Measure::Loss, lost)];
+    facts.extend(result.round_trip.map(|rtt| (Measure::Rtt, rtt.median_s)));
+    let p95 = |variation: &Variation| variation.p95_s;
+    let variations = [result.variation_forward, result.variation_backward];
+    facts.extend(variations.iter().flatten().map(p95).reduce(f64::max).map(|value| (Measure::Variation, value)));
+    facts
+}
+
+fn ms(seconds: f64) -> String {
+    format!("{:.3} ms", seconds * 1e3)
+}
+
+fn say(result: &Latency, printer: &Printer) {
+    let p = &result.packets;
+    let lost = p.lost as f64 / p.sent.max(1) as f64 * 100.0;
+    printer.line(&format!(
+        "{} packets in {:.1} s, {} answered, {} lost ({lost:.3} %)",
+        p.sent, result.seconds, p.received, p.lost
+    ));
+    match (p.lost_forward, p.lost_backward) {
+        (Some(there), Some(back)) => {
+            printer.line(&format!("   lost       {there} there, {back} back, {} nobody knows where", p.lost_unplaced));
+        }
+        _ => {
+            let why = p.direction_unknown.as_deref().unwrap_or("the other end does not count for itself");
+            printer.line(&format!("   lost       which way is not known: {why}"));
+        }
+    }
+    if p.duplicates + p.reordered > 0 {
+        printer.line(&format!("   order      {} came again, {} behind a later one", p.duplicates, p.reordered));
+    }
+    let delay = |name: &str, delay: &Delay| {
+        printer.line(&format!(
+            "   {name:<10} median {}, least {}, mean {}, 95 % {}, 99 % {}, most {}",
+            ms(delay.median_s),
+            ms(delay.min_s),
+            ms(delay.mean_s),
+            ms(delay.p95_s),
+            ms(delay.p99_s),
+            ms(delay.max_s)
+        ));
+    };
+    if let Some(round_trip) = &result.round_trip {
+        delay("round trip", round_trip);
+    }
+    for (name, found) in [("there", &result.forward), ("back", &result.backward)] {
+        if let Some(found) = found {
+            delay(name, found);
+        }
+    }
+    if let Some(why) = &result.one_way_refused {
+        printer.line(&format!("   one way    not told: {why}"));
+    }
+    for (name, found) in [("there", &result.variation_forward), ("back", &result.variation_backward)] {
+        if let Some(v) = found {
+            printer.line(&format!(
+                "   variation  {name}: median {}, 95 % {}, 99 % {} ({} pairs)",
+                ms(v.p50_s),
+                ms(v.p95_s),
+                ms(v.p99_s),
+                v.pairs
+            ));
+        }
+    }
+    for (name, found) in [("there", result.hops_forward), ("back", result.hops_backward)] {
+        if let Some(Hops { least, most }) = found {
+            let varies = if least == most {
+                String::new()
+            } else {
+                format!(" to {most}: the route changed, or there are several")
+            };
+            printer.line(&format!("   routers    {name}: {least}{varies}"));
+        }
+    }
+    if let Some(step) = &result.clock_step {
+        printer.line(&format!(
+            "   note       the clock of the {} end was set by {} meanwhile",
+            step.end,
+            ms(step.step_s)
+        ));
+    }
+    if result.host_limited {
+        printer
+            .line("   note       this host was late to send more than once in a hundred times: delays may be its own");
+    }
+    printer.line(&format!("   times      taken by the {}; {}", result.times, clocks(result)));
+}
+
+fn clocks(result: &Latency) -> String {
+    let clock = |clock: &model::v1::probe::latency::Clock| match clock.synchronised {
+        true => format!("synchronised within {}", ms(clock.error_s)),
+        false => "not synchronised".to_owned(),
+    };
+    let far = result.far_clock.as_ref().map_or("unknown".to_owned(), clock);
+    format!("this clock is {}, the other {far}", clock(&result.clock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_outlasts_its_test() {
+        for (seconds, wanted) in [(10.0, 610.0), (3_300.0, 3_600.0), (3_600.0, 3_602.0)] {
+            assert_eq!(load_seconds(seconds), wanted);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `longhaul probe limits`.
+
+use model::Exit;
+use model::units::{BitRate, Bytes};
+
+use super::Said;
+use super::target::{Node, Target};
+use crate::args::ProbeLimits;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Asks a node, and says what it answers.
+pub fn run(probe: &ProbeLimits, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let limits = Node::connect(&Target::node(&probe.target, "limits")?, settings)?.limits()?;
+    if printer.is_json() {
+        printer.object(&Said::of("result", "limits", &probe.target, &limits));
+        return Ok(Exit::Done);
+    }
+    printer.line(&format!("longest test        {} s", limits.seconds));
+    printer.line(&format!("tests at once       {} of one guest", limits.tests));
+    let (day, left) = (Bytes(limits.bytes_a_day), Bytes(limits.bytes_left));
+    printer.line(&format!("volume in a day     {day} of one address, both directions; {left} left for yours"));
+    let datagrams = match limits.anonymous_udp_bit_s {
+        0 => "no bound".to_owned(),
+        rate => format!("{} for guests without a key", BitRate(rate)),
+    };
+    printer.line(&format!("rate of datagrams   {datagrams}"));
+    Ok(Exit::Done)
+}

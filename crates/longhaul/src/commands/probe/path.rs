@@ -1,0 +1,193 @@
+//! `longhaul probe path`.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+
+use model::Exit;
+use model::v1::probe::Token;
+use model::v1::probe::route::{Change, Hop, Mtu, MtuBound, Route, RouteOrder, Routes, Sweep, Way};
+use probe::{Stop, route, task};
+use serde::{Deserialize, Serialize};
+
+use super::Said;
+use super::target::{Node, Target, resolve};
+use crate::args::ProbePath;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Where traceroute's probes begin (RFC 1393 and every implementation since).
+const TRACEROUTE_PORT: u16 = 33_434;
+
+/// Both directions, and what has changed since `--before`.
+#[derive(Serialize, Deserialize)]
+struct Found {
+    #[serde(flatten)]
+    routes: Routes,
+    #[serde(default)]
+    changes: Vec<Change>,
+}
+
+/// Runs the test.
+pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<Exit, Failure> {
+    let order = RouteOrder {
+        flows: path.flows,
+        probes: path.probes,
+        ttl_max: path.ttl_max,
+        mtu_bytes_max: (path.mtu_max > 0).then_some(path.mtu_max),
+        ..RouteOrder::default()
+    };
+    let before = path.before.as_ref().map(|file| read(file)).transpose()?;
+    let mut hosts = None;
+    let routes = match Target::parse(&path.target) {
+        Ok(Target::Node(at)) => match Node::connect(&at, settings) {
+            Ok(mut node) => {
+                let routes = routes(&mut node, &order, stop)?;
+                hosts = node.hosts().cloned();
+                routes
+            }
+            // No node there, or none for us: the way there can be seen all the same.
+            Err(failure) => {
+                Printer::note(&format!("{}; only the way there is looked at", failure.message));
+                one_way(resolve(&at)?, &order, stop)?
+            }
+        },
+        Ok(Target::Iperf3(at) | Target::Stamp(at)) => one_way(resolve(&at)?, &order, stop)?,
+        Err(failure) => return Err(failure),
+    };
+    let changes = before.map_or_else(Vec::new, |before| changes(&before.routes, &routes));
+    let found = Found { routes, changes };
+    match printer.is_json() {
+        true => printer.object(&Said::of("result", "path", &path.target, &found).on(hosts.as_ref())),
+        false => say(&found, printer),
+    }
+    Ok(Exit::Done)
+}
+
+/// Both directions, with a node.
+pub(super) fn routes(node: &mut Node, order: &RouteOrder, stop: &Stop) -> Result<Routes, Failure> {
+    let (forward, reverse) = task::explore(node, order, stop)?;
+    let asymmetries = reverse.as_ref().map_or_else(Vec::new, |reverse| route::asymmetries(&forward, reverse));
+    Ok(Routes { forward, reverse, asymmetries })
+}
+
+/// The way to a host that is no node.
+fn one_way(to: SocketAddr, order: &RouteOrder, stop: &Stop) -> Result<Routes, Failure> {
+    let to = SocketAddr::new(to.ip(), TRACEROUTE_PORT);
+    let from = SocketAddr::new(if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) }, 0);
+    let sockets = (0..order.flows.max(1)).map(|_| route::open(from, to)).collect::<probe::Result<Vec<_>>>()?;
+    let token: Token = task::token()?;
+    let forward = route::explore(&sockets, &token, order, stop)?;
+    Ok(Routes { forward, ..Routes::default() })
+}
+
+fn read(file: &std::path::Path) -> Result<Found, Failure> {
+    let wrong = |why: String| Failure::usage(format!("--before {}: {why}", file.display()));
+    let text = fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    serde_json::from_str(last).map_err(|e| wrong(format!("not what `probe path --json` prints: {e}")))
+}
+
+/// What has changed in either direction.
+fn changes(before: &Routes, now: &Routes) -> Vec<Change> {
+    let mut changes = route::compare(&before.forward, &now.forward);
+    if let (Some(before), Some(now)) = (&before.reverse, &now.reverse) {
+        let back = |change: Change| Change { text: format!("on the way back: {}", change.text), ..change };
+        changes.extend(route::compare(before, now).into_iter().map(back));
+    }
+    changes
+}
+
+fn say(found: &Found, printer: &Printer) {
+    say_route("-> there", &found.routes.forward, printer);
+    match &found.routes.reverse {
+        Some(reverse) => say_route("<- back", reverse, printer),
+        None => printer.line("<- back: only a node can tell"),
+    }
+    for asymmetry in &found.routes.asymmetries {
+        printer.line(&format!("differs: {}", asymmetry.text));
+    }
+    for change in &found.changes {
+        printer.line(&format!("changed: {}", change.text));
+    }
+}
+
+fn say_route(name: &str, route: &Route, printer: &Printer) {
+    printer.line(&format!("{name}: {} to {}", route.path.source, route.path.target));
+    route.path.hops.iter().for_each(|hop| say_hop(hop, printer));
+    let end = format!("{:?}", route.path.end).to_lowercase();
+    let distance = route.path.distance.map_or_else(|| format!("   ends: {end}"), |hops| format!("   {hops} hops"));
+    printer.line(&distance);
+    if let Some(mtu) = &route.mtu {
+        printer.line(&format!("   {}", mtu_line(mtu)));
+    }
+    if let Some(sweep) = &route.sweep {
+        say_sweep(sweep, printer);
+    }
+}
+
+fn say_hop(hop: &Hop, printer: &Printer) {
+    let routers: Vec<String> = hop.routers.iter().map(|router| router.address.clone()).collect();
+    let who = if routers.is_empty() { "*".to_owned() } else { routers.join(" or ") };
+    let rtt = match (hop.rtt_min_s, hop.rtt_median_s) {
+        (Some(min), Some(median)) => format!("{:.2} ms, median {:.2} ms", min * 1e3, median * 1e3),
+        _ => "no answer".to_owned(),
+    };
+    let silent = match hop.sent.saturating_sub(hop.answered) {
+        0 => String::new(),
+        silent if hop.answered == 0 => format!(" to {silent} probes"),
+        silent => format!(", {silent} of {} without an answer", hop.sent),
+    };
+    printer.line(&format!("   {:>2}  {who:<40} {rtt}{silent}", hop.ttl));
+}
+
+fn mtu_line(mtu: &Mtu) -> String {
+    let bound = match mtu.bound {
+        MtuBound::Interface => " (this end's interface; the path may carry more)",
+        MtuBound::Path => "",
+        MtuBound::Limit => " (no larger ones were tried)",
+    };
+    let hole = match mtu.black_hole {
+        true => {
+            "; larger packets vanish, and nobody says so (a black hole: ICMP \"too big\" is filtered, or an MTU is wrong)"
+        }
+        false => "",
+    };
+    format!("packets of up to {} bytes pass{bound}{hole}", mtu.mtu_bytes)
+}
+
+/// Only a node answers each probe; other hosts send so many ICMP messages in a second and no more.
+fn way_line(way: &Way, is_judged: bool) -> String {
+    let (flows, silent) = (way.ports.len(), way.sent.saturating_sub(way.answered));
+    let what = match (is_judged, silent) {
+        (true, _) => "lost",
+        (false, 0) => "unanswered",
+        (false, _) => "unanswered (hosts limit such answers; this says nothing of loss)",
+    };
+    format!("{flows} flows, {silent} of {} probes {what}", way.sent)
+}
+
+fn say_sweep(sweep: &Sweep, printer: &Printer) {
+    printer.line(&format!("   {} ways for {} flows", sweep.ways.len(), sweep.flows.len()));
+    for (at, way) in sweep.ways.iter().enumerate() {
+        printer.line(&format!("   way {at}: {}", way_line(way, sweep.judged)));
+    }
+    for suspect in &sweep.suspects {
+        printer.line(&format!("   suspect: {}", suspect.text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_of_a_host_that_is_no_node_is_not_called_loss() {
+        let way = Way { ports: vec![1, 2], sent: 400, answered: 12, ..Way::default() };
+        assert_eq!(way_line(&way, true), "2 flows, 388 of 400 probes lost");
+        let wanted = "2 flows, 388 of 400 probes unanswered (hosts limit such answers; this says nothing of loss)";
+        assert_eq!(way_line(&way, false), wanted);
+        let odd = Way { answered: 401, ..way };
+        assert_eq!(way_line(&odd, false), "2 flows, 0 of 400 probes unanswered", "whatever a peer says");
+    }
+}

@@ -1,0 +1,99 @@
+//! `longhaul probe tcp --scan`: the same test with one thing changed.
+
+use model::units::{BitRate, Bytes};
+use model::v1::probe::tcp::{Order, Scan, ScanPoint, ScanReport};
+use probe::Stop;
+use probe::tcp::scan;
+
+use super::Said;
+use super::check::Fact;
+use super::tcp::Far;
+use crate::args::{Measure, ProbeScan, ProbeTcp};
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// Runs a scan. A point that fails is told and passed by, unless it is the first: then nothing would come of the others.
+pub fn run(
+    what: ProbeScan,
+    tcp: &ProbeTcp,
+    order: &Order,
+    far: &mut Far,
+    stop: &Stop,
+    printer: &Printer,
+) -> Result<Vec<Fact>, Failure> {
+    let what = match what {
+        ProbeScan::Streams => Scan::Streams,
+        ProbeScan::Window => Scan::Window,
+        ProbeScan::Cores => Scan::NearCores,
+        ProbeScan::FarCores => Scan::FarCores,
+    };
+    let mut values: Vec<u64> = tcp.values.iter().map(|value| value.0).collect();
+    if values.is_empty() {
+        let here = sys::limits::processors() as u32;
+        let there = if matches!(what, Scan::FarCores) { processors_there(order, far, stop)? } else { here };
+        values = scan::values(what, (here, there));
+    }
+    let mut points = Vec::new();
+    for (value, order) in scan::orders(what, &values, order)? {
+        let point = match far.test(&order, stop, &mut |_| {}) {
+            Ok(report) => scan::point(value, &report),
+            Err(error) if points.is_empty() || stop.is_stopped() => return Err(error.into()),
+            Err(error) => scan::failed(value, &error),
+        };
+        match printer.is_json() {
+            true => printer.object(&Said::of("point", "tcp", &tcp.target, &point)),
+            false => printer.line(&row(what, &point)),
+        }
+        points.push(point);
+    }
+    let report = scan::judge(what, points);
+    match printer.is_json() {
+        true => printer.object(&Said::of("scan", "tcp", &tcp.target, &report)),
+        false => summary(&report, printer),
+    }
+    Ok(vec![(Measure::Rate, report.best_bit_s as f64)])
+}
+
+/// How many processors the other end has: it says so after a short test.
+fn processors_there(order: &Order, far: &mut Far, stop: &Stop) -> Result<u32, Failure> {
+    let short = Order { seconds: 0.1, bytes: 0, omit_s: 0.0, interval_s: 0.1, ..order.clone() };
+    let count = far.test(&short, stop, &mut |_| {})?.far.host.processors;
+    match count {
+        0 => Err(Failure::usage("this other end does not choose processors; --scan far-cores needs a node")),
+        count => Ok(count),
+    }
+}
+
+fn value(what: Scan, value: u64) -> String {
+    match what {
+        Scan::Streams if value == 1 => "1 stream".into(),
+        Scan::Streams => format!("{value} streams"),
+        Scan::Window => Bytes(value).to_string(),
+        Scan::NearCores | Scan::FarCores => format!("processor {value}"),
+    }
+}
+
+fn row(what: Scan, point: &ScanPoint) -> String {
+    let name = value(what, point.value);
+    if !point.failed.is_empty() {
+        return format!("{name:>14}  failed: {}", point.failed);
+    }
+    let rate = BitRate(point.rate_bit_s).to_string();
+    let (again, cpu) = (point.resent * 100.0, point.cpu_s_per_gb);
+    format!("{name:>14}  {rate:>12}  {again:.4} % sent again  CPU {cpu:.2} s/GB  {}", point.limit)
+}
+
+fn summary(report: &ScanReport, printer: &Printer) {
+    let Some(knee) = report.knee else { return };
+    let best = BitRate(report.best_bit_s);
+    printer.line(&format!("{} are within 3 % of the best, {best}", value(report.scan, knee)));
+    if matches!(report.scan, Scan::Window) && report.bdp_bytes > 0 {
+        printer.line(&format!(
+            "{} are on the way at that rate: buffers of so much are expected to do",
+            Bytes(report.bdp_bytes)
+        ));
+    }
+    for bad in &report.bad {
+        printer.line(&format!("{} gives less than nine tenths of what the others do", value(report.scan, *bad)));
+    }
+}

@@ -1,0 +1,207 @@
+//! `longhaul probe tcp`.
+
+use std::net::SocketAddr;
+
+use model::units::{BitRate, Bytes};
+use model::v1::probe::tcp::{Direction, Flow, Interval, Order, Report, Way};
+use probe::Stop;
+
+use super::check::{self, Fact};
+use super::target::{Node, Target, resolve};
+use super::{Said, scan};
+use crate::args::{Measure, ProbeTcp};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+fn order(tcp: &ProbeTcp) -> Result<Order, Failure> {
+    let direction = match (tcp.both, tcp.reverse) {
+        (true, _) => Direction::Both,
+        (false, true) => Direction::Down,
+        (false, false) => Direction::Up,
+    };
+    let block_bytes =
+        u32::try_from(tcp.block.0).map_err(|_| Failure::usage(format!("blocks of {}: too large", tcp.block)))?;
+    Ok(Order {
+        streams: tcp.streams,
+        direction,
+        seconds: if tcp.bytes.is_some() { 0.0 } else { tcp.time.as_secs_f64() },
+        bytes: tcp.bytes.map_or(0, |bytes| bytes.0),
+        omit_s: tcp.omit.as_secs_f64(),
+        interval_s: tcp.interval.as_secs_f64(),
+        block_bytes,
+        congestion: tcp.congestion.clone(),
+        window_bytes: tcp.window.map_or(0, |window| window.0),
+        mss_bytes: tcp.mss.unwrap_or(0),
+        pace_bit_s: tcp.pace.map_or(0, |pace| pace.0),
+        dscp: tcp.dscp,
+        near_cores: tcp.cores.clone(),
+        far_cores: tcp.far_cores.clone(),
+    })
+}
+
+/// Runs the test.
+pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
+    check::judged(&tcp.check, printer, || {
+        let order = order(tcp)?;
+        probe::tcp::check(&order)?;
+        let mut far = Far::connect(&Target::parse(&tcp.target)?, settings)?;
+        if let Some(scan) = tcp.scan {
+            return scan::run(scan, tcp, &order, &mut far, stop, printer);
+        }
+        let quiet = tcp.check.check;
+        let mut note = |interval: &Interval| {
+            if !quiet {
+                say_interval(interval, &tcp.target, printer);
+            }
+        };
+        let report = far.test(&order, stop, &mut note)?;
+        match (printer.is_json(), quiet) {
+            (true, _) => printer.object(&Said::of("result", "tcp", &tcp.target, &report)),
+            (false, false) => say_report(&report, printer),
+            (false, true) => {}
+        }
+        Ok(facts(&report))
+    })
+}
+
+/// What bounds may be about: of both directions the worse.
+fn facts(report: &Report) -> Vec<Fact> {
+    let rtt = report.near.totals.iter().chain(&report.far.totals).filter_map(|t| t.flow.kernel).map(|k| k.rtt_s);
+    let rate = report.ways.iter().map(|way| way.rate_bit_s).min().unwrap_or(0);
+    let loss = report.ways.iter().map(|way| way.resent).fold(0.0, f64::max);
+    vec![(Measure::Rate, rate as f64), (Measure::Loss, loss), (Measure::Rtt, rtt.fold(0.0, f64::max))]
+}
+
+/// The other end of a test, ready.
+pub(super) enum Far {
+    Node(Box<Node>),
+    Iperf3(SocketAddr),
+}
+
+impl Far {
+    fn connect(target: &Target, settings: &Settings) -> Result<Far, Failure> {
+        match target {
+            Target::Node(at) => Ok(Far::Node(Box::new(Node::connect(at, settings)?))),
+            Target::Iperf3(at) => resolve(at).map(Far::Iperf3),
+            Target::Stamp(_) => Err(Failure::usage("stamp:// is for probe latency")),
+        }
+    }
+
+    /// Runs one test.
+    pub(super) fn test(
+        &mut self,
+        order: &Order,
+        stop: &Stop,
+        note: &mut (dyn FnMut(&Interval) + Send),
+    ) -> probe::Result<Report> {
+        match self {
+            Far::Node(node) => probe::tcp::test(order, &mut **node, stop, note),
+            Far::Iperf3(to) => probe::iperf3::test(*to, order, stop, note),
+        }
+    }
+}
+
+fn arrow(up: bool) -> &'static str {
+    if up { "->" } else { "<-" }
+}
+
+fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
+    if printer.is_json() {
+        printer.object(&Said::of("interval", "tcp", target, interval));
+        return;
+    }
+    if !printer.is_chatty() {
+        return;
+    }
+    let omitted = if interval.omitted { "  (left out)" } else { "" };
+    for up in [true, false] {
+        let flows: Vec<&Flow> = interval.flows.iter().filter(|flow| flow.up == up).collect();
+        if flows.is_empty() {
+            continue;
+        }
+        let (bytes, rate) =
+            flows.iter().fold((0, 0), |(bytes, rate), flow| (bytes + flow.bytes, rate + flow.rate_bit_s));
+        let (bytes, rate) = (Bytes(bytes).to_string(), BitRate(rate).to_string());
+        Printer::say(&format!(
+            "[{:>6.2}-{:<6.2}s] {}  {bytes:>10}  {rate:>12}{}{omitted}",
+            interval.start_s,
+            interval.end_s,
+            arrow(up),
+            sender_facts(&flows)
+        ));
+    }
+}
+
+/// What the kernel says of the streams that this end sends.
+fn sender_facts(flows: &[&Flow]) -> String {
+    let kernels: Vec<_> = flows.iter().filter_map(|flow| flow.kernel).collect();
+    let Some(first) = kernels.first() else { return String::new() };
+    let rtt = kernels.iter().map(|k| k.rtt_s).sum::<f64>() / kernels.len() as f64;
+    let window = kernels.iter().map(|k| k.cwnd_bytes).sum::<u64>();
+    let again = kernels.iter().map(|k| k.retransmits).sum::<u64>();
+    let busy = kernels.iter().map(|k| k.busy_s).sum::<f64>().max(1e-9);
+    let held = |of: f64| (of / busy * 100.0).round();
+    let mut text = format!("  rtt {:.1} ms  cwnd {}  resent {again}", rtt * 1e3, Bytes(window));
+    let receive = held(kernels.iter().map(|k| k.receive_window_limited_s).sum());
+    let send = held(kernels.iter().map(|k| k.send_buffer_limited_s).sum());
+    if receive >= 1.0 {
+        text += &format!("  receive window full {receive} %");
+    }
+    if send >= 1.0 {
+        text += &format!("  send buffer full {send} %");
+    }
+    if !first.window_scaling {
+        text += "  windows not scaled";
+    }
+    text
+}
+
+fn say_report(report: &Report, printer: &Printer) {
+    for way in &report.ways {
+        say_way(report, way, printer);
+    }
+    for remark in report.near.remarks.iter().chain(&report.far.remarks) {
+        printer.line(&format!("   note       {remark}"));
+    }
+    for (end, host) in [("this end", &report.near.host), ("other end", &report.far.host)] {
+        if host.processors > 0 {
+            printer.line(&format!(
+                "   {end:<9}  {} processors, {:.0} % busy ({:.0} % by others, {:.0} % stolen), {}, {}",
+                host.processors,
+                host.busy * 100.0,
+                host.others() * 100.0,
+                host.steal * 100.0,
+                host.kernel,
+                host.congestion
+            ));
+        }
+    }
+}
+
+fn say_way(report: &Report, way: &Way, printer: &Printer) {
+    let same = match way.sent_bytes == way.received_bytes {
+        true => "all of it arrived".to_owned(),
+        false => format!("{} sent, {} arrived when it ended", Bytes(way.sent_bytes), Bytes(way.received_bytes)),
+    };
+    let streams = report.order.streams;
+    let streams = if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") };
+    printer.line(&format!(
+        "{} {}  {}, {streams}, {same}; {:.4} % sent again; CPU {:.2} s/GB to send, {:.2} s/GB to receive",
+        arrow(way.up),
+        BitRate(way.rate_bit_s),
+        Bytes(way.received_bytes),
+        way.resent * 100.0,
+        way.cpu_s_per_gb.0,
+        way.cpu_s_per_gb.1
+    ));
+    printer.line(&format!("   limited by {}", way.limit));
+    for term in &way.expected {
+        let rate = BitRate(term.rate_bit_s).to_string();
+        printer.line(&format!(
+            "   expected   {rate:>12} at most by {} ({})",
+            term.name.replace('_', " "),
+            term.evidence
+        ));
+    }
+}

@@ -1,0 +1,262 @@
+//! Tests of a path: with a node, with a stock iperf3 server, and a node's answers to stock iperf3 clients.
+
+mod flows;
+
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::client::{Client, words};
+use crate::node::{Node, Setup, signal};
+use crate::wait::{LONG, skipped, until};
+
+fn tcp(client: &Client, target: &str, more: &[&str]) -> Value {
+    let words = words!["probe", "tcp", target, "--json", "-t", "1s", "-i", "250ms"];
+    let more = more.iter().map(std::ffi::OsString::from);
+    client.run(words.into_iter().chain(more).collect()).expect(0).json()
+}
+
+#[test]
+fn a_node_runs_the_other_half() {
+    let node = Node::closed();
+    let client = Client::with_key(&node.grant(&["--export", "data"]));
+    for (more, ways, streams) in [(&["-P", "2"][..], 1, 2), (&["-R"], 1, 1), (&["--both", "-P", "2"], 2, 4)] {
+        let result = tcp(&client, &node.address(), more);
+        assert_eq!((&result["event"], &result["test"], &result["v"]), (&"result".into(), &"tcp".into(), &1.into()));
+        assert_eq!(result["ways"].as_array().unwrap().len(), ways, "{result}");
+        for way in result["ways"].as_array().unwrap() {
+            assert_eq!(way["sent_bytes"], way["received_bytes"], "{way}");
+            assert!(
+                way["rate_bit_s"].as_u64().unwrap() > 1_000_000 && way["limit"].as_str().unwrap().len() > 10,
+                "{way}"
+            );
+            assert!(way["expected"].as_array().unwrap().len() >= 2, "{way}");
+        }
+        for end in ["near", "far"] {
+            assert_eq!(result[end]["totals"].as_array().unwrap().len(), streams, "{result}");
+            assert!(result[end]["host"]["kernel"].as_str().unwrap().len() > 3, "{result}");
+            assert!(result[end]["host"]["settings"]["net.ipv4.tcp_rmem"].is_string(), "{result}");
+        }
+        assert!(result["intervals"].as_array().unwrap().len() >= 3, "{result}");
+        assert!(result["far_intervals"].as_array().unwrap().len() >= 3, "{result}");
+    }
+    assert!(node.log().is_empty() || !node.log().contains("panicked"), "{}", node.log());
+}
+
+#[test]
+fn people_get_lines_and_a_verdict() {
+    let (node, client) = (Node::open(), Client::new());
+    let outcome = client.run(words!["probe", "tcp", node.at(""), "-t", "2s", "--pace", "80Mbit/s"]).expect(0);
+    let lines: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with('[')).collect();
+    assert!(
+        lines.len() >= 2 && lines.iter().all(|line| line.contains("bit/s") && line.contains("rtt ")),
+        "{}",
+        outcome.err
+    );
+    let text = outcome.text();
+    assert!(text.contains("limited by the pace that was asked for, 80.0 Mbit/s"), "{text}");
+    assert!(text.contains("all of it arrived") && text.contains("this end") && text.contains("other end"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_tested_is_said() {
+    let node = Node::closed();
+    let stranger = Client::new();
+    stranger.run(words!["probe", "tcp", node.at("")]).refused(4, &["key"]);
+    let client = Client::with_key(&node.grant(&["--export", "data"]));
+    let at = node.at("");
+    client.run(words!["probe", "tcp", at, "-P", "0"]).refused(2, &["0 streams", "1 to 128"]);
+    client.run(words!["probe", "tcp", at, "-t", "1ms"]).refused(2, &["0.1 s"]);
+    client.run(words!["probe", "tcp", at, "--dscp", "64"]).refused(2, &["0 to 63"]);
+    client.run(words!["probe", "tcp", at, "-t", "2h"]).refused(4, &["3600 s at most"]);
+    client.run(words!["probe", "tcp", "ftp://host"]).refused(2, &["iperf3://"]);
+    for cores in ["--cores", "--far-cores"] {
+        client.run(words!["probe", "tcp", at, "-t", "1s", cores, "4000"]).refused(2, &["processor 4000"]);
+    }
+    client.run(words!["probe", "magic", at]).expect(2);
+    // A node's port does not speak iperf3 unless it is told to.
+    let foreign = format!("iperf3://{}", node.address());
+    client.run(words!["probe", "tcp", foreign]).refused(4, &["busy"]);
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    client.run(words!["probe", "tcp", closed.to_string()]).expect(5);
+    client.run(words!["probe", "tcp", format!("iperf3://{closed}")]).refused(5, &["cannot reach"]);
+}
+
+/// A node that is gone in the middle ends the test, and so does the user.
+#[test]
+fn a_test_ends_when_either_end_does() {
+    let mut node = Node::open();
+    let client = Client::new();
+    let running = client.begin(words!["probe", "tcp", node.at(""), "-t", "60s", "--both"]);
+    until("it runs", LONG, || running.err().lines().filter(|line| line.starts_with('[')).count() >= 2);
+    node.kill();
+    let outcome = running.finish();
+    assert!(outcome.code == 5, "{outcome:?}");
+    node.restart();
+    let running = client.begin(words!["probe", "tcp", node.at(""), "-t", "60s", "--both"]);
+    until("it runs", LONG, || running.err().lines().filter(|line| line.starts_with('[')).count() >= 2);
+    let idle = node.descriptors();
+    signal(&running.child, Signal::INT);
+    running.finish().expect(130);
+    until("the node has let go of it", LONG, || node.descriptors() < idle);
+}
+
+/// Whether stock iperf3 is here; said where it is not.
+fn stock(test: &str) -> bool {
+    let there = Command::new("iperf3").arg("--version").output().is_ok_and(|out| out.status.success());
+    if !there {
+        skipped(test, "iperf3 is not installed (scripts/setup.sh installs it)");
+    }
+    there
+}
+
+fn responder() -> Node {
+    Setup::new().data_export("ro").arg("--responders").arg("iperf3").start()
+}
+
+/// What a stock client says as JSON.
+fn iperf3(node: &Node, more: &[&str]) -> Value {
+    let port = node.port.to_string();
+    let span: &[&str] = if more.contains(&"-n") { &[] } else { &["-t", "1"] };
+    let words = ["-c", "127.0.0.1", "-p", &port, "-J"];
+    let output = Command::new("iperf3").args(words).args(span).args(more).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let value: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {more:?}: {text}"));
+    assert!(output.status.success() && value.get("error").is_none(), "{more:?}: {value}; the node: {}", node.log());
+    value
+}
+
+/// The streams of one sum each: what the client counted, and what we told it.
+fn sums(value: &Value) -> Vec<(u64, u64)> {
+    let pair = |way: &str| {
+        let bytes = |end: &str| value["end"][format!("sum_{end}{way}")]["bytes"].as_u64();
+        Some((bytes("sent")?, bytes("received")?))
+    };
+    ["", "_bidir_reverse"].into_iter().filter_map(pair).collect()
+}
+
+#[test]
+fn stock_clients_test_with_a_node_over_tcp() {
+    if !stock("stock_clients_test_with_a_node_over_tcp") {
+        return;
+    }
+    let node = responder();
+    for ways in [&[][..], &["-R"], &["--bidir"]] {
+        for more in [&["-P", "1"][..], &["-P", "3"], &["-O", "1"], &["-l", "8K"], &["-w", "256K"], &["-C", "reno"]] {
+            let value = iperf3(&node, &[ways, more].concat());
+            let sums = sums(&value);
+            assert_eq!(sums.len(), if ways == ["--bidir"] { 2 } else { 1 }, "{value}");
+            for (sent, received) in sums {
+                // What is left out of the count is cut by each end at its own moment.
+                let most = if more[0] == "-O" { sent + sent / 4 } else { sent };
+                assert!(sent > 1_000_000 && received > 0 && received <= most, "{ways:?} {more:?}: {sent}, {received}");
+                assert!(more[0] != "-O" || received >= sent - sent / 4, "{ways:?} {more:?}: {sent}, {received}");
+            }
+        }
+    }
+    // So many bytes, and every one of them counted at both ends.
+    for ways in [&[][..], &["-R"]] {
+        let value = iperf3(&node, &[&["-n", "20M"][..], ways].concat());
+        let (sent, received) = sums(&value)[0];
+        assert!(sent >= 20 << 20 && received >= 20 << 20 && received <= sent, "{ways:?}: {sent}, {received}");
+    }
+    let value = iperf3(&node, &["--get-server-output"]);
+    let output = value["server_output_text"].as_str().unwrap_or_else(|| panic!("{value}"));
+    assert!(output.contains("Interval") && output.contains("bit/s"), "{output}");
+    until("every test is in the log", LONG, || !node.log().contains("failed"));
+}
+
+#[test]
+fn stock_clients_test_with_a_node_over_udp() {
+    if !stock("stock_clients_test_with_a_node_over_udp") {
+        return;
+    }
+    let node = responder();
+    for ways in [&[][..], &["-R"], &["--bidir"]] {
+        for more in [&["-P", "1"][..], &["-P", "3"], &["--udp-counters-64bit"], &["-l", "1200"]] {
+            let value = iperf3(&node, &[&["-u", "-b", "10M"][..], ways, more].concat());
+            let sum = &value["end"]["sum"];
+            let (packets, lost) = (sum["packets"].as_f64().unwrap(), sum["lost_packets"].as_f64().unwrap());
+            assert!(packets > 20.0 && lost < packets * 0.05, "{ways:?} {more:?}: {sum}");
+        }
+    }
+}
+
+/// Stock servers refuse the second.
+#[test]
+fn twenty_stock_clients_at_once() {
+    if !stock("twenty_stock_clients_at_once") {
+        return;
+    }
+    let node = responder();
+    std::thread::scope(|scope| {
+        let run = || iperf3(&node, &["-b", "20M", "-t", "2"]);
+        let clients: Vec<_> = (0..20).map(|_| scope.spawn(run)).collect();
+        for client in clients {
+            let value = client.join().unwrap();
+            assert!(sums(&value)[0].1 > 100_000, "{value}");
+        }
+    });
+}
+
+/// A stock server on a port of its own, until it is dropped.
+struct Stock {
+    child: Child,
+    port: u16,
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn stock_server() -> Stock {
+    let free = || {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        UdpSocket::bind(("127.0.0.1", port)).is_ok().then_some(port)
+    };
+    let port = std::iter::repeat_with(free).flatten().next().unwrap();
+    let mut child = Command::new("iperf3")
+        .args(["-s", "-B", "127.0.0.1", "-p", &port.to_string(), "--forceflush"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It says a line before it listens, and one when it does.
+    let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut said = said.skip_while(|line| !line.contains("listening"));
+    assert!(said.next().is_some(), "the server says that it listens");
+    std::thread::spawn(move || said.for_each(drop));
+    Stock { child, port }
+}
+
+#[test]
+fn we_test_with_a_stock_server() {
+    if !stock("we_test_with_a_stock_server") {
+        return;
+    }
+    let (server, client) = (stock_server(), Client::new());
+    let target = format!("iperf3://127.0.0.1:{}", server.port);
+    for (more, streams) in
+        [(&["-P", "1"][..], 1), (&["-R", "-P", "3"], 3), (&["--both", "-P", "2"], 4), (&["-O", "1s"], 1)]
+    {
+        let result = tcp(&client, &target, more);
+        for way in result["ways"].as_array().unwrap() {
+            let (sent, received) = (way["sent_bytes"].as_u64().unwrap(), way["received_bytes"].as_u64().unwrap());
+            // Each end cuts off the start that does not count at its own moment.
+            let most = if more[0] == "-O" { sent + sent / 4 } else { sent };
+            assert!(received > 1_000_000 && received <= most, "{more:?}: {way}");
+        }
+        assert_eq!(result["near"]["totals"].as_array().unwrap().len(), streams, "{more:?}: {result}");
+        assert_eq!(result["far"]["totals"].as_array().unwrap().len(), streams, "{more:?}: {result}");
+    }
+    let exact = client.run(words!["probe", "tcp", target, "--json", "--bytes", "20MB"]).expect(0).json();
+    assert_eq!(
+        (&exact["ways"][0]["sent_bytes"], &exact["ways"][0]["received_bytes"]),
+        (&20_000_000.into(), &20_000_000.into())
+    );
+}

@@ -1,0 +1,186 @@
+//! Tests over flows of datagrams, of a disk, and of all of it, with a node; and a node's answers to STAMP.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::client::{Client, words};
+use crate::node::{Node, Setup};
+
+fn result(client: &Client, words: Vec<std::ffi::OsString>) -> Value {
+    let result = client.run([words, words!["--json"]].concat()).expect(0).json();
+    assert_eq!((&result["event"], &result["v"]), (&"result".into(), &1.into()), "{result}");
+    result
+}
+
+#[test]
+fn latency_with_a_node_and_with_a_responder() {
+    let node = Setup::new().data_export("ro").arg("--responders").arg("stamp").start();
+    let client = Client::with_key(&node.grant(&["--export", "data"]));
+    let (host, port) = ("127.0.0.1", node.port);
+    for target in [node.at(""), format!("stamp://{host}:{port}")] {
+        let found = result(&client, words!["probe", "latency", target, "-n", "50", "--rate", "100"]);
+        let packets = &found["packets"];
+        assert_eq!(
+            (&packets["sent"], &packets["received"], &packets["lost"]),
+            (&50.into(), &50.into(), &0.into()),
+            "{found}"
+        );
+        assert_eq!((&packets["lost_forward"], &packets["lost_backward"]), (&0.into(), &0.into()), "{found}");
+        assert!(found["round_trip"]["median_s"].as_f64().unwrap() < 0.05, "{found}");
+        // One machine has one clock: what it says of itself decides whether directions are told.
+        assert_eq!(found["forward"].is_null(), found["one_way_refused"].is_string(), "{found}");
+        let (near, far) = (&found["hosts"]["near"], &found["hosts"]["far"]);
+        assert!(near["kernel"].is_string() && near["settings"]["net.ipv4.tcp_rmem"].is_string(), "{found}");
+        assert_eq!(far["kernel"] == near["kernel"], !target.starts_with("stamp"), "{found}");
+    }
+    // Shorter than an answer: not to a stranger.
+    let short =
+        words!["probe", "latency", format!("stamp://{host}:{port}"), "-n", "5", "--size", "14", "--timeout", "300ms"];
+    assert_eq!(result(&client, short)["packets"]["received"], 0);
+    let loaded =
+        result(&client, words!["probe", "latency", node.at(""), "-t", "1s", "--rate", "50", "--under-load", "1"]);
+    assert!(loaded["packets"]["received"].as_u64().unwrap() >= 40, "{loaded}");
+}
+
+#[test]
+fn strangers_are_not_answered() {
+    let node = Node::open();
+    let target = format!("stamp://127.0.0.1:{}", node.port);
+    let client = Client::new();
+    let found = result(&client, words!["probe", "latency", target, "-n", "3", "--timeout", "300ms"]);
+    assert_eq!(found["packets"]["received"], 0, "nobody said --responders: {found}");
+}
+
+#[test]
+fn datagrams_both_ways_are_counted_to_the_number() {
+    let node = Node::open();
+    let client = Client::new();
+    for reverse in [&[][..], &["-R"]] {
+        let reverse: Vec<std::ffi::OsString> = reverse.iter().map(std::ffi::OsString::from).collect();
+        let words = words!["probe", "udp", node.at(""), "--size", "1000", "--spacing", "500us", "-n", "2000"];
+        let found = result(&client, [words, reverse].concat());
+        assert_eq!((&found["sent"]["datagrams"], &found["lost"]), (&2000.into(), &0.into()), "{found}");
+        assert_eq!(
+            (&found["received"]["duplicates"], &found["received"]["reordered"]),
+            (&0.into(), &0.into()),
+            "{found}"
+        );
+        let spacing = found["sent"]["spacing"]["p50_s"].as_f64().unwrap();
+        assert!((0.000_49..0.000_6).contains(&spacing), "{found}");
+        assert_eq!(found["received"]["ended"], "complete", "{found}");
+    }
+    let rows = client.run(words![
+        "probe",
+        "udp",
+        node.at(""),
+        "--udpmon",
+        "--size",
+        "100,1000",
+        "--spacing",
+        "1ms",
+        "-n",
+        "20"
+    ]);
+    let text = rows.expect(0).text();
+    assert_eq!(text.lines().count(), 3, "titles and two rows: {text}");
+    assert!(text.lines().skip(1).all(|row| row.matches(';').count() >= 12), "{text}");
+    let asked = words!["probe", "udp", node.at(""), "--request", "--size", "100,1400", "-n", "50"];
+    let found = result(&client, asked);
+    assert_eq!(found["sizes"].as_array().unwrap().len(), 2, "{found}");
+    assert!(found["sizes"][1]["answered"].as_u64().unwrap() >= 49 && found["line_of_min"].is_object(), "{found}");
+}
+
+#[test]
+fn the_way_there_and_back() {
+    let node = Node::open();
+    let client = Client::new();
+    let found = result(&client, words!["probe", "path", node.at(""), "--flows", "4", "--probes", "20"]);
+    for way in ["forward", "reverse"] {
+        assert_eq!(
+            (&found[way]["path"]["distance"], &found[way]["path"]["end"]),
+            (&1.into(), &"reached".into()),
+            "{found}"
+        );
+        assert_eq!(found[way]["mtu"]["black_hole"], false, "{found}");
+        assert_eq!(found[way]["sweep"]["ways"].as_array().unwrap().len(), 1, "{found}");
+    }
+    let file = client.path("before.json");
+    fs::write(&file, found.to_string()).unwrap();
+    let again = result(&client, words!["probe", "path", node.at(""), "--before", file]);
+    assert_eq!(again["changes"].as_array().unwrap().len(), 0, "{again}");
+    fs::write(&file, "{}").unwrap();
+    client.run(words!["probe", "path", node.at(""), "--before", file]).refused(2, &["--before", "probe path --json"]);
+}
+
+#[test]
+fn disks_here_and_there() {
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").start();
+    let client = Client::new();
+    let small =
+        words!["--tests", "write,read,fsync,small-files", "--file-size", "8MiB", "--workers", "1,2", "-t", "1s"];
+    let here = client.path("disk");
+    fs::create_dir(&here).unwrap();
+    for target in [here.clone().into_os_string(), node.at("data").into()] {
+        let lines = client.run([words!["probe", "disk", target, "--json"], small.clone()].concat()).expect(0).text();
+        let found: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+        let points = found["points"].as_array().unwrap();
+        assert!(points.len() >= 10 && lines.lines().count() > points.len(), "{found}");
+        assert!(points.iter().all(|point| point["calls"].as_u64().unwrap() > 0), "{found}");
+        assert!(!found["knees"].as_array().unwrap().is_empty(), "{found}");
+    }
+    assert_eq!(fs::read_dir(&here).unwrap().count(), 0, "nothing stays behind");
+    client.run(words!["probe", "disk", node.at("data/below")]).refused(2, &["where an export"]);
+    client.run(words!["probe", "disk", node.at("")]).refused(2, &["lh://HOST/EXPORT"]);
+    client.run(words!["probe", "disk", client.path("nowhere")]).expect(6);
+    let reader = Client::with_key(&node.grant(&["--export", "data"]));
+    reader.run(words!["probe", "disk", node.at("data")]).expect(4);
+}
+
+#[test]
+fn all_of_it_and_what_a_monitor_sees() {
+    let node = Node::closed();
+    let client = Client::with_key(&node.grant(&["--export", "data"]));
+    let page = client.path("page.html");
+    let found = result(&client, words!["probe", "all", node.at(""), "-t", "1s", "--html", page]);
+    let findings = &found["findings"];
+    for part in ["limits", "routes", "latency", "loaded"] {
+        assert!(findings[part].is_object(), "{part}: {found}");
+    }
+    for part in ["datagrams", "bursts", "tcp"] {
+        assert!(findings[part]["there"].is_object() && findings[part]["back"].is_object(), "{part}: {found}");
+    }
+    assert_eq!(findings["left_out"].as_array().unwrap().len(), 0, "{found}");
+    let html = fs::read_to_string(page).unwrap();
+    assert!(
+        html.starts_with("<!doctype html>")
+            && html.contains("<svg")
+            && !html.contains("<script")
+            && !html.contains("src=")
+    );
+    let check = |bounds: &str, by: &str| {
+        client.run(words!["probe", "latency", node.at(""), "-n", "10", "--rate", "50", "--check", by, bounds])
+    };
+    let well = check("rtt<=1s,loss<=0%", "--warn").expect(0).text();
+    assert!(well.starts_with("OK - ") && well.contains("| ") && well.contains("rtt="), "{well}");
+    check("rtt<=0.001us", "--warn").expect(1);
+    assert!(check("rtt<=0.001us", "--crit").expect(2).text().starts_with("CRITICAL"));
+    let unknown =
+        client.run(words!["probe", "latency", "127.0.0.1:1", "--check", "--warn", "loss<=0%"]).expect(3).text();
+    assert!(unknown.starts_with("UNKNOWN - "), "{unknown}");
+    client.run(words!["probe", "latency", node.at(""), "--warn", "loss<=1%"]).expect(2);
+}
+
+#[test]
+fn limits_are_told_and_kept() {
+    let node = Setup::new().data_export("ro").arg("--anonymous").arg("ro").start();
+    let client = Client::new();
+    let limits = result(&client, words!["probe", "limits", node.at("")]);
+    assert_eq!((&limits["seconds"], &limits["tests"]), (&3600.0.into(), &32.into()), "{limits}");
+    let fast = words!["probe", "udp", node.at(""), "--rate", "2Gbit/s", "-t", "1s"];
+    client.run(fast).refused(4, &["without a key", "1.00 Gbit/s"]);
+    client.run(words!["probe", "udp", node.at(""), "--max", "-t", "1s"]).refused(4, &["without a key"]);
+    client.run(words!["probe", "udp", node.at(""), "--size", "40"]).refused(2, &["41 to 65507"]);
+    client.run(words!["probe", "udp", node.at(""), "--rate", "1bit/s"]).refused(2, &["0 to 10 s"]);
+    client.run(words!["probe", "latency", node.at(""), "--rate", "0"]).refused(2, &["0.01 to 100,000"]);
+}

@@ -1,0 +1,178 @@
+//! The public JSON of tests. Rates are bit/s, sizes bytes, times seconds.
+
+pub mod all;
+pub mod disk;
+pub mod host;
+pub mod latency;
+pub mod route;
+pub mod tcp;
+pub mod udp;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+
+/// A test that a node is asked to run the far half of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// The number of the test's first stream in its session; the others follow.
+    pub first_stream: u32,
+    /// The test.
+    pub test: Test,
+}
+
+/// Tests with two ends, and what a node says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// TCP.
+    Tcp(tcp::Order),
+    /// Something over flows of datagrams.
+    Flows(Flows),
+    /// The disk below an export.
+    Disk(Disk),
+    /// No test: within which bounds there are any.
+    Limits,
+}
+
+/// The name of a test over flows: random, known to its two ends alone.
+pub type Token = [u8; 16];
+
+/// A test over flows of datagrams: which flows, and what the far end does with them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flows {
+    /// Its name.
+    pub token: Token,
+    /// Flows, from 1.
+    pub flows: u32,
+    /// The far end's part.
+    pub task: Task,
+}
+
+/// What the far end of flows does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Answers STAMP, until it is over.
+    Reflect {
+        /// For so long at most.
+        seconds: f64,
+    },
+    /// Receives one run.
+    Receive {
+        /// Its number, which is in each datagram.
+        run: u32,
+        /// What is sent.
+        order: udp::UdpOrder,
+    },
+    /// Sends one run.
+    Send {
+        /// Its number.
+        run: u32,
+        /// What is sent.
+        order: udp::UdpOrder,
+    },
+    /// Answers questions of some size.
+    Answer {
+        /// Number of the run.
+        run: u32,
+        /// No answer is longer, bytes.
+        answer_bytes_max: u32,
+        /// For so long at most.
+        seconds: f64,
+    },
+    /// Answers the probes of somebody who explores the way here.
+    Echo {
+        /// For so long at most.
+        seconds: f64,
+    },
+    /// Explores the way to the near end, which answers.
+    Explore(route::RouteOrder),
+}
+
+/// Why a far end could not do its part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Whose fault that is.
+    pub fault: Fault,
+    /// What, in words.
+    pub why: String,
+}
+
+/// A line of the far end of flows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowLine {
+    /// It knows the token: flows may be opened.
+    Waiting,
+    /// All flows have come.
+    Ready,
+    /// It goes on.
+    Progress {
+        /// Datagrams so far.
+        datagrams: u64,
+        /// Of these, missing.
+        missing: u64,
+    },
+    /// It is over.
+    Done(Box<FlowsDone>),
+    /// It cannot go on.
+    Failed(Failure),
+}
+
+/// What came of the far end's part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowsDone {
+    /// The far end's host.
+    pub host: host::Use,
+    /// What it received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<udp::UdpReceived>,
+    /// What it sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<udp::UdpSent>,
+    /// What it answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<udp::UdpAnswered>,
+    /// What it found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<route::Route>,
+}
+
+/// A test of the disk below an export.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Export and path of the directory, as in a locator.
+    pub place: String,
+    /// What to measure.
+    pub order: disk::Order,
+}
+
+/// A line of a disk test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiskLine {
+    /// It goes on. Comes between the others, so that the end that measures notices when nobody listens any more.
+    Working,
+    /// A point is done.
+    Point(Box<disk::Point>),
+    /// It is over.
+    Done(Box<disk::Report>),
+    /// It cannot go on.
+    Failed(Failure),
+}
+
+/// Within which bounds a node runs tests with its guests.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The longest test.
+    pub seconds: f64,
+    /// Tests of one guest at once.
+    pub tests: u32,
+    /// What the tests of one address may move in a day, both directions.
+    pub bytes_a_day: u64,
+    /// Of these, so many are left to who asks.
+    pub bytes_left: u64,
+    /// Datagrams of guests without a key; 0 for no bound.
+    pub anonymous_udp_bit_s: u64,
+}

@@ -1,0 +1,141 @@
+//! A path from all sides: what each test found, and what that means.
+
+use serde::{Deserialize, Serialize};
+
+use super::host::Use;
+use super::latency::Latency;
+use super::route::Routes;
+use super::udp::UdpPoint;
+use super::{Limits, tcp};
+
+/// What each test found, in the order in which they ran; none where it could not be done, with the reason in `left_out`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// What the path is meant to give, as somebody says; 0 where nobody did.
+    pub link_bit_s: u64,
+    /// Within which bounds the node runs tests.
+    pub limits: Option<Limits>,
+    /// Hops, ways and MTU of both directions.
+    pub routes: Option<Routes>,
+    /// Round trips with nothing else on the path of ours.
+    pub latency: Option<Latency>,
+    /// Small datagrams at a modest rate, there and back: loss, order, copies.
+    pub datagrams: Ways<UdpPoint>,
+    /// Bursts at a low mean rate, there and back: what a queue holds, and how fast it empties.
+    pub bursts: Ways<UdpPoint>,
+    /// TCP, there and back.
+    pub tcp: Ways<tcp::Report>,
+    /// Round trips beside TCP.
+    pub loaded: Option<Latency>,
+    /// What could not be done, and why.
+    pub left_out: Vec<String>,
+}
+
+/// The same in both directions, seen from where the command runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ways<T> {
+    /// To the other end.
+    pub there: Option<T>,
+    /// From it.
+    pub back: Option<T>,
+}
+
+impl<T> Default for Ways<T> {
+    fn default() -> Self {
+        Self { there: None, back: None }
+    }
+}
+
+impl<T> Ways<T> {
+    /// Both, by their names.
+    pub fn each(&self) -> [(Way, Option<&T>); 2] {
+        [(Way::There, self.there.as_ref()), (Way::Back, self.back.as_ref())]
+    }
+}
+
+/// A direction, seen from where the command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// To the other end.
+    There,
+    /// From it.
+    Back,
+}
+
+/// Where a cause lies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Segment {
+    /// The host where the command runs.
+    NearHost,
+    /// The network between; nobody knows closer.
+    Network,
+    /// The network, at or before this router.
+    Hop {
+        /// Its TTL, counted from the sending end.
+        ttl: u8,
+        /// Its address.
+        address: String,
+    },
+    /// The other host.
+    FarHost,
+}
+
+/// What kind of cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Packets larger than the path takes vanish, and nobody says so.
+    MtuHole,
+    /// One of several ways loses packets.
+    LossyMember,
+    /// Packets are lost whatever is sent.
+    Loss,
+    /// What exceeds a rate is dropped at once.
+    Policer,
+    /// The bottleneck's queue is too short for bursts.
+    ShallowQueue,
+    /// Windows or buffers are too small for the round trip.
+    SmallWindow,
+    /// A processor is the limit.
+    Processor,
+    /// Packets overtake each other.
+    Reordering,
+    /// Packets come twice.
+    Duplicates,
+    /// Others use the path.
+    CrossTraffic,
+    /// The two directions take different ways.
+    AsymmetricRoute,
+    /// The bottleneck's queue is so long that it delays everything.
+    Bufferbloat,
+}
+
+/// Something that withholds what the path could give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Its kind.
+    pub kind: Kind,
+    /// Which direction; none for both.
+    pub way: Option<Way>,
+    /// Where.
+    pub segment: Segment,
+    /// How much it matters, from 0 to 1: causes are ranked by it.
+    pub weight: f64,
+    /// What says so, with numbers.
+    pub evidence: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Support {
+    /// What was measured.
+    pub findings: Findings,
+    /// What it means, the weightiest first; empty where nothing is wrong.
+    pub causes: Vec<Cause>,
+    /// The near host over all tests.
+    pub near: Use,
+}

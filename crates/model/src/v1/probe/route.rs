@@ -1,0 +1,388 @@
+//! What a path test found: hops, other ways of the same path, MTU, and what has changed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What is to be found out of a route. What is left out is as by default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RouteOrder {
+    /// The highest TTL; 1 to 64.
+    pub ttl_max: u8,
+    /// After so many silent hops in a row nobody further is asked; 1 to 64.
+    pub gap: u8,
+    /// Probes for each hop; 1 to 16.
+    pub queries: u8,
+    /// A probe without an answer for so long is lost; up to 60.
+    pub patience_s: f64,
+    /// Flows, each of its own source port, 1 to 64: with more than one, other ways are looked for.
+    pub flows: u16,
+    /// Then, probes to the far end for each flow; up to 10,000.
+    pub probes: u32,
+    /// No larger packets are tried, in bytes of IP; 576 to 65,535. None: the MTU is not looked for.
+    pub mtu_bytes_max: Option<u32>,
+    /// Each part ends then; up to 3,600.
+    pub lasts_s: f64,
+}
+
+impl Default for RouteOrder {
+    fn default() -> RouteOrder {
+        RouteOrder {
+            ttl_max: 30,
+            gap: 5,
+            queries: 3,
+            patience_s: 1.0,
+            flows: 1,
+            probes: 200,
+            mtu_bytes_max: Some(9_216),
+            lasts_s: 120.0,
+        }
+    }
+}
+
+/// The route from one end to the other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Route {
+    /// Its hops.
+    pub path: Path,
+    /// How large a packet may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Mtu>,
+    /// Its other ways, where they were looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
+}
+
+/// The routes of both directions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Routes {
+    /// From here to there.
+    pub forward: Route,
+    /// From there to here, as the far end found it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<Route>,
+    /// In what the two differ.
+    #[serde(default)]
+    pub asymmetries: Vec<Change>,
+}
+
+/// The hops of one flow, in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    /// Address and port that the probes came from.
+    pub source: String,
+    /// Address and port that they were for.
+    pub target: String,
+    /// From the first router on; the last is the target, if it was reached. Those behind the last that answered are
+    /// left out.
+    pub hops: Vec<Hop>,
+    /// Why there are no more hops.
+    pub end: End,
+    /// Hops to the target, itself included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<u8>,
+    /// Hops of the way back, as the TTL of the target's answers says. Only of a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance_back: Option<u8>,
+    /// Answers whose probe could not be told: routers that quote too little. Then probes go one at a time.
+    #[serde(default)]
+    pub anonymous: u32,
+    /// Wall time.
+    pub seconds: f64,
+}
+
+/// Why a trace ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// At the target.
+    Reached,
+    /// A router lets nothing through; its hop says why.
+    Blocked,
+    /// Nobody answered any more.
+    #[default]
+    Silent,
+    /// The target is farther than the highest TTL.
+    TooFar,
+    /// There was no more time.
+    OutOfTime,
+    /// Somebody ended it.
+    Interrupted,
+}
+
+/// One hop.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hop {
+    /// The TTL (hop limit) of its probes, from 1.
+    pub ttl: u8,
+    /// Who answered; several where packets of one flow take several ways. None where nobody did.
+    pub routers: Vec<Router>,
+    /// Probes.
+    pub sent: u32,
+    /// Answered ones. Routers answer when they have time: loss here that later hops do not have is no loss of the path.
+    pub answered: u32,
+    /// Least round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_min_s: Option<f64>,
+    /// Median round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_median_s: Option<f64>,
+}
+
+/// Who answered at a hop, and what it said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Router {
+    /// Its address.
+    pub address: String,
+    /// What it said.
+    pub said: Said,
+    /// ICMP type and code of that; none for a node's own answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icmp: Option<[u8; 2]>,
+    /// How often.
+    pub answers: u32,
+    /// TTL of its last answer, as received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_back: Option<u8>,
+}
+
+/// What an answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// The target's own answer.
+    Answered,
+    /// The TTL ended there: an ordinary hop.
+    TimeExceeded,
+    /// The target has nobody at that port: it was reached.
+    PortUnreachable,
+    /// The target's network cannot be reached from there.
+    NetworkUnreachable,
+    /// The target cannot be reached from there.
+    HostUnreachable,
+    /// The target does not speak UDP.
+    ProtocolUnreachable,
+    /// A filter forbids it.
+    AdminProhibited,
+    /// Too large for the next link.
+    TooBig,
+    /// Something else; type and code say what.
+    Other,
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Said::Answered => "answered",
+            Said::TimeExceeded => "time exceeded",
+            Said::PortUnreachable => "port unreachable",
+            Said::NetworkUnreachable => "network unreachable",
+            Said::HostUnreachable => "host unreachable",
+            Said::ProtocolUnreachable => "protocol unreachable",
+            Said::AdminProhibited => "prohibited by a filter",
+            Said::TooBig => "packet too big",
+            Said::Other => "something else",
+        })
+    }
+}
+
+/// The ways that flows with different source ports take (ECMP, link aggregation).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// All flows, by source port.
+    pub flows: Vec<SweepFlow>,
+    /// What could be told apart by hops, from the one with most flows.
+    pub ways: Vec<Way>,
+    /// Flows that fare worse than the others, the surest first.
+    pub suspects: Vec<Suspect>,
+    /// Whether loss was judged: only where the far end is a node, as other hosts answer only so often.
+    pub judged: bool,
+    /// How it ended: `reached` if all was done, `silent` where no flow was answered.
+    pub end: End,
+    /// Wall time.
+    pub seconds: f64,
+}
+
+/// One flow of a sweep.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SweepFlow {
+    /// Its source port.
+    pub port: u16,
+    /// Its way: the place in `ways`, from 0.
+    pub way: usize,
+    /// Probes to the target; without those whose answer may have been on its way when the sweep was ended.
+    pub sent: u32,
+    /// Answered ones.
+    pub answered: u32,
+    /// Least round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_min_s: Option<f64>,
+    /// Median round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_median_s: Option<f64>,
+}
+
+/// A way that some flows take.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Way {
+    /// Source ports of its flows.
+    pub ports: Vec<u16>,
+    /// Addresses at each hop, from the first; empty where nobody answered.
+    pub hops: Vec<Vec<String>>,
+    /// Probes to the target, of all its flows; without those that may have been on their way at the end.
+    pub sent: u32,
+    /// Answered ones.
+    pub answered: u32,
+    /// Least round trip of all its flows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_min_s: Option<f64>,
+}
+
+/// Flows that fare worse than the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Suspect {
+    /// In what.
+    pub by: SuspectBy,
+    /// Their source ports.
+    pub ports: Vec<u16>,
+    /// Their probes to the target.
+    pub sent: u32,
+    /// Lost ones: probes, or answers.
+    pub lost: u32,
+    /// Of these, lost on their way there, as the far end's count says.
+    #[serde(default)]
+    pub lost_there: u32,
+    /// The probes of the flows that they were compared with.
+    pub others_sent: u32,
+    /// Lost ones.
+    pub others_lost: u32,
+    /// The chance to see so much of it where all flows are alike, times the number of comparisons. Only for loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chance: Option<f64>,
+    /// By how much longer their least round trip is. Only for delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longer_s: Option<f64>,
+    /// The first hop that all of them pass and none of the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hop: Option<u8>,
+    /// Its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// All that for people.
+    pub text: String,
+}
+
+/// In what flows fare worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SuspectBy {
+    /// More of their probes are lost.
+    Loss,
+    /// Their way is longer.
+    Delay,
+}
+
+/// How large a packet may be on the way, in one direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mtu {
+    /// The largest IP packet that arrived, header included.
+    pub mtu_bytes: u32,
+    /// What bounds it.
+    pub bound: MtuBound,
+    /// Somebody on the way tells who sends larger packets (ICMP: fragmentation needed, packet too big); what it tells
+    /// was confirmed by probes.
+    pub icmp: bool,
+    /// Larger packets vanish, and nobody says so: TCP learns it from timeouts, or never.
+    pub black_hole: bool,
+    /// At the end, packets of this size were still answered and larger ones still not.
+    pub confirmed: bool,
+    /// MTU of this end's interface, where larger probes were tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface_bytes: Option<u32>,
+    /// What was said on the way.
+    pub said: Vec<MtuSaid>,
+    /// Sizes that were tried, from the least.
+    pub tried: Vec<MtuTried>,
+    /// Wall time.
+    pub seconds: f64,
+}
+
+/// What bounds packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MtuBound {
+    /// This end's own interface: the path may carry more.
+    Interface,
+    /// The path.
+    #[default]
+    Path,
+    /// The largest size that was to be tried: the path may carry more.
+    Limit,
+}
+
+/// A router's word on what fits its next link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MtuSaid {
+    /// Its address.
+    pub by: String,
+    /// What it says would fit; 0 from routers that do not tell (older than RFC 1191).
+    pub mtu_bytes: u32,
+    /// It is what probes found.
+    pub confirmed: bool,
+}
+
+/// A size that was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MtuTried {
+    /// IP packet, header included.
+    pub bytes: u32,
+    /// Probes.
+    pub sent: u32,
+    /// Answered ones.
+    pub answered: u32,
+    /// Those that somebody called too big.
+    pub refused: u32,
+}
+
+/// What differs between two routes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// In what.
+    pub what: ChangeOf,
+    /// Where, as a TTL of the first route (of the second, for what is new there).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u8>,
+    /// How it was, or is forward: addresses, bytes, hops or seconds.
+    pub before: String,
+    /// How it is, or is in reverse.
+    pub after: String,
+    /// All that for people.
+    pub text: String,
+}
+
+/// In what two routes differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeOf {
+    /// Other routers stand in the place of some.
+    Replaced,
+    /// Routers that were not there.
+    Inserted,
+    /// Routers that are there no more.
+    Removed,
+    /// The trace ends otherwise.
+    End,
+    /// Round trips are longer or shorter from a hop on.
+    Rtt,
+    /// Other packets fit.
+    Mtu,
+    /// The number of hops.
+    Distance,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

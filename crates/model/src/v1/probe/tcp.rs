@@ -1,0 +1,283 @@
+//! TCP tests: the order and what was found.
+
+use serde::{Deserialize, Serialize};
+
+use super::host::Use;
+
+/// Which way data goes, seen from where the command runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// To the other end.
+    #[default]
+    Up,
+    /// From it.
+    Down,
+    /// Both ways at once.
+    Both,
+}
+
+/// What is to be tested.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Order {
+    /// Streams in each direction.
+    pub streams: u32,
+    /// Which way.
+    pub direction: Direction,
+    /// How long is sent, without what is left out at the start; 0 where `bytes` says.
+    pub seconds: f64,
+    /// How much is sent, in each direction, over all its streams; 0 where `seconds` says.
+    pub bytes: u64,
+    /// Seconds at the start that do not count.
+    pub omit_s: f64,
+    /// Length of an interval.
+    pub interval_s: f64,
+    /// Bytes of one write and one read.
+    pub block_bytes: u32,
+    /// Congestion control; the host's own where there is none.
+    pub congestion: Option<String>,
+    /// Socket buffers of both ends; 0 leaves them to the kernel.
+    pub window_bytes: u64,
+    /// Largest segment; 0 leaves it to the path.
+    pub mss_bytes: u32,
+    /// What each direction may send, over all its streams; 0 for no bound.
+    pub pace_bit_s: u64,
+    /// Differentiated services code point, 0 to 63 (RFC 2474).
+    pub dscp: u8,
+    /// Processors that the threads of the near end run on, in turn; all where there is none.
+    pub near_cores: Vec<u32>,
+    /// The same of the far end.
+    pub far_cores: Vec<u32>,
+}
+
+impl Default for Order {
+    fn default() -> Order {
+        Order {
+            streams: 1,
+            direction: Direction::Up,
+            seconds: 10.0,
+            bytes: 0,
+            omit_s: 0.0,
+            interval_s: 1.0,
+            block_bytes: 1 << 20,
+            congestion: None,
+            window_bytes: 0,
+            mss_bytes: 0,
+            pace_bit_s: 0,
+            dscp: 0,
+            near_cores: Vec::new(),
+            far_cores: Vec::new(),
+        }
+    }
+}
+
+/// What the kernel of a sending end says about a stream (`TCP_INFO`); counts are of the span that they stand in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// Smoothed round-trip time.
+    pub rtt_s: f64,
+    /// Smallest round-trip time.
+    pub min_rtt_s: f64,
+    /// Congestion window.
+    pub cwnd_bytes: u64,
+    /// Window that the receiver offers.
+    pub window_bytes: u64,
+    /// Segment size.
+    pub mss_bytes: u32,
+    /// Path MTU as the kernel has it.
+    pub path_mtu_bytes: u32,
+    /// Bytes sent, those sent again included.
+    pub sent_bytes: u64,
+    /// Bytes sent again.
+    pub resent_bytes: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Segments that arrived twice, as the receiver says: sent again for nothing.
+    pub spurious: u64,
+    /// The kernel's estimate of what the path delivers.
+    pub delivery_rate_bit_s: u64,
+    /// Time with something on its way or waiting.
+    pub busy_s: f64,
+    /// Of that, time limited by the receive window.
+    pub receive_window_limited_s: f64,
+    /// Of that, time limited by the send buffer.
+    pub send_buffer_limited_s: f64,
+    /// Both ends scale windows (RFC 7323).
+    pub window_scaling: bool,
+}
+
+/// One stream in one interval, seen from one end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Its number, from 1.
+    pub stream: u32,
+    /// Its data goes to the other end, seen from where the command runs.
+    pub up: bool,
+    /// Payload that this end wrote, or read.
+    pub bytes: u64,
+    /// The same as a rate.
+    pub rate_bit_s: u64,
+    /// What the kernel says, at the end that sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Kernel>,
+}
+
+/// One interval, seen from one end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// When it began, after the start of the test.
+    pub start_s: f64,
+    /// When it ended.
+    pub end_s: f64,
+    /// It does not count.
+    pub omitted: bool,
+    /// Its streams.
+    pub flows: Vec<Flow>,
+}
+
+/// One stream over the whole test, seen from one end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Total {
+    /// The stream: all bytes, those of the start that does not count included.
+    #[serde(flatten)]
+    pub flow: Flow,
+    /// What counts: bytes after the start that does not.
+    pub counted_bytes: u64,
+    /// Over so long.
+    pub counted_s: f64,
+    /// Its congestion control.
+    pub congestion: String,
+    /// Processor time of its thread.
+    pub cpu_s: f64,
+}
+
+/// One end of a test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// Its streams, in the order of their numbers.
+    pub totals: Vec<Total>,
+    /// What it knows of its host.
+    pub host: Use,
+    /// Settings that its host did not take, and what is in force instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// A term of what may be expected.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Term {
+    /// `link`, `receive_window`, `send_buffer`, `loss`, `cpu_near`, `cpu_far`, `pace`.
+    pub name: String,
+    /// What it lets through, over all streams.
+    pub rate_bit_s: u64,
+    /// How that is known.
+    pub evidence: String,
+}
+
+/// One direction of a test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Way {
+    /// To the other end, seen from where the command runs.
+    pub up: bool,
+    /// What the sending end wrote.
+    pub sent_bytes: u64,
+    /// What the receiving end read.
+    pub received_bytes: u64,
+    /// What arrived, per second, without the start that does not count.
+    pub rate_bit_s: u64,
+    /// Share of the bytes that were sent again.
+    pub resent: f64,
+    /// Processor seconds for 1e9 bytes, of the sending end and the receiving end.
+    pub cpu_s_per_gb: (f64, f64),
+    /// What could be expected, the least first.
+    pub expected: Vec<Term>,
+    /// The name of the term that it reached; empty where none: the path is the limit.
+    #[serde(default)]
+    pub binding: String,
+    /// What limited it, in a sentence.
+    pub limit: String,
+}
+
+/// A TCP test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What was asked.
+    pub order: Order,
+    /// Its directions.
+    pub ways: Vec<Way>,
+    /// Intervals as the near end saw them.
+    pub intervals: Vec<Interval>,
+    /// Intervals as the far end saw them.
+    pub far_intervals: Vec<Interval>,
+    /// The near end.
+    pub near: End,
+    /// The far end.
+    pub far: End,
+}
+
+/// A line of the far end's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// All streams have come: it begins now.
+    Ready,
+    /// An interval.
+    Interval(Interval),
+    /// It is over.
+    End(Box<End>),
+    /// It cannot go on.
+    Failed(super::Failure),
+}
+
+/// What changes from point to point of a scan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scan {
+    /// How many streams.
+    #[default]
+    Streams,
+    /// The socket buffers, bytes.
+    Window,
+    /// The processor of the near end's threads.
+    NearCores,
+    /// The processor of the far end's threads.
+    FarCores,
+}
+
+/// One point of a scan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScanPoint {
+    /// Streams, bytes, or a processor's number.
+    pub value: u64,
+    /// What arrived, in all directions of the test together.
+    pub rate_bit_s: u64,
+    /// Share of the bytes that were sent again.
+    pub resent: f64,
+    /// Processor seconds for 1e9 bytes, of both ends.
+    pub cpu_s_per_gb: f64,
+    /// Smallest round-trip time.
+    pub min_rtt_s: f64,
+    /// What limited it, in a sentence.
+    pub limit: String,
+    /// Why there is no result; empty where there is one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub failed: String,
+}
+
+/// A scan, and what it says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScanReport {
+    /// What changed.
+    pub scan: Scan,
+    /// The least value that is within 3 % of the best result.
+    pub knee: Option<u64>,
+    /// The best result.
+    pub best_bit_s: u64,
+    /// Bytes on the way at the best rate: where the plateau of a scan of buffers is expected.
+    pub bdp_bytes: u64,
+    /// Processors that gave less than nine tenths of what the median one gave.
+    pub bad: Vec<u64>,
+    /// All points, in the order in which they were run.
+    pub points: Vec<ScanPoint>,
+}

@@ -1,0 +1,48 @@
+//! What the tests of a path say together: causes, with direction, place, evidence and remedy, the weightiest first. Pure.
+//!
+//! Each rule looks at one kind of cause and knows which others look alike: loss whatever is sent (random) against loss of
+//! what exceeds a rate (policer) against loss of bursts (short queue) against loss on one of several ways. Where a closer
+//! cause explains what was seen, the wider one is not raised.
+
+mod datagrams;
+mod hosts;
+mod routes;
+
+use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
+
+/// What follows from all findings.
+pub fn causes(found: &Findings) -> Vec<Cause> {
+    let mut causes = routes::causes(found);
+    causes.extend(datagrams::causes(found, &causes));
+    causes.extend(hosts::causes(found, &causes));
+    causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    causes
+}
+
+fn cause(kind: Kind, way: Option<Way>, weight: f64, evidence: String, remedy: impl Into<String>) -> Cause {
+    Cause { kind, way, segment: Segment::Network, weight, evidence, remedy: remedy.into() }
+}
+
+/// Whether a cause of this kind is known in this direction, or in both.
+fn known(causes: &[Cause], kind: Kind, way: Way) -> bool {
+    causes.iter().any(|cause| cause.kind == kind && cause.way.is_none_or(|known| known == way))
+}
+
+fn there(way: Way) -> &'static str {
+    match way {
+        Way::There => "on the way there",
+        Way::Back => "on the way back",
+    }
+}
+
+fn percent(share: f64) -> String {
+    let digits = if share >= 0.01 || share == 0.0 { 1 } else { 4 };
+    format!("{:.digits$} %", share * 100.0)
+}
+
+fn ms(seconds: f64) -> String {
+    format!("{:.1} ms", seconds * 1e3)
+}
+
+#[cfg(test)]
+mod tests;

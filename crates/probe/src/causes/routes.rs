@@ -1,0 +1,61 @@
+//! Causes that lie in routes: MTU holes, lossy members of a bundle, two directions that differ.
+
+use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
+use model::v1::probe::route::{ChangeOf, Hop, Mtu, Route, Said, SuspectBy};
+
+use super::{cause, there};
+
+pub(super) fn causes(found: &Findings) -> Vec<Cause> {
+    let Some(routes) = &found.routes else { return Vec::new() };
+    let mut causes = of_way(Way::There, &routes.forward);
+    if let Some(reverse) = &routes.reverse {
+        // Both ends sweep over the same flows, and see the same.
+        let seen = |new: &Cause| !causes.iter().any(|old: &Cause| (old.kind, old.way) == (new.kind, new.way));
+        let back: Vec<Cause> = of_way(Way::Back, reverse).into_iter().filter(seen).collect();
+        causes.extend(back);
+    }
+    let differs = |what: &ChangeOf| matches!(what, ChangeOf::Distance | ChangeOf::Rtt);
+    let texts: Vec<&str> = routes.asymmetries.iter().filter(|c| differs(&c.what)).map(|c| c.text.as_str()).collect();
+    if !texts.is_empty() {
+        let remedy = "where one way is better, ask whoever routes the other; firewalls that keep state must see both";
+        causes.push(cause(Kind::AsymmetricRoute, None, 0.2, texts.join("; "), remedy));
+    }
+    causes
+}
+
+fn of_way(way: Way, route: &Route) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = route.mtu.as_ref().and_then(|mtu| hole(way, mtu, route)).into_iter().collect();
+    let suspects = route.sweep.iter().filter(|sweep| sweep.judged).flat_map(|sweep| &sweep.suspects);
+    for suspect in suspects.filter(|suspect| suspect.by == SuspectBy::Loss) {
+        let remedy = "have whoever runs that router take the member out, and look at its errors and its light";
+        // A probe counts as lost where its answer is: the far end's count says which of them it was.
+        let back = if way == Way::There { Way::Back } else { Way::There };
+        let lossy_way = if suspect.lost_there * 2 >= suspect.lost { way } else { back };
+        let mut lossy = cause(Kind::LossyMember, Some(lossy_way), 0.9, suspect.text.clone(), remedy);
+        if let (Some(ttl), Some(address)) = (suspect.hop, &suspect.address) {
+            lossy.segment = Segment::Hop { ttl, address: address.clone() };
+        }
+        causes.push(lossy);
+    }
+    causes
+}
+
+/// Packets that the end's own interface takes vanish on the way.
+fn hole(way: Way, mtu: &Mtu, route: &Route) -> Option<Cause> {
+    if !mtu.black_hole {
+        return None;
+    }
+    let interface = mtu.interface_bytes.map_or(String::new(), |bytes| format!(", this interface takes {bytes}"));
+    let evidence =
+        format!("packets of more than {} bytes vanish {} without a word{interface}", mtu.mtu_bytes, there(way));
+    let remedy = "give all interfaces of that segment one MTU, or let ICMP \"too big\" through; until then set the hosts' MTU to \
+                  what passes, or net.ipv4.tcp_mtu_probing = 1";
+    let mut hole = cause(Kind::MtuHole, Some(way), 1.0, evidence, remedy);
+    // The last router, not the target: before it or behind it, closer cannot be told from one end.
+    let is_router = |hop: &&Hop| hop.routers.iter().any(|router| router.said != Said::Answered);
+    let last = route.path.hops.iter().rev().find(is_router);
+    if let Some((ttl, router)) = last.and_then(|hop| Some((hop.ttl, hop.routers.first()?))) {
+        hole.segment = Segment::Hop { ttl, address: router.address.clone() };
+    }
+    Some(hole)
+}

@@ -1,0 +1,216 @@
+//! Findings made by hand, as each kind of fault leaves them, and what is said of them.
+
+use model::v1::probe::all::Ways;
+use model::v1::probe::latency::{Delay, Latency, Variation};
+use model::v1::probe::route::{
+    Change, ChangeOf, Hop, Mtu, Path, Route, Router, Routes, Said, Suspect, SuspectBy, Sweep,
+};
+use model::v1::probe::tcp;
+use model::v1::probe::tcp::{End, Flow, Kernel, Report, Term, Total};
+use model::v1::probe::udp::{UdpBin, UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpSent, UdpSpread, UdpTimeBin};
+
+use super::*;
+
+fn spread(p50_s: f64) -> Option<UdpSpread> {
+    let bins = vec![UdpTimeBin { from_s: p50_s * 0.95, to_s: p50_s * 1.05, count: 1_000 }];
+    Some(UdpSpread { p50_s, bins, ..UdpSpread::default() })
+}
+
+fn point(lost: u64) -> UdpPoint {
+    let order =
+        UdpOrder { bytes: 200, pace: UdpPace::Rate { rate_bit_s: 32_000_000 }, count: None, seconds: Some(10.0) };
+    let sent = UdpSent { datagrams: 200_000, rate_bit_s: 32_000_000, spacing: spread(5e-5), ..UdpSent::default() };
+    let runs = UdpReceived { datagrams: 200_000 - lost, lost, lost_runs_total: lost, ..UdpReceived::default() };
+    let received = UdpReceived { inter_arrival: spread(5e-5), ..runs };
+    crate::udp::point(order, sent, received)
+}
+
+/// Bursts of 256 datagrams of which so many are lost, and whose rest comes out at so many bits per second.
+fn burst(lost: u64, drained_bit_s: f64) -> UdpPoint {
+    let pace = UdpPace::Bursts { length: 256, spacing_s: 0.0, gap_s: 0.5 };
+    let order = UdpOrder { bytes: 1_472, pace, count: Some(2_560), seconds: None };
+    let sent = UdpSent { datagrams: 2_560, spacing: spread(2e-6), ..UdpSent::default() };
+    let inter_arrival = spread(1_538.0 * 8.0 / drained_bit_s);
+    let received =
+        UdpReceived { datagrams: 2_560 - lost, lost, lost_runs_total: 10, inter_arrival, ..UdpReceived::default() };
+    crate::udp::point(order, sent, received)
+}
+
+/// TCP there at this rate; what it sent again, and how long the queue was; and what it reached.
+fn tcp_report(rate: u64, resent: f64, queue_s: f64, binding: &str) -> Report {
+    let kernel =
+        Kernel { min_rtt_s: 0.05, rtt_s: 0.05 + queue_s, window_bytes: 4 << 20, busy_s: 10.0, ..Kernel::default() };
+    let flow = Flow { stream: 1, up: true, kernel: Some(kernel), ..Flow::default() };
+    let near = End { totals: vec![Total { flow, ..Total::default() }], ..End::default() };
+    let term = |name: &str| Term { name: name.into(), rate_bit_s: rate, evidence: "as seen".into() };
+    let expected = ["receive_window", "send_buffer", "cpu_receiver"].map(term).into();
+    let limit = format!("limited by {binding}");
+    let way = tcp::Way {
+        up: true,
+        rate_bit_s: rate,
+        resent,
+        binding: binding.into(),
+        limit,
+        expected,
+        ..tcp::Way::default()
+    };
+    Report { ways: vec![way], near, ..Report::default() }
+}
+
+fn latency(varies_s: f64) -> Latency {
+    let variation = Some(Variation { pairs: 500, p50_s: varies_s / 4.0, p95_s: varies_s, p99_s: varies_s * 2.0 });
+    let round_trip = Some(Delay { median_s: 0.05, min_s: 0.05, ..Delay::default() });
+    Latency { round_trip, variation_forward: variation, variation_backward: variation, ..Latency::default() }
+}
+
+fn route(mtu_bytes: u32) -> Route {
+    let router =
+        Router { address: "192.0.2.1".into(), said: Said::TimeExceeded, icmp: None, answers: 3, ttl_back: None };
+    let hop = Hop { ttl: 1, routers: vec![router], sent: 3, answered: 3, ..Hop::default() };
+    let mtu = Mtu { mtu_bytes, interface_bytes: Some(9_000), black_hole: mtu_bytes < 9_000, ..Mtu::default() };
+    Route { path: Path { hops: vec![hop], ..Path::default() }, mtu: Some(mtu), sweep: None }
+}
+
+/// A path of 1 Gbit/s on which nothing is wrong.
+fn clean() -> Findings {
+    let both = |point: UdpPoint| Ways { there: Some(point.clone()), back: Some(point) };
+    Findings {
+        routes: Some(Routes { forward: route(9_000), reverse: Some(route(9_000)), asymmetries: Vec::new() }),
+        latency: Some(latency(3e-5)),
+        datagrams: both(point(0)),
+        bursts: both(burst(0, 1e9)),
+        tcp: Ways { there: Some(tcp_report(970_000_000, 0.0, 0.02, "")), back: None },
+        loaded: Some(latency(1e-3)),
+        ..Findings::default()
+    }
+}
+
+/// The weightiest cause.
+fn top(found: &Findings) -> Cause {
+    causes(found).into_iter().next().unwrap_or_else(|| panic!("nothing was found in {found:?}"))
+}
+
+#[test]
+fn a_clean_path_raises_none() {
+    assert_eq!(causes(&clean()), []);
+    assert_eq!(causes(&Findings::default()), []);
+}
+
+#[test]
+fn loss_is_told_from_what_looks_like_it() {
+    let mut random = clean();
+    random.datagrams.there = Some(point(9));
+    random.tcp.there = Some(tcp_report(30_000_000, 0.000_05, 0.0, "loss"));
+    let found = top(&random);
+    assert_eq!((found.kind, found.way), (Kind::Loss, Some(Way::There)), "{found:?}");
+    assert!(found.evidence.contains("9 of 200000") && found.evidence.contains("0.0045 %"), "{found:?}");
+
+    let mut policed = clean();
+    policed.tcp.there = Some(tcp_report(200_000_000, 0.03, 0.000_5, ""));
+    policed.bursts.there = Some(burst(0, 12e9));
+    let found = top(&policed);
+    assert_eq!((found.kind, found.way), (Kind::Policer, Some(Way::There)), "{found:?}");
+
+    let mut shallow = clean();
+    shallow.tcp.there = Some(tcp_report(500_000_000, 0.02, 0.001, ""));
+    shallow.bursts.there = Some(burst(900, 1e9));
+    let found = top(&shallow);
+    assert_eq!(found.kind, Kind::ShallowQueue);
+    assert!(found.evidence.contains("holds some"), "{found:?}");
+    // Lost, but not held up: no queue is there. Those that are let through come as late as they were sent.
+    shallow.bursts.there = Some(burst(1_700, 2.5e9));
+    assert_eq!(top(&shallow).kind, Kind::Policer);
+
+    // A queue that is worth the name runs over as well: that is how loss-based congestion control works.
+    let mut ordinary = clean();
+    ordinary.tcp.there = Some(tcp_report(960_000_000, 0.01, 0.05, ""));
+    assert_eq!(causes(&ordinary), []);
+
+    let mut member = random.clone();
+    let suspect = Suspect {
+        by: SuspectBy::Loss,
+        ports: vec![4_000],
+        sent: 200,
+        lost: 20,
+        lost_there: 20,
+        others_sent: 600,
+        others_lost: 0,
+        chance: Some(1e-9),
+        longer_s: None,
+        hop: Some(2),
+        address: Some("192.0.2.9".into()),
+        text: "1 flow loses 10 %".into(),
+    };
+    let sweep = Sweep { suspects: vec![suspect], judged: true, ..Sweep::default() };
+    member.routes.as_mut().unwrap().forward.sweep = Some(sweep);
+    let found = causes(&member);
+    assert_eq!(found[0].segment, Segment::Hop { ttl: 2, address: "192.0.2.9".into() });
+    assert!(found.iter().all(|cause| cause.kind != Kind::Loss), "the closer cause explains it: {found:?}");
+}
+
+#[test]
+fn disorder_and_copies() {
+    let mut found = clean();
+    let mut back = point(0);
+    back.received.reordered = 2_000;
+    back.received.reorder_distances = vec![UdpBin { from: 1, to: 7, count: 2_000 }];
+    back.received.duplicates = 400;
+    found.datagrams.back = Some(back);
+    let kinds: Vec<_> = causes(&found).into_iter().map(|cause| (cause.kind, cause.way)).collect();
+    assert_eq!(kinds, [(Kind::Reordering, Some(Way::Back)), (Kind::Duplicates, Some(Way::Back))]);
+}
+
+#[test]
+fn hosts() {
+    let rmem = |most: &str| [("net.ipv4.tcp_rmem".to_owned(), format!("4096 131072 {most}"))].into();
+    let mut window = clean();
+    let mut report = tcp_report(100_000_000, 0.0, 0.0, "receive_window");
+    report.far.host.settings = rmem("8388608");
+    window.tcp.there = Some(report.clone());
+    assert_eq!((top(&window).kind, top(&window).segment), (Kind::SmallWindow, Segment::FarHost));
+    report.far.host.settings = rmem("1073741824");
+    window.tcp.there = Some(report);
+    let slow = top(&window);
+    let mut quota = window.clone();
+    quota.tcp.there.as_mut().unwrap().far.host.held_back = 0.4;
+    assert!(top(&quota).evidence.contains("40 % of the time") && top(&quota).segment == Segment::FarHost);
+    assert_eq!((slow.kind, slow.segment), (Kind::Processor, Segment::FarHost));
+    assert!(slow.evidence.contains("does not read"), "{}", slow.evidence);
+    let mut buffer = clean();
+    buffer.tcp.there = Some(tcp_report(100_000_000, 0.0, 0.0, "send_buffer"));
+    assert_eq!((top(&buffer).kind, top(&buffer).segment), (Kind::SmallWindow, Segment::NearHost));
+    let mut busy = clean();
+    let mut report = tcp_report(300_000_000, 0.0, 0.0, "");
+    (report.far.host.processors, report.far.host.busy) = (2, 0.95);
+    busy.tcp.there = Some(report.clone());
+    assert_eq!(causes(&busy), [], "it keeps up");
+    report.near.totals[0].counted_s = 20.0;
+    busy.tcp.there = Some(report);
+    assert_eq!((top(&busy).kind, top(&busy).segment), (Kind::Processor, Segment::FarHost));
+}
+
+#[test]
+fn routes() {
+    let mut hole = clean();
+    hole.routes.as_mut().unwrap().reverse = Some(route(1_500));
+    let found = top(&hole);
+    assert_eq!((found.kind, found.way), (Kind::MtuHole, Some(Way::Back)));
+    assert!(found.evidence.contains("more than 1500 bytes vanish"), "{}", found.evidence);
+    let mut asymmetric = clean();
+    let text = "the way there has 2 hops, the way back 4".to_owned();
+    let change = Change { what: ChangeOf::Distance, ttl: None, before: "2".into(), after: "4".into(), text };
+    asymmetric.routes.as_mut().unwrap().asymmetries = vec![change];
+    assert_eq!(top(&asymmetric).kind, Kind::AsymmetricRoute);
+}
+
+#[test]
+fn other_peoples_traffic_and_queues() {
+    let mut shared = clean();
+    shared.tcp.there = Some(tcp_report(590_000_000, 0.0, 0.03, ""));
+    shared.latency = Some(latency(2e-3));
+    let found = top(&shared);
+    assert_eq!((found.kind, found.way), (Kind::CrossTraffic, Some(Way::There)), "{found:?}");
+    let mut bloated = clean();
+    bloated.loaded.as_mut().unwrap().round_trip = Some(Delay { median_s: 0.4, ..Delay::default() });
+    assert_eq!(top(&bloated).kind, Kind::Bufferbloat);
+}

@@ -1,0 +1,48 @@
+//! A test for somebody far away: runs in a thread of its own, so that whoever asked hears something all the time, and the
+//! test ends soon after nobody listens any more. A point may take an hour.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use model::v1::probe::DiskLine;
+use model::v1::probe::disk::{Order, Point, Report};
+
+use super::place::Ground;
+use crate::{Error, Result, Stop};
+
+/// The longest time without a line.
+const LINE_EVERY: Duration = Duration::from_millis(500);
+
+/// Measures the disk of a directory and tells each point that is done, and meanwhile that the test is at work. It ends
+/// when `tell` says that nobody listens, or at the stop. All lines are told in this thread; one that waits for a slow
+/// listener holds up no measurement.
+///
+/// # Errors
+/// As [`measure_on`](super::measure_on); [`Error::Host`]: there is no thread for it.
+pub fn answer(ground: &Ground, order: &Order, ends: &Stop, tell: &mut dyn FnMut(&DiskLine) -> bool) -> Result<Report> {
+    let stop = Stop::default();
+    let (points, done) = channel();
+    let outcome = std::thread::scope(|scope| {
+        // The channel closes with this thread, even if it panics.
+        let (stop, points) = (&stop, points);
+        let work = move || {
+            let mut note = |point: &Point| drop(points.send(point.clone()));
+            super::measure_on(ground, order, stop, &mut note)
+        };
+        let thread = std::thread::Builder::new().name("probe-disk-test".into()).spawn_scoped(scope, work);
+        let thread = thread.map_err(|source| Error::Host { doing: "start a thread for the test", source })?;
+        loop {
+            let line = match done.recv_timeout(LINE_EVERY) {
+                Ok(point) => DiskLine::Point(Box::new(point)),
+                Err(RecvTimeoutError::Timeout) => DiskLine::Working,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if ends.is_stopped() || !tell(&line) {
+                stop.stop();
+            }
+        }
+        Ok(thread.join())
+    });
+    // A panic is a defect of ours: it goes on.
+    outcome?.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

@@ -1,0 +1,215 @@
+//! A directory by its descriptor. Everything below it is made, opened and removed through that: whoever moves the
+//! directory away and puts a link in its place leads nothing elsewhere. Its path is for words only.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
+use rustix::io::{Errno, retry_on_intr};
+
+/// Directories in the test's own one have none in them.
+const DEPTH: u32 = 1;
+/// How often it is looked for entries that the last look did not show: some file systems skip one where another was
+/// removed. Bounded, as somebody else may make new ones all the time.
+const LOOKS_MAX: u32 = 8;
+/// For its owner alone: directories, and files.
+const OWN_DIR: Mode = Mode::RWXU;
+const OWN_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// An open directory.
+#[derive(Debug)]
+pub(super) struct Dir {
+    handle: File,
+    path: PathBuf,
+}
+
+fn directory() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC
+}
+
+fn file(direct: bool) -> OFlags {
+    let common = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if direct { common | OFlags::DIRECT } else { common }
+}
+
+impl Dir {
+    /// One that somebody names, links followed.
+    pub(super) fn open(path: &Path) -> io::Result<Dir> {
+        let handle = retry_on_intr(|| rustix::fs::open(path, directory(), Mode::empty()))?;
+        Ok(Dir { handle: handle.into(), path: path.into() })
+    }
+
+    /// A directory in it; a link is none.
+    pub(super) fn below(&self, name: &str) -> io::Result<Dir> {
+        let flags = directory() | OFlags::NOFOLLOW;
+        let handle = retry_on_intr(|| openat(&self.handle, name, flags, Mode::empty()))?;
+        Ok(Dir { handle: handle.into(), path: self.path.join(name) })
+    }
+
+    pub(super) fn handle(&self) -> &File {
+        &self.handle
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What something in it is called.
+    pub(super) fn at(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A new directory in it: empty, and for its owner alone.
+    pub(super) fn make_dir(&self, name: &str) -> io::Result<()> {
+        Ok(mkdirat(&self.handle, name, OWN_DIR)?)
+    }
+
+    /// A new file for writing, past the page cache if so wished. One that is there is not touched. Where the file system
+    /// takes no direct output, an empty file may be left.
+    pub(super) fn create(&self, name: &str, direct: bool) -> io::Result<File> {
+        let flags = file(direct) | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        Ok(retry_on_intr(|| openat(&self.handle, name, flags, OWN_FILE))?.into())
+    }
+
+    /// A file for reading, past the page cache if so wished.
+    pub(super) fn read(&self, name: &str, direct: bool) -> io::Result<File> {
+        let flags = file(direct) | OFlags::RDONLY;
+        Ok(retry_on_intr(|| openat(&self.handle, name, flags, Mode::empty()))?.into())
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.handle, from, &self.handle, to)?)
+    }
+
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.handle, name, AtFlags::empty())?)
+    }
+
+    /// Removes an empty directory in it.
+    pub(super) fn remove_dir(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.handle, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// The names in it that can be read and written as text.
+    pub(super) fn names(&self) -> io::Result<impl Iterator<Item = String>> {
+        let entries = rustix::fs::Dir::read_from(&self.handle)?.filter_map(|entry| entry.ok());
+        let names = entries.filter(|entry| !is_dots(entry.file_name()));
+        Ok(names.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned)))
+    }
+
+    /// What cannot be read is something.
+    pub(super) fn is_empty(&self) -> io::Result<bool> {
+        let mut entries = rustix::fs::Dir::read_from(&self.handle)?;
+        Ok(entries.all(|entry| entry.is_ok_and(|entry| is_dots(entry.file_name()))))
+    }
+
+    /// Device and inode: which directory it is, whatever it is called.
+    pub(super) fn identity(&self) -> io::Result<(u64, u64)> {
+        let facts = self.handle.metadata()?;
+        Ok((facts.dev(), facts.ino()))
+    }
+
+    /// Removes what is in it.
+    ///
+    /// # Errors
+    /// The first one; what can be removed is removed all the same.
+    pub(super) fn empty(&self) -> io::Result<()> {
+        empty(&self.handle, DEPTH)
+    }
+}
+
+fn is_dots(name: &CStr) -> bool {
+    name == c"." || name == c".."
+}
+
+fn empty(handle: &File, depth: u32) -> io::Result<()> {
+    for _ in 0..LOOKS_MAX {
+        if clear(handle, depth)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what one look shows; how much that was.
+fn clear(handle: &File, depth: u32) -> io::Result<u64> {
+    let (mut removed, mut failed) = (0, None);
+    for entry in rustix::fs::Dir::read_from(handle)? {
+        let entry = entry?;
+        if is_dots(entry.file_name()) {
+            continue;
+        }
+        match discard(handle, entry.file_name(), depth) {
+            Ok(()) => removed += 1,
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    failed.map_or(Ok(removed), Err)
+}
+
+fn discard(handle: &File, name: &CStr, depth: u32) -> io::Result<()> {
+    match unlinkat(handle, name, AtFlags::empty()) {
+        // A directory: Linux says the first, POSIX the second.
+        Err(Errno::ISDIR | Errno::PERM) if depth > 0 => {}
+        other => return Ok(other?),
+    }
+    let flags = directory() | OFlags::NOFOLLOW;
+    let below = retry_on_intr(|| openat(handle, name, flags, Mode::empty()))?;
+    empty(&below.into(), depth - 1)?;
+    Ok(unlinkat(handle, name, AtFlags::REMOVEDIR)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn names(directory: &Path) -> usize {
+        std::fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn no_link_is_followed_and_no_file_taken() {
+        let above = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("f"), "theirs").unwrap();
+        let dir = Dir::open(above.path()).unwrap();
+        symlink(elsewhere.path(), above.path().join("d")).unwrap();
+        symlink(elsewhere.path().join("f"), above.path().join("f")).unwrap();
+        symlink(elsewhere.path().join("new"), above.path().join("g")).unwrap();
+        assert!(dir.below("d").is_err() && dir.make_dir("d").is_err());
+        assert!(dir.read("f", false).is_err() && dir.create("f", false).is_err() && dir.create("g", false).is_err());
+        dir.empty().unwrap();
+        assert_eq!((names(above.path()), names(elsewhere.path())), (0, 1));
+        assert_eq!(std::fs::read(elsewhere.path().join("f")).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn what_is_made_is_its_owners() {
+        let above = tempfile::tempdir().unwrap();
+        let dir = Dir::open(above.path()).unwrap();
+        dir.make_dir("d").unwrap();
+        dir.below("d").unwrap().create("f", false).unwrap();
+        let mode = |path: PathBuf| std::fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!((mode(dir.at("d")) & 0o077, mode(above.path().join("d/f")) & 0o177), (0, 0));
+        dir.below("d").unwrap().rename("f", "g").unwrap();
+        assert!(dir.remove_dir("d").is_err() && !dir.is_empty().unwrap());
+        dir.empty().unwrap();
+        assert!(dir.is_empty().unwrap());
+    }
+
+    /// Deeper than a test makes them, directories are somebody else's.
+    #[test]
+    fn only_so_much_is_removed() {
+        let above = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(above.path().join("a/b/c")).unwrap();
+        std::fs::write(above.path().join("f"), "x").unwrap();
+        let dir = Dir::open(above.path()).unwrap();
+        assert!(dir.empty().is_err());
+        assert!(above.path().join("a/b/c").exists() && !above.path().join("f").exists());
+    }
+}

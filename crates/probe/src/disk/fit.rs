@@ -1,0 +1,237 @@
+//! What a row of numbers says: where it falls, and where it stops to rise. Pure.
+
+/// Samples on each side of a fall at least: half a second before it, as caches can be small; a second and a tenth of
+/// the run behind it, as what is called sustained must have lasted.
+const BEFORE_MIN: usize = 5;
+const AFTER_MIN: usize = 10;
+const AFTER_PART: usize = 10;
+/// Fewer samples say nothing.
+pub(super) const SAMPLES_MIN: usize = 20;
+/// What is left after a fall, at most: a smaller one is not worth a word.
+const FALL: f64 = 0.8;
+/// What the statistic must exceed. The largest of all places exceeds 13 by chance in one run of a hundred, when places
+/// from 5 % to 95 % are tried (Andrews, Econometrica 61 (1993) 821); the rest is for noise that is not normal.
+const F_MIN: f64 = 20.0;
+/// Neighbours that are more alike than this are taken to be this much alike.
+const ALIKE_MAX: f64 = 0.98;
+
+/// A fall.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Fall {
+    /// The first sample behind it.
+    pub at: usize,
+    /// Means of both sides.
+    pub before: f64,
+    pub after: f64,
+    /// The statistic of the two-segment fit.
+    pub f: f64,
+}
+
+/// Where a row of equally spaced rates falls for good, if it does: two means are fitted, at the place that leaves the
+/// least squares, and tested against one mean. Neighbouring samples are alike (a stall lasts for several), which makes
+/// chance look like a change; the statistic is reduced for that as for a first-order autoregression.
+pub(super) fn fall(samples: &[f64]) -> Option<Fall> {
+    let n = samples.len();
+    if n < SAMPLES_MIN || samples.iter().any(|sample| !sample.is_finite()) {
+        return None;
+    }
+    let after_min = AFTER_MIN.max(n / AFTER_PART);
+    let total: f64 = samples.iter().sum();
+    let (mut sum, mut best) = (0.0, (0, 0.0));
+    for (at, sample) in samples.iter().enumerate() {
+        if (BEFORE_MIN..=n - after_min).contains(&at) {
+            // What two means explain of the squares: the larger, the less is left.
+            let (left, right) = (at as f64, (n - at) as f64);
+            let difference = sum / left - (total - sum) / right;
+            let explained = left * right / n as f64 * difference * difference;
+            if difference > 0.0 && explained > best.1 {
+                best = (at, explained);
+            }
+        }
+        sum += sample;
+    }
+    let (at, explained) = best;
+    if at == 0 {
+        return None;
+    }
+    let (before, after) = (mean(&samples[..at]), mean(&samples[at..]));
+    let rest: Vec<f64> = samples.iter().enumerate().map(|(n, s)| s - if n < at { before } else { after }).collect();
+    let squares: f64 = rest.iter().map(|r| r * r).sum();
+    let alike = likeness(&rest, squares);
+    // Noise of a millionth of the mean is none; it also keeps the division in bounds.
+    let floor = (before * 1e-6).powi(2) * n as f64;
+    let f = explained * (n - 2) as f64 / squares.max(floor) * (1.0 - alike) / (1.0 + alike);
+    (f > F_MIN && after <= FALL * before).then_some(Fall { at, before, after, f })
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// How far each value tells the next one, from 0 to nearly 1. Estimated from n values it comes out too low by
+/// (1 + 3 r) / n (Kendall, Biometrika 41 (1954) 403), and by more where two means were taken off.
+fn likeness(rest: &[f64], squares: f64) -> f64 {
+    if squares <= 0.0 {
+        return 0.0;
+    }
+    let raw = rest.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / squares;
+    let n = rest.len() as f64;
+    (raw + 2.0 * (1.0 + 3.0 * raw) / n).clamp(0.0, ALIKE_MAX)
+}
+
+/// Where more workers bring nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bend {
+    /// Index of the fewest workers within the part.
+    pub at: usize,
+    /// Index of the best.
+    pub best: usize,
+    /// Nobody with fewer than the most workers comes near.
+    pub is_open: bool,
+}
+
+/// The fewest workers whose rate is within a twentieth of the best; none with fewer than two of them to compare.
+pub(super) fn knee(points: &[(u32, f64)]) -> Option<Bend> {
+    let best = (0..points.len()).max_by(|a, b| points[*a].1.total_cmp(&points[*b].1))?;
+    let enough = (0..points.len()).filter(|at| points[*at].1 >= 0.95 * points[best].1);
+    let at = enough.min_by_key(|at| points[*at].0)?;
+    let most = points.iter().map(|(workers, _)| *workers).max()?;
+    let least = points.iter().map(|(workers, _)| *workers).min()?;
+    (least < most).then_some(Bend { at, best, is_open: points[at].0 == most })
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Normal, by the sum of twelve (variance 12 × 1/12).
+    fn normal(rng: &mut Rng) -> f64 {
+        (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
+    }
+
+    /// Rates around a mean as disks have them: each kind of noise that was seen, by its name.
+    fn noisy(kind: &str, means: impl Iterator<Item = f64>, rng: &mut Rng) -> Vec<f64> {
+        let mut drift = 0.0;
+        let mut stall = 0;
+        let one = |(n, mean): (usize, f64)| match kind {
+            "white" => mean * (1.0 + 0.15 * normal(rng)),
+            // Neighbours alike: half of a deviation is still there in the next sample.
+            "slow" => {
+                drift = 0.5 * drift + 0.1 * normal(rng);
+                mean * (1.0 + drift)
+            }
+            "slower" => {
+                drift = 0.8 * drift + 0.06 * normal(rng);
+                mean * (1.0 + drift)
+            }
+            // Now and then nothing for nearly half a second.
+            "stalls" => {
+                if stall == 0 && rng.f64() < 0.02 {
+                    stall = rng.u32(1..=5);
+                }
+                stall = u32::saturating_sub(stall, 1);
+                if stall > 0 { 0.0 } else { mean * (1.0 + 0.05 * normal(rng)) }
+            }
+            "heavy" => mean * (0.5 * normal(rng)).exp(),
+            // A journal's flush every five seconds takes half of one.
+            "periodic" => mean * (1.0 + 0.03 * normal(rng)) * if n % 50 < 5 { 0.4 } else { 1.0 },
+            _ => unreachable!("{kind}"),
+        };
+        means.enumerate().map(one).map(|rate| rate.max(0.0)).collect()
+    }
+
+    const KINDS: [&str; 6] = ["white", "slow", "slower", "stalls", "heavy", "periodic"];
+    const SEEDS: u64 = 400;
+
+    #[test]
+    fn flat_rows_do_not_fall() {
+        for kind in KINDS {
+            for n in [20, 60, 100, 600] {
+                let falls = (0..SEEDS).filter(|seed| {
+                    let means = std::iter::repeat_n(5e9, n);
+                    fall(&noisy(kind, means, &mut Rng::with_seed(*seed))).is_some()
+                });
+                let falls = falls.count() as u64;
+                assert!(falls * 20 < SEEDS, "{kind}, {n} samples: {falls} of {SEEDS} fall");
+            }
+        }
+    }
+
+    /// A drive of table T11: 17 Gbit/s into a cache of some 16 GB, then 6.
+    #[test]
+    fn a_cache_that_ends_is_found() {
+        // 16 GB at 17 Gbit/s: 7.53 s.
+        let true_at = 75;
+        for kind in KINDS {
+            let mut far = 0;
+            for seed in 0..SEEDS {
+                let means = (0..600).map(|n| if n < true_at { 17e9 } else { 6e9 });
+                let samples = noisy(kind, means, &mut Rng::with_seed(seed));
+                let Some(found) = fall(&samples) else {
+                    far += 1;
+                    continue;
+                };
+                let is_near = found.at.abs_diff(true_at) <= 10
+                    && (found.before / mean(&samples[..true_at]) - 1.0).abs() < 0.1
+                    && (found.after / mean(&samples[true_at..]) - 1.0).abs() < 0.1;
+                far += u64::from(!is_near);
+            }
+            assert!(far * 20 < SEEDS, "{kind}: {far} of {SEEDS} missed or misplaced");
+        }
+    }
+
+    #[test]
+    fn exact_rows() {
+        let row = |before: usize, high: f64, after: usize, low: f64| {
+            let mut samples = vec![high; before];
+            samples.extend(vec![low; after]);
+            fall(&samples)
+        };
+        let found = row(30, 8.0, 70, 2.0).unwrap();
+        assert_eq!((found.at, found.before, found.after), (30, 8.0, 2.0));
+        assert!(found.f > 1e6);
+        assert_eq!(row(100, 8.0, 0, 0.0), None);
+        assert_eq!(row(30, 2.0, 70, 8.0), None, "a rise is none");
+        assert_eq!(row(30, 8.0, 70, 7.0), None, "an eighth less is none");
+        assert_eq!(row(9, 8.0, 10, 2.0), None, "too few");
+        assert!(row(30, 8.0, 70, 0.0).is_some(), "to nothing");
+        assert!(fall(&[0.0; 50]).is_none());
+        assert!(fall(&[f64::NAN; 50]).is_none());
+        // The last tenth must be behind it: a dip at the end may be anything.
+        assert_eq!(row(595, 8.0, 5, 2.0), None);
+    }
+
+    #[test]
+    fn the_knee_of_an_array() {
+        let of =
+            |points: &[(u32, f64)]| knee(points).map(|bend| (points[bend.at].0, points[bend.best].0, bend.is_open));
+        assert_eq!(of(&[(1, 10.0), (2, 20.0), (4, 29.0), (8, 30.0)]), Some((4, 8, false)));
+        assert_eq!(of(&[(1, 10.0), (2, 20.0), (4, 40.0)]), Some((4, 4, true)));
+        assert_eq!(of(&[(4, 40.0), (1, 39.0), (2, 38.0)]), Some((1, 4, false)), "any order, and the fewest");
+        assert_eq!(of(&[(1, 30.0), (2, 20.0)]), Some((1, 1, false)), "heads that seek");
+        assert_eq!(of(&[(1, 10.0)]), None);
+        assert_eq!(of(&[(2, 10.0), (2, 11.0)]), None);
+        assert_eq!(of(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_row_is_judged(samples in prop::collection::vec(prop_oneof![0.0..1e12, any::<f64>()], 0..200)) {
+            if let Some(found) = fall(&samples) {
+                prop_assert!(found.at >= BEFORE_MIN && found.at + AFTER_MIN <= samples.len());
+                prop_assert!(found.after <= FALL * found.before);
+            }
+        }
+
+        #[test]
+        fn a_knee_is_within_a_twentieth(points in prop::collection::vec((1..300u32, 0.0..1e12), 0..20)) {
+            if let Some(bend) = knee(&points) {
+                prop_assert!(points[bend.at].1 >= 0.95 * points[bend.best].1);
+                prop_assert!(points.iter().all(|(n, rate)| *n >= points[bend.at].0 || *rate < 0.95 * points[bend.best].1));
+            }
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The one directory in which a test does everything: made by it, removed by it however it ends. Knows how much room
+//! there is, and refuses when that is too little.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use model::Bytes;
+use rustix::fs::{FlockOperation, flock};
+
+use super::dir::Dir;
+use super::order::Needed;
+use crate::{Error, Result};
+
+/// How names begin; whoever finds one knows whose it is.
+const PREFIX: &str = ".longhaul-probe-";
+/// The part of a file system that stays free.
+const KEPT: f64 = 0.05;
+/// Directories of earlier tests that are told of.
+const LEFT_BEHIND_MAX: usize = 16;
+
+/// A directory to test, open. Whatever becomes of its name from here on, it is this one.
+#[derive(Debug)]
+pub struct Ground(Dir);
+
+impl Ground {
+    /// Opens it, links followed.
+    ///
+    /// # Errors
+    /// [`Error::File`]: no directory, or not to be read; with the remedy.
+    pub fn open(directory: &Path) -> Result<Ground> {
+        Dir::open(directory).map(Ground).map_err(|e| failed("open", directory, e))
+    }
+
+    /// Opens it if it is the one with this device and inode: for a directory that somebody else can move, and put a link
+    /// or another directory in its place.
+    ///
+    /// # Errors
+    /// [`Error::File`]: as above, or it is another one.
+    pub fn open_same(directory: &Path, identity: (u64, u64)) -> Result<Ground> {
+        let ground = Ground::open(directory)?;
+        let found = ground.0.identity().map_err(|e| failed("examine", directory, e))?;
+        if found == identity {
+            return Ok(ground);
+        }
+        let (path, why) = (directory.display().to_string(), "another directory has its name now; move it back");
+        Err(Error::File { doing: "test below", path, source: io::Error::new(io::ErrorKind::NotFound, why) })
+    }
+
+    /// What it is called.
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// The directory of a test; removed with all that is in it when dropped.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    above: &'a Dir,
+    name: String,
+    /// Locked as long as it is in use, so that others know.
+    dir: Dir,
+    removed: bool,
+}
+
+/// The room on a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub total_bytes: u64,
+    /// For users.
+    pub free_bytes: u64,
+    /// None where the file system has no such limit.
+    pub free_files: Option<u64>,
+}
+
+impl Room {
+    pub(super) fn of(directory: &File) -> io::Result<Room> {
+        let told = rustix::fs::fstatvfs(directory)?;
+        Ok(Room {
+            total_bytes: told.f_blocks.saturating_mul(told.f_frsize),
+            free_bytes: told.f_bavail.saturating_mul(told.f_frsize),
+            free_files: (told.f_files > 0).then_some(told.f_favail),
+        })
+    }
+
+    /// What stays free, in bytes.
+    pub(super) fn kept(&self) -> u64 {
+        (self.total_bytes as f64 * KEPT) as u64
+    }
+
+    /// Why something has no room here.
+    pub(super) fn lacks(&self, needed: Needed) -> Option<String> {
+        if let Some(free) = self.free_files.filter(|free| *free < needed.files) {
+            let needed = needed.files;
+            return Some(format!("{needed} files are needed and {free} can be made; order fewer, or make room"));
+        }
+        if self.free_bytes >= needed.bytes.saturating_add(self.kept()) {
+            return None;
+        }
+        let (needed, kept, free) = (Bytes(needed.bytes), Bytes(self.kept()), Bytes(self.free_bytes));
+        Some(format!(
+            "{needed} are needed and {kept} (5 %) stay free, but only {free} are free; lower the budget, or make room"
+        ))
+    }
+}
+
+/// A failure at a path, with what can be done about it.
+pub(super) fn failed(doing: &'static str, path: &Path, source: io::Error) -> Error {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let remedy = match source.kind() {
+        NotFound | NotADirectory => "name a directory that is there",
+        PermissionDenied | ReadOnlyFilesystem => "name a directory that this user may write",
+        StorageFull | QuotaExceeded => "make room, or lower the budget",
+        _ => return Error::File { doing, path: path.display().to_string(), source },
+    };
+    let source = io::Error::new(source.kind(), format!("{source}; {remedy}"));
+    Error::File { doing, path: path.display().to_string(), source }
+}
+
+impl<'a> Place<'a> {
+    /// Makes it below a directory, if there is room.
+    ///
+    /// # Errors
+    /// [`Error::File`]: not to be written, no room; with the remedy.
+    pub(super) fn make(ground: &'a Ground, needed: Needed) -> Result<Place<'a>> {
+        let above = &ground.0;
+        let room = Room::of(above.handle()).map_err(|e| failed("ask for the room below", above.path(), e))?;
+        if let Some(why) = room.lacks(needed) {
+            let (doing, path) = ("test below", above.path().display().to_string());
+            return Err(Error::File { doing, path, source: io::Error::new(io::ErrorKind::StorageFull, why) });
+        }
+        let name = loop {
+            let name = format!("{PREFIX}{:016x}", fastrand::u64(..));
+            match above.make_dir(&name) {
+                Ok(()) => break name,
+                // One in 2^64.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed("make a directory below", above.path(), error)),
+            }
+        };
+        let dir = match claimed(above, &name) {
+            Ok(dir) => dir,
+            Err(error) => {
+                let _ = above.remove_dir(&name);
+                return Err(failed("open", &above.at(&name), error));
+            }
+        };
+        // Where locks are not to be had, others may take it for left behind: they only say so.
+        let _ = flock(dir.handle(), FlockOperation::NonBlockingLockExclusive);
+        Ok(Place { above, name, dir, removed: false })
+    }
+
+    pub(super) fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    pub(super) fn room(&self) -> io::Result<Room> {
+        Room::of(self.dir.handle())
+    }
+
+    /// The directories beside it that no test holds any longer.
+    pub(super) fn left_behind(&self) -> Vec<String> {
+        let Ok(names) = self.above.names() else { return Vec::new() };
+        let is_free = |name: &String| {
+            let dir = self.above.below(name);
+            dir.is_ok_and(|dir| flock(dir.handle(), FlockOperation::NonBlockingLockShared).is_ok())
+        };
+        let ours = names.filter(|name| name.starts_with(PREFIX) && *name != self.name);
+        let found = ours.filter(is_free).take(LEFT_BEHIND_MAX);
+        found.map(|name| self.above.at(&name).display().to_string()).collect()
+    }
+
+    /// Removes it, and says so where it cannot.
+    pub(super) fn remove(mut self) -> Result<()> {
+        self.removed = true;
+        self.discard()
+    }
+
+    fn discard(&self) -> Result<()> {
+        let path = self.dir.path();
+        self.dir.empty().map_err(|e| failed("empty", path, e))?;
+        self.above.remove_dir(&self.name).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                let why = "somebody moved it away while it was in use; it is empty, wherever it is";
+                Error::File { doing: "remove", path: path.display().to_string(), source: io::Error::new(e.kind(), why) }
+            }
+            _ => failed("remove", path, e),
+        })
+    }
+}
+
+/// The directory that was made a moment ago. Whoever may write beside it can have put another in its place: what that
+/// has in it would be removed with ours.
+fn claimed(above: &Dir, name: &str) -> io::Result<Dir> {
+    let dir = above.below(name)?;
+    if !dir.is_empty()? {
+        return Err(io::Error::other("somebody put another directory in its place; try again"));
+    }
+    Ok(dir)
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if !self.removed {
+            let _ = self.discard();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn names(directory: &Path) -> usize {
+        std::fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn room_is_what_is_free_less_a_twentieth() {
+        let room = Room { total_bytes: 100 * GIB, free_bytes: 15 * GIB, free_files: Some(100) };
+        let lacks = |bytes, files| room.lacks(Needed { bytes, files });
+        assert_eq!(lacks(10 * GIB, 100), None);
+        let why = lacks(10 * GIB + 1, 1).unwrap();
+        assert!(why.starts_with("10.0 GiB are needed and 5.00 GiB (5 %) stay free, but only 15.0 GiB"), "{why}");
+        assert!(lacks(u64::MAX, 1).is_some());
+        let why = lacks(1, 101).unwrap();
+        assert!(why.starts_with("101 files are needed and 100 can be made"), "{why}");
+        let endless = Room { free_files: None, ..room };
+        assert_eq!(endless.lacks(Needed { bytes: 1, files: u64::MAX }), None);
+    }
+
+    #[test]
+    fn it_is_gone_afterwards() {
+        let above = tempfile::tempdir().unwrap();
+        let needed = Needed { bytes: 4096, files: 1 };
+        let ground = Ground::open(above.path()).unwrap();
+        let place = Place::make(&ground, needed).unwrap();
+        std::fs::create_dir(place.dir().at("d-1")).unwrap();
+        std::fs::write(place.dir().at("d-1").join("f"), "x").unwrap();
+        assert_eq!(names(above.path()), 1);
+        place.remove().unwrap();
+        assert_eq!(names(above.path()), 0);
+        drop(Place::make(&ground, needed).unwrap());
+        assert_eq!(names(above.path()), 0);
+        let panicked = std::panic::catch_unwind(|| {
+            let _place = Place::make(&ground, needed).unwrap();
+            panic!("a defect");
+        });
+        assert!(panicked.is_err());
+        assert_eq!(names(above.path()), 0);
+    }
+
+    #[test]
+    fn what_was_left_behind_is_told() {
+        let above = tempfile::tempdir().unwrap();
+        let needed = Needed { bytes: 4096, files: 1 };
+        let ground = Ground::open(above.path()).unwrap();
+        let [place, other] = [(); 2].map(|()| Place::make(&ground, needed).unwrap());
+        assert_eq!(place.left_behind(), Vec::<String>::new(), "one in use is nobody's business");
+        let old = above.path().join(".longhaul-probe-0");
+        std::fs::create_dir(&old).unwrap();
+        std::fs::write(above.path().join(".longhaul-probe-file"), "not one").unwrap();
+        assert_eq!(place.left_behind(), [old.display().to_string()]);
+        assert_eq!(other.left_behind(), [old.display().to_string()]);
+    }
+
+    #[test]
+    fn refusals_name_the_remedy() {
+        let above = tempfile::tempdir().unwrap();
+        let needed = Needed { bytes: 4096, files: 1 };
+        let why = |directory: &Path, needed| match Ground::open(directory)
+            .and_then(|ground| Place::make(&ground, needed).map(drop))
+        {
+            Err(Error::File { source, path, .. }) => (source.kind(), format!("{path}: {source}")),
+            other => panic!("{other:?}"),
+        };
+        let (kind, text) = why(&above.path().join("no"), needed);
+        assert!(kind == io::ErrorKind::NotFound && text.ends_with("name a directory that is there"), "{text}");
+        let file = above.path().join("file");
+        std::fs::write(&file, "x").unwrap();
+        assert_eq!(why(&file, needed).0, io::ErrorKind::NotADirectory);
+        let (kind, text) = why(above.path(), Needed { bytes: 1 << 60, files: 1 });
+        assert!(kind == io::ErrorKind::StorageFull && text.contains("1.00 EiB are needed"), "{text}");
+        assert_eq!(names(above.path()), 1);
+    }
+
+    #[test]
+    fn only_the_directory_that_was_meant_is_taken() {
+        let above = tempfile::tempdir().unwrap();
+        let path = above.path().join("d");
+        std::fs::create_dir(&path).unwrap();
+        let identity = Dir::open(&path).unwrap().identity().unwrap();
+        Ground::open_same(&path, identity).unwrap();
+        std::fs::rename(&path, above.path().join("moved")).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), &path).unwrap();
+        let outcome = Ground::open_same(&path, identity);
+        assert!(
+            matches!(&outcome, Err(Error::File { source, .. }) if source.to_string().contains("another directory"))
+        );
+    }
+
+    #[test]
+    fn a_directory_with_something_in_it_is_not_ours() {
+        let above = tempfile::tempdir().unwrap();
+        std::fs::create_dir(above.path().join("d")).unwrap();
+        let dir = Dir::open(above.path()).unwrap();
+        claimed(&dir, "d").unwrap();
+        std::fs::write(above.path().join("d/theirs"), "x").unwrap();
+        assert!(claimed(&dir, "d").is_err());
+    }
+
+    #[test]
+    fn one_that_was_moved_is_emptied_where_it_is() {
+        let above = tempfile::tempdir().unwrap();
+        let ground = Ground::open(above.path()).unwrap();
+        let place = Place::make(&ground, Needed { bytes: 4096, files: 1 }).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::fs::write(elsewhere.path().join("theirs"), "x").unwrap();
+        place.dir().create("file-1", false).unwrap();
+        std::fs::rename(place.dir().path(), above.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), place.dir().path()).unwrap();
+        place.dir().create("file-2", false).unwrap();
+        assert_eq!((names(&above.path().join("moved")), names(elsewhere.path())), (2, 1));
+        let Err(Error::File { source, .. }) = place.remove() else { panic!("removed") };
+        assert!(source.to_string().starts_with("somebody moved it away"), "{source}");
+        assert_eq!((names(&above.path().join("moved")), names(elsewhere.path())), (0, 1));
+    }
+}

@@ -1,0 +1,127 @@
+//! A long write, and its course: where a cache ends, what comes before and after.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use model::v1::probe::disk::{Cliff, Course, Test, Way};
+use model::{BitRate, Bytes};
+
+use super::crew::SAMPLE;
+use super::run::{Run, What};
+use super::{fit, sequential};
+use crate::Result;
+
+/// Samples of a course in a result; longer ones are thinned out.
+const SAMPLES_MAX: usize = 1_000;
+
+/// Writes the whole budget, or as long as it may.
+pub(super) fn write(run: &mut Run<'_>, way: Way) -> Result<()> {
+    let order = run.order;
+    let workers = run.enough_writers(way);
+    let block = order.block_bytes;
+    let total = order.budget_bytes / block * block;
+    // Files grow as their workers get on; dealing out the budget block by block lets all end together, so that the rate
+    // does not fall because the faster ones are done.
+    let dealt = AtomicU64::new(0);
+    let next = |_| if dealt.fetch_add(block, Ordering::Relaxed) < total { block } else { 0 };
+    let limit = Duration::from_secs_f64(order.sustained_seconds);
+    let before = run.below.counters();
+    let (shift, laid) = sequential::write(run, way, workers, limit, next)?;
+    let what = What { test: Test::Sustained, way, file_bytes: total, workers, block_bytes: block };
+    let mut point = run.point(what, before, &shift);
+    point.cached = run.below.in_memory.clone();
+    point.course = Some(course(&shift.samples, point.rate_before_flush_bit_s));
+    run.tell(point)?;
+    sequential::remove(run, laid)
+}
+
+fn rate(from: (Duration, u64), to: (Duration, u64)) -> u64 {
+    BitRate::mean(Bytes(to.1.saturating_sub(from.1)), to.0.saturating_sub(from.0).as_secs_f64()).0
+}
+
+/// What samples (when, bytes by then) say; `overall` is the rate where they say nothing.
+fn course(samples: &[(Duration, u64)], overall: u64) -> Course {
+    let start = (Duration::ZERO, 0);
+    let mut marks = vec![start];
+    // A sample that came late makes the next one short: what is shorter than half is one with it.
+    for sample in samples {
+        if marks.last().is_some_and(|last| sample.0.saturating_sub(last.0) >= SAMPLE / 2) {
+            marks.push(*sample);
+        }
+    }
+    let rates: Vec<f64> = marks.windows(2).map(|pair| rate(pair[0], pair[1]) as f64).collect();
+    let last = marks.last().copied().unwrap_or(start);
+    let mean = if marks.len() > 1 { rate(start, last) } else { overall };
+    let mut course =
+        Course { burst_bit_s: mean, sustained_bit_s: mean, sample_s: SAMPLE.as_secs_f64(), ..Course::default() };
+    if let Some(fall) = fit::fall(&rates) {
+        let edge = marks[fall.at];
+        course.burst_bit_s = rate(start, edge);
+        course.sustained_bit_s = rate(edge, last);
+        course.cliff = Some(Cliff { at_bytes: edge.1, at_s: edge.0.as_secs_f64(), f: fall.f });
+    } else if rates.len() < fit::SAMPLES_MIN {
+        let (n, least) = (rates.len(), fit::SAMPLES_MIN);
+        course.unclear = Some(format!("{n} samples of 0.1 s; {least} are needed: a larger budget, or more time"));
+    }
+    let step = rates.len().div_ceil(SAMPLES_MAX).max(1);
+    course.sample_s *= step as f64;
+    let ends: Vec<_> = marks.iter().copied().step_by(step).collect();
+    course.samples_bit_s = ends.windows(2).map(|pair| rate(pair[0], pair[1])).collect();
+    course
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the clock of a disk sees that takes `fast` bytes per sample for so many, and then `slow`.
+    fn series(fast: (u64, usize), slow: (u64, usize)) -> Vec<(Duration, u64)> {
+        let (mut when, mut bytes) = (Duration::ZERO, 0);
+        let steps = std::iter::repeat_n(fast.0, fast.1).chain(std::iter::repeat_n(slow.0, slow.1));
+        let marks = steps.map(|step| {
+            when += SAMPLE;
+            bytes += step;
+            (when, bytes)
+        });
+        marks.collect()
+    }
+
+    #[test]
+    fn a_cliff_has_a_rate_on_each_side() {
+        // 17 Gbit/s for 7.5 s, then 6 (table T11).
+        let found = course(&series((212_500_000, 75), (75_000_000, 225)), 1);
+        assert_eq!((found.burst_bit_s, found.sustained_bit_s), (17_000_000_000, 6_000_000_000));
+        let cliff = found.cliff.unwrap();
+        assert_eq!(cliff.at_bytes, 75 * 212_500_000);
+        assert!((cliff.at_s - 7.5).abs() < 1e-9);
+        assert_eq!((found.samples_bit_s.len(), found.unclear), (300, None));
+    }
+
+    #[test]
+    fn without_one_both_are_the_mean() {
+        let found = course(&series((1_000, 50), (1_000, 50)), 1);
+        assert_eq!((found.burst_bit_s, found.sustained_bit_s, found.cliff), (80_000, 80_000, None));
+        assert_eq!(found.unclear, None);
+        let short = course(&series((1_000, 5), (10, 5)), 1);
+        assert!(short.cliff.is_none() && short.unclear.unwrap().starts_with("10 samples"));
+        let none = course(&[], 7);
+        assert_eq!((none.burst_bit_s, none.samples_bit_s.len()), (7, 0));
+    }
+
+    #[test]
+    fn late_samples_make_no_spike() {
+        let mut samples = series((1_000, 60), (1_000, 0));
+        // The clock slept over one sample and took two at once.
+        samples[30] = (samples[31].0 - Duration::from_millis(1), samples[31].1);
+        let found = course(&samples, 1);
+        assert_eq!(found.cliff, None);
+        assert!(found.samples_bit_s.iter().all(|rate| (79_000..=82_000).contains(rate)), "{:?}", found.samples_bit_s);
+    }
+
+    #[test]
+    fn long_courses_are_thinned_out() {
+        let found = course(&series((1_000, 2_500), (1_000, 0)), 1);
+        assert!((found.sample_s - 0.3).abs() < 1e-9);
+        assert_eq!(found.samples_bit_s, vec![80_000; 833]);
+    }
+}

@@ -1,0 +1,387 @@
+//! Flows of datagrams between a command and a node, over the node's one port: how they begin and end.
+//!
+//! The node knows a test by 16 random bytes, its token, which came to it over a session. A flow begins with a hello of 29
+//! bytes from the near end; the node connects a socket of its own to where that came from, and answers with the same 29
+//! bytes: from then on the kernel tells flows apart. A test ends when the near end says so in the same form.
+//!
+//! ```text
+//! "LHF1"  token (16)  kind (1: hello, 2: over, 3: go)  number (8, big-endian: the flow's, or how many datagrams were sent)
+//! ```
+//!
+//! Nothing is answered to a stranger: a hello counts only with the token of a test, and from its session's address.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::error::{Error, Result};
+use crate::stop::Stop;
+
+/// The name of a test.
+pub type Token = [u8; 16];
+
+const MAGIC: &[u8; 4] = b"LHF1";
+const HELLO: u8 = 1;
+const OVER: u8 = 2;
+const GO: u8 = 3;
+/// Length of a message.
+pub const MESSAGE_BYTES: usize = 29;
+
+/// How often a message is said again, and how often at most.
+const AGAIN: Duration = Duration::from_millis(400);
+const TIMES: u32 = 12;
+/// How long a node waits for another flow of a test.
+const GATHER: Duration = Duration::from_secs(10);
+/// Words that wait to be looked at; more of them are said again, or a flood.
+const COMES_MAX: usize = 512;
+/// Flows of a test.
+pub const FLOWS_MAX: u32 = 64;
+
+/// What a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Message {
+    token: Token,
+    kind: u8,
+    number: u64,
+}
+
+impl Message {
+    fn write(&self) -> [u8; MESSAGE_BYTES] {
+        let mut bytes = [0; MESSAGE_BYTES];
+        bytes[..4].copy_from_slice(MAGIC);
+        bytes[4..20].copy_from_slice(&self.token);
+        bytes[20] = self.kind;
+        bytes[21..].copy_from_slice(&self.number.to_be_bytes());
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Option<Message> {
+        let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().ok()?;
+        let (magic, rest) = bytes.split_first_chunk::<4>()?;
+        let (token, rest) = rest.split_first_chunk::<16>()?;
+        let (kind, number) = rest.split_first()?;
+        let number = u64::from_be_bytes(number.try_into().ok()?);
+        (magic == MAGIC).then_some(Message { token: *token, kind: *kind, number })
+    }
+}
+
+/// Whether a datagram is a word of flows, which may come again and late, and belongs to no test.
+pub(crate) fn is_message(datagram: &[u8]) -> bool {
+    Message::read(datagram).is_some()
+}
+
+fn host(doing: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Host { doing, source }
+}
+
+/// The sockets of all flows at the near end: connected, and known to the node. All ask at once, so that many flows take no
+/// longer than one; `is_ready` says that the node has them all, whatever became of its answers.
+///
+/// # Errors
+/// [`Error::Connect`]: the node does not answer there, most likely because UDP is not let through.
+pub fn open(
+    to: SocketAddr,
+    token: &Token,
+    count: u32,
+    stop: &Stop,
+    is_ready: &dyn Fn() -> bool,
+) -> Result<Vec<UdpSocket>> {
+    let socket = || -> Result<UdpSocket> {
+        let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+        let socket = UdpSocket::bind(from).map_err(host("make a socket for datagrams"))?;
+        socket.connect(to).map_err(|source| Error::Connect { to: to.to_string(), source })?;
+        socket.set_nonblocking(true).map_err(host("set up a socket"))?;
+        Ok(socket)
+    };
+    let sockets = (0..count).map(|_| socket()).collect::<Result<Vec<_>>>()?;
+    let hello = |number: usize| Message { token: *token, kind: HELLO, number: number as u64 }.write();
+    let mut open = vec![false; sockets.len()];
+    for _ in 0..TIMES {
+        for (number, socket) in sockets.iter().enumerate().filter(|(number, _)| !open[*number]) {
+            // What ICMP says of an earlier one may come with this one.
+            let _ = socket.send(&hello(number));
+        }
+        let until = Instant::now() + AGAIN;
+        while Instant::now() < until {
+            if stop.is_stopped() {
+                return Err(Error::Interrupted);
+            }
+            for (number, socket) in sockets.iter().enumerate() {
+                let mut answer = [0; 1500];
+                open[number] |= socket.recv(&mut answer).is_ok_and(|got| answer[..got] == hello(number));
+            }
+            if is_ready() || open.iter().all(|open| *open) {
+                let blocks = sockets.iter().try_for_each(|socket| socket.set_nonblocking(false));
+                return blocks.map(|()| sockets).map_err(host("set up a socket"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let why = "its UDP port does not answer: is UDP let through on the same number as TCP, both ways?";
+    Err(Error::Connect { to: to.to_string(), source: io::Error::new(io::ErrorKind::TimedOut, why) })
+}
+
+/// Tells the node that the test is over, and how many datagrams were sent. Said a few times: there is no answer.
+pub fn close(to: SocketAddr, token: &Token, sent: u64) {
+    let from: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
+    let Ok(socket) = UdpSocket::bind(from) else { return };
+    for _ in 0..3 {
+        let _ = socket.send_to(&Message { token: *token, kind: OVER, number: sent }.write(), to);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Tells the other end of a flow that this one is set up to receive. Said a few times: there is no answer.
+pub fn go(flow: &UdpSocket, token: &Token) {
+    for _ in 0..3 {
+        let _ = flow.send(&Message { token: *token, kind: GO, number: 0 }.write());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until the other end of a flow is set up.
+///
+/// # Errors
+/// [`Error::Silent`]: it does not say so within ten seconds.
+pub fn wait_for_go(flow: &UdpSocket, token: &Token, stop: &Stop) -> Result<()> {
+    let go = Message { token: *token, kind: GO, number: 0 }.write();
+    flow.set_read_timeout(Some(Duration::from_millis(100))).map_err(host("set up a socket"))?;
+    let deadline = Instant::now() + GATHER;
+    let mut datagram = [0; 1500];
+    while Instant::now() < deadline {
+        if stop.is_stopped() {
+            return Err(Error::Interrupted);
+        }
+        if flow.recv(&mut datagram).is_ok_and(|got| datagram[..got] == go) {
+            return flow.set_read_timeout(None).map_err(host("set up a socket"));
+        }
+    }
+    Err(Error::Silent { peer: "the near end".into(), seconds: GATHER.as_secs() })
+}
+
+/// What comes to a test of a node.
+enum Came {
+    Hello(u32, SocketAddr),
+    Over(u64),
+}
+
+struct Seat {
+    address: IpAddr,
+    comes: SyncSender<Came>,
+}
+
+/// The tests of a node that wait for flows. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Flows(Arc<Mutex<HashMap<Token, Seat>>>);
+
+impl std::fmt::Debug for Flows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Flows").field(&self.seats().len()).finish()
+    }
+}
+
+/// A test's place; it is forgotten when this is dropped.
+#[derive(Debug)]
+pub struct Test {
+    flows: Flows,
+    token: Token,
+    comes: Receiver<Came>,
+    over: Option<u64>,
+}
+
+impl std::fmt::Debug for Came {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Came::Hello(number, from) => write!(f, "Hello({number}, {from})"),
+            Came::Over(sent) => write!(f, "Over({sent})"),
+        }
+    }
+}
+
+impl Flows {
+    fn seats(&self) -> MutexGuard<'_, HashMap<Token, Seat>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A test of a session at this address begins; none where one of its name is there already.
+    pub fn begin(&self, token: Token, address: IpAddr) -> Option<Test> {
+        let (sender, comes) = sync_channel(COMES_MAX);
+        let mut seats = self.seats();
+        if seats.contains_key(&token) {
+            return None;
+        }
+        seats.insert(token, Seat { address: address.to_canonical(), comes: sender });
+        Some(Test { flows: self.clone(), token, comes, over: None })
+    }
+
+    /// A datagram that belongs to no flow yet; whether it was one of ours.
+    pub fn datagram(&self, from: SocketAddr, datagram: &[u8]) -> bool {
+        let Some(message) = Message::read(datagram) else { return false };
+        let seats = self.seats();
+        let seat = seats.get(&message.token).filter(|seat| seat.address == from.ip().to_canonical());
+        if let Some(seat) = seat {
+            let came = match message.kind {
+                HELLO => u32::try_from(message.number).ok().map(|number| Came::Hello(number, from)),
+                OVER => Some(Came::Over(message.number)),
+                _ => None,
+            };
+            // Where too many wait already, it is a flood, or comes again.
+            let _ = came.map(|came| seat.comes.try_send(came));
+        }
+        true
+    }
+}
+
+impl Drop for Test {
+    fn drop(&mut self) {
+        self.flows.seats().remove(&self.token);
+    }
+}
+
+impl Test {
+    /// Waits for so many flows, and answers each once: a hello that comes again would come to the flow's own socket. That all
+    /// are there the near end hears over its session. Their sockets are bound to `local`, which is shared with the node's own.
+    ///
+    /// # Errors
+    /// [`Error::Silent`]: no further one comes within ten seconds.
+    pub fn gather(&mut self, local: SocketAddr, count: u32, stop: &Stop) -> Result<Vec<UdpSocket>> {
+        let mut deadline = Instant::now() + GATHER;
+        let mut flows: Vec<(u32, SocketAddr, UdpSocket)> = Vec::new();
+        while (flows.len() as u32) < count {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.comes.recv_timeout(left.min(Duration::from_millis(100))) {
+                Ok(Came::Hello(number, from)) if number < count && flows.iter().all(|(known, ..)| *known != number) => {
+                    let hello = Message { token: self.token, kind: HELLO, number: number.into() }.write();
+                    let socket = beside(local, from).map_err(host("make a socket for datagrams"))?;
+                    // The near end may have gone already.
+                    let _ = socket.send(&hello);
+                    flows.push((number, from, socket));
+                    deadline = Instant::now() + GATHER;
+                }
+                Ok(Came::Hello(..)) => {}
+                Ok(Came::Over(sent)) => self.over = Some(sent),
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::Interrupted),
+                Err(RecvTimeoutError::Timeout) if stop.is_stopped() || self.over.is_some() => {
+                    return Err(Error::Interrupted);
+                }
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => {
+                    return Err(Error::Silent { peer: "the near end".into(), seconds: GATHER.as_secs() });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        flows.sort_by_key(|(number, ..)| *number);
+        Ok(flows.into_iter().map(|(.., socket)| socket).collect())
+    }
+
+    /// Whether the near end has said that it is over, and how many datagrams it sent.
+    pub fn is_over(&mut self) -> Option<u64> {
+        while let Ok(came) = self.comes.try_recv() {
+            if let Came::Over(sent) = came {
+                self.over = Some(sent);
+            }
+        }
+        self.over
+    }
+}
+
+/// A socket for one flow beside the one that all datagrams come to: the kernel tells them apart by the peer's address.
+pub(crate) fn beside(local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&local.into())?;
+    socket.connect(&peer.into())?;
+    // A receiver that is held up for a moment should not lose what came meanwhile.
+    let _ = socket.set_recv_buffer_size(4 << 20);
+    let socket = UdpSocket::from(socket);
+    // Until it was connected, it was one of those that all datagrams come to.
+    socket.set_nonblocking(true)?;
+    while socket.recv(&mut [0; 1]).is_ok() {}
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
+/// A socket that flows of their own can share the port with.
+///
+/// # Errors
+/// The port is taken.
+pub fn shared(at: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    if at.is_ipv6() && at.ip().is_unspecified() {
+        // As the standard library's listener is: of both families.
+        socket.set_only_v6(false)?;
+    }
+    socket.bind(&at.into())?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn flows_find_their_test_and_strangers_none() {
+        let node = shared("127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = node.local_addr().unwrap();
+        let (flows, stop, token) = (Flows::default(), Stop::default(), [7; 16]);
+        let mut test = flows.begin(token, at.ip()).unwrap();
+        assert!(flows.begin(token, at.ip()).is_none(), "one test of a name");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                node.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+                let mut datagram = [0; 100];
+                while !stop.is_stopped() {
+                    if let Ok((got, from)) = node.recv_from(&mut datagram) {
+                        flows.datagram(from, &datagram[..got]);
+                    }
+                }
+            });
+            let near = scope.spawn(|| open(at, &token, 3, &stop, &|| false).unwrap());
+            let far = test.gather(at, 3, &stop).unwrap();
+            let near = near.join().unwrap();
+            for (number, (near, far)) in near.iter().zip(&far).enumerate() {
+                near.send(&[number as u8; 100]).unwrap();
+                let mut got = [0; 200];
+                assert_eq!((far.recv(&mut got).unwrap(), got[0]), (100, number as u8), "each flow has its own socket");
+                far.send(b"back").unwrap();
+                assert_eq!(near.recv(&mut got).unwrap(), 4);
+            }
+            assert_eq!(test.is_over(), None);
+            close(at, &token, 12_345);
+            while test.is_over().is_none() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert_eq!(test.is_over(), Some(12_345));
+            // Nobody answers a stranger, nor somebody of another address with the right word.
+            let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+            stranger.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            stranger.send_to(&Message { token: [8; 16], kind: HELLO, number: 0 }.write(), at).unwrap();
+            assert!(stranger.recv(&mut [0; 100]).is_err());
+            assert!(flows.datagram("192.0.2.1:9".parse().unwrap(), &Message { token, kind: OVER, number: 1 }.write()));
+            assert_eq!(test.is_over(), Some(12_345));
+            stop.stop();
+        });
+        drop(test);
+        assert!(flows.begin(token, at.ip()).is_some(), "its name is free again");
+    }
+
+    proptest! {
+        #[test]
+        fn messages_are_read_as_they_were_written(token: Token, kind: u8, number: u64) {
+            let message = Message { token, kind, number };
+            prop_assert_eq!(Message::read(&message.write()), Some(message));
+        }
+
+        #[test]
+        fn nothing_else_is_a_message(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            prop_assert!(bytes.starts_with(MAGIC) || Message::read(&bytes).is_none());
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The host while a test runs on it: who used its processors, and the settings that matter.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use model::v1::probe::host::Use;
+use sys::clock::{Processors, process_cpu};
+
+/// Settings that bound what a connection or a socket may do.
+const SETTINGS: [&str; 14] = [
+    "net/core/rmem_max",
+    "net/core/wmem_max",
+    "net/core/default_qdisc",
+    "net/core/netdev_max_backlog",
+    "net/ipv4/tcp_rmem",
+    "net/ipv4/tcp_wmem",
+    "net/ipv4/tcp_mem",
+    "net/ipv4/tcp_congestion_control",
+    "net/ipv4/tcp_allowed_congestion_control",
+    "net/ipv4/tcp_window_scaling",
+    "net/ipv4/tcp_timestamps",
+    "net/ipv4/tcp_sack",
+    "net/ipv4/tcp_slow_start_after_idle",
+    "net/ipv4/tcp_no_metrics_save",
+];
+
+/// Looks at a host from the beginning of a test to its end.
+#[derive(Debug)]
+pub struct Watch {
+    started: Instant,
+    processors: Processors,
+    own: std::time::Duration,
+    held_back: Option<std::time::Duration>,
+}
+
+impl Watch {
+    /// The test begins.
+    pub fn begin() -> Watch {
+        let held_back = sys::cgroup::throttled();
+        Watch { started: Instant::now(), processors: Processors::read(), own: process_cpu(), held_back }
+    }
+
+    /// What there is to say by now.
+    pub fn read(&self) -> Use {
+        let (now, count) = (Processors::read(), sys::limits::processors());
+        // Of the whole host, as the rest is: this program may be allowed a part of it only.
+        let time = now.seconds_since(&self.processors);
+        let settings = settings();
+        let held_back = sys::cgroup::throttled().zip(self.held_back).map_or(0.0, |(now, then)| {
+            let span = self.started.elapsed().as_secs_f64();
+            // Summed over processors: as long as two of them are held back, the program is.
+            (now.saturating_sub(then).as_secs_f64() / span.max(1e-9)).min(1.0)
+        });
+        Use {
+            software: concat!("longhaul/", env!("CARGO_PKG_VERSION")).into(),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            processors: count as u32,
+            busy: now.busy_since(&self.processors).unwrap_or_default(),
+            own: if time > 0.0 { ((process_cpu() - self.own).as_secs_f64() / time).min(1.0) } else { 0.0 },
+            steal: now.steal_since(&self.processors).unwrap_or_default(),
+            held_back,
+            congestion: settings.get("net.ipv4.tcp_congestion_control").cloned().unwrap_or_default(),
+            settings,
+        }
+    }
+}
+
+/// What this host has of the settings that matter; in a network namespace some are not there.
+fn settings() -> BTreeMap<String, String> {
+    let read = |path: &&str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/{path}")).ok()?;
+        Some((path.replace('/', "."), text.split_whitespace().collect::<Vec<_>>().join(" ")))
+    };
+    SETTINGS.iter().filter_map(read).collect()
+}
+
+/// The last number of a setting, such as the largest buffer of `tcp_rmem`.
+pub(crate) fn largest(of: &Use, setting: &str) -> u64 {
+    let text = of.settings.get(setting).map_or("", String::as_str);
+    text.split_whitespace().last().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_describes_itself() {
+        let watch = Watch::begin();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let seen = watch.read();
+        assert!(seen.processors > 0 && !seen.kernel.is_empty() && (0.0..=1.0).contains(&seen.busy), "{seen:?}");
+        assert!(largest(&seen, "net.ipv4.tcp_rmem") >= 4096, "{seen:?}");
+        assert_eq!(largest(&seen, "no.such"), 0);
+    }
+}

@@ -1,0 +1,363 @@
+//! Datagrams as iperf3 counts them: their header, a thread for each stream, loss and jitter by its rules.
+//!
+//! Its rules are kept so that both ends report the same: loss is the sum of forward gaps, less what comes late; jitter is
+//! the filter of RFC 1889. `probe::udp` has the exact ones.
+
+use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::message::StreamResult;
+use crate::error::{Error, Result};
+
+/// The first datagram of a stream, and the answer to it; as stock writes and reads them on a little-endian host.
+pub(super) const HELLO: [u8; 4] = *b"9876";
+/// The same of releases before 3.1.
+const HELLO_OLD: [u8; 4] = 123_456_789u32.to_le_bytes();
+/// The answer.
+pub(super) const WELCOME: [u8; 4] = *b"6789";
+/// Bytes of the header with a wide number.
+pub(super) const HEADER_MAX: usize = 16;
+/// How long a read waits before its thread looks whether it should go home.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// What a sender that was held up may make good for at once. Stock makes good for all of it, which is a burst.
+const ARREARS_MAX: Duration = Duration::from_millis(1);
+/// A wait that is not worth a sleep.
+const SPIN: Duration = Duration::from_micros(80);
+
+/// Whether a datagram asks for a stream.
+pub(super) fn is_hello(datagram: &[u8]) -> bool {
+    datagram == HELLO || datagram == HELLO_OLD
+}
+
+fn now() -> (u32, u32) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.as_secs() as u32, now.subsec_micros())
+}
+
+fn write_header(into: &mut [u8], number: u64, wide: bool) {
+    let (seconds, micros) = now();
+    into[..4].copy_from_slice(&seconds.to_be_bytes());
+    into[4..8].copy_from_slice(&micros.to_be_bytes());
+    match wide {
+        true => into[8..16].copy_from_slice(&number.to_be_bytes()),
+        false => into[8..12].copy_from_slice(&(number as u32).to_be_bytes()),
+    }
+}
+
+/// When it was sent, and its number; none where it is too short.
+fn read_header(datagram: &[u8], wide: bool) -> Option<(f64, u64)> {
+    let word = |at: usize| Some(u32::from_be_bytes(datagram.get(at..at + 4)?.try_into().ok()?));
+    let sent = f64::from(word(0)?) + f64::from(word(4)?) / 1e6;
+    let number = match wide {
+        true => u64::from_be_bytes(datagram.get(8..16)?.try_into().ok()?),
+        false => word(8)?.into(),
+    };
+    Some((sent, number))
+}
+
+/// What is counted of a stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Sent; or the highest number that came.
+    pub packets: u64,
+    /// Forward gaps, less what came late.
+    pub lost: i64,
+    /// Came after a higher number.
+    pub late: u64,
+    /// When the last of them came, after the start.
+    last: Duration,
+    jitter_s: f64,
+    transit_s: Option<f64>,
+}
+
+impl Tally {
+    fn took(&mut self, bytes: usize, number: u64, sent: f64, arrived: f64) {
+        self.bytes += bytes as u64;
+        if number > self.packets {
+            // Numbers are the peer's: two wide gaps must not be more than there is.
+            self.lost = self.lost.saturating_add_unsigned(number - self.packets - 1);
+            self.packets = number;
+        } else {
+            self.late += 1;
+            self.lost = self.lost.saturating_sub(1);
+        }
+        // RFC 1889, section 6.3.1.
+        let transit = arrived - sent;
+        if let Some(before) = self.transit_s.replace(transit) {
+            self.jitter_s += ((transit - before).abs() - self.jitter_s) / 16.0;
+        }
+    }
+
+    pub(super) fn result(&self, id: u32, span: Duration) -> StreamResult {
+        StreamResult {
+            id,
+            bytes: self.bytes,
+            retransmits: None,
+            jitter_s: self.jitter_s,
+            lost: self.lost,
+            packets: self.packets,
+            omitted: Some((0, 0)),
+            span_s: (0.0, span.as_secs_f64()),
+        }
+    }
+}
+
+/// One UDP stream of a test.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub id: u32,
+    pub sends: bool,
+    pub socket: UdpSocket,
+}
+
+/// How streams send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Bytes of a datagram's payload.
+    pub bytes: usize,
+    /// Rate of each stream; 0 for as fast as it goes.
+    pub rate_bit_s: u64,
+    /// Numbers have 64 bits.
+    pub wide: bool,
+}
+
+#[derive(Debug)]
+struct Member {
+    id: u32,
+    sends: bool,
+    tally: Arc<Mutex<Tally>>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+/// The UDP streams of one end, running.
+#[derive(Debug)]
+pub(super) struct Team {
+    members: Vec<Member>,
+    hush: Arc<AtomicBool>,
+    abandon: Arc<AtomicBool>,
+    started: Instant,
+}
+
+fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, hush: &AtomicBool) -> io::Result<()> {
+    let mut datagram = vec![0; pace.bytes];
+    fastrand::Rng::with_seed(pace.bytes as u64).fill(&mut datagram);
+    let gap = match pace.rate_bit_s {
+        0 => Duration::ZERO,
+        rate => Duration::from_secs_f64(pace.bytes as f64 * 8.0 / rate as f64),
+    };
+    let (mut due, mut number) = (Instant::now(), 0);
+    while !hush.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        let wait = due.saturating_duration_since(now);
+        if wait > SPIN {
+            // Short enough to notice the end.
+            std::thread::sleep((wait - SPIN / 2).min(PATIENCE));
+            continue;
+        }
+        if !wait.is_zero() {
+            std::hint::spin_loop();
+            continue;
+        }
+        write_header(&mut datagram, number + 1, pace.wide);
+        match socket.send(&datagram) {
+            Ok(sent) => {
+                number += 1;
+                let mut tally = lock(tally);
+                (tally.bytes, tally.packets) = (tally.bytes + sent as u64, number);
+            }
+            // The queue of the interface is full (ENOBUFS), or nobody listens there any more: sent into the void, as it is.
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error),
+        }
+        due = (due + gap).max(now.checked_sub(ARREARS_MAX).unwrap_or(now));
+    }
+    Ok(())
+}
+
+fn receive(
+    socket: &UdpSocket,
+    wide: bool,
+    tally: &Mutex<Tally>,
+    abandon: &AtomicBool,
+    started: Instant,
+) -> io::Result<()> {
+    let mut datagram = vec![0; 1 << 16];
+    while !abandon.load(Ordering::Relaxed) {
+        match socket.recv(&mut datagram) {
+            Ok(got) => {
+                let (seconds, micros) = now();
+                let arrived = f64::from(seconds) + f64::from(micros) / 1e6;
+                if let Some((sent, number)) = read_header(&datagram[..got], wide) {
+                    let mut tally = lock(tally);
+                    tally.took(got, number, sent, arrived);
+                    tally.last = started.elapsed();
+                }
+            }
+            Err(error) if crate::tcp::stream::waits(&error) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Team {
+    /// Sets all streams going.
+    pub(super) fn start(streams: Vec<Stream>, pace: Pace) -> Result<Team> {
+        let mut team =
+            Team { members: Vec::new(), hush: Arc::default(), abandon: Arc::default(), started: Instant::now() };
+        for stream in streams {
+            // Where one cannot be set going, those before it end with the team.
+            let member = team.member(stream, pace)?;
+            team.members.push(member);
+        }
+        Ok(team)
+    }
+
+    fn member(&self, stream: Stream, pace: Pace) -> Result<Member> {
+        let host = |doing| move |source| Error::Host { doing, source };
+        let Stream { id, sends, socket } = stream;
+        let timeouts = socket.set_read_timeout(Some(PATIENCE)).and_then(|()| socket.set_write_timeout(Some(PATIENCE)));
+        timeouts.map_err(host("set up a socket"))?;
+        let (tally, started) = (Arc::<Mutex<Tally>>::default(), self.started);
+        let (shared, hush, abandon) = (Arc::clone(&tally), Arc::clone(&self.hush), Arc::clone(&self.abandon));
+        let run = move || match sends {
+            true => send(&socket, pace, &shared, &hush),
+            false => receive(&socket, pace.wide, &shared, &abandon, started),
+        };
+        let thread = std::thread::Builder::new().name(format!("probe-{id}")).spawn(run);
+        Ok(Member { id, sends, tally, thread: thread.map_err(host("start a thread"))? })
+    }
+
+    pub(super) fn started(&self) -> Instant {
+        self.started
+    }
+
+    pub(super) fn hush(&self) {
+        self.hush.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn abandon(&self) {
+        self.hush();
+        self.abandon.store(true, Ordering::Relaxed);
+    }
+
+    /// Each stream's number, whether it sends, and what was counted so far.
+    pub(super) fn look(&self) -> Vec<(u32, bool, Tally)> {
+        self.members.iter().map(|member| (member.id, member.sends, lock(&member.tally).clone())).collect()
+    }
+
+    /// Waits for all threads. The test was over after `over`: what came later still took until it came.
+    pub(super) fn finish(mut self, over: Duration) -> Vec<(bool, StreamResult)> {
+        self.abandon();
+        let end = |member: Member| {
+            // A socket that failed has counted what it could.
+            let _ = member.thread.join();
+            let tally = lock(&member.tally);
+            let span = if member.sends { over } else { over.max(tally.last) };
+            (member.sends, tally.result(member.id, span))
+        };
+        std::mem::take(&mut self.members).into_iter().map(end).collect()
+    }
+}
+
+/// A test that ends badly leaves nobody behind who goes on sending: a datagram needs no one who takes it.
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.abandon();
+        for member in std::mem::take(&mut self.members) {
+            let _ = member.thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_and_order_as_stock_counts_them() {
+        let mut tally = Tally::default();
+        for (number, sent, arrived) in [(1, 0.0, 1.0), (2, 1.0, 2.0), (5, 4.0, 5.016), (4, 3.0, 5.02), (6, 5.0, 6.0)] {
+            tally.took(100, number, sent, arrived);
+        }
+        // 3 is lost; 4 came late, and was taken for lost before.
+        assert_eq!((tally.packets, tally.lost, tally.late, tally.bytes), (6, 1, 1, 500));
+        assert!(tally.jitter_s > 0.05 && tally.jitter_s < 0.2, "{tally:?}");
+    }
+
+    #[test]
+    fn headers_of_both_widths() {
+        let mut datagram = [0; 20];
+        write_header(&mut datagram, u64::from(u32::MAX) + 7, true);
+        assert_eq!(read_header(&datagram, true).unwrap().1, u64::from(u32::MAX) + 7);
+        write_header(&mut datagram, 7, false);
+        assert_eq!(read_header(&datagram[..12], false).unwrap().1, 7);
+        assert_eq!((read_header(&datagram[..11], false), read_header(&datagram[..15], true)), (None, None));
+        assert!(is_hello(b"9876") && is_hello(&HELLO_OLD) && !is_hello(b"98765") && !is_hello(b""));
+    }
+
+    #[test]
+    fn numbers_without_bounds() {
+        let mut tally = Tally::default();
+        tally.took(1, 1 << 63, 0.0, 0.0);
+        tally.took(1, u64::MAX, 0.0, 0.0);
+        assert_eq!((tally.lost, tally.packets), (i64::MAX, u64::MAX));
+        for number in [u64::MAX, 0] {
+            tally.took(1, number, f64::from(u32::MAX), 0.0);
+        }
+        assert_eq!((tally.lost, tally.late), (i64::MAX - 2, 2));
+    }
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.connect(far.local_addr().unwrap()).unwrap();
+        far.connect(near.local_addr().unwrap()).unwrap();
+        (near, far)
+    }
+
+    #[test]
+    fn a_pace_is_kept_without_bursts() {
+        let (near, far) = pair();
+        let streams = vec![Stream { id: 1, sends: true, socket: near }, Stream { id: 1, sends: false, socket: far }];
+        // Datagrams of 1,000 bytes at 8 Mbit/s: one a millisecond.
+        let team = Team::start(streams, Pace { bytes: 1000, rate_bit_s: 8_000_000, wide: true }).unwrap();
+        while team.look()[0].2.packets < 200 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(team.started().elapsed() >= Duration::from_millis(195));
+        team.hush();
+        let over = team.started().elapsed();
+        std::thread::sleep(Duration::from_millis(100));
+        let ends = team.finish(over);
+        let (sent, received) = (&ends[0].1, &ends[1].1);
+        assert_eq!((received.bytes, received.packets, received.lost), (sent.bytes, sent.packets, 0));
+        assert!(sent.packets >= 200 && received.span_s.1 < over.as_secs_f64() + 0.1);
+    }
+
+    #[test]
+    fn a_team_that_is_dropped_falls_silent() {
+        let (near, far) = pair();
+        let pace = Pace { bytes: 100, rate_bit_s: 1_000_000, wide: true };
+        let team = Team::start(vec![Stream { id: 1, sends: true, socket: near }], pace).unwrap();
+        far.recv(&mut [0; 200]).unwrap();
+        drop(team);
+        far.set_nonblocking(true).unwrap();
+        while far.recv(&mut [0; 200]).is_ok() {}
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(far.recv(&mut [0; 200]).is_err());
+    }
+}

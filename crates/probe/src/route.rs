@@ -1,0 +1,41 @@
+//! The way to a host: its hops, its other ways, its MTU, and what of it has changed.
+//!
+//! Probes are UDP datagrams of flows with fixed addresses and ports, so that routers that spread flows over several ways
+//! treat all probes of a flow alike (Augustin et al., "Avoiding traceroute anomalies with Paris traceroute", 2006). They
+//! are told apart by a number in their payload, which routers quote in what they answer; the kernel hands that over to
+//! whoever sent the probe (`IP_RECVERR`), without privilege. A node at the far end answers by [`echo`]; any other host
+//! is reached when it says that nobody is at that port.
+//!
+//! The straight line: tracer, volley, seeker (what to send next, and what was learnt: pure, of a virtual time) -> drive
+//! (sends and hears for several flows at once) -> flow (one socket). Does not know: who the far end is, how it was asked
+//! to answer, and that the far end may do the same towards us.
+
+mod compare;
+mod drive;
+pub mod echo;
+mod flow;
+mod icmp;
+pub mod mtu;
+mod order;
+#[cfg(test)]
+mod simulated;
+pub mod sweep;
+pub mod trace;
+
+use std::net::{SocketAddr, UdpSocket};
+
+use crate::{Error, Result};
+
+pub use compare::{asymmetries, compare};
+pub use echo::Token;
+pub use order::explore;
+
+/// A socket for one flow: bound to an address and port (unspecified, 0: the kernel chooses), and connected.
+///
+/// # Errors
+/// The port is taken, or nothing leads there.
+pub fn open(from: SocketAddr, to: SocketAddr) -> Result<UdpSocket> {
+    let socket = UdpSocket::bind(from).map_err(|source| Error::Host { doing: "bind a socket for probes", source })?;
+    socket.connect(to).map_err(|source| Error::Connect { to: to.to_string(), source })?;
+    Ok(socket)
+}

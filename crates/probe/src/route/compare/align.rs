@@ -1,0 +1,88 @@
+//! Which hop of one trace is which of another: the pairing that needs the fewest changes. Pure.
+
+use model::v1::probe::route::Hop;
+
+/// A step of the pairing; places from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pair {
+    /// The same hop, or nobody says otherwise.
+    Same(usize, usize),
+    /// Another router in its place.
+    Other(usize, usize),
+    /// Only in the first.
+    Gone(usize),
+    /// Only in the second.
+    Come(usize),
+}
+
+impl Pair {
+    /// The place in the first trace.
+    pub fn earlier(self) -> Option<usize> {
+        match self {
+            Pair::Same(old, _) | Pair::Other(old, _) | Pair::Gone(old) => Some(old),
+            Pair::Come(_) => None,
+        }
+    }
+
+    /// The place in the second trace.
+    pub fn later(self) -> Option<usize> {
+        match self {
+            Pair::Same(_, new) | Pair::Other(_, new) | Pair::Come(new) => Some(new),
+            Pair::Gone(_) => None,
+        }
+    }
+}
+
+/// What a step costs. A hop where one of the two is silent costs a little, so that it does not take the place of one that
+/// is known to be the same; a replacement less than two changes.
+const SILENT: u32 = 1;
+const REPLACED: u32 = 5;
+const ALONE: u32 = 4;
+
+fn cost(old: &Hop, new: &Hop) -> u32 {
+    let has = |hop: &Hop, address: &str| hop.routers.iter().any(|router| router.address == address);
+    match (old.routers.is_empty(), new.routers.is_empty()) {
+        (false, false) if old.routers.iter().any(|router| has(new, &router.address)) => 0,
+        (false, false) => REPLACED,
+        _ => SILENT,
+    }
+}
+
+/// Pairs hops in their order (Wagner and Fischer, 1974).
+pub fn align(old: &[Hop], new: &[Hop]) -> Vec<Pair> {
+    // best[i][j]: the least cost of what is from old[i] and new[j] on.
+    let mut best = vec![vec![0; new.len() + 1]; old.len() + 1];
+    for i in (0..=old.len()).rev() {
+        for j in (0..=new.len()).rev() {
+            best[i][j] = match (i < old.len(), j < new.len()) {
+                (false, false) => 0,
+                (true, false) => ALONE + best[i + 1][j],
+                (false, true) => ALONE + best[i][j + 1],
+                (true, true) => (cost(&old[i], &new[j]) + best[i + 1][j + 1])
+                    .min(ALONE + best[i + 1][j])
+                    .min(ALONE + best[i][j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut pairs = Vec::new();
+    while i < old.len() || j < new.len() {
+        let here = best[i][j];
+        let both = (i < old.len() && j < new.len()).then(|| cost(&old[i], &new[j]));
+        match both {
+            Some(cost) if here == cost + best[i + 1][j + 1] => {
+                pairs.push(if cost == REPLACED { Pair::Other(i, j) } else { Pair::Same(i, j) });
+                (i, j) = (i + 1, j + 1);
+            }
+            _ if i < old.len() && here == ALONE + best[i + 1][j] => {
+                pairs.push(Pair::Gone(i));
+                i += 1;
+            }
+            _ => {
+                pairs.push(Pair::Come(j));
+                j += 1;
+            }
+        }
+    }
+    pairs
+}

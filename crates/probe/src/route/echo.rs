@@ -1,0 +1,267 @@
+//! Questions and answers between two nodes: a probe datagram, and the short answer that its receiver gives.
+//!
+//! An answer is never longer than its question and goes to where it came from, and only to those who know a token: who
+//! forges an address gains nothing. It says what arrived (size, TTL) and with which TTL it leaves itself.
+
+use std::io;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use socket2::SockRef;
+use sys::errqueue::{receive, send_from, tell_arrivals};
+
+use crate::{Error, Result, Stop};
+
+/// What both ends of a test know and nobody else.
+pub type Token = [u8; 16];
+
+/// Length of an answer, and of the shortest question, in bytes.
+pub const ECHO_BYTES: usize = 32;
+
+/// Question: these, the probe's number (8 bytes, big endian), the token (16), and anything.
+/// The number comes early: some routers quote little of what they drop.
+const QUESTION: [u8; 4] = *b"LHrq";
+/// Answer: these, the number (8), the token's first 12, how many questions this flow has brought so far (4), the question's
+/// length (2), its TTL as received (1; 0 where it is not known), and the TTL that the answer leaves with (1).
+const ANSWER: [u8; 4] = *b"LHra";
+
+/// Answers leave with the highest TTL, so that the way back may be as long as it likes.
+const ANSWER_TTL: u8 = u8::MAX;
+/// How long the loop sleeps before it looks whether it is to end.
+const NAP: Duration = Duration::from_millis(100);
+/// Answers in a row before the loop looks up.
+const BURST: usize = 1_024;
+
+/// What an answer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Of the question.
+    pub number: u64,
+    /// Payload of the question as it arrived.
+    pub bytes: u16,
+    /// TTL of the question as it arrived, where known.
+    pub ttl: Option<u8>,
+    /// TTL that the answer was sent with.
+    pub own_ttl: u8,
+    /// Questions that have come over the flow so far, this one included: what is missing of those was lost on its way there.
+    pub count: u32,
+}
+
+/// Makes the first [`ECHO_BYTES`] of a datagram a question. Shorter ones are left alone.
+pub fn ask(datagram: &mut [u8], number: u64, token: &Token) {
+    if let Some(head) = datagram.first_chunk_mut::<ECHO_BYTES>() {
+        head[..4].copy_from_slice(&QUESTION);
+        head[4..12].copy_from_slice(&number.to_be_bytes());
+        head[12..28].copy_from_slice(token);
+        head[28..].fill(0);
+    }
+}
+
+/// The number of a question of ours, by as much of it as a router quotes. The token is looked at if it is there.
+pub fn quoted(part: &[u8], token: &Token) -> Option<u64> {
+    let rest = part.strip_prefix(&QUESTION)?;
+    let (number, rest) = rest.split_first_chunk::<8>()?;
+    let seen = &rest[..rest.len().min(token.len())];
+    token.starts_with(seen).then(|| u64::from_be_bytes(*number))
+}
+
+/// The answer to a datagram: none if it is no question, or its token is not known. `ttl` is that of the datagram as it
+/// arrived, `own_ttl` that with which the answer will leave, `count` how many questions came.
+pub fn answer(
+    datagram: &[u8],
+    (ttl, own_ttl): (Option<u8>, u8),
+    count: u32,
+    knows: impl FnOnce(&Token) -> bool,
+) -> Option<[u8; ECHO_BYTES]> {
+    let head = datagram.first_chunk::<ECHO_BYTES>()?;
+    let token = head[12..].first_chunk::<16>()?;
+    if !head.starts_with(&QUESTION) || !knows(token) {
+        return None;
+    }
+    let mut said = *head;
+    said[..4].copy_from_slice(&ANSWER);
+    let [high, low] = u16::try_from(datagram.len()).unwrap_or(u16::MAX).to_be_bytes();
+    said[24..28].copy_from_slice(&count.to_be_bytes());
+    said[28..].copy_from_slice(&[high, low, ttl.unwrap_or(0), own_ttl]);
+    Some(said)
+}
+
+/// Reads an answer to a question of ours.
+pub fn read(datagram: &[u8], token: &Token) -> Option<Answer> {
+    let head: &[u8; ECHO_BYTES] = datagram.try_into().ok()?;
+    let rest = head.strip_prefix(&ANSWER)?;
+    let (number, rest) = rest.split_first_chunk::<8>()?;
+    let (count, rest) = rest.strip_prefix(&token[..12])?.split_first_chunk::<4>()?;
+    let &[high, low, ttl, own_ttl] = rest.first_chunk()?;
+    let (ttl, count) = ((ttl > 0).then_some(ttl), u32::from_be_bytes(*count));
+    Some(Answer { number: u64::from_be_bytes(*number), bytes: u16::from_be_bytes([high, low]), ttl, own_ttl, count })
+}
+
+/// What a loop of answers did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Questions that were answered.
+    pub answered: u64,
+    /// Datagrams that were none, or of strangers.
+    pub ignored: u64,
+    /// Answers that the host could not send.
+    pub unsent: u64,
+}
+
+/// Answers questions that come to a socket, until it is stopped or the time is over. The socket may be connected, then
+/// it answers its peer only.
+///
+/// # Errors
+/// The socket fails.
+pub fn serve(socket: &UdpSocket, knows: impl Fn(&Token) -> bool, lasts: Duration, stop: &Stop) -> Result<Served> {
+    let failed = |source| Error::Host { doing: "answer probes", source };
+    tell_arrivals(socket).map_err(failed)?;
+    set_answer_ttl(socket).map_err(failed)?;
+    let start = Instant::now();
+    let mut buffer = vec![0; 1 << 16];
+    let mut served = Served::default();
+    while !stop.is_stopped() {
+        let Some(left) = lasts.checked_sub(start.elapsed()) else { break };
+        let nap = left.min(NAP);
+        let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&nap)) {
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(failed(error.into())),
+        }
+        for _ in 0..BURST {
+            match serve_one(socket, &mut buffer, &knows, &mut served) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if is_about_an_answer(&error) => served.unsent += 1,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+    Ok(served)
+}
+
+fn serve_one(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    knows: &impl Fn(&Token) -> bool,
+    served: &mut Served,
+) -> io::Result<()> {
+    let arrival = receive(socket, buffer)?;
+    let count = served.answered.saturating_add(served.unsent).saturating_add(1);
+    let said = answer(&buffer[..arrival.bytes], (arrival.ttl, ANSWER_TTL), count as u32, knows);
+    let (Some(said), Some(asker)) = (said, arrival.from) else {
+        served.ignored += 1;
+        return Ok(());
+    };
+    match send_from(socket, &said, asker, arrival.to) {
+        Ok(_) => served.answered += 1,
+        // A full buffer loses an answer, as the network may; it does not end the loop.
+        Err(_) => served.unsent += 1,
+    }
+    Ok(())
+}
+
+/// Whether an error is what the network said about an earlier answer: whoever asked is gone. Some come as themselves
+/// from receiving on a connected socket.
+fn is_about_an_answer(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, PermissionDenied};
+    let kinds = [ConnectionRefused, HostUnreachable, NetworkUnreachable, PermissionDenied, Interrupted];
+    // Other kinds of unreachable (icmp(7)).
+    let others = [Errno::MSGSIZE, Errno::PROTO, Errno::NOPROTOOPT];
+    kinds.contains(&error.kind()) || Errno::from_io_error(error).is_some_and(|errno| others.contains(&errno))
+}
+
+fn set_answer_ttl(socket: &UdpSocket) -> io::Result<()> {
+    let socket_ref = SockRef::from(socket);
+    if socket.local_addr()?.is_ipv4() {
+        return socket_ref.set_ttl_v4(ANSWER_TTL.into());
+    }
+    // It may answer IPv4 as well.
+    let _ = socket_ref.set_ttl_v4(ANSWER_TTL.into());
+    socket_ref.set_unicast_hops_v6(ANSWER_TTL.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TOKEN: Token = *b"sixteen letters!";
+
+    fn question(bytes: usize) -> Vec<u8> {
+        let mut datagram = vec![7; bytes];
+        ask(&mut datagram, 0x0102_0304_0506_0708, &TOKEN);
+        datagram
+    }
+
+    #[test]
+    fn an_answer_says_what_arrived() {
+        let said = answer(&question(9_000), (Some(61), 255), 77, |token| *token == TOKEN).unwrap();
+        let wanted = Answer { number: 0x0102_0304_0506_0708, bytes: 9_000, ttl: Some(61), own_ttl: 255, count: 77 };
+        assert_eq!(read(&said, &TOKEN), Some(wanted));
+        assert_eq!(read(&said, &[0; 16]), None, "of another test");
+        let unknown = answer(&question(32), (None, 64), 1, |_| true).unwrap();
+        assert_eq!(read(&unknown, &TOKEN).unwrap().ttl, None);
+    }
+
+    #[test]
+    fn strangers_and_answers_are_not_answered() {
+        assert_eq!(answer(&question(32), (None, 64), 1, |_| false), None);
+        assert_eq!(answer(&question(31), (None, 64), 1, |_| true), None, "an answer would be longer");
+        let said = answer(&question(32), (None, 64), 1, |_| true).unwrap();
+        assert_eq!(answer(&said, (None, 64), 1, |_| true), None, "or two nodes would answer each other for ever");
+    }
+
+    #[test]
+    fn a_quote_may_be_short() {
+        let question = question(100);
+        for length in 0..100 {
+            let wanted = (length >= 12).then_some(0x0102_0304_0506_0708);
+            assert_eq!(quoted(&question[..length], &TOKEN), wanted, "{length}");
+        }
+        assert_eq!(quoted(&question[..20], &[1; 16]), None);
+    }
+
+    proptest! {
+        /// Whatever comes from outside: no panic, and never more out than in.
+        #[test]
+        fn answers_are_never_longer(datagram in proptest::collection::vec(any::<u8>(), 0..100), marked: bool) {
+            let mut datagram = datagram;
+            if marked && datagram.len() >= 4 {
+                datagram[..4].copy_from_slice(&QUESTION);
+            }
+            let said = answer(&datagram, (Some(1), 2), 3, |_| true);
+            prop_assert!(said.is_none_or(|said| said.len() <= datagram.len()));
+            let _ = (read(&datagram, &TOKEN), quoted(&datagram, &TOKEN));
+        }
+    }
+
+    /// Over real sockets: known tokens are answered with what arrived, others are not; the loop ends when told.
+    #[test]
+    fn a_loop_answers_those_it_knows() {
+        for host in ["127.0.0.1", "::1"] {
+            let server = UdpSocket::bind((host, 0)).unwrap();
+            let client = UdpSocket::bind((host, 0)).unwrap();
+            client.connect(server.local_addr().unwrap()).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            let stop = Stop::default();
+            std::thread::scope(|scope| {
+                let serving = scope.spawn(|| serve(&server, |token| *token == TOKEN, Duration::from_secs(20), &stop));
+                let mut stranger = question(64);
+                stranger[12] ^= 1;
+                client.send(&stranger).unwrap();
+                client.send(&question(1_000)).unwrap();
+                let mut buffer = [0; 100];
+                let length = client.recv(&mut buffer).unwrap();
+                let said = read(&buffer[..length], &TOKEN).unwrap();
+                assert_eq!((said.bytes, said.ttl, said.own_ttl), (1_000, Some(64), 255), "{host}");
+                stop.stop();
+                let served = serving.join().unwrap().unwrap();
+                assert_eq!(served, Served { answered: 1, ignored: 1, unsent: 0 });
+            });
+        }
+    }
+}

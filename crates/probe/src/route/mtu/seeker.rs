@@ -1,0 +1,312 @@
+//! The probes of a search for the MTU: how many of each size, how long to wait for them, and what to make of ICMP. Pure.
+//!
+//! First the least probes, many of them: they say that somebody answers, how long that takes, and how much is lost
+//! anyway. From the loss follows how many probes of one size must be lost before the size is to blame. At the end the
+//! largest size that passed and the next larger one are tried again, so that a burst of loss does not pass for an MTU.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use model::v1::probe::route::{Mtu, MtuBound, MtuSaid, MtuTried, Said};
+
+use super::super::drive::{Next, Script};
+use super::super::flow::{Flow, Heard, Shot};
+use super::Plan;
+use super::search::Search;
+
+/// As far as a packet usually may go.
+const TTL: u8 = 64;
+/// The least probes at the start.
+const FIRST: usize = 16;
+/// That loss alone takes all probes of one size may happen once in so many sizes.
+const ODDS: f64 = 1e7;
+/// Probes of one size in a round.
+const COPIES_MIN: u32 = 5;
+const COPIES_MAX: u32 = 32;
+/// Waiting for the last answer of a round: half a round trip more than the longest, and this for hosts that are busy.
+const GRACE: Duration = Duration::from_millis(100);
+/// Attempts to see the end confirmed.
+const CONFIRMATIONS: u32 = 3;
+/// What is kept of what routers say.
+const SAID_MAX: usize = 16;
+/// Rounds, in all: more would be a path that changes all the time.
+const ROUNDS_MAX: u32 = 64;
+
+/// A size in this round.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    bytes: u32,
+    sent: u32,
+    /// Somebody says that it does not fit, this host or a router.
+    is_refused: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The least probes.
+    First,
+    /// A round of the search.
+    Round,
+    /// The end is looked at again; so many attempts failed.
+    Confirm(u32),
+    /// It is over: confirmed, or not.
+    Over(bool),
+}
+
+/// A search in one flow.
+pub struct Seeker {
+    plan: Plan,
+    floor: u32,
+    search: Search,
+    phase: Phase,
+    trials: Vec<Trial>,
+    /// Size of each probe, and whether it was answered.
+    shots: Vec<(u32, bool)>,
+    tried: Vec<MtuTried>,
+    copies: u32,
+    rtt_max: Duration,
+    last: Duration,
+    rounds: u32,
+    interface: Option<u32>,
+    said: Vec<MtuSaid>,
+    /// The first probe of this round.
+    began: usize,
+    /// The end was answered in this round.
+    is_seen: bool,
+}
+
+impl Seeker {
+    /// Towards `far`.
+    pub fn new(plan: Plan, far: SocketAddr) -> Seeker {
+        let floor = Flow::bytes_min(far);
+        Seeker {
+            plan,
+            floor,
+            search: Search::new(floor, plan.bytes_max),
+            phase: Phase::First,
+            trials: Vec::new(),
+            shots: Vec::new(),
+            tried: Vec::new(),
+            copies: COPIES_MAX,
+            rtt_max: Duration::ZERO,
+            last: Duration::ZERO,
+            rounds: 0,
+            interface: None,
+            said: Vec::new(),
+            began: 0,
+            is_seen: false,
+        }
+    }
+
+    /// The answer, as far as it is known by now; none if not even the least probes were answered.
+    pub fn found(&self) -> Option<Mtu> {
+        if !self.shots.iter().any(|(_, is_answered)| *is_answered) {
+            return None;
+        }
+        let mtu_bytes = self.search.passed();
+        let confirmed = self.phase == Phase::Over(true);
+        let bound = match self.interface {
+            _ if mtu_bytes < self.search.top() => MtuBound::Path,
+            Some(_) => MtuBound::Interface,
+            None => MtuBound::Limit,
+        };
+        let is_told = |said: &&MtuSaid| confirmed && bound == MtuBound::Path && said.mtu_bytes == mtu_bytes;
+        let said: Vec<_> = self.said.iter().map(|said| MtuSaid { confirmed: is_told(&said), ..said.clone() }).collect();
+        // Who refuses the next larger size without saying what fits makes no black hole either.
+        let next = self.tried.iter().find(|tried| tried.bytes == mtu_bytes + 1);
+        let is_refused = bound == MtuBound::Path && next.is_some_and(|next| next.refused > 0);
+        let icmp = is_refused || said.iter().any(|said| said.confirmed);
+        let mut tried = self.tried.clone();
+        tried.sort_unstable_by_key(|one| one.bytes);
+        Some(Mtu {
+            mtu_bytes,
+            bound,
+            icmp,
+            black_hole: confirmed && bound == MtuBound::Path && !icmp,
+            confirmed,
+            interface_bytes: self.interface,
+            said,
+            tried,
+            seconds: 0.0,
+        })
+    }
+
+    fn tried(&mut self, bytes: u32) -> &mut MtuTried {
+        let place = match self.tried.iter().position(|one| one.bytes == bytes) {
+            Some(place) => place,
+            None => {
+                self.tried.push(MtuTried { bytes, ..MtuTried::default() });
+                self.tried.len() - 1
+            }
+        };
+        &mut self.tried[place]
+    }
+
+    fn shoot(&mut self, now: Duration, bytes: u32) -> Next {
+        self.last = now;
+        self.shots.push((bytes, false));
+        self.tried(bytes).sent += 1;
+        Next::Shoot(Shot { ttl: TTL, bytes })
+    }
+
+    /// When no more answers are to be expected.
+    fn over(&self) -> Duration {
+        self.last + (self.rtt_max + self.rtt_max / 2 + GRACE).min(self.plan.patience.max(GRACE))
+    }
+
+    /// Nothing more can be learnt of a size in this round.
+    fn is_settled(&self, trial: &Trial) -> bool {
+        match self.phase {
+            // There it is the answer that counts, not that it came once.
+            Phase::Confirm(_) if trial.bytes == self.search.passed() => self.is_seen,
+            _ => trial.is_refused || trial.bytes <= self.search.passed() || trial.bytes > self.search.top(),
+        }
+    }
+
+    fn first(&mut self, now: Duration) -> Next {
+        if self.shots.len() < FIRST {
+            return self.shoot(now, self.floor);
+        }
+        let answered = self.shots.iter().filter(|(_, is_answered)| *is_answered).count();
+        let until = if answered == 0 { self.last + self.plan.patience } else { self.over() };
+        if answered < FIRST && now < until {
+            return Next::Wait(until);
+        }
+        if answered == 0 {
+            self.phase = Phase::Over(false);
+            return Next::Done;
+        }
+        // As if two more had been lost and two more answered (Agresti and Coull, 1998): 16 of 16 do not prove that
+        // nothing is ever lost.
+        let loss = (FIRST - answered + 2) as f64 / (FIRST + 4) as f64;
+        self.copies = ((ODDS.ln() / -loss.ln()).ceil() as u32).clamp(COPIES_MIN, COPIES_MAX);
+        self.begin(Phase::Round)
+    }
+
+    /// Begins a round; asks for its first probe at once.
+    fn begin(&mut self, phase: Phase) -> Next {
+        self.rounds += 1;
+        self.phase = if self.rounds > ROUNDS_MAX { Phase::Over(false) } else { phase };
+        let passed = self.search.passed();
+        let sizes = match self.phase {
+            Phase::Round => self.search.round(),
+            Phase::Confirm(_) => {
+                let mut sizes = vec![passed, passed + 1, self.search.top()];
+                sizes.dedup();
+                sizes
+            }
+            Phase::First | Phase::Over(_) => return Next::Done,
+        };
+        (self.began, self.is_seen) = (self.shots.len(), false);
+        self.trials = sizes.into_iter().map(|bytes| Trial { bytes, sent: 0, is_refused: false }).collect();
+        Next::Wait(self.last)
+    }
+
+    /// One probe of each size, then the next of each: an answer spares the rest.
+    fn round(&mut self, now: Duration) -> Option<Next> {
+        let open = self.trials.iter().enumerate().filter(|(_, trial)| !self.is_settled(trial));
+        let (place, trial) = open.min_by_key(|(_, trial)| trial.sent)?;
+        if trial.sent >= self.copies {
+            let until = self.over();
+            return (now < until).then_some(Next::Wait(until));
+        }
+        let bytes = trial.bytes;
+        self.trials[place].sent += 1;
+        Some(self.shoot(now, bytes))
+    }
+
+    /// A round is over: what was not answered did not pass.
+    fn close(&mut self) -> Next {
+        let passed = self.search.passed();
+        for trial in std::mem::take(&mut self.trials) {
+            if trial.bytes > passed && trial.bytes <= self.search.top() {
+                self.search.fail(trial.bytes);
+            }
+        }
+        match self.phase {
+            _ if !self.search.is_found() => self.begin(Phase::Round),
+            // All that can be sent passes: nothing to confirm.
+            _ if passed == self.search.top() => self.end(true),
+            Phase::Confirm(_) if self.is_seen => self.end(true),
+            Phase::Confirm(CONFIRMATIONS..) => self.end(false),
+            Phase::Confirm(failed) => self.begin(Phase::Confirm(failed + 1)),
+            _ => self.begin(Phase::Confirm(1)),
+        }
+    }
+
+    fn end(&mut self, is_confirmed: bool) -> Next {
+        self.phase = Phase::Over(is_confirmed);
+        Next::Done
+    }
+
+    fn answered(&mut self, shot: usize, rtt: Duration) {
+        let Some((bytes, is_answered)) = self.shots.get_mut(shot).filter(|(_, is_answered)| !is_answered) else {
+            return;
+        };
+        *is_answered = true;
+        let bytes = *bytes;
+        self.tried(bytes).answered += 1;
+        self.rtt_max = self.rtt_max.max(rtt);
+        if bytes > self.search.passed() {
+            self.search.pass(bytes);
+            // The end is another one now, and wants its own confirmation.
+            self.is_seen = false;
+        } else if bytes == self.search.passed() && shot >= self.began {
+            self.is_seen = true;
+        }
+    }
+
+    fn refused(&mut self, shot: usize) -> Option<u32> {
+        let (bytes, _) = *self.shots.get(shot).filter(|(_, is_answered)| !is_answered)?;
+        self.tried(bytes).refused += 1;
+        self.trials.iter_mut().filter(|trial| trial.bytes == bytes).for_each(|trial| trial.is_refused = true);
+        Some(bytes)
+    }
+}
+
+impl Script for Seeker {
+    fn next(&mut self, now: Duration) -> Next {
+        // A step may begin a new round, which may be over at once; there are so many rounds at most.
+        for _ in 0..=ROUNDS_MAX {
+            let next = match self.phase {
+                Phase::First => self.first(now),
+                Phase::Over(_) => return Next::Done,
+                Phase::Round | Phase::Confirm(_) => match self.round(now) {
+                    Some(next) => return next,
+                    None => self.close(),
+                },
+            };
+            match next {
+                Next::Wait(until) if until <= now => {}
+                next => return next,
+            }
+        }
+        self.end(false)
+    }
+
+    fn heard(&mut self, _: Duration, heard: &Heard) {
+        match heard {
+            Heard::Answer { shot, rtt, .. } => self.answered(*shot, *rtt),
+            Heard::Icmp { shot: Some(shot), said: Said::TooBig, from, mtu, .. } => {
+                let Some(bytes) = self.refused(*shot) else { return };
+                let said = MtuSaid { by: from.to_string(), mtu_bytes: *mtu, confirmed: false };
+                if self.said.len() < SAID_MAX && !self.said.contains(&said) {
+                    self.said.push(said);
+                }
+                if *mtu < bytes {
+                    self.search.hint(*mtu);
+                }
+            }
+            Heard::Icmp { .. } => {}
+            Heard::TooBigHere { shot, mtu } => {
+                let Some(bytes) = self.refused(*shot) else { return };
+                let mtu = mtu.map_or(bytes.saturating_sub(1), |mtu| mtu.min(bytes.saturating_sub(1)));
+                self.interface = Some(self.interface.map_or(mtu, |known| known.min(mtu)));
+                self.search.bound(mtu);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! All of one direction, as it was ordered: hops, other ways, MTU.
+//!
+//! The order may come from a stranger: what it asks for is checked before anything is sent.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use model::v1::probe::route::{Route, RouteOrder, Said};
+
+use super::echo::Token;
+use super::{mtu, sweep, trace};
+use crate::{Error, Result, Stop};
+
+/// What each part is to do.
+struct Plans {
+    trace: trace::Plan,
+    sweep: sweep::Plan,
+    mtu: Option<mtu::Plan>,
+}
+
+/// No part may take longer.
+const LASTS_MAX: Duration = Duration::from_secs(3_600);
+
+impl Plans {
+    fn of(order: &RouteOrder, sockets: usize) -> Result<Plans> {
+        if sockets != usize::from(order.flows) {
+            return Err(Error::Order(format!("a test of {} flows cannot be made with {sockets} sockets", order.flows)));
+        }
+        let seconds = |name: &str, value: f64, most: Duration| {
+            let time = Duration::try_from_secs_f64(value).ok().filter(|time| *time <= most);
+            time.ok_or_else(|| Error::Order(format!("{name} is up to {} s, not {value}", most.as_secs())))
+        };
+        let patience = seconds("the patience", order.patience_s, Duration::from_secs(60))?;
+        let lasts = seconds("a part of a path test", order.lasts_s, LASTS_MAX)?;
+        let RouteOrder { ttl_max, gap, queries, .. } = *order;
+        let trace = trace::Plan { ttl_max, gap, queries, patience, lasts, ..trace::Plan::default() };
+        trace.check()?;
+        let sweep = sweep::Plan {
+            trace: trace::Plan { queries: queries.min(sweep::Plan::default().trace.queries), ..trace },
+            probes: order.probes,
+            ..sweep::Plan::default()
+        };
+        sweep.check(sockets)?;
+        let size = |bytes_max| mtu::Plan { bytes_max, lasts, ..mtu::Plan::default() };
+        let mtu = order.mtu_bytes_max.map(size);
+        mtu.as_ref().map(mtu::Plan::check).transpose()?;
+        Ok(Plans { trace, sweep, mtu })
+    }
+}
+
+/// Does what is ordered, over as many connected sockets as the order has flows. The hops and the MTU are those of the
+/// first.
+///
+/// # Errors
+/// The order makes no sense, a socket fails, or it was stopped. That nobody answers is a result.
+pub fn explore(sockets: &[UdpSocket], token: &Token, order: &RouteOrder, stop: &Stop) -> Result<Route> {
+    let plans = Plans::of(order, sockets.len())?;
+    let [first, others @ ..] = sockets else { return Ok(Route::default()) };
+    let path = trace::trace(first, token, &plans.trace, stop)?;
+    let is_node = path.hops.last().is_some_and(|hop| hop.routers.iter().any(|router| router.said == Said::Answered));
+    let mtu = match plans.mtu.filter(|_| is_node).map(|plan| mtu::mtu(first, token, &plan, stop)) {
+        Some(Ok(found)) => Some(found),
+        // It answered a moment ago: what the path then did is in the hops, and the test goes on.
+        Some(Err(Error::Silent { .. })) | None => None,
+        Some(Err(error)) => return Err(error),
+    };
+    let sweep = match others {
+        [] => None,
+        _ => Some(sweep::sweep(sockets, token, &plans.sweep, stop)?),
+    };
+    match stop.is_stopped() {
+        true => Err(Error::Interrupted),
+        false => Ok(Route { path, mtu, sweep }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_checked() {
+        let good = RouteOrder::default();
+        assert!(Plans::of(&good, 1).is_ok());
+        let bad = [
+            RouteOrder { ttl_max: 0, ..good.clone() },
+            RouteOrder { ttl_max: 65, ..good.clone() },
+            RouteOrder { gap: 0, ..good.clone() },
+            RouteOrder { queries: 17, ..good.clone() },
+            RouteOrder { patience_s: 61.0, ..good.clone() },
+            RouteOrder { patience_s: 0.0, ..good.clone() },
+            RouteOrder { patience_s: -1.0, ..good.clone() },
+            RouteOrder { patience_s: f64::NAN, ..good.clone() },
+            RouteOrder { lasts_s: f64::INFINITY, ..good.clone() },
+            RouteOrder { probes: 10_001, ..good.clone() },
+            RouteOrder { mtu_bytes_max: Some(575), ..good.clone() },
+            RouteOrder { mtu_bytes_max: Some(u32::MAX), ..good.clone() },
+            RouteOrder { flows: 2, ..good.clone() },
+        ];
+        for order in bad {
+            assert!(matches!(Plans::of(&order, 1), Err(Error::Order(_))), "{order:?}");
+        }
+        assert!(Plans::of(&RouteOrder { flows: 65, ..good.clone() }, 65).is_err());
+        assert!(Plans::of(&RouteOrder { flows: 0, ..good }, 0).is_err());
+    }
+
+    #[test]
+    fn an_empty_order_is_the_default_one() {
+        let order: RouteOrder = serde_json::from_str("{}").unwrap();
+        assert_eq!(order, RouteOrder::default());
+        let text = serde_json::to_string(&order).unwrap();
+        assert_eq!(serde_json::from_str::<RouteOrder>(&text).unwrap(), order);
+    }
+
+    /// Over loopback, to a node: one hop, the MTU's limit, one way.
+    #[test]
+    fn all_of_it_over_loopback() {
+        let token = [3; 16];
+        for host in ["127.0.0.1", "::1"] {
+            let node = UdpSocket::bind((host, 0)).unwrap();
+            let to = node.local_addr().unwrap();
+            let flows: Vec<_> = (0..4).map(|_| super::super::open((to.ip(), 0).into(), to).unwrap()).collect();
+            let stop = Stop::default();
+            let order = RouteOrder { flows: 4, probes: 20, ..RouteOrder::default() };
+            let route = std::thread::scope(|scope| {
+                scope.spawn(|| super::super::echo::serve(&node, |its| *its == token, Duration::from_secs(60), &stop));
+                let route = explore(&flows, &token, &order, &Stop::default());
+                stop.stop();
+                route.unwrap()
+            });
+            assert_eq!((route.path.distance, route.path.distance_back), (Some(1), Some(1)), "{route:?}");
+            assert_eq!(route.mtu.map(|mtu| mtu.mtu_bytes), Some(9_216));
+            let sweep = route.sweep.unwrap();
+            assert_eq!((sweep.ways.len(), sweep.ways[0].answered), (1, 80));
+            assert!(sweep.suspects.is_empty());
+        }
+    }
+}

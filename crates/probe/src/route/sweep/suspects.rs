@@ -1,0 +1,169 @@
+//! Flows that lose more than the others, or take longer, and the hop that only they pass. Pure.
+
+use std::collections::BTreeSet;
+
+use model::v1::probe::route::{Suspect, SuspectBy};
+
+use super::Known;
+use super::odds::{chance, choose};
+use super::ways::Group;
+
+/// What chance alone does in fewer than one sweep of a hundred is not chance.
+const CHANCE_MAX: f64 = 0.01;
+/// A longer way is longer by this at least, and by this share: less is jitter of the hosts.
+const LONGER_S_MIN: f64 = 0.001;
+const LONGER_SHARE: f64 = 0.05;
+
+/// Some of the flows, by their places, in order.
+type Flows = BTreeSet<usize>;
+
+/// The flows that pass each address of a hop, for hops that differ; nearest hop first.
+fn by_address(known: &[Known], among: &Flows) -> Vec<(u8, String, Flows)> {
+    let mut all: Vec<(u8, String, Flows)> = Vec::new();
+    for flow in among {
+        for (hop, ttl) in known[*flow].hops.iter().zip(1..) {
+            for address in hop {
+                match all.iter_mut().find(|(its, known, _)| *its == ttl && known == address) {
+                    Some((.., flows)) => drop(flows.insert(*flow)),
+                    None => all.push((ttl, address.clone(), Flows::from([*flow]))),
+                }
+            }
+        }
+    }
+    all.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    all.retain(|(.., flows)| flows.len() < among.len());
+    all
+}
+
+/// The first hop that all of some flows pass, and none of the others.
+fn own_hop(known: &[Known], flows: &Flows, among: &Flows) -> Option<(u8, String)> {
+    let mut all = by_address(known, among).into_iter();
+    all.find(|(.., its)| its == flows).map(|(ttl, address, _)| (ttl, address))
+}
+
+/// Probes, and lost ones.
+fn losses(known: &[Known], flows: &Flows) -> (u32, u32) {
+    let its = || flows.iter().map(|flow| &known[*flow]);
+    let sent = its().map(|one| one.sent).sum();
+    (sent, its().map(|one| one.sent - one.answered.min(one.sent)).sum())
+}
+
+/// Of the lost ones, those that the far end did not get.
+fn lost_there(known: &[Known], flows: &Flows) -> u32 {
+    flows.iter().map(|flow| known[*flow].lost_there).sum()
+}
+
+/// The flows that lose most, two of them, three, up to half of all: a member of a bundle has no address of its own.
+fn worst(known: &[Known], among: &Flows) -> Vec<Flows> {
+    let share = |flow: &usize| {
+        f64::from(known[*flow].sent - known[*flow].answered.min(known[*flow].sent))
+            / f64::from(known[*flow].sent.max(1))
+    };
+    let mut flows: Vec<usize> = among.iter().copied().collect();
+    flows.sort_by(|a, b| share(b).total_cmp(&share(a)));
+    (2..=flows.len() / 2).map(|count| flows[..count].iter().copied().collect()).collect()
+}
+
+/// Sets of flows that lose more than the rest, the surest first: those behind one address, those of one way, each by
+/// itself, and the worst ones together. After one is found, the rest is looked at again without it.
+pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
+    let mut among: Flows = (0..known.len()).collect();
+    let mut found = Vec::new();
+    while among.len() > 1 {
+        let mut sets: Vec<Flows> = by_address(known, &among).into_iter().map(|(.., flows)| flows).collect();
+        sets.extend(ways.iter().map(|way| way.flows.iter().copied().filter(|flow| among.contains(flow)).collect()));
+        sets.extend(among.iter().map(|flow| Flows::from([*flow])));
+        sets.retain(|set| !set.is_empty() && set.len() < among.len());
+        let mut seen = BTreeSet::new();
+        sets.retain(|set| seen.insert(set.clone()));
+        let (all_sent, all_lost) = losses(known, &among);
+        let compared = sets.len() as f64;
+        // A set that was put together for its losses competes with all sets of its size that could have been.
+        let worst = worst(known, &among)
+            .into_iter()
+            .map(|set| (choose(among.len() as u64, set.len() as u64) * among.len() as f64, set));
+        let sets = sets.into_iter().map(|set| (compared, set)).chain(worst);
+        let judged = sets.map(|(compared, set)| {
+            let (sent, lost) = losses(known, &set);
+            let by_chance = chance(sent.into(), lost.into(), all_sent.into(), all_lost.into());
+            (by_chance * compared, set)
+        });
+        // Of equals, the larger set: it says as much of more flows.
+        let surest = judged.min_by(|(a, one), (b, other)| a.total_cmp(b).then(other.len().cmp(&one.len())));
+        let Some((by_chance, set)) = surest.filter(|(by_chance, _)| *by_chance < CHANCE_MAX) else { break };
+        let (sent, lost) = losses(known, &set);
+        let mut suspect = Suspect {
+            by: SuspectBy::Loss,
+            ports: set.iter().map(|flow| known[*flow].port).collect(),
+            sent,
+            lost,
+            lost_there: lost_there(known, &set),
+            others_sent: all_sent - sent,
+            others_lost: all_lost - lost,
+            chance: Some(by_chance),
+            longer_s: None,
+            hop: None,
+            address: None,
+            text: String::new(),
+        };
+        name(&mut suspect, own_hop(known, &set, &among));
+        found.push(suspect);
+        among.retain(|flow| !set.contains(flow));
+    }
+    found
+}
+
+/// The flows whose least round trip is well above the least of all.
+pub fn by_delay(known: &[Known]) -> Vec<Suspect> {
+    let all: Flows = (0..known.len()).collect();
+    let Some(least) = known.iter().filter_map(|one| one.rtt_min_s).reduce(f64::min) else { return Vec::new() };
+    let bound = least + LONGER_S_MIN.max(least * LONGER_SHARE);
+    let is_longer = |flow: &usize| known[*flow].rtt_min_s.is_some_and(|rtt| rtt > bound);
+    let set: Flows = all.iter().copied().filter(is_longer).collect();
+    let Some(rtt) = set.iter().filter_map(|flow| known[*flow].rtt_min_s).reduce(f64::min) else { return Vec::new() };
+    let rest: Flows = all.difference(&set).copied().collect();
+    let ((sent, lost), (others_sent, others_lost)) = (losses(known, &set), losses(known, &rest));
+    let mut suspect = Suspect {
+        by: SuspectBy::Delay,
+        ports: set.iter().map(|flow| known[*flow].port).collect(),
+        sent,
+        lost,
+        lost_there: lost_there(known, &set),
+        others_sent,
+        others_lost,
+        chance: None,
+        longer_s: Some(rtt - least),
+        hop: None,
+        address: None,
+        text: String::new(),
+    };
+    name(&mut suspect, own_hop(known, &set, &all));
+    vec![suspect]
+}
+
+/// Writes down the hop, and everything in words.
+fn name(suspect: &mut Suspect, hop: Option<(u8, String)>) {
+    let percent = |lost: u32, sent: u32| 100.0 * f64::from(lost) / f64::from(sent.max(1));
+    let ports: Vec<String> = suspect.ports.iter().map(u16::to_string).collect();
+    let what = match suspect.by {
+        SuspectBy::Loss => format!(
+            "lose {:.2} % ({} of {}, {} of them on their way there), the others {:.2} % ({} of {})",
+            percent(suspect.lost, suspect.sent),
+            suspect.lost,
+            suspect.sent,
+            suspect.lost_there,
+            percent(suspect.others_lost, suspect.others_sent),
+            suspect.others_lost,
+            suspect.others_sent
+        ),
+        SuspectBy::Delay => {
+            format!("take at least {:.1} ms longer than the fastest", suspect.longer_s.unwrap_or(0.0) * 1e3)
+        }
+    };
+    let place = match &hop {
+        Some((ttl, address)) => format!("only they pass {address} (hop {ttl})"),
+        None => "no visible hop is theirs alone: look for a member of a bundle of links".to_owned(),
+    };
+    suspect.text = format!("flows from ports {} {what}; {place}", ports.join(", "));
+    (suspect.hop, suspect.address) = hop.unzip();
+}

@@ -1,0 +1,120 @@
+//! Probes all the way to the far end, many of them: loss and round trips of one flow. Pure.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use model::v1::probe::route::Said;
+
+use super::super::drive::{Next, Script};
+use super::super::flow::{Flow, Heard, Shot};
+use super::super::trace::least_and_median;
+
+/// As far as a packet usually may go.
+const TTL: u8 = 64;
+
+/// Of one flow.
+pub struct Volley {
+    probes: u32,
+    patience: Duration,
+    bytes: u32,
+    /// When each probe was sent, and its round trip if it was answered.
+    sent: Vec<(Duration, Option<Duration>)>,
+    /// Of the first and the last probe that were answered: which, and the far end's count then.
+    ends: Option<[(usize, u32); 2]>,
+    by_node: bool,
+}
+
+impl Volley {
+    /// So many probes to `far`.
+    pub fn new(probes: u32, patience: Duration, far: SocketAddr) -> Volley {
+        let bytes = Flow::bytes_min(far);
+        Volley { probes, patience, bytes, sent: Vec::new(), ends: None, by_node: false }
+    }
+
+    /// Probes sent, and answered. Where it was broken off, those that were still to be waited for are left out, answered
+    /// or not: the quick answers alone would make the flow look better than it is.
+    pub fn counts(&self, broken_off: Option<Duration>) -> (u32, u32) {
+        let is_over = |at: Duration| broken_off.is_none_or(|end| end.saturating_sub(at) >= self.patience);
+        let over = || self.sent.iter().filter(|(at, _)| is_over(*at));
+        (over().count() as u32, over().filter(|(_, rtt)| rtt.is_some()).count() as u32)
+    }
+
+    /// Of the probes between the first and the last that were answered, those that the far end did not get.
+    pub fn lost_there(&self) -> u32 {
+        let Some([(first, before), (last, after)]) = self.ends else { return 0 };
+        ((last - first) as u32).saturating_sub(after.wrapping_sub(before))
+    }
+
+    /// The least round trip and the median, in seconds.
+    pub fn rtts(&self) -> (Option<f64>, Option<f64>) {
+        least_and_median(&self.sent.iter().filter_map(|(_, rtt)| *rtt).collect::<Vec<_>>())
+    }
+
+    /// Whether the far end is a node.
+    pub fn is_answered_by_node(&self) -> bool {
+        self.by_node
+    }
+}
+
+impl Script for Volley {
+    fn next(&mut self, now: Duration) -> Next {
+        if self.sent.len() < self.probes as usize {
+            self.sent.push((now, None));
+            return Next::Shoot(Shot { ttl: TTL, bytes: self.bytes });
+        }
+        let until = self.sent.last().map_or(Duration::ZERO, |(at, _)| *at + self.patience);
+        match self.sent.iter().all(|(_, rtt)| rtt.is_some()) || now >= until {
+            true => Next::Done,
+            false => Next::Wait(until),
+        }
+    }
+
+    fn heard(&mut self, _: Duration, heard: &Heard) {
+        let (shot, rtt) = match heard {
+            Heard::Answer { shot, rtt, count, .. } => {
+                self.by_node = true;
+                let end = (*shot, *count);
+                let [first, last] = self.ends.unwrap_or([end; 2]);
+                self.ends = Some([first.min(end), last.max(end)]);
+                (*shot, *rtt)
+            }
+            Heard::Icmp { shot: Some(shot), rtt: Some(rtt), said: Said::PortUnreachable, .. } => (*shot, *rtt),
+            Heard::Icmp { .. } | Heard::TooBigHere { .. } => return,
+        };
+        if let Some((_, known)) = self.sent.get_mut(shot) {
+            known.get_or_insert(rtt);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_that_are_on_their_way_are_not_lost() {
+        let seconds = Duration::from_secs;
+        let mut volley = Volley::new(10, seconds(2), "127.0.0.1:1".parse().unwrap());
+        for n in 0..5 {
+            assert!(matches!(volley.next(seconds(n)), Next::Shoot(_)));
+        }
+        for shot in [0, 3] {
+            volley.heard(
+                seconds(4),
+                &Heard::Answer {
+                    shot,
+                    rtt: seconds(1),
+                    hops: None,
+                    hops_back: None,
+                    ttl_back: None,
+                    count: 7 + shot as u32 / 2,
+                },
+            );
+        }
+        assert_eq!(volley.counts(None), (5, 2));
+        assert_eq!(volley.lost_there(), 2, "of the three after the first one, the far end counted one");
+        // Those sent at 3 and 4 had less than two seconds, the answered one of them as well.
+        assert_eq!(volley.counts(Some(seconds(4))), (3, 1));
+        assert_eq!(volley.counts(Some(Duration::from_millis(1_500))), (0, 0));
+    }
+}

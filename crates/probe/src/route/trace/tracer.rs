@@ -1,0 +1,262 @@
+//! Which TTL to probe next, and what the answers say of the hops. Pure.
+//!
+//! Rounds over all hops rather than all probes of a hop at once: routers answer a few in a row and are then silent for
+//! a while. In the first round TTLs rise, a window of them at a time, until the end is known.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use model::v1::probe::route::{End, Hop, Path, Router, Said};
+
+use super::super::drive::{Next, Script};
+use super::super::flow::{Flow, Heard, Shot};
+use super::Plan;
+
+/// Routers that one hop's list holds: what comes from outside is bounded.
+const ROUTERS_MAX: usize = 16;
+
+#[derive(Clone, Copy)]
+struct Probe {
+    ttl: u8,
+    at: Duration,
+    answered: bool,
+}
+
+#[derive(Clone, Default)]
+struct Found {
+    sent: u32,
+    rtts: Vec<Duration>,
+    routers: Vec<Router>,
+}
+
+/// One trace.
+pub struct Tracer {
+    plan: Plan,
+    target: IpAddr,
+    bytes: u32,
+    probes: Vec<Probe>,
+    /// Neither answered nor given up, oldest first.
+    open: VecDeque<usize>,
+    found: Vec<Found>,
+    round: u32,
+    rounds: u32,
+    /// Next in this round.
+    ttl: u8,
+    /// Not before.
+    resume: Duration,
+    /// The least TTL that gets no further, and why.
+    end: Option<(u8, End)>,
+    /// The highest TTL that was answered.
+    highest: u8,
+    distance_back: Option<u8>,
+    anonymous: u32,
+    /// One probe at a time: answers do not say whose they are.
+    is_serial: bool,
+}
+
+impl Tracer {
+    /// Of the flow to `far`.
+    pub fn new(plan: Plan, far: SocketAddr) -> Tracer {
+        Tracer {
+            plan,
+            target: far.ip().to_canonical(),
+            bytes: Flow::bytes_min(far),
+            probes: Vec::new(),
+            open: VecDeque::new(),
+            found: vec![Found::default(); usize::from(plan.ttl_max)],
+            round: 0,
+            rounds: plan.queries.into(),
+            ttl: 1,
+            resume: Duration::ZERO,
+            end: None,
+            highest: 0,
+            distance_back: None,
+            anonymous: 0,
+            is_serial: false,
+        }
+    }
+
+    /// The last TTL that is of interest, as far as is known.
+    fn last(&self) -> u8 {
+        let most = self.plan.ttl_max;
+        self.end.map_or(self.highest.saturating_add(self.plan.gap), |(ttl, _)| ttl).min(most)
+    }
+
+    /// Gives up what is too old; when the oldest that is left will be.
+    fn expire(&mut self, now: Duration) -> Option<Duration> {
+        while let Some(oldest) = self.open.front() {
+            let until = self.probes[*oldest].at + self.plan.patience;
+            if until > now {
+                return Some(until);
+            }
+            self.open.pop_front();
+        }
+        None
+    }
+
+    /// An answer to a probe; returns its TTL if it is the first one.
+    fn close(&mut self, shot: usize) -> Option<u8> {
+        let probe = self.probes.get_mut(shot).filter(|probe| !probe.answered)?;
+        probe.answered = true;
+        self.open.retain(|open| *open != shot);
+        Some(probe.ttl)
+    }
+
+    fn note(&mut self, ttl: u8, rtt: Duration, router: Router) {
+        self.highest = self.highest.max(ttl);
+        let Some(found) = self.found.get_mut(usize::from(ttl).wrapping_sub(1)) else { return };
+        found.rtts.push(rtt);
+        let same = |one: &&mut Router| one.address == router.address && one.icmp == router.icmp;
+        let has_room = found.routers.len() < ROUTERS_MAX;
+        match found.routers.iter_mut().find(same) {
+            Some(known) => {
+                known.answers += 1;
+                known.ttl_back = router.ttl_back;
+            }
+            None if has_room => found.routers.push(router),
+            None => {}
+        }
+    }
+
+    fn ends(&mut self, ttl: u8, end: End) {
+        // What has been there was not stopped on the way, whatever somebody says.
+        let is_better = |(known, why): (u8, End)| match (why, end) {
+            (End::Reached, End::Blocked) => false,
+            (End::Blocked, End::Reached) => true,
+            _ => ttl < known,
+        };
+        if self.end.is_none_or(is_better) {
+            self.end = Some((ttl.max(1), end));
+        }
+    }
+
+    /// Whose answer it is where it does not say so: that of the only probe there is, or nobody's. From then on they go
+    /// one at a time.
+    fn attribute(&mut self) -> Option<usize> {
+        self.anonymous += 1;
+        let only = (self.open.len() == 1).then(|| self.open.front().copied()).flatten();
+        if only.is_none() && !self.is_serial {
+            self.is_serial = true;
+            self.rounds = self.round + 1 + u32::from(self.plan.queries);
+        }
+        only
+    }
+
+    fn heard_icmp(&mut self, now: Duration, heard: &Heard) {
+        let Heard::Icmp { shot, rtt, from, said, icmp, ttl_back, .. } = heard else { return };
+        let Some(shot) = shot.or_else(|| self.attribute()) else { return };
+        let Some(ttl) = self.close(shot) else { return };
+        let rtt = rtt.unwrap_or_else(|| now.saturating_sub(self.probes[shot].at));
+        let router =
+            Router { address: from.to_string(), said: *said, icmp: Some(*icmp), answers: 1, ttl_back: *ttl_back };
+        self.note(ttl, rtt, router);
+        match said {
+            // Only an end host knows its ports, whatever address it says so from.
+            Said::PortUnreachable => self.ends(ttl, End::Reached),
+            Said::ProtocolUnreachable if *from == self.target => self.ends(ttl, End::Reached),
+            Said::NetworkUnreachable
+            | Said::HostUnreachable
+            | Said::ProtocolUnreachable
+            | Said::AdminProhibited
+            | Said::TooBig => self.ends(ttl, End::Blocked),
+            Said::TimeExceeded | Said::Answered | Said::Other => {}
+        }
+    }
+
+    /// What is known by now.
+    pub fn path(&self) -> Path {
+        let last = self.end.map_or(self.highest, |(ttl, _)| ttl);
+        let hops = self.found.iter().zip(1..=last).map(|(found, ttl)| found.hop(ttl));
+        let end = match self.end {
+            Some((_, end)) => end,
+            None if self.highest == self.plan.ttl_max => End::TooFar,
+            None => End::Silent,
+        };
+        let distance = self.end.filter(|(_, end)| *end == End::Reached).map(|(ttl, _)| ttl);
+        Path {
+            hops: hops.collect(),
+            end,
+            distance,
+            distance_back: self.distance_back,
+            anonymous: self.anonymous,
+            ..Path::default()
+        }
+    }
+}
+
+impl Script for Tracer {
+    fn next(&mut self, now: Duration) -> Next {
+        let oldest = self.expire(now);
+        if now < self.resume {
+            return Next::Wait(self.resume);
+        }
+        if self.round >= self.rounds {
+            return oldest.map_or(Next::Done, Next::Wait);
+        }
+        if self.ttl > self.last() {
+            // What is still to come may move the end: in the first round, and before it is all over.
+            let may_grow = self.round == 0 || self.round + 1 >= self.rounds;
+            if let Some(until) = oldest.filter(|_| may_grow) {
+                return Next::Wait(until);
+            }
+            (self.round, self.ttl) = (self.round + 1, 1);
+            if self.round < self.rounds {
+                self.resume = now + self.plan.pause;
+            }
+            return self.next(now);
+        }
+        let window = if self.is_serial { 1 } else { self.plan.window };
+        if let Some(until) = oldest.filter(|_| self.open.len() >= window) {
+            return Next::Wait(until);
+        }
+        let ttl = self.ttl;
+        self.ttl += 1;
+        self.found[usize::from(ttl) - 1].sent += 1;
+        self.open.push_back(self.probes.len());
+        self.probes.push(Probe { ttl, at: now, answered: false });
+        Next::Shoot(Shot { ttl, bytes: self.bytes })
+    }
+
+    fn heard(&mut self, now: Duration, heard: &Heard) {
+        match heard {
+            Heard::Answer { shot, rtt, hops, hops_back, ttl_back, .. } => {
+                let Some(ttl) = self.close(*shot) else { return };
+                let address = self.target.to_string();
+                let said = Said::Answered;
+                self.note(ttl, *rtt, Router { address, said, icmp: None, answers: 1, ttl_back: *ttl_back });
+                // A router on the way may write TTLs as it likes; the end is not behind this probe.
+                self.ends(hops.unwrap_or(ttl).min(ttl), End::Reached);
+                self.distance_back = hops_back.or(self.distance_back);
+            }
+            Heard::Icmp { .. } => self.heard_icmp(now, heard),
+            // The least probe there is: nothing smaller to be had.
+            Heard::TooBigHere { shot, .. } => drop(self.close(*shot)),
+        }
+    }
+}
+
+impl Found {
+    fn hop(&self, ttl: u8) -> Hop {
+        let (rtt_min_s, rtt_median_s) = least_and_median(&self.rtts);
+        Hop {
+            ttl,
+            routers: self.routers.clone(),
+            sent: self.sent,
+            answered: self.rtts.len() as u32,
+            rtt_min_s,
+            rtt_median_s,
+        }
+    }
+}
+
+/// In seconds. The median of an even number is the upper one: a time that was measured.
+pub(in super::super) fn least_and_median(rtts: &[Duration]) -> (Option<f64>, Option<f64>) {
+    let mut rtts = rtts.to_vec();
+    rtts.sort_unstable();
+    let at = |place: usize| rtts.get(place).map(Duration::as_secs_f64);
+    (at(0), at(rtts.len() / 2))
+}
+
+#[cfg(test)]
+mod tests;

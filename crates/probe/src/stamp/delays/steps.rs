@@ -1,0 +1,162 @@
+//! A far clock that was set, seen from here.
+//!
+//! With the clock forward by `s`, packets seem to take `s` longer there and `s` less back. What a network does looks
+//! otherwise: a queue or a new route makes one way longer, or both. So, with the least delay of the packets before a
+//! moment and after it on both ways, half of the difference of the two changes is the clock's, if their sum is small.
+//! Clocks that run at different speeds change steadily; the usual change is taken off.
+
+/// Windows that a test is cut into: fine enough that a step is felt, coarse enough that each holds an unhindered packet.
+const WINDOWS: u64 = 256;
+/// Windows on either side of a moment that are compared. One spike on each way at different moments, each in a window of
+/// its own, looks like a step if only neighbours are.
+const SIDE: usize = 4;
+/// Smaller steps are not told from what schedulers and queues do.
+const LEAST_NS: i64 = 100_000;
+/// A step stands out of the usual changes by this factor.
+const STANDS_OUT: i64 = 8;
+
+/// The least delays of a part of the test, on the two clocks as they are.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    number: u64,
+    forward_ns: i64,
+    backward_ns: i64,
+}
+
+/// The least delays of each part of the test.
+#[derive(Clone, Debug)]
+pub struct Windows {
+    packets_each: u64,
+    windows: Vec<Window>,
+}
+
+fn median(mut values: Vec<i64>) -> i64 {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+impl Windows {
+    /// For a test of about `packets`.
+    pub fn new(packets: u64) -> Windows {
+        Windows { packets_each: packets.div_ceil(WINDOWS).max(1), windows: Vec::new() }
+    }
+
+    /// A packet's delays; in the order of their numbers.
+    pub fn note(&mut self, sequence: u64, forward_ns: i64, backward_ns: i64) {
+        let number = sequence / self.packets_each;
+        match self.windows.last_mut() {
+            Some(last) if last.number == number => {
+                last.forward_ns = last.forward_ns.min(forward_ns);
+                last.backward_ns = last.backward_ns.min(backward_ns);
+            }
+            _ => self.windows.push(Window { number, forward_ns, backward_ns }),
+        }
+    }
+
+    /// The largest step that stands out, if any. Two windows on either side of one are the least that tells.
+    pub fn step_ns(&self) -> Option<i64> {
+        let drifts: Vec<i64> = self.windows.windows(2).map(|pair| moved(&pair[0], &pair[1])).collect();
+        let drift = median(drifts.clone());
+        let noise = median(drifts.iter().map(|own| own.saturating_sub(drift).saturating_abs()).collect());
+        let least = LEAST_NS.max(noise.saturating_mul(STANDS_OUT));
+        let moments = 2..self.windows.len().saturating_sub(2);
+        let changes = moments.map(|at| self.change(at, drift));
+        changes
+            .filter(|(clock, path)| clock.saturating_abs() > least && clock.abs() / 2 > path.saturating_abs())
+            .map(|(clock, _)| clock)
+            .max_by_key(|clock| clock.saturating_abs())
+    }
+
+    /// What changed between the windows before `at` and those after it: of the clock, beyond its usual drift from window
+    /// to window, and of the path (half of the change of both ways together). The window itself is left out: where a
+    /// clock is set in its midst, its least delay there is of before and its least delay back of after.
+    fn change(&self, at: usize, drift: i64) -> (i64, i64) {
+        let before = &self.windows[at.saturating_sub(SIDE)..at];
+        let after = &self.windows[at + 1..(at + 1 + SIDE).min(self.windows.len())];
+        let least = |side: &[Window], way: fn(&Window) -> i64| i128::from(side.iter().map(way).min().unwrap_or(0));
+        let there = least(after, |w| w.forward_ns) - least(before, |w| w.forward_ns);
+        let back = least(after, |w| w.backward_ns) - least(before, |w| w.backward_ns);
+        // The least of a delay that drifts upwards is a side's first window, of one that drifts downwards its last.
+        let usual = i128::from(drift) * (before.len() + after.len() + 2) as i128;
+        (narrow((there - back - usual) / 2), narrow((there + back) / 2))
+    }
+}
+
+/// How much the far clock seems to have gained from one window to another, for each window between.
+fn moved(from: &Window, to: &Window) -> i64 {
+    let gap = i128::from(to.number.saturating_sub(from.number).max(1));
+    let there = i128::from(to.forward_ns) - i128::from(from.forward_ns);
+    let back = i128::from(to.backward_ns) - i128::from(from.backward_ns);
+    narrow((there - back) / 2 / gap)
+}
+
+fn narrow(ns: i128) -> i64 {
+    ns.clamp(i128::from(i64::MIN / 4), i128::from(i64::MAX / 4)) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Delays of a path of 10 ms each way with up to `jitter_ns` of queue on top, a far clock that is off by
+    /// `clock(n)`, and more on the way there by `path(n)`.
+    fn step(packets: u64, jitter_ns: i64, clock: impl Fn(i64) -> i64, path: impl Fn(i64) -> i64) -> Option<i64> {
+        let mut chance = fastrand::Rng::with_seed(7);
+        let mut windows = Windows::new(packets);
+        for n in 0..packets as i64 {
+            let (there, back) = (chance.i64(0..=jitter_ns), chance.i64(0..=jitter_ns));
+            windows.note(n as u64, 10_000_000 + there + clock(n) + path(n), 10_000_000 + back - clock(n));
+        }
+        windows.step_ns()
+    }
+
+    fn at(moment: i64, ns: i64) -> impl Fn(i64) -> i64 {
+        move |n| if n >= moment { ns } else { 0 }
+    }
+
+    fn still(_: i64) -> i64 {
+        0
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_seen() {
+        for packets in [10, 100, 1_000, 20_000] {
+            for ns in [50_000_000, -50_000_000, 5_000_000] {
+                let found = step(packets, 100_000, at(packets as i64 / 2, ns), still).unwrap_or(0);
+                assert!((found - ns).abs() < 400_000, "{found} of {ns} in {packets}");
+            }
+        }
+        // Near the ends, two packets are enough.
+        assert!(step(100, 100_000, at(2, 20_000_000), still).is_some());
+        assert!(step(100, 100_000, at(98, 20_000_000), still).is_some());
+    }
+
+    #[test]
+    fn a_clock_that_only_runs_faster_is_not() {
+        // 100 ppm at ten packets a second: 10 us from packet to packet.
+        assert_eq!(step(3_000, 100_000, |n| n * 10_000, still), None);
+        let both = |n| n * 10_000 + if n >= 1_500 { 30_000_000 } else { 0 };
+        assert!(step(3_000, 100_000, both, still).is_some());
+    }
+
+    #[test]
+    fn what_the_network_does_is_not() {
+        assert_eq!(step(1_000, 5_000_000, still, still), None, "queues");
+        assert_eq!(step(1_000, 100_000, still, at(500, 40_000_000)), None, "a longer way there");
+        assert_eq!(step(1_000, 100_000, still, at(500, -9_000_000)), None, "a shorter way there");
+        assert_eq!(step(100, 100_000, still, |n| if n == 50 { 80_000_000 } else { 0 }), None, "a spike");
+        for few in 0..6 {
+            assert_eq!(step(few, 0, still, still), None);
+        }
+    }
+
+    #[test]
+    fn nonsense_does_no_harm() {
+        let mut windows = Windows::new(0);
+        for n in 0..20 {
+            let far = if n % 2 == 0 { i64::MAX } else { i64::MIN };
+            windows.note(n, far, far);
+        }
+        let _ = windows.step_ns();
+    }
+}

@@ -1,0 +1,194 @@
+//! The reflector on a socket: kernel times in, answers out.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sys::clock_quality::ClockQuality;
+use sys::stamps;
+
+use super::{Came, Now, Reflector, Refusal, SessionKey, Trust};
+use crate::stamp::clock::Clock;
+use crate::stamp::packet::PACKET_MAX;
+use crate::{Error, Result, Stop};
+
+/// What a reflector did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Answers that were sent.
+    pub answered: u64,
+    /// Datagrams that are not questions.
+    pub not_questions: u64,
+    /// Questions of senders that may not ask, or not with so few octets.
+    pub refused: u64,
+    /// Questions for which there was no room in the table of sessions.
+    pub full: u64,
+    /// Answers that this host could not send.
+    pub not_sent: u64,
+}
+
+/// How long nobody looks whether to stop.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Datagrams taken before looking whether to stop.
+const BATCH: usize = 64;
+/// How often the clock's keeper is asked.
+const QUALITY_EVERY_NS: i64 = 1_000_000_000;
+/// Answers whose departure may still be told.
+const DEPARTURES_MAX: usize = 1_024;
+
+/// A reflector on a socket. Whoever has the socket reads it, and hands over what may be questions.
+pub struct Responder<'a> {
+    socket: &'a UdpSocket,
+    clock: &'a dyn Clock,
+    reflector: &'a mut Reflector,
+    trust: &'a dyn Fn(SocketAddr) -> Trust,
+    served: Served,
+    quality: Option<ClockQuality>,
+    quality_ns: i64,
+    /// Answers whose departure has not been told, by the number that the kernel gives them.
+    leaving: VecDeque<(u32, SessionKey, u32)>,
+    /// The kernel's next number; none where it does not tell departures.
+    number: Option<u32>,
+    written: Vec<u8>,
+}
+
+/// Answers questions until told to stop. `trust` says what an address may have; it is asked for every datagram.
+///
+/// # Errors
+/// The socket fails. That somebody is no longer there is not a failure.
+pub fn serve(
+    socket: &UdpSocket,
+    stop: &Stop,
+    clock: &dyn Clock,
+    reflector: &mut Reflector,
+    trust: &dyn Fn(SocketAddr) -> Trust,
+) -> Result<Served> {
+    let failed = |doing: &'static str| move |source: io::Error| Error::Host { doing, source };
+    let mut service = Responder::new(socket, clock, reflector, trust)?;
+    let mut buffer = vec![0; PACKET_MAX];
+    while !stop.is_stopped() {
+        let mut waits = [PollFd::new(socket, PollFlags::IN)];
+        match poll(&mut waits, Some(&LOOK)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(failed("wait for questions")(error.into())),
+        }
+        for _ in 0..BATCH {
+            service.departures();
+            match stamps::receive(socket, &mut buffer) {
+                Ok(Some(arrival)) => service.take(&buffer, &arrival),
+                Ok(None) => break,
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(failed("receive questions")(error)),
+            }
+        }
+    }
+    Ok(service.served)
+}
+
+/// The other end, or the way to it, is gone for the moment.
+pub(in crate::stamp) fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable};
+    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable | Interrupted)
+}
+
+/// Packets set out with the highest TTL, so that the other end can count routers (RFC 5357, section 4.1.2).
+pub(in crate::stamp) fn set_ttl(socket: &UdpSocket) -> io::Result<()> {
+    let reference = socket2::SockRef::from(socket);
+    if socket.local_addr()?.is_ipv6() {
+        reference.set_unicast_hops_v6(255)?;
+        // For IPv4 over an IPv6 socket; one that takes IPv6 alone may refuse.
+        let _ = reference.set_ttl_v4(255);
+        return Ok(());
+    }
+    reference.set_ttl_v4(255)
+}
+
+impl std::fmt::Debug for Responder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Responder").field(&self.served).finish()
+    }
+}
+
+impl<'a> Responder<'a> {
+    /// Sets the socket up: kernel times and TTLs of what comes, the highest TTL for what goes.
+    ///
+    /// # Errors
+    /// The socket fails.
+    pub fn new(
+        socket: &'a UdpSocket,
+        clock: &'a dyn Clock,
+        reflector: &'a mut Reflector,
+        trust: &'a dyn Fn(SocketAddr) -> Trust,
+    ) -> Result<Responder<'a>> {
+        // Without stamps the times are those of this process: worse by what it waits for a processor, no more.
+        let number = stamps::enable(socket, true).ok().map(|()| 0);
+        let _ = stamps::tell_ttl(socket);
+        set_ttl(socket).map_err(|source| Error::Host { doing: "set the TTL of answers", source })?;
+        let quality_ns = clock.read().mono_ns;
+        let (served, leaving, quality) = (Served::default(), VecDeque::new(), clock.quality());
+        let written = Vec::with_capacity(PACKET_MAX);
+        Ok(Responder { socket, clock, reflector, trust, served, quality, quality_ns, leaving, number, written })
+    }
+
+    /// A datagram that may be a question.
+    pub fn take(&mut self, buffer: &[u8], arrival: &stamps::Arrival) {
+        if arrival.is_cut || crate::flow::is_message(&buffer[..arrival.bytes]) {
+            self.served.not_questions += 1;
+            return;
+        }
+        let mut reading = self.clock.read();
+        if reading.mono_ns - self.quality_ns >= QUALITY_EVERY_NS {
+            self.quality = self.clock.quality();
+            reading = self.clock.read();
+            self.quality_ns = reading.mono_ns;
+        }
+        let at = arrival.at.and_then(|at| self.clock.of_kernel(at)).unwrap_or(reading.real_ns);
+        // Not behind the answer, whatever happened to the clock.
+        let at = at.min(reading.real_ns);
+        let came = Came { from: arrival.from, at, ttl: arrival.ttl, trust: (self.trust)(arrival.from) };
+        let now = Now { reading, quality: self.quality };
+        let mut answer = std::mem::take(&mut self.written);
+        match self.reflector.answer(&buffer[..arrival.bytes], &came, &now, &mut answer) {
+            Ok((key, sequence)) => self.send(&answer, key, sequence),
+            Err(Refusal::NotAQuestion) => self.served.not_questions += 1,
+            Err(Refusal::Untrusted | Refusal::Longer) => self.served.refused += 1,
+            Err(Refusal::Full) => self.served.full += 1,
+        }
+        self.written = answer;
+    }
+
+    fn send(&mut self, answer: &[u8], key: SessionKey, sequence: u32) {
+        if self.socket.send_to(answer, key.from).is_err() {
+            // Whoever asked sees it as lost on the way back, which it is. The kernel may or may not have counted it.
+            self.served.not_sent += 1;
+            self.leaving.clear();
+            self.number = stamps::enable(self.socket, self.number.is_some()).ok().and(self.number).map(|_| 0);
+            return;
+        }
+        self.served.answered += 1;
+        if let Some(number) = &mut self.number {
+            if self.leaving.len() == DEPARTURES_MAX {
+                self.leaving.pop_front();
+            }
+            self.leaving.push_back((*number, key, sequence));
+            *number = number.wrapping_add(1);
+        }
+    }
+
+    /// What the kernel tells of departures goes to the sessions.
+    pub fn departures(&mut self) {
+        while self.number.is_some() {
+            let Ok(Some(departure)) = stamps::departure(self.socket) else { return };
+            while let Some((number, key, sequence)) = self.leaving.pop_front() {
+                if number != departure.number {
+                    continue;
+                }
+                if let Some(at) = self.clock.of_kernel(departure.at) {
+                    self.reflector.left(&key, sequence, at);
+                }
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The end that asks: packets on a schedule, answers to any of them in any order, and what they say.
+//!
+//! One thread. Each packet has its time from the start, so a late one does not make the next late. Works against any
+//! reflector of RFC 8762 and, with packets of 14 to 43 octets or a reflector without sessions, TWAMP-Light.
+
+mod flight;
+mod near;
+mod order;
+mod outcome;
+
+use std::io;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use model::v1::probe::latency::Latency;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
+use sys::stamps;
+
+use super::clock::{Clock, Reading};
+use super::delays::{Delays, Spread, Times};
+use super::packet::{Answer, BASE, PACKET_MAX, Question, Timestamp};
+use super::reflect::{is_passing, set_ttl};
+use super::tally::{Tally, Verdict};
+use super::tlv;
+use crate::{Error, Result, Stop};
+use flight::{Flight, Slot};
+use near::NearClock;
+use outcome::Far;
+
+pub use order::{Extent, Order};
+
+/// A sender that was stopped for longer than this (a host asleep, a debugger) does not make up for it.
+const STALL_NS: i64 = 1_000_000_000;
+/// How long nobody looks whether to stop.
+const LOOK_NS: i64 = 100_000_000;
+/// Answers taken before looking at the schedule.
+const BATCH: usize = 64;
+/// Closing packets: see [`super::tally`]. More than one only where one is lost.
+const CLOSERS: usize = 3;
+/// Answers and copies may take this much longer than the longest so far before nobody waits for them.
+const GRACE_NS: i64 = 100_000_000;
+/// Room for answers in the socket: those of a second in which this process does not run, at 1,000 a second.
+const BUFFER_BYTES: usize = 1 << 20;
+
+fn nanos(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Sends, waits for stragglers, and tells what it found. `socket` is connected to the reflector, and nobody else reads it;
+/// its TTL, code point and time stamps are set here.
+///
+/// # Errors
+/// The order cannot be done, the socket fails, or nobody listens there. Packets that are lost are a result, all of them
+/// too.
+pub fn run(socket: &UdpSocket, order: &Order, stop: &Stop, clock: &dyn Clock) -> Result<Latency> {
+    order.check()?;
+    let mut sender = Sender::new(socket, order, stop, clock)?;
+    sender.test()?;
+    sender.stragglers()?;
+    sender.closing()?;
+    sender.result()
+}
+
+struct Sender<'a> {
+    socket: &'a UdpSocket,
+    order: &'a Order,
+    stop: &'a Stop,
+    clock: &'a dyn Clock,
+    peer: String,
+    packet: Vec<u8>,
+    buffer: Vec<u8>,
+    tally: Tally,
+    delays: Delays,
+    flight: Flight,
+    /// Number and time of each closing packet.
+    closers: Vec<(u32, Timestamp)>,
+    near: NearClock,
+    far: Far,
+    lateness: Spread,
+    /// How many packets had left when the kernel counted 0; none where it does not tell departures.
+    numbered_from: Option<u64>,
+    /// All answers had the kernel's time.
+    kernel_times: bool,
+    /// The longest that an answer took, and when the last one came.
+    longest_ns: i64,
+    heard_ns: i64,
+    ignored: u64,
+    refused: u64,
+    not_sent: u64,
+    failure: Option<io::Error>,
+    interrupted: bool,
+    started_ns: i64,
+}
+
+/// The octets of a question behind the 44: one TLV of padding where there is room for its head, random, so that nothing
+/// on the way makes it smaller.
+fn blank(length: usize) -> Vec<u8> {
+    let mut packet = vec![0; length];
+    if let Some(tail) = packet.get_mut(BASE..).filter(|tail| tail.len() >= tlv::HEAD) {
+        let value = tail.len() - tlv::HEAD;
+        tail[0] = tlv::UNRECOGNISED;
+        tail[1] = tlv::EXTRA_PADDING;
+        tail[2..4].copy_from_slice(&(value as u16).to_be_bytes());
+        tail[tlv::HEAD..].fill_with(|| fastrand::u8(..));
+    }
+    packet
+}
+
+fn prepare(socket: &UdpSocket, order: &Order) -> io::Result<()> {
+    set_ttl(socket)?;
+    let reference = SockRef::from(socket);
+    let class = u32::from(order.dscp) << 2;
+    if socket.local_addr()?.is_ipv6() {
+        reference.set_tclass_v6(class)?;
+        // For IPv4 over an IPv6 socket; one that takes IPv6 alone may refuse.
+        let _ = reference.set_tos_v4(class);
+    } else {
+        reference.set_tos_v4(class)?;
+    }
+    // As much as the host allows.
+    let _ = reference.set_recv_buffer_size(BUFFER_BYTES);
+    stamps::tell_ttl(socket)
+}
+
+impl<'a> Sender<'a> {
+    fn new(socket: &'a UdpSocket, order: &'a Order, stop: &'a Stop, clock: &'a dyn Clock) -> Result<Sender<'a>> {
+        let failed = |doing: &'static str| move |source: io::Error| Error::Host { doing, source };
+        let peer = socket.peer_addr().map_err(failed("find out whom the socket is connected to"))?.to_string();
+        prepare(socket, order).map_err(failed("set the socket's TTL and code point"))?;
+        // Without stamps the times are those of this process: worse by what it waits for a processor, no more.
+        let numbered_from = stamps::enable(socket, true).ok().map(|()| 0);
+        let near = NearClock::new(clock);
+        let reading = clock.read();
+        let window = (order.rate_packets_s * order.timeout.as_secs_f64()) as usize;
+        Ok(Sender {
+            socket,
+            order,
+            stop,
+            clock,
+            peer,
+            packet: blank(order.packet_bytes),
+            buffer: vec![0; PACKET_MAX],
+            tally: Tally::new(window),
+            delays: Delays::new(reading.offset_ns(), order.packets()),
+            flight: Flight::default(),
+            closers: Vec::new(),
+            near,
+            far: Far::default(),
+            lateness: Spread::default(),
+            numbered_from,
+            kernel_times: numbered_from.is_some(),
+            longest_ns: 0,
+            heard_ns: reading.mono_ns,
+            ignored: 0,
+            refused: 0,
+            not_sent: 0,
+            failure: None,
+            interrupted: false,
+            started_ns: reading.mono_ns,
+        })
+    }
+
+    fn look(&mut self) -> Reading {
+        let reading = self.clock.read();
+        self.near.look(&reading, self.clock);
+        reading
+    }
+
+    /// All packets, each at its time.
+    fn test(&mut self) -> Result<()> {
+        let (packets, interval) = (self.order.packets(), 1e9 / self.order.rate_packets_s);
+        let mut start_ns = self.look().mono_ns;
+        self.started_ns = start_ns;
+        let mut tick = 0;
+        while tick < packets {
+            if self.stop.is_stopped() {
+                self.interrupted = true;
+                return Ok(());
+            }
+            let due_ns = start_ns + (tick as f64 * interval) as i64;
+            let reading = self.look();
+            if reading.mono_ns < due_ns {
+                self.idle(due_ns)?;
+                continue;
+            }
+            let late_ns = reading.mono_ns - due_ns;
+            if late_ns > STALL_NS {
+                start_ns += late_ns;
+            }
+            self.lateness.note(late_ns);
+            self.ask(&reading)?;
+            tick += 1;
+            self.departures();
+            self.answers()?;
+            // Also where the host never comes to rest: what is on its way stays bounded.
+            self.retire(reading.mono_ns);
+        }
+        Ok(())
+    }
+
+    /// Waits for answers to packets that have left.
+    fn stragglers(&mut self) -> Result<()> {
+        let begun_ns = self.clock.read().mono_ns;
+        loop {
+            let now_ns = self.look().mono_ns;
+            self.interrupted |= self.stop.is_stopped();
+            let grace_ns = self.patience_ns();
+            // Copies of the last answers may be on their way. An interrupted test waits no longer than for those.
+            let is_enough = self.tally.is_whole() && now_ns - self.heard_ns >= grace_ns
+                || self.interrupted && now_ns - begun_ns >= grace_ns;
+            if is_enough || self.flight.is_empty() {
+                return Ok(());
+            }
+            let whole = if self.tally.is_whole() { self.heard_ns + grace_ns } else { i64::MAX };
+            self.idle(whole.min(self.flight.deadline_ns(nanos(self.order.timeout))))?;
+        }
+    }
+
+    /// How long answers may take that are not overdue.
+    fn patience_ns(&self) -> i64 {
+        (2 * self.longest_ns + GRACE_NS).min(nanos(self.order.timeout))
+    }
+
+    /// Packets that only tell what came of the others.
+    fn closing(&mut self) -> Result<()> {
+        for _ in 0..CLOSERS {
+            if !self.tally.wants_closing() {
+                break;
+            }
+            let reading = self.look();
+            let (sequence, at) = (self.tally.next_closer(), Timestamp::of(reading.real_ns));
+            if !self.send(sequence, at)? {
+                continue;
+            }
+            self.tally.closer_sent();
+            self.closers.push((sequence, at));
+            let until_ns = reading.mono_ns + self.patience_ns();
+            while self.tally.wants_closing() && self.clock.read().mono_ns < until_ns {
+                self.idle(until_ns)?;
+            }
+        }
+        self.retire(i64::MAX);
+        Ok(())
+    }
+
+    fn ask(&mut self, reading: &Reading) -> Result<()> {
+        let (sequence, at) = (self.tally.next_packet(), Timestamp::of(reading.real_ns));
+        if self.send(sequence, at)? {
+            self.tally.sent();
+            self.flight.push(Slot { asked_at: at, left: *reading, left_ns: reading.mono_ns, answer: None });
+        }
+        Ok(())
+    }
+
+    /// Whether it left.
+    fn send(&mut self, sequence: u32, at: Timestamp) -> Result<bool> {
+        let question = Question { sequence, at, error: self.near.estimate(), ssid: self.order.ssid };
+        question.write(&mut self.packet);
+        // An ICMP error of an earlier packet stops this one: it goes again.
+        for _ in 0..3 {
+            let Err(error) = self.socket.send(&self.packet) else { return Ok(true) };
+            self.count_afresh();
+            if error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) {
+                let bytes = self.order.packet_bytes;
+                return Err(Error::Order(format!(
+                    "packets of {bytes} bytes are too long for the way to {}",
+                    self.peer
+                )));
+            }
+            let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+            self.failure = Some(error);
+            if !refused {
+                break;
+            }
+            self.refused += 1;
+        }
+        self.not_sent += 1;
+        Ok(false)
+    }
+
+    /// After a send that failed nobody knows whether the kernel counted it.
+    fn count_afresh(&mut self) {
+        self.departures();
+        if self.numbered_from.is_some() {
+            self.numbered_from = stamps::enable(self.socket, true).ok().map(|()| self.tally.left());
+        }
+    }
+
+    /// Takes the kernel's times of departure.
+    fn departures(&mut self) {
+        while let Some(from) = self.numbered_from {
+            let Ok(Some(departure)) = stamps::departure(self.socket) else { return };
+            let ordinal = from + u64::from(departure.number);
+            let Some(slot) = self.flight.get_mut(ordinal) else { continue };
+            let Some(real_ns) = self.clock.of_kernel(departure.at) else { continue };
+            let left_ns = slot.left.mono_at(real_ns);
+            // A clock that was set in between makes nonsense of it.
+            if (0..STALL_NS).contains(&(left_ns - slot.left.mono_ns)) && slot.answer.is_none() {
+                slot.left_ns = left_ns;
+            }
+        }
+    }
+
+    /// Takes answers until then, or a little less.
+    fn idle(&mut self, until_ns: i64) -> Result<()> {
+        let now_ns = self.clock.read().mono_ns;
+        let wait_ns = until_ns.saturating_sub(now_ns).clamp(0, LOOK_NS);
+        let mut waits = [PollFd::new(self.socket, PollFlags::IN)];
+        match poll(&mut waits, Some(&Timespec { tv_sec: 0, tv_nsec: wait_ns })) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::Host { doing: "wait for answers", source: error.into() }),
+        }
+        self.departures();
+        self.answers()?;
+        let now_ns = self.look().mono_ns;
+        self.retire(now_ns);
+        Ok(())
+    }
+
+    /// Takes the answers that wait.
+    fn answers(&mut self) -> Result<()> {
+        for _ in 0..BATCH {
+            match stamps::receive(self.socket, &mut self.buffer) {
+                Ok(Some(arrival)) => self.answer(&arrival),
+                Ok(None) => break,
+                Err(error) if is_passing(&error) => {
+                    self.refused += u64::from(error.kind() == io::ErrorKind::ConnectionRefused);
+                    self.failure = Some(error);
+                }
+                Err(source) => return Err(Error::Host { doing: "receive answers", source }),
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, arrival: &stamps::Arrival) {
+        let reading = self.clock.read();
+        let Some(answer) = Answer::read(&self.buffer[..arrival.bytes]).filter(|a| self.is_ours(a)) else {
+            self.ignored += 1;
+            return;
+        };
+        // Its departure is known by now, if ever: the answer is here.
+        self.departures();
+        let slot = self.flight.get_mut(answer.asked.into());
+        let verdict = self.tally.answer(answer.asked, answer.sequence, slot.is_some());
+        match (verdict, slot) {
+            (Verdict::Stranger, _) => self.ignored += 1,
+            (Verdict::First, Some(slot)) => {
+                let stamp = arrival.at.and_then(|at| self.clock.of_kernel(at)).map(|real_ns| reading.mono_at(real_ns));
+                let stamp = stamp.filter(|back_ns| (slot.left_ns..=reading.mono_ns).contains(back_ns));
+                self.kernel_times &= stamp.is_some();
+                let back_ns = stamp.unwrap_or(reading.mono_ns);
+                let (came_ns, answered_ns) = (answer.error.read(answer.received), answer.error.read(answer.at));
+                slot.answer = Some(Times { left_ns: slot.left_ns, came_ns, answered_ns, back_ns });
+                self.longest_ns = self.longest_ns.max(back_ns - slot.left_ns);
+                self.far.note(&answer, arrival.ttl);
+            }
+            _ => {}
+        }
+        self.heard_ns = reading.mono_ns;
+    }
+
+    /// The session is ours, and the packet that it answers is one that left with that very time; of packets that nobody
+    /// waits for any more the times are forgotten.
+    fn is_ours(&self, answer: &Answer) -> bool {
+        let is_session = answer.ssid == self.order.ssid || answer.ssid == 0;
+        let closer = self.closers.iter().find(|(sequence, _)| *sequence == answer.asked);
+        let asked_at = closer.map(|(_, at)| *at).or_else(|| self.flight.get(answer.asked.into()).map(|s| s.asked_at));
+        is_session && asked_at.is_none_or(|at| at == answer.asked_at)
+    }
+
+    /// Packets that nobody waits for any more give their delays, in the order of their numbers.
+    fn retire(&mut self, now_ns: i64) {
+        let timeout_ns = nanos(self.order.timeout);
+        while let Some((sequence, slot)) = self.flight.retire(now_ns, timeout_ns) {
+            if let Some(times) = slot.answer {
+                self.delays.note(sequence, &times);
+            }
+        }
+    }
+}

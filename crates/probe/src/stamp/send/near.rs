@@ -1,0 +1,139 @@
+//! This host's clock over a test: how good it was at its worst, and whether somebody set it.
+
+use std::time::Duration;
+
+use model::v1::probe::latency;
+
+use crate::stamp::clock::{Clock, Reading};
+use crate::stamp::packet::ErrorEstimate;
+
+/// Smaller steps are not told from two reads that something came between.
+const STEP_MIN_NS: i64 = 100_000;
+/// How often the clock's keeper is asked.
+const QUALITY_EVERY_NS: i64 = 1_000_000_000;
+
+/// The clock of the end that asks.
+#[derive(Debug)]
+pub struct NearClock {
+    /// The last reading before which nobody had set the clock.
+    reference: Reading,
+    step_ns: i64,
+    asked_ns: i64,
+    /// Somebody could say how good it is, every time.
+    pub is_known: bool,
+    synchronised: bool,
+    error: Duration,
+    estimate: ErrorEstimate,
+}
+
+impl NearClock {
+    /// Looks for the first time.
+    pub fn new(clock: &dyn Clock) -> NearClock {
+        let reference = clock.read();
+        let estimate = ErrorEstimate::of(false, Duration::ZERO);
+        let (step_ns, asked_ns, error) = (0, reference.mono_ns, Duration::ZERO);
+        let mut near = NearClock { reference, step_ns, asked_ns, is_known: true, synchronised: true, error, estimate };
+        near.ask(clock);
+        near
+    }
+
+    fn ask(&mut self, clock: &dyn Clock) {
+        let quality = clock.quality();
+        self.is_known &= quality.is_some();
+        let quality = quality.unwrap_or_default();
+        self.synchronised &= quality.synchronised;
+        self.error = self.error.max(quality.error);
+        self.estimate = ErrorEstimate::of(quality.synchronised, quality.error);
+    }
+
+    /// Compares with earlier readings, and asks the keeper again if it is time.
+    pub fn look(&mut self, reading: &Reading, clock: &dyn Clock) {
+        let moved_ns = reading.offset_ns().saturating_sub(self.reference.offset_ns());
+        if moved_ns.saturating_abs() > STEP_MIN_NS + self.reference.apart_ns + reading.apart_ns {
+            self.reference = *reading;
+            if moved_ns.saturating_abs() > self.step_ns.saturating_abs() {
+                self.step_ns = moved_ns;
+            }
+        }
+        if reading.mono_ns.saturating_sub(self.asked_ns) >= QUALITY_EVERY_NS {
+            self.asked_ns = reading.mono_ns;
+            self.ask(clock);
+        }
+    }
+
+    /// The largest step, if there was one.
+    pub fn step_ns(&self) -> Option<i64> {
+        (self.step_ns != 0).then_some(self.step_ns)
+    }
+
+    /// What packets say about it now.
+    pub fn estimate(&self) -> ErrorEstimate {
+        self.estimate
+    }
+
+    /// At its worst.
+    pub fn worst(&self) -> latency::Clock {
+        latency::Clock { synchronised: self.synchronised, error_s: self.error.as_secs_f64(), ptp: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sys::clock_quality::ClockQuality;
+
+    /// A clock whose keeper says one thing, or is not to be asked.
+    struct Kept(Option<ClockQuality>);
+
+    impl Clock for Kept {
+        fn read(&self) -> Reading {
+            Reading::default()
+        }
+
+        fn quality(&self) -> Option<ClockQuality> {
+            self.0
+        }
+    }
+
+    fn kept(synchronised: bool, ms: u64) -> Kept {
+        Kept(Some(ClockQuality { synchronised, error: Duration::from_millis(ms), ..ClockQuality::default() }))
+    }
+
+    fn at(mono_ms: i64, shift_ns: i64, apart_ns: i64) -> Reading {
+        Reading { mono_ns: mono_ms * 1_000_000, real_ns: mono_ms * 1_000_000 + shift_ns, apart_ns }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_seen_and_the_largest_step_stays() {
+        let clock = kept(true, 1);
+        let mut near = NearClock::new(&clock);
+        near.look(&at(1, 90_000, 0), &clock);
+        near.look(&at(2, 400_000, 350_000), &clock);
+        assert_eq!(near.step_ns(), None, "small, or no larger than what came between two reads");
+        near.look(&at(3, 5_000_000, 0), &clock);
+        near.look(&at(4, 5_000_000, 0), &clock);
+        near.look(&at(5, 4_000_000, 0), &clock);
+        assert_eq!(near.step_ns(), Some(5_000_000));
+    }
+
+    #[test]
+    fn many_small_steps_are_one_large() {
+        let clock = kept(true, 1);
+        let mut near = NearClock::new(&clock);
+        (1..=6).for_each(|n| near.look(&at(n, -n * 20_000, 0), &clock));
+        assert_eq!(near.step_ns(), Some(-120_000));
+    }
+
+    #[test]
+    fn the_worst_of_the_keepers_words_counts() {
+        let mut near = NearClock::new(&kept(true, 3));
+        near.look(&at(999, 0, 0), &kept(false, 9));
+        assert_eq!(near.worst(), latency::Clock { synchronised: true, error_s: 3e-3, ptp: false }, "not yet asked");
+        near.look(&at(1_000, 0, 0), &kept(false, 9));
+        near.look(&at(2_000, 0, 0), &kept(true, 1));
+        assert_eq!(near.worst(), latency::Clock { synchronised: false, error_s: 9e-3, ptp: false });
+        assert!(near.is_known && near.estimate().synchronised, "packets say how it is now");
+        near.look(&at(3_000, 0, 0), &Kept(None));
+        assert!(!near.is_known && !near.estimate().synchronised);
+    }
+}

@@ -1,0 +1,113 @@
+//! What a sender is to do, and what cannot be done.
+
+use std::time::Duration;
+
+use crate::stamp::packet::{BASE, PACKET_MAX, QUESTION_MIN};
+use crate::stamp::tally::PACKETS_MAX;
+use crate::{Error, Result};
+
+/// How long a test is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// So many packets.
+    Packets(u64),
+    /// As many packets as go out in this time.
+    Time(Duration),
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Order {
+    /// Packets per second, from one in a hundred seconds to 100,000.
+    pub rate_packets_s: f64,
+    /// For how long.
+    pub extent: Extent,
+    /// Octets of a packet above UDP: 14 to 65,507. Below 44 it is TWAMP-Light's.
+    pub packet_bytes: usize,
+    /// Differentiated services code point, 0 to 63 (RFC 2474).
+    pub dscp: u8,
+    /// Session number (RFC 8972): answers to others are not taken. 0 for none.
+    pub ssid: u16,
+    /// How long an answer is waited for, up to a minute.
+    pub timeout: Duration,
+}
+
+impl Default for Order {
+    /// Ten seconds of ten packets a second, with a session number of their own.
+    fn default() -> Order {
+        let (extent, timeout) = (Extent::Time(Duration::from_secs(10)), Duration::from_secs(2));
+        Order { rate_packets_s: 10.0, extent, packet_bytes: BASE, dscp: 0, ssid: fastrand::u16(1..), timeout }
+    }
+}
+
+const RATES: std::ops::RangeInclusive<f64> = 0.01..=100_000.0;
+const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+/// Packets on their way at once: 100 bytes each, so 100 MB.
+const FLIGHT_MAX: f64 = 1_000_000.0;
+impl Order {
+    /// Packets in all.
+    pub fn packets(&self) -> u64 {
+        match self.extent {
+            Extent::Packets(packets) => packets,
+            Extent::Time(time) => (time.as_secs_f64() * self.rate_packets_s).ceil() as u64,
+        }
+    }
+
+    /// Whether it can be done.
+    ///
+    /// # Errors
+    /// [`Error::Order`]: which part is out of bounds, and the bounds.
+    pub fn check(&self) -> Result<()> {
+        let flight = self.rate_packets_s * self.timeout.as_secs_f64();
+        let packets = self.packets();
+        let wrong = match () {
+            () if !RATES.contains(&self.rate_packets_s) => {
+                format!("a rate of {} packets/s: from 0.01 to 100,000 can be had", self.rate_packets_s)
+            }
+            () if !(1..=PACKETS_MAX).contains(&packets) => {
+                format!("{packets} packets: from 1 to {PACKETS_MAX} can be sent; a lower rate makes fewer")
+            }
+            () if !(QUESTION_MIN..=PACKET_MAX).contains(&self.packet_bytes) => {
+                format!("packets of {} bytes: they have from {QUESTION_MIN} to {PACKET_MAX}", self.packet_bytes)
+            }
+            () if self.dscp > 63 => format!("a code point of {}: the largest is 63", self.dscp),
+            () if self.timeout.is_zero() || self.timeout > TIMEOUT_MAX => {
+                format!("waiting {} s for an answer: up to 60 s can be had", self.timeout.as_secs_f64())
+            }
+            () if flight > FLIGHT_MAX => format!(
+                "{} packets/s, each waited for {} s: more than a million on their way; lower one of the two",
+                self.rate_packets_s,
+                self.timeout.as_secs_f64()
+            ),
+            () => return Ok(()),
+        };
+        Err(Error::Order(wrong))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_its_bounds() {
+        let good = Order::default();
+        assert!(good.check().is_ok());
+        assert_eq!((good.packets(), good.packet_bytes), (100, 44));
+        let bad = [
+            (Order { rate_packets_s: f64::NAN, ..good }, "100,000"),
+            (Order { rate_packets_s: 200_000.0, ..good }, "100,000"),
+            (Order { extent: Extent::Packets(0), ..good }, "from 1"),
+            (Order { extent: Extent::Time(Duration::MAX), ..good }, "a lower rate"),
+            (Order { packet_bytes: 13, ..good }, "14"),
+            (Order { packet_bytes: 65_508, ..good }, "65507"),
+            (Order { dscp: 64, ..good }, "63"),
+            (Order { timeout: Duration::ZERO, ..good }, "60 s"),
+            (Order { rate_packets_s: 50_000.0, timeout: Duration::from_secs(21), ..good }, "a million"),
+        ];
+        for (order, part) in bad {
+            let said = order.check().unwrap_err().to_string();
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

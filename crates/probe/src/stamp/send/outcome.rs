@@ -1,0 +1,142 @@
+//! What a test found, and what it must not claim.
+
+use std::time::Duration;
+
+use model::v1::probe::latency::{self, ClockStep, Hops, Latency};
+
+use super::Sender;
+use crate::stamp::packet::Answer;
+use crate::{Error, Result};
+
+/// The far end, as its answers say.
+#[derive(Debug)]
+pub struct Far {
+    answers: u64,
+    synchronised: bool,
+    ptp: bool,
+    /// The largest; none where one answer breaks the rule that it is not zero.
+    error: Option<Duration>,
+    hops_forward: Option<Hops>,
+    hops_backward: Option<Hops>,
+}
+
+impl Default for Far {
+    fn default() -> Far {
+        let error = Some(Duration::ZERO);
+        Far { answers: 0, synchronised: true, ptp: false, error, hops_forward: None, hops_backward: None }
+    }
+}
+
+/// TTLs that packets set out with: those of operating systems, and the one that RFC 5357 asks for.
+const USUAL_TTLS: [u8; 4] = [32, 64, 128, 255];
+
+fn note(hops: &mut Option<Hops>, count: u8) {
+    let seen = hops.get_or_insert(Hops { least: count, most: count });
+    *seen = Hops { least: seen.least.min(count), most: seen.most.max(count) };
+}
+
+impl Far {
+    /// One more answer, and the TTL it came with. The question left with 255.
+    pub fn note(&mut self, answer: &Answer, ttl: Option<u8>) {
+        self.answers += 1;
+        self.synchronised &= answer.error.synchronised;
+        self.ptp |= answer.error.ptp;
+        self.error = self.error.zip(answer.error.error()).map(|(most, error)| most.max(error));
+        if answer.ttl != 0 {
+            note(&mut self.hops_forward, 255 - answer.ttl);
+        }
+        let began = |ttl: u8| USUAL_TTLS.into_iter().find(|usual| *usual >= ttl);
+        if let Some(count) = ttl.filter(|ttl| *ttl != 0).and_then(|ttl| Some(began(ttl)? - ttl)) {
+            note(&mut self.hops_backward, count);
+        }
+    }
+
+    fn clock(&self) -> Option<latency::Clock> {
+        let error_s = self.error.map_or(0.0, |error| error.as_secs_f64());
+        let clock = latency::Clock { synchronised: self.synchronised, error_s, ptp: self.ptp };
+        (self.answers > 0).then_some(clock)
+    }
+}
+
+impl Sender<'_> {
+    /// All that is known now.
+    pub fn result(mut self) -> Result<Latency> {
+        let mut packets = self.tally.packets();
+        packets.ignored = self.ignored;
+        packets.refused = self.refused;
+        packets.not_sent = self.not_sent;
+        if let Some(source) =
+            self.failure.take().filter(|_| packets.sent == 0 || packets.received == 0 && self.refused > 0)
+        {
+            return Err(Error::Connect { to: self.peer, source });
+        }
+        let step = |end: &str, ns: i64| ClockStep { end: end.into(), step_s: ns as f64 / 1e9 };
+        let clock_step = match (self.near.step_ns(), self.delays.far_step_ns()) {
+            (Some(ns), _) => Some(step("near", ns)),
+            (None, far) => far.map(|ns| step("far", ns)),
+        };
+        let one_way_refused = self.why_no_one_way(clock_step.as_ref());
+        let is_allowed = one_way_refused.is_none() && packets.received > 0;
+        let lateness = self.lateness.delay();
+        let tolerable_s = (0.5 / self.order.rate_packets_s).max(1e-3);
+        let times = if self.kernel_times { "kernel" } else { "process" };
+        Ok(Latency {
+            seconds: (self.clock.read().mono_ns - self.started_ns) as f64 / 1e9,
+            rate_packets_s: self.order.rate_packets_s,
+            packet_bytes: self.order.packet_bytes as u32,
+            interrupted: self.interrupted,
+            packets,
+            round_trip: self.delays.round_trip.delay(),
+            histogram: self.delays.round_trip.buckets(),
+            residence: self.delays.residence.delay(),
+            forward: self.delays.forward.delay().filter(|_| is_allowed),
+            backward: self.delays.backward.delay().filter(|_| is_allowed),
+            one_way_refused,
+            variation_forward: self.delays.variation_forward.variation(),
+            variation_backward: self.delays.variation_backward.variation(),
+            hops_forward: self.far.hops_forward,
+            hops_backward: self.far.hops_backward,
+            clock: self.near.worst(),
+            far_clock: self.far.clock(),
+            clock_step,
+            times: times.into(),
+            host_limited: lateness.is_some_and(|late| late.p99_s > tolerable_s),
+            lateness,
+            peer: self.peer,
+        })
+    }
+
+    /// Why delays by direction would be a claim about clocks rather than about the path; none where they are not.
+    fn why_no_one_way(&self, step: Option<&ClockStep>) -> Option<String> {
+        let least_s = self.delays.round_trip.least_ns()? as f64 / 1e9;
+        let (near, far) = (self.near.worst(), self.far.clock().unwrap_or_default());
+        let errors_s = near.error_s + far.error_s;
+        let keep = "let chrony or another NTP client hold it";
+        Some(match () {
+            () if step.is_some() => {
+                let (end, by) = step.map_or(("", 0.0), |step| (step.end.as_str(), step.step_s));
+                format!("the clock of the {end} end was set by {:.3} ms during the test", by * 1e3)
+            }
+            () if !self.near.is_known => "this host does not tell how good its clock is (adjtimex is forbidden)".into(),
+            () if !near.synchronised => format!("the clock of this host is not synchronised: {keep}"),
+            () if far.ptp => "the far clock counts in PTP's scale, whose distance to UTC is not told".into(),
+            () if !far.synchronised => format!("the clock of the far end is not synchronised: {keep}"),
+            () if self.far.error.is_none() => "the far end does not tell how good its clock is".into(),
+            () if errors_s >= least_s / 10.0 => format!(
+                "the clocks may be off by {:.3} ms together, more than a tenth of the round trip of {:.3} ms",
+                errors_s * 1e3,
+                least_s * 1e3
+            ),
+            () if self.delays.impossible > 0 => format!(
+                "{} packets took less than no time on one way: a clock is worse than it says",
+                self.delays.impossible
+            ),
+            () if self.delays.nonsense > 0 => format!(
+                "the far end says of {} packets that they were answered before they came, or stayed longer than they \
+                 were away",
+                self.delays.nonsense
+            ),
+            () => return None,
+        })
+    }
+}

@@ -1,0 +1,242 @@
+//! What a direction could be expected to carry, by the laws of TCP and the facts of both hosts, and which term binds. Pure.
+
+use model::laws;
+use model::units::{BitRate, Bytes};
+use model::v1::probe::tcp::{End, Order, Term, Total, Way};
+
+use crate::host::largest;
+
+/// From this share of a processor on a stream's thread is what may limit it.
+const BUSY: f64 = 0.6;
+/// From this share of the busy time on a window or buffer was full, and its term says what it let through.
+const FULL: f64 = 0.1;
+/// A result this close below a term is explained by it.
+const NEAR: f64 = 0.7;
+/// Loss that is worth a term: one segment of ten million.
+const LOSS_MIN: f64 = 1e-7;
+
+/// The directions of a test, from both ends.
+pub fn ways(order: &Order, near: &End, far: &End) -> Vec<Way> {
+    let has = |up: bool| near.totals.iter().any(|total| total.flow.up == up);
+    let way = |up: bool| {
+        let (from, to) = if up { (near, far) } else { (far, near) };
+        judge(order, up, from, to)
+    };
+    [true, false].into_iter().filter(|up| has(*up)).map(way).collect()
+}
+
+/// One direction: sums of both ends.
+struct Sums<'a> {
+    sent: Vec<&'a Total>,
+    received: Vec<&'a Total>,
+    rate: f64,
+    seconds: f64,
+}
+
+impl<'a> Sums<'a> {
+    fn of(up: bool, from: &'a End, to: &'a End) -> Sums<'a> {
+        let flows = |end: &'a End| end.totals.iter().filter(|total| total.flow.up == up).collect::<Vec<_>>();
+        let received = flows(to);
+        let bytes: u64 = received.iter().map(|total| total.counted_bytes).sum();
+        let seconds = received.iter().map(|total| total.counted_s).fold(0.0, f64::max);
+        let rate = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        Sums { sent: flows(from), received, rate, seconds }
+    }
+
+    fn kernel(&self, of: fn(&model::v1::probe::tcp::Kernel) -> f64) -> f64 {
+        self.sent.iter().filter_map(|total| total.flow.kernel.as_ref()).map(of).sum()
+    }
+
+    /// The mean over the streams.
+    fn mean(&self, of: fn(&model::v1::probe::tcp::Kernel) -> f64) -> f64 {
+        self.kernel(of) / self.sent.len().max(1) as f64
+    }
+
+    fn resent(&self) -> f64 {
+        share(self.kernel(|k| k.resent_bytes as f64), self.kernel(|k| k.sent_bytes as f64))
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn sum(totals: &[&Total], of: fn(&Total) -> f64) -> f64 {
+    totals.iter().map(|total| of(total)).sum()
+}
+
+fn judge(order: &Order, up: bool, from: &End, to: &End) -> Way {
+    let sums = Sums::of(up, from, to);
+    let mut expected = terms(order, &sums, from, to);
+    expected.sort_by_key(|term| term.rate_bit_s);
+    let gigabytes = |totals: &[&Total]| sum(totals, |total| total.flow.bytes as f64) / 1e9;
+    let cpu = |totals: &[&Total]| share(sum(totals, |total| total.cpu_s), gigabytes(totals));
+    Way {
+        up,
+        sent_bytes: sums.sent.iter().map(|total| total.flow.bytes).sum(),
+        received_bytes: sums.received.iter().map(|total| total.flow.bytes).sum(),
+        rate_bit_s: sums.rate as u64,
+        resent: sums.resent(),
+        cpu_s_per_gb: (cpu(&sums.sent), cpu(&sums.received)),
+        binding: binding(&sums, &expected).map_or_else(String::new, |term| term.name.clone()),
+        limit: limit(&sums, &expected),
+        expected,
+    }
+}
+
+fn terms(order: &Order, sums: &Sums<'_>, from: &End, to: &End) -> Vec<Term> {
+    let streams = sums.sent.len() as f64;
+    let rtt = sums.mean(|k| k.min_rtt_s);
+    let term = |name: &str, rate: f64, evidence: String| Term {
+        name: name.into(),
+        rate_bit_s: if rate.is_finite() { rate as u64 } else { u64::MAX },
+        evidence,
+    };
+    let mut terms = Vec::new();
+    if order.pace_bit_s > 0 {
+        terms.push(term("pace", order.pace_bit_s as f64, "as asked".into()));
+    }
+    if rtt > 0.0 {
+        let busy = sums.kernel(|k| k.busy_s);
+        let offered = sums.mean(|k| k.window_bytes as f64);
+        let full = share(sums.kernel(|k| k.receive_window_limited_s), busy);
+        // A window grows as long as there is need: what it was offers no bound unless it was full, or its buffer is fixed.
+        let largest_window = match order.window_bytes {
+            0 => largest(&to.host, "net.ipv4.tcp_rmem"),
+            bytes => bytes,
+        };
+        let most = if full > FULL { offered } else { offered.max(largest_window as f64) };
+        let evidence =
+            format!("{} per stream at {:.1} ms, full {:.0} % of the time", Bytes(most as u64), rtt * 1e3, full * 100.0);
+        terms.push(term("receive_window", laws::window_rate_bit_s(most, rtt) * streams, evidence));
+        let full = share(sums.kernel(|k| k.send_buffer_limited_s), busy);
+        let buffer = match order.window_bytes {
+            0 => largest(&from.host, "net.ipv4.tcp_wmem"),
+            bytes => bytes.saturating_mul(2),
+        };
+        // Half of a buffer is the kernel's own (tcp(7)).
+        let evidence =
+            format!("{} per stream at {:.1} ms, full {:.0} % of the time", Bytes(buffer), rtt * 1e3, full * 100.0);
+        terms.push(term("send_buffer", laws::window_rate_bit_s(buffer as f64 / 2.0, rtt) * streams, evidence));
+        terms.extend(loss(sums, rtt, streams));
+    }
+    // Threads' time counts from the start, also what is left out of the rate.
+    let span = sums.seconds + order.omit_s;
+    for (name, totals) in [("cpu_sender", &sums.sent), ("cpu_receiver", &sums.received)] {
+        let busiest = totals.iter().map(|total| share(total.cpu_s, span)).fold(0.0, f64::max);
+        if busiest > 0.05 {
+            let evidence = format!("the busiest thread used {:.0} % of a processor", busiest * 100.0);
+            terms.push(term(name, sums.rate / busiest.min(1.0), evidence));
+        }
+    }
+    terms
+}
+
+/// What congestion control makes of the loss that was seen.
+fn loss(sums: &Sums<'_>, rtt: f64, streams: f64) -> Option<Term> {
+    let (lost, name) = (sums.resent(), sums.sent.first()?.congestion.clone());
+    if lost < LOSS_MIN || name.starts_with("bbr") {
+        return None;
+    }
+    let law = if name == "reno" { laws::mathis_bit_s } else { laws::cubic_bit_s };
+    let rate = law(sums.mean(|k| f64::from(k.mss_bytes)), rtt, lost) * streams;
+    let evidence = format!("{:.4} % of the bytes sent again, with {name}", lost * 100.0);
+    Some(Term { name: "loss".into(), rate_bit_s: rate as u64, evidence })
+}
+
+/// The term that a direction reached.
+fn binding<'a>(sums: &Sums<'_>, expected: &'a [Term]) -> Option<&'a Term> {
+    let busy = sums.kernel(|k| k.busy_s);
+    let full = |of: fn(&model::v1::probe::tcp::Kernel) -> f64| share(sums.kernel(of), busy) > FULL;
+    let binds = |term: &&Term| {
+        let reached = sums.rate > term.rate_bit_s as f64 * NEAR;
+        match term.name.as_str() {
+            "receive_window" => full(|k| k.receive_window_limited_s),
+            "send_buffer" => full(|k| k.send_buffer_limited_s) && reached,
+            // A thread that could do half as much again is not what limits.
+            "cpu_sender" | "cpu_receiver" => (term.rate_bit_s as f64) < sums.rate / BUSY,
+            _ => reached,
+        }
+    };
+    expected.iter().find(binds)
+}
+
+/// What limited a direction, in a sentence.
+fn limit(sums: &Sums<'_>, expected: &[Term]) -> String {
+    let busy = sums.kernel(|k| k.busy_s);
+    let Some(term) = binding(sums, expected) else {
+        let waited = share(busy, sums.seconds * sums.sent.len() as f64);
+        return format!(
+            "the path: no host withheld anything, and {:.4} % was sent again; something was on its way {:.0} % of the time",
+            sums.resent() * 100.0,
+            waited.min(1.0) * 100.0
+        );
+    };
+    let (rate, evidence) = (BitRate(term.rate_bit_s), &term.evidence);
+    match term.name.as_str() {
+        "pace" => format!("the pace that was asked for, {rate}"),
+        "receive_window" => {
+            format!(
+                "the receive window: {evidence} = {rate}; raise net.ipv4.tcp_rmem at the receiving host, or use more streams"
+            )
+        }
+        "send_buffer" => {
+            format!(
+                "the send buffer: {evidence} = {rate}; raise net.ipv4.tcp_wmem at the sending host, or use more streams"
+            )
+        }
+        "loss" => format!("loss: {evidence}, lets through {rate}; find where it is lost, or try --congestion bbr"),
+        "cpu_sender" => format!("the sending host: {evidence}; more streams use more processors"),
+        _ => format!("the receiving host: {evidence}; more streams use more processors"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::v1::probe::host::Use;
+    use model::v1::probe::tcp::{Flow, Kernel};
+
+    fn end(kernel: Option<Kernel>, cpu_s: f64, congestion: &str) -> End {
+        let flow = Flow { stream: 1, up: true, bytes: 1_000_000_000, rate_bit_s: 0, kernel };
+        let congestion = congestion.to_owned();
+        let total = Total { flow, counted_bytes: 1_000_000_000, counted_s: 80.0, congestion, cpu_s };
+        let settings = [("net.ipv4.tcp_rmem", "4096 131072 33554432"), ("net.ipv4.tcp_wmem", "4096 16384 1073741824")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        End { totals: vec![total], host: Use { settings, ..Use::default() }, remarks: Vec::new() }
+    }
+
+    fn kernel() -> Kernel {
+        Kernel {
+            min_rtt_s: 0.303,
+            mss_bytes: 1448,
+            window_bytes: 4 << 20,
+            sent_bytes: 1_000_000_000,
+            busy_s: 80.0,
+            ..Kernel::default()
+        }
+    }
+
+    fn up(kernel: Kernel, cpu_s: f64, congestion: &str) -> Way {
+        let order = Order::default();
+        ways(&order, &end(Some(kernel), cpu_s, congestion), &end(None, 1.0, "")).remove(0)
+    }
+
+    #[test]
+    fn the_binding_term_is_named() {
+        let window = up(Kernel { receive_window_limited_s: 70.0, ..kernel() }, 1.0, "cubic");
+        assert_eq!(window.rate_bit_s, 100_000_000);
+        assert!(window.limit.contains("receive window: 4.00 MiB per stream at 303.0 ms"), "{window:?}");
+        assert_eq!(
+            (window.expected[0].name.as_str(), window.expected[0].rate_bit_s / 1_000_000),
+            ("receive_window", 110)
+        );
+        let loss = up(Kernel { resent_bytes: 10_000, ..kernel() }, 1.0, "cubic");
+        assert!(loss.limit.starts_with("loss: 0.0010 %") && loss.binding == "loss", "{loss:?}");
+        let busy = up(kernel(), 79.0, "bbr");
+        assert!(busy.limit.starts_with("the sending host: the busiest thread used 99 %"), "{busy:?}");
+        let path = up(kernel(), 2.0, "bbr");
+        assert!(path.limit.starts_with("the path"), "{path:?}");
+        assert!((path.cpu_s_per_gb.0 - 2.0).abs() < 1e-9 && path.sent_bytes == path.received_bytes);
+    }
+}

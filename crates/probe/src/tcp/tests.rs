@@ -1,0 +1,136 @@
+//! Both halves of a test over loopback.
+
+use std::net::TcpListener;
+use std::sync::mpsc::channel;
+
+use super::*;
+
+/// A far end in this process.
+struct Here {
+    listener: TcpListener,
+    joined: Vec<(TcpStream, u32)>,
+    /// It takes so many streams and loses the others.
+    takes: usize,
+    /// What it says before anything else.
+    refuses: Option<&'static str>,
+    bounds: Bounds<'static>,
+}
+
+impl Here {
+    fn new() -> Here {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Here { listener, joined: Vec::new(), takes: usize::MAX, refuses: None, bounds: Bounds::OWN }
+    }
+}
+
+impl Peer for Here {
+    fn dial(&mut self, ids: &[u32], _: &Order) -> Result<Vec<(u32, TcpStream)>> {
+        let dial = |id: &u32| {
+            let near = TcpStream::connect(self.listener.local_addr().unwrap()).unwrap();
+            self.joined.push((self.listener.accept().unwrap().0, *id));
+            (*id, near)
+        };
+        Ok(ids.iter().map(dial).collect())
+    }
+
+    fn ask(&mut self, order: &Order, hear: &mut dyn FnMut(Line)) -> Result<()> {
+        if let Some(why) = self.refuses {
+            return Err(Error::Refused { peer: self.name().into(), why: why.into() });
+        }
+        let (sender, joined) = channel();
+        self.joined.drain(..).take(self.takes).for_each(|stream| sender.send(stream).unwrap());
+        let mut tell = |line: &Line| {
+            hear(line.clone());
+            true
+        };
+        let _ = answer(order, &mut |wait| joined.recv_timeout(wait), (&Stop::default(), self.bounds), &mut tell);
+        Ok(())
+    }
+
+    fn name(&self) -> &str {
+        "here"
+    }
+}
+
+fn order(direction: Direction, streams: u32) -> Order {
+    Order { direction, streams, seconds: 0.6, interval_s: 0.2, ..Order::default() }
+}
+
+#[test]
+fn both_ends_count_the_same_whichever_way() {
+    for (direction, streams) in [(Direction::Up, 1), (Direction::Down, 3), (Direction::Both, 2)] {
+        let mut seen = 0;
+        let order = order(direction, streams);
+        let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| seen += 1).unwrap();
+        assert_eq!(report.ways.len(), if direction == Direction::Both { 2 } else { 1 });
+        for way in &report.ways {
+            assert!(way.sent_bytes > 1 << 20 && way.sent_bytes == way.received_bytes, "{way:?}");
+            assert!(way.rate_bit_s > 0 && way.cpu_s_per_gb.0 > 0.0 && way.cpu_s_per_gb.1 > 0.0, "{way:?}");
+        }
+        assert_eq!(seen, report.intervals.len());
+        assert!((2..=5).contains(&seen), "{:?}", report.intervals);
+        let of_intervals: u64 = report.intervals.iter().flat_map(|i| &i.flows).map(|flow| flow.bytes).sum();
+        let of_totals: u64 = report.near.totals.iter().map(|total| total.flow.bytes).sum();
+        assert!(of_intervals <= of_totals && of_intervals > of_totals / 2, "{of_intervals} of {of_totals}");
+        let sends = |interval: &Interval| interval.flows.iter().filter(|flow| flow.kernel.is_some()).count() as u32;
+        assert_eq!(sends(&report.intervals[0]), if direction == Direction::Down { 0 } else { streams });
+    }
+}
+
+#[test]
+fn so_many_bytes_and_not_one_more() {
+    let order = Order { bytes: 10_000_001, seconds: 0.0, streams: 3, block_bytes: 7_777, ..Order::default() };
+    let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.ways[0].sent_bytes, report.ways[0].received_bytes), (10_000_001, 10_000_001));
+}
+
+#[test]
+fn the_start_is_left_out_and_a_pace_is_kept() {
+    let order = Order { omit_s: 0.3, pace_bit_s: 80_000_000, ..order(Direction::Up, 2) };
+    let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
+    assert!(report.intervals[0].omitted && !report.intervals.last().unwrap().omitted);
+    let way = &report.ways[0];
+    // Pacing lets go of a first burst; what it must not do is let much more through.
+    assert!((20_000_000..120_000_000).contains(&way.rate_bit_s), "{way:?}");
+    assert!(report.near.totals.iter().all(|total| total.counted_bytes < total.flow.bytes), "{report:?}");
+    assert_eq!(way.limit, "the pace that was asked for, 80.0 Mbit/s");
+}
+
+#[test]
+fn what_the_host_does_not_take_is_said() {
+    let order = Order { congestion: Some("nosuch".into()), ..order(Direction::Up, 1) };
+    let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
+    assert!(report.near.remarks[0].contains("nosuch"), "{:?}", report.near.remarks);
+    assert!(!report.near.totals[0].congestion.is_empty());
+}
+
+#[test]
+fn a_far_end_that_refuses_or_stops_ends_the_test() {
+    let mut refuses = Here { refuses: Some("too many tests"), ..Here::new() };
+    let refused = test(&order(Direction::Up, 1), &mut refuses, &Stop::default(), &mut |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("too many tests"), "{refused}");
+    let stop = Stop::default();
+    let from = Instant::now();
+    let endless = Order { seconds: 60.0, ..order(Direction::Both, 1) };
+    let ended = test(&endless, &mut Here::new(), &stop, &mut |interval| {
+        if interval.end_s > 0.3 {
+            stop.stop();
+        }
+    });
+    assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
+    assert!(from.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn the_far_end_has_bounds_whatever_the_order_says() {
+    let endless = Order { bytes: 1 << 62, seconds: 0.0, ..Order::default() };
+    for direction in [Direction::Up, Direction::Down] {
+        let order = Order { direction, ..endless.clone() };
+        let from = Instant::now();
+        let short = Bounds { lasts: Duration::from_millis(400), moved: &|_| true };
+        let _ = test(&order, &mut Here { bounds: short, ..Here::new() }, &Stop::default(), &mut |_| {});
+        let little = Bounds { moved: &|bytes| bytes == 0, ..Bounds::OWN };
+        let ended = test(&order, &mut Here { bounds: little, ..Here::new() }, &Stop::default(), &mut |_| {});
+        assert!(ended.is_err() && from.elapsed() < Duration::from_secs(5), "{direction:?}: {ended:?}");
+    }
+}

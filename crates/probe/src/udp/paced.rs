@@ -1,0 +1,164 @@
+//! The sender that minds its spacing: one system call for each datagram, at its time or later, never sooner.
+//!
+//! The next time counts from the start of the last send. A stall therefore shifts everything after it and is seen as
+//! one long spacing; a sender that caught up would turn each of its own stalls into a burst on the network.
+
+use std::io;
+
+use model::v1::probe::udp::UdpSent;
+
+use super::clock::Clock;
+use super::datagram::{Flow, Head, Kind, filling};
+use super::order::{Mode, Plan};
+use super::send::Faults;
+use super::spread::Spread;
+use super::{Watch, seconds};
+use crate::{Result, Stop};
+
+/// A longer wait than this begins with sleep.
+const NAP_ABOVE_NS: u64 = 200_000;
+/// The end of a wait is spent spinning: a sleep ends up to 50 µs late by the kernel's slack, and then a processor has
+/// to wake up.
+const SPIN_NS: u64 = 120_000;
+/// A longer sleep would not notice that it is to end.
+const NAP_NS_MAX: u64 = 50_000_000;
+/// A host keeps a spacing if 99 % of them are below twice of it, and their mean is no more than 5 % above it: beyond
+/// that the rate is the host's and not the one that was ordered.
+const P99_LATE: f64 = 2.0;
+const MEAN_LATE: f64 = 1.05;
+
+/// Sends what the plan says through `out`; [`Mode::Max`] is taken as a spacing of 0.
+///
+/// # Errors
+/// What `out` says, where trying again for 10 s did not help or cannot.
+pub fn paced(
+    plan: &Plan,
+    flow: Flow,
+    to: &str,
+    clock: &mut impl Clock,
+    mut out: impl FnMut(&[u8]) -> io::Result<usize>,
+    stop: &Stop,
+    watch: &Watch,
+) -> Result<UdpSent> {
+    let mut datagram = filling(plan.bytes);
+    Head { flow, kind: Kind::Data, number: 0, sent_ns: 0 }.write(&mut datagram);
+    let mut faults = Faults::new(to, plan.bytes);
+    let mut pace = Pace::new(plan, clock.now());
+    while pace.sent < plan.count && !stop.is_stopped() {
+        if plan.length_ns.is_some_and(|length| pace.due.saturating_sub(pace.begun) >= length) {
+            break;
+        }
+        let Some(start) = wait(clock, pace.due, stop) else { break };
+        // A stall may have taken the rest of the time.
+        if plan.length_ns.is_some_and(|length| start - pace.begun >= length) {
+            break;
+        }
+        Head::renumber(&mut datagram, pace.sent, clock.real());
+        match out(&datagram) {
+            Ok(_) => {
+                faults.passed();
+                pace.took(start);
+                watch.set(pace.sent, 0);
+            }
+            Err(error) => faults.judge(error, clock)?,
+        }
+    }
+    let ended = clock.now();
+    let mut sent = pace.told(plan, ended);
+    faults.tell(&mut sent);
+    sent.interrupted = stop.is_stopped();
+    Ok(sent)
+}
+
+/// Waits until it is time; returns when it was, or none where the test is to end. The end of the wait does nothing but
+/// read the clock: a processor's hint to pause costs a virtual machine an exit, and so more than it waits for.
+fn wait(clock: &mut impl Clock, due: u64, stop: &Stop) -> Option<u64> {
+    loop {
+        let now = clock.now();
+        if now >= due {
+            return Some(now);
+        }
+        if due - now > NAP_ABOVE_NS {
+            if stop.is_stopped() {
+                return None;
+            }
+            clock.nap((due - now - SPIN_NS).min(NAP_NS_MAX));
+        }
+    }
+}
+
+/// When the next one is due, and how well the last ones kept their time.
+struct Pace {
+    spacing_ns: u64,
+    /// Datagrams of a burst, and the pause after it.
+    burst: Option<(u64, u64)>,
+    begun: u64,
+    due: u64,
+    sent: u64,
+    /// The start of the last one.
+    last: Option<u64>,
+    spacings: Spread,
+    gaps: Spread,
+}
+
+impl Pace {
+    fn new(plan: &Plan, now: u64) -> Pace {
+        let (spacing_ns, burst) = match plan.mode {
+            Mode::Spaced { spacing_ns } => (spacing_ns, None),
+            Mode::Bursts { length, spacing_ns, gap_ns } => (spacing_ns, Some((length, gap_ns))),
+            Mode::Max => (0, None),
+        };
+        let (spacings, gaps) = (Spread::default(), Spread::default());
+        Pace { spacing_ns, burst, begun: now, due: now, sent: 0, last: None, spacings, gaps }
+    }
+
+    /// So many were sent, and a burst is full.
+    fn burst_is_over(&self) -> bool {
+        self.burst.is_some_and(|(length, _)| self.sent.is_multiple_of(length))
+    }
+
+    /// One that began to leave at `start` has left.
+    fn took(&mut self, start: u64) {
+        match self.last {
+            Some(last) if self.burst_is_over() => self.gaps.record(start - last),
+            Some(last) => self.spacings.record(start - last),
+            None => self.begun = start,
+        }
+        self.last = Some(start);
+        self.sent += 1;
+        let gap = self.burst.filter(|_| self.burst_is_over()).map_or(0, |(_, gap)| gap);
+        self.due = start.saturating_add(self.spacing_ns).saturating_add(gap);
+    }
+
+    fn told(&self, plan: &Plan, ended: u64) -> UdpSent {
+        // The last spacing belongs to the run, as each one before it; a gap after the last burst does not.
+        let end = self.last.map_or(self.begun, |last| ended.max(last + self.spacing_ns));
+        let spaced = plan.mode != Mode::Max;
+        let sent = UdpSent {
+            datagrams: self.sent,
+            spacing_target_s: spaced.then(|| seconds(self.spacing_ns)),
+            spacing: self.spacings.told().filter(|_| spaced),
+            gap: self.gaps.told(),
+            host_limited: self.host_limited(),
+            train_datagrams: 1,
+            ..UdpSent::default()
+        };
+        super::send::with_rates(sent, plan, end - self.begun)
+    }
+
+    /// The spacing was not kept: now and then by far, or all the time by a little.
+    fn host_limited(&self) -> Option<String> {
+        let [p99, mean, target] =
+            [self.spacings.quantile(0.99) as f64, self.spacings.mean(), self.spacing_ns as f64].map(|ns| ns / 1e3);
+        let is_late = p99 > P99_LATE * target || mean > MEAN_LATE * target;
+        (target > 0.0 && is_late).then(|| {
+            format!(
+                "the spacings were {mean:.1} µs on average, 1 % of them {p99:.1} µs or more, where {target:.1} µs were \
+                 asked for"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,413 @@
+//! The receiving end of a run.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use model::v1::probe::udp::{UdpDrops, UdpOrder, UdpReceived, WIRE_BYTES};
+use sys::datagrams::{Basket, MESSAGES_MAX, Piece, dropped, join_arrivals, set_receive_buffer, stamp_arrivals};
+
+use super::clock::real;
+use super::datagram::{Flow, Head, Kind};
+use super::host::HostCounters;
+use super::order::{Mode, Plan, RUNS_TOLD_MAX, SECONDS_MAX};
+use super::spread::{OneWay, Spread};
+use super::tally::{Arrival, Tally};
+use super::{Ending, Watch, rate_bit_s, seconds};
+use crate::{Error, Result, Stop};
+
+/// What arrives within 2.5 ms at 100 Gbit/s, and 270 ms at 1: a receiver that was not run for so long loses nothing.
+const RECEIVE_BUFFER_BYTES: usize = 32 << 20;
+/// Joined pieces in one system call: 1 MiB, which the second-level cache still holds.
+const PIECES: usize = 16;
+/// The kernel joins no more than an IP packet has.
+const PIECE_BYTES_MAX: usize = 65_535;
+/// How often a receiver that gets nothing looks up.
+const LOOK_UP: Duration = Duration::from_millis(20);
+/// Silence that ends a run whose end nobody told, beside the order's own pauses.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Silence that ends a run of which some are missing: stragglers are waited for (udpmon waits as long).
+const STRAGGLERS: Duration = Duration::from_secs(1);
+/// Silence that ends a run of which all came: the last ones may come twice.
+const ECHOES: Duration = Duration::from_millis(100);
+/// A run may take so much longer than was ordered.
+const GRACE: Duration = Duration::from_secs(10);
+/// A socket into which somebody pours is not empty for long: what comes later is looked at one by one.
+const EMPTYING_MAX: Duration = Duration::from_millis(200);
+/// Stamps and clock agree on how long a run took, or the host's time was set meanwhile.
+const STEP: Duration = Duration::from_millis(100);
+
+/// Takes one run from a connected socket, until its end was told and heard out.
+///
+/// # Errors
+/// As [`Receiver::prepare`] and [`Receiver::run`].
+pub fn receive(
+    socket: &UdpSocket,
+    order: &UdpOrder,
+    flow: Flow,
+    ending: &Ending,
+    watch: &Watch,
+    stop: &Stop,
+) -> Result<UdpReceived> {
+    Receiver::prepare(socket, order, flow)?.run(ending, watch, stop)
+}
+
+fn host(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::Host { doing, source }
+}
+
+/// A receiving end that is ready: from now on nothing is lost because it has not begun.
+pub struct Receiver<'a> {
+    socket: &'a UdpSocket,
+    plan: Plan,
+    desk: Desk,
+    granted: usize,
+    /// Datagrams come joined.
+    joined: bool,
+    /// What was lost before it began.
+    before: (HostCounters, Option<u32>),
+}
+
+impl<'a> Receiver<'a> {
+    /// Sets the socket's options for a run. What the socket already holds is of no run that is to come: it may have
+    /// come from anybody, before the socket was connected.
+    ///
+    /// # Errors
+    /// An order out of bounds; a socket that does not work.
+    pub fn prepare(socket: &'a UdpSocket, order: &UdpOrder, flow: Flow) -> Result<Receiver<'a>> {
+        let plan = Plan::of(order)?;
+        let mut desk = Desk::new(&plan, flow);
+        desk.foreign += empty(socket).map_err(host("empty a socket"))?;
+        socket.set_read_timeout(Some(LOOK_UP)).map_err(host("set a socket's options"))?;
+        let granted =
+            set_receive_buffer(socket, RECEIVE_BUFFER_BYTES).map_err(host("set a socket's receive buffer"))?;
+        // What a kernel cannot do is done here: joining not at all, stamping later.
+        let max = plan.mode == Mode::Max;
+        let joined = join_arrivals(socket, max).is_ok() && max;
+        let _ = stamp_arrivals(socket, true);
+        let before = (HostCounters::read(), dropped(socket).ok());
+        Ok(Receiver { socket, plan, desk, granted, joined, before })
+    }
+
+    /// Takes the run.
+    ///
+    /// # Errors
+    /// A socket that does not work.
+    pub fn run(mut self, ending: &Ending, watch: &Watch, stop: &Stop) -> Result<UdpReceived> {
+        let ended = self.take_all(ending, watch, stop);
+        let _ = join_arrivals(self.socket, false);
+        let ended = ended.map_err(host("receive datagrams"))?.into();
+        let (drops, receive_buffer_bytes) = (self.drops(), self.granted as u64);
+        Ok(UdpReceived { drops, receive_buffer_bytes, ended, ..self.desk.told(ending) })
+    }
+
+    fn drops(&self) -> UdpDrops {
+        let counters = HostCounters::read().since(&self.before.0);
+        let socket = self.before.1.zip(dropped(self.socket).ok());
+        UdpDrops {
+            socket: socket.map(|(before, now)| now.wrapping_sub(before).into()),
+            in_trains: self.joined,
+            train_datagrams: self.desk.datagrams as f64 / self.desk.pieces.max(1) as f64,
+            udp_errors: counters.udp_errors,
+            udp_buffer_errors: counters.udp_buffer_errors,
+            udp_checksum_errors: counters.udp_checksum_errors,
+            backlog: counters.backlog,
+            interfaces: counters.interfaces,
+        }
+    }
+
+    fn take_all(&mut self, ending: &Ending, watch: &Watch, stop: &Stop) -> std::io::Result<&'static str> {
+        let mut basket = match self.joined {
+            true => Basket::new(PIECES, PIECE_BYTES_MAX),
+            false => Basket::new(MESSAGES_MAX, self.plan.bytes),
+        };
+        let mut over = Over::new(&self.plan);
+        let desk = &mut self.desk;
+        loop {
+            if stop.is_stopped() {
+                return Ok("interrupted");
+            }
+            match basket.receive(self.socket) {
+                Ok(_) => {
+                    basket.pieces().for_each(|piece| desk.take(&piece));
+                    watch.set(desk.tally.received(), desk.tally.missing());
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+                // Refusals are answers to what this end has sent before.
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
+                Err(e) => return Err(e),
+            }
+            if let Some(why) = over.look(Instant::now(), desk, ending) {
+                return Ok(why);
+            }
+        }
+    }
+}
+
+/// Throws away what a socket holds; returns how many datagrams that were.
+fn empty(socket: &UdpSocket) -> std::io::Result<u64> {
+    let (mut basket, mut gone) = (Basket::new(MESSAGES_MAX, 1), 0);
+    socket.set_nonblocking(true)?;
+    let until = Instant::now() + EMPTYING_MAX;
+    while Instant::now() < until {
+        match basket.receive(socket) {
+            Ok(came) => gone += came as u64,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+            // Errors of what was sent before are told once each.
+            Err(_) => {}
+        }
+    }
+    socket.set_nonblocking(false)?;
+    Ok(gone)
+}
+
+/// When a run is over.
+struct Over {
+    began: Instant,
+    silence: Duration,
+    length: Duration,
+    /// What was counted at the last look, and when that last changed.
+    seen: (u64, bool),
+    changed: Instant,
+}
+
+impl Over {
+    fn new(plan: &Plan) -> Over {
+        let began = Instant::now();
+        let length = plan.length_ns.map_or(Duration::from_secs_f64(SECONDS_MAX), Duration::from_nanos) + GRACE;
+        let silence = SILENCE + Duration::from_nanos(plan.pause_ns());
+        Over { began, silence, length, seen: (0, false), changed: began }
+    }
+
+    fn look(&mut self, now: Instant, desk: &Desk, ending: &Ending) -> Option<&'static str> {
+        let sent = desk.expected(ending);
+        let seen = (desk.datagrams, sent.is_some());
+        if seen != self.seen {
+            (self.seen, self.changed) = (seen, now);
+        }
+        let quiet = now - self.changed;
+        match sent {
+            _ if now - self.began > self.length => Some("deadline"),
+            Some(sent) if desk.tally.received() >= sent && quiet >= ECHOES => Some("complete"),
+            Some(_) if quiet >= STRAGGLERS => Some("told"),
+            None if quiet >= self.silence => Some("silence"),
+            _ => None,
+        }
+    }
+}
+
+/// Looks at each datagram and keeps the books.
+struct Desk {
+    flow: Flow,
+    bytes: usize,
+    /// Arrivals have a time each; not where they come joined.
+    timed: bool,
+    tally: Tally,
+    foreign: u64,
+    /// Datagrams of this run, those that came again included, and the pieces that they came in.
+    datagrams: u64,
+    pieces: u64,
+    /// As the sender's own datagrams told.
+    end: Option<u64>,
+    /// Of the first and the last, nanoseconds since 1970, and by the clock that does not step.
+    arrived: Option<[(u64, Instant); 2]>,
+    stamped: bool,
+    inter_arrival: Spread,
+    one_way: OneWay,
+}
+
+impl Desk {
+    fn new(plan: &Plan, flow: Flow) -> Desk {
+        Desk {
+            flow,
+            bytes: plan.bytes,
+            timed: plan.mode != Mode::Max,
+            tally: Tally::new(plan.count),
+            foreign: 0,
+            datagrams: 0,
+            pieces: 0,
+            end: None,
+            arrived: None,
+            stamped: true,
+            inter_arrival: Spread::default(),
+            one_way: OneWay::default(),
+        }
+    }
+
+    fn take(&mut self, piece: &Piece<'_>) {
+        let mut first = true;
+        let size = piece.datagram_bytes.unwrap_or(piece.bytes.len()).max(1);
+        if piece.bytes.is_empty() || piece.truncated {
+            self.foreign += 1;
+            return;
+        }
+        for datagram in piece.bytes.chunks(size) {
+            match Head::read(datagram).filter(|head| head.flow == self.flow) {
+                Some(head) if head.kind == Kind::Data && datagram.len() == self.bytes => {
+                    self.count(&head, piece.stamp_ns, first);
+                    first = false;
+                }
+                Some(head) if head.kind == Kind::End => self.end = Some(head.number),
+                _ => self.foreign += 1,
+            }
+        }
+    }
+
+    fn count(&mut self, head: &Head, stamp_ns: Option<u64>, first_of_piece: bool) {
+        if self.tally.take(head.number) == Arrival::Strange {
+            self.foreign += 1;
+            return;
+        }
+        self.datagrams += 1;
+        if !first_of_piece {
+            return;
+        }
+        self.pieces += 1;
+        self.stamped &= stamp_ns.is_some();
+        let at = stamp_ns.unwrap_or_else(real);
+        self.one_way.record(head.sent_ns, at);
+        let now = (at, Instant::now());
+        match &mut self.arrived {
+            Some([_, last]) => {
+                if self.timed {
+                    self.inter_arrival.record(at.saturating_sub(last.0));
+                }
+                *last = now;
+            }
+            none => *none = Some([now, now]),
+        }
+    }
+
+    /// How many were sent, as told by whomever.
+    fn expected(&self, ending: &Ending) -> Option<u64> {
+        ending.told().or(self.end)
+    }
+
+    /// From the first arrival to the last, nanoseconds.
+    fn lasted(&self) -> u64 {
+        let Some([first, last]) = self.arrived else { return 0 };
+        let by_clock = last.1 - first.1;
+        let by_stamps = last.0.checked_sub(first.0).map(Duration::from_nanos);
+        let agreed = by_stamps.filter(|by_stamps| by_stamps.abs_diff(by_clock) < STEP);
+        agreed.unwrap_or(by_clock).as_nanos() as u64
+    }
+
+    fn told(self, ending: &Ending) -> UdpReceived {
+        let expected = self.expected(ending);
+        let missing = self.tally.missing_of(expected, RUNS_TOLD_MAX);
+        let (datagrams, seconds) = (self.tally.received(), seconds(self.lasted()));
+        let bytes = datagrams * self.bytes as u64;
+        UdpReceived {
+            datagrams,
+            bytes,
+            seconds,
+            rate_bit_s: rate_bit_s(bytes, seconds),
+            wire_rate_bit_s: rate_bit_s(bytes + datagrams * WIRE_BYTES, seconds),
+            expected,
+            lost: missing.lost,
+            lost_runs: missing.runs,
+            lost_runs_total: missing.runs_total,
+            lost_run_lengths: missing.lengths,
+            duplicates: self.tally.duplicates(),
+            reordered: self.tally.reordered().count(),
+            reorder_distances: self.tally.reordered().told(),
+            bounded: self.tally.is_bounded(),
+            unjudged: self.tally.unjudged(),
+            foreign: self.foreign,
+            stamps: if self.stamped { "kernel" } else { "program" }.into(),
+            inter_arrival: self.inter_arrival.told(),
+            one_way: self.one_way.variation().told(),
+            ..UdpReceived::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::v1::probe::udp::UdpPace;
+
+    use super::super::datagram::{HEAD_BYTES, Token};
+    use super::*;
+
+    const FLOW: Flow = Flow { token: Token([1; 16]), run: 3 };
+
+    fn plan(pace: UdpPace) -> Plan {
+        Plan::of(&UdpOrder { bytes: 60, pace, count: Some(10), seconds: None }).unwrap()
+    }
+
+    fn datagram(flow: Flow, kind: Kind, number: u64, bytes: usize) -> Vec<u8> {
+        let mut datagram = vec![0; bytes];
+        assert!(Head { flow, kind, number, sent_ns: 1_000 + number }.write(&mut datagram));
+        datagram
+    }
+
+    fn piece(bytes: &[u8], stamp: u64, datagram_bytes: Option<usize>) -> Piece<'_> {
+        Piece { bytes, stamp_ns: Some(stamp), datagram_bytes, truncated: false }
+    }
+
+    #[test]
+    fn what_is_not_of_this_run_is_not_counted() {
+        let mut desk = Desk::new(&plan(UdpPace::Spacing { spacing_s: 0.0 }), FLOW);
+        let other = Flow { run: 2, ..FLOW };
+        let stranger = Flow { token: Token([2; 16]), ..FLOW };
+        for (bytes, flow, kind, number) in [
+            (60, other, Kind::Data, 0),
+            (60, stranger, Kind::Data, 0),
+            (60, FLOW, Kind::Ask, 0),
+            (59, FLOW, Kind::Data, 0),
+            (60, FLOW, Kind::Data, 10),
+            (HEAD_BYTES, other, Kind::End, 5),
+        ] {
+            desk.take(&piece(&datagram(flow, kind, number, bytes), 5_000, None));
+        }
+        desk.take(&Piece { truncated: true, ..piece(&datagram(FLOW, Kind::Data, 0, 60), 5_000, None) });
+        desk.take(&piece(&[], 5_000, None));
+        assert_eq!((desk.foreign, desk.datagrams, desk.end), (8, 0, None));
+        let told = desk.told(&Ending::default());
+        assert_eq!((told.datagrams, told.lost, told.rate_bit_s, told.one_way), (0, 0, 0, None));
+    }
+
+    #[test]
+    fn joined_datagrams_are_taken_apart() {
+        let mut desk = Desk::new(&plan(UdpPace::Max), FLOW);
+        let train: Vec<u8> = [0, 1, 3].iter().flat_map(|n| datagram(FLOW, Kind::Data, *n, 60)).collect();
+        desk.take(&piece(&train, 1_000_000, Some(60)));
+        desk.take(&piece(&datagram(FLOW, Kind::Data, 2, 60), 3_000_000, None));
+        desk.take(&piece(&datagram(FLOW, Kind::End, 5, HEAD_BYTES), 3_000_000, None));
+        assert_eq!((desk.datagrams, desk.pieces, desk.end), (4, 2, Some(5)));
+        let told = desk.told(&Ending::default());
+        assert_eq!((told.datagrams, told.bytes, told.expected), (4, 240, Some(5)));
+        assert_eq!((told.lost_runs, told.reordered), (vec![(4, 1)], 1));
+        assert_eq!((told.seconds, told.rate_bit_s, told.wire_rate_bit_s), (2e-3, 960_000, 2_016_000));
+        assert_eq!(told.inter_arrival, None, "a train has no spacing");
+        assert_eq!(told.one_way.map(|spread| spread.count), Some(2));
+    }
+
+    #[test]
+    fn when_a_run_is_over() {
+        let spaced = plan(UdpPace::Spacing { spacing_s: 2.0 });
+        let (mut over, mut desk, ending) = (Over::new(&spaced), Desk::new(&spaced, FLOW), Ending::default());
+        let after = |ms: u64| over.began + Duration::from_millis(ms);
+        let times = [0, 11_900, 12_000].map(after);
+        assert_eq!(times.map(|at| over.look(at, &desk, &ending)), [None, None, Some("silence")]);
+        desk.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 0, None));
+        let at = |over: &Over, ms: u64| over.began + Duration::from_millis(ms);
+        let look = |over: &mut Over, desk: &Desk, ms| over.look(at(over, ms), desk, &ending);
+        assert_eq!(look(&mut over, &desk, 12_001), None, "something came");
+        ending.tell(2);
+        assert_eq!([13_000, 13_900, 14_000].map(|ms| look(&mut over, &desk, ms)), [None, None, Some("told")]);
+        desk.take(&piece(&datagram(FLOW, Kind::Data, 1, 60), 0, None));
+        assert_eq!([14_010, 14_100, 14_110].map(|ms| look(&mut over, &desk, ms)), [None, None, Some("complete")]);
+        assert_eq!(look(&mut over, &desk, 3_620_000), Some("deadline"));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_does_not_make_a_rate() {
+        let mut desk = Desk::new(&plan(UdpPace::Spacing { spacing_s: 0.0 }), FLOW);
+        desk.take(&piece(&datagram(FLOW, Kind::Data, 0, 60), 9_000_000_000, None));
+        desk.take(&piece(&datagram(FLOW, Kind::Data, 1, 60), 5_000_000_000, None));
+        assert!(desk.lasted() < 1_000_000_000, "{}", desk.lasted());
+        desk.take(&piece(&datagram(FLOW, Kind::Data, 2, 60), 9_000_005_000, None));
+        assert_eq!(desk.lasted(), 5_000);
+    }
+}

@@ -1,0 +1,271 @@
+//! Request and response: how long an answer takes against its size. The slope is what a byte costs on all copies and
+//! links of its way, the intercept what a datagram costs whatever its size.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use model::v1::probe::udp::{UdpAnswered, UdpLine, UdpRequestOrder, UdpRequests, UdpRoundTrips};
+
+use super::Watch;
+use super::clock::{HostClock, real};
+use super::datagram::{ASK_BYTES, DATAGRAM_BYTES_MAX, Flow, HEAD_BYTES, Head, Kind, filling, want_bytes, wanted_bytes};
+use super::order::size;
+use super::send::say_end;
+use super::spread::Spread;
+use crate::{Error, Result, Stop};
+
+/// Sizes of one test.
+const SIZES_MAX: usize = 1_000;
+/// Questions of one size.
+const COUNT_MAX: u64 = 10_000_000;
+/// The longest that an answer may take, seconds.
+const TIMEOUT_S_MAX: f64 = 10.0;
+/// So many questions in a row without an answer, and nobody is there.
+const UNANSWERED_MAX: u32 = 10;
+/// How often an end that waits looks up.
+const LOOK_UP: Duration = Duration::from_millis(20);
+/// An answering end that hears nothing for so long is alone.
+const SILENCE: Duration = Duration::from_secs(15);
+
+fn check(order: &UdpRequestOrder) -> Result<Duration> {
+    let refuse = |what: String| Err(Error::Order(what));
+    size(order.request_bytes)?;
+    order.answer_bytes.iter().try_for_each(|bytes| size(*bytes).map(drop))?;
+    if (order.request_bytes as usize) < ASK_BYTES {
+        return refuse(format!(
+            "a question has {ASK_BYTES} to {DATAGRAM_BYTES_MAX} bytes, not {}",
+            order.request_bytes
+        ));
+    }
+    if order.answer_bytes.is_empty() || order.answer_bytes.len() > SIZES_MAX {
+        return refuse(format!("answers have 1 to {SIZES_MAX} sizes, not {}", order.answer_bytes.len()));
+    }
+    if order.count == 0 || order.count > COUNT_MAX {
+        return refuse(format!("each size takes 1 to {COUNT_MAX} questions, not {}", order.count));
+    }
+    match order.timeout_s > 0.0 && order.timeout_s <= TIMEOUT_S_MAX {
+        true => Ok(Duration::from_secs_f64(order.timeout_s)),
+        false => {
+            refuse(format!("an answer takes more than 0 and at most {TIMEOUT_S_MAX} s, not {} s", order.timeout_s))
+        }
+    }
+}
+
+fn nothing_there(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// Asks, one question after the other, and says when it is done.
+///
+/// # Errors
+/// An order out of bounds; ten questions in a row without an answer; a socket that does not work.
+pub fn measure(socket: &UdpSocket, order: &UdpRequestOrder, flow: Flow, stop: &Stop) -> Result<UdpRequests> {
+    let timeout = check(order)?;
+    let mut asker = Asker::new(socket, order, flow, timeout)?;
+    let mut told = UdpRequests::default();
+    let mut dots = Vec::new();
+    for bytes in &order.answer_bytes {
+        let series = asker.series(*bytes, order.count, stop)?;
+        if series.trips.answered > 0 {
+            dots.push((f64::from(*bytes), series.least, series.mean));
+        }
+        told.sizes.push(series.trips);
+        if stop.is_stopped() {
+            told.interrupted = true;
+            break;
+        }
+    }
+    say_end(socket, flow, asker.number, &mut HostClock::default());
+    told.line_of_min = line(dots.iter().map(|(bytes, least, _)| (*bytes, *least)));
+    told.line_of_mean = line(dots.iter().map(|(bytes, _, mean)| (*bytes, *mean)));
+    Ok(told)
+}
+
+/// One size's round trips; their least and mean in seconds.
+struct Series {
+    trips: UdpRoundTrips,
+    least: f64,
+    mean: f64,
+}
+
+struct Asker<'a> {
+    socket: &'a UdpSocket,
+    peer: String,
+    flow: Flow,
+    timeout: Duration,
+    ask: Vec<u8>,
+    heard: Vec<u8>,
+    /// Of the next question; they go on from size to size.
+    number: u64,
+}
+
+impl Asker<'_> {
+    fn new<'a>(socket: &'a UdpSocket, order: &UdpRequestOrder, flow: Flow, timeout: Duration) -> Result<Asker<'a>> {
+        let host = |doing| move |source| Error::Host { doing, source };
+        let peer = socket.peer_addr().map_err(host("ask over a socket without a peer"))?.to_string();
+        socket.set_read_timeout(Some(timeout.min(LOOK_UP))).map_err(host("set a socket's options"))?;
+        let ask = filling(order.request_bytes as usize);
+        Ok(Asker { socket, peer, flow, timeout, ask, heard: vec![0; DATAGRAM_BYTES_MAX], number: 0 })
+    }
+
+    fn series(&mut self, answer_bytes: u32, count: u64, stop: &Stop) -> Result<Series> {
+        want_bytes(&mut self.ask, answer_bytes);
+        let mut trips = UdpRoundTrips { answer_bytes, ..UdpRoundTrips::default() };
+        let (mut spread, mut least, mut sum, mut unanswered) = (Spread::default(), Duration::MAX, Duration::ZERO, 0);
+        while trips.asked < count && !stop.is_stopped() {
+            trips.asked += 1;
+            match self.round_trip(answer_bytes, &mut trips.late, stop)? {
+                Some(took) => {
+                    (trips.answered, unanswered) = (trips.answered + 1, 0);
+                    (least, sum) = (least.min(took), sum + took);
+                    spread.record(took.as_nanos() as u64);
+                }
+                None if unanswered + 1 == UNANSWERED_MAX => {
+                    let seconds = (self.timeout * UNANSWERED_MAX).as_secs();
+                    return Err(Error::Silent { peer: self.peer.clone(), seconds });
+                }
+                None => unanswered += 1,
+            }
+        }
+        trips.round_trip = spread.told().unwrap_or_default();
+        let mean = sum.as_secs_f64() / trips.answered.max(1) as f64;
+        Ok(Series { trips, least: least.as_secs_f64(), mean })
+    }
+
+    /// One question; none where its answer did not come in time.
+    fn round_trip(&mut self, answer_bytes: u32, late: &mut u64, stop: &Stop) -> Result<Option<Duration>> {
+        let number = self.number;
+        self.number += 1;
+        Head { flow: self.flow, kind: Kind::Ask, number, sent_ns: real() }.write(&mut self.ask);
+        let asked = Instant::now();
+        match self.socket.send(&self.ask) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused || nothing_there(&error) => {}
+            Err(source) => return Err(Error::Broken { peer: self.peer.clone(), source }),
+        }
+        while asked.elapsed() < self.timeout && !stop.is_stopped() {
+            let heard = match self.socket.recv(&mut self.heard) {
+                Ok(bytes) => &self.heard[..bytes],
+                Err(error) if nothing_there(&error) => continue,
+                // Nobody listens there: no sooner asked again than if nobody had answered.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    std::thread::sleep(self.timeout.saturating_sub(asked.elapsed()).min(LOOK_UP));
+                    continue;
+                }
+                Err(source) => return Err(Error::Broken { peer: self.peer.clone(), source }),
+            };
+            let took = asked.elapsed();
+            match Head::read(heard).filter(|head| head.flow == self.flow && head.kind == Kind::Answer) {
+                Some(head) if head.number == number && heard.len() == answer_bytes as usize && took < self.timeout => {
+                    return Ok(Some(took));
+                }
+                Some(_) => *late += 1,
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The line with the least squares; none through fewer than two different sizes.
+fn line(dots: impl Iterator<Item = (f64, f64)> + Clone) -> Option<UdpLine> {
+    let many = dots.clone().count() as f64;
+    let (x, y) = dots.clone().fold((0.0, 0.0), |(x, y), dot| (x + dot.0 / many, y + dot.1 / many));
+    let (mut xx, mut xy) = (0.0, 0.0);
+    for dot in dots {
+        xx += (dot.0 - x) * (dot.0 - x);
+        xy += (dot.0 - x) * (dot.1 - y);
+    }
+    (xx > 0.0).then(|| UdpLine { intercept_s: y - x * xy / xx, slope_s_per_byte: xy / xx })
+}
+
+/// The most that answers come to, in bytes per second: a small question may have a large one.
+const ANSWERS_BYTES_S: f64 = 125e6;
+
+/// Answers questions with as many bytes as they want, at most `answer_bytes_max`, until the end is told, somebody stops
+/// it, or nothing was asked for 15 s.
+///
+/// # Errors
+/// A socket that does not work.
+pub fn answer(
+    socket: &UdpSocket,
+    flow: Flow,
+    answer_bytes_max: u32,
+    (watch, stop): (&Watch, &Stop),
+) -> Result<UdpAnswered> {
+    let host = |doing| move |source| Error::Host { doing, source };
+    socket.set_read_timeout(Some(LOOK_UP)).map_err(host("set a socket's options"))?;
+    let (mut heard, mut reply) = (vec![0; DATAGRAM_BYTES_MAX], filling(DATAGRAM_BYTES_MAX));
+    let largest = (answer_bytes_max as usize).min(DATAGRAM_BYTES_MAX);
+    let (mut told, mut asked) = (UdpAnswered::default(), Instant::now());
+    let (begun, mut sent_bytes) = (asked, 0.0);
+    while !stop.is_stopped() && asked.elapsed() < SILENCE {
+        let question = match socket.recv(&mut heard) {
+            Ok(bytes) => &heard[..bytes],
+            Err(error) if nothing_there(&error) || error.kind() == ErrorKind::ConnectionRefused => continue,
+            Err(source) => return Err(Error::Host { doing: "receive questions", source }),
+        };
+        let Some(head) = Head::read(question).filter(|head| head.flow == flow) else {
+            told.foreign += 1;
+            continue;
+        };
+        match (head.kind, wanted_bytes(question).map(|bytes| bytes as usize)) {
+            (Kind::End, _) => break,
+            (Kind::Ask, Some(bytes)) if (HEAD_BYTES..=largest).contains(&bytes) => {
+                asked = Instant::now();
+                // Whoever asks one question at a time, as the near end does, never meets this.
+                if sent_bytes > ANSWERS_BYTES_S * begun.elapsed().as_secs_f64().max(1.0) {
+                    told.not_sent += 1;
+                    continue;
+                }
+                sent_bytes += bytes as f64;
+                Head { kind: Kind::Answer, sent_ns: real(), ..head }.write(&mut reply);
+                match socket.send(&reply[..bytes]) {
+                    Ok(_) => {
+                        told.answered += 1;
+                        watch.set(told.answered, told.not_sent);
+                    }
+                    Err(_) => told.not_sent += 1,
+                }
+            }
+            (Kind::Ask, Some(_)) => told.too_large += 1,
+            _ => told.foreign += 1,
+        }
+    }
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_with_the_least_squares() {
+        let through = line([(100.0, 12.0), (200.0, 22.0), (400.0, 42.0)].into_iter()).unwrap();
+        assert!((through.intercept_s - 2.0).abs() < 1e-9 && (through.slope_s_per_byte - 0.1).abs() < 1e-12);
+        // By hand: means 2 and 3; Sxy = 2, Sxx = 2.
+        let beside = line([(1.0, 2.0), (2.0, 3.0), (3.0, 4.0), (2.0, 3.0)].into_iter()).unwrap();
+        assert!((beside.intercept_s - 1.0).abs() < 1e-12 && (beside.slope_s_per_byte - 1.0).abs() < 1e-12);
+        assert_eq!(line([(5.0, 1.0), (5.0, 2.0)].into_iter()), None);
+        assert_eq!(line([].into_iter()), None);
+    }
+
+    #[test]
+    fn orders_that_make_no_sense() {
+        let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![64], count: 10, timeout_s: 1.0 };
+        assert_eq!(check(&order).unwrap(), Duration::from_secs(1));
+        let wrong = [
+            (UdpRequestOrder { request_bytes: 44, ..order.clone() }, "45 to 65507"),
+            (UdpRequestOrder { answer_bytes: vec![40], ..order.clone() }, "41 to 65507"),
+            (UdpRequestOrder { answer_bytes: vec![], ..order.clone() }, "1 to 1000 sizes"),
+            (UdpRequestOrder { answer_bytes: vec![64; 1_001], ..order.clone() }, "1 to 1000 sizes"),
+            (UdpRequestOrder { count: 0, ..order.clone() }, "questions"),
+            (UdpRequestOrder { timeout_s: f64::NAN, ..order }, "at most 10 s"),
+        ];
+        for (order, bounds) in wrong {
+            let error = check(&order).unwrap_err();
+            assert!(matches!(&error, Error::Order(what) if what.contains(bounds)), "{error} should say {bounds}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Which numbers came: exact sets of what was lost, came late and came twice, in a bounded memory.
+//!
+//! Pure. What is kept is the gaps: runs of numbers below the highest one that have not come. A number in a gap is late
+//! (RFC 4737: less than the next expected) and closes or splits it; one outside of all gaps has been here before. So
+//! duplicates are told from late ones without a bit for each number, and what is in order costs a comparison.
+
+mod lengths;
+
+use std::collections::BTreeMap;
+
+pub use lengths::Lengths;
+use model::v1::probe::udp::UdpBin;
+
+/// Gaps that are kept: some 40 MB at most.
+pub const GAPS_MAX: usize = 1_000_000;
+
+/// What a number was when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Higher than all before.
+    Ahead,
+    /// Behind the highest, and new.
+    Late {
+        /// By how many numbers.
+        distance: u64,
+    },
+    /// It has come before.
+    Again,
+    /// Late or again: its gap was given up because there were too many.
+    Unjudged,
+    /// No such number was sent.
+    Strange,
+}
+
+/// Counts numbers as they come.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Numbers from here on do not exist.
+    end: u64,
+    gaps_max: usize,
+    /// One more than the highest number seen.
+    next: u64,
+    /// First missing number to the one after the last missing.
+    gaps: BTreeMap<u64, u64>,
+    missing: u64,
+    received: u64,
+    duplicates: u64,
+    unjudged: u64,
+    reordered: Lengths,
+    /// Below this, gaps were given up.
+    floor: u64,
+    /// Runs that were given up, by length.
+    given_up: Lengths,
+}
+
+/// What is missing in the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Numbers.
+    pub lost: u64,
+    /// Runs of them: the first one and how many, lowest first, those given up left out.
+    pub runs: Vec<(u64, u64)>,
+    /// Runs, those given up and those left out included.
+    pub runs_total: u64,
+    /// Runs by length.
+    pub lengths: Vec<UdpBin>,
+}
+
+impl Tally {
+    /// For numbers below `end`.
+    pub fn new(end: u64) -> Tally {
+        Tally::with_gaps(end, GAPS_MAX)
+    }
+
+    fn with_gaps(end: u64, gaps_max: usize) -> Tally {
+        Tally {
+            end,
+            gaps_max,
+            next: 0,
+            gaps: BTreeMap::new(),
+            missing: 0,
+            received: 0,
+            duplicates: 0,
+            unjudged: 0,
+            reordered: Lengths::default(),
+            floor: 0,
+            given_up: Lengths::default(),
+        }
+    }
+
+    /// A number has come.
+    pub fn take(&mut self, number: u64) -> Arrival {
+        if number >= self.end {
+            return Arrival::Strange;
+        }
+        if number >= self.next {
+            if number > self.next {
+                self.open_gap(self.next, number);
+            }
+            self.next = number + 1;
+            self.received += 1;
+            return Arrival::Ahead;
+        }
+        let gap = self.gaps.range(..=number).next_back().map(|(from, to)| (*from, *to));
+        match gap.filter(|(_, to)| number < *to) {
+            Some((from, to)) => {
+                self.fill(from, to, number);
+                let distance = self.next - 1 - number;
+                self.reordered.record(distance);
+                self.received += 1;
+                Arrival::Late { distance }
+            }
+            None if number < self.floor => {
+                self.unjudged += 1;
+                Arrival::Unjudged
+            }
+            None => {
+                self.duplicates += 1;
+                Arrival::Again
+            }
+        }
+    }
+
+    fn open_gap(&mut self, from: u64, to: u64) {
+        self.gaps.insert(from, to);
+        self.missing += to - from;
+        self.give_up();
+    }
+
+    fn fill(&mut self, from: u64, to: u64, number: u64) {
+        self.missing -= 1;
+        match from == number {
+            true => self.gaps.remove(&from),
+            false => self.gaps.insert(from, number),
+        };
+        if number + 1 < to {
+            self.gaps.insert(number + 1, to);
+            self.give_up();
+        }
+    }
+
+    /// The oldest gap goes where there are too many.
+    fn give_up(&mut self) {
+        if self.gaps.len() > self.gaps_max
+            && let Some((from, to)) = self.gaps.pop_first()
+        {
+            self.floor = to;
+            self.given_up.record(to - from);
+        }
+    }
+
+    /// Different numbers that came, those that could not be judged left out.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Numbers below the highest that have not come.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// One more than the highest number seen; 0 where none came.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Numbers that came again.
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Numbers that came late, by how far behind the highest they were.
+    pub fn reordered(&self) -> &Lengths {
+        &self.reordered
+    }
+
+    /// Numbers that were late or came again, nobody knows which.
+    pub fn unjudged(&self) -> u64 {
+        self.unjudged
+    }
+
+    /// Some gaps were given up: what is missing is a bound from above.
+    pub fn is_bounded(&self) -> bool {
+        self.floor > 0
+    }
+
+    /// What is missing of `sent` numbers, or of all up to the highest where that is not known; the first `runs_max`
+    /// runs by name.
+    pub fn missing_of(&self, sent: Option<u64>, runs_max: usize) -> Missing {
+        let tail = sent.filter(|sent| *sent > self.next).map(|sent| (self.next, sent));
+        let mut lengths = self.given_up.clone();
+        let (mut runs, mut all) = (Vec::new(), self.given_up.count());
+        for (from, to) in self.gaps.iter().map(|(from, to)| (*from, *to)).chain(tail) {
+            all += 1;
+            lengths.record(to - from);
+            if runs.len() < runs_max {
+                runs.push((from, to - from));
+            }
+        }
+        let lost = self.missing + tail.map_or(0, |(from, to)| to - from);
+        Missing { lost, runs, runs_total: all, lengths: lengths.told() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

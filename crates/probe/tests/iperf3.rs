@@ -1,0 +1,491 @@
+//! Both ends of iperf3's protocol against each other, and each against peers that break it.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use model::v1::probe::tcp::{Direction, Order};
+use probe::iperf3::{Bounds, DatagramOrder, Done, Server, test, test_datagrams};
+use probe::{Error, Result, Stop};
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// A server with its listeners; they end when it is dropped.
+struct Node {
+    at: SocketAddr,
+    stop: Stop,
+    /// What became of each connection.
+    outcomes: Receiver<Result<Option<Done>>>,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop.stop();
+        let _ = TcpStream::connect(self.at);
+    }
+}
+
+/// A listener, and a socket for datagrams on the same number.
+fn port() -> (TcpListener, UdpSocket) {
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).unwrap();
+        socket.set_reuse_port(true).unwrap();
+        if socket.bind(&listener.local_addr().unwrap().into()).is_ok() {
+            return (listener, socket.into());
+        }
+    }
+}
+
+fn node(bounds: Bounds) -> Node {
+    node_that(bounds, |_, _| true)
+}
+
+/// A node whose tests' bytes are told to `moved`.
+fn node_that(bounds: Bounds, moved: impl Fn(IpAddr, u64) -> bool + Send + Sync + 'static) -> Node {
+    let moved = Arc::new(moved);
+    let (listener, datagrams) = port();
+    let (at, stop) = (listener.local_addr().unwrap(), Stop::default());
+    let server = Arc::new(Server::new(bounds));
+    let (sender, outcomes) = channel();
+    let (hears, ends) = (Arc::clone(&server), stop.clone());
+    std::thread::spawn(move || {
+        datagrams.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let mut datagram = [0; 2048];
+        while !ends.is_stopped() {
+            if let Ok((got, from)) = datagrams.recv_from(&mut datagram) {
+                hears.datagram(from, &datagram[..got]);
+            }
+        }
+    });
+    let ends = stop.clone();
+    std::thread::spawn(move || {
+        for accepted in 0.. {
+            let Ok((socket, _)) = listener.accept() else { return };
+            if ends.is_stopped() {
+                return;
+            }
+            let (server, sender, stop, moved) = (Arc::clone(&server), sender.clone(), ends.clone(), Arc::clone(&moved));
+            std::thread::spawn(move || {
+                let _ = sender.send(server.serve(socket, accepted, &stop, &*moved));
+            });
+        }
+    });
+    Node { at, stop, outcomes }
+}
+
+impl Node {
+    /// What became of the next test; streams that were handed over are passed by.
+    fn outcome(&self) -> Result<Done> {
+        loop {
+            match self.outcomes.recv_timeout(Duration::from_secs(60)).expect("every connection comes to an end") {
+                Ok(None) => {}
+                Ok(Some(done)) => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn order(direction: Direction, streams: u32) -> Order {
+    Order { direction, streams, seconds: 1.0, interval_s: 0.25, ..Order::default() }
+}
+
+#[test]
+fn our_client_with_our_server() {
+    let node = node(Bounds::default());
+    for (direction, streams) in [(Direction::Up, 1), (Direction::Down, 3), (Direction::Both, 2)] {
+        let mut lines = 0;
+        let report = test(node.at, &order(direction, streams), &Stop::default(), &mut |_| lines += 1).unwrap();
+        let done = node.outcome().unwrap();
+        assert!(lines >= 3, "{direction:?}");
+        for way in &report.ways {
+            assert!(way.rate_bit_s > 1_000_000 && way.received_bytes > 0, "{way:?}");
+        }
+        // What the client says of the far end is what the far end says of itself.
+        let far: u64 = report.far.totals.iter().map(|total| total.flow.bytes).sum();
+        assert_eq!(far, done.results.streams.iter().map(|stream| stream.bytes).sum::<u64>(), "{direction:?}");
+        let ids: Vec<u32> = report.near.totals.iter().map(|total| total.flow.stream).collect();
+        let expected: &[u32] = match direction {
+            Direction::Up => &[1],
+            Direction::Down => &[1, 3, 4],
+            Direction::Both => &[1, 3, 4, 5],
+        };
+        assert_eq!(ids, expected);
+    }
+}
+
+#[test]
+fn so_many_bytes() {
+    let node = node(Bounds::default());
+    let order = Order { bytes: 5_000_000, seconds: 0.0, block_bytes: 10_000, ..Order::default() };
+    let report = test(node.at, &order, &Stop::default(), &mut |_| {}).unwrap();
+    assert_eq!((report.ways[0].sent_bytes, report.ways[0].received_bytes), (5_000_000, 5_000_000));
+}
+
+#[test]
+fn datagrams_in_every_direction() {
+    let node = node(Bounds::default());
+    for direction in [Direction::Up, Direction::Down, Direction::Both] {
+        let order = DatagramOrder { streams: 2, direction, seconds: 1.0, bytes: 1_000, rate_bit_s: 4_000_000 };
+        let found = test_datagrams(node.at, &order, &Stop::default()).unwrap();
+        let done = node.outcome().unwrap();
+        assert_eq!(found.far, done.results.streams, "{direction:?}");
+        for (sends, near) in &found.near {
+            let far = found.far.iter().find(|far| far.id == near.id).unwrap();
+            let (sent, received) = if *sends { (near, far) } else { (far, near) };
+            // 500 a second each; loopback loses none, and the last may be on its way.
+            assert!((300..=540).contains(&sent.packets), "{direction:?}: {sent:?}");
+            assert!(
+                received.lost == 0 && sent.packets - received.packets < 60,
+                "{direction:?}: {sent:?}, {received:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn twenty_at_once_and_not_one_more_than_the_bound() {
+    let node = node(Bounds { tests_per_address_max: 20, ..Bounds::default() });
+    let run = || {
+        let order = Order { pace_bit_s: 8_000_000, ..order(Direction::Up, 1) };
+        test(node.at, &order, &Stop::default(), &mut |_| {})
+    };
+    std::thread::scope(|scope| {
+        let tests: Vec<_> = (0..20).map(|_| scope.spawn(run)).collect();
+        for test in tests {
+            let report = test.join().unwrap().unwrap();
+            assert!(report.ways[0].received_bytes > 100_000, "{:?}", report.ways);
+        }
+    });
+    let few = self::node(Bounds { tests_max: 0, ..Bounds::default() });
+    let refused = test(few.at, &order(Direction::Up, 1), &Stop::default(), &mut |_| {}).unwrap_err();
+    assert!(matches!(&refused, Error::Refused { why, .. } if why.contains("busy")), "{refused}");
+    let short = self::node(Bounds { seconds_max: 5, ..Bounds::default() });
+    let long = Order { seconds: 60.0, ..Order::default() };
+    let refused = test(short.at, &long, &Stop::default(), &mut |_| {}).unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+    assert!(short.outcome().unwrap_err().to_string().contains("5 at most"));
+}
+
+const COOKIE: &[u8; 37] = b"abcdefghijklmnopqrstuvwxyz2345672222\0";
+const PARAMS: &[u8] = br#"{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"len":1000}"#;
+
+fn text(json: &[u8]) -> Vec<u8> {
+    [&(json.len() as u32).to_be_bytes()[..], json].concat()
+}
+
+/// The states that come next.
+fn hear<const N: usize>(control: &mut TcpStream) -> [u8; N] {
+    let mut states = [0; N];
+    control.read_exact(&mut states).unwrap();
+    states
+}
+
+/// A client's control connection, as far as the server's wish for streams.
+fn begin(at: SocketAddr, params: &[u8]) -> TcpStream {
+    let mut control = TcpStream::connect(at).unwrap();
+    control.write_all(COOKIE).unwrap();
+    assert_eq!(hear(&mut control), [9]);
+    control.write_all(&text(params)).unwrap();
+    assert_eq!(hear(&mut control), [10]);
+    control
+}
+
+/// A test with one stream over TCP, under way.
+fn begin_stream(at: SocketAddr, params: &[u8]) -> (TcpStream, TcpStream) {
+    let mut control = begin(at, params);
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.write_all(COOKIE).unwrap();
+    assert_eq!(hear(&mut control), [1, 2]);
+    (control, stream)
+}
+
+/// A test with one stream over UDP, under way.
+fn begin_datagrams(at: SocketAddr, params: &[u8]) -> (TcpStream, UdpSocket) {
+    let mut control = begin(at, params);
+    let stream = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stream.connect(at).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.send(b"9876").unwrap();
+    let mut answer = [0; 2_000];
+    assert_eq!(stream.recv(&mut answer).unwrap(), 4);
+    assert_eq!(&answer[..4], b"6789");
+    assert_eq!(hear(&mut control), [1, 2]);
+    (control, stream)
+}
+
+/// Whatever a client says, or leaves out: its test ends with an error, soon, and the node goes on.
+#[test]
+fn clients_that_break_the_rules() {
+    let node = node(Bounds::default());
+    let valid = text(PARAMS);
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        ("half a cookie", COOKIE[..20].to_vec()),
+        ("nothing behind the cookie", COOKIE.to_vec()),
+        ("a length of 0", [&COOKIE[..], &[0; 4]].concat()),
+        ("a length of 4 GiB", [&COOKIE[..], &[0xff; 4]].concat()),
+        ("half a text", [&COOKIE[..], &valid[..20]].concat()),
+        ("not JSON", [&COOKIE[..], &text(b"{{{{")].concat()),
+        ("a list", [&COOKIE[..], &text(b"[1,2]")].concat()),
+        ("wrong types", [&COOKIE[..], &text(br#"{"tcp":"yes","parallel":"many"}"#)].concat()),
+        ("too many streams", [&COOKIE[..], &text(br#"{"tcp":true,"parallel":9223372036854775807}"#)].concat()),
+        ("no streams", [&COOKIE[..], &valid].concat()),
+        ("an end before the beginning", [&COOKIE[..], &valid, &[4]].concat()),
+    ];
+    for (what, bytes) in cases {
+        let from = Instant::now();
+        let mut socket = TcpStream::connect(node.at).unwrap();
+        socket.write_all(&bytes).unwrap();
+        drop(socket);
+        let error = node.outcome().expect_err(what);
+        assert!(from.elapsed() < Duration::from_secs(10), "{what}: {error}");
+    }
+    test(node.at, &order(Direction::Up, 1), &Stop::default(), &mut |_| {}).expect("the node goes on");
+}
+
+/// A client that vanishes in the middle, and strangers.
+#[test]
+fn clients_that_vanish_and_strangers() {
+    let node = node(Bounds::default());
+    let (control, mut stream) = begin_stream(node.at, PARAMS);
+    stream.write_all(&[7; 5_000]).unwrap();
+    drop((control, stream));
+    assert!(matches!(node.outcome(), Err(Error::Broken { .. })));
+
+    // Its cookie names no test: it is taken for a new one, which never goes on.
+    let mut stranger = TcpStream::connect(node.at).unwrap();
+    stranger.write_all(b"zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\0").unwrap();
+    drop(stranger);
+    assert!(node.outcome().is_err());
+    // Datagrams of somebody who holds no test are not answered.
+    let datagram = UdpSocket::bind("127.0.0.1:0").unwrap();
+    datagram.connect(node.at).unwrap();
+    datagram.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    datagram.send(b"9876").unwrap();
+    assert!(datagram.recv(&mut [0; 64]).is_err());
+}
+
+/// A server by script: says this when so much has come, and then no more.
+fn scripted(says: Vec<u8>, reads: usize, closes: bool) -> (SocketAddr, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let _ = socket.read_exact(&mut vec![0; reads]);
+        let _ = socket.write_all(&says);
+        if !closes {
+            // Until the client has had enough.
+            let _ = socket.read_to_end(&mut Vec::new());
+        }
+    });
+    (at, thread)
+}
+
+#[test]
+fn servers_that_break_the_rules() {
+    let run = |at| test(at, &order(Direction::Up, 1), &Stop::default(), &mut |_| {}).unwrap_err();
+    let error = |says: &[u8]| {
+        let (at, thread) = scripted(says.to_vec(), 37, true);
+        let error = run(at);
+        thread.join().unwrap();
+        error
+    };
+    assert!(error(&[0xff]).to_string().contains("busy"), "access denied");
+    assert!(error(&[]).to_string().contains("busy"), "closes without a word");
+    assert!(matches!(error(&[77]), Error::Protocol { .. }));
+    assert!(matches!(error(&[2]), Error::Protocol { .. }), "running before anything was agreed");
+    let refused = error(&[&[0xfe][..], &114i32.to_be_bytes(), &0i32.to_be_bytes()].concat());
+    assert!(matches!(&refused, Error::Refused { why, .. } if why.contains("114")), "{refused}");
+    assert!(matches!(error(&[0xfe, 0, 0]), Error::Broken { .. } | Error::Refused { .. }), "half an error");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert!(matches!(run(closed), Error::Connect { .. }));
+}
+
+/// A server that says nothing more is not waited for when the user has had enough.
+#[test]
+fn a_stop_is_heard_in_every_state() {
+    for says in [vec![], vec![9], vec![9, 10]] {
+        let (at, thread) = scripted(says, 37, false);
+        let stop = Stop::default();
+        let from = Instant::now();
+        let error = std::thread::scope(|scope| {
+            let run = scope.spawn(|| test(at, &order(Direction::Up, 1), &stop, &mut |_| {}));
+            std::thread::sleep(Duration::from_millis(300));
+            stop.stop();
+            run.join().unwrap().unwrap_err()
+        });
+        assert!(matches!(error, Error::Interrupted), "{error}");
+        assert!(from.elapsed() < Duration::from_secs(5));
+        thread.join().unwrap();
+    }
+}
+
+const REVERSE_UDP: &[u8] =
+    br#"{"udp":true,"time":60,"parallel":1,"len":1000,"bandwidth":800000,"reverse":true,"udp_counters_64bit":1}"#;
+
+/// Nobody is left behind who goes on sending, and its seat is free.
+#[test]
+fn a_sender_whose_client_has_vanished_falls_silent() {
+    let told = Arc::new(AtomicU64::new(0));
+    let sum = Arc::clone(&told);
+    let bounds = Bounds { tests_per_address_max: 1, ..Bounds::default() };
+    let node = node_that(bounds, move |_, more| {
+        sum.fetch_add(more, Ordering::Relaxed);
+        true
+    });
+    let (control, stream) = begin_datagrams(node.at, REVERSE_UDP);
+    for _ in 0..20 {
+        assert_eq!(stream.recv(&mut [0; 2_000]).unwrap(), 1_000);
+    }
+    drop(control);
+    assert!(matches!(node.outcome(), Err(Error::Broken { .. })));
+    stream.set_nonblocking(true).unwrap();
+    let mut got = 20;
+    while stream.recv(&mut [0; 2_000]).is_ok() {
+        got += 1;
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(stream.recv(&mut [0; 2_000]).is_err(), "it goes on sending");
+    // What a test moved is told even where it fails.
+    assert_eq!(told.load(Ordering::Relaxed), got * 1_000);
+    test(node.at, &order(Direction::Up, 1), &Stop::default(), &mut |_| {}).expect("the seat is free");
+    assert!(node.outcome().is_ok());
+    let (control, mut stream) = begin_stream(node.at, br#"{"tcp":true,"time":60,"len":1000,"reverse":true}"#);
+    drop(control);
+    assert!(matches!(node.outcome(), Err(Error::Broken { .. })));
+    // What was on its way, and then the end.
+    let ended = std::io::copy(&mut stream, &mut std::io::sink());
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// Hellos do not say whose they are.
+#[test]
+fn tests_with_datagrams_at_once_from_one_address() {
+    let node = node(Bounds::default());
+    // A test over TCP that waits for its stream has no use for a hello.
+    let _waits = begin(node.at, PARAMS);
+    let run = |(streams, direction)| {
+        let order = DatagramOrder { streams, direction, seconds: 1.0, bytes: 500, rate_bit_s: 400_000 };
+        test_datagrams(node.at, &order, &Stop::default())
+    };
+    let tests =
+        [(1, Direction::Up), (3, Direction::Down), (2, Direction::Both), (1, Direction::Down), (4, Direction::Up)];
+    std::thread::scope(|scope| {
+        let tests = tests.map(|test| (test, scope.spawn(move || run(test))));
+        for (test, thread) in tests {
+            let found = thread.join().unwrap().unwrap_or_else(|error| panic!("{test:?}: {error}"));
+            for (sends, near) in &found.near {
+                let far = found.far.iter().find(|far| far.id == near.id).unwrap();
+                let (sent, received) = if *sends { (near, far) } else { (far, near) };
+                // Each has its own streams: nothing of another one's order came.
+                assert!(received.packets > 30 && received.packets <= sent.packets, "{test:?}: {sent:?}, {received:?}");
+                assert_eq!((received.lost, received.bytes), (0, received.packets * 500), "{test:?}");
+            }
+        }
+    });
+}
+
+/// A connection for a test that has all of its streams is closed, and waits nowhere.
+#[test]
+fn a_stream_too_many_is_closed() {
+    let node = node(Bounds::default());
+    let (_control, _stream) = begin_stream(node.at, PARAMS);
+    let mut late = TcpStream::connect(node.at).unwrap();
+    late.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    late.write_all(COOKIE).unwrap();
+    assert_eq!(late.read(&mut [0]).unwrap(), 0);
+    assert!(matches!(node.outcome(), Err(Error::Refused { .. })));
+}
+
+/// A client counts what comes to it: whoever sends stops when it is told to, and not at what was agreed on.
+#[test]
+fn who_sends_goes_on_until_the_client_has_enough() {
+    let node = node(Bounds::default());
+    let agreed = br#"{"tcp":true,"time":0,"num":20000,"parallel":1,"len":1000,"reverse":true}"#;
+    let (mut control, mut stream) = begin_stream(node.at, agreed);
+    stream.read_exact(&mut [0; 50_000]).unwrap();
+    control.write_all(&[4]).unwrap();
+    // The rest of what was sent is counted, and comes.
+    assert_eq!(hear(&mut control), [13]);
+    control.write_all(&text(br#"{"streams":[]}"#)).unwrap();
+    let mut length = [0; 4];
+    control.read_exact(&mut length).unwrap();
+    let mut results = vec![0; u32::from_be_bytes(length) as usize];
+    control.read_exact(&mut results).unwrap();
+    assert_eq!(hear(&mut control), [14]);
+    control.write_all(&[16]).unwrap();
+    let rest = stream.read_to_end(&mut Vec::new()).unwrap() as u64;
+    assert_eq!(node.outcome().unwrap().results.streams[0].bytes, 50_000 + rest);
+
+    let agreed = br#"{"udp":true,"time":0,"blockcount":5,"parallel":1,"len":1000,"bandwidth":8000000,"reverse":true}"#;
+    let (_control, stream) = begin_datagrams(node.at, agreed);
+    for _ in 0..15 {
+        stream.recv(&mut [0; 2_000]).unwrap();
+    }
+}
+
+/// A node that stops says so.
+#[test]
+fn a_running_test_sees_the_node_stop() {
+    let node = node(Bounds::default());
+    let (mut control, mut stream) = begin_stream(node.at, br#"{"tcp":true,"time":60,"parallel":1,"len":1000}"#);
+    stream.write_all(&[7; 5_000]).unwrap();
+    let from = Instant::now();
+    node.stop.stop();
+    assert_eq!(hear(&mut control), [11]);
+    assert!(matches!(node.outcome(), Err(Error::Interrupted)));
+    assert!(from.elapsed() < Duration::from_secs(2));
+}
+
+/// Ends wait for what is still on its way; a rate is not to suffer from that.
+#[test]
+fn settling_is_no_part_of_the_time() {
+    const SETTLES: f64 = 0.08;
+    let node = node(Bounds::default());
+    let from = Instant::now();
+    let (mut control, mut stream) = begin_stream(node.at, PARAMS);
+    stream.write_all(&[7; 5_000]).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    control.write_all(&[4]).unwrap();
+    assert_eq!(hear(&mut control), [13]);
+    let settled = from.elapsed().as_secs_f64();
+    control.write_all(&text(br#"{"streams":[]}"#)).unwrap();
+    let _ = control.read(&mut [0; 4_000]);
+    drop((control, stream));
+    let done = node.outcome().unwrap();
+    let (seconds, span) = (done.elapsed.as_secs_f64(), done.results.streams[0].span_s.1);
+    assert!(seconds >= 0.2 - 0.01 && seconds <= settled - SETTLES, "{seconds} of {settled}");
+    assert!(span <= settled - SETTLES, "{span} of {settled}");
+
+    let order = DatagramOrder { streams: 1, direction: Direction::Up, seconds: 0.5, bytes: 500, rate_bit_s: 400_000 };
+    let from = Instant::now();
+    let found = test_datagrams(node.at, &order, &Stop::default()).unwrap();
+    let settled = from.elapsed().as_secs_f64();
+    assert!(found.seconds >= 0.5 && found.seconds <= settled - SETTLES, "{} of {settled}", found.seconds);
+}
+
+/// An address that has moved as much as it may: its test ends, and no other begins.
+#[test]
+fn an_end_to_what_an_address_may_move() {
+    let told = Arc::new(AtomicU64::new(0));
+    let sum = Arc::clone(&told);
+    let node = node_that(Bounds::default(), move |address, more| {
+        assert!(address.is_ipv4());
+        sum.fetch_add(more, Ordering::Relaxed) + more < 1_000_000
+    });
+    let long = Order { seconds: 30.0, pace_bit_s: 16_000_000, ..Order::default() };
+    let from = Instant::now();
+    let refused = test(node.at, &long, &Stop::default(), &mut |_| {}).unwrap_err();
+    assert!(matches!(&refused, Error::Refused { why, .. } if why.contains("ended the test")), "{refused}");
+    assert!(from.elapsed() < Duration::from_secs(10));
+    assert!(node.outcome().unwrap_err().to_string().contains("as much as it may"));
+    let moved = told.load(Ordering::Relaxed);
+    assert!((1_000_000..20_000_000).contains(&moved), "{moved}");
+    let refused = test(node.at, &long, &Stop::default(), &mut |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("busy"), "{refused}");
+}

@@ -1,0 +1,145 @@
+//! Through kernels that forward: chains, two ways side by side, small links, routers that say nothing.
+
+use std::io::Write;
+use std::net::UdpSocket;
+
+use model::v1::probe::route::{End, MtuBound, MtuSaid, Path, Route, SuspectBy};
+use probe::Stop;
+use probe::route::{compare, mtu, sweep, trace};
+
+use crate::house::{Host, House};
+use crate::{TOKEN, while_answering};
+
+const A: [u8; 4] = [10, 200, 1, 1];
+
+/// a - r - s - b over nets 1, 2 and 3; the middle link has this MTU.
+struct Chain {
+    a: Host,
+    r: Host,
+    _s: Host,
+    b: Host,
+    _house: House,
+}
+
+fn chain(test: &str, mtu: u32) -> Option<Chain> {
+    let house = House::new(test)?;
+    let [a, r, s, b] = [(); 4].map(|()| house.host());
+    a.join(&r, 1, 9_000);
+    r.join(&s, 2, mtu);
+    s.join(&b, 3, 9_000);
+    a.ip(&["route add default via 10.200.1.2"]);
+    r.route(3, "10.200.2.2");
+    s.route(1, "10.200.2.1");
+    b.ip(&["route add default via 10.200.3.1"]);
+    Some(Chain { a, r, _s: s, b, _house: house })
+}
+
+fn trace_flow(near: &UdpSocket) -> Path {
+    trace::trace(near, &TOKEN, &trace::Plan::default(), &Stop::default()).unwrap()
+}
+
+fn addresses(path: &Path) -> Vec<String> {
+    let names = |hop: &model::v1::probe::route::Hop| {
+        hop.routers.iter().map(|router| router.address.as_str()).collect::<Vec<_>>().join("|")
+    };
+    path.hops.iter().map(names).collect()
+}
+
+#[test]
+fn kernels_answer_with_what_they_drop() {
+    let Some(net) = chain("kernels_answer_with_what_they_drop", 1_400) else { return };
+    let node = net.b.bind([10, 200, 3, 2], 0);
+    while_answering(&node, |to| {
+        let near = net.a.open(A, 0, to);
+        let path = trace_flow(&near);
+        assert_eq!(addresses(&path), ["10.200.1.2", "10.200.2.2", "10.200.3.2"]);
+        assert_eq!((path.end, path.distance, path.distance_back), (End::Reached, Some(3), Some(3)));
+        assert_eq!(path.hops[0].routers[0].ttl_back, Some(64));
+        let found = mtu::mtu(&near, &TOKEN, &mtu::Plan::default(), &Stop::default()).unwrap();
+        assert_eq!((found.mtu_bytes, found.bound), (1_400, MtuBound::Path), "{found:?}");
+        assert!(found.icmp && found.confirmed && !found.black_hole);
+        let said = MtuSaid { by: "10.200.1.2".to_owned(), mtu_bytes: 1_400, confirmed: true };
+        assert_eq!((found.said, found.interface_bytes), (vec![said], Some(9_000)));
+        let _ = writeln!(std::io::stderr(), "trace {:.3} s, MTU {:.3} s", path.seconds, found.seconds);
+        // The host believes the router; probes do not ask the host.
+        assert_eq!(sys::errqueue::path_mtu(&near).unwrap(), 1_400);
+    });
+}
+
+/// A router that may not send ICMP: filtered by mistake, as so many are.
+#[test]
+fn a_router_that_may_not_speak_is_a_hole_and_a_black_one() {
+    let Some(net) = chain("a_router_that_may_not_speak_is_a_hole_and_a_black_one", 1_400) else { return };
+    let node = net.b.bind([10, 200, 3, 2], 0);
+    while_answering(&node, |to| {
+        let near = net.a.open(A, 0, to);
+        let before = trace_flow(&near);
+        // What the router itself sends to that net goes nowhere; what it forwards is not concerned.
+        net.r.ip(&["rule add to 10.200.1.0/24 iif lo blackhole"]);
+        let path = trace_flow(&near);
+        assert_eq!(addresses(&path), ["", "10.200.2.2", "10.200.3.2"]);
+        assert_eq!((path.end, path.distance), (End::Reached, Some(3)));
+        let found = mtu::mtu(&near, &TOKEN, &mtu::Plan::default(), &Stop::default()).unwrap();
+        assert_eq!((found.mtu_bytes, found.bound), (1_400, MtuBound::Path), "{found:?}");
+        assert!(!found.icmp && found.confirmed && found.black_hole && found.said.is_empty());
+        let [before, after] = [before, path].map(|path| Route { path, ..Route::default() });
+        assert_eq!(compare(&before, &after), [], "a router's silence is no change of the route");
+    });
+}
+
+#[test]
+fn a_filter_ends_a_trace_with_its_name() {
+    let Some(net) = chain("a_filter_ends_a_trace_with_its_name", 9_000) else { return };
+    net.r.ip(&["route replace prohibit 10.200.3.0/24"]);
+    let near = net.a.open(A, 0, "10.200.3.2:33434".parse().unwrap());
+    let path = trace_flow(&near);
+    assert_eq!((path.end, path.hops.len()), (End::Blocked, 1), "{path:?}");
+    let router = &path.hops[0].routers[0];
+    assert_eq!((router.icmp, router.address.as_str()), (Some([3, 13]), "10.200.1.2"));
+}
+
+/// a - r - (m or n) - s - b: nets 1; 2 and 3; 4 and 5; 6.
+#[test]
+fn two_ways_are_found_and_the_bad_one_is_named() {
+    let Some(house) = House::new("two_ways_are_found_and_the_bad_one_is_named") else { return };
+    let [a, r, m, n, s, b] = [(); 6].map(|()| house.host());
+    let joins = [(&a, &r), (&r, &m), (&r, &n), (&m, &s), (&n, &s), (&s, &b)];
+    for (number, (one, other)) in (1..).zip(joins) {
+        one.join(other, number, 1_500);
+    }
+    a.ip(&["route add default via 10.200.1.2"]);
+    r.ip(&["route add 10.200.6.0/24 nexthop via 10.200.2.2 nexthop via 10.200.3.2"]);
+    m.ip(&["route add 10.200.6.0/24 via 10.200.4.2", "route add 10.200.1.0/24 via 10.200.2.1"]);
+    n.ip(&["route add 10.200.6.0/24 via 10.200.5.2", "route add 10.200.1.0/24 via 10.200.3.1"]);
+    s.ip(&["route add 10.200.1.0/24 via 10.200.4.1"]);
+    b.ip(&["route add default via 10.200.6.1"]);
+    let node = b.bind([10, 200, 6, 2], 0);
+    while_answering(&node, |to| {
+        let flows: Vec<UdpSocket> = (0..16).map(|number| a.open(A, 40_000 + number, to)).collect();
+        let plan = sweep::Plan { probes: 60, ..sweep::Plan::default() };
+        let found = sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap();
+        assert_eq!((found.end, found.judged, found.ways.len()), (End::Reached, true, 2), "{found:?}");
+        let mut middle: Vec<_> = found.ways.iter().map(|way| way.hops[1].concat()).collect();
+        middle.sort_unstable();
+        assert_eq!(middle, ["10.200.2.2", "10.200.3.2"]);
+        assert!(found.flows.iter().all(|flow| flow.sent == 60 && flow.answered == 60), "{found:?}");
+        assert!(!found.suspects.iter().any(|suspect| suspect.by == SuspectBy::Loss));
+        // The same flow goes the same way: what a trace of one flow finds is one path.
+        let again = trace_flow(&flows[3]);
+        let its = found.flows.iter().find(|flow| flow.port == 40_003).unwrap();
+        assert!(found.ways[its.way].hops[1].contains(&addresses(&again)[1]));
+
+        // What comes over n ends at s.
+        s.ip(&["rule add iif v5 blackhole"]);
+        let bad = sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap();
+        let [suspect] = &bad.suspects[..] else { panic!("{:?}", bad.suspects) };
+        assert_eq!(
+            (suspect.by, suspect.hop, suspect.address.as_deref()),
+            (SuspectBy::Loss, Some(2), Some("10.200.3.2"))
+        );
+        let over_n = found.ways.iter().find(|way| way.hops[1] == ["10.200.3.2"]).unwrap();
+        assert_eq!(suspect.ports, over_n.ports);
+        assert_eq!((suspect.lost, suspect.others_lost), (suspect.sent, 0));
+        let _ = writeln!(std::io::stderr(), "sweep of 16 flows: {:.2} s; {}", found.seconds, suspect.text);
+    });
+}

@@ -1,0 +1,113 @@
+//! Against stamp-suite, another implementation (crates.io), where its program is on PATH.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use probe::Stop;
+use probe::stamp::{Extent, HostClock, Order, Trust, run};
+
+use super::relay::{Fate, Way, connected, loopback, reflector, relay};
+use super::skipped;
+
+/// A program that ends with its owner.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// stamp-suite with these arguments; none where it is not there.
+fn stamp_suite(test: &str, arguments: &[&str]) -> Option<Program> {
+    let mut command = Command::new("stamp-suite");
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    match command.spawn() {
+        Ok(child) => Some(Program(child)),
+        Err(error) => {
+            skipped(test, &format!("stamp-suite: {error}"));
+            None
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    loopback().local_addr().unwrap().port()
+}
+
+fn order(packets: u64) -> Order {
+    let (extent, timeout) = (Extent::Packets(packets), Duration::from_millis(500));
+    Order { rate_packets_s: 200.0, extent, timeout, ..Order::default() }
+}
+
+/// Its reflector, as soon as it answers.
+fn their_reflector(test: &str, more: &[&str]) -> Option<(Program, std::net::SocketAddr)> {
+    let port = free_port();
+    let number = port.to_string();
+    let program = stamp_suite(test, &[&["-i", "-S", "127.0.0.1", "-o", &number], more].concat())?;
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        let answers = run(&connected(address), &order(1), &Stop::default(), &HostClock);
+        if answers.is_ok_and(|found| found.packets.received == 1) {
+            return Some((program, address));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("stamp-suite does not answer within 10 s");
+}
+
+#[test]
+fn our_sender_and_their_stateful_reflector() {
+    let test = "our_sender_and_their_stateful_reflector";
+    let Some((_program, address)) = their_reflector(test, &["--stateful-reflector"]) else { return };
+    let path = relay(address, Way::of(&[(7, Fate::Lost), (8, Fate::Lost)]), Way::of(&[(20, Fate::Lost)]));
+    let found = run(&connected(path.address), &order(60), &Stop::default(), &HostClock).unwrap();
+    let packets = &found.packets;
+    assert_eq!((packets.sent, packets.received, packets.ignored), (60, 57, 0), "{packets:?}");
+    assert_eq!((packets.lost_forward, packets.lost_backward, packets.stateful), (Some(2), Some(1), Some(true)));
+    assert!(found.round_trip.unwrap().median_s < 0.1);
+}
+
+#[test]
+fn our_sender_and_their_stateless_reflector() {
+    let test = "our_sender_and_their_stateless_reflector";
+    let Some((_program, address)) = their_reflector(test, &[]) else { return };
+    for packet_bytes in [44, 200] {
+        let asked = Order { packet_bytes, ..order(30) };
+        let found = run(&connected(address), &asked, &Stop::default(), &HostClock).unwrap();
+        assert_eq!((found.packets.received, found.packets.ignored), (30, 0), "{:?}", found.packets);
+    }
+}
+
+#[test]
+fn their_sender_and_our_reflector() {
+    let far = reflector(Trust::Symmetric, HostClock);
+    let (to, from) = (far.address.port().to_string(), free_port().to_string());
+    let arguments = [
+        "-r",
+        "127.0.0.1",
+        "-p",
+        &to,
+        "-S",
+        "127.0.0.1",
+        "-o",
+        &from,
+        "-c",
+        "30",
+        "-d",
+        "10",
+        "-L",
+        "1",
+        "--ssid",
+        "77",
+    ];
+    let Some(mut program) = stamp_suite("their_sender_and_our_reflector", &arguments) else { return };
+    let mut said = String::new();
+    program.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(program.0.wait().unwrap().success(), "{said}");
+    assert!(said.contains("Packets received: 30"), "{said}");
+    assert_eq!(far.end().answered, 30);
+}

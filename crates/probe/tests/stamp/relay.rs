@@ -1,0 +1,189 @@
+//! What stands between two ends in the tests: a relay that loses, copies, swaps and delays packets as it is told, and
+//! clocks that can be set.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use probe::Stop;
+use probe::stamp::clock::{Reading, RealNs};
+use probe::stamp::reflect::Served;
+use probe::stamp::{Clock, HostClock, Reflector, Trust, serve};
+use sys::clock_quality::ClockQuality;
+
+/// What happens to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Lost,
+    Twice,
+    /// Behind the next one.
+    Overtaken,
+}
+
+/// One way: fates by the sender's number, and the time it takes.
+#[derive(Clone, Debug, Default)]
+pub struct Way {
+    pub fates: HashMap<u32, Fate>,
+    pub delay: Duration,
+}
+
+impl Way {
+    pub fn of(fates: &[(u32, Fate)]) -> Way {
+        Way { fates: fates.iter().copied().collect(), delay: Duration::ZERO }
+    }
+
+    pub fn taking(ms: u64) -> Way {
+        Way { fates: HashMap::new(), delay: Duration::from_millis(ms) }
+    }
+}
+
+struct Lane {
+    way: Way,
+    held: Option<Vec<u8>>,
+    queue: VecDeque<(Instant, Vec<u8>)>,
+}
+
+impl Lane {
+    fn take(&mut self, packet: &[u8], number: u32) {
+        let due = Instant::now() + self.way.delay;
+        let fate = self.way.fates.get(&number);
+        match fate {
+            Some(Fate::Lost) => return,
+            Some(Fate::Overtaken) if self.held.is_none() => {
+                self.held = Some(packet.to_vec());
+                return;
+            }
+            _ => self.queue.push_back((due, packet.to_vec())),
+        }
+        if fate == Some(&Fate::Twice) {
+            self.queue.push_back((due, packet.to_vec()));
+        }
+        self.queue.extend(self.held.take().map(|held| (due, held)));
+    }
+
+    fn due(&mut self) -> Option<Vec<u8>> {
+        self.queue.front().filter(|(due, _)| *due <= Instant::now())?;
+        self.queue.pop_front().map(|(_, packet)| packet)
+    }
+}
+
+/// A thread that ends with its owner.
+pub struct Running<T> {
+    pub address: SocketAddr,
+    stop: Stop,
+    thread: Option<JoinHandle<T>>,
+}
+
+impl<T: Send + 'static> Running<T> {
+    pub fn start(socket: UdpSocket, work: impl FnOnce(UdpSocket, Stop) -> T + Send + 'static) -> Running<T> {
+        let (address, stop) = (socket.local_addr().unwrap(), Stop::default());
+        let for_thread = stop.clone();
+        Running { address, stop, thread: Some(std::thread::spawn(move || work(socket, for_thread))) }
+    }
+
+    pub fn end(mut self) -> T {
+        self.stop.stop();
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+pub fn loopback() -> UdpSocket {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+}
+
+pub fn connected(to: SocketAddr) -> UdpSocket {
+    let any = if to.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" };
+    let socket = UdpSocket::bind(any).unwrap();
+    socket.connect(to).unwrap();
+    socket
+}
+
+/// Our own reflector.
+pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<Served> {
+    Running::start(loopback(), move |socket, stop| {
+        serve(&socket, &stop, &clock, &mut Reflector::default(), &|_| trust).unwrap()
+    })
+}
+
+/// Between a sender and `target`.
+pub fn relay(target: SocketAddr, forward: Way, backward: Way) -> Running<()> {
+    Running::start(loopback(), move |near, stop| {
+        let far = connected(target);
+        near.set_nonblocking(true).unwrap();
+        far.set_nonblocking(true).unwrap();
+        let lane = |way| Lane { way, held: None, queue: VecDeque::new() };
+        let (mut forward, mut backward) = (lane(forward), lane(backward));
+        let (mut sender, mut buffer) = (None, [0u8; 2048]);
+        let number = |packet: &[u8], at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
+        while !stop.is_stopped() {
+            let mut idle = true;
+            while let Ok((length, from)) = near.recv_from(&mut buffer) {
+                sender = Some(from);
+                forward.take(&buffer[..length], number(&buffer, 0));
+                idle = false;
+            }
+            while let Ok(length) = far.recv(&mut buffer) {
+                backward.take(&buffer[..length], number(&buffer, 24));
+                idle = false;
+            }
+            while let Some(packet) = forward.due() {
+                let _ = far.send(&packet);
+            }
+            while let (Some(to), Some(packet)) = (sender, backward.due()) {
+                let _ = near.send_to(&packet, to);
+            }
+            if idle {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+    })
+}
+
+/// The host's clocks, with a real-time clock that can be set and a keeper that says what it is told to.
+pub struct TestClock {
+    pub shift_ns: &'static AtomicI64,
+    pub synchronised: bool,
+    pub error: Duration,
+}
+
+impl TestClock {
+    /// Synchronised within a microsecond.
+    pub fn good() -> TestClock {
+        let shift_ns = Box::leak(Box::new(AtomicI64::new(0)));
+        TestClock { shift_ns, synchronised: true, error: Duration::from_micros(1) }
+    }
+}
+
+impl Clock for TestClock {
+    fn read(&self) -> Reading {
+        let reading = HostClock.read();
+        Reading { real_ns: reading.real_ns + self.shift_ns.load(Ordering::Relaxed), ..reading }
+    }
+
+    fn quality(&self) -> Option<ClockQuality> {
+        Some(ClockQuality { synchronised: self.synchronised, error: self.error, ..ClockQuality::default() })
+    }
+
+    fn of_kernel(&self, stamp: Duration) -> Option<RealNs> {
+        Some(HostClock.of_kernel(stamp)? + self.shift_ns.load(Ordering::Relaxed))
+    }
+}
+
+/// Sets the clock after a while.
+pub fn set_later(shift_ns: &'static AtomicI64, after: Duration, by: Duration) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        std::thread::sleep(after);
+        shift_ns.store(by.as_nanos() as i64, Ordering::Relaxed);
+    })
+}

@@ -1,0 +1,360 @@
+//! UDP tests over loopback: both ends for real, exact counts.
+
+// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+#![allow(clippy::unwrap_used)]
+
+use std::net::UdpSocket;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpReceived, UdpRequestOrder, UdpSent, UdpSweep};
+use probe::udp::datagram::{Head, Kind, Token};
+use probe::udp::sweep::{FarEnd, Run, runs, sweep};
+use probe::udp::{Ending, Flow, HostClock, Plan, Receiver, Watch, paced, point, receive, request, send};
+use probe::{Error, Stop};
+use sys::namespace::Namespaces;
+
+const FLOW: Flow = Flow { token: Token([9; 16]), run: 5 };
+
+fn pair(address: &str) -> (UdpSocket, UdpSocket) {
+    let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
+    a.connect(b.local_addr().unwrap()).unwrap();
+    b.connect(a.local_addr().unwrap()).unwrap();
+    (a, b)
+}
+
+fn order(bytes: u32, pace: UdpPace, count: u64) -> UdpOrder {
+    UdpOrder { bytes, pace, count: Some(count), seconds: None }
+}
+
+fn spaced(us: f64) -> UdpPace {
+    UdpPace::Spacing { spacing_s: us / 1e6 }
+}
+
+/// One run with both ends; `begun` is called when the receiver is ready.
+fn run_on(a: &UdpSocket, b: &UdpSocket, order: UdpOrder, begun: impl FnOnce()) -> UdpPoint {
+    let (ending, watch, stop) = (Ending::default(), Watch::default(), Stop::default());
+    let receiver = Receiver::prepare(b, &order, FLOW).unwrap();
+    begun();
+    let (sent, received) = thread::scope(|scope| {
+        let receiving = scope.spawn(|| receiver.run(&ending, &watch, &stop).unwrap());
+        let sent = send(a, &order, FLOW, &Watch::default(), &stop).unwrap();
+        (sent, receiving.join().unwrap())
+    });
+    assert_eq!(watch.datagrams(), received.datagrams);
+    point(order, sent, received)
+}
+
+fn run(order: UdpOrder) -> UdpPoint {
+    let (a, b) = pair("127.0.0.1:0");
+    run_on(&a, &b, order, || ())
+}
+
+fn is_whole(point: &UdpPoint, count: u64) {
+    let received = &point.received;
+    assert_eq!((point.sent.datagrams, received.datagrams, point.lost), (count, count, 0), "{point:?}");
+    assert_eq!((received.expected, received.ended.as_str()), (Some(count), "complete"));
+    assert_eq!((received.duplicates, received.reordered, received.foreign), (0, 0, 0));
+    assert_eq!(received.bytes, count * u64::from(point.order.bytes));
+    assert!(received.lost_runs.is_empty() && !received.bounded);
+}
+
+#[test]
+fn spaced_datagrams_arrive_and_are_timed() {
+    let point = run(order(200, spaced(20.0), 2_000));
+    is_whole(&point, 2_000);
+    let spacing = point.sent.spacing.as_ref().unwrap();
+    assert_eq!(spacing.count, 1_999);
+    // The histogram is within 0.1 %.
+    assert!(spacing.min_s >= 20e-6 * 0.999 && spacing.mean_s >= 20e-6, "{spacing:?}");
+    assert!(point.sent.seconds >= 2_000.0 * 20e-6 && point.sent.rate_bit_s <= 80_000_000);
+    let between = point.received.inter_arrival.as_ref().unwrap();
+    assert_eq!((between.count, point.received.stamps.as_str()), (1_999, "kernel"));
+    let one_way = point.received.one_way.as_ref().unwrap();
+    assert_eq!((one_way.count, one_way.min_s), (2_000, 0.0));
+    let told = serde_json::to_string(&point).unwrap();
+    assert_eq!(serde_json::from_str::<UdpPoint>(&told).unwrap(), point);
+}
+
+#[test]
+fn a_rate_is_a_spacing() {
+    let point = run(order(1_250, UdpPace::Rate { rate_bit_s: 500_000_000 }, 1_000));
+    is_whole(&point, 1_000);
+    assert_eq!(point.sent.spacing_target_s, Some(20e-6));
+    assert!(point.sent.rate_bit_s <= 500_000_000, "{}", point.sent.rate_bit_s);
+}
+
+#[test]
+fn bursts_arrive() {
+    let point = run(order(500, UdpPace::Bursts { length: 10, spacing_s: 0.0, gap_s: 1e-3 }, 200));
+    is_whole(&point, 200);
+    let gap = point.sent.gap.as_ref().unwrap();
+    assert_eq!((gap.count, point.sent.spacing.as_ref().map(|spread| spread.count)), (19, Some(180)));
+    assert!(gap.min_s >= 1e-3 * 0.999, "{gap:?}");
+}
+
+#[test]
+fn trains_arrive_over_both_families() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let Ok(_) = UdpSocket::bind(address) else {
+            skipped("trains_arrive_over_both_families", &format!("no {address} here"));
+            continue;
+        };
+        let (a, b) = pair(address);
+        for (bytes, count) in [(1_472, 4_999), (8_972, 1_000), (60_000, 50), (41, 3_000)] {
+            let point = run_on(&a, &b, order(bytes, UdpPace::Max, count), || ());
+            is_whole(&point, count);
+            let cars = point.sent.train_datagrams;
+            assert_eq!(cars, (65_000 / bytes).clamp(1, 64), "loopback cuts trains");
+            assert_eq!((point.sent.spacing_target_s, point.sent.spacing), (None, None));
+            assert_eq!(point.received.inter_arrival, None);
+            let whole_trains = cars == 1 || point.received.drops.train_datagrams > f64::from(cars) / 2.0;
+            assert!(whole_trains, "loopback joins them: {:?}", point.received.drops);
+        }
+        // The same sockets after trains: neither cut nor joined.
+        let point = run_on(&a, &b, order(100, spaced(10.0), 500), || ());
+        is_whole(&point, 500);
+        assert_eq!((point.sent.train_datagrams, point.received.drops.in_trains), (1, false));
+    }
+}
+
+#[test]
+fn time_ends_both_kinds_of_run() {
+    for pace in [spaced(100.0), UdpPace::Max] {
+        let point = run(UdpOrder { bytes: 1_000, pace, count: None, seconds: Some(0.2) });
+        assert!(point.sent.datagrams > 0 && (0.19..5.0).contains(&point.sent.seconds), "{:?}", point.sent);
+        assert_eq!(point.received.expected, Some(point.sent.datagrams));
+        assert_eq!(point.received.datagrams + point.received.lost, point.sent.datagrams);
+        assert_eq!(point.lost_in_network, 0, "loopback loses nothing: {point:?}");
+    }
+}
+
+#[test]
+fn what_the_host_drops_is_the_hosts() {
+    for pace in [spaced(0.0), UdpPace::Max] {
+        let (a, b) = pair("127.0.0.1:0");
+        let order = UdpOrder { bytes: 1_000, pace, count: Some(20_000), seconds: None };
+        let shrink = || assert!(sys::datagrams::set_receive_buffer(&b, 1).unwrap() < 10_000);
+        let point = run_on(&a, &b, order, shrink);
+        let received = &point.received;
+        assert!(point.lost > 0, "a buffer of nothing holds nothing");
+        assert_eq!(received.datagrams + point.lost, 20_000);
+        assert_eq!((point.lost, received.lost), (point.lost_in_host + point.lost_in_network, point.lost));
+        assert_eq!(received.lost_runs.iter().map(|run| run.1).sum::<u64>(), point.lost);
+        assert!(point.host_limited.is_some());
+        match pace {
+            UdpPace::Max => assert!(point.lost_in_network_share < 0.05, "an estimate: {point:?}"),
+            _ => assert_eq!(point.lost_in_network, 0, "{point:?}"),
+        }
+    }
+}
+
+#[test]
+fn nobody_listens() {
+    let (a, b) = pair("127.0.0.1:0");
+    drop(b);
+    let sent = send(&a, &order(100, spaced(100.0), 100), FLOW, &Watch::default(), &Stop::default()).unwrap();
+    assert_eq!(sent.datagrams, 100);
+    assert!(sent.refused > 0, "{sent:?}");
+}
+
+#[test]
+fn a_stop_ends_either_end() {
+    let (a, b) = pair("127.0.0.1:0");
+    let order = UdpOrder { bytes: 100, pace: spaced(1_000.0), count: None, seconds: Some(60.0) };
+    let (stop, began) = (Stop::default(), Instant::now());
+    let (sent, received): (UdpSent, UdpReceived) = thread::scope(|scope| {
+        let sending = scope.spawn(|| send(&a, &order, FLOW, &Watch::default(), &stop).unwrap());
+        let taking = scope.spawn(|| receive(&b, &order, FLOW, &Ending::default(), &Watch::default(), &stop).unwrap());
+        thread::sleep(Duration::from_millis(200));
+        stop.stop();
+        (sending.join().unwrap(), taking.join().unwrap())
+    });
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(sent.interrupted && received.ended == "interrupted");
+    assert!(sent.datagrams >= received.datagrams && received.datagrams > 0);
+}
+
+/// The other end of a sweep on a thread of its own.
+struct Beside<'a> {
+    socket: &'a UdpSocket,
+    running: Option<thread::JoinHandle<UdpReceived>>,
+}
+
+impl FarEnd for Beside<'_> {
+    fn start(&mut self, run: &Run) -> probe::Result<()> {
+        let (socket, run, ready) = (self.socket.try_clone().unwrap(), *run, std::sync::mpsc::channel());
+        self.running = Some(thread::spawn(move || {
+            let receiver = Receiver::prepare(&socket, &run.order, run.flow).unwrap();
+            ready.0.send(()).unwrap();
+            receiver.run(&Ending::default(), &Watch::default(), &Stop::default()).unwrap()
+        }));
+        ready.1.recv().unwrap();
+        Ok(())
+    }
+
+    fn result(&mut self, _: u64) -> probe::Result<UdpReceived> {
+        Ok(self.running.take().unwrap().join().unwrap())
+    }
+}
+
+#[test]
+fn a_sweep_over_one_pair_of_sockets() {
+    let (a, b) = pair("127.0.0.1:0");
+    let spacings_s = vec![0.0, 10e-6];
+    let plan = UdpSweep { sizes_bytes: vec![1_472, 50], spacings_s, count: Some(300), seconds: None };
+    let all = runs(&plan, Token([3; 16]), 0).unwrap();
+    let mut points = Vec::new();
+    let mut far = Beside { socket: &b, running: None };
+    let (watch, stop) = (Watch::default(), Stop::default());
+    sweep(&a, &all, &mut far, &watch, &stop, |_, point| points.push(point.clone())).unwrap();
+    assert_eq!(points.len(), 4);
+    for (point, run) in points.iter().zip(&all) {
+        is_whole(point, 300);
+        assert_eq!(point.order, run.order);
+        let row = probe::udp::columns::row(point);
+        assert!(row.starts_with(&format!(" {}; 300;", run.order.bytes)), "{row}");
+    }
+}
+
+#[test]
+fn stragglers_of_the_run_before_are_not_counted() {
+    let (a, b) = pair("127.0.0.1:0");
+    let before = Flow { run: FLOW.run - 1, ..FLOW };
+    let mut straggler = [0; 100];
+    for number in 0..10 {
+        assert!(Head { flow: before, kind: Kind::Data, number, sent_ns: 0 }.write(&mut straggler));
+        a.send(&straggler).unwrap();
+    }
+    let point = run_on(&a, &b, order(100, spaced(10.0), 50), || ());
+    assert_eq!((point.received.datagrams, point.received.duplicates, point.received.foreign), (50, 0, 10));
+}
+
+#[test]
+fn what_came_before_the_socket_was_connected_is_not_counted() {
+    let (a, b, stranger) = {
+        let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        (bind(), bind(), bind())
+    };
+    let mut forged = [0; 100];
+    for number in 0..10 {
+        assert!(Head { flow: FLOW, kind: Kind::Data, number, sent_ns: 0 }.write(&mut forged));
+        stranger.send_to(&forged, b.local_addr().unwrap()).unwrap();
+    }
+    a.connect(b.local_addr().unwrap()).unwrap();
+    b.connect(a.local_addr().unwrap()).unwrap();
+    let point = run_on(&a, &b, order(100, spaced(10.0), 50), || ());
+    assert_eq!((point.received.datagrams, point.received.duplicates, point.received.foreign), (50, 0, 10));
+}
+
+/// Does something on a thread in a network of its own, set up by lines of ip(8) and tc(8); says so where it cannot.
+fn in_a_network_of_its_own(test: &'static str, lines: &'static [&'static str], act: impl FnOnce() + Send) {
+    let inside = || {
+        if let Err(why) = Namespaces::make() {
+            return skipped(test, &format!("no network of its own: {why}"));
+        }
+        for line in lines {
+            let mut words = line.split_whitespace();
+            let run = std::process::Command::new(words.next().unwrap()).args(words).status();
+            match run {
+                Ok(status) if status.success() => {}
+                other => return skipped(test, &format!("{line}: {other:?}")),
+            }
+        }
+        act();
+    };
+    thread::scope(|scope| scope.spawn(inside).join().unwrap());
+}
+
+/// A queue of four datagrams behind which 20 Mbit/s go out.
+const SHORT_QUEUE: &[&str] = &["ip link set lo up", "tc qdisc add dev lo root tbf rate 20mbit burst 3000 limit 5000"];
+
+#[test]
+fn what_the_sending_host_has_no_room_for_is_offered_again() {
+    in_a_network_of_its_own("what_the_sending_host_has_no_room_for_is_offered_again", SHORT_QUEUE, || {
+        let point = run(order(1_000, spaced(0.0), 300));
+        is_whole(&point, 300);
+        assert!(point.sent.no_buffers > 0, "{:?}", point.sent);
+        assert_eq!(point.sent.host_dropped, 0, "all of it was told");
+    });
+}
+
+#[test]
+fn what_the_sending_host_drops_in_silence_is_not_the_networks() {
+    in_a_network_of_its_own("what_the_sending_host_drops_in_silence_is_not_the_networks", SHORT_QUEUE, || {
+        let (a, b) = pair("127.0.0.1:0");
+        let order = order(1_000, spaced(0.0), 300);
+        let (ending, stop, watch) = (Ending::default(), Stop::default(), Watch::default());
+        let receiver = Receiver::prepare(&b, &order, FLOW).unwrap();
+        // Without asking for errors, as any program does.
+        let (plan, mut clock) = (Plan::of(&order).unwrap(), HostClock::default());
+        let sent = paced(&plan, FLOW, "b", &mut clock, |datagram| a.send(datagram), &stop, &watch).unwrap();
+        ending.tell(sent.datagrams);
+        let point = point(order, sent, receiver.run(&ending, &watch, &stop).unwrap());
+        assert!(point.lost > 0 && point.sent.no_buffers == 0, "{point:?}");
+        assert_eq!((point.sent.host_dropped, point.lost_in_network), (point.lost, 0));
+        assert!(point.host_limited.is_some_and(|why| why.contains("sending host dropped")));
+    });
+}
+
+#[test]
+fn a_neighbour_that_does_not_answer_ends_no_run() {
+    const LINES: &[&str] = &[
+        // What this host says of it comes over there.
+        "ip link set lo up",
+        "ip link add v0 type veth peer name v1",
+        "ip address add 10.9.9.1/24 dev v0",
+        "ip link set v0 up",
+        "ip link set v1 up",
+    ];
+    in_a_network_of_its_own("a_neighbour_that_does_not_answer_ends_no_run", LINES, || {
+        std::fs::write("/proc/sys/net/ipv4/neigh/v0/retrans_time_ms", "20").unwrap();
+        let a = UdpSocket::bind("10.9.9.1:0").unwrap();
+        a.connect("10.9.9.2:9").unwrap();
+        let sent = send(&a, &order(100, spaced(5_000.0), 100), FLOW, &Watch::default(), &Stop::default()).unwrap();
+        assert_eq!((sent.datagrams, sent.refused), (100, 0), "it is as if they were lost");
+        let pending = a.take_error().unwrap();
+        assert!(pending.is_none(), "{pending:?}");
+    });
+}
+
+#[test]
+fn questions_are_answered_at_every_size() {
+    let (a, b) = pair("127.0.0.1:0");
+    let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![64, 4_000, 8_973], count: 200, timeout_s: 2.0 };
+    let stop = Stop::default();
+    let (told, answered) = thread::scope(|scope| {
+        let answering = scope.spawn(|| request::answer(&b, FLOW, 8_973, (&Watch::default(), &stop)).unwrap());
+        let told = request::measure(&a, &order, FLOW, &stop).unwrap();
+        (told, answering.join().unwrap())
+    });
+    assert_eq!((answered.answered, answered.too_large, answered.foreign), (600, 0, 0));
+    for (size, bytes) in told.sizes.iter().zip(&order.answer_bytes) {
+        assert_eq!((size.answer_bytes, size.asked, size.answered, size.late), (*bytes, 200, 200, 0));
+        let trip = &size.round_trip;
+        assert!(trip.min_s > 0.0 && trip.min_s <= trip.p50_s && trip.p50_s <= trip.p99_s && trip.p99_s <= trip.max_s);
+    }
+    assert!(told.line_of_min.is_some_and(|line| line.intercept_s > 0.0) && told.line_of_mean.is_some());
+}
+
+#[test]
+fn answers_are_no_larger_than_allowed() {
+    let (a, b) = pair("127.0.0.1:0");
+    let order = UdpRequestOrder { request_bytes: 64, answer_bytes: vec![1_000], count: 50, timeout_s: 0.01 };
+    let stop = Stop::default();
+    let (error, answered) = thread::scope(|scope| {
+        let answering = scope.spawn(|| request::answer(&b, FLOW, 999, (&Watch::default(), &stop)).unwrap());
+        let error = request::measure(&a, &order, FLOW, &Stop::default()).unwrap_err();
+        thread::sleep(Duration::from_millis(100));
+        stop.stop();
+        (error, answering.join().unwrap())
+    });
+    assert!(matches!(error, Error::Silent { .. }), "{error}");
+    assert_eq!((answered.answered, answered.too_large), (0, 10));
+}
+
+/// Says that a test could not run here, past the harness, which shows nothing of tests that pass.
+fn skipped(test: &str, why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+}

@@ -1,0 +1,70 @@
+//! Control groups of this process: how long a quota of processor time held it back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where control groups for processors are, from the text of `/proc/self/mounts`: the directory, and whether they are of
+/// version 2.
+pub fn cpu_root(mounts: &str) -> Option<(PathBuf, bool)> {
+    let lines = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let first = lines().find(|words| {
+        words.get(2) == Some(&"cgroup") && words.get(3).is_some_and(|words| words.split(',').any(|word| word == "cpu"))
+    });
+    if let Some(words) = first {
+        return Some((PathBuf::from(words[1]), false));
+    }
+    let second = lines().find(|words| words.get(2) == Some(&"cgroup2"))?;
+    Some((PathBuf::from(second[1]), true))
+}
+
+/// The group of this process below the root, from the text of `/proc/self/cgroup`.
+fn own(groups: &str, is_second: bool) -> Option<&str> {
+    let of = |line: &&str| {
+        let controllers = line.split(':').nth(1).unwrap_or_default();
+        if is_second { line.starts_with("0::") } else { controllers.split(',').any(|one| one == "cpu") }
+    };
+    groups.lines().find(of)?.splitn(3, ':').nth(2)
+}
+
+/// The time in the text of `cpu.stat`.
+fn held_back(stat: &str) -> Option<Duration> {
+    let of = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    of("throttled_usec ").map(Duration::from_micros).or_else(|| of("throttled_time ").map(Duration::from_nanos))
+}
+
+/// How long the quota of the process's control group has held it back so far, summed over processors; none where there is
+/// no such group.
+pub fn throttled() -> Option<Duration> {
+    let (root, is_second) = cpu_root(&fs::read_to_string("/proc/self/mounts").ok()?)?;
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = Path::new(own(&groups, is_second)?);
+    let below = group.strip_prefix("/").unwrap_or(group);
+    held_back(&fs::read_to_string(root.join(below).join("cpu.stat")).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_are_read() {
+        let first =
+            "cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(cpu_root(first), Some((PathBuf::from("/sys/fs/cgroup/cpu"), false)));
+        let second = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        assert_eq!(cpu_root(second), Some((PathBuf::from("/sys/fs/cgroup"), true)));
+        assert_eq!(cpu_root("proc /proc proc rw 0 0\nshort\n"), None);
+        let groups = "9:name=systemd:/a\n2:cpu,cpuacct:/b:c\n0::/d\n";
+        assert_eq!((own(groups, false), own(groups, true), own("", true)), (Some("/b:c"), Some("/d"), None));
+        assert_eq!(held_back("nr_periods 5\nnr_throttled 3\nthrottled_time 1500\n"), Some(Duration::from_nanos(1_500)));
+        assert_eq!(held_back("usage_usec 9\nthrottled_usec 7\n"), Some(Duration::from_micros(7)));
+        assert_eq!(held_back("usage_usec 9\n"), None);
+    }
+
+    #[test]
+    fn this_process_has_been_held_back_or_not() {
+        let (before, after) = (throttled(), throttled());
+        assert!(before <= after, "{before:?}, {after:?}");
+    }
+}

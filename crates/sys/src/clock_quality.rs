@@ -1,0 +1,87 @@
+//! How good this host's clock is, as the kernel was told by whatever keeps it (adjtimex(2)).
+
+use std::io;
+use std::time::Duration;
+
+/// The clock of this host at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClockQuality {
+    /// Something outside holds the clock to UTC, and has not been silent for too long (`STA_UNSYNC` is clear).
+    pub synchronised: bool,
+    /// The most that the clock may be off. The kernel's `maxerror`: half the way to the reference clock and what may
+    /// have gathered since; not `esterror`, which leaves out that the way there and back may differ. Means nothing
+    /// where the clock is not synchronised.
+    pub error: Duration,
+    /// The correction that is still to be made, nanoseconds.
+    pub offset_ns: i64,
+    /// How much the clock is sped up, parts per million.
+    pub frequency_ppm: f64,
+}
+
+/// Least error where the clock's keeper gives no estimate of its own. Simple clients (SNTP) call the error nothing the
+/// moment they have set the clock; over the Internet they are right within some tens of milliseconds.
+const UNSTATED: Duration = Duration::from_millis(50);
+
+/// Reads the kernel's account of its clock.
+///
+/// # Errors
+/// The call is forbidden (a container's filter). The clock may be good all the same; nobody can say.
+pub fn read() -> io::Result<ClockQuality> {
+    // SAFETY: all fields are integers, for which zero is a value; `modes` of zero makes the call a pure read.
+    let mut raw: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel fills the structure, which outlives the call.
+    let state = unsafe { libc::adjtimex(&raw mut raw) };
+    if state < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(judge(&raw))
+}
+
+fn judge(raw: &libc::timex) -> ClockQuality {
+    let micros = |us: libc::c_long| Duration::from_micros(us.unsigned_abs());
+    // In nanoseconds where the keeper asked for that, else in microseconds.
+    let unit = if raw.status & libc::STA_NANO != 0 { 1 } else { 1_000 };
+    let offset_ns = raw.offset.saturating_mul(unit);
+    let least = if raw.esterror == 0 { UNSTATED } else { Duration::ZERO };
+    ClockQuality {
+        synchronised: raw.status & libc::STA_UNSYNC == 0,
+        error: micros(raw.maxerror).max(Duration::from_nanos(offset_ns.unsigned_abs())).max(least),
+        offset_ns,
+        // 16 bits after the point.
+        frequency_ppm: raw.freq as f64 / 65_536.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(status: i32, maxerror: i64, esterror: i64, offset: i64) -> libc::timex {
+        // SAFETY: integers only.
+        let mut raw: libc::timex = unsafe { std::mem::zeroed() };
+        (raw.status, raw.maxerror, raw.esterror, raw.offset) = (status, maxerror, esterror, offset);
+        raw.freq = -65_536 * 3 / 2;
+        raw
+    }
+
+    #[test]
+    fn the_worst_that_the_kernel_says_counts() {
+        let kept = judge(&raw(libc::STA_PLL | libc::STA_NANO, 700, 20, -3_000));
+        assert!(kept.synchronised);
+        assert_eq!((kept.error, kept.offset_ns), (Duration::from_micros(700), -3_000));
+        assert_eq!(kept.frequency_ppm, -1.5);
+        let off = judge(&raw(libc::STA_PLL, 10, 5, 40_000));
+        assert_eq!(off.error, Duration::from_millis(40), "microseconds, and more than the error that is claimed");
+        let simple = judge(&raw(0, 0, 0, 0));
+        assert_eq!((simple.synchronised, simple.error), (true, UNSTATED));
+        assert!(!judge(&raw(libc::STA_UNSYNC, 16_000_000, 16_000_000, 0)).synchronised);
+    }
+
+    #[test]
+    fn this_host_answers() {
+        match read() {
+            Ok(quality) => assert!(quality.synchronised || quality.error > Duration::ZERO),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}"),
+        }
+    }
+}
