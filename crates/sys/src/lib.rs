@@ -1,5 +1,5 @@
 //! The system calls that the standard library does not offer: TCP facts and options, a wake-up descriptor, limits of
-//! this process, namespaces, TUN devices, real-time threads, processor time. All `unsafe` code of the house lives here; every other
+//! this process, namespaces, TUN devices, drivers of NICs, rtnetlink, real-time threads, processor time. All `unsafe` code of the house lives here; every other
 //! crate forbids it.
 //!
 //! What this crate does not know: what the facts are for. It reads and sets; it decides nothing.
@@ -9,6 +9,7 @@ pub mod clock;
 pub mod clock_quality;
 pub mod datagrams;
 pub mod errqueue;
+pub mod ethtool;
 pub mod files;
 pub mod limits;
 pub mod namespace;

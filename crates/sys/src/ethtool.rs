@@ -1,0 +1,270 @@
+//! What the driver of a NIC says and changes through SIOCETHTOOL (ethtool(8), linux/ethtool.h).
+//!
+//! What it does not know: what the values should be, and names for them other than the driver's own.
+
+mod parse;
+mod request;
+
+use std::io;
+
+pub use parse::{Driver, Feature, Link};
+use parse::{counters, driver, feature, light_mw, link, names, short, spread, word, words};
+use request::{Asked, Request};
+
+const GDRVINFO: u32 = 0x03;
+const GSTRINGS: u32 = 0x1b;
+const GSTATS: u32 = 0x1d;
+const GRXRINGS: u32 = 0x2d;
+const GRXCLSRLCNT: u32 = 0x2e;
+const GSSET_INFO: u32 = 0x37;
+const GRXFHINDIR: u32 = 0x38;
+const GFEATURES: u32 = 0x3a;
+const SFEATURES: u32 = 0x3b;
+const GET_TS_INFO: u32 = 0x41;
+const GMODULEINFO: u32 = 0x42;
+const GMODULEEEPROM: u32 = 0x43;
+const GLINKSETTINGS: u32 = 0x4c;
+const GFECPARAM: u32 = 0x50;
+
+/// Sets of strings.
+const SS_STATS: u32 = 1;
+const SS_FEATURES: u32 = 4;
+
+/// Blocks of 32 features that are asked for; Linux 6.18 has two.
+const FEATURE_BLOCKS: u32 = 8;
+/// Words of a mask of link modes, at most: their number is a signed byte.
+const MASK_WORDS_MAX: i8 = 127;
+/// Bytes of a module's memory that are read: both halves of an SFP; the lanes of a QSFP are in the first quarter.
+const MODULE_BYTES_MAX: u32 = 512;
+
+/// A number in one of the structures that are read as a whole and written back as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the fields in linux/ethtool.h")]
+pub enum Number {
+    RingRx,
+    RingRxMax,
+    RingTx,
+    RingTxMax,
+    CoalesceRxUsecs,
+    CoalesceRxFrames,
+    CoalesceTxUsecs,
+    CoalesceTxFrames,
+    CoalesceAdaptiveRx,
+    CoalesceAdaptiveTx,
+    PauseAutoneg,
+    PauseRx,
+    PauseTx,
+    ChannelsRx,
+    ChannelsRxMax,
+    ChannelsTx,
+    ChannelsTxMax,
+    ChannelsCombined,
+    ChannelsCombinedMax,
+}
+
+/// A structure of numbers: the command that reads it (the next one writes it), and its words.
+#[derive(Clone, Copy)]
+struct Numbers {
+    read: u32,
+    words: usize,
+}
+
+const COALESCE: Numbers = Numbers { read: 0x0e, words: 23 };
+const RINGS: Numbers = Numbers { read: 0x10, words: 9 };
+const PAUSE: Numbers = Numbers { read: 0x12, words: 4 };
+const CHANNELS: Numbers = Numbers { read: 0x3c, words: 9 };
+
+impl Number {
+    /// Its structure, and its word there.
+    fn place(self) -> (Numbers, usize) {
+        match self {
+            Number::RingRxMax => (RINGS, 1),
+            Number::RingTxMax => (RINGS, 4),
+            Number::RingRx => (RINGS, 5),
+            Number::RingTx => (RINGS, 8),
+            Number::CoalesceRxUsecs => (COALESCE, 1),
+            Number::CoalesceRxFrames => (COALESCE, 2),
+            Number::CoalesceTxUsecs => (COALESCE, 5),
+            Number::CoalesceTxFrames => (COALESCE, 6),
+            Number::CoalesceAdaptiveRx => (COALESCE, 10),
+            Number::CoalesceAdaptiveTx => (COALESCE, 11),
+            Number::PauseAutoneg => (PAUSE, 1),
+            Number::PauseRx => (PAUSE, 2),
+            Number::PauseTx => (PAUSE, 3),
+            Number::ChannelsRxMax => (CHANNELS, 1),
+            Number::ChannelsTxMax => (CHANNELS, 2),
+            Number::ChannelsCombinedMax => (CHANNELS, 4),
+            Number::ChannelsRx => (CHANNELS, 5),
+            Number::ChannelsTx => (CHANNELS, 6),
+            Number::ChannelsCombined => (CHANNELS, 8),
+        }
+    }
+}
+
+/// Whether an error says that there is no such NIC, or that its driver has nothing of the kind.
+pub fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO))
+}
+
+fn absent() -> io::Error {
+    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
+}
+
+/// A NIC of the network of the thread that made this.
+///
+/// Errors of all of it: no such NIC, or nothing of the kind ([`is_absent`]); no permission (CAP_NET_ADMIN, to change
+/// things); an answer that makes no sense (`InvalidData`).
+#[derive(Debug)]
+pub struct Nic(Asked);
+
+impl Nic {
+    /// By its name. Whether it is there shows when it is asked.
+    pub fn new(name: &str) -> io::Result<Nic> {
+        Asked::new(name).map(Nic)
+    }
+
+    /// A request that begins with these words, answered.
+    fn ask(&self, with: &[u32]) -> io::Result<Request> {
+        let mut request = Request::new(with)?;
+        self.0.ethtool(&mut request)?;
+        Ok(request)
+    }
+
+    /// Who drives it.
+    pub fn driver(&self) -> io::Result<Driver> {
+        driver(self.ask(&[GDRVINFO])?.bytes())
+    }
+
+    /// What the link does.
+    pub fn link(&self) -> io::Result<Link> {
+        // Asked without room for the masks, the kernel answers how many words they have, as a negative number, and
+        // nothing else; asked again with that number, it answers in full. The number is the 16th byte.
+        let first = self.ask(&[GLINKSETTINGS])?;
+        let wanted = first.bytes().get(15).copied().ok_or_else(short)? as i8;
+        if !(-MASK_WORDS_MAX..0).contains(&wanted) {
+            return Err(short());
+        }
+        let mut second = [GLINKSETTINGS, 0, 0, 0];
+        second[3] = u32::from_ne_bytes([0, 0, 0, wanted.unsigned_abs()]);
+        link(self.ask(&second)?.bytes())
+    }
+
+    /// A number.
+    pub fn number(&self, which: Number) -> io::Result<u32> {
+        let (numbers, at) = which.place();
+        word(self.ask(&[numbers.read])?.bytes(), at)
+    }
+
+    /// Changes a number, and leaves those beside it as they are.
+    pub fn set_number(&self, which: Number, value: u32) -> io::Result<()> {
+        let (numbers, at) = which.place();
+        let now = self.ask(&[numbers.read])?;
+        let mut all = (0..numbers.words).map(|at| word(now.bytes(), at)).collect::<io::Result<Vec<u32>>>()?;
+        all[0] = numbers.read + 1;
+        *all.get_mut(at).ok_or_else(short)? = value;
+        self.ask(&all).map(drop)
+    }
+
+    /// How many names a set has; none where the driver has no such set.
+    fn count(&self, set: u32) -> io::Result<u32> {
+        let mask = 1u64 << set;
+        let halves = mask.to_ne_bytes();
+        let words = [word(&halves, 0)?, word(&halves, 1)?];
+        let answer = self.ask(&[GSSET_INFO, 0, words[0], words[1]])?;
+        let has = word(answer.bytes(), 2)? == words[0] && word(answer.bytes(), 3)? == words[1];
+        if has { word(answer.bytes(), 4) } else { Err(absent()) }
+    }
+
+    fn names(&self, set: u32) -> io::Result<Vec<String>> {
+        let count = self.count(set)?;
+        let names = names(self.ask(&[GSTRINGS, set, count])?.bytes())?;
+        // Empty where the count has changed in between.
+        if names.len() == count as usize { Ok(names) } else { Err(short()) }
+    }
+
+    /// Every switch with its name, as the kernel numbers them.
+    pub fn features(&self) -> io::Result<Vec<(String, Feature)>> {
+        let names = self.names(SS_FEATURES)?;
+        let answer = self.ask(&[GFEATURES, FEATURE_BLOCKS])?;
+        let named = names.into_iter().enumerate().filter(|(_, name)| !name.is_empty());
+        named.map(|(at, name)| Ok((name, feature(answer.bytes(), at)?))).collect()
+    }
+
+    /// Turns a switch.
+    pub fn set_feature(&self, name: &str, on: bool) -> io::Result<()> {
+        let names = self.names(SS_FEATURES)?;
+        let at = names.iter().position(|known| known == name).ok_or_else(absent)?;
+        // Blocks of what is meant and what it becomes. The kernel takes no more blocks than it has features for.
+        let mut words = vec![0; 2 + 2 * names.len().div_ceil(32)];
+        (words[0], words[1]) = (SFEATURES, names.len().div_ceil(32) as u32);
+        words[2 + 2 * (at / 32)] = 1 << (at % 32);
+        words[3 + 2 * (at / 32)] = u32::from(on) << (at % 32);
+        let mut request = Request::new(&words)?;
+        // Bits: not to be changed; noted, but another switch stands against it; changed by a substitute.
+        match self.0.ethtool(&mut request)? {
+            0 | 4 => Ok(()),
+            bits if bits & 1 == 1 => Err(io::Error::other("the driver does not let this switch be changed")),
+            _ => Err(io::Error::other("the driver does not do that together with its other switches")),
+        }
+    }
+
+    /// Every counter with its name.
+    pub fn statistics(&self) -> io::Result<Vec<(String, u64)>> {
+        let names = self.names(SS_STATS)?;
+        let counters = counters(self.ask(&[GSTATS, names.len() as u32])?.bytes())?;
+        if counters.len() == names.len() { Ok(names.into_iter().zip(counters).collect()) } else { Err(short()) }
+    }
+
+    /// The receive queue for each entry of the table by which flows are spread, and how many such queues there are.
+    pub fn spread(&self) -> io::Result<(Vec<u32>, u32)> {
+        let size = word(self.ask(&[GRXFHINDIR, 0])?.bytes(), 1)?;
+        let table = spread(self.ask(&[GRXFHINDIR, size])?.bytes())?;
+        Ok((table, word(self.ask(&[GRXRINGS])?.bytes(), 2)?))
+    }
+
+    /// How many rules steer flows to queues.
+    pub fn steering_rules(&self) -> io::Result<u32> {
+        // The count is behind the rule itself, of 168 bytes.
+        word(self.ask(&[GRXCLSRLCNT])?.bytes(), 184 / 4)
+    }
+
+    /// Kinds of forward error correction in use.
+    pub fn error_correction(&self) -> io::Result<Vec<&'static str>> {
+        let active = word(self.ask(&[GFECPARAM])?.bytes(), 1)?;
+        Ok(words(active, &["none", "auto", "off", "rs", "baser", "llrs"]))
+    }
+
+    /// What can note the time of packets, in the words of ethtool(8).
+    pub fn stamping_kinds(&self) -> io::Result<Vec<&'static str>> {
+        const KINDS: [&str; 7] = [
+            "hardware-transmit",
+            "software-transmit",
+            "hardware-receive",
+            "software-receive",
+            "software-system-clock",
+            "hardware-legacy-clock",
+            "hardware-raw-clock",
+        ];
+        Ok(words(word(self.ask(&[GET_TS_INFO])?.bytes(), 1)?, &KINDS))
+    }
+
+    /// Whether it notes the time of packets that come in.
+    pub fn stamps_arrivals(&self) -> io::Result<bool> {
+        let mut request = Request::new(&[])?;
+        self.0.stamping(&mut request)?;
+        // Flags, kinds sent, kinds received.
+        Ok(word(request.bytes(), 2)? != 0)
+    }
+
+    /// Light that its module receives, mW a lane. Absent where there is no such module, or it does not measure.
+    pub fn light_mw(&self) -> io::Result<Vec<f64>> {
+        let about = self.ask(&[GMODULEINFO])?;
+        let (kind, bytes) = (word(about.bytes(), 1)?, word(about.bytes(), 2)?.min(MODULE_BYTES_MAX));
+        let memory = self.ask(&[GMODULEEEPROM, 0, 0, bytes])?;
+        let memory = memory.bytes().get(16..16 + bytes as usize).ok_or_else(short)?;
+        light_mw(kind, memory).ok_or_else(absent)
+    }
+}
+
+#[cfg(test)]
+mod tests;
