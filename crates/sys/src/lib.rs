@@ -13,6 +13,7 @@ pub mod ethtool;
 pub mod files;
 pub mod limits;
 pub mod namespace;
+pub mod rtnetlink;
 pub mod schedule;
 pub mod stamps;
 pub mod tcp;
