@@ -197,9 +197,16 @@ fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
     match read {
         Read::Sysctl { name, .. } => host.may_write(Path::new(&crate::host::sysctl_path(&subject.fill(name)))),
         Read::File(path) => host.may_write(Path::new(&subject.fill(path))),
-        Read::Ethtool(_) | Read::Netlink(_) => host.may_administer(),
+        Read::Ethtool(what) => host.may_administer() && !is_fixed(host, what, subject),
+        Read::Netlink(_) => host.may_administer(),
         Read::Fact(_) => false,
     }
+}
+
+/// Whether a driver keeps a switch as it is: to try would fail, and take the other changes of a plan back with it.
+fn is_fixed(host: &dyn Host, what: &str, subject: Subject<'_>) -> bool {
+    let fixed = |nic: &str| host.ethtool(nic, &format!("{what}.fixed")).is_ok_and(|is| is == "yes");
+    what.starts_with("feature.") && subject.nic().is_some_and(fixed)
 }
 
 /// A command with its places filled in.

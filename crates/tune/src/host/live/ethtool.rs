@@ -1,0 +1,228 @@
+//! What rules call the settings of a NIC's driver, and the text for each.
+//!
+//! Numbers are decimal; switches are `on` or `off`; questions `yes` or `no`; lists have a space between.
+
+use std::collections::BTreeMap;
+
+use sys::ethtool::{Nic, Number};
+
+use super::{known, number, unknown};
+use crate::host::{Known, Unread};
+
+/// Least power that a module tells from darkness, mW: 0.1 uW, -40 dBm (SFF-8472, SFF-8636).
+const DARK_MW: f64 = 1e-4;
+
+/// Counters of pause frames in both directions, by the drivers' names for them: mlx5; bnxt, cxgb4, tg3; mlx4, sfc; igb,
+/// e1000e, ixgbe; i40e; ice. Those of a single priority, and of how long a pause was, are others.
+const PAUSE_FRAMES: [&str; 22] = [
+    "rx_pause_ctrl_phy",
+    "tx_pause_ctrl_phy",
+    "rx_pause_frames",
+    "tx_pause_frames",
+    "rx_xon_pause_rcvd",
+    "rx_xoff_pause_rcvd",
+    "tx_xon_sent",
+    "tx_xoff_sent",
+    "rx_pause",
+    "tx_pause",
+    "rx_flow_control_xon",
+    "rx_flow_control_xoff",
+    "tx_flow_control_xon",
+    "tx_flow_control_xoff",
+    "port.link_xon_rx",
+    "port.link_xoff_rx",
+    "port.link_xon_tx",
+    "port.link_xoff_tx",
+    "link_xon_rx.nic",
+    "link_xoff_rx.nic",
+    "link_xon_tx.nic",
+    "link_xoff_tx.nic",
+];
+
+/// What a word means to the kernel.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A number that may be changed.
+    Count(Number),
+    /// A bound of the hardware.
+    Bound(Number),
+    /// A switch.
+    Switch(Number),
+}
+
+/// The numbers, by their names.
+fn named(what: &str) -> Option<Kind> {
+    use Kind::{Bound, Count, Switch};
+    Some(match what {
+        "ring.rx" => Count(Number::RingRx),
+        "ring.rx.max" => Bound(Number::RingRxMax),
+        "ring.tx" => Count(Number::RingTx),
+        "ring.tx.max" => Bound(Number::RingTxMax),
+        "coalesce.rx_usecs" => Count(Number::CoalesceRxUsecs),
+        "coalesce.rx_frames" => Count(Number::CoalesceRxFrames),
+        "coalesce.tx_usecs" => Count(Number::CoalesceTxUsecs),
+        "coalesce.tx_frames" => Count(Number::CoalesceTxFrames),
+        "coalesce.adaptive_rx" => Switch(Number::CoalesceAdaptiveRx),
+        "coalesce.adaptive_tx" => Switch(Number::CoalesceAdaptiveTx),
+        "pause.autoneg" => Switch(Number::PauseAutoneg),
+        "pause.rx" => Switch(Number::PauseRx),
+        "pause.tx" => Switch(Number::PauseTx),
+        "channels.rx" => Count(Number::ChannelsRx),
+        "channels.rx.max" => Bound(Number::ChannelsRxMax),
+        "channels.tx" => Count(Number::ChannelsTx),
+        "channels.tx.max" => Bound(Number::ChannelsTxMax),
+        "channels.combined" => Count(Number::ChannelsCombined),
+        "channels.combined.max" => Bound(Number::ChannelsCombinedMax),
+        _ => return None,
+    })
+}
+
+/// What ethtool knows of a NIC.
+pub(super) fn read(nic: &str, what: &str) -> Known<String> {
+    let nic = known(Nic::new(nic))?;
+    match (named(what), what.split_once('.')) {
+        (Some(Kind::Count(which) | Kind::Bound(which)), _) => Ok(known(nic.number(which))?.to_string()),
+        (Some(Kind::Switch(which)), _) => Ok(switch(known(nic.number(which))? != 0)),
+        (None, Some(("feature", name))) => feature(&nic, name),
+        (None, Some(("stat", name))) => counter(&known(nic.statistics())?, name),
+        (None, Some(("link", what))) => link(&nic, what),
+        (None, _) => fact(&nic, what),
+    }
+}
+
+/// Changes what may be changed.
+pub(super) fn write(nic: &str, what: &str, value: &str) -> Known<()> {
+    let nic = known(Nic::new(nic))?;
+    match (named(what), what.strip_prefix("feature.")) {
+        (Some(Kind::Count(which)), _) => known(nic.set_number(which, number(value)?)),
+        (Some(Kind::Switch(which)), _) => known(nic.set_number(which, u32::from(is_on(value)?))),
+        (None, Some(name)) => known(nic.set_feature(name, is_on(value)?)),
+        _ => unknown(what),
+    }
+}
+
+fn fact(nic: &Nic, what: &str) -> Known<String> {
+    match what {
+        // Name and release: has = mlx5 goes by how it begins.
+        "driver" => known(nic.driver()).map(|driver| format!("{} {}", driver.name, driver.version).trim().to_owned()),
+        "firmware" => known(nic.driver()).and_then(|driver| said(driver.firmware)),
+        "bus" => known(nic.driver()).and_then(|driver| said(driver.bus)),
+        "fec" => known(nic.error_correction()).and_then(|kinds| said(kinds.join(" "))),
+        "timestamping" => known(nic.stamping_kinds()).and_then(|kinds| said(kinds.join(" "))),
+        "timestamping.on" => known(nic.stamps_arrivals()).map(yes),
+        "ntuple.rules" => known(nic.steering_rules()).map(|rules| rules.to_string()),
+        "rss.spread" => known(nic.spread()).and_then(|(table, queues)| is_even(&table, queues)).map(yes),
+        "module.rx_dbm" => known(nic.light_mw()).map(|lanes| dbm(&lanes)),
+        _ => unknown(what),
+    }
+}
+
+/// Some drivers leave a field empty, or write that they have nothing to say.
+fn said(text: String) -> Known<String> {
+    if text.is_empty() || text == "N/A" { Err(Unread::Absent) } else { Ok(text) }
+}
+
+fn switch(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+fn yes(is: bool) -> String {
+    if is { "yes" } else { "no" }.to_owned()
+}
+
+fn is_on(value: &str) -> Known<bool> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        other => Err(Unread::Failed(format!("a switch is on or off, not {other:?}"))),
+    }
+}
+
+/// `NAME`: whether it is on; `NAME.fixed`: whether the driver keeps it so.
+fn feature(nic: &Nic, name: &str) -> Known<String> {
+    let all = known(nic.features())?;
+    let find = |name: &str| all.iter().find(|(known, _)| known == name).map(|(_, feature)| *feature);
+    match name.strip_suffix(".fixed") {
+        Some(name) => find(name).map(|feature| yes(feature.fixed)),
+        None => find(name).map(|feature| switch(feature.on)),
+    }
+    .ok_or(Unread::Absent)
+}
+
+/// A counter; of pause frames, all that the driver counts.
+fn counter(all: &[(String, u64)], name: &str) -> Known<String> {
+    let is_meant = |known: &str| if name == "pause_frames" { PAUSE_FRAMES.contains(&known) } else { known == name };
+    let meant = all.iter().filter(|(known, _)| is_meant(known)).map(|(_, count)| *count);
+    meant.reduce(u64::saturating_add).map(|count| count.to_string()).ok_or(Unread::Absent)
+}
+
+fn link(nic: &Nic, what: &str) -> Known<String> {
+    let link = known(nic.link())?;
+    let not_known = || Unread::Failed("the link is down, or the driver does not say".into());
+    match what {
+        "speed_mbit_s" => link.speed_mbit_s.map(|speed| speed.to_string()).ok_or_else(not_known),
+        "duplex" => link.full_duplex.map(|full| if full { "full" } else { "half" }.to_owned()).ok_or_else(not_known),
+        "autoneg" => Ok(switch(link.negotiated)),
+        _ => unknown(what),
+    }
+}
+
+/// Whether each queue has its share of the table: an entry more or less where the queues do not divide it.
+fn is_even(table: &[u32], queues: u32) -> Known<bool> {
+    if table.is_empty() || queues == 0 {
+        return Err(Unread::Absent);
+    }
+    let mut shares: BTreeMap<u32, usize> = BTreeMap::new();
+    for queue in table {
+        *shares.entry(*queue).or_default() += 1;
+    }
+    let least = if shares.len() < queues as usize { 0 } else { shares.values().copied().min().unwrap_or(0) };
+    Ok(shares.values().all(|share| *share <= least + 1))
+}
+
+/// Power of each lane, dBm.
+fn dbm(lanes_mw: &[f64]) -> String {
+    let lanes: Vec<String> = lanes_mw.iter().map(|mw| format!("{:.2}", 10.0 * mw.max(DARK_MW).log10())).collect();
+    lanes.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_that_spread_flows() {
+        assert_eq!(is_even(&[0, 1, 2, 3, 0, 1, 2, 3], 4), Ok(true));
+        assert_eq!(is_even(&[0, 1, 2, 0, 1, 2, 0, 1], 3), Ok(true), "three do not divide eight");
+        assert_eq!(is_even(&[0, 1, 0, 1, 0, 1, 0, 1], 4), Ok(false), "two queues have nothing");
+        assert_eq!(is_even(&[0, 0, 0, 1], 2), Ok(false));
+        assert_eq!(is_even(&[0, 1], 4), Ok(true), "there are more queues than entries");
+        assert_eq!(is_even(&[], 4), Err(Unread::Absent));
+    }
+
+    #[test]
+    fn counters_of_several_drivers() {
+        let all = [
+            ("rx_pause_ctrl_phy".to_owned(), 3),
+            ("tx_pause_ctrl_phy".to_owned(), 4),
+            ("rx_prio0_pause".to_owned(), 9),
+        ];
+        assert_eq!(counter(&all, "pause_frames"), Ok("7".into()));
+        assert_eq!(counter(&all, "rx_prio0_pause"), Ok("9".into()));
+        assert_eq!(counter(&all[2..], "pause_frames"), Err(Unread::Absent), "it does not count them");
+    }
+
+    #[test]
+    fn light_and_words() {
+        assert_eq!(dbm(&[1.0, 0.5, 0.0]), "0.00 -3.01 -40.00");
+        assert_eq!((is_on("on"), is_on("off")), (Ok(true), Ok(false)));
+        assert!(is_on("off [fixed]").is_err() && number("-1").is_err());
+        assert_eq!(said("N/A".into()), Err(Unread::Absent));
+    }
+
+    #[test]
+    fn bounds_of_the_hardware_are_not_changed() {
+        assert!(matches!(write("lo", "ring.rx.max", "1"), Err(Unread::Failed(_))));
+        assert!(matches!(read("lo", "no.such.thing"), Err(Unread::Failed(_))));
+    }
+}

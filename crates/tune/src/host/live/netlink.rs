@@ -1,0 +1,138 @@
+//! What rules call the settings of an interface and its queueing disciplines, and the text for each.
+
+use std::collections::BTreeSet;
+
+use sys::rtnetlink::{self, Link, Qdisc, ROOT, Size};
+
+use super::{known, number, unknown};
+use crate::host::{Known, Unread};
+
+/// What rtnetlink knows of a NIC.
+pub(super) fn read(nic: &str, what: &str) -> Known<String> {
+    match what {
+        "qdisc" => Ok(root(&known(rtnetlink::qdiscs(nic))?)?.kind.clone()),
+        "qdisc.children" => kinds(&known(rtnetlink::qdiscs(nic))?),
+        "qdisc.fq_maxrate_bit_s" => flow_rate(&known(rtnetlink::qdiscs(nic))?),
+        _ => of_link(&known(rtnetlink::link(nic))?, what),
+    }
+}
+
+/// Changes what may be changed.
+pub(super) fn write(nic: &str, what: &str, value: &str) -> Known<()> {
+    match (what, size(what)) {
+        ("qdisc", _) => known(rtnetlink::replace_qdisc(nic, value, ROOT, 0)),
+        ("qdisc.children", _) => set_children(nic, value),
+        (_, Some(size)) => known(rtnetlink::set_size(nic, size, number(value)?)),
+        _ => unknown(what),
+    }
+}
+
+fn size(what: &str) -> Option<Size> {
+    Some(match what {
+        "mtu" => Size::Mtu,
+        "txqlen" => Size::QueuePackets,
+        "gso_max_size" => Size::GsoMax,
+        "gro_max_size" => Size::GroMax,
+        "gso_ipv4_max_size" => Size::GsoIpv4Max,
+        "gro_ipv4_max_size" => Size::GroIpv4Max,
+        _ => return None,
+    })
+}
+
+fn of_link(link: &Link, what: &str) -> Known<String> {
+    let text = |number: Option<u32>| number.map(|number| number.to_string()).ok_or(Unread::Absent);
+    match what {
+        "mtu" => text(link.mtu_bytes),
+        "txqlen" => text(link.queue_packets),
+        "numtxqueues" => text(link.transmit_queues),
+        "gso_max_size" => text(link.gso_max_bytes),
+        "gro_max_size" => text(link.gro_max_bytes),
+        "gso_ipv4_max_size" => text(link.gso_ipv4_max_bytes),
+        "gro_ipv4_max_size" => text(link.gro_ipv4_max_bytes),
+        "tso_max_size" => text(link.tso_max_bytes),
+        "kind" => link.kind.clone().ok_or(Unread::Absent),
+        "operstate" => link.operstate.map(|state| operstate(state).to_owned()).ok_or(Unread::Absent),
+        _ => unknown(what),
+    }
+}
+
+/// The words of `/sys/class/net/NIC/operstate` (RFC 2863).
+fn operstate(state: u8) -> &'static str {
+    const STATES: [&str; 7] = ["unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
+    STATES.get(usize::from(state)).copied().unwrap_or("unknown")
+}
+
+fn root(all: &[Qdisc]) -> Known<&Qdisc> {
+    all.iter().find(|qdisc| qdisc.parent == ROOT).ok_or(Unread::Absent)
+}
+
+fn children(all: &[Qdisc]) -> Known<Vec<&Qdisc>> {
+    let root = root(all)?;
+    Ok(all.iter().filter(|qdisc| qdisc.is_child_of(root)).collect())
+}
+
+/// Kinds below the root, each once, sorted.
+fn kinds(all: &[Qdisc]) -> Known<String> {
+    let kinds: BTreeSet<&str> = children(all)?.iter().map(|qdisc| qdisc.kind.as_str()).collect();
+    if kinds.is_empty() { Err(Unread::Absent) } else { Ok(kinds.into_iter().collect::<Vec<_>>().join(" ")) }
+}
+
+/// What one flow may send where fq says so: the least of all queues.
+fn flow_rate(all: &[Qdisc]) -> Known<String> {
+    match all.iter().filter_map(|qdisc| qdisc.flow_rate_max_bytes_s).min() {
+        None => Err(Unread::Absent),
+        Some(u32::MAX) => Ok("unlimited".into()),
+        Some(bytes_s) => Ok((u64::from(bytes_s) * 8).to_string()),
+    }
+}
+
+/// Gives every transmit queue below mq the same discipline.
+fn set_children(nic: &str, value: &str) -> Known<()> {
+    let kind = match value.split_whitespace().collect::<Vec<_>>()[..] {
+        [kind] => kind,
+        // Undoing a change of queues that differed: their order was never said.
+        _ => return Err(Unread::Failed(format!("which queue is to have which of {value:?} is not known"))),
+    };
+    let mut all = known(rtnetlink::qdiscs(nic))?;
+    let above = root(&all)?;
+    if above.kind != "mq" {
+        return Err(Unread::Failed(format!("the root is {}; only below mq are queues alike", above.kind)));
+    }
+    // What the kernel put there by itself has no handle, and nothing can be put below it by name.
+    if above.handle == 0 {
+        known(rtnetlink::replace_qdisc(nic, "mq", ROOT, 0))?;
+        all = known(rtnetlink::qdiscs(nic))?;
+    }
+    children(&all)?.iter().try_for_each(|queue| known(rtnetlink::replace_qdisc(nic, kind, queue.parent, 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn qdisc(kind: &str, handle: u32, parent: u32, flow_rate_max_bytes_s: Option<u32>) -> Qdisc {
+        Qdisc { kind: kind.into(), handle, parent, flow_rate_max_bytes_s }
+    }
+
+    #[test]
+    fn queues_below_the_root() {
+        let mut all =
+            vec![qdisc("mq", 0, ROOT, None), qdisc("fq", 0, 2, Some(u32::MAX)), qdisc("fq", 0, 1, Some(1_250_000))];
+        assert_eq!((kinds(&all), flow_rate(&all)), (Ok("fq".into()), Ok("10000000".into())));
+        all.push(qdisc("fq_codel", 0, 3, None));
+        all.push(qdisc("clsact", 0xffff_0000, 0xffff_fff1, None));
+        assert_eq!(kinds(&all), Ok("fq fq_codel".into()));
+        let alone = [qdisc("fq", 0x8001_0000, ROOT, Some(u32::MAX))];
+        assert_eq!((kinds(&alone), flow_rate(&alone)), (Err(Unread::Absent), Ok("unlimited".into())));
+        assert_eq!((kinds(&[]), flow_rate(&[])), (Err(Unread::Absent), Err(Unread::Absent)));
+    }
+
+    #[test]
+    fn numbers_that_an_old_kernel_does_not_know() {
+        let link = Link { mtu_bytes: Some(9_000), operstate: Some(6), ..Link::default() };
+        assert_eq!((of_link(&link, "mtu"), of_link(&link, "operstate")), (Ok("9000".into()), Ok("up".into())));
+        assert_eq!(of_link(&link, "gso_ipv4_max_size"), Err(Unread::Absent));
+        assert!(matches!(of_link(&link, "no_such_thing"), Err(Unread::Failed(_))));
+        assert_eq!(operstate(200), "unknown");
+    }
+}
