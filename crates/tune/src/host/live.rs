@@ -75,9 +75,10 @@ impl Host for Live {
     }
 
     /// Opened and closed again, which changes nothing: so file systems that are mounted read-only and the rules of
-    /// containers count as well, not only the bits of the file.
+    /// containers count as well, not only the bits of the file. Those count too: root opens what nobody can write.
     fn may_write(&self, path: &Path) -> bool {
-        OpenOptions::new().write(true).open(path).is_ok()
+        let for_anybody = fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o222 != 0);
+        for_anybody && OpenOptions::new().write(true).open(path).is_ok()
     }
 
     fn may_administer(&self) -> bool {

@@ -1,7 +1,10 @@
 //! This host: that every word of the table has a reader, and that what is written comes back.
 
 use super::*;
+use crate::audit::Audit;
 use crate::rule::{Means, Read, rules};
+use crate::subjects::Subjects;
+use crate::target::Target;
 
 const DOES_NOT_KNOW: &str = "this release does not know";
 
@@ -65,6 +68,14 @@ fn this_host_answers() {
     assert_eq!(Live.ethtool("lo", "ring.rx"), Err(Unread::Absent));
     assert!(!Live.may_write(Path::new("/proc/version")) && !Live.may_write(Path::new("/proc/no/such/file")));
     assert!(matches!(Live.clock(), Ok(_) | Err(Unread::Denied)));
+}
+
+#[test]
+fn an_audit_of_this_host_asks_for_nothing_unheard_of() {
+    let subjects = Subjects::find(&Live, &["lo".into()], Vec::new());
+    let found = Audit::of(&Live, &rules().unwrap(), &Target::default(), &subjects).findings;
+    let unheard = found.iter().find(|its| its.note.as_ref().is_some_and(|note| note.starts_with(DOES_NOT_KNOW)));
+    assert!(!found.is_empty() && unheard.is_none(), "{unheard:?}");
 }
 
 #[test]
