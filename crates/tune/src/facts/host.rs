@@ -36,7 +36,8 @@ fn virtualisation(of: &dyn Host) -> Known<String> {
         // Without systemd, processors say whether they are virtual; of a kind that nobody knows.
         _ => {
             let info = of.read(Path::new("/proc/cpuinfo"))?;
-            let flags = info.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+            let flags = info.lines().find(|line| line.starts_with("flags"));
+            let flags = flags.ok_or_else(|| Unread::Failed("/proc/cpuinfo does not say whether this machine is virtual".into()))?;
             Ok(if flags.split_whitespace().any(|flag| flag == "hypervisor") { "unknown" } else { "none" }.into())
         }
     }
@@ -51,9 +52,10 @@ pub fn is_physical(of: &dyn Host) -> Known<bool> {
 fn steal(of: &dyn Host) -> Known<String> {
     let text = of.read(Path::new("/proc/stat"))?;
     let first = text.lines().next().unwrap_or_default();
-    let times: Vec<f64> = first.split_whitespace().skip(1).filter_map(|time| time.parse().ok()).collect();
-    let all: f64 = times.iter().take(8).sum();
-    match times.get(7) {
+    // One that is no number must not move the others.
+    let times: Option<Vec<f64>> = first.split_whitespace().skip(1).map(|time| time.parse::<u64>().ok().map(|t| t as f64)).collect();
+    let all: f64 = times.iter().flatten().take(8).sum();
+    match times.as_ref().and_then(|times| times.get(7)) {
         Some(stolen) if all > 0.0 => Ok(format!("{:.4}", stolen / all)),
         _ => Err(Unread::Failed("/proc/stat has another shape".into())),
     }
