@@ -172,7 +172,12 @@ fn on_one(host: &dyn Host, rule: &Rule, target: &Target, subject: Subject<'_>) -
         },
     };
     let value = wish.as_ref().ok().and_then(|wish| wish.value.clone());
-    let command = fill(&rule.command, value.as_deref(), observed.as_deref().unwrap_or_default(), subject);
+    // A command of several numbers says all of them, where the rule looks at one.
+    let whole = match &rule.read {
+        Read::Sysctl { name, field: Some(_) } => sysctl(host, &subject.fill(name), None).unwrap_or_default(),
+        _ => observed.as_deref().unwrap_or_default().to_owned(),
+    };
+    let command = fill(&rule.command, value.as_deref(), &whole, subject);
     Finding {
         observed: observed.ok(),
         wanted: wish.ok().map(|wish| wish.words),
@@ -207,12 +212,12 @@ fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
 }
 
 /// A command with its places filled in.
-fn fill(command: &str, value: Option<&str>, observed: &str, subject: Subject<'_>) -> String {
+fn fill(command: &str, value: Option<&str>, whole: &str, subject: Subject<'_>) -> String {
     let mut text = subject.fill(command);
     if let Some(value) = value {
         text = text.replace("{want}", value);
     }
-    for (at, field) in observed.split_whitespace().enumerate().take(4) {
+    for (at, field) in whole.split_whitespace().enumerate().take(4) {
         text = text.replace(&format!("{{{at}}}"), field);
     }
     text
