@@ -1,6 +1,6 @@
 //! The host as a whole: its clock, what runs on it, its limits.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::yes;
 use crate::host::{Host, Known, Unread, sysctl};
@@ -119,15 +119,29 @@ fn persistent(of: &dyn Host) -> Known<String> {
         Err(Unread::Absent) => return Err(Unread::Absent),
         Err(why) => return Err(why),
     };
-    yes(own.iter().all(|(name, value)| sysctl(of, name, None).as_ref() == Ok(value)))
+    for (name, value) in &own {
+        match sysctl(of, name, None) {
+            Ok(is) if is == *value => {}
+            Ok(_) | Err(Unread::Absent) => return yes(false),
+            Err(why) => return Err(why),
+        }
+    }
+    yes(true)
 }
 
 /// Whether a file that is read after ours says something else.
 fn conflict(of: &dyn Host) -> Known<bool> {
     let own = settings(&of.read(&Path::new(SYSCTL_D).join(OWN_FILE))?);
     let later: Vec<String> = of.list(Path::new(SYSCTL_D))?.into_iter().filter(|name| name.as_str() > OWN_FILE && name.ends_with(".conf")).collect();
-    let texts = later.iter().map(|name| of.read(&Path::new(SYSCTL_D).join(name))).chain([of.read(Path::new(SYSCTL_CONF))]);
-    let others: Vec<(String, String)> = texts.filter_map(Result::ok).flat_map(|text| settings(&text)).collect();
+    let paths = later.iter().map(|name| Path::new(SYSCTL_D).join(name)).chain([PathBuf::from(SYSCTL_CONF)]);
+    let mut others = Vec::new();
+    for path in paths {
+        match of.read(&path) {
+            Ok(text) => others.extend(settings(&text)),
+            Err(Unread::Absent) => {}
+            Err(why) => return Err(why),
+        }
+    }
     Ok(own.iter().any(|(name, value)| others.iter().any(|(other, says)| other == name && says != value)))
 }
 
@@ -151,7 +165,11 @@ mod tests {
             std::fs::write(at, text).unwrap();
         };
         write("proc/stat", "cpu  10 0 10 70 0 0 0 10 0 0\n");
-        write("proc/self/limits", "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 4096                 files\nMax locked memory         unlimited            unlimited            bytes\n");
+        write(
+            "proc/self/limits",
+            "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024        4096        files\n\
+             Max locked memory         unlimited   unlimited   bytes\n",
+        );
         write("proc/cpuinfo", "flags\t\t: fpu hypervisor sse\n");
         let host = crate::host::Recorded::new(dir.path());
         let says = |name: &str| fact(&host, name).unwrap();
@@ -164,5 +182,9 @@ mod tests {
         write("etc/sysctl.d/99-others.conf", "net.core.rmem_max = 1\n");
         write("proc/sys/net/core/rmem_max", "1\n");
         assert_eq!((says("sysctl_files_conflict"), says("settings_persistent")), (Ok("yes".into()), Ok("no".into())));
+        for path in ["etc/sysctl.d/99-others.conf", "proc/sys/net/core/rmem_max"] {
+            std::fs::write(dir.path().join(path), [0xFF]).unwrap();
+        }
+        assert!(says("sysctl_files_conflict").is_err() && says("settings_persistent").is_err(), "nobody knows");
     }
 }

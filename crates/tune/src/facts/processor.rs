@@ -71,8 +71,10 @@ fn latency(of: &dyn Host) -> Known<String> {
     let mut longest = None;
     for state in of.list(&at)? {
         let at = at.join(state);
-        if of.read(&at.join("disable")).is_ok_and(|off| off == "1") {
-            continue;
+        match of.read(&at.join("disable")) {
+            Ok(off) if switch(&off)? => continue,
+            Ok(_) | Err(Unread::Absent) => {}
+            Err(why) => return Err(why),
         }
         longest = longest.max(Some(number(of, &at.join("latency"))?));
     }
