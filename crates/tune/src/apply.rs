@@ -92,10 +92,13 @@ pub enum ApplyError {
     Stuck(Vec<String>),
 }
 
-/// The host's id, and its boot's.
+/// The host's id, and its boot's. A host without an id (an image before its first start, a container) is known by its
+/// boot: two of them are not the same.
 pub fn identity(host: &dyn Host) -> (String, String) {
-    let read = |path: &str| host.read(Path::new(path)).unwrap_or_else(|_| "unknown".into());
-    (read("/etc/machine-id"), read("/proc/sys/kernel/random/boot_id"))
+    let read = |path: &str| host.read(Path::new(path)).ok().filter(|text| !text.is_empty());
+    let boot = read("/proc/sys/kernel/random/boot_id").unwrap_or_else(|| "unknown".into());
+    let id = read("/etc/machine-id").filter(|id| id != "uninitialized");
+    (id.unwrap_or_else(|| format!("boot {boot}")), boot)
 }
 
 /// Keeps what is there, then changes it; with `persist`, in our own files as well. Where the kernel refuses half-way, what

@@ -136,3 +136,12 @@ fn a_file_of_ours_that_cannot_be_put_back_is_not_touched() {
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
     assert!(!tree.state().exists(), "and nothing was begun");
 }
+
+#[test]
+fn hosts_without_an_id_are_not_the_same() {
+    let files = |boot| [("proc/sys/kernel/random/boot_id", boot), ("etc/machine-id", "uninitialized\n"), ("proc/sys/net/core/rmem_max", "212992")];
+    let (tree, other) = (Tree::new(&files("1f")), Tree::new(&files("2f")));
+    let path = apply(&tree.host(), &[rmem()], &tree.state(), "now", false).unwrap();
+    assert!(read(&tree.host(), &path).is_ok());
+    assert!(matches!(read(&other.host(), &path), Err(ApplyError::OtherHost { .. })));
+}
