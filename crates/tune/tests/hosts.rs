@@ -11,11 +11,12 @@ mod faults;
 #[path = "hosts/tree.rs"]
 mod tree;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::time::{Duration, Instant};
 
 use faults::{BROKEN, Fault, NEGLECTED, NEVER_DIFFER, RAID, VIRTUAL, VIRTUAL_UNKNOWN};
-use tree::Tree;
+use tree::{Item, Tree};
 use tune::audit::{Audit, Finding, Status};
 use tune::rule::{Rule, Want, rules};
 use tune::subjects::Subjects;
@@ -141,6 +142,51 @@ fn nonsense_is_unknown_with_a_reason() {
     let missed: Vec<_> = BROKEN.iter().filter(|id| !unknown.contains(*id)).collect();
     assert!(missed.is_empty(), "not unknown: {missed:?}");
     assert!(looked.tree.all() == before, "an audit writes nothing");
+}
+
+/// Each file of a host, one after the other, holds something that nobody expects.
+#[test]
+fn any_file_may_hold_anything() {
+    const NONSENSE: [&[u8]; 8] = [
+        b"",
+        b"garbage\n",
+        b"-1\n",
+        b"18446744073709551615\n",
+        b"99999999999999999999 99999999999999999999 99999999999999999999\n",
+        b"0-4294967295,[x] 1e300\n",
+        b"0\n",
+        b"ffffffff,ffffffff,ffffffff ffffffff\n",
+    ];
+    let disks = RAID_DISKS.map(str::to_owned).to_vec();
+    let looked = Looked::at("nvme-raid", FAR, &[]);
+    let host = looked.tree.host();
+    let audit = || Audit::of(&host, &looked.rules, &FAR, &Subjects::find(&host, &[], disks.clone())).findings;
+    let of = |findings: &[Finding]| {
+        findings.iter().filter(|f| f.status == Status::Differs).map(name).collect::<BTreeSet<_>>()
+    };
+    let known = of(&audit());
+    let (mut guessed, mut seen) = (Vec::new(), BTreeMap::new());
+    for (at, (path, item)) in looked.tree.all().into_iter().enumerate() {
+        // Of processors, queues and interrupts that are alike, two will do.
+        let kind: String = path.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let count = seen.entry(kind).and_modify(|count| *count += 1).or_insert(1);
+        let (Item::File(bytes), ..=2) = (item, *count) else { continue };
+        let path = looked.tree.root().join(path);
+        fs::write(&path, NONSENSE[at % NONSENSE.len()]).unwrap();
+        audit();
+        // What is no text cannot be read, and is no fault.
+        fs::write(&path, [0xFF, 0xFE]).unwrap();
+        let findings = audit();
+        // A port of which nobody knows whether it is up is looked at, and what is found is true of it.
+        let new = of(&findings).into_iter().filter(|(_, of)| of.as_deref() != Some("eno1"));
+        guessed.extend(new.filter(|found| !known.contains(found)).map(|found| (path.clone(), found)));
+        fs::write(&path, bytes).unwrap();
+    }
+    assert!(guessed.is_empty(), "{guessed:#?}");
+}
+
+fn name(finding: &Finding) -> (String, Option<String>) {
+    (finding.id.clone(), finding.subject.clone())
 }
 
 #[test]
