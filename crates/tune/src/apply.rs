@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Host, Unread};
+use crate::judge::selected;
 use crate::plan::{Change, Place};
 use crate::rule::Persist;
 
@@ -91,10 +92,13 @@ pub enum ApplyError {
     Stuck(Vec<String>),
 }
 
-/// The host's id, and its boot's.
+/// The host's id, and its boot's. A host without an id (an image before its first start, a container) is known by its
+/// boot: two of them are not the same.
 pub fn identity(host: &dyn Host) -> (String, String) {
-    let read = |path: &str| host.read(Path::new(path)).unwrap_or_else(|_| "unknown".into());
-    (read("/etc/machine-id"), read("/proc/sys/kernel/random/boot_id"))
+    let read = |path: &str| host.read(Path::new(path)).ok().filter(|text| !text.is_empty());
+    let boot = read("/proc/sys/kernel/random/boot_id").unwrap_or_else(|| "unknown".into());
+    let id = read("/etc/machine-id").filter(|id| id != "uninitialized");
+    (id.unwrap_or_else(|| format!("boot {boot}")), boot)
 }
 
 /// Keeps what is there, then changes it; with `persist`, in our own files as well. Where the kernel refuses half-way, what
@@ -104,10 +108,15 @@ pub fn identity(host: &dyn Host) -> (String, String) {
 /// [`ApplyError`]; nothing is left changed, or what is left is named.
 pub fn apply(host: &dyn Host, changes: &[Change], directory: &Path, made: &str, persist: bool) -> Result<PathBuf, ApplyError> {
     let files = if persist { persisted(host, changes) } else { BTreeMap::new() };
-    let before = |path: &String| (path.clone(), host.read_exact(Path::new(path)).ok());
+    // One of ours that cannot be read could not be put back.
+    let before = |path: &String| match host.read_exact(Path::new(path)) {
+        Ok(text) => Ok((path.clone(), Some(text))),
+        Err(Unread::Absent) => Ok((path.clone(), None)),
+        Err(why) => Err(ApplyError::File { path: path.clone(), why, undone: "nothing was changed".into() }),
+    };
     let (id, boot) = identity(host);
     let snapshot =
-        Snapshot { v: 1, host: id, boot, made: made.to_owned(), changes: changes.to_vec(), files: files.keys().map(before).collect() };
+        Snapshot { v: 1, host: id, boot, made: made.to_owned(), changes: changes.to_vec(), files: files.keys().map(before).collect::<Result<_, _>>()? };
     let path = keep(&snapshot, directory)?;
     for (at, change) in changes.iter().enumerate() {
         let done = change.place.write(host, &change.after).and_then(|()| took(host, change));
@@ -129,8 +138,7 @@ pub fn apply(host: &dyn Host, changes: &[Change], directory: &Path, made: &str, 
 fn took(host: &dyn Host, change: &Change) -> Result<(), Unread> {
     let is = change.place.read(host)?;
     let same = |a: &str, b: &str| a.split_whitespace().eq(b.split_whitespace());
-    let chosen = is.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(is.as_str(), |(chosen, _)| chosen);
-    match same(&is, &change.after) || chosen == change.after {
+    match same(&is, &change.after) || selected(&is) == change.after {
         true => Ok(()),
         false => Err(Unread::Failed(format!("it says {is:?} afterwards"))),
     }
@@ -173,16 +181,42 @@ fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
         let lines: String = settings.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
         files.insert(SYSCTL_FILE.to_owned(), format!("{HEAD}{lines}"));
     }
+    // What an earlier call made to last stays, in its order.
+    let with_earlier = |file: &str, is_ours: fn(&str) -> bool, lines: Vec<String>| {
+        let earlier = host.read(Path::new(file)).unwrap_or_default();
+        let mut all: Vec<String> = earlier.lines().filter(|line| is_ours(line)).map(str::to_owned).collect();
+        for line in lines {
+            all.retain(|known| subject_of(known) != subject_of(&line));
+            all.push(line);
+        }
+        all.iter().map(|line| format!("{line}\n")).collect::<String>()
+    };
     if of(Persist::Unit).next().is_some() {
-        let lines: String = of(Persist::Unit).map(|change| format!("ExecStart=-/bin/sh -c '{}'\n", change.command)).collect();
+        let lines = of(Persist::Unit).map(|change| format!("ExecStart=-/bin/sh -c '{}'", in_unit(&change.command))).collect();
+        let lines = with_earlier(UNIT_FILE, |line| line.starts_with("ExecStart="), lines);
         let unit = "[Unit]\nDescription=Settings of a data transfer node\nAfter=network.target\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n";
         files.insert(UNIT_FILE.to_owned(), format!("{HEAD}{unit}{lines}\n[Install]\nWantedBy=multi-user.target\n"));
     }
-    let udev: String = of(Persist::Udev).filter_map(|change| udev_rule(&change.place, &change.after)).collect();
+    let udev: Vec<String> = of(Persist::Udev).filter_map(|change| udev_rule(&change.place, &change.after)).collect();
     if !udev.is_empty() {
+        let udev = with_earlier(UDEV_FILE, |line| line.starts_with("ACTION="), udev);
         files.insert(UDEV_FILE.to_owned(), format!("{HEAD}{udev}"));
     }
     files
+}
+
+/// What a line of ours is about: two that differ only in the value, their last word, are about the same.
+fn subject_of(line: &str) -> &str {
+    match line.starts_with("ACTION=") {
+        true => line.rsplit_once('=').map_or(line, |(about, _)| about),
+        // A command writes its value first or last; only the very same one is known to be about the same.
+        false => line,
+    }
+}
+
+/// A command between single quotes in a line of a unit (systemd.service(5)): quotes, variables and specifiers are its own.
+fn in_unit(command: &str) -> String {
+    command.replace('\\', r"\\").replace('\'', r"\'").replace('$', "$$").replace('%', "%%")
 }
 
 /// A line of udev for a file below a block device or a NIC.
@@ -193,7 +227,7 @@ fn udev_rule(place: &Place, value: &str) -> Option<String> {
         None => ("net", path.strip_prefix("/sys/class/net/")?),
     };
     let (device, attribute) = rest.split_once('/')?;
-    Some(format!("ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\"\n"))
+    Some(format!("ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\""))
 }
 
 /// Reads a snapshot, for this host.
@@ -234,6 +268,10 @@ fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> Vec<String> 
     }
     for change in snapshot.changes.iter().take(count).rev() {
         let back = Change { after: change.before.clone(), ..change.clone() };
+        // What is as it was needs no writing; there are values that the kernel says and does not take.
+        if took(host, &back).is_ok() {
+            continue;
+        }
         if let Err(why) = back.place.write(host, &back.after).and_then(|()| took(host, &back)) {
             left.push(format!("{}: {why}", change.place));
         }

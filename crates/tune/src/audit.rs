@@ -159,7 +159,8 @@ fn on_one(host: &dyn Host, rule: &Rule, target: &Target, subject: Subject<'_>) -
     let named = |what: &str| facts::number(host, what, subject);
     let around = Around { nic_bit_s: subject.speed(), named: &named };
     let wish = wanted(&rule.want, target, around);
-    let observed = read(host, &rule.read, subject);
+    let is_ok = |value: &str| judge(value, &rule.want, target, around) == Judgement::Ok;
+    let observed = read(host, &rule.read, subject, &is_ok);
     let (status, note) = match (&observed, &wish) {
         (Err(Unread::Absent), _) => (Status::NotApplicable, Some(Unread::Absent.to_string())),
         (Err(why), _) => (Status::Unknown, Some(why.to_string())),
@@ -171,7 +172,12 @@ fn on_one(host: &dyn Host, rule: &Rule, target: &Target, subject: Subject<'_>) -
         },
     };
     let value = wish.as_ref().ok().and_then(|wish| wish.value.clone());
-    let command = fill(&rule.command, value.as_deref(), observed.as_deref().unwrap_or_default(), subject);
+    // A command of several numbers says all of them, where the rule looks at one.
+    let whole = match &rule.read {
+        Read::Sysctl { name, field: Some(_) } => sysctl(host, &subject.fill(name), None).unwrap_or_default(),
+        _ => observed.as_deref().unwrap_or_default().to_owned(),
+    };
+    let command = fill(&rule.command, value.as_deref(), &whole, subject);
     Finding {
         observed: observed.ok(),
         wanted: wish.ok().map(|wish| wish.words),
@@ -182,11 +188,11 @@ fn on_one(host: &dyn Host, rule: &Rule, target: &Target, subject: Subject<'_>) -
     }
 }
 
-/// The value of a rule, as text.
-pub fn read(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Known<String> {
+/// The value of a rule, as text; of several processors, the first that is not as wanted.
+fn read(host: &dyn Host, read: &Read, subject: Subject<'_>, is_wanted: &dyn Fn(&str) -> bool) -> Known<String> {
     match read {
         Read::Sysctl { name, field } => sysctl(host, &subject.fill(name), *field),
-        Read::File(path) => facts::file(host, &subject.fill(path)),
+        Read::File(path) => facts::file(host, &subject.fill(path), is_wanted),
         Read::Ethtool(what) => host.ethtool(subject.nic().ok_or(Unread::Absent)?, what),
         Read::Netlink(what) => host.netlink(subject.nic().ok_or(Unread::Absent)?, what),
         Read::Fact(name) => facts::fact(host, name, subject),
@@ -196,6 +202,9 @@ pub fn read(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Known<String>
 fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
     match read {
         Read::Sysctl { name, .. } => host.may_write(Path::new(&crate::host::sysctl_path(&subject.fill(name)))),
+        Read::File(path) if path.contains("{cpu}") => {
+            facts::of_cpus(host, path).is_ok_and(|all| all.iter().any(|(path, _)| host.may_write(Path::new(path))))
+        }
         Read::File(path) => host.may_write(Path::new(&subject.fill(path))),
         Read::Ethtool(what) => host.may_administer() && !is_fixed(host, what, subject),
         Read::Netlink(_) => host.may_administer(),
@@ -210,12 +219,12 @@ fn is_fixed(host: &dyn Host, what: &str, subject: Subject<'_>) -> bool {
 }
 
 /// A command with its places filled in.
-fn fill(command: &str, value: Option<&str>, observed: &str, subject: Subject<'_>) -> String {
+fn fill(command: &str, value: Option<&str>, whole: &str, subject: Subject<'_>) -> String {
     let mut text = subject.fill(command);
     if let Some(value) = value {
         text = text.replace("{want}", value);
     }
-    for (at, field) in observed.split_whitespace().enumerate().take(4) {
+    for (at, field) in whole.split_whitespace().enumerate().take(4) {
         text = text.replace(&format!("{{{at}}}"), field);
     }
     text
@@ -230,10 +239,18 @@ fn holds(host: &dyn Host, condition: &Condition, target: &Target, subject: Subje
         },
         Condition::RttAtLeast(least) => Ok(target.rtt_s >= *least),
         Condition::Role(role) => Ok(target.role.covers(role)),
-        Condition::Jumbo => Ok(subject.mtu().is_some_and(|mtu| mtu > 1_500)),
+        Condition::Jumbo => match (subject.mtu(), subject) {
+            (Some(mtu), _) => Ok(mtu > 1_500),
+            (None, Subject::Host(None) | Subject::Disk(_)) => Ok(false),
+            (None, _) => Err("the MTU of the NIC is not known".into()),
+        },
         Condition::KernelBelow(major, minor) => facts::kernel(host).map(|is| is < (*major, *minor)).map_err(|e| e.to_string()),
         Condition::KernelFrom(major, minor) => facts::kernel(host).map(|is| is >= (*major, *minor)).map_err(|e| e.to_string()),
-        Condition::Has(what) => facts::has(host, what, subject).map_err(|e| e.to_string()),
+        Condition::Has(what) => match facts::has(host, what, subject) {
+            // A disk that is not mounted has no XFS on it, and so on.
+            Err(Unread::Absent) => Ok(false),
+            known => known.map_err(|e| e.to_string()),
+        },
         Condition::Physical => facts::is_physical(host).map_err(|e| e.to_string()),
     }
 }

@@ -37,7 +37,10 @@ fn unknown<T>(name: &str) -> Known<T> {
 
 /// A number that a rule's wish refers to.
 pub(crate) fn number(of: &dyn Host, name: &str, subject: Subject<'_>) -> Known<f64> {
-    let parsed = |text: String| text.parse::<f64>().map_err(|_| Unread::Failed(format!("{text:?} is no number")));
+    let parsed = |text: String| {
+        let number = text.parse::<u32>().map(f64::from);
+        number.map_err(|_| Unread::Failed(format!("{text:?} is no number that makes sense")))
+    };
     let nic = || subject.nic().ok_or(Unread::Absent);
     match name {
         "ring_rx_max" => parsed(of.ethtool(nic()?, "ring.rx.max")?),
@@ -58,49 +61,76 @@ pub(crate) fn number(of: &dyn Host, name: &str, subject: Subject<'_>) -> Known<f
 
 /// Whether a host, a NIC or a disk has something.
 pub(crate) fn has(of: &dyn Host, what: &str, subject: Subject<'_>) -> Known<bool> {
+    // A rule of the host that depends on a NIC goes by its fastest, as everywhere.
+    let nic = || match subject {
+        Subject::Host(nic) => nic.map(|nic| nic.name.as_str()).ok_or(Unread::Absent),
+        of_part => of_part.nic().ok_or(Unread::Absent),
+    };
     match what {
+        "nvme" if subject.disk().is_none() => storage::any_nvme(of),
         "nvme" | "ssd" | "hdd" | "md_raid" | "xfs" => storage::has(of, what, subject.disk()),
-        "mlx5" | "multiqueue" | "irqs_pinned" => nic::has(of, what, subject.nic().ok_or(Unread::Absent)?),
+        "mlx5" | "multiqueue" | "irqs_pinned" => nic::has(of, what, nic()?),
         "numa" => Ok(processor::nodes(of)? > 1),
         "fq" | "conntrack" | "ktls" | "hugepages_user" => kernel::has(of, what),
         _ => unknown(what),
     }
 }
 
-/// A file of the kernel; `{cpu}` in its path stands for all processors, and the first one that differs from the others
-/// is what counts.
-pub(crate) fn file(of: &dyn Host, path: &str) -> Known<String> {
-    let Some((before, after)) = path.split_once("{cpu}") else { return of.read(Path::new(path)) };
+/// A file of the kernel; `{cpu}` in its path stands for all processors, and the first one that is not as wanted is what
+/// counts.
+pub(crate) fn file(of: &dyn Host, path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Known<String> {
+    if !path.contains("{cpu}") {
+        return of.read(Path::new(path));
+    }
+    let all = of_cpus(of, path)?;
+    let (_, value) = all.iter().find(|(_, value)| !is_wanted(value)).or(all.first()).ok_or(Unread::Absent)?;
+    Ok(value.clone())
+}
+
+/// A file of each processor, and what it says.
+pub(crate) fn of_cpus(of: &dyn Host, path: &str) -> Known<Vec<(String, String)>> {
+    let (before, after) = path.split_once("{cpu}").ok_or(Unread::Absent)?;
     let before = before.strip_suffix("cpu").unwrap_or(before);
-    let mut values: Vec<String> = Vec::new();
+    let mut values = Vec::new();
     for name in of.list(Path::new(before))? {
         let number = name.strip_prefix("cpu").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
         if number {
-            match of.read(Path::new(&format!("{before}{name}{after}"))) {
-                Ok(value) => values.push(value),
+            let path = format!("{before}{name}{after}");
+            match of.read(Path::new(&path)) {
+                Ok(value) => values.push((path, value)),
                 // A processor that is off has no frequency.
                 Err(Unread::Absent) => {}
                 Err(why) => return Err(why),
             }
         }
     }
-    let first = values.first().ok_or(Unread::Absent)?;
-    let odd = values.iter().find(|value| *value != first);
-    Ok(odd.unwrap_or(first).clone())
+    Ok(values)
 }
 
 fn yes(is: bool) -> Known<String> {
     Ok(if is { "yes" } else { "no" }.to_owned())
 }
 
-/// Processors of a list like `0-3,8,10-11`.
-fn list(text: &str) -> Vec<u32> {
+/// A switch of the kernel's.
+fn switch(text: &str) -> Known<bool> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(Unread::Failed(format!("{text:?} is neither on nor off"))),
+    }
+}
+
+/// Processors of a list like `0-3,8,10-11`; there is always one.
+fn list(text: &str) -> Known<Vec<u32>> {
     let range = |part: &str| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
-        Some(from.trim().parse::<u32>().ok()?..=to.trim().parse::<u32>().ok()?)
+        let range = from.trim().parse::<u32>().ok()?..=to.trim().parse::<u32>().ok()?;
+        // Nothing has more processors than that; a range that says so is no range.
+        (range.start() <= range.end() && *range.end() < 65_536).then_some(range)
     };
-    // Nothing has more processors than that; a range that says so is no range.
-    text.split(',').filter_map(range).filter(|range| range.end().saturating_sub(*range.start()) < 8_192).flatten().collect()
+    let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
+    let ranges = ranges.ok_or_else(|| Unread::Failed(format!("{text:?} is no list of processors")))?;
+    Ok(ranges.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
@@ -109,13 +139,14 @@ mod tests {
 
     #[test]
     fn lists_of_processors() {
-        assert_eq!(list("0-3,8,10-11"), [0, 1, 2, 3, 8, 10, 11]);
-        assert_eq!(list(""), [0u32; 0]);
-        assert_eq!(list("0-4294967295"), [0u32; 0], "absurd");
+        assert_eq!(list("0-3,8,10-11"), Ok(vec![0, 1, 2, 3, 8, 10, 11]));
+        for absurd in ["", "0-4294967295", "3-0", "0,x", "-1"] {
+            assert!(list(absurd).is_err(), "{absurd}");
+        }
     }
 
     #[test]
-    fn the_odd_one_of_all_processors_counts() {
+    fn the_first_processor_that_is_not_as_wanted_counts() {
         let dir = tempfile::tempdir().unwrap();
         let at = |cpu: u32| dir.path().join(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq"));
         for (cpu, governor) in [(0, "performance"), (1, "performance"), (2, "powersave")] {
@@ -124,10 +155,13 @@ mod tests {
         }
         std::fs::create_dir_all(dir.path().join("sys/devices/system/cpu/cpufreq")).unwrap();
         let host = crate::host::Recorded::new(dir.path());
-        let governor = || file(&host, "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+        let path = "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor";
+        let governor = || file(&host, path, &|value| value == "performance");
         assert_eq!(governor(), Ok("powersave".into()));
         std::fs::write(at(2).join("scaling_governor"), "performance").unwrap();
         assert_eq!(governor(), Ok("performance".into()));
+        std::fs::write(at(0).join("scaling_governor"), "powersave").unwrap();
+        assert_eq!(governor(), Ok("powersave".into()), "the others do not outvote it");
     }
 
     /// Every fact and name that the table asks for is known here.

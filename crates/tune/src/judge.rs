@@ -74,15 +74,21 @@ pub fn judge(observed: &str, want: &Want, target: &Target, around: Around<'_>) -
     let test = |value: &Value, holds: fn(Ordering) -> bool| match target.resolve(value, around) {
         Resolved::Unknown(why) => Err(why),
         Resolved::Number(wanted) => number_of(observed).map(|is| is.partial_cmp(&wanted).is_some_and(holds)),
-        Resolved::Word(word) => match (version(&word), version(observed)) {
+        Resolved::Word(word) => match (version(&word).filter(|parts| parts.len() >= 3), version(observed)) {
             (Some(wanted), Some(is)) => Ok(holds(is.cmp(&wanted))),
+            (Some(_), None) => Err(format!("{observed:?} is no release")),
             _ => Ok(selected(observed) == word),
         },
     };
+    // What has a bound is a size, a count or a time: none of them is below zero.
+    let bound = |value: &Value, holds: fn(Ordering) -> bool| match number_of(observed) {
+        Ok(is) if is < 0.0 => Err(format!("{observed:?} makes no sense")),
+        _ => test(value, holds),
+    };
     let outcome = match want {
         Want::Is(value) => test(value, Ordering::is_eq),
-        Want::AtLeast(value) => test(value, Ordering::is_ge),
-        Want::AtMost(value) => test(value, Ordering::is_le),
+        Want::AtLeast(value) => bound(value, Ordering::is_ge),
+        Want::AtMost(value) => bound(value, Ordering::is_le),
         Want::OneOf(all) => any(all.iter().map(|value| test(value, Ordering::is_eq))),
         Want::Contains(value) => shown(&target.resolve(value, around))
             .map(|wanted| observed.split([' ', ',', '\t']).any(|part| part == wanted)),
@@ -108,24 +114,25 @@ fn any(outcomes: impl Iterator<Item = Result<bool, String>>) -> Result<bool, Str
     unknown.map_or(Ok(false), Err)
 }
 
-/// A number of the kernel's; `unlimited` is more than any.
+/// A number of the kernel's, which has 64 bits and no exponent; `unlimited` is more than any.
 fn number_of(observed: &str) -> Result<f64, String> {
     if observed == "unlimited" {
         return Ok(f64::INFINITY);
     }
-    let number = observed.parse::<f64>().ok().filter(|number| number.is_finite());
+    let plain = observed.bytes().all(|b| b.is_ascii_digit() || b"+-.".contains(&b));
+    let number = observed.parse::<f64>().ok().filter(|number| plain && number.abs() <= u64::MAX as f64);
     number.ok_or_else(|| format!("{observed:?} is no number"))
 }
 
-/// A version of three numbers, `6.5.10`: two would be a number.
+/// A version, `6.5.10`; what a rule wants is one if it has three numbers, as two would be a number.
 fn version(text: &str) -> Option<Vec<u32>> {
     let head = text.split(|c: char| c != '.' && !c.is_ascii_digit()).next()?;
     let parts: Vec<u32> = head.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    (parts.len() >= 3).then_some(parts)
+    (parts.len() >= 2).then_some(parts)
 }
 
 /// The choice that is in force, where a file of the kernel lists all of them: `always [madvise] never`.
-fn selected(observed: &str) -> &str {
+pub(crate) fn selected(observed: &str) -> &str {
     let bracketed = observed.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     bracketed.map_or(observed, |(selected, _)| selected)
 }
@@ -162,13 +169,14 @@ mod tests {
     fn what_makes_no_sense_is_unknown_and_never_guessed() {
         let target = Target::default();
         let unknown = |observed: &str, want: Want| matches!(judge(observed, &want, &target, HERE), Judgement::Unknown(_));
-        for absurd in ["", "garbage", "NaN", "inf", "18446744073709551616x"] {
+        for absurd in ["", "garbage", "NaN", "inf", "18446744073709551616x", "1e300", "-1", "99999999999999999999999"] {
             assert!(unknown(absurd, Want::AtLeast(Value::Number(1.0))), "{absurd}");
         }
         assert!(unknown("1", Want::AtLeast(word("window"))), "no speed is known");
         assert!(wanted(&Want::AtLeast(word("window")), &target, HERE).is_err());
-        // Absurd, but a number.
-        assert_eq!(judge("-1", &Want::AtLeast(Value::Number(1.0)), &target, HERE), Judgement::Differs);
+        assert!(unknown("-7", Want::AtMost(Value::Number(0.0))), "a counter");
+        assert!(unknown("garbage", Want::AtLeast(word("6.5.10"))), "no release");
+        assert_eq!(judge("-1", &Want::Is(Value::Number(1.0)), &target, HERE), Judgement::Differs, "some switches have it");
     }
 
     #[test]

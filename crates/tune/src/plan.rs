@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Finding, Status};
+use crate::facts;
 use crate::host::{Host, Known, sysctl, sysctl_path};
+use crate::judge::selected;
 use crate::rule::{Means, Persist, Read, Rule, Want};
 use crate::subjects::{Subject, Subjects};
 
@@ -130,6 +132,7 @@ pub fn plan(
             add(&mut changes, host, rule, finding, subjects);
         }
     }
+    with_shares(host, &mut changes);
     Ok(changes)
 }
 
@@ -140,16 +143,57 @@ fn refused(finding: Option<&Finding>) -> String {
 
 /// Adds what a finding asks for to the change of its place, or makes one.
 fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) {
-    let (Some(value), Some((place, field))) = (&finding.value, place(rule, finding, subjects)) else { return };
-    if let Some(known) = changes.iter_mut().find(|change| change.place == place) {
-        known.after = merged(&known.after, value, field, &rule.want);
-        known.ids.push(finding.id.clone());
-        return;
+    let Some(value) = &finding.value else { return };
+    for (place, field) in places(host, rule, finding, subjects) {
+        if let Some(known) = changes.iter_mut().find(|change| change.place == place) {
+            known.after = merged(&known.after, value, field, &rule.want);
+            known.ids.push(finding.id.clone());
+            // No one rule's command says all of it.
+            if let Place::Sysctl(name) = &known.place {
+                known.command = by_hand(name, &known.after);
+            }
+            continue;
+        }
+        let Ok(before) = place.read(host) else { continue };
+        // Of a choice, the one that is in force: the kernel does not take the list.
+        let before = if field.is_none() { selected(&before).to_owned() } else { before };
+        let after = merged(&before, value, field, &rule.want);
+        if after != before {
+            let (ids, command, persist) = (vec![finding.id.clone()], finding.command.clone(), finding.persist);
+            changes.push(Change { ids, place, before, after, command, persist });
+        }
     }
-    let Ok(before) = place.read(host) else { return };
-    let after = merged(&before, value, field, &rule.want);
-    let (ids, command, persist) = (vec![finding.id.clone()], finding.command.clone(), finding.persist);
-    changes.push(Change { ids, place, before, after, command, persist });
+}
+
+fn by_hand(name: &str, value: &str) -> String {
+    if value.contains(' ') { format!("sysctl -w {name}='{value}'") } else { format!("sysctl -w {name}={value}") }
+}
+
+/// The limits of dirty memory are bytes or a share of the memory: who writes the one sets the other to 0, and 0 bytes can
+/// only be had again by writing the share (Documentation/admin-guide/sysctl/vm). So the share is a change as well, after
+/// that of the bytes, as undo begins at the end.
+fn with_shares(host: &dyn Host, changes: &mut Vec<Change>) {
+    for (bytes, share) in
+        [("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_bytes", "vm.dirty_background_ratio")]
+    {
+        let its = |change: &Change| change.place == Place::Sysctl(bytes.into()) && change.before == "0";
+        let Some(at) = changes.iter().position(its) else { continue };
+        let place = Place::Sysctl(share.into());
+        let Ok(before) = place.read(host) else { continue };
+        let (after, command) = ("0".to_owned(), by_hand(share, "0"));
+        changes.insert(at + 1, Change { place, before, after, command, ..changes[at].clone() });
+    }
+}
+
+/// Where a rule's value is written, and which field of it: one place, but where it is one for each processor.
+fn places(host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) -> Vec<(Place, Option<usize>)> {
+    match &rule.read {
+        Read::File(path) if path.contains("{cpu}") => {
+            let all = facts::of_cpus(host, path).unwrap_or_default();
+            all.into_iter().map(|(path, _)| (Place::File(path), None)).collect()
+        }
+        _ => place(rule, finding, subjects).into_iter().collect(),
+    }
 }
 
 fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(Place, Option<usize>)> {
@@ -162,7 +206,6 @@ fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(Place, 
     let of_nic = || subject.nic().map(str::to_owned);
     Some(match &rule.read {
         Read::Sysctl { name, field } => (Place::Sysctl(subject.fill(name)), *field),
-        Read::File(path) if path.contains("{cpu}") => return None,
         Read::File(path) => (Place::File(subject.fill(path)), None),
         Read::Ethtool(what) => (Place::Ethtool { nic: of_nic()?, what: what.clone() }, None),
         Read::Netlink(what) => (Place::Netlink { nic: of_nic()?, what: what.clone() }, None),
@@ -190,8 +233,14 @@ fn merged(text: &str, value: &str, field: Option<usize>, want: &Want) -> String 
 /// The plan as a script of the shell.
 pub fn script(changes: &[Change]) -> String {
     let mut text = String::from("#!/bin/sh\n# What `longhaul tune apply` would do. It keeps what was there before; this does not.\nset -eu\n");
+    let mut said = "";
     for change in changes {
-        let _ = write!(text, "\n# {}: {} (now: {})\n{}\n", change.ids.join(", "), change.place, change.before, change.command);
+        let _ = write!(text, "\n# {}: {} (now: {})\n", change.ids.join(", "), change.place, change.before);
+        // One command may be for all processors.
+        if said != change.command {
+            let _ = writeln!(text, "{}", change.command);
+        }
+        said = &change.command;
     }
     text
 }

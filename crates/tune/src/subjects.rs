@@ -105,7 +105,7 @@ impl Subjects {
         let nic = |name: &String| Nic {
             name: name.clone(),
             // The kernel says -1 where it does not know.
-            speed_bit_s: state(name, "speed").parse::<i64>().ok().filter(|mbit| *mbit > 0).map(|mbit| mbit as u64 * 1_000_000),
+            speed_bit_s: state(name, "speed").parse::<i64>().ok().filter(|mbit| *mbit > 0).and_then(|mbit| (mbit as u64).checked_mul(1_000_000)),
             mtu_bytes: state(name, "mtu").parse().ok(),
         };
         Subjects { nics: chosen.into_iter().map(nic).collect(), disks }
@@ -147,6 +147,8 @@ mod tests {
         assert_eq!(found.nics[0].speed_bit_s, Some(100_000_000_000));
         assert_eq!((found.nics[1].speed_bit_s, found.nics[1].mtu_bytes), (None, Some(9_000)), "-1 is no speed");
         assert_eq!(found.fastest().map(|nic| nic.name.as_str()), Some("ens1"));
+        std::fs::write(dir.path().join("sys/class/net/ens2/speed"), "9223372036854775807\n").unwrap();
+        assert_eq!(Subjects::find(&host, &["ens2".into()], Vec::new()).nics[0].speed_bit_s, None, "nor is that");
         assert_eq!(names(&Subjects::find(&host, &["veth0".into()], Vec::new())), ["veth0"], "as somebody says");
     }
 }

@@ -97,3 +97,51 @@ fn snapshots_of_others_are_refused() {
     fs::write(&path, "{}").unwrap();
     assert!(matches!(read(&tree.host(), &path), Err(ApplyError::NoSnapshot { .. })));
 }
+
+#[test]
+fn what_was_made_to_last_before_stays() {
+    let tree = Tree::new(&[
+        ("ethtool/ens1/ring.rx", "1024"),
+        ("ethtool/ens1/ring.tx", "1024"),
+        ("sys/block/sda/queue/scheduler", "mq-deadline"),
+        ("sys/block/sdb/queue/scheduler", "mq-deadline"),
+    ]);
+    let ring = |what: &str| Change {
+        persist: Persist::Unit,
+        command: format!("ethtool -G ens1 {what}; echo '$(ls)' 100%"),
+        ..change("N03", Place::Ethtool { nic: "ens1".into(), what: what.into() }, "1024", "8192")
+    };
+    let of = |disk: &str, after: &str, before: &str| Change {
+        place: Place::File(format!("/sys/block/{disk}/queue/scheduler")),
+        after: after.into(),
+        ..scheduler(before)
+    };
+    let call = |changes: &[Change], made: &str| drop(apply(&tree.host(), changes, &tree.state(), made, true).unwrap());
+    call(&[ring("ring.rx"), of("sda", "none", "mq-deadline"), of("sdb", "none", "mq-deadline")], "1");
+    call(&[ring("ring.tx"), of("sda", "kyber", "none")], "2");
+    let unit = tree.text("etc/systemd/system/longhaul-tune.service");
+    assert!(unit.contains("ring.rx") && unit.contains("ring.tx") && unit.matches("[Install]").count() == 1, "{unit}");
+    assert!(unit.contains(r"; echo \'$$(ls)\' 100%%'"), "what systemd would take for its own: {unit}");
+    let udev = tree.text("etc/udev/rules.d/90-longhaul.rules");
+    assert_eq!(udev.lines().filter(|line| line.contains("sda")).count(), 1, "the new value alone: {udev}");
+    assert!(udev.contains("\"sdb\"") && udev.contains("\"kyber\""), "{udev}");
+}
+
+#[test]
+fn a_file_of_ours_that_cannot_be_put_back_is_not_touched() {
+    let tree = Tree::new(&[("proc/sys/net/core/rmem_max", "212992")]);
+    fs::write(tree.0.path().join("etc/sysctl.d/90-longhaul.conf"), [0xFF, 0xFE]).unwrap();
+    let error = apply(&tree.host(), &[rmem()], &tree.state(), "now", true).unwrap_err();
+    assert!(error.to_string().contains("nothing was changed"), "{error}");
+    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
+    assert!(!tree.state().exists(), "and nothing was begun");
+}
+
+#[test]
+fn hosts_without_an_id_are_not_the_same() {
+    let files = |boot| [("proc/sys/kernel/random/boot_id", boot), ("etc/machine-id", "uninitialized\n"), ("proc/sys/net/core/rmem_max", "212992")];
+    let (tree, other) = (Tree::new(&files("1f")), Tree::new(&files("2f")));
+    let path = apply(&tree.host(), &[rmem()], &tree.state(), "now", false).unwrap();
+    assert!(read(&tree.host(), &path).is_ok());
+    assert!(matches!(read(&other.host(), &path), Err(ApplyError::OtherHost { .. })));
+}

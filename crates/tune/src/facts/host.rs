@@ -1,6 +1,6 @@
 //! The host as a whole: its clock, what runs on it, its limits.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::yes;
 use crate::host::{Host, Known, Unread, sysctl};
@@ -36,7 +36,8 @@ fn virtualisation(of: &dyn Host) -> Known<String> {
         // Without systemd, processors say whether they are virtual; of a kind that nobody knows.
         _ => {
             let info = of.read(Path::new("/proc/cpuinfo"))?;
-            let flags = info.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+            let flags = info.lines().find(|line| line.starts_with("flags"));
+            let flags = flags.ok_or_else(|| Unread::Failed("/proc/cpuinfo does not say whether this machine is virtual".into()))?;
             Ok(if flags.split_whitespace().any(|flag| flag == "hypervisor") { "unknown" } else { "none" }.into())
         }
     }
@@ -51,9 +52,10 @@ pub fn is_physical(of: &dyn Host) -> Known<bool> {
 fn steal(of: &dyn Host) -> Known<String> {
     let text = of.read(Path::new("/proc/stat"))?;
     let first = text.lines().next().unwrap_or_default();
-    let times: Vec<f64> = first.split_whitespace().skip(1).filter_map(|time| time.parse().ok()).collect();
-    let all: f64 = times.iter().take(8).sum();
-    match times.get(7) {
+    // One that is no number must not move the others.
+    let times: Option<Vec<f64>> = first.split_whitespace().skip(1).map(|time| time.parse::<u64>().ok().map(|t| t as f64)).collect();
+    let all: f64 = times.iter().flatten().take(8).sum();
+    match times.as_ref().and_then(|times| times.get(7)) {
         Some(stolen) if all > 0.0 => Ok(format!("{:.4}", stolen / all)),
         _ => Err(Unread::Failed("/proc/stat has another shape".into())),
     }
@@ -117,15 +119,29 @@ fn persistent(of: &dyn Host) -> Known<String> {
         Err(Unread::Absent) => return Err(Unread::Absent),
         Err(why) => return Err(why),
     };
-    yes(own.iter().all(|(name, value)| sysctl(of, name, None).as_ref() == Ok(value)))
+    for (name, value) in &own {
+        match sysctl(of, name, None) {
+            Ok(is) if is == *value => {}
+            Ok(_) | Err(Unread::Absent) => return yes(false),
+            Err(why) => return Err(why),
+        }
+    }
+    yes(true)
 }
 
 /// Whether a file that is read after ours says something else.
 fn conflict(of: &dyn Host) -> Known<bool> {
     let own = settings(&of.read(&Path::new(SYSCTL_D).join(OWN_FILE))?);
     let later: Vec<String> = of.list(Path::new(SYSCTL_D))?.into_iter().filter(|name| name.as_str() > OWN_FILE && name.ends_with(".conf")).collect();
-    let texts = later.iter().map(|name| of.read(&Path::new(SYSCTL_D).join(name))).chain([of.read(Path::new(SYSCTL_CONF))]);
-    let others: Vec<(String, String)> = texts.filter_map(Result::ok).flat_map(|text| settings(&text)).collect();
+    let paths = later.iter().map(|name| Path::new(SYSCTL_D).join(name)).chain([PathBuf::from(SYSCTL_CONF)]);
+    let mut others = Vec::new();
+    for path in paths {
+        match of.read(&path) {
+            Ok(text) => others.extend(settings(&text)),
+            Err(Unread::Absent) => {}
+            Err(why) => return Err(why),
+        }
+    }
     Ok(own.iter().any(|(name, value)| others.iter().any(|(other, says)| other == name && says != value)))
 }
 
@@ -149,7 +165,11 @@ mod tests {
             std::fs::write(at, text).unwrap();
         };
         write("proc/stat", "cpu  10 0 10 70 0 0 0 10 0 0\n");
-        write("proc/self/limits", "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 4096                 files\nMax locked memory         unlimited            unlimited            bytes\n");
+        write(
+            "proc/self/limits",
+            "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024        4096        files\n\
+             Max locked memory         unlimited   unlimited   bytes\n",
+        );
         write("proc/cpuinfo", "flags\t\t: fpu hypervisor sse\n");
         let host = crate::host::Recorded::new(dir.path());
         let says = |name: &str| fact(&host, name).unwrap();
@@ -162,5 +182,9 @@ mod tests {
         write("etc/sysctl.d/99-others.conf", "net.core.rmem_max = 1\n");
         write("proc/sys/net/core/rmem_max", "1\n");
         assert_eq!((says("sysctl_files_conflict"), says("settings_persistent")), (Ok("yes".into()), Ok("no".into())));
+        for path in ["etc/sysctl.d/99-others.conf", "proc/sys/net/core/rmem_max"] {
+            std::fs::write(dir.path().join(path), [0xFF]).unwrap();
+        }
+        assert!(says("sysctl_files_conflict").is_err() && says("settings_persistent").is_err(), "nobody knows");
     }
 }

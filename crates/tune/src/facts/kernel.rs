@@ -28,9 +28,9 @@ pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
 /// A column of `/proc/net/softnet_stat`, over all processors; hexadecimal.
 fn softnet(of: &dyn Host, column: usize) -> Known<String> {
     let text = of.read(Path::new("/proc/net/softnet_stat"))?;
-    let number = |line: &str| u64::from_str_radix(line.split_whitespace().nth(column)?, 16).ok();
+    let number = |line: &str| u32::from_str_radix(line.split_whitespace().nth(column)?, 16).ok().map(u64::from);
     let sum: Option<u64> = text.lines().map(number).sum();
-    sum.map(|sum| sum.to_string()).ok_or_else(|| Unread::Failed("softnet_stat has another shape".into()))
+    sum.filter(|_| !text.is_empty()).map(|sum| sum.to_string()).ok_or_else(|| Unread::Failed("softnet_stat has another shape".into()))
 }
 
 /// Segments sent again, of those sent, since the host started.
@@ -58,6 +58,11 @@ fn rules(of: &dyn Host) -> Known<String> {
     Ok(listing.lines().filter(is_rule).count().to_string())
 }
 
+/// Whether a number is not 0.
+fn counts(text: &str) -> Known<bool> {
+    text.parse::<u64>().map(|count| count > 0).map_err(|_| Unread::Failed(format!("{text:?} is no count")))
+}
+
 /// Whether the kernel can do something, or does it.
 pub(super) fn has(of: &dyn Host, what: &str) -> Known<bool> {
     let module = |name: &str| {
@@ -68,14 +73,13 @@ pub(super) fn has(of: &dyn Host, what: &str) -> Known<bool> {
         "fq" => Ok(module("sch_fq") || of.read(Path::new("/proc/sys/net/core/default_qdisc")).is_ok_and(|qdisc| qdisc == "fq")),
         // Tracked connections are what counts: the module may be there, and nobody uses it.
         "conntrack" => match of.read(Path::new("/proc/sys/net/netfilter/nf_conntrack_count")) {
-            Ok(count) => Ok(count.parse::<u64>().is_ok_and(|count| count > 0)),
+            Ok(count) => counts(&count),
             Err(Unread::Absent) => Ok(false),
             Err(why) => Err(why),
         },
         "ktls" => Ok(module("tls")),
         "hugepages_user" => {
-            let total = of.read(Path::new("/proc/sys/vm/nr_hugepages"))?;
-            Ok(total.parse::<u64>().is_ok_and(|total| total > 0))
+            counts(&of.read(Path::new("/proc/sys/vm/nr_hugepages"))?)
         }
         _ => unknown(what),
     }
@@ -96,8 +100,10 @@ mod tests {
         let says = |name: &str| fact(&host, name).unwrap();
         assert_eq!((says("softnet_dropped"), says("softnet_time_squeeze")), (Ok("3".into()), Ok("256".into())));
         assert_eq!(says("tcp_retransmit_share"), Ok("0.003000".into()));
-        write("softnet_stat", "garbage\n");
-        assert!(matches!(says("softnet_dropped"), Err(Unread::Failed(_))));
+        for absurd in ["garbage\n", "", "0 ffffffffffffffff\n0 ffffffffffffffff\n"] {
+            write("softnet_stat", absurd);
+            assert!(matches!(says("softnet_dropped"), Err(Unread::Failed(_))), "{absurd}");
+        }
         assert!(fact(&host, "nothing").is_none());
     }
 }

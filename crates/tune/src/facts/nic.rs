@@ -21,7 +21,7 @@ pub(super) fn fact(of: &dyn Host, name: &str, nic: &str) -> Known<String> {
         // In the configuration space, which is not text, and of which others than root see a quarter.
         "nic_pcie_max_read_request_bytes" => of.ethtool(nic, "pcie.max_read_request_bytes"),
         "nic_pcie_payload_reduced" => of.ethtool(nic, "pcie.payload_reduced"),
-        "nic_rps_active" => masks(of, nic, "rx-", "rps_cpus").map(|masks| masks.iter().any(|mask| is_set(mask))).and_then(yes),
+        "nic_rps_active" => masks(of, nic, "rx-", "rps_cpus").map(|masks| masks.iter().any(|mask| !mask.is_empty())).and_then(yes),
         "nic_xps_local" => xps_local(of, nic).and_then(yes),
         "nic_vlan_mtu_min" => vlan_mtu(of, nic),
         "nic_tx_checksum" => tx_checksum(of, nic).and_then(yes),
@@ -52,40 +52,46 @@ pub(super) fn has(of: &dyn Host, what: &str, nic: &str) -> Known<bool> {
 fn speed(of: &dyn Host, nic: &str) -> Known<String> {
     let mbit = of.read(&at(nic).join("speed"))?;
     match mbit.parse::<i64>() {
-        Ok(mbit) if mbit > 0 => Ok((mbit * 1_000_000).to_string()),
+        Ok(mbit) if mbit > 0 => match mbit.checked_mul(1_000_000) {
+            Some(speed) => Ok(speed.to_string()),
+            None => Err(Unread::Failed(format!("a speed of {mbit} Mbit/s"))),
+        },
         Ok(_) => Err(Unread::Failed("the link is down, or the driver does not say".into())),
         Err(_) => Err(Unread::Failed(format!("a speed of {mbit:?}"))),
     }
+}
+
+/// A number in a file.
+fn number<T: std::str::FromStr>(of: &dyn Host, path: &Path) -> Known<T> {
+    let text = of.read(path)?;
+    text.parse().map_err(|_| Unread::Failed(format!("{} says {text:?}", path.display())))
 }
 
 fn queue_names(of: &dyn Host, nic: &str, kind: &str) -> Known<Vec<String>> {
     Ok(of.list(&at(nic).join("queues"))?.into_iter().filter(|name| name.starts_with(kind)).collect())
 }
 
-/// A file of each queue.
-fn masks(of: &dyn Host, nic: &str, kind: &str, what: &str) -> Known<Vec<String>> {
-    queue_names(of, nic, kind)?.iter().map(|queue| of.read(&at(nic).join("queues").join(queue).join(what))).collect()
+/// Processors in a file of each queue.
+fn masks(of: &dyn Host, nic: &str, kind: &str, what: &str) -> Known<Vec<Vec<u32>>> {
+    let mask = |queue: &String| of_mask(&of.read(&at(nic).join("queues").join(queue).join(what))?);
+    queue_names(of, nic, kind)?.iter().map(mask).collect()
 }
 
-/// Whether a mask like `0000,000000ff` has any processor in it.
-fn is_set(mask: &str) -> bool {
-    mask.bytes().any(|b| b.is_ascii_hexdigit() && b != b'0')
-}
-
-/// Processors of a mask: 32 bits a group, the last group first.
-fn of_mask(mask: &str) -> Vec<u32> {
-    let bits = |(group, text): (usize, &str)| {
-        let bits = u32::from_str_radix(text.trim(), 16).unwrap_or(0);
-        (0..32).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| group as u32 * 32 + bit)
-    };
-    mask.rsplit(',').enumerate().flat_map(bits).collect()
+/// Processors of a mask like `0000,000000ff`: 32 bits a group, the last group first.
+fn of_mask(mask: &str) -> Known<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for (group, text) in mask.rsplit(',').enumerate() {
+        let bits = u32::from_str_radix(text, 16).map_err(|_| Unread::Failed(format!("{mask:?} is no mask of processors")))?;
+        cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| group as u32 * 32 + bit));
+    }
+    Ok(cpus)
 }
 
 /// Processors next to a NIC. A host of one node has nothing else.
 fn local(of: &dyn Host, nic: &str) -> Known<Vec<u32>> {
     match of.read(&pci::device(nic).join("local_cpulist")) {
-        Ok(text) => Ok(list(&text)),
-        Err(Unread::Absent) => Ok(list(&of.read(Path::new("/sys/devices/system/cpu/online"))?)),
+        Ok(text) => list(&text),
+        Err(Unread::Absent) => list(&of.read(Path::new("/sys/devices/system/cpu/online"))?),
         Err(why) => Err(why),
     }
 }
@@ -93,20 +99,21 @@ fn local(of: &dyn Host, nic: &str) -> Known<Vec<u32>> {
 /// Queues that a NIC can have and that processors next to it can serve.
 pub(super) fn queues(of: &dyn Host, nic: &str) -> Known<f64> {
     let most = of.ethtool(nic, "channels.combined.max")?;
-    let most: f64 = most.parse().map_err(|_| Unread::Failed(format!("{most:?} channels")))?;
-    Ok(most.min(local(of, nic)?.len() as f64))
+    let most: u32 = most.parse().map_err(|_| Unread::Failed(format!("{most:?} channels")))?;
+    Ok(f64::from(most).min(local(of, nic)?.len() as f64))
 }
 
 fn xps_local(of: &dyn Host, nic: &str) -> Known<bool> {
     let near = local(of, nic)?;
     let masks = masks(of, nic, "tx-", "xps_cpus")?;
-    Ok(masks.iter().all(|mask| is_set(mask) && of_mask(mask).iter().all(|cpu| near.contains(cpu))))
+    Ok(masks.iter().all(|mask| !mask.is_empty() && mask.iter().all(|cpu| near.contains(cpu))))
 }
 
 /// The least MTU of the VLANs on a NIC.
 fn vlan_mtu(of: &dyn Host, nic: &str) -> Known<String> {
     let above = of.list(&at(nic))?.into_iter().filter_map(|name| name.strip_prefix("upper_").map(str::to_owned));
-    let mtus: Vec<u32> = above.filter_map(|vlan| of.read(&at(&vlan).join("mtu")).ok()?.parse().ok()).collect();
+    let mtu = |vlan: String| number::<u32>(of, &at(&vlan).join("mtu"));
+    let mtus: Vec<u32> = above.map(mtu).collect::<Known<_>>()?;
     mtus.iter().min().map(u32::to_string).ok_or(Unread::Absent)
 }
 
@@ -121,7 +128,8 @@ fn tx_checksum(of: &dyn Host, nic: &str) -> Known<bool> {
 
 fn drops(of: &dyn Host, nic: &str) -> Known<String> {
     let statistics = at(nic).join("statistics");
-    let counts: Vec<u64> = DROPS.iter().filter_map(|name| of.read(&statistics.join(name)).ok()?.parse().ok()).collect();
+    let there = DROPS.iter().map(|name| number::<u64>(of, &statistics.join(name))).filter(|count| *count != Err(Unread::Absent));
+    let counts: Vec<u64> = there.collect::<Known<_>>()?;
     match counts.is_empty() {
         true => Err(Unread::Absent),
         false => Ok(counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count)).to_string()),
@@ -131,7 +139,7 @@ fn drops(of: &dyn Host, nic: &str) -> Known<String> {
 /// For each interrupt of a NIC, the processors that may take it.
 fn irqs(of: &dyn Host, nic: &str) -> Known<Vec<Vec<u32>>> {
     let numbers = of.list(&pci::device(nic).join("msi_irqs"))?;
-    let cpus = |irq: &String| of.read(&Path::new("/proc/irq").join(irq).join("smp_affinity_list")).map(|text| list(&text));
+    let cpus = |irq: &String| of.read(&Path::new("/proc/irq").join(irq).join("smp_affinity_list")).and_then(|text| list(&text));
     let all: Vec<Vec<u32>> = numbers.iter().map(cpus).collect::<Known<_>>()?;
     if all.is_empty() { Err(Unread::Absent) } else { Ok(all) }
 }
@@ -156,9 +164,9 @@ mod tests {
 
     #[test]
     fn masks_of_processors() {
-        assert!(is_set("0000,000000ff") && !is_set("0000,00000000"));
-        assert_eq!(of_mask("1,80000001"), [0, 31, 32]);
-        assert_eq!(of_mask("nonsense"), [0u32; 0]);
+        assert_eq!(of_mask("1,80000001"), Ok(vec![0, 31, 32]));
+        assert_eq!(of_mask("0000,00000000"), Ok(vec![]));
+        assert!(of_mask("nonsense").is_err() && of_mask("").is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::yes;
+use super::{switch, yes};
 use crate::host::{Host, Known, Unread};
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -53,14 +53,14 @@ fn capped(of: &dyn Host) -> Known<bool> {
 
 fn most(of: &dyn Host) -> Known<String> {
     let most = frequencies(of)?.iter().map(|(_, most)| *most).min().unwrap_or(0);
-    Ok((most * 1_000).to_string())
+    most.checked_mul(1_000).map(|hz| hz.to_string()).ok_or_else(|| Unread::Failed(format!("a clock of {most} kHz")))
 }
 
 /// Whether processors may run faster than their nominal clock: two drivers say it the other way round.
 fn turbo(of: &dyn Host) -> Known<bool> {
     match of.read(&Path::new(CPUS).join("intel_pstate/no_turbo")) {
-        Ok(off) => Ok(off == "0"),
-        Err(Unread::Absent) => of.read(&Path::new(CPUS).join("cpufreq/boost")).map(|on| on == "1"),
+        Ok(off) => switch(&off).map(|off| !off),
+        Err(Unread::Absent) => switch(&of.read(&Path::new(CPUS).join("cpufreq/boost"))?),
         Err(why) => Err(why),
     }
 }
@@ -71,8 +71,10 @@ fn latency(of: &dyn Host) -> Known<String> {
     let mut longest = None;
     for state in of.list(&at)? {
         let at = at.join(state);
-        if of.read(&at.join("disable")).is_ok_and(|off| off == "1") {
-            continue;
+        match of.read(&at.join("disable")) {
+            Ok(off) if switch(&off)? => continue,
+            Ok(_) | Err(Unread::Absent) => {}
+            Err(why) => return Err(why),
         }
         longest = longest.max(Some(number(of, &at.join("latency"))?));
     }
@@ -110,7 +112,10 @@ fn command_line(of: &dyn Host) -> Known<Vec<String>> {
 
 /// `off`, `pt` (devices of the host use memory directly), or `translated`.
 fn iommu(of: &dyn Host) -> Known<String> {
-    let groups = of.list(Path::new("/sys/kernel/iommu_groups")).unwrap_or_default();
+    let groups = match of.list(Path::new("/sys/kernel/iommu_groups")) {
+        Err(Unread::Absent) => Vec::new(),
+        listed => listed?,
+    };
     if groups.is_empty() {
         return Ok("off".into());
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{unknown, yes};
+use super::{switch, unknown, yes};
 use crate::host::{Host, Known, Unread};
 
 /// A mount of a disk, or of a part of it.
@@ -25,21 +25,44 @@ pub(super) fn fact(of: &dyn Host, name: &str, disk: &str) -> Known<String> {
 /// Whether a disk is or has something; without a disk, nothing is known.
 pub(super) fn has(of: &dyn Host, what: &str, disk: Option<&str>) -> Known<bool> {
     let disk = disk.ok_or(Unread::Absent)?;
-    let rotates = || of.read(&Path::new("/sys/block").join(disk).join("queue/rotational")).map(|text| text == "1");
+    let rotates = || switch(&of.read(&Path::new("/sys/block").join(disk).join("queue/rotational"))?);
+    // Arrays and volumes say whether their members rotate, and have no scheduler of their own.
+    let is_drive = !["md", "dm-"].iter().any(|kind| disk.starts_with(kind));
     match what {
         "nvme" => Ok(disk.starts_with("nvme")),
-        "hdd" => rotates(),
-        "ssd" => Ok(!disk.starts_with("nvme") && !rotates()?),
+        "hdd" => Ok(is_drive && rotates()?),
+        "ssd" => Ok(is_drive && !disk.starts_with("nvme") && !rotates()?),
         "md_raid" => Ok(disk.starts_with("md")),
         "xfs" => mount(of, disk).map(|mount| mount.kind == "xfs"),
         _ => unknown(what),
     }
 }
 
-/// Where a disk, or a partition of it, is mounted first.
+/// Whether the host has any NVMe drive.
+pub(super) fn any_nvme(of: &dyn Host) -> Known<bool> {
+    match of.list(Path::new("/sys/class/nvme")) {
+        Ok(drives) => Ok(!drives.is_empty()),
+        Err(Unread::Absent) => Ok(false),
+        Err(why) => Err(why),
+    }
+}
+
+/// Names of the volumes (of LVM, or encrypted) that are a disk, or that lie on it, as `/dev/mapper` has them.
+fn volumes(of: &dyn Host, disk: &str) -> Vec<String> {
+    let base = Path::new("/sys/block");
+    let above = of.list(&base.join(disk).join("holders")).unwrap_or_default();
+    let all = above.into_iter().filter(|name| name.starts_with("dm-")).chain([disk.to_owned()]);
+    all.filter_map(|name| of.read(&base.join(name).join("dm/name")).ok()).collect()
+}
+
+/// Where a disk, a partition of it, or a volume on it is mounted first.
 fn mount(of: &dyn Host, disk: &str) -> Known<Mount> {
     let table = of.read(Path::new("/proc/mounts"))?;
+    let volumes = volumes(of, disk);
     let is_part = |device: &str| {
+        if device.strip_prefix("/dev/mapper/").is_some_and(|name| volumes.iter().any(|volume| volume == name)) {
+            return true;
+        }
         let rest = device.strip_prefix("/dev/").and_then(|name| name.strip_prefix(disk));
         // sda1, nvme0n1p1, md0p1; not sdaa.
         rest.is_some_and(|rest| rest.trim_start_matches('p').bytes().all(|b| b.is_ascii_digit()))
@@ -66,17 +89,22 @@ fn stripe_matches(of: &dyn Host, disk: &str) -> Known<bool> {
         options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('=')).and_then(|value| value.parse::<u64>().ok())
     };
     let chunk = array(of, disk, "chunk_size")? / 512;
-    let data = array(of, disk, "raid_disks")? - parity(&of.read(&Path::new("/sys/block").join(disk).join("md/level"))?);
-    Ok(option("sunit") == Some(chunk) && option("swidth") == Some(chunk * data))
+    let data = data_disks(of, disk)?;
+    Ok(option("sunit") == Some(chunk) && option("swidth").is_some_and(|width| Some(width) == chunk.checked_mul(data)))
 }
 
-/// Disks that hold no data.
-fn parity(level: &str) -> u64 {
-    match level {
-        "raid5" => 1,
-        "raid6" => 2,
-        _ => 0,
-    }
+/// Disks of an array whose worth of data one stripe holds.
+fn data_disks(of: &dyn Host, disk: &str) -> Known<u64> {
+    let (level, all) = (of.read(&Path::new("/sys/block").join(disk).join("md/level"))?, array(of, disk, "raid_disks")?);
+    let data = match level.as_str() {
+        "raid0" => Some(all),
+        "raid4" | "raid5" => all.checked_sub(1),
+        "raid6" => all.checked_sub(2),
+        // Copies near and far are the lowest two bytes of its layout (md(4)).
+        "raid10" => array(of, disk, "layout").map(|layout| all.checked_div((layout & 0xFF) * (layout >> 8 & 0xFF)))?,
+        _ => None,
+    };
+    data.filter(|data| *data > 0).ok_or_else(|| Unread::Failed(format!("{level} of {all} disks has no stripes that are known here")))
 }
 
 /// An array in words: `raid0 of 6, chunk 512 KiB`.
@@ -108,6 +136,17 @@ mod tests {
         assert_eq!((says("filesystem_type"), says("disk_stripe_matches")), (Ok("xfs".into()), Ok("yes".into())));
         assert_eq!(says("disk_raid_layout"), Ok("raid0 of 6, chunk 512 KiB".into()));
         assert!(says("mount_options").unwrap().contains("largeio"));
+        for (level, disks, wanted) in [("raid5", "7", "yes"), ("raid6", "8", "yes"), ("raid5", "6", "no"), ("raid10", "12", "yes")] {
+            write("sys/block/md0/md/level", level);
+            write("sys/block/md0/md/raid_disks", disks);
+            write("sys/block/md0/md/layout", "258");
+            assert_eq!(says("disk_stripe_matches"), Ok(wanted.into()), "{level} of {disks}");
+        }
+        for (level, disks) in [("raid6", "1"), ("raid5", "0"), ("raid1", "2")] {
+            write("sys/block/md0/md/level", level);
+            write("sys/block/md0/md/raid_disks", disks);
+            assert!(matches!(says("disk_stripe_matches"), Err(Unread::Failed(_))), "{level} of {disks}");
+        }
         assert_eq!(fact(&host, "filesystem_type", "sda"), Err(Unread::Absent), "sdaa is another disk");
         let has = |what: &str, disk| has(&host, what, Some(disk)).unwrap();
         assert!(has("xfs", "md0") && has("md_raid", "md0") && has("hdd", "sda") && !has("ssd", "sda") && has("nvme", "nvme0n1"));

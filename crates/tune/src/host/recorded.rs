@@ -71,7 +71,10 @@ impl Host for Recorded {
         let text = text(&self.root.join("clock"))?;
         let (synchronised, error_s) = text.split_once(' ').ok_or_else(|| Unread::Failed(format!("a clock of {text:?}")))?;
         let error_s = error_s.parse().map_err(|_| Unread::Failed(format!("a clock of {text:?}")))?;
-        Ok((synchronised == "yes", error_s))
+        match synchronised {
+            "yes" | "no" => Ok((synchronised == "yes", error_s)),
+            _ => Err(Unread::Failed(format!("a clock of {text:?}"))),
+        }
     }
 
     fn may_write(&self, path: &Path) -> bool {

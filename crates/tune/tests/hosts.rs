@@ -1,0 +1,214 @@
+//! Whole hosts that are not here, made by hand (`tests/hosts/*.host`): what is wrong with them is found, what nobody can
+//! know is said to be unknown, and what is changed on them comes back byte for byte.
+
+// Tests may unwrap; clippy.toml knows test functions only, not what they call.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "hosts/change.rs"]
+mod change;
+#[path = "hosts/faults.rs"]
+mod faults;
+#[path = "hosts/tree.rs"]
+mod tree;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::{Duration, Instant};
+
+use faults::{BROKEN, Fault, NEGLECTED, NEVER_DIFFER, RAID, VIRTUAL, VIRTUAL_UNKNOWN};
+use tree::{Item, Tree};
+use tune::audit::{Audit, Finding, Status};
+use tune::rule::{Rule, Want, rules};
+use tune::subjects::Subjects;
+use tune::target::{Role, Target};
+
+/// A path of 100 Gbit/s and 303 ms, a host of 256 GiB.
+const FAR: Target =
+    Target { rate_bit_s: Some(100_000_000_000), rtt_s: 0.303, role: Role::Both, memory_bytes: 256 << 30 };
+/// A host of 8 GiB, whose rate nobody says.
+const SMALL: Target = Target { rate_bit_s: None, memory_bytes: 8 << 30, ..FAR };
+const RAID_DISKS: [&str; 8] = ["md0", "md1", "nvme0n1", "nvme1n1", "nvme2n1", "nvme3n1", "sdc", "sdd"];
+
+/// What an audit of a tree needs, and what it finds.
+struct Looked {
+    tree: Tree,
+    rules: Vec<Rule>,
+    subjects: Subjects,
+    target: Target,
+}
+
+impl Looked {
+    fn at(name: &str, target: Target, disks: &[&str]) -> Looked {
+        let tree = Tree::unpack(name);
+        let subjects = Subjects::find(&tree.host(), &[], disks.iter().map(|disk| (*disk).to_owned()).collect());
+        Looked { tree, rules: rules().unwrap(), subjects, target }
+    }
+
+    fn audit(&self) -> Audit {
+        Audit::of(&self.tree.host(), &self.rules, &self.target, &self.subjects)
+    }
+}
+
+fn neglected() -> Looked {
+    Looked::at("neglected-100g", FAR, &["nvme0n1"])
+}
+
+/// Id, observed value and reason of the findings that stand so, one a line.
+fn told(findings: &[Finding], status: Status) -> String {
+    let line = |f: &Finding| format!("{} {:?}: {:?}, {:?}, {:?}\n", f.id, f.subject, f.observed, f.wanted, f.note);
+    findings.iter().filter(|finding| finding.status == status).map(line).collect()
+}
+
+/// Every injected fault is found with the value that was injected, and nothing else is.
+fn finds(looked: &Looked, faults: &[Fault]) {
+    let audit = looked.audit();
+    let found: BTreeSet<(&str, &str)> = audit
+        .findings
+        .iter()
+        .filter(|finding| finding.status == Status::Differs)
+        .map(|finding| (finding.id.as_str(), finding.observed.as_deref().unwrap_or_default()))
+        .collect();
+    let injected: BTreeSet<(&str, &str)> = faults.iter().copied().collect();
+    let missed: Vec<_> = injected.difference(&found).collect();
+    let more: Vec<_> = found.difference(&injected).collect();
+    assert!(missed.is_empty() && more.is_empty(), "missed {missed:#?}, and found besides {more:#?}");
+}
+
+#[test]
+fn a_host_that_is_well_tuned_has_nothing_to_change() {
+    let looked = Looked::at("two-sockets-100g", FAR, &["nvme0n1"]);
+    let names: Vec<&str> = looked.subjects.nics.iter().map(|nic| nic.name.as_str()).collect();
+    assert_eq!(names, ["ens1f0np0"], "no VLAN, and no port that is down");
+    let Audit { findings } = looked.audit();
+    assert_eq!((told(&findings, Status::Differs), told(&findings, Status::Unknown)), (String::new(), String::new()));
+    // What is not for it is not for it for a reason that is known.
+    let not: BTreeSet<&str> =
+        findings.iter().filter(|f| f.status == Status::NotApplicable).map(|finding| finding.id.as_str()).collect();
+    assert_eq!(not, BTreeSet::from(["T15", "S02", "D01a", "D01b", "D03", "D04d", "D05", "D09"]));
+}
+
+#[test]
+fn every_fault_of_a_neglected_host_is_found() {
+    let looked = neglected();
+    finds(&looked, NEGLECTED);
+    assert_eq!(told(&looked.audit().findings, Status::Unknown), "");
+}
+
+#[test]
+fn a_volume_on_an_array_is_seen_through() {
+    let looked = Looked::at("nvme-raid", FAR, &RAID_DISKS);
+    finds(&looked, RAID);
+    let Audit { findings } = looked.audit();
+    assert_eq!(told(&findings, Status::Unknown), "");
+    let of = |id: &str, disk: &str| findings.iter().find(|f| f.id == id && f.subject.as_deref() == Some(disk)).unwrap();
+    assert_eq!((of("D04", "md0").observed.as_deref(), of("D04d", "md0").status), (Some("xfs"), Status::Ok));
+    assert_eq!(of("D05", "md0").observed.as_deref(), Some("raid0 of 4, chunk 512 KiB"));
+    assert_eq!(of("D05", "md1").observed.as_deref(), Some("raid6 of 8, chunk 64 KiB"));
+    // The array is no drive: schedulers are of its members.
+    for (id, disk) in [("D01a", "md1"), ("D01b", "md0")] {
+        assert_eq!(of(id, disk).status, Status::NotApplicable, "{id} {disk}");
+    }
+}
+
+#[test]
+fn what_a_virtual_machine_hides_is_unknown() {
+    let looked = Looked::at("virtual-10g", SMALL, &["vda"]);
+    finds(&looked, VIRTUAL);
+    let Audit { findings } = looked.audit();
+    for (id, why) in VIRTUAL_UNKNOWN {
+        let finding = findings.iter().find(|finding| finding.id == *id).unwrap();
+        assert_eq!(finding.status, Status::Unknown, "{finding:?}");
+        assert!(finding.note.as_ref().is_some_and(|note| note.contains(why)), "{finding:?}");
+    }
+    // Somebody who knows the rate gets more: neither is guessed.
+    let said = Looked { target: Target { rate_bit_s: Some(10_000_000_000), ..SMALL }, ..looked };
+    let Audit { findings } = said.audit();
+    let status = |id: &str| findings.iter().find(|finding| finding.id == id).unwrap().status;
+    assert_eq!((status("T01"), status("T03")), (Status::Differs, Status::Differs));
+    assert_eq!((status("N03"), status("N05")), (Status::Unknown, Status::NotApplicable));
+}
+
+#[test]
+fn nonsense_is_unknown_with_a_reason() {
+    let looked = Looked::at("broken", FAR, &["nvme0n1"]);
+    let before = looked.tree.all();
+    let Audit { findings } = looked.audit();
+    assert_eq!(told(&findings, Status::Differs), "", "a guess");
+    let unknown = findings.iter().filter(|finding| finding.status == Status::Unknown);
+    for finding in unknown.clone() {
+        assert!(finding.note.as_ref().is_some_and(|note| !note.is_empty()), "{finding:?}");
+    }
+    let unknown: BTreeSet<&str> = unknown.map(|finding| finding.id.as_str()).collect();
+    let missed: Vec<_> = BROKEN.iter().filter(|id| !unknown.contains(*id)).collect();
+    assert!(missed.is_empty(), "not unknown: {missed:?}");
+    assert!(looked.tree.all() == before, "an audit writes nothing");
+}
+
+/// Each file of a host, one after the other, holds something that nobody expects.
+#[test]
+fn any_file_may_hold_anything() {
+    const NONSENSE: [&[u8]; 8] = [
+        b"",
+        b"garbage\n",
+        b"-1\n",
+        b"18446744073709551615\n",
+        b"99999999999999999999 99999999999999999999 99999999999999999999\n",
+        b"0-4294967295,[x] 1e300\n",
+        b"0\n",
+        b"ffffffff,ffffffff,ffffffff ffffffff\n",
+    ];
+    let disks = RAID_DISKS.map(str::to_owned).to_vec();
+    let looked = Looked::at("nvme-raid", FAR, &[]);
+    let host = looked.tree.host();
+    let audit = || Audit::of(&host, &looked.rules, &FAR, &Subjects::find(&host, &[], disks.clone())).findings;
+    let of = |findings: &[Finding]| {
+        findings.iter().filter(|f| f.status == Status::Differs).map(name).collect::<BTreeSet<_>>()
+    };
+    let known = of(&audit());
+    let (mut guessed, mut seen) = (Vec::new(), BTreeMap::new());
+    for (at, (path, item)) in looked.tree.all().into_iter().enumerate() {
+        // Of processors, queues and interrupts that are alike, two will do.
+        let kind: String = path.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let count = seen.entry(kind).and_modify(|count| *count += 1).or_insert(1);
+        let (Item::File(bytes), ..=2) = (item, *count) else { continue };
+        let path = looked.tree.root().join(path);
+        fs::write(&path, NONSENSE[at % NONSENSE.len()]).unwrap();
+        audit();
+        // What is no text cannot be read, and is no fault.
+        fs::write(&path, [0xFF, 0xFE]).unwrap();
+        let findings = audit();
+        // A port of which nobody knows whether it is up is looked at, and what is found is true of it.
+        let new = of(&findings).into_iter().filter(|(_, of)| of.as_deref() != Some("eno1"));
+        guessed.extend(new.filter(|found| !known.contains(found)).map(|found| (path.clone(), found)));
+        fs::write(&path, bytes).unwrap();
+    }
+    assert!(guessed.is_empty(), "{guessed:#?}");
+}
+
+fn name(finding: &Finding) -> (String, Option<String>) {
+    (finding.id.clone(), finding.subject.clone())
+}
+
+#[test]
+fn each_rule_finds_fault_with_some_host() {
+    let found: BTreeSet<&str> =
+        [NEGLECTED, RAID, VIRTUAL].iter().flat_map(|faults| faults.iter()).map(|fault| fault.0).collect();
+    for rule in rules().unwrap() {
+        let excused = matches!(rule.want, Want::Report(_)) || NEVER_DIFFER.iter().any(|(id, _)| *id == rule.id);
+        assert!(
+            found.contains(rule.id.as_str()) != excused,
+            "{}: in no list of faults, or excused without need",
+            rule.id
+        );
+    }
+}
+
+#[test]
+fn an_audit_takes_no_time() {
+    for (name, disks) in [("neglected-100g", &["nvme0n1"][..]), ("nvme-raid", &RAID_DISKS)] {
+        let looked = Looked::at(name, FAR, disks);
+        let start = Instant::now();
+        looked.audit();
+        assert!(start.elapsed() < Duration::from_secs(2), "{name}: {:?}", start.elapsed());
+    }
+}

@@ -1,0 +1,239 @@
+//! Hosts that are not here, as trees of files: a text file each below `tests/hosts`, unpacked into a directory; and a
+//! kernel over such a tree that takes what Linux takes, and keeps it as Linux does. What they hold is made by hand.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tune::host::{Host, Known, Recorded, Unread};
+
+/// What a path of a tree is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    File(Vec<u8>),
+    Link(String),
+}
+
+/// A host, unpacked.
+pub struct Tree {
+    dir: TempDir,
+}
+
+impl Tree {
+    /// One of `tests/hosts`.
+    pub fn unpack(name: &str) -> Tree {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, item) in items(name) {
+            let at = dir.path().join(path);
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            match item {
+                Item::File(bytes) => fs::write(at, bytes).unwrap(),
+                Item::Link(target) => std::os::unix::fs::symlink(target, at).unwrap(),
+            }
+        }
+        Tree { dir }
+    }
+
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// As it is read.
+    pub fn host(&self) -> Kernel {
+        Kernel { root: self.root().to_owned(), files: Recorded::new(self.root()), refused: RefCell::default() }
+    }
+
+    /// Every file and link below it, to be compared.
+    pub fn all(&self) -> BTreeMap<String, Item> {
+        let mut found = BTreeMap::new();
+        walk(self.root(), self.root(), &mut found);
+        found
+    }
+}
+
+fn walk(root: &Path, at: &Path, found: &mut BTreeMap<String, Item>) {
+    for entry in fs::read_dir(at).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
+        let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        if kind.is_symlink() {
+            found.insert(name, Item::Link(fs::read_link(&path).unwrap().to_str().unwrap().to_owned()));
+        } else if kind.is_dir() {
+            walk(root, &path, found);
+        } else {
+            found.insert(name, Item::File(fs::read(&path).unwrap()));
+        }
+    }
+}
+
+/// What a file of `tests/hosts` says, on top of its base.
+fn items(name: &str) -> BTreeMap<String, Item> {
+    let at = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts").join(name).with_extension("host");
+    let text = fs::read_to_string(&at).unwrap_or_else(|error| panic!("{}: {error}", at.display()));
+    let mut items = BTreeMap::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(base) = line.strip_prefix("base: ") {
+            items = self::items(base);
+        }
+        let Some(head) = line.strip_prefix("== ") else { continue };
+        if let Some((path, target)) = head.split_once(" -> ") {
+            items.insert(path.to_owned(), Item::Link(target.to_owned()));
+            continue;
+        }
+        let (path, value) = head.split_once(" ==").unwrap_or_else(|| panic!("{name}: {line:?} has no second =="));
+        let mut content: Vec<&str> = Some(value.trim()).filter(|value| !value.is_empty()).into_iter().collect();
+        if content.is_empty() {
+            while let Some(line) = lines.next_if(|line| !line.is_empty() && !line.starts_with("== ")) {
+                content.push(line);
+            }
+        }
+        for path in expand(path) {
+            match content[..] {
+                ["(absent)"] => drop(items.remove(&path)),
+                _ => drop(items.insert(path, Item::File(content.iter().flat_map(|line| bytes(line)).collect()))),
+            }
+        }
+    }
+    items
+}
+
+/// `a{0..2}b` is a0b, a1b, a2b.
+fn expand(path: &str) -> Vec<String> {
+    let range = path.split_once('{').and_then(|(before, rest)| {
+        let (range, after) = rest.split_once('}')?;
+        let (from, to) = range.split_once("..")?;
+        Some((before, from.parse::<u32>().ok()?, to.parse::<u32>().ok()?, after))
+    });
+    match range {
+        Some((before, from, to, after)) => (from..=to).flat_map(|n| expand(&format!("{before}{n}{after}"))).collect(),
+        None => vec![path.to_owned()],
+    }
+}
+
+/// A line with its end; `\t` and `\xFF` are bytes.
+fn bytes(line: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('\\') {
+        bytes.extend_from_slice(before.as_bytes());
+        rest = match after.strip_prefix('x') {
+            Some(code) => {
+                bytes.push(u8::from_str_radix(&code[..2], 16).unwrap());
+                &code[2..]
+            }
+            None => {
+                bytes.push(b'\t');
+                after.strip_prefix('t').unwrap_or_else(|| panic!("{line:?}: only \\t and \\x"))
+            }
+        };
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes.push(b'\n');
+    bytes
+}
+
+/// A tree that is written to as Linux is: a choice among several takes one of them, numbers are kept with tabs between
+/// and a newline at the end, and the limits of dirty memory exclude each other.
+#[derive(Debug)]
+pub struct Kernel {
+    root: PathBuf,
+    files: Recorded,
+    refused: RefCell<Option<String>>,
+}
+
+impl Kernel {
+    /// From now on nothing is written whose path, or whose name of ethtool's, ends so.
+    pub fn refuse(&self, end: &str) {
+        *self.refused.borrow_mut() = Some(end.to_owned());
+    }
+
+    fn put(&self, at: &Path, value: &str) -> Known<()> {
+        if self.refused.borrow().as_ref().is_some_and(|end| at.to_string_lossy().ends_with(end)) {
+            return Err(Unread::Failed("Operation not supported".into()));
+        }
+        let is = fs::read_to_string(at)?;
+        let kept = if is.contains('[') {
+            let mut words: Vec<String> = is.split_whitespace().map(|word| word.replace(['[', ']'], "")).collect();
+            let chosen = words.iter_mut().find(|word| *word == value).ok_or_else(invalid)?;
+            *chosen = format!("[{value}]");
+            words.join(" ")
+        } else if is.contains('\t') {
+            value.split_whitespace().collect::<Vec<_>>().join("\t")
+        } else {
+            value.to_owned()
+        };
+        self.dirty(at, &is, value)?;
+        Ok(fs::write(at, format!("{kept}\n"))?)
+    }
+
+    /// Bytes and share of the dirty limits: who writes the one sets the other to 0, and no bytes are no limit
+    /// (Documentation/admin-guide/sysctl/vm).
+    fn dirty(&self, at: &Path, is: &str, value: &str) -> Known<()> {
+        let name = at.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let other = match name.rsplit_once('_') {
+            Some((limit @ ("dirty" | "dirty_background"), "bytes")) => {
+                if value.parse::<u64>().map_err(|_| invalid())? < if limit == "dirty" { 8_192 } else { 1 } {
+                    return Err(invalid());
+                }
+                format!("{limit}_ratio")
+            }
+            Some((limit @ ("dirty" | "dirty_background"), "ratio")) => format!("{limit}_bytes"),
+            _ => return Ok(()),
+        };
+        if is.trim() == value { Ok(()) } else { Ok(fs::write(at.with_file_name(other), "0\n")?) }
+    }
+}
+
+fn invalid() -> Unread {
+    Unread::Failed("Invalid argument".into())
+}
+
+impl Host for Kernel {
+    fn read(&self, path: &Path) -> Known<String> {
+        self.files.read(path)
+    }
+    fn list(&self, path: &Path) -> Known<Vec<String>> {
+        self.files.list(path)
+    }
+    fn link(&self, path: &Path) -> Known<String> {
+        self.files.link(path)
+    }
+    fn ethtool(&self, nic: &str, what: &str) -> Known<String> {
+        self.files.ethtool(nic, what)
+    }
+    fn netlink(&self, nic: &str, what: &str) -> Known<String> {
+        self.files.netlink(nic, what)
+    }
+    fn clock(&self) -> Known<(bool, f64)> {
+        self.files.clock()
+    }
+    fn may_write(&self, path: &Path) -> bool {
+        self.files.may_write(path)
+    }
+    fn may_administer(&self) -> bool {
+        self.files.may_administer()
+    }
+    fn read_exact(&self, path: &Path) -> Known<String> {
+        self.files.read_exact(path)
+    }
+    fn write(&self, path: &Path, text: &str) -> Known<()> {
+        let inside = path.strip_prefix("/").unwrap();
+        if inside.starts_with("etc") { self.files.write(path, text) } else { self.put(&self.root.join(inside), text) }
+    }
+    fn remove(&self, path: &Path) -> Known<()> {
+        self.files.remove(path)
+    }
+    fn set_ethtool(&self, nic: &str, what: &str, value: &str) -> Known<()> {
+        self.put(&self.root.join("ethtool").join(nic).join(what), value)
+    }
+    fn set_netlink(&self, nic: &str, what: &str, value: &str) -> Known<()> {
+        self.put(&self.root.join("netlink").join(nic).join(what), value)
+    }
+    fn say(&self, program: &str, words: &[&str]) -> Known<String> {
+        self.files.say(program, words)
+    }
+}
