@@ -144,12 +144,22 @@ fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Findin
     if let Some(known) = changes.iter_mut().find(|change| change.place == place) {
         known.after = merged(&known.after, value, field, &rule.want);
         known.ids.push(finding.id.clone());
+        // The command of one rule alone would leave the others' numbers as they are.
+        known.command = by_hand(&known.place, &known.after).unwrap_or_else(|| known.command.clone());
         return;
     }
     let Ok(before) = place.read(host) else { return };
     let after = merged(&before, value, field, &rule.want);
     let (ids, command, persist) = (vec![finding.id.clone()], finding.command.clone(), finding.persist);
     changes.push(Change { ids, place, before, after, command, persist });
+}
+
+/// The command that writes all of a value; none where the rule's own is as good.
+fn by_hand(place: &Place, value: &str) -> Option<String> {
+    match place {
+        Place::Sysctl(name) => Some(format!("sysctl -w {name}='{value}'")),
+        _ => None,
+    }
 }
 
 fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(Place, Option<usize>)> {
