@@ -3,11 +3,13 @@
 //! [`Live`] is this host. [`Recorded`] is a tree of files in its shape, with the answers of ethtool and rtnetlink beside
 //! it (`ethtool/NIC/WHAT`, `netlink/NIC/WHAT`): so hosts that are not here are tried as well.
 
+mod live;
 mod recorded;
 
 use std::fmt;
 use std::path::Path;
 
+pub use live::Live;
 pub use recorded::Recorded;
 
 /// Why a value is not known.
