@@ -158,7 +158,7 @@ pub fn headline(sight: &Sight<'_>) -> String {
     parts.extend(host.nics.iter().map(nic));
     parts.extend(host.disks);
     let rate = sight.rate_bit_s().map_or("an unknown rate (say --rate)".into(), |(rate, _)| BitRate(rate).to_string());
-    let rtt = sight.target.rtt_s * 1e3;
+    let rtt = (sight.target.rtt_s * 1e6).round() / 1e3;
     format!("{}; for {rate} over {rtt} ms, role {}", parts.join(", "), sight.target.role.word())
 }
 

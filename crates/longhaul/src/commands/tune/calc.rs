@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 
 /// Width of the longest name, and a blank.
-const NAME_WIDTH: usize = 44;
+const NAME_WIDTH: usize = 52;
 
 /// The answer as JSON.
 #[derive(Serialize)]
