@@ -196,7 +196,10 @@ pub fn read(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Known<String>
 fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
     match read {
         Read::Sysctl { name, .. } => host.may_write(Path::new(&crate::host::sysctl_path(&subject.fill(name)))),
-        Read::File(path) => host.may_write(Path::new(&subject.fill(path))),
+        Read::File(path) => {
+            let paths = facts::of_each_cpu(host, &subject.fill(path)).unwrap_or_default();
+            paths.iter().any(|path| host.may_write(Path::new(path)))
+        }
         Read::Ethtool(_) | Read::Netlink(_) => host.may_administer(),
         Read::Fact(_) => false,
     }

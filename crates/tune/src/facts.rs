@@ -70,23 +70,32 @@ pub(crate) fn has(of: &dyn Host, what: &str, subject: Subject<'_>) -> Known<bool
 /// A file of the kernel; `{cpu}` in its path stands for all processors, and the first one that differs from the others
 /// is what counts.
 pub(crate) fn file(of: &dyn Host, path: &str) -> Known<String> {
-    let Some((before, after)) = path.split_once("{cpu}") else { return of.read(Path::new(path)) };
-    let before = before.strip_suffix("cpu").unwrap_or(before);
+    if !path.contains("{cpu}") {
+        return of.read(Path::new(path));
+    }
     let mut values: Vec<String> = Vec::new();
-    for name in of.list(Path::new(before))? {
-        let number = name.strip_prefix("cpu").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
-        if number {
-            match of.read(Path::new(&format!("{before}{name}{after}"))) {
-                Ok(value) => values.push(value),
-                // A processor that is off has no frequency.
-                Err(Unread::Absent) => {}
-                Err(why) => return Err(why),
-            }
+    for path in of_each_cpu(of, path)? {
+        match of.read(Path::new(&path)) {
+            Ok(value) => values.push(value),
+            // A processor that is off has no frequency.
+            Err(Unread::Absent) => {}
+            Err(why) => return Err(why),
         }
     }
     let first = values.first().ok_or(Unread::Absent)?;
     let odd = values.iter().find(|value| *value != first);
     Ok(odd.unwrap_or(first).clone())
+}
+
+/// A path with `{cpu}` for each processor that the kernel lists, whether the file is there or not.
+pub(crate) fn of_each_cpu(of: &dyn Host, path: &str) -> Known<Vec<String>> {
+    let Some((before, after)) = path.split_once("{cpu}") else { return Ok(vec![path.to_owned()]) };
+    let before = before.strip_suffix("cpu").unwrap_or(before);
+    let is_cpu = |name: &String| {
+        name.strip_prefix("cpu").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let names = of.list(Path::new(before))?.into_iter().filter(is_cpu);
+    Ok(names.map(|name| format!("{before}{name}{after}")).collect())
 }
 
 fn yes(is: bool) -> Known<String> {

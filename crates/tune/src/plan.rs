@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Finding, Status};
+use crate::facts;
 use crate::host::{Host, Known, sysctl, sysctl_path};
 use crate::rule::{Means, Persist, Read, Rule, Want};
 use crate::subjects::{Subject, Subjects};
@@ -138,46 +139,59 @@ fn refused(finding: Option<&Finding>) -> String {
     note.unwrap_or_else(|| "this user may not write it, or a container or namespace keeps it from being written".into())
 }
 
-/// Adds what a finding asks for to the change of its place, or makes one.
+/// Adds what a finding asks for to the changes of its places, or makes them.
 fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) {
-    let (Some(value), Some((place, field))) = (&finding.value, place(rule, finding, subjects)) else { return };
-    if let Some(known) = changes.iter_mut().find(|change| change.place == place) {
-        known.after = merged(&known.after, value, field, &rule.want);
-        known.ids.push(finding.id.clone());
-        // The command of one rule alone would leave the others' numbers as they are.
-        known.command = by_hand(&known.place, &known.after).unwrap_or_else(|| known.command.clone());
-        return;
+    let Some(value) = &finding.value else { return };
+    let places = places(host, rule, finding, subjects);
+    let alone = places.len() == 1;
+    for (place, field) in places {
+        if let Some(known) = changes.iter_mut().find(|change| change.place == place) {
+            known.after = merged(&known.after, value, field, &rule.want);
+            known.ids.push(finding.id.clone());
+            // The command of one rule alone would leave the others' numbers as they are.
+            known.command = by_hand(&known.place, &known.after).unwrap_or_else(|| known.command.clone());
+            continue;
+        }
+        let Ok(before) = place.read(host) else { continue };
+        let after = merged(&before, value, field, &rule.want);
+        // Of all processors only some may be wrong; and the rule's command is for all of them.
+        if !alone && before == after {
+            continue;
+        }
+        let own = if alone { None } else { by_hand(&place, &after) };
+        let (ids, command) = (vec![finding.id.clone()], own.unwrap_or_else(|| finding.command.clone()));
+        changes.push(Change { ids, place, before, after, command, persist: finding.persist });
     }
-    let Ok(before) = place.read(host) else { return };
-    let after = merged(&before, value, field, &rule.want);
-    let (ids, command, persist) = (vec![finding.id.clone()], finding.command.clone(), finding.persist);
-    changes.push(Change { ids, place, before, after, command, persist });
 }
 
-/// The command that writes all of a value; none where the rule's own is as good.
+/// The command that writes all of a value to one place; none where the rule's own is as good.
 fn by_hand(place: &Place, value: &str) -> Option<String> {
     match place {
         Place::Sysctl(name) => Some(format!("sysctl -w {name}='{value}'")),
+        Place::File(path) => Some(format!("echo {value} > {path}")),
         _ => None,
     }
 }
 
-fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(Place, Option<usize>)> {
+/// Where a rule's value is: one place, or one for each processor.
+fn places(host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) -> Vec<(Place, Option<usize>)> {
     let nic = finding.subject.as_ref().and_then(|name| subjects.nics.iter().find(|nic| nic.name == *name));
     let subject = match (nic, &finding.subject) {
         (Some(nic), _) => Subject::Nic(nic),
         (None, Some(disk)) => Subject::Disk(disk),
         (None, None) => Subject::Host(None),
     };
-    let of_nic = || subject.nic().map(str::to_owned);
-    Some(match &rule.read {
-        Read::Sysctl { name, field } => (Place::Sysctl(subject.fill(name)), *field),
-        Read::File(path) if path.contains("{cpu}") => return None,
-        Read::File(path) => (Place::File(subject.fill(path)), None),
-        Read::Ethtool(what) => (Place::Ethtool { nic: of_nic()?, what: what.clone() }, None),
-        Read::Netlink(what) => (Place::Netlink { nic: of_nic()?, what: what.clone() }, None),
-        Read::Fact(_) => return None,
-    })
+    let nic = subject.nic().map(str::to_owned);
+    match (&rule.read, nic) {
+        (Read::Sysctl { name, field }, _) => vec![(Place::Sysctl(subject.fill(name)), *field)],
+        (Read::File(path), _) => {
+            let paths = facts::of_each_cpu(host, &subject.fill(path)).unwrap_or_default();
+            paths.into_iter().map(|path| (Place::File(path), None)).collect()
+        }
+        (Read::Ethtool(what), Some(nic)) => vec![(Place::Ethtool { nic, what: what.clone() }, None)],
+        (Read::Netlink(what), Some(nic)) => vec![(Place::Netlink { nic, what: what.clone() }, None)],
+        _ => Vec::new(),
+    }
 }
 
 /// A value put in the place of one; of two rules about one value, the stricter.
@@ -224,6 +238,28 @@ mod tests {
         assert_eq!(merged("4096 131072 67108864", "1000", Some(2), &least), "4096 131072 67108864");
         assert_eq!(merged("5", "7", None, &Want::AtMost(Value::Number(0.0))), "5");
         assert_eq!(merged("reno", "bbr", None, &Want::Is(Value::Word("bbr".into()))), "bbr");
+    }
+
+    #[test]
+    fn each_processor_that_is_wrong_is_a_change() {
+        let dir = tempfile::tempdir().unwrap();
+        for (cpu, governor) in [(0, "performance"), (1, "powersave"), (2, "powersave")] {
+            let at = dir.path().join(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq"));
+            std::fs::create_dir_all(&at).unwrap();
+            std::fs::write(at.join("scaling_governor"), governor).unwrap();
+        }
+        let host = crate::host::Recorded::new(dir.path());
+        let (rules, subjects) = (crate::rule::rules().unwrap(), Subjects::default());
+        let audit = crate::audit::Audit::of(&host, &rules, &crate::target::Target::default(), &subjects);
+        let mut findings = audit.findings;
+        // Whether a rule is for this host is not what is asked here.
+        let governor = findings.iter_mut().find(|finding| finding.id == "C01").unwrap();
+        (governor.status, governor.writable, governor.value) = (Status::Differs, true, Some("performance".into()));
+        let changes = plan(&host, &rules, &findings, &subjects, &["C01".into()]).unwrap();
+        let path = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+        let places: Vec<Place> = changes.iter().map(|change| change.place.clone()).collect();
+        assert_eq!(places, [Place::File(path(1)), Place::File(path(2))]);
+        assert_eq!(changes[0].command, format!("echo performance > {}", path(1)));
     }
 
     #[test]

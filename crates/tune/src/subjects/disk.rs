@@ -75,7 +75,7 @@ mod tests {
         let host = Recorded::new(dir.path());
         let disk = |path: &str| disk_of(&host, Path::new(path));
         for (path, wanted) in [
-            ("/home/x", "sda"),
+            ("/srv/x", "sda"),
             ("/data/run7", "nvme0n1"),
             ("/database", "sda"),
             ("/my data", "dm-0"),

@@ -50,7 +50,8 @@ pub fn run(args: &TunePlan, sight: &Sight<'_>, printer: &Printer) -> Result<Exit
 
 /// A plan is for somebody who may: what this user may not write is in it as well.
 fn as_root(finding: &Finding) -> Finding {
-    Finding { writable: finding.writable || finding.set != Means::Manual, ..finding.clone() }
+    let could = finding.status == Status::Differs && finding.set != Means::Manual;
+    Finding { writable: finding.writable || could, ..finding.clone() }
 }
 
 /// What differs and nobody but a person can change.
