@@ -5,6 +5,7 @@ mod audit;
 mod calc;
 mod page;
 mod plan;
+mod show;
 mod undo;
 
 use std::path::Path;
@@ -14,7 +15,7 @@ use model::fault::Fault;
 use tune::apply::ApplyError;
 use tune::audit::Audit;
 use tune::host::{Host, Live, Recorded};
-use tune::plan::PlanError;
+use tune::plan::{Change, PlanError};
 use tune::rule::{Rule, rules};
 use tune::subjects::{Subjects, disk_of};
 use tune::target::{Role, Target};
@@ -122,6 +123,17 @@ fn disk(host: &dyn Host, path: &Path, follow: bool) -> Result<String, Failure> {
         false => path.to_owned(),
     };
     disk_of(host, &real).map_err(|e| failed(e.to_string()))
+}
+
+/// The rules that changes are for, each once: one rule may change something of every processor.
+fn ids(changes: &[Change]) -> Vec<&str> {
+    let mut ids: Vec<&str> = Vec::new();
+    for id in changes.iter().flat_map(|change| &change.ids) {
+        if !ids.contains(&id.as_str()) {
+            ids.push(id);
+        }
+    }
+    ids
 }
 
 /// A rule that there is not, and those that may be meant.

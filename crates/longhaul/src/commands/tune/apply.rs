@@ -10,7 +10,7 @@ use tune::apply::apply;
 use tune::plan::{Change, diff, plan};
 use tune::rule::Persist;
 
-use super::Sight;
+use super::{Sight, ids};
 use crate::args::TuneApply;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -76,20 +76,18 @@ fn agreed(count: usize) -> Result<bool, Failure> {
 }
 
 fn tell(args: &TuneApply, changes: &[Change], snapshot: &Path, printer: &Printer) {
-    let ids: Vec<&str> = changes.iter().flat_map(|change| &change.ids).map(String::as_str).collect();
-    printer.line(&format!("changed: {}", ids.join(", ")));
+    printer.line(&format!("changed: {}", ids(changes).join(", ")));
     printer.line(&format!("kept in {}; `longhaul tune undo` brings it back", snapshot.display()));
-    let of = |persist: Persist| changes.iter().filter(move |change| change.persist == persist);
     if !args.persist {
         printer.line("it lasts until the next boot; with --persist it stays");
         return;
     }
-    if of(Persist::Unit).next().is_some() {
+    if changes.iter().any(|change| change.persist == Persist::Unit) {
         printer.line("once: systemctl enable longhaul-tune.service");
     }
-    let manual: Vec<&str> = of(Persist::Manual).flat_map(|change| &change.ids).map(String::as_str).collect();
+    let manual: Vec<Change> = changes.iter().filter(|change| change.persist == Persist::Manual).cloned().collect();
     if !manual.is_empty() {
-        printer.line(&format!("until the next boot only, as there is no file for it: {}", manual.join(", ")));
+        printer.line(&format!("until the next boot only, as there is no file for it: {}", ids(&manual).join(", ")));
     }
 }
 

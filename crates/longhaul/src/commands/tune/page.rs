@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tune::audit::{Audit, Finding, Status};
 
-use super::audit::{by_area, counts, one_line, severity, word};
+use super::show::{by_area, counts, one_line, severity, word};
 use crate::html::text;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222}\

@@ -8,7 +8,7 @@ use tune::audit::{Finding, Status};
 use tune::plan::{Change, diff, plan, script};
 use tune::rule::Means;
 
-use super::Sight;
+use super::{Sight, ids};
 use crate::args::TunePlan;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -80,9 +80,9 @@ fn remarks(findings: &[Finding], changes: &[Change], by_hand: &[String]) {
         Printer::note("nothing differs that a command could change");
     }
     let is_barred = |change: &&Change| !findings.iter().any(|f| f.writable && change.ids.contains(&f.id));
-    let barred: Vec<String> = changes.iter().filter(is_barred).flat_map(|change| change.ids.clone()).collect();
+    let barred: Vec<Change> = changes.iter().filter(is_barred).cloned().collect();
     if !barred.is_empty() {
-        let what = barred.join(", ");
+        let what = ids(&barred).join(", ");
         Printer::note(&format!(
             "not for this user, or kept by a container or namespace: {what} (try as root on the host)"
         ));

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tune::apply::{self, Snapshot};
 use tune::host::Host;
 
+use super::ids;
 use crate::args::TuneUndo;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -28,8 +29,8 @@ struct Said<'a> {
 
 impl<'a> Said<'a> {
     fn of(event: &'static str, path: &Path, snapshot: &'a Snapshot) -> Said<'a> {
-        let rules = snapshot.changes.iter().flat_map(|change| &change.ids).map(String::as_str).collect();
-        Said { v: 1, event, snapshot: path.display().to_string(), made: &snapshot.made, rules }
+        let (snapshot_path, made) = (path.display().to_string(), &snapshot.made);
+        Said { v: 1, event, snapshot: snapshot_path, made, rules: ids(&snapshot.changes) }
     }
 }
 
@@ -49,8 +50,7 @@ pub fn run(args: &TuneUndo, host: &dyn Host, kept: &Path, printer: &Printer) -> 
     match printer.is_json() {
         true => printer.object(&Said::of("tune_undo", &path, &snapshot)),
         false => {
-            let ids = Said::of("", &path, &snapshot).rules.join(", ");
-            printer.line(&format!("as it was before {}: {ids}", snapshot.made));
+            printer.line(&format!("as it was before {}: {}", snapshot.made, ids(&snapshot.changes).join(", ")));
         }
     }
     Ok(Exit::Done)
@@ -82,7 +82,7 @@ fn list(all: &[PathBuf], host: &dyn Host, printer: &Printer) -> Exit {
             (Ok(snapshot), true) => printer.object(&Said::of("tune_snapshot", path, &snapshot)),
             (Ok(snapshot), false) => {
                 let name = path.file_stem().unwrap_or_default().to_string_lossy();
-                printer.line(&format!("{name}  {}", Said::of("", path, &snapshot).rules.join(", ")));
+                printer.line(&format!("{name}  {}", ids(&snapshot.changes).join(", ")));
             }
             (Err(error), _) => Printer::note(&error.to_string()),
         }
