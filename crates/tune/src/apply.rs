@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Host, Unread};
-use crate::plan::{Change, Place};
+use crate::plan::{Change, Place, chosen};
 use crate::rule::Persist;
 
 /// Our files. No other is ever written.
@@ -129,8 +129,7 @@ pub fn apply(host: &dyn Host, changes: &[Change], directory: &Path, made: &str, 
 fn took(host: &dyn Host, change: &Change) -> Result<(), Unread> {
     let is = change.place.read(host)?;
     let same = |a: &str, b: &str| a.split_whitespace().eq(b.split_whitespace());
-    let chosen = is.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(is.as_str(), |(chosen, _)| chosen);
-    match same(&is, &change.after) || chosen == change.after {
+    match same(&is, &change.after) || chosen(&is) == change.after {
         true => Ok(()),
         false => Err(Unread::Failed(format!("it says {is:?} afterwards"))),
     }

@@ -152,7 +152,7 @@ fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Findin
             known.command = by_hand(&known.place, &known.after).unwrap_or_else(|| known.command.clone());
             continue;
         }
-        let Ok(before) = place.read(host) else { continue };
+        let Ok(before) = place.read(host).map(|text| plain(&place, &text)) else { continue };
         let after = merged(&before, value, field, &rule.want);
         // Of all processors only some may be wrong; and the rule's command is for all of them.
         if !alone && before == after {
@@ -162,6 +162,19 @@ fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Findin
         let (ids, command) = (vec![finding.id.clone()], own.unwrap_or_else(|| finding.command.clone()));
         changes.push(Change { ids, place, before, after, command, persist: finding.persist });
     }
+}
+
+/// What has to be written to get a value back: of a choice such as `a [b] c`, which the kernel would not take, `b`.
+fn plain(place: &Place, text: &str) -> String {
+    match place {
+        Place::File(_) => chosen(text).to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+/// What is in brackets, or all where nothing is.
+pub(crate) fn chosen(text: &str) -> &str {
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(chosen, _)| chosen)
 }
 
 /// The command that writes all of a value to one place; none where the rule's own is as good.
@@ -238,6 +251,14 @@ mod tests {
         assert_eq!(merged("4096 131072 67108864", "1000", Some(2), &least), "4096 131072 67108864");
         assert_eq!(merged("5", "7", None, &Want::AtMost(Value::Number(0.0))), "5");
         assert_eq!(merged("reno", "bbr", None, &Want::Is(Value::Word("bbr".into()))), "bbr");
+    }
+
+    #[test]
+    fn a_choice_is_kept_as_it_would_be_made() {
+        let scheduler = Place::File("/sys/block/sda/queue/scheduler".into());
+        assert_eq!(plain(&scheduler, "none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!(plain(&scheduler, "128"), "128");
+        assert_eq!(plain(&Place::Sysctl("a.b".into()), "[x]"), "[x]");
     }
 
     #[test]
