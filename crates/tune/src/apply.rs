@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::host::{Host, Unread};
-use crate::plan::{Change, Place, chosen};
+use crate::judge::selected;
+use crate::plan::{Change, Place};
 use crate::rule::Persist;
 
 /// Our files. No other is ever written.
@@ -129,7 +130,7 @@ pub fn apply(host: &dyn Host, changes: &[Change], directory: &Path, made: &str, 
 fn took(host: &dyn Host, change: &Change) -> Result<(), Unread> {
     let is = change.place.read(host)?;
     let same = |a: &str, b: &str| a.split_whitespace().eq(b.split_whitespace());
-    match same(&is, &change.after) || chosen(&is) == change.after {
+    match same(&is, &change.after) || selected(&is) == change.after {
         true => Ok(()),
         false => Err(Unread::Failed(format!("it says {is:?} afterwards"))),
     }
@@ -173,15 +174,34 @@ fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
         files.insert(SYSCTL_FILE.to_owned(), format!("{HEAD}{lines}"));
     }
     if of(Persist::Unit).next().is_some() {
-        let lines: String = of(Persist::Unit).map(|change| format!("ExecStart=-/bin/sh -c '{}'\n", change.command)).collect();
+        let new = of(Persist::Unit).map(|change| unit_line(&change.command));
+        let lines = with_those_before(host, UNIT_FILE, "ExecStart=", new);
         let unit = "[Unit]\nDescription=Settings of a data transfer node\nAfter=network.target\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n";
         files.insert(UNIT_FILE.to_owned(), format!("{HEAD}{unit}{lines}\n[Install]\nWantedBy=multi-user.target\n"));
     }
-    let udev: String = of(Persist::Udev).filter_map(|change| udev_rule(&change.place, &change.after)).collect();
-    if !udev.is_empty() {
-        files.insert(UDEV_FILE.to_owned(), format!("{HEAD}{udev}"));
+    let new: Vec<String> = of(Persist::Udev).filter_map(|change| udev_rule(&change.place, &change.after)).collect();
+    if !new.is_empty() {
+        let lines = with_those_before(host, UDEV_FILE, "ACTION==", new.into_iter());
+        files.insert(UDEV_FILE.to_owned(), format!("{HEAD}{lines}"));
     }
     files
+}
+
+/// New lines of a file of ours, after those that earlier changes put there: of two about one value the later one counts.
+fn with_those_before(host: &dyn Host, file: &str, start: &str, new: impl Iterator<Item = String>) -> String {
+    let text = host.read(Path::new(file)).unwrap_or_default();
+    let mut lines: Vec<String> = text.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect();
+    for line in new {
+        lines.retain(|old| *old != line);
+        lines.push(line);
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// A command as systemd takes it: in quotes of its kind, where `%` and `$` are its own (systemd.service(5)).
+fn unit_line(command: &str) -> String {
+    let quoted = command.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    format!("ExecStart=-/bin/sh -c \"{quoted}\"")
 }
 
 /// A line of udev for a file below a block device or a NIC.
@@ -192,7 +212,7 @@ fn udev_rule(place: &Place, value: &str) -> Option<String> {
         None => ("net", path.strip_prefix("/sys/class/net/")?),
     };
     let (device, attribute) = rest.split_once('/')?;
-    Some(format!("ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\"\n"))
+    Some(format!("ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\""))
 }
 
 /// Reads a snapshot, for this host.

@@ -125,7 +125,7 @@ fn version(text: &str) -> Option<Vec<u32>> {
 }
 
 /// The choice that is in force, where a file of the kernel lists all of them: `always [madvise] never`.
-fn selected(observed: &str) -> &str {
+pub(crate) fn selected(observed: &str) -> &str {
     let bracketed = observed.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     bracketed.map_or(observed, |(selected, _)| selected)
 }

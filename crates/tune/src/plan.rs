@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{Finding, Status};
 use crate::facts;
 use crate::host::{Host, Known, sysctl, sysctl_path};
+use crate::judge::selected;
 use crate::rule::{Means, Persist, Read, Rule, Want};
 use crate::subjects::{Subject, Subjects};
 
@@ -167,14 +168,9 @@ fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Findin
 /// What has to be written to get a value back: of a choice such as `a [b] c`, which the kernel would not take, `b`.
 fn plain(place: &Place, text: &str) -> String {
     match place {
-        Place::File(_) => chosen(text).to_owned(),
+        Place::File(_) => selected(text).to_owned(),
         _ => text.to_owned(),
     }
-}
-
-/// What is in brackets, or all where nothing is.
-pub(crate) fn chosen(text: &str) -> &str {
-    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(chosen, _)| chosen)
 }
 
 /// The command that writes all of a value to one place; none where the rule's own is as good.

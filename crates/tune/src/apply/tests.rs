@@ -97,3 +97,37 @@ fn snapshots_of_others_are_refused() {
     fs::write(&path, "{}").unwrap();
     assert!(matches!(read(&tree.host(), &path), Err(ApplyError::NoSnapshot { .. })));
 }
+
+#[test]
+fn what_was_made_to_last_before_still_does() {
+    let tree = Tree::new(&[
+        ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never"),
+        ("sys/devices/system/cpu/smt/control", "on"),
+        ("sys/block/sda/queue/scheduler", "mq-deadline"),
+        ("sys/block/sdb/queue/scheduler", "mq-deadline"),
+    ]);
+    let unit = |path: &str, before: &str, after: &str| {
+        let command = format!("echo {after} > {path}");
+        Change { persist: Persist::Unit, command, ..change("D08", Place::File(path.into()), before, after) }
+    };
+    let huge = unit("/sys/kernel/mm/transparent_hugepage/enabled", "madvise", "never");
+    let threads = unit("/sys/devices/system/cpu/smt/control", "on", "off");
+    let other = Change { place: Place::File("/sys/block/sdb/queue/scheduler".into()), ..scheduler("mq-deadline") };
+    apply(&tree.host(), &[huge, scheduler("mq-deadline")], &tree.state(), "1", true).unwrap();
+    let first = (tree.text("etc/systemd/system/longhaul-tune.service"), tree.text("etc/udev/rules.d/90-longhaul.rules"));
+    let path = apply(&tree.host(), &[threads, other], &tree.state(), "2", true).unwrap();
+    let text = tree.text("etc/systemd/system/longhaul-tune.service");
+    assert!(text.contains("transparent_hugepage") && text.contains("smt/control") && text.contains("[Install]"), "{text}");
+    let text = tree.text("etc/udev/rules.d/90-longhaul.rules");
+    assert!(text.contains("\"sda\"") && text.contains("\"sdb\"") && text.lines().count() == 3, "{text}");
+    undo(&tree.host(), &read(&tree.host(), &path).unwrap()).unwrap();
+    let left = (tree.text("etc/systemd/system/longhaul-tune.service"), tree.text("etc/udev/rules.d/90-longhaul.rules"));
+    assert_eq!(left, first);
+}
+
+#[test]
+fn commands_of_the_shell_survive_systemd() {
+    let command = "for q in $(ls | sed 's/.*tx-//'); do printf %x \"$((q + 1))\"; done";
+    let line = r#"ExecStart=-/bin/sh -c "for q in $$(ls | sed 's/.*tx-//'); do printf %%x \"$$((q + 1))\"; done""#;
+    assert_eq!(unit_line(command), line);
+}
