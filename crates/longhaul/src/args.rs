@@ -5,6 +5,7 @@
 mod bound;
 mod lab;
 mod probe;
+mod tune;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use probe::{
     Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
     ProbeScan, ProbeTcp, ProbeTest, ProbeUdp,
 };
+pub use tune::{Tune, TuneAction, TuneApply, TuneAudit, TuneCalc, TunePlan, TuneRole, TuneTarget, TuneUndo};
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.
 #[derive(Debug, Parser)]
@@ -81,6 +83,8 @@ pub enum Command {
     Job(Job),
     /// Measure a path or a host, and say what limits it
     Probe(Probe),
+    /// Audit a data transfer node: explain its settings, change them, take that back
+    Tune(Tune),
     /// Run a node: offer directories to others
     Serve(Serve),
     /// Hand out, list and revoke access keys

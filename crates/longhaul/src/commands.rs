@@ -10,4 +10,6 @@ pub mod lab;
 pub mod manual;
 pub mod probe;
 pub mod serve;
+pub mod standing;
 pub mod test;
+pub mod tune;

@@ -9,6 +9,7 @@
 mod args;
 mod commands;
 mod failure;
+mod html;
 mod known_nodes;
 mod local;
 mod own_node;
@@ -57,6 +58,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
     let exit = match args.command {
         Command::Lab(lab) => return commands::lab::run(lab, &settings, printer),
         Command::Probe(probe) => return commands::probe::run(&probe, &settings, printer),
+        Command::Tune(tune) => return commands::tune::run(&tune, &settings, printer),
         Command::Cp(cp) => commands::cp::run(&cp, &settings, printer),
         Command::Serve(serve) => commands::serve::run(serve, &args.common, printer),
         Command::Grant(grant) => commands::grant::run(grant, &settings, printer),

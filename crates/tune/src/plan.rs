@@ -141,10 +141,12 @@ fn refused(finding: Option<&Finding>) -> String {
     note.unwrap_or_else(|| "this user may not write it, or a container or namespace keeps it from being written".into())
 }
 
-/// Adds what a finding asks for to the change of its place, or makes one.
+/// Adds what a finding asks for to the changes of its places, or makes them.
 fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) {
     let Some(value) = &finding.value else { return };
-    for (place, field) in places(host, rule, finding, subjects) {
+    let places = places(host, rule, finding, subjects);
+    let is_one = places.len() == 1;
+    for (place, field) in places {
         if let Some(known) = changes.iter_mut().find(|change| change.place == place) {
             known.after = merged(&known.after, value, field, &rule.want);
             known.ids.push(finding.id.clone());
@@ -159,7 +161,12 @@ fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Findin
         let before = if field.is_none() { selected(&before).to_owned() } else { before };
         let after = merged(&before, value, field, &rule.want);
         if after != before {
-            let (ids, command, persist) = (vec![finding.id.clone()], finding.command.clone(), finding.persist);
+            let command = match &place {
+                // The rule's own is for all processors, and only some may be wrong.
+                Place::File(path) if !is_one => format!("echo {after} > {path}"),
+                _ => finding.command.clone(),
+            };
+            let (ids, persist) = (vec![finding.id.clone()], finding.persist);
             changes.push(Change { ids, place, before, after, command, persist });
         }
     }
@@ -263,6 +270,28 @@ mod tests {
         assert_eq!(merged("4096 131072 67108864", "1000", Some(2), &least), "4096 131072 67108864");
         assert_eq!(merged("5", "7", None, &Want::AtMost(Value::Number(0.0))), "5");
         assert_eq!(merged("reno", "bbr", None, &Want::Is(Value::Word("bbr".into()))), "bbr");
+    }
+
+    #[test]
+    fn each_processor_that_is_wrong_is_a_change() {
+        let dir = tempfile::tempdir().unwrap();
+        for (cpu, governor) in [(0, "performance"), (1, "powersave"), (2, "powersave")] {
+            let at = dir.path().join(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq"));
+            std::fs::create_dir_all(&at).unwrap();
+            std::fs::write(at.join("scaling_governor"), governor).unwrap();
+        }
+        let host = crate::host::Recorded::new(dir.path());
+        let (rules, subjects) = (crate::rule::rules().unwrap(), Subjects::default());
+        let audit = crate::audit::Audit::of(&host, &rules, &crate::target::Target::default(), &subjects);
+        let mut findings = audit.findings;
+        // Whether a rule is for this host is not what is asked here.
+        let governor = findings.iter_mut().find(|finding| finding.id == "C01").unwrap();
+        (governor.status, governor.writable, governor.value) = (Status::Differs, true, Some("performance".into()));
+        let changes = plan(&host, &rules, &findings, &subjects, &["C01".into()]).unwrap();
+        let path = |cpu: u32| format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+        let places: Vec<Place> = changes.iter().map(|change| change.place.clone()).collect();
+        assert_eq!(places, [Place::File(path(1)), Place::File(path(2))]);
+        assert_eq!(changes[0].command, format!("echo performance > {}", path(1)));
     }
 
     #[test]

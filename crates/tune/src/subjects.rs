@@ -1,9 +1,13 @@
 //! What rules are about besides the host as a whole: its NICs and the disks that data lie on.
 
+mod disk;
+
 use std::path::Path;
 
 use crate::audit::of_host;
 use crate::host::Host;
+
+pub use disk::disk_of;
 
 /// A NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -41,6 +41,7 @@ mod targets;
 mod testing;
 mod third_party;
 mod tree;
+mod tune;
 mod wait;
 mod warm;
 mod wrappers;

@@ -4,46 +4,12 @@
 use model::Exit;
 
 use crate::args::{Bound, Measure, ProbeCheck};
+use crate::commands::standing::Standing;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
 /// A figure of a test.
 pub type Fact = (Measure, f64);
-
-/// How it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Well = 0,
-    Warning = 1,
-    Critical = 2,
-    Unknown = 3,
-}
-
-impl Standing {
-    fn word(self) -> &'static str {
-        match self {
-            Standing::Well => "OK",
-            Standing::Warning => "WARNING",
-            Standing::Critical => "CRITICAL",
-            Standing::Unknown => "UNKNOWN",
-        }
-    }
-
-    /// What decides: a bound that is known to be broken badly does not wait for what is missing, a warning does. At a
-    /// total outage all is lost and nothing takes any time.
-    fn weight(self) -> u8 {
-        match self {
-            Standing::Well => 0,
-            Standing::Warning => 1,
-            Standing::Unknown => 2,
-            Standing::Critical => 3,
-        }
-    }
-
-    fn and(self, other: Standing) -> Standing {
-        if other.weight() > self.weight() { other } else { self }
-    }
-}
 
 /// Runs a test that gives figures; with `--check` judges them, and a test that fails is unknown.
 pub fn judged(

@@ -8,6 +8,7 @@ use model::v1::probe::latency::{Bucket, Latency};
 use model::v1::probe::tcp::{Interval, Report};
 
 use super::all::headline;
+use crate::html::text;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#222}\
 table{border-collapse:collapse;margin:1rem 0}td,th{border-bottom:1px solid #ddd;padding:.25rem .8rem;text-align:left}\
@@ -16,11 +17,6 @@ margin:1rem 0}.well{border-left:4px solid #393;padding:.1rem 1rem}small{color:#6
 
 /// Width, height and margin of a plot.
 const PLOT: (f64, f64, f64) = (800.0, 220.0, 46.0);
-
-/// Text that cannot be taken for markup.
-fn text(raw: &str) -> String {
-    raw.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// The whole page.
 pub fn page(target: &str, support: &Support) -> String {

@@ -1,0 +1,210 @@
+//! `longhaul tune`: what a host's settings are, should be and were.
+
+mod apply;
+mod audit;
+mod calc;
+mod page;
+mod plan;
+mod show;
+mod undo;
+
+use std::path::Path;
+
+use model::Exit;
+use model::fault::Fault;
+use tune::apply::ApplyError;
+use tune::audit::Audit;
+use tune::host::{Host, Live, Recorded};
+use tune::plan::{Change, PlanError};
+use tune::rule::{Rule, rules};
+use tune::subjects::{Subjects, disk_of};
+use tune::target::{Role, Target};
+
+use crate::args::{Tune, TuneAction, TuneRole, TuneTarget};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
+pub fn run(tune: &Tune, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
+    let host = host(tune.root.as_deref());
+    let host = host.as_ref();
+    let kept = settings.state_path().join("tune");
+    let done = |exit: Exit| exit as u8;
+    match &tune.action {
+        TuneAction::Audit(audit) => audit::run(audit, || Sight::of(host, tune, &audit.target), printer),
+        TuneAction::Plan(plan) => plan::run(plan, &Sight::of(host, tune, &plan.target)?, printer).map(done),
+        TuneAction::Apply(apply) => apply::run(apply, &Sight::of(host, tune, &apply.target)?, &kept, printer).map(done),
+        TuneAction::Undo(undo) => undo::run(undo, host, &kept, printer).map(done),
+        TuneAction::Calc(calc) => calc::run(calc, printer).map(done),
+    }
+}
+
+fn host(root: Option<&Path>) -> Box<dyn Host> {
+    match root {
+        Some(root) => Box::new(Recorded::new(root)),
+        None => Box::new(Live::new()),
+    }
+}
+
+/// A host, looked at.
+struct Sight<'a> {
+    host: &'a dyn Host,
+    rules: Vec<Rule>,
+    target: Target,
+    subjects: Subjects,
+    audit: Audit,
+}
+
+impl<'a> Sight<'a> {
+    /// Looks at a host.
+    fn of(host: &'a dyn Host, tune: &Tune, meant: &TuneTarget) -> Result<Sight<'a>, Failure> {
+        let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;
+        nics_are_there(host, &meant.nic)?;
+        let disks = meant.disk.iter().map(|path| disk(host, path, tune.root.is_none()));
+        let mut disks = disks.collect::<Result<Vec<String>, Failure>>()?;
+        disks.sort();
+        disks.dedup();
+        let subjects = Subjects::find(host, &meant.nic, disks);
+        let target = target(host, meant);
+        let audit = Audit::of(host, &rules, &target, &subjects);
+        Ok(Sight { host, rules, target, subjects, audit })
+    }
+
+    /// The rate that rules go by, and whether somebody said it; else it is that of the fastest NIC.
+    fn rate_bit_s(&self) -> Option<(u64, bool)> {
+        let of_nic = || self.subjects.fastest().and_then(|nic| nic.speed_bit_s);
+        self.target.rate_bit_s.map(|rate| (rate, true)).or_else(|| of_nic().map(|rate| (rate, false)))
+    }
+
+    /// The ids of rules as they are spelled, or the nearest to the first that is none.
+    fn ids(&self, typed: &[String]) -> Result<Vec<String>, Failure> {
+        let find = |id: &String| {
+            let known = self.rules.iter().find(|rule| rule.id.eq_ignore_ascii_case(id));
+            known.map(|rule| rule.id.clone()).ok_or_else(|| no_rule(id, &self.rules))
+        };
+        typed.iter().map(find).collect()
+    }
+}
+
+fn target(host: &dyn Host, meant: &TuneTarget) -> Target {
+    let role = match meant.role {
+        TuneRole::Dtn => Role::Dtn,
+        TuneRole::Measurement => Role::Measurement,
+        TuneRole::Both => Role::Both,
+    };
+    let rate_bit_s = meant.rate.map(|rate| rate.0);
+    Target { rate_bit_s, rtt_s: meant.rtt.as_secs_f64(), role, memory_bytes: memory_bytes(host) }
+}
+
+/// `MemTotal:  16318412 kB`, where kB is KiB (proc_meminfo(5)); 0 where it is not known.
+fn memory_bytes(host: &dyn Host) -> u64 {
+    let text = host.read(Path::new("/proc/meminfo")).unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kib.and_then(|kib| kib.checked_mul(1_024)).unwrap_or(0)
+}
+
+/// A NIC that is mistyped would be one of which nothing is known.
+fn nics_are_there(host: &dyn Host, typed: &[String]) -> Result<(), Failure> {
+    let known = host.list(Path::new("/sys/class/net")).unwrap_or_default();
+    match typed.iter().find(|nic| !known.contains(nic)) {
+        Some(nic) => Err(Failure::usage(format!("there is no NIC {nic}; there are {}", known.join(", ")))),
+        None => Ok(()),
+    }
+}
+
+/// The disk that a path means; `follow` links where it is a path of this host's.
+fn disk(host: &dyn Host, path: &Path, follow: bool) -> Result<String, Failure> {
+    let failed = |why: String| Failure::usage(format!("no disk is known for {}: {why}", path.display()));
+    let is_name = path.components().count() == 1 && host.list(&Path::new("/sys/block").join(path)).is_ok();
+    let real = match follow && !is_name {
+        true => std::fs::canonicalize(path).map_err(|e| failed(e.to_string()))?,
+        false => path.to_owned(),
+    };
+    disk_of(host, &real).map_err(|e| failed(e.to_string()))
+}
+
+/// The rules that changes are for, each once: one rule may change something of every processor.
+fn ids(changes: &[Change]) -> Vec<&str> {
+    let mut ids: Vec<&str> = Vec::new();
+    for id in changes.iter().flat_map(|change| &change.ids) {
+        if !ids.contains(&id.as_str()) {
+            ids.push(id);
+        }
+    }
+    ids
+}
+
+/// A rule that there is not, and those that may be meant.
+fn no_rule(id: &str, rules: &[Rule]) -> Failure {
+    let typed = id.to_ascii_uppercase();
+    let mut near: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
+    near.sort_by_key(|known| distance(&typed, known));
+    near.truncate(3);
+    Failure::usage(format!(
+        "there is no rule {id}; the nearest are {} (`longhaul tune audit --all` lists all)",
+        near.join(", ")
+    ))
+}
+
+/// Letters to be put in, left out or changed to get from one word to another (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    // Nobody's id is longer; what is, is far from all of them.
+    for (at, letter) in from.chars().take(32).enumerate() {
+        let mut last = row[0];
+        row[0] = at + 1;
+        for (to_at, other) in to.iter().enumerate() {
+            let changed = last + usize::from(letter != *other);
+            last = row[to_at + 1];
+            row[to_at + 1] = changed.min(last + 1).min(row[to_at] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Failure {
+        match error {
+            PlanError::NoRule(_) => Failure::usage(error.to_string()),
+            _ => Failure::from_chain(Fault::Local, &error),
+        }
+    }
+}
+
+impl From<ApplyError> for Failure {
+    fn from(error: ApplyError) -> Failure {
+        let fault = match &error {
+            ApplyError::Snapshot { .. } | ApplyError::File { .. } => Fault::Storage,
+            ApplyError::NoSnapshot { .. } => Fault::Config,
+            ApplyError::OtherHost { .. } => Fault::Auth,
+            _ => Fault::Local,
+        };
+        Failure::from_chain(fault, &error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_ids_are_named() {
+        assert_eq!((distance("T01", "T01"), distance("T1", "T01"), distance("", "T01")), (0, 1, 3));
+        let failure = no_rule("t1", &rules().unwrap());
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(failure.message.contains("no rule t1") && failure.message.contains("T01"), "{}", failure.message);
+    }
+
+    #[test]
+    fn memory_is_in_kib() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Recorded::new(dir.path());
+        assert_eq!(memory_bytes(&host), 0);
+        std::fs::create_dir(dir.path().join("proc")).unwrap();
+        std::fs::write(dir.path().join("proc/meminfo"), "MemTotal:       16318412 kB\nMemFree: 1 kB\n").unwrap();
+        assert_eq!(memory_bytes(&host), 16_318_412 * 1_024);
+    }
+}

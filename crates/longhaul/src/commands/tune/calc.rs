@@ -1,0 +1,71 @@
+//! `longhaul tune calc`.
+
+use model::Exit;
+use serde::Serialize;
+use tune::calc::{Line, Question, Ship, answer};
+
+use crate::args::TuneCalc;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// Width of the longest name, and a blank.
+const NAME_WIDTH: usize = 52;
+
+/// The answer as JSON.
+#[derive(Serialize)]
+struct Said<'a> {
+    v: u8,
+    event: &'static str,
+    lines: Vec<SaidLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct SaidLine<'a> {
+    name: &'a str,
+    value: f64,
+    unit: &'a str,
+    shown: &'a str,
+    formula: &'a str,
+    source: &'a str,
+}
+
+impl<'a> From<&'a Line> for SaidLine<'a> {
+    fn from(line: &'a Line) -> SaidLine<'a> {
+        let Line { name, value, unit, shown, formula, source } = line;
+        SaidLine { name, value: *value, unit, shown, formula, source }
+    }
+}
+
+/// Answers what can be answered.
+pub fn run(calc: &TuneCalc, printer: &Printer) -> Result<Exit, Failure> {
+    if calc.rate.is_none() && calc.rtt.is_none() && calc.size.is_none() {
+        return Err(Failure::usage("nothing follows from that: say at least --rate and --rtt"));
+    }
+    let lines = answer(&question(calc)).lines;
+    if printer.is_json() {
+        printer.object(&Said { v: 1, event: "tune_calc", lines: lines.iter().map(SaidLine::from).collect() });
+        return Ok(Exit::Done);
+    }
+    for line in &lines {
+        printer.line(&format!("{:<NAME_WIDTH$} {}", line.name, line.shown));
+        printer.line(&format!("    {}   [{}]", line.formula, line.source));
+    }
+    Ok(Exit::Done)
+}
+
+fn question(calc: &TuneCalc) -> Question {
+    let ship = calc
+        .ship
+        .map(|journey| Ship { journey_s: journey.as_secs_f64(), copy_bit_s: calc.ship_copy.map(|rate| rate.0 as f64) });
+    Question {
+        rate_bit_s: calc.rate.map(|rate| rate.0 as f64),
+        rtt_s: calc.rtt.map(|rtt| rtt.as_secs_f64()),
+        loss: calc.loss,
+        mtu_bytes: Some(f64::from(calc.mtu)),
+        window_bytes: calc.window.map(|window| window.0 as f64),
+        volume_bytes: calc.size.map(|size| size.0 as f64),
+        efficiency: calc.efficiency,
+        streams: calc.streams,
+        ship,
+    }
+}

@@ -1,0 +1,82 @@
+//! The page of `tune audit --html`: one file, no script, nothing from elsewhere.
+
+use std::fmt::Write as _;
+
+use tune::audit::{Audit, Finding, Status};
+
+use super::show::{by_area, counts, one_line, severity, word};
+use crate::html::text;
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222}\
+table{border-collapse:collapse;margin:1rem 0;width:100%}td,th{border-bottom:1px solid #ddd;padding:.25rem .6rem;\
+text-align:left;vertical-align:top}code{font-size:13px;overflow-wrap:anywhere}.high{border-left:4px solid #c33}\
+.medium{border-left:4px solid #d80}.low{border-left:4px solid #cc3}.info{border-left:4px solid #ccc}small{color:#666}";
+
+/// The whole page.
+pub fn page(headline: &str, audit: &Audit) -> String {
+    let mut out = String::from("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">");
+    let _ = write!(out, "<title>Audit of {0}</title><style>{STYLE}</style><h1>Audit</h1><p>{0}</p>", text(headline));
+    let _ = write!(out, "<p>{}</p>", text(&counts(audit)));
+    for (status, head) in [
+        (Status::Differs, "Not as wanted"),
+        (Status::Unknown, "Unknown"),
+        (Status::Ok, "As wanted"),
+        (Status::NotApplicable, "Not for this host"),
+    ] {
+        let findings: Vec<&Finding> = audit.findings.iter().filter(|finding| finding.status == status).collect();
+        if findings.is_empty() {
+            continue;
+        }
+        let _ = write!(out, "<h2>{head}</h2>");
+        for (area, group) in by_area(&findings) {
+            let _ = write!(out, "<h3>{}</h3>", word(area));
+            table(&mut out, &group);
+        }
+    }
+    out.push_str("</html>\n");
+    out
+}
+
+fn table(out: &mut String, findings: &[&Finding]) {
+    out.push_str("<table><tr><th>rule</th><th>is</th><th>wanted</th><th>why, and how to change it</th></tr>");
+    for finding in findings {
+        row(out, finding);
+    }
+    out.push_str("</table>");
+}
+
+fn row(out: &mut String, finding: &Finding) {
+    let subject = finding.subject.as_deref().unwrap_or_default();
+    let (is, wanted) = (finding.observed.as_deref().unwrap_or("–"), finding.wanted.as_deref().unwrap_or("–"));
+    let severity = severity(finding.severity);
+    let _ = write!(
+        out,
+        "<tr class=\"{severity}\"><td><b>{}</b> {}<br>{}<br><small>{severity}</small></td><td>{}</td><td>{}</td><td>",
+        text(&finding.id),
+        text(subject),
+        text(&finding.title),
+        text(is),
+        text(wanted)
+    );
+    if let Some(note) = &finding.note {
+        let _ = write!(out, "{}<br>", text(note));
+    }
+    let _ = write!(out, "{}<br><code>{}</code>", text(&one_line(&finding.why)), text(&one_line(&finding.command)));
+    if let Some(conflict) = &finding.conflict {
+        let (other, ours) = (text(&one_line(&conflict.other)), text(&one_line(&conflict.ours)));
+        let _ = write!(out, "<br><b>Others:</b> {other}<br><b>Ours:</b> {ours}");
+    }
+    let _ = write!(out, "<br><small>{}</small></td></tr>", text(&one_line(&finding.source)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_no_markup() {
+        let page = page("<script>alert(1)</script>", &Audit { findings: Vec::new() });
+        assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
+        assert!(page.contains("0 differ, 0 unknown") && page.trim_end().ends_with("</html>"));
+    }
+}

@@ -1,0 +1,93 @@
+//! `longhaul tune plan`.
+
+use std::fmt::Write as _;
+
+use model::Exit;
+use serde::Serialize;
+use tune::audit::{Finding, Status};
+use tune::plan::{Change, diff, plan, script};
+use tune::rule::Means;
+
+use super::{Sight, ids};
+use crate::args::TunePlan;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// A plan as JSON.
+#[derive(Serialize)]
+struct Said<'a> {
+    v: u8,
+    event: &'static str,
+    changes: &'a [Change],
+    /// What is to be done by hand.
+    manual: &'a [String],
+}
+
+/// Says what would be changed.
+pub fn run(args: &TunePlan, sight: &Sight<'_>, printer: &Printer) -> Result<Exit, Failure> {
+    let only = sight.ids(&args.rules)?;
+    let findings: Vec<Finding> = sight.audit.findings.iter().map(as_root).collect();
+    let changes = plan(sight.host, &sight.rules, &findings, &sight.subjects, &only)?;
+    let by_hand = by_hand(&sight.audit.findings, &only);
+    if printer.is_json() {
+        printer.object(&Said { v: 1, event: "tune_plan", changes: &changes, manual: &by_hand });
+        return Ok(Exit::Done);
+    }
+    let text = match (args.script, args.diff) {
+        (true, _) => script(&changes),
+        (_, true) => diff(&changes),
+        _ => both(&changes),
+    };
+    // A line that ends a text is the printer's.
+    if !text.is_empty() {
+        printer.line(text.trim_end_matches('\n'));
+    }
+    if printer.is_chatty() {
+        remarks(&sight.audit.findings, &changes, &by_hand);
+    }
+    Ok(Exit::Done)
+}
+
+/// A plan is for somebody who may: what this user may not write is in it as well.
+fn as_root(finding: &Finding) -> Finding {
+    let could = finding.status == Status::Differs && finding.set != Means::Manual;
+    Finding { writable: finding.writable || could, ..finding.clone() }
+}
+
+/// What differs and nobody but a person can change.
+fn by_hand(findings: &[Finding], only: &[String]) -> Vec<String> {
+    let is_meant = |finding: &&Finding| only.is_empty() || only.contains(&finding.id);
+    let manual = findings.iter().filter(|f| f.status == Status::Differs && f.set == Means::Manual).filter(is_meant);
+    let mut ids: Vec<String> = manual.map(|finding| finding.id.clone()).collect();
+    ids.dedup();
+    ids
+}
+
+/// The script, which runs as it is, and the diff among its comments.
+fn both(changes: &[Change]) -> String {
+    let mut text = script(changes);
+    if !changes.is_empty() {
+        text.push_str("\n# As a diff:\n");
+    }
+    for line in diff(changes).lines() {
+        let _ = writeln!(text, "# {line}");
+    }
+    text
+}
+
+fn remarks(findings: &[Finding], changes: &[Change], by_hand: &[String]) {
+    if changes.is_empty() {
+        Printer::note("nothing differs that a command could change");
+    }
+    let is_barred = |change: &&Change| !findings.iter().any(|f| f.writable && change.ids.contains(&f.id));
+    let barred: Vec<Change> = changes.iter().filter(is_barred).cloned().collect();
+    if !barred.is_empty() {
+        let what = ids(&barred).join(", ");
+        Printer::note(&format!(
+            "not for this user, or kept by a container or namespace: {what} (try as root on the host)"
+        ));
+    }
+    if !by_hand.is_empty() {
+        Printer::note(&format!("to be done by hand, as `tune audit` says: {}", by_hand.join(", ")));
+    }
+}

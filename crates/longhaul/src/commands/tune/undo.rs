@@ -1,0 +1,109 @@
+//! `longhaul tune undo`: snapshots are taken back in the reverse order of their making, each once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::Exit;
+use model::fault::Fault;
+use serde::Serialize;
+use tune::apply::{self, Snapshot};
+use tune::host::Host;
+
+use super::ids;
+use crate::args::TuneUndo;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// What a snapshot's file is called once it was taken back.
+const UNDONE: &str = "undone";
+
+/// What was taken back, or can be, as JSON.
+#[derive(Serialize)]
+struct Said<'a> {
+    v: u8,
+    event: &'static str,
+    snapshot: String,
+    made: &'a str,
+    rules: Vec<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    fn of(event: &'static str, path: &Path, snapshot: &'a Snapshot) -> Said<'a> {
+        let (snapshot_path, made) = (path.display().to_string(), &snapshot.made);
+        Said { v: 1, event, snapshot: snapshot_path, made, rules: ids(&snapshot.changes) }
+    }
+}
+
+/// Brings back what was there.
+pub fn run(args: &TuneUndo, host: &dyn Host, kept: &Path, printer: &Printer) -> Result<Exit, Failure> {
+    let all = snapshots(kept)?;
+    if args.list {
+        return Ok(list(&all, host, printer));
+    }
+    let path = match &args.snapshot {
+        Some(name) => named(name, kept)?,
+        None => all.last().cloned().ok_or_else(|| none(kept))?,
+    };
+    let snapshot = apply::read(host, &path)?;
+    apply::undo(host, &snapshot)?;
+    set_aside(&path)?;
+    match printer.is_json() {
+        true => printer.object(&Said::of("tune_undo", &path, &snapshot)),
+        false => {
+            printer.line(&format!("as it was before {}: {}", snapshot.made, ids(&snapshot.changes).join(", ")));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn none(kept: &Path) -> Failure {
+    let message = format!("there is nothing to undo: {} has no snapshot", kept.display());
+    Failure { exit: Exit::Failed, fault: Fault::Missing, message }
+}
+
+/// Snapshots that were not taken back yet, the oldest first: their names are times.
+fn snapshots(kept: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |e: std::io::Error| Failure::local(format!("cannot read {}: {e}", kept.display()));
+    let entries = match fs::read_dir(kept) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let mut paths: Vec<PathBuf> =
+        paths.into_iter().filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+fn list(all: &[PathBuf], host: &dyn Host, printer: &Printer) -> Exit {
+    for path in all {
+        match (apply::read(host, path), printer.is_json()) {
+            (Ok(snapshot), true) => printer.object(&Said::of("tune_snapshot", path, &snapshot)),
+            (Ok(snapshot), false) => {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                printer.line(&format!("{name}  {}", ids(&snapshot.changes).join(", ")));
+            }
+            (Err(error), _) => Printer::note(&error.to_string()),
+        }
+    }
+    Exit::Done
+}
+
+/// A snapshot by its name in the list, or by its file's.
+fn named(name: &str, kept: &Path) -> Result<PathBuf, Failure> {
+    let listed = kept.join(format!("{name}.json"));
+    // A name that climbs out of the directory is the path of a file.
+    let is_plain = !name.contains('/');
+    match [listed].into_iter().filter(|_| is_plain).chain([PathBuf::from(name)]).find(|path| path.is_file()) {
+        Some(path) => Ok(path),
+        None => Err(Failure::usage(format!("there is no snapshot {name}; `longhaul tune undo --list` lists them"))),
+    }
+}
+
+/// What was taken back is not taken back again by the next `undo`, and not thrown away either.
+fn set_aside(path: &Path) -> Result<(), Failure> {
+    let to = path.with_extension(UNDONE);
+    let failed = |e| Failure::local(format!("all is as it was, but {} cannot be renamed: {e}", path.display()));
+    fs::rename(path, to).map_err(failed)
+}

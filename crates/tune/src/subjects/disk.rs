@@ -1,0 +1,91 @@
+//! Which disk a directory lies on.
+
+use std::path::Path;
+
+use crate::host::{Host, Known, Unread};
+
+const DISKS: &str = "/sys/block";
+
+/// The disk, by its name in `/sys/block`, that a name, a device or a directory means. A directory is looked up among the
+/// mounts as it is written: links in it are for the caller to follow.
+///
+/// # Errors
+/// It is on no disk of this host, and what it is on.
+pub fn disk_of(host: &dyn Host, path: &Path) -> Known<String> {
+    let bare = path.to_str().unwrap_or_default();
+    let known = host.list(Path::new(DISKS))?;
+    if known.iter().any(|disk| disk == bare) {
+        return Ok(bare.to_owned());
+    }
+    let device = match path.starts_with("/dev") {
+        true => bare.to_owned(),
+        false => device_under(host, path)?,
+    };
+    let name = Path::new(&device).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_its = |disk: &&String| **disk == name || holds(host, disk, name);
+    let found = known.iter().find(is_its).cloned();
+    found.ok_or_else(|| Unread::Failed(format!("it lies on {device:?}, which is no disk that the kernel lists")))
+}
+
+/// Whether a disk has a partition of that name, or is a mapping (LVM, LUKS) of that name.
+fn holds(host: &dyn Host, disk: &str, name: &str) -> bool {
+    let at = Path::new(DISKS).join(disk);
+    let is_part = !name.is_empty() && host.read(&at.join(name).join("partition")).is_ok();
+    is_part || host.read(&at.join("dm/name")).is_ok_and(|mapped| mapped == name)
+}
+
+/// What is mounted at the deepest directory above; of several at one place the last, which hides the others.
+fn device_under(host: &dyn Host, path: &Path) -> Known<String> {
+    let table = host.read(Path::new("/proc/mounts"))?;
+    let mount = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let (device, at) = (fields.next()?.to_owned(), plain(fields.next()?));
+        path.starts_with(&at).then_some((Path::new(&at).components().count(), device))
+    };
+    let deepest = table.lines().filter_map(mount).max_by_key(|(depth, _)| *depth);
+    deepest.map(|(_, device)| device).ok_or(Unread::Absent)
+}
+
+/// A blank in a mount's directory is written as `\040` (fstab(5)).
+fn plain(text: &str) -> String {
+    text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Recorded;
+
+    #[test]
+    fn from_a_directory_to_its_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let at = dir.path().join(name);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::fs::write(at, text).unwrap();
+        };
+        write("sys/block/sda/sda1/partition", "1\n");
+        write("sys/block/nvme0n1/size", "1\n");
+        write("sys/block/dm-0/dm/name", "vg-data\n");
+        write(
+            "proc/mounts",
+            "/dev/sda1 / ext4 rw 0 0\ntmpfs /data xfs rw 0 0\n/dev/nvme0n1 /data xfs rw 0 0\n\
+             /dev/mapper/vg-data /my\\040data xfs rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n",
+        );
+        let host = Recorded::new(dir.path());
+        let disk = |path: &str| disk_of(&host, Path::new(path));
+        for (path, wanted) in [
+            ("/srv/x", "sda"),
+            ("/data/run7", "nvme0n1"),
+            ("/database", "sda"),
+            ("/my data", "dm-0"),
+            ("nvme0n1", "nvme0n1"),
+            ("/dev/sda1", "sda"),
+            ("/dev/mapper/vg-data", "dm-0"),
+        ] {
+            assert_eq!(disk(path), Ok(wanted.to_owned()), "{path}");
+        }
+        assert!(matches!(disk("/tmp/x"), Err(Unread::Failed(why)) if why.contains("tmpfs")));
+        assert!(disk("/dev/sdz").is_err());
+    }
+}
