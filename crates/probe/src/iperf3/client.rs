@@ -318,5 +318,5 @@ fn greet(to: SocketAddr) -> Result<UdpSocket> {
         }
     }
     let why = "its UDP port does not answer: is UDP let through on the same number as TCP?";
-    Err(Error::Refused { peer: to.to_string(), why: why.into() })
+    Err(Error::Connect { to: to.to_string(), source: std::io::Error::new(std::io::ErrorKind::TimedOut, why) })
 }
