@@ -41,7 +41,7 @@ impl Windows {
     /// For a test of about `packets` at so many per second.
     pub fn new(packets: u64, rate_packets_s: f64) -> Windows {
         let least = (rate_packets_s * WINDOW_S).ceil().clamp(1.0, 1e9) as u64;
-        Windows { packets_each: packets.div_ceil(WINDOWS).max(least), windows: Vec::new() }
+        Windows { packets_each: packets.div_ceil(WINDOWS).max(least).max(1), windows: Vec::new() }
     }
 
     /// A packet's delays; in the order of their numbers.
