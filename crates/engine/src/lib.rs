@@ -8,6 +8,7 @@
 //! What this crate does not know: command lines, grant files, listening, logging. It dials, and it runs both ends of a
 //! session that somebody else accepted.
 
+mod asker;
 pub mod commons;
 pub mod control;
 pub mod dial;

@@ -19,6 +19,7 @@ use wire::receiver::Target;
 use wire::{Frame, WireError};
 
 use crate::SOFTWARE;
+pub use crate::asker::Asker;
 use crate::commons::Commons;
 use crate::control::{Control, Label};
 use crate::error::{Error, Result};
@@ -72,18 +73,6 @@ pub enum Said {
 
 /// The longest that a guest may have a node wait for space.
 const WAIT_SPACE_MAX: Duration = Duration::from_secs(24 * 3600);
-
-/// Who asks a question, and from where.
-pub struct Asker<'a> {
-    /// Its rights.
-    pub access: &'a Access,
-    /// Its address.
-    pub peer: SocketAddr,
-    /// The address that it came to.
-    pub local: Option<SocketAddr>,
-    /// Streams that join its session while it asks.
-    pub joined: &'a mut Receiver<(TcpStream, u32)>,
-}
 
 /// What a session did, for the access log.
 #[derive(Debug)]

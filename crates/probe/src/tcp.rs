@@ -344,9 +344,12 @@ pub fn test(
     }
     asked?;
     if let Some(Failure { fault, why }) = heard.failed {
-        // Where both ends fail, ours knows more of why; that it never began is no reason.
+        // Where both ends fail, ours knows more of why; that it never began is no reason, nor is that the other end hung up.
         let far = Error::Far { peer: peer.name().to_owned(), fault, why };
-        return Err(near.err().filter(|error| !matches!(error, Error::Interrupted)).unwrap_or(far));
+        return Err(near
+            .err()
+            .filter(|error| !matches!(error, Error::Interrupted | Error::Broken { .. }))
+            .unwrap_or(far));
     }
     let near = near?;
     let silent = || Error::Silent { peer: peer.name().to_owned(), seconds: STILL.as_secs() };

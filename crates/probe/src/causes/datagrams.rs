@@ -1,7 +1,7 @@
 //! Causes that datagrams show: loss, policers, short queues, disorder, copies, other people's traffic.
 
 use model::units::{BitRate, Bytes};
-use model::v1::probe::all::{Cause, Findings, Kind, Way, Ways};
+use model::v1::probe::all::{Cause, Findings, Kind, Way};
 use model::v1::probe::tcp::{Flow, Kernel};
 use model::v1::probe::udp::{UdpPace, UdpPoint, UdpSpread, WIRE_BYTES};
 
@@ -68,10 +68,7 @@ fn loss(found: &Findings, way: Way, point: &UdpPoint) -> Option<Cause> {
 /// Whether these datagrams were a burden for the path: then what was lost says nothing of less. TCP that lives with loss gets
 /// little of a path, so what bursts come out at counts as well.
 fn is_burden(found: &Findings, way: Way, point: &UdpPoint) -> bool {
-    let of = |ways: &Ways<UdpPoint>| {
-        ways.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, point)| point.cloned())
-    };
-    let drained = of(&found.bursts).as_ref().and_then(drained_bit_s);
+    let drained = found.bursts.of(way).and_then(drained_bit_s);
     let carries = pushed(found, way).map(|tcp| tcp.rate).into_iter().chain(drained).reduce(f64::max);
     let shared = carries.is_some_and(|rate| point.sent.wire_rate_bit_s as f64 > rate * BURDEN);
     // Loss by itself takes TCP down to less than these datagrams: the bursts' rate decides, where there is one.
@@ -124,7 +121,7 @@ struct Pushed {
 }
 
 fn pushed(found: &Findings, way: Way) -> Option<Pushed> {
-    let report = found.tcp.each().into_iter().find(|(of, _)| *of == way)?.1?;
+    let report = found.tcp.of(way)?;
     let up = way == Way::There;
     let result = report.ways.iter().find(|w| w.up == up)?;
     let (sender, intervals) = if up { (&report.near, &report.intervals) } else { (&report.far, &report.far_intervals) };
@@ -157,8 +154,8 @@ fn squeezed(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
     if known(causes, Kind::Loss, way) || known(causes, Kind::LossyMember, way) {
         return None;
     }
-    let burst = found.bursts.each().into_iter().find(|(of, _)| *of == way)?.1;
-    let light = found.datagrams.each().into_iter().find(|(of, _)| *of == way)?.1;
+    let burst = found.bursts.of(way);
+    let light = found.datagrams.of(way);
     // That loss comes with the rate alone only a test at a low one can tell.
     let is_clean = light.is_some_and(|light| light.lost_in_network < LOST_MIN || is_burden(found, way, light));
     shallow(&tcp, way, burst).or_else(|| policed(&tcp, way).filter(|_| is_clean))
@@ -253,7 +250,7 @@ fn others(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
     if explained.iter().any(|kind| known(causes, *kind, way)) {
         return None;
     }
-    let burst = found.bursts.each().into_iter().find(|(of, _)| *of == way)?.1;
+    let burst = found.bursts.of(way);
     let capacity = match found.link_bit_s {
         0 => burst.and_then(drained_bit_s)?,
         link => link as f64,

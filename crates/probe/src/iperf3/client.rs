@@ -45,19 +45,19 @@ impl Session {
         let mut session = Session { control: Control::new(socket, stop)?, cookie: Cookie::random(), to };
         // A server that is busy closes without reading, and a reset may overtake its word.
         let greeted =
-            session.control.send(session.cookie.as_bytes()).and_then(|()| session.control.expect(State::ParamExchange));
+            session.control.send(session.cookie.as_bytes()).and_then(|()| session.control.awaits(State::ParamExchange));
         greeted.map_err(|error| match error {
             Error::Broken { peer, .. } => busy(&peer),
             other => other,
         })?;
         session.control.send_text(&params.encode())?;
-        session.control.expect(State::CreateStreams)?;
+        session.control.awaits(State::CreateStreams)?;
         Ok(session)
     }
 
     fn start(&mut self) -> Result<()> {
-        self.control.expect(State::TestStart)?;
-        self.control.expect(State::TestRunning)
+        self.control.awaits(State::TestStart)?;
+        self.control.awaits(State::TestRunning)
     }
 
     /// Says that it is over, and exchanges results.
@@ -65,7 +65,7 @@ impl Session {
         self.control.send_text(&ours.encode())?;
         let text = self.control.hear_text(RESULTS_MAX)?;
         let theirs = Results::parse(&text).map_err(|what| self.control.wrong(what))?;
-        self.control.expect(State::DisplayResults)?;
+        self.control.awaits(State::DisplayResults)?;
         self.control.say(State::Done)?;
         Ok(theirs)
     }
@@ -146,7 +146,7 @@ pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&In
     // What the server still has on its way is taken in until it has heard that this is the end.
     let ended = followed
         .and_then(|()| session.control.say(State::TestEnd))
-        .and_then(|()| session.control.expect(State::ExchangeResults));
+        .and_then(|()| session.control.awaits(State::ExchangeResults));
     team.abandon();
     let totals: Vec<Total> = team.finish().iter().map(|ended| course.total(ended)).collect();
     ended?;
@@ -295,7 +295,7 @@ pub fn test_datagrams(to: SocketAddr, order: &DatagramOrder, stop: &Stop) -> Res
     // Before the server settles, which is no part of the test.
     let over = team.started().elapsed();
     session.control.say(State::TestEnd)?;
-    session.control.expect(State::ExchangeResults)?;
+    session.control.awaits(State::ExchangeResults)?;
     let near = team.finish(over);
     let streams = near.iter().map(|(_, result)| result.clone()).collect();
     let far = session.exchange(&Results { has_retransmits: -1, streams, ..Results::default() })?.streams;
@@ -318,5 +318,5 @@ fn greet(to: SocketAddr) -> Result<UdpSocket> {
         }
     }
     let why = "its UDP port does not answer: is UDP let through on the same number as TCP?";
-    Err(Error::Refused { peer: to.to_string(), why: why.into() })
+    Err(Error::Connect { to: to.to_string(), source: std::io::Error::new(std::io::ErrorKind::TimedOut, why) })
 }

@@ -192,7 +192,7 @@ impl Control {
     }
 
     /// Waits for this state, and takes no other.
-    pub(super) fn expect(&mut self, wanted: State) -> Result<()> {
+    pub(super) fn awaits(&mut self, wanted: State) -> Result<()> {
         let state = self.hear(PATIENCE)?;
         if state == wanted { Ok(()) } else { Err(self.unwanted(state, wanted)) }
     }

@@ -141,8 +141,8 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// For a test of about `packets`. `offset_ns` is the near real-time clock minus the near monotonic one.
-    pub fn new(offset_ns: i64, packets: u64) -> Delays {
+    /// For a test of about `packets` at so many per second. `offset_ns` is the near real-time clock minus the near monotonic one.
+    pub fn new(offset_ns: i64, packets: u64, rate_packets_s: f64) -> Delays {
         Delays {
             offset_ns,
             round_trip: Spread::default(),
@@ -154,7 +154,7 @@ impl Delays {
             impossible: 0,
             nonsense: 0,
             before: None,
-            windows: Windows::new(packets),
+            windows: Windows::new(packets, rate_packets_s),
         }
     }
 

@@ -142,7 +142,7 @@ impl<'a> Sender<'a> {
             packet: blank(order.packet_bytes),
             buffer: vec![0; PACKET_MAX],
             tally: Tally::new(window),
-            delays: Delays::new(reading.offset_ns(), order.packets()),
+            delays: Delays::new(reading.offset_ns(), order.packets(), order.rate_packets_s),
             flight: Flight::default(),
             closers: Vec::new(),
             near,

@@ -210,20 +210,17 @@ fn place(w: &mut Writer, place: &Place) {
     }
 }
 
+/// A question about a place and nothing else.
+fn about(w: &mut Writer, code: u8, at: &Place) {
+    w.u8(code);
+    place(w, at);
+}
+
 fn request(w: &mut Writer, request: &Request) {
     match request {
-        Request::Stat(at) => {
-            w.u8(1);
-            place(w, at);
-        }
-        Request::List(at) => {
-            w.u8(2);
-            place(w, at);
-        }
-        Request::Mkdir(at) => {
-            w.u8(3);
-            place(w, at);
-        }
+        Request::Stat(at) => about(w, 1, at),
+        Request::List(at) => about(w, 2, at),
+        Request::Mkdir(at) => about(w, 3, at),
         Request::Remove(at, below) => {
             w.u8(4);
             place(w, at);

@@ -81,7 +81,7 @@ fn facts(support: &Support) -> Vec<Fact> {
 
 /// What TCP got in a direction.
 pub(super) fn rate(tcp: &Ways<Report>, way: Way) -> Option<f64> {
-    let report = tcp.each().into_iter().find(|(of, _)| *of == way)?.1?;
+    let report = tcp.of(way)?;
     report.ways.first().map(|way| way.rate_bit_s as f64)
 }
 
@@ -174,13 +174,12 @@ impl Desk<'_> {
 fn say(support: &Support, printer: &Printer) {
     let found = &support.findings;
     for (way, name) in [(Way::There, "-> there"), (Way::Back, "<- back")] {
-        if let Some(report) = found.tcp.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, report)| report) {
+        if let Some(report) = found.tcp.of(way) {
             for result in &report.ways {
                 printer.line(&format!("{name}: TCP {}, limited by {}", BitRate(result.rate_bit_s), result.limit));
             }
         }
-        if let Some(point) = found.datagrams.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, point)| point)
-        {
+        if let Some(point) = found.datagrams.of(way) {
             printer.line(&format!(
                 "{name}: {} of {} datagrams lost, {} out of order, {} twice",
                 point.lost, point.sent.datagrams, point.received.reordered, point.received.duplicates

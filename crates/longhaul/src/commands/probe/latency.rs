@@ -121,7 +121,7 @@ fn ms(seconds: f64) -> String {
     format!("{:.3} ms", seconds * 1e3)
 }
 
-fn say(result: &Latency, printer: &Printer) {
+fn say_packets(result: &Latency, printer: &Printer) {
     let p = &result.packets;
     let lost = p.lost as f64 / p.sent.max(1) as f64 * 100.0;
     printer.line(&format!(
@@ -140,6 +140,10 @@ fn say(result: &Latency, printer: &Printer) {
     if p.duplicates + p.reordered > 0 {
         printer.line(&format!("   order      {} came again, {} behind a later one", p.duplicates, p.reordered));
     }
+}
+
+fn say(result: &Latency, printer: &Printer) {
+    say_packets(result, printer);
     let delay = |name: &str, delay: &Delay| {
         printer.line(&format!(
             "   {name:<10} median {}, least {}, mean {}, 95 % {}, 99 % {}, most {}",

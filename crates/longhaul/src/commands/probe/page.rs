@@ -25,7 +25,7 @@ pub fn page(target: &str, support: &Support) -> String {
     causes(&mut out, support);
     let found = &support.findings;
     for (way, name) in [(Way::There, "TCP there"), (Way::Back, "TCP back")] {
-        if let Some(report) = found.tcp.each().into_iter().find(|(of, _)| *of == way).and_then(|(_, report)| report) {
+        if let Some(report) = found.tcp.of(way) {
             tcp(&mut out, name, way, report);
         }
     }

@@ -47,6 +47,14 @@ impl<T> Default for Ways<T> {
 }
 
 impl<T> Ways<T> {
+    /// One of them.
+    pub fn of(&self, way: Way) -> Option<&T> {
+        match way {
+            Way::There => self.there.as_ref(),
+            Way::Back => self.back.as_ref(),
+        }
+    }
+
     /// Both, by their names.
     pub fn each(&self) -> [(Way, Option<&T>); 2] {
         [(Way::There, self.there.as_ref()), (Way::Back, self.back.as_ref())]

@@ -7,6 +7,8 @@
 
 /// Windows that a test is cut into: fine enough that a step is felt, coarse enough that each holds an unhindered packet.
 const WINDOWS: u64 = 256;
+/// A window is no shorter than this: a host that stalls for some of them must not look like a clock that was set.
+const WINDOW_S: f64 = 0.025;
 /// Windows on either side of a moment that are compared. One spike on each way at different moments, each in a window of
 /// its own, looks like a step if only neighbours are.
 const SIDE: usize = 4;
@@ -36,9 +38,10 @@ fn median(mut values: Vec<i64>) -> i64 {
 }
 
 impl Windows {
-    /// For a test of about `packets`.
-    pub fn new(packets: u64) -> Windows {
-        Windows { packets_each: packets.div_ceil(WINDOWS).max(1), windows: Vec::new() }
+    /// For a test of about `packets` at so many per second.
+    pub fn new(packets: u64, rate_packets_s: f64) -> Windows {
+        let least = (rate_packets_s * WINDOW_S).ceil().clamp(1.0, 1e9) as u64;
+        Windows { packets_each: packets.div_ceil(WINDOWS).max(least).max(1), windows: Vec::new() }
     }
 
     /// A packet's delays; in the order of their numbers.
@@ -102,7 +105,7 @@ mod tests {
     /// `clock(n)`, and more on the way there by `path(n)`.
     fn step(packets: u64, jitter_ns: i64, clock: impl Fn(i64) -> i64, path: impl Fn(i64) -> i64) -> Option<i64> {
         let mut chance = fastrand::Rng::with_seed(7);
-        let mut windows = Windows::new(packets);
+        let mut windows = Windows::new(packets, 10.0);
         for n in 0..packets as i64 {
             let (there, back) = (chance.i64(0..=jitter_ns), chance.i64(0..=jitter_ns));
             windows.note(n as u64, 10_000_000 + there + clock(n) + path(n), 10_000_000 + back - clock(n));
@@ -152,7 +155,7 @@ mod tests {
 
     #[test]
     fn nonsense_does_no_harm() {
-        let mut windows = Windows::new(0);
+        let mut windows = Windows::new(0, f64::NAN);
         for n in 0..20 {
             let far = if n % 2 == 0 { i64::MAX } else { i64::MIN };
             windows.note(n, far, far);

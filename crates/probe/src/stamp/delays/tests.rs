@@ -16,7 +16,7 @@ fn times(at: i64, there: i64, stay: i64, back: i64) -> Times {
 
 #[test]
 fn round_trips_are_without_the_stay() {
-    let mut delays = Delays::new(OFFSET, 10);
+    let mut delays = Delays::new(OFFSET, 10, 10.0);
     for (n, stay) in [1_000_000, 50_000_000, 3_000].into_iter().enumerate() {
         delays.note(n as u64, &times(n as i64 * 1_000_000_000, 7_000_000, stay, 5_000_000));
     }
@@ -30,7 +30,7 @@ fn round_trips_are_without_the_stay() {
 
 #[test]
 fn variation_is_of_neighbours_and_needs_no_clock() {
-    let mut delays = Delays::new(OFFSET, 10);
+    let mut delays = Delays::new(OFFSET, 10, 10.0);
     // 3 is missing: 4 has no neighbour before it.
     for (n, there, back) in [(0, 100, 50), (1, 130, 50), (2, 110, 90), (4, 900, 900), (5, 905, 890)] {
         delays.note(n, &times(n as i64 * 1_000, there * 1_000, 0, back * 1_000));
@@ -45,7 +45,7 @@ fn variation_is_of_neighbours_and_needs_no_clock() {
 
 #[test]
 fn a_stay_that_cannot_be_is_told() {
-    let mut delays = Delays::new(OFFSET, 10);
+    let mut delays = Delays::new(OFFSET, 10, 10.0);
     delays.note(0, &Times { left_ns: 0, came_ns: 500, answered_ns: 400, back_ns: 1_000 });
     delays.note(1, &Times { left_ns: 0, came_ns: 500, answered_ns: 9_000, back_ns: 1_000 });
     assert_eq!(delays.nonsense, 2);
@@ -87,7 +87,7 @@ proptest! {
 
     #[test]
     fn any_times_are_taken(times in proptest::collection::vec((any::<i64>(), any::<i64>(), any::<i64>(), any::<i64>()), 0..50)) {
-        let mut delays = Delays::new(OFFSET, 50);
+        let mut delays = Delays::new(OFFSET, 50, 10.0);
         for (n, (left_ns, came_ns, answered_ns, back_ns)) in times.iter().copied().enumerate() {
             delays.note(n as u64, &Times { left_ns, came_ns, answered_ns, back_ns });
         }
