@@ -18,6 +18,6 @@ pub mod state;
 mod warm;
 
 pub use exports::{Export, ExportError};
-pub use listen::{Node, NodeConfig, NodeError, NodeJobs, Stop};
+pub use listen::{Audit, Node, NodeConfig, NodeError, NodeJobs, Stop};
 pub use responders::Responders;
 pub use state::{StateDir, StateError};

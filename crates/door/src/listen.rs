@@ -30,6 +30,9 @@ use crate::state::{StateDir, StateError};
 /// `wire::limits::STREAMS_MAX` of them.
 const CONNECTIONS_MAX: usize = 4096;
 
+/// Looks at the host: a line that says whose audit it is, then one for each finding.
+pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
+
 /// What a node is to offer.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -49,6 +52,8 @@ pub struct NodeConfig {
     pub timeouts: Timeouts,
     /// Tests that are answered without a key.
     pub responders: Responders,
+    /// How the host's settings stand, for those who have a key; none where nobody is told.
+    pub audit: Option<Audit>,
     /// Its guests are its operator, and it lives for one copy: what it carries for them may go to any address, loopback as
     /// well, and is not gone on with by a later node.
     pub own_guests: bool,

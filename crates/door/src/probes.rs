@@ -8,13 +8,17 @@ use std::time::{Duration, Instant};
 use engine::node::{Asker, Said};
 use model::fault::{Blame, Fault};
 use model::units::{BitRate, Bytes};
+use model::v1;
 use model::v1::probe::tcp::{Line, Order};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
+use auth::Access;
 use probe::Stop;
 use probe::disk::Ground;
 use probe::tcp::Bounds;
 use wire::frame::Refusal;
+
+use crate::listen::Audit;
 
 /// Within which bounds tests run here. A grant lifts the last one.
 pub(crate) const LIMITS: Limits = Limits {
@@ -39,6 +43,8 @@ pub(crate) struct Probes {
     pub flows: probe::flow::Flows,
     /// The node stops.
     pub stop: Stop,
+    /// How the host's settings stand, where that is told.
+    pub audit: Option<Audit>,
 }
 
 /// What runs for one guest.
@@ -96,6 +102,7 @@ pub(crate) fn describe(ask: &str) -> String {
         Ok(Test::Flows(flows)) => format!("probe {}, {} flows", task(&flows.task), flows.flows),
         Ok(Test::Disk(ask)) => format!("probe disk {}", ask.place),
         Ok(Test::Limits) => "probe limits".into(),
+        Ok(Test::Audit(_)) => "audit of the settings".into(),
         Err(_) => "probe of an unknown kind".into(),
     }
 }
@@ -198,8 +205,24 @@ impl Probes {
             Test::Tcp(order) => self.tcp(asker, order, ask.first_stream, emit),
             Test::Flows(flows) => self.flows(&asker, flows, emit),
             Test::Disk(disk) => self.disk(&directory(&disk.place)?, &disk.order, emit),
+            Test::Audit(ask) => self.audit(asker.access, ask, emit),
             Test::Limits => Ok(()),
         }
+    }
+
+    /// How this host stands, for somebody who has a key. It tells a stranger too much of where it is weak.
+    fn audit(&self, access: &Access, ask: &v1::tune::Ask, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+        let refused = |why: &str| Refusal::new(Fault::Auth, why);
+        let audit = self.audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
+        if access.grant().is_none() {
+            return Err(refused("this node tells how its settings stand to those who have a key: ask its operator for one"));
+        }
+        for line in audit(ask)? {
+            if !emit(Said::Text(line)) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn tcp(

@@ -21,7 +21,10 @@ pub use probe::{
     Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
     ProbeScan, ProbeTcp, ProbeTest, ProbeUdp,
 };
-pub use tune::{Tune, TuneAction, TuneApply, TuneAudit, TuneCalc, TunePlan, TuneRole, TuneTarget, TuneUndo};
+pub use tune::{
+    RATE_MAX, RTT_MAX, Tune, TuneAction, TuneApply, TuneAudit, TuneCalc, TuneCompare, TunePlan, TuneRole, TuneTarget,
+    TuneUndo, TuneVerify, TuneWatch,
+};
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.
 #[derive(Debug, Parser)]
@@ -352,6 +355,9 @@ pub struct Serve {
     /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.
     #[arg(long, value_name = "PROTOCOL[@PREFIX]", value_delimiter = ',')]
     pub responders: Vec<String>,
+    /// Tell those who have a key how the settings of this host stand, for `longhaul tune compare`
+    #[arg(long)]
+    pub audit: bool,
     /// Read options from this TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -31,6 +31,7 @@ pub fn prepare(
         plain: true,
         state,
         responders: Default::default(),
+        audit: None,
         timeouts: Timeouts::default(),
         own_guests: true,
     };

@@ -5,6 +5,7 @@
 
 mod lab;
 pub mod probe;
+pub mod tune;
 
 use std::borrow::Cow;
 

@@ -1,6 +1,7 @@
 //! Changing a host, with all that was there before kept first; and taking it back.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
@@ -75,7 +76,7 @@ pub enum ApplyError {
         /// Why.
         why: Unread,
         /// What was done about the changes before it.
-        undone: String,
+        undone: TakenBack,
     },
     /// Our own files.
     #[error("cannot write {path} ({why}); {undone}")]
@@ -85,11 +86,35 @@ pub enum ApplyError {
         /// Why.
         why: Unread,
         /// What was done about it.
-        undone: String,
+        undone: TakenBack,
     },
     /// Not all of it could be taken back.
-    #[error("not all of it could be taken back: {}", .0.join("; "))]
-    Stuck(Vec<String>),
+    #[error("{0}")]
+    Stuck(TakenBack),
+    /// All is as it was, but the snapshot that says otherwise is still there.
+    #[error("all is as it was, but {path} cannot be removed")]
+    Left {
+        /// Where.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// How taking something back went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakenBack {
+    /// What could not be, in words.
+    pub left: Vec<String>,
+}
+
+impl fmt::Display for TakenBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.left.is_empty() {
+            true => f.write_str("all is as it was"),
+            false => write!(f, "not all of it could be taken back: {}", self.left.join("; ")),
+        }
+    }
 }
 
 /// The host's id, and its boot's. A host without an id (an image before its first start, a container) is known by its
@@ -106,32 +131,90 @@ pub fn identity(host: &dyn Host) -> (String, String) {
 ///
 /// # Errors
 /// [`ApplyError`]; nothing is left changed, or what is left is named.
-pub fn apply(host: &dyn Host, changes: &[Change], directory: &Path, made: &str, persist: bool) -> Result<PathBuf, ApplyError> {
+pub fn apply(
+    host: &dyn Host,
+    changes: &[Change],
+    directory: &Path,
+    made: &str,
+    persist: bool,
+) -> Result<PathBuf, ApplyError> {
     let files = if persist { persisted(host, changes) } else { BTreeMap::new() };
+    let snapshot = Snapshot { files: as_they_are(host, files.keys())?, ..look(host, changes, made) };
+    let path = keep(&snapshot, directory)?;
+    let done = set(host, &snapshot).and_then(|()| write_ours(host, &snapshot, &files));
+    if let Err(ApplyError::Refused { undone, .. } | ApplyError::File { undone, .. }) = &done
+        && undone.left.is_empty()
+    {
+        // There is nothing to undo.
+        forget(&path)?;
+    }
+    done.map(|()| path)
+}
+
+/// Keeps what is there before changes that are to be taken back soon.
+///
+/// # Errors
+/// It cannot be kept.
+pub(crate) fn begin(
+    host: &dyn Host,
+    changes: &[Change],
+    directory: &Path,
+    made: &str,
+) -> Result<(Snapshot, PathBuf), ApplyError> {
+    let snapshot = look(host, changes, made);
+    let path = keep(&snapshot, directory)?;
+    Ok((snapshot, path))
+}
+
+/// Makes all changes, or none.
+///
+/// # Errors
+/// [`ApplyError::Refused`].
+pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError> {
+    for (at, change) in snapshot.changes.iter().enumerate() {
+        if let Err(why) = change.place.write(host, &change.after).and_then(|()| took(host, change)) {
+            let undone = take_back(host, snapshot, at + 1);
+            return Err(ApplyError::Refused { place: change.place.clone(), value: change.after.clone(), why, undone });
+        }
+    }
+    Ok(())
+}
+
+/// Removes a snapshot of which nothing is left to undo.
+///
+/// # Errors
+/// It is still there.
+pub(crate) fn forget(path: &Path) -> Result<(), ApplyError> {
+    fs::remove_file(path).map_err(|source| ApplyError::Left { path: path.display().to_string(), source })
+}
+
+fn look(host: &dyn Host, changes: &[Change], made: &str) -> Snapshot {
+    let (id, boot) = identity(host);
+    Snapshot { v: 1, host: id, boot, made: made.to_owned(), changes: changes.to_vec(), files: BTreeMap::new() }
+}
+
+/// Files of ours, or that they are not there.
+fn as_they_are<'a>(
+    host: &dyn Host,
+    paths: impl Iterator<Item = &'a String>,
+) -> Result<BTreeMap<String, Option<String>>, ApplyError> {
     // One of ours that cannot be read could not be put back.
     let before = |path: &String| match host.read_exact(Path::new(path)) {
         Ok(text) => Ok((path.clone(), Some(text))),
         Err(Unread::Absent) => Ok((path.clone(), None)),
-        Err(why) => Err(ApplyError::File { path: path.clone(), why, undone: "nothing was changed".into() }),
+        Err(why) => Err(ApplyError::File { path: path.clone(), why, undone: TakenBack::default() }),
     };
-    let (id, boot) = identity(host);
-    let snapshot =
-        Snapshot { v: 1, host: id, boot, made: made.to_owned(), changes: changes.to_vec(), files: files.keys().map(before).collect::<Result<_, _>>()? };
-    let path = keep(&snapshot, directory)?;
-    for (at, change) in changes.iter().enumerate() {
-        let done = change.place.write(host, &change.after).and_then(|()| took(host, change));
-        if let Err(why) = done {
-            let undone = take_back(host, &snapshot, at + 1);
-            return Err(ApplyError::Refused { place: change.place.clone(), value: change.after.clone(), why, undone: told(undone) });
-        }
-    }
-    for (file, text) in &files {
+    paths.map(before).collect()
+}
+
+fn write_ours(host: &dyn Host, snapshot: &Snapshot, files: &BTreeMap<String, String>) -> Result<(), ApplyError> {
+    for (file, text) in files {
         if let Err(why) = host.write(Path::new(file), text) {
-            let undone = take_back(host, &snapshot, changes.len());
-            return Err(ApplyError::File { path: file.clone(), why, undone: told(undone) });
+            let undone = take_back(host, snapshot, snapshot.changes.len());
+            return Err(ApplyError::File { path: file.clone(), why, undone });
         }
     }
-    Ok(path)
+    Ok(())
 }
 
 /// Some of the kernel's files take what they do not keep.
@@ -141,13 +224,6 @@ fn took(host: &dyn Host, change: &Change) -> Result<(), Unread> {
     match same(&is, &change.after) || selected(&is) == change.after {
         true => Ok(()),
         false => Err(Unread::Failed(format!("it says {is:?} afterwards"))),
-    }
-}
-
-fn told(left: Vec<String>) -> String {
-    match left.is_empty() {
-        true => "what was changed before it is as it was".into(),
-        false => format!("what was changed before it could not all be taken back: {}", left.join("; ")),
     }
 }
 
@@ -249,12 +325,12 @@ pub fn read(host: &dyn Host, path: &Path) -> Result<Snapshot, ApplyError> {
 /// # Errors
 /// [`ApplyError::Stuck`]: what could not be written back.
 pub fn undo(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError> {
-    let left = take_back(host, snapshot, snapshot.changes.len());
-    if left.is_empty() { Ok(()) } else { Err(ApplyError::Stuck(left)) }
+    let undone = take_back(host, snapshot, snapshot.changes.len());
+    if undone.left.is_empty() { Ok(()) } else { Err(ApplyError::Stuck(undone)) }
 }
 
-/// Takes back the first so many changes, and our files; what could not be taken back, in words.
-fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> Vec<String> {
+/// Takes back the first so many changes, and our files.
+fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> TakenBack {
     let mut left = Vec::new();
     for (file, before) in &snapshot.files {
         let path = Path::new(file);
@@ -276,7 +352,7 @@ fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> Vec<String> 
             left.push(format!("{}: {why}", change.place));
         }
     }
-    left
+    TakenBack { left }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::facts;
 use crate::host::{Host, Known, Unread, sysctl};
 use crate::judge::{Judgement, judge, wanted};
-use crate::rule::{Area, Condition, Confidence, Conflict, Means, Persist, Read, Rule, Severity};
+use crate::rule::{Area, Condition, Confidence, Conflict, Means, Nature, Persist, Read, Rule, Severity};
 use crate::subjects::{Nic, Subject, Subjects};
 use crate::target::{Around, Target};
 
@@ -70,6 +70,9 @@ pub struct Finding {
     /// By what.
     #[serde(skip)]
     pub set: Means,
+    /// What kind of value it is.
+    #[serde(skip)]
+    pub nature: Nature,
 }
 
 /// All of a host.
@@ -144,6 +147,7 @@ fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<Strin
         persist: rule.persist,
         writable: false,
         set: rule.set,
+        nature: rule.nature,
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod apply;
 pub mod audit;
 pub mod calc;
+pub mod compare;
 mod facts;
 pub mod host;
 pub mod judge;
@@ -12,3 +13,5 @@ pub mod plan;
 pub mod rule;
 pub mod subjects;
 pub mod target;
+pub mod verify;
+pub mod watch;

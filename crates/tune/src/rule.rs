@@ -28,6 +28,9 @@ pub struct Rule {
     pub read: Read,
     /// What it should be.
     pub want: Want,
+    /// What kind of value it is.
+    #[serde(default)]
+    pub nature: Nature,
     /// Only where all of these hold.
     #[serde(default, deserialize_with = "all_parsed")]
     pub when: Vec<Condition>,
@@ -130,6 +133,19 @@ pub enum Want {
     Contains(Value),
     /// Nothing: it is shown.
     Report(bool),
+}
+
+/// What kind of value something is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nature {
+    /// It is what somebody has made it.
+    #[default]
+    Setting,
+    /// It only grows, since boot or since a driver was loaded.
+    Counter,
+    /// It is never twice the same: a share, an error, the power of light.
+    Passing,
 }
 
 /// A number, a word or the name of a number, or a number for each class of NIC.

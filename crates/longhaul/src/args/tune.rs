@@ -7,9 +7,9 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use model::units::{BitRate, Bytes};
 
 /// No port is as fast: a rate above it is a slip of the finger.
-const RATE_MAX: BitRate = BitRate(100_000_000_000_000);
+pub const RATE_MAX: BitRate = BitRate(100_000_000_000_000);
 /// Light is to the Moon and back in 2.6 s.
-const RTT_MAX: Duration = Duration::from_secs(60);
+pub const RTT_MAX: Duration = Duration::from_secs(60);
 
 /// Audit a data transfer node: explain its settings, change them, take that back.
 ///
@@ -33,6 +33,12 @@ pub enum TuneAction {
     Apply(TuneApply),
     /// Bring back what was there before `apply`
     Undo(TuneUndo),
+    /// What changes do, measured: as it is and changed, by turns
+    Verify(TuneVerify),
+    /// Where the settings of two hosts drift apart
+    Compare(TuneCompare),
+    /// Keep an eye on drops, and on settings that somebody changes
+    Watch(TuneWatch),
     /// What a rate, a round trip, a loss and a volume imply, with formula and source
     Calc(TuneCalc),
 }
@@ -137,6 +143,88 @@ pub struct TuneUndo {
     pub list: bool,
 }
 
+/// What changes do, measured: as it is and changed, by turns; in the end all is as it was.
+///
+/// A difference that chance alone brings about more often than once in a hundred times is called noise (rank-sum test of
+/// Mann and Whitney). Five rounds reach that only where the two sides do not overlap at all; more rounds find less.
+#[derive(Debug, ClapArgs)]
+pub struct TuneVerify {
+    /// Only these rules, by the ids that `audit` shows
+    ///
+    /// Default: all that differ, can be changed here and are about what is measured.
+    #[arg(value_name = "RULE")]
+    pub rules: Vec<String>,
+    /// What it is measured with: a node (HOST[:PORT]), iperf3://HOST, or a directory for the disk below it
+    #[arg(long, value_name = "TARGET")]
+    pub with: String,
+    #[command(flatten)]
+    pub target: TuneTarget,
+    /// How long one test lasts; one of a disk at most so long for writing and for reading
+    #[arg(long, short = 't', value_name = "TIME", default_value = "3s", value_parser = test_time)]
+    pub time: Duration,
+    /// How often each side is measured
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..=30))]
+    pub rounds: u32,
+    /// Streams, or files at once
+    #[arg(long, short = 'P', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
+    pub streams: u32,
+    /// From the other end to here: what settings of a receiver do
+    #[arg(long, short = 'R')]
+    pub reverse: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// Where the settings of two hosts drift apart, and which of them is to change.
+///
+/// A host is `here`, a node (HOST[:PORT]) whose operator lets holders of a key ask (`serve --audit`), or a file that
+/// `tune audit --json` has written. What one of the two cannot say is left out.
+#[derive(Debug, ClapArgs)]
+pub struct TuneCompare {
+    /// The one: here, HOST[:PORT], or a file
+    pub a: String,
+    /// The other
+    pub b: String,
+    /// The rate that transfers between them are to reach
+    ///
+    /// Default: that of the NICs of each.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate: Option<BitRate>,
+    /// The round trip between them
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = rtt)]
+    pub rtt: Duration,
+    /// What they do
+    #[arg(long, value_name = "ROLE", default_value = "both")]
+    pub role: TuneRole,
+    /// One line and the exit code of a monitoring plug-in, as of `tune audit`
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Keep an eye on drops, and on settings that somebody changes: a line for each.
+///
+/// At the start it also says what `tune apply` had set and is something else by now.
+#[derive(Debug, ClapArgs)]
+pub struct TuneWatch {
+    #[command(flatten)]
+    pub target: TuneTarget,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = every)]
+    pub every: Duration,
+    /// How long
+    ///
+    /// Default: until it is stopped; with --check ten seconds.
+    #[arg(long, short = 't', value_name = "TIME", value_parser = model::duration::parse)]
+    pub time: Option<Duration>,
+    /// One line at the end and the exit code of a monitoring plug-in
+    ///
+    /// Critical where a setting of severity high is not as wanted any more, a warning where another is, or something was
+    /// dropped.
+    #[arg(long)]
+    pub check: bool,
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct TuneCalc {
     /// The rate of the line: 10Gbit/s
@@ -189,6 +277,20 @@ fn rtt(text: &str) -> Result<Duration, String> {
         true => Err("a round trip takes more than nothing, and no minute".into()),
         false => Ok(rtt),
     }
+}
+
+/// Long enough for a rate, short enough to be done again and again.
+fn test_time(text: &str) -> Result<Duration, String> {
+    let time = model::duration::parse(text).map_err(|e| e.to_string())?;
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(600);
+    if allowed.contains(&time) { Ok(time) } else { Err("a test takes from 1s to 10min".into()) }
+}
+
+/// A look takes some tenths of a second itself.
+fn every(text: &str) -> Result<Duration, String> {
+    let every = model::duration::parse(text).map_err(|e| e.to_string())?;
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(86_400);
+    if allowed.contains(&every) { Ok(every) } else { Err("look from every 1s to once in 24h".into()) }
 }
 
 /// A share, with its unit: a bare number could be either.

@@ -27,6 +27,9 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
+pub use target::{Node, Target};
+pub use tcp::Far;
+
 /// A line of `--json`: a test's name, and what it has to say.
 #[derive(Serialize)]
 struct Said<'a, T> {
@@ -67,7 +70,7 @@ pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, 
 }
 
 /// Ends the test at a signal; a second one ends the program.
-fn stop() -> Result<Stop, Failure> {
+pub fn stop() -> Result<Stop, Failure> {
     let flag = Arc::<AtomicBool>::default();
     let failed = |e| Failure::local(format!("cannot hear signals: {e}"));
     for signal in [SIGINT, SIGTERM] {

@@ -15,6 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::{Anonymous, Common, Serve};
+use crate::commands::tune;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::reins::{self, Stable};
@@ -32,6 +33,7 @@ struct File {
     state: Option<PathBuf>,
     #[serde(default)]
     responders: Vec<String>,
+    audit: Option<bool>,
 }
 
 fn read(path: &PathBuf) -> Result<File, Failure> {
@@ -117,6 +119,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         timeouts: Timeouts::default(),
         own_guests: false,
         responders,
+        audit: (serve.audit || file.audit.unwrap_or(false)).then_some(tune::told as door::Audit),
     };
     log(printer);
     let node = bind(config, &addresses)?;

@@ -3,15 +3,21 @@
 mod apply;
 mod audit;
 mod calc;
+mod compare;
 mod page;
 mod plan;
 mod show;
 mod undo;
+mod verify;
+mod watch;
 
+use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
+use jiff::Timestamp;
 use model::Exit;
 use model::fault::Fault;
+use model::v1::tune::Ask;
 use tune::apply::ApplyError;
 use tune::audit::Audit;
 use tune::host::{Host, Live, Recorded};
@@ -20,10 +26,12 @@ use tune::rule::{Rule, rules};
 use tune::subjects::{Subjects, disk_of};
 use tune::target::{Role, Target};
 
-use crate::args::{Tune, TuneAction, TuneRole, TuneTarget};
+use crate::args::{RATE_MAX, RTT_MAX, Tune, TuneAction, TuneRole, TuneTarget};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
+
+pub use audit::told;
 
 /// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
 pub fn run(tune: &Tune, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
@@ -36,6 +44,11 @@ pub fn run(tune: &Tune, settings: &Settings, printer: &Printer) -> Result<u8, Fa
         TuneAction::Plan(plan) => plan::run(plan, &Sight::of(host, tune, &plan.target)?, printer).map(done),
         TuneAction::Apply(apply) => apply::run(apply, &Sight::of(host, tune, &apply.target)?, &kept, printer).map(done),
         TuneAction::Undo(undo) => undo::run(undo, host, &kept, printer).map(done),
+        TuneAction::Verify(verify) => {
+            verify::run(verify, &Sight::of(host, tune, &verify.target)?, settings, &kept, printer).map(done)
+        }
+        TuneAction::Compare(compare) => compare::run(compare, settings, printer),
+        TuneAction::Watch(watch) => watch::run(watch, tune, host, &kept, printer),
         TuneAction::Calc(calc) => calc::run(calc, printer).map(done),
     }
 }
@@ -65,10 +78,26 @@ impl<'a> Sight<'a> {
         let mut disks = disks.collect::<Result<Vec<String>, Failure>>()?;
         disks.sort();
         disks.dedup();
-        let subjects = Subjects::find(host, &meant.nic, disks);
-        let target = target(host, meant);
+        Ok(Sight::judged(host, rules, target(host, meant), Subjects::find(host, &meant.nic, disks)))
+    }
+
+    /// Looks at a host for somebody who asks from afar.
+    fn asked(host: &'a dyn Host, ask: &Ask) -> Result<Sight<'a>, Failure> {
+        let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;
+        let roles = [Role::Dtn, Role::Measurement, Role::Both];
+        let role = roles.into_iter().find(|role| role.word() == ask.role);
+        let role = role.ok_or_else(|| Failure::usage(format!("{:?} is no role of a host", ask.role)))?;
+        let rtt_s = ask.rtt_s;
+        if !(rtt_s > 0.0 && rtt_s <= RTT_MAX.as_secs_f64()) || ask.rate_bit_s.is_some_and(|rate| rate > RATE_MAX.0) {
+            return Err(Failure::usage("no path has such a rate and round trip"));
+        }
+        let target = Target { rate_bit_s: ask.rate_bit_s, rtt_s, role, memory_bytes: memory_bytes(host) };
+        Ok(Sight::judged(host, rules, target, Subjects::find(host, &[], Vec::new())))
+    }
+
+    fn judged(host: &'a dyn Host, rules: Vec<Rule>, target: Target, subjects: Subjects) -> Sight<'a> {
         let audit = Audit::of(host, &rules, &target, &subjects);
-        Ok(Sight { host, rules, target, subjects, audit })
+        Sight { host, rules, target, subjects, audit }
     }
 
     /// The rate that rules go by, and whether somebody said it; else it is that of the fastest NIC.
@@ -87,14 +116,17 @@ impl<'a> Sight<'a> {
     }
 }
 
-fn target(host: &dyn Host, meant: &TuneTarget) -> Target {
-    let role = match meant.role {
+fn role(role: TuneRole) -> Role {
+    match role {
         TuneRole::Dtn => Role::Dtn,
         TuneRole::Measurement => Role::Measurement,
         TuneRole::Both => Role::Both,
-    };
+    }
+}
+
+fn target(host: &dyn Host, meant: &TuneTarget) -> Target {
     let rate_bit_s = meant.rate.map(|rate| rate.0);
-    Target { rate_bit_s, rtt_s: meant.rtt.as_secs_f64(), role, memory_bytes: memory_bytes(host) }
+    Target { rate_bit_s, rtt_s: meant.rtt.as_secs_f64(), role: role(meant.role), memory_bytes: memory_bytes(host) }
 }
 
 /// `MemTotal:  16318412 kB`, where kB is KiB (proc_meminfo(5)); 0 where it is not known.
@@ -123,6 +155,22 @@ fn disk(host: &dyn Host, path: &Path, follow: bool) -> Result<String, Failure> {
         false => path.to_owned(),
     };
     disk_of(host, &real).map_err(|e| failed(e.to_string()))
+}
+
+/// To the millisecond: it names a snapshot, and two in one second are two.
+fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}
+
+/// Asks a person; nobody else can answer.
+fn agreed(question: &str) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::usage(format!("{question} There is nobody to ask: say --yes, or name the rules")));
+    }
+    Printer::say(&format!("{question} [y/N]"));
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).map_err(|e| Failure::local(format!("no answer: {e}")))?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// The rules that changes are for, each once: one rule may change something of every processor.
@@ -189,6 +237,15 @@ impl From<ApplyError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_name_files() {
+        let now = now();
+        assert!(
+            now.len() == 24 && now.ends_with('Z') && now.as_bytes()[10] == b'T' && now.as_bytes()[19] == b'.',
+            "{now}"
+        );
+    }
 
     #[test]
     fn the_nearest_ids_are_named() {

@@ -7,6 +7,7 @@ mod paths;
 mod probes;
 mod refusals;
 mod story;
+mod tune;
 mod use_of;
 
 use std::ffi::OsString;

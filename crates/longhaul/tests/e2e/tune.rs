@@ -1,5 +1,7 @@
 //! Auditing, changing and restoring hosts: this one, which is only looked at, and recorded ones, which are changed.
 
+mod watching;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;

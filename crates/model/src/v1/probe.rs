@@ -33,6 +33,8 @@ pub enum Test {
     Disk(Disk),
     /// No test: within which bounds there are any.
     Limits,
+    /// No test: how the settings of the host stand.
+    Audit(super::tune::Ask),
 }
 
 /// The name of a test over flows: random, known to its two ends alone.

@@ -10,6 +10,7 @@ use engine::session::Session;
 use model::locator::Place;
 use model::v1::probe::host::Hosts;
 use model::v1::probe::tcp::{Line, Order};
+use model::v1::tune;
 use model::v1::probe::{self as v1, Ask, Disk, DiskLine, FlowLine, Flows, Limits, Test, disk};
 use model::{Fault, HostPort, Locator};
 use probe::tcp::Peer;
@@ -136,6 +137,13 @@ impl Node {
         let mut limits = None;
         self.listen(0, Test::Limits, &mut |line| limits = Some(line))?;
         limits.ok_or_else(|| self.mute())
+    }
+
+    /// How the settings of its host stand, a line for each finding after one for the host.
+    pub fn audit(&mut self, ask: &tune::Ask) -> probe::Result<Vec<serde_json::Value>> {
+        let mut lines = Vec::new();
+        self.listen(0, Test::Audit(ask.clone()), &mut |line| lines.push(line))?;
+        if lines.is_empty() { Err(self.mute()) } else { Ok(lines) }
     }
 
     /// A test of the disk below an export. `note` hears of each point. The session listens in a thread of its own: nothing

@@ -74,13 +74,14 @@ fn facts(report: &Report) -> Vec<Fact> {
 }
 
 /// The other end of a test, ready.
-pub(super) enum Far {
+pub enum Far {
     Node(Box<Node>),
     Iperf3(SocketAddr),
 }
 
 impl Far {
-    fn connect(target: &Target, settings: &Settings) -> Result<Far, Failure> {
+    /// Connects.
+    pub fn connect(target: &Target, settings: &Settings) -> Result<Far, Failure> {
         match target {
             Target::Node(at) => Ok(Far::Node(Box::new(Node::connect(at, settings)?))),
             Target::Iperf3(at) => resolve(at).map(Far::Iperf3),
@@ -89,7 +90,7 @@ impl Far {
     }
 
     /// Runs one test.
-    pub(super) fn test(
+    pub fn test(
         &mut self,
         order: &Order,
         stop: &Stop,

@@ -1,16 +1,14 @@
 //! `longhaul tune apply`.
 
-use std::io::{BufRead, IsTerminal};
 use std::path::Path;
 
-use jiff::Timestamp;
 use model::Exit;
 use serde::Serialize;
 use tune::apply::apply;
 use tune::plan::{Change, diff, plan};
 use tune::rule::Persist;
 
-use super::{Sight, ids};
+use super::{Sight, agreed, ids, now};
 use crate::args::TuneApply;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -37,7 +35,8 @@ pub fn run(args: &TuneApply, sight: &Sight<'_>, kept: &Path, printer: &Printer) 
     if printer.is_chatty() {
         Printer::say(diff(&changes).trim_end_matches('\n'));
     }
-    if only.is_empty() && !args.yes && !agreed(changes.len())? {
+    let question = format!("Make these {} changes of this host?", changes.len());
+    if only.is_empty() && !args.yes && !agreed(&question)? {
         Printer::note("nothing was changed");
         return Ok(Exit::Failed);
     }
@@ -57,24 +56,6 @@ fn nothing(said: &Said<'_>, printer: &Printer) -> Exit {
     Exit::Done
 }
 
-/// To the millisecond: it names the snapshot, and two in one second are two.
-fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
-}
-
-/// Asks a person; nobody else can answer.
-fn agreed(count: usize) -> Result<bool, Failure> {
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage(format!(
-            "{count} changes of this host, and nobody to ask: say --yes, or name the rules; `longhaul tune plan` shows them"
-        )));
-    }
-    Printer::say(&format!("Make these {count} changes? [y/N]"));
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).map_err(|e| Failure::local(format!("no answer: {e}")))?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
-}
-
 fn tell(args: &TuneApply, changes: &[Change], snapshot: &Path, printer: &Printer) {
     printer.line(&format!("changed: {}", ids(changes).join(", ")));
     printer.line(&format!("kept in {}; `longhaul tune undo` brings it back", snapshot.display()));
@@ -88,19 +69,5 @@ fn tell(args: &TuneApply, changes: &[Change], snapshot: &Path, printer: &Printer
     let manual: Vec<Change> = changes.iter().filter(|change| change.persist == Persist::Manual).cloned().collect();
     if !manual.is_empty() {
         printer.line(&format!("until the next boot only, as there is no file for it: {}", ids(&manual).join(", ")));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_name_files() {
-        let now = now();
-        assert!(
-            now.len() == 24 && now.ends_with('Z') && now.as_bytes()[10] == b'T' && now.as_bytes()[19] == b'.',
-            "{now}"
-        );
     }
 }

@@ -2,9 +2,12 @@
 
 use model::Exit;
 use model::fault::Fault;
+use model::v1::tune::Ask;
 use serde::Serialize;
 use tune::audit::{Audit, Finding, Status};
+use tune::host::Live;
 use tune::rule::Severity;
+use wire::frame::Refusal;
 
 use super::show::{headline, names, show};
 use super::{Sight, page};
@@ -16,10 +19,23 @@ use crate::printer::Printer;
 /// The audit as JSON.
 #[derive(Serialize)]
 struct Said<'a> {
+    #[serde(flatten)]
+    head: Head,
+    rules: &'a [Finding],
+}
+
+/// Whose it is, and what for.
+#[derive(Serialize)]
+struct Head {
     schema: u8,
     host: SaidHost,
     target: SaidTarget,
-    rules: &'a [Finding],
+}
+
+impl Head {
+    fn of(sight: &Sight<'_>) -> Head {
+        Head { schema: 1, host: SaidHost::of(sight), target: SaidTarget::of(sight) }
+    }
 }
 
 #[derive(Serialize)]
@@ -80,6 +96,16 @@ pub fn kernel_says(sight: &Sight<'_>, what: &str) -> Option<String> {
     tune::host::sysctl(sight.host, &format!("kernel.{what}"), None).ok()
 }
 
+/// For another host to compare: a line that says whose audit it is, then one for each finding.
+pub fn told(ask: &Ask) -> Result<Vec<String>, Refusal> {
+    let wrong = |failure: Failure| Refusal::new(failure.fault, failure.message);
+    let host = Live::new();
+    let sight = Sight::asked(&host, ask).map_err(wrong)?;
+    let lines = [serde_json::to_string(&Head::of(&sight))].into_iter();
+    let lines = lines.chain(sight.audit.findings.iter().map(serde_json::to_string));
+    lines.collect::<Result<_, _>>().map_err(|e| Refusal::new(Fault::Bug, e.to_string()))
+}
+
 /// Audits, and says what was found; with `--check` the exit code says it too, and an audit that fails is unknown.
 pub fn run<'a>(
     args: &TuneAudit,
@@ -98,12 +124,7 @@ pub fn run<'a>(
     }
     let sight = written?;
     match printer.is_json() {
-        true => printer.object(&Said {
-            schema: 1,
-            host: SaidHost::of(&sight),
-            target: SaidTarget::of(&sight),
-            rules: &sight.audit.findings,
-        }),
+        true => printer.object(&Said { head: Head::of(&sight), rules: &sight.audit.findings }),
         false => show(&sight, args.all, printer),
     }
     Ok(Exit::Done as u8)

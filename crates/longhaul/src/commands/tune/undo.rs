@@ -45,6 +45,9 @@ pub fn run(args: &TuneUndo, host: &dyn Host, kept: &Path, printer: &Printer) -> 
         None => all.last().cloned().ok_or_else(|| none(kept))?,
     };
     let snapshot = apply::read(host, &path)?;
+    if snapshot.boot != apply::identity(host).1 && printer.is_chatty() {
+        Printer::note("the host has started anew since: what was not made to last was gone already");
+    }
     apply::undo(host, &snapshot)?;
     set_aside(&path)?;
     match printer.is_json() {
@@ -74,6 +77,11 @@ fn snapshots(kept: &Path) -> Result<Vec<PathBuf>, Failure> {
         paths.into_iter().filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
     paths.sort();
     Ok(paths)
+}
+
+/// Snapshots of this host that were not taken back, the oldest first.
+pub fn kept_snapshots(host: &dyn Host, kept: &Path) -> Result<Vec<Snapshot>, Failure> {
+    Ok(snapshots(kept)?.iter().filter_map(|path| apply::read(host, path).ok()).collect())
 }
 
 fn list(all: &[PathBuf], host: &dyn Host, printer: &Printer) -> Exit {

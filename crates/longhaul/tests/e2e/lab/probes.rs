@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::node::LONGHAUL;
 
-struct Serving(Child);
+pub struct Serving(Child);
 
 impl Drop for Serving {
     fn drop(&mut self) {
@@ -19,7 +19,7 @@ impl Drop for Serving {
     }
 }
 
-fn serve(rig: &Rig, dir: &TempDir) -> (Serving, String) {
+pub fn serve(rig: &Rig, dir: &TempDir) -> (Serving, String) {
     let mut command = rig.command("b", LONGHAUL).unwrap();
     command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.path().join("node"));
     command.arg("--export").arg(format!("d={}:rw", dir.path().display()));

@@ -1,0 +1,229 @@
+//! `longhaul tune compare`: two hosts side by side; this one, nodes, or audits in files.
+
+use std::path::Path;
+
+use model::Exit;
+use model::fault::Fault;
+use model::v1::tune::Ask;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tune::compare::{Drift, Has, Side, drift};
+use tune::rule::{Nature, Rule, rules};
+
+use super::audit::told;
+use super::role;
+use crate::args::TuneCompare;
+use crate::commands::probe::{Node, Target};
+use crate::commands::standing::Standing;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// The word for this host.
+const HERE: &str = "here";
+
+/// What differs, as JSON.
+#[derive(Serialize)]
+struct Said<'a> {
+    v: u8,
+    event: &'static str,
+    a: SaidSide<'a>,
+    b: SaidSide<'a>,
+    drift: &'a [Drift],
+}
+
+#[derive(Serialize)]
+struct SaidSide<'a> {
+    asked: &'a str,
+    name: Option<&'a str>,
+    kernel: Option<&'a str>,
+    target: &'a Value,
+}
+
+impl<'a> SaidSide<'a> {
+    fn of(asked: &'a str, side: &'a Side) -> SaidSide<'a> {
+        let Side { host, target, .. } = side;
+        SaidSide { asked, name: host.name.as_deref(), kernel: host.kernel.as_deref(), target }
+    }
+}
+
+/// Compares; with `--check` the exit code says it too, and hosts that cannot be compared are unknown.
+pub fn run(args: &TuneCompare, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
+    let compared = compared(args, settings);
+    if args.check {
+        let (standing, line) = match &compared {
+            Ok((_, _, drift)) => judged(drift),
+            Err(failure) => (Standing::Unknown, failure.message.clone()),
+        };
+        printer.line(&format!("{} - {line}", standing.word()));
+        return Ok(standing as u8);
+    }
+    let (a, b, drift) = compared?;
+    match printer.is_json() {
+        true => printer.object(&Said {
+            v: 1,
+            event: "tune_compare",
+            a: SaidSide::of(&args.a, &a),
+            b: SaidSide::of(&args.b, &b),
+            drift: &drift,
+        }),
+        false => show(args, (&a, &b), &drift, printer),
+    }
+    Ok(Exit::Done as u8)
+}
+
+fn compared(args: &TuneCompare, settings: &Settings) -> Result<(Side, Side, Vec<Drift>), Failure> {
+    let rules = rules().map_err(|e| Failure::from_chain(Fault::Bug, &e))?;
+    let (a, b) = (side(&args.a, args, settings)?, side(&args.b, args, settings)?);
+    let passing = |id: &str| is_passing(&rules, id);
+    let drift = drift(&a, &b, &passing);
+    Ok((a, b, drift))
+}
+
+fn is_passing(rules: &[Rule], id: &str) -> bool {
+    rules.iter().any(|rule| rule.id == id && rule.nature != Nature::Setting)
+}
+
+/// One of the two, wherever it is.
+fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Failure> {
+    let ask = Ask {
+        rate_bit_s: args.rate.map(|rate| rate.0),
+        rtt_s: args.rtt.as_secs_f64(),
+        role: role(args.role).word().to_owned(),
+    };
+    if from == HERE {
+        let lines = told(&ask).map_err(|refusal| Failure::from(engine::Error::Later {
+            fault: refusal.fault,
+            message: refusal.reason,
+        }))?;
+        let lines = lines.iter().map(|line| serde_json::from_str(line)).collect::<Result<Vec<Value>, _>>();
+        return whole(from, lines.map_err(|e| Failure::local(e.to_string()))?);
+    }
+    if Path::new(from).is_file() {
+        return read(Path::new(from));
+    }
+    match Target::parse(from)? {
+        Target::Node(at) => whole(from, Node::connect(&at, settings)?.audit(&ask)?),
+        _ => Err(Failure::usage(format!("{from} is no node: write here, HOST[:PORT], or the name of a file"))),
+    }
+}
+
+/// A host's line and those of its findings.
+fn whole(from: &str, lines: Vec<Value>) -> Result<Side, Failure> {
+    let mut lines = lines.into_iter();
+    let mut whole = lines.next().unwrap_or_default();
+    if let Some(head) = whole.as_object_mut() {
+        head.insert("rules".into(), json!(lines.collect::<Vec<_>>()));
+    }
+    parsed(from, whole)
+}
+
+fn parsed(from: &str, whole: Value) -> Result<Side, Failure> {
+    let wrong = |why: String| Failure {
+        exit: Exit::Protocol,
+        fault: Fault::Peer,
+        message: format!("{from} says something that is no audit of schema 1: {why}"),
+    };
+    match whole.get("schema").and_then(Value::as_u64) {
+        Some(1) => serde_json::from_value(whole).map_err(|e| wrong(e.to_string())),
+        other => Err(wrong(format!("its schema is {}", other.map_or("missing".into(), |schema| schema.to_string())))),
+    }
+}
+
+fn read(file: &Path) -> Result<Side, Failure> {
+    let from = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|e| Failure::usage(format!("cannot read {from}: {e}")))?;
+    let whole = serde_json::from_str(&text)
+        .map_err(|e| Failure::usage(format!("{from} is not what `tune audit --json` writes: {e}")))?;
+    parsed(&from, whole)
+}
+
+fn show(args: &TuneCompare, (a, b): (&Side, &Side), drift: &[Drift], printer: &Printer) {
+    for (word, asked, side) in [("a", &args.a, a), ("b", &args.b, b)] {
+        let name = side.host.name.as_deref().unwrap_or("unknown");
+        let kernel = side.host.kernel.as_deref().unwrap_or("unknown");
+        printer.line(&format!("{word}: {asked} ({name}, Linux {kernel})"));
+    }
+    if a.target != b.target {
+        printer.line("the two were not looked at for the same rate, round trip and role: what is wanted may differ as well");
+    }
+    for found in drift {
+        let Drift { rule, title, severity, a, b, change } = found;
+        let who = match *change {
+            "both" => "both are to change".to_owned(),
+            "neither" => "neither is wrong".to_owned(),
+            one => format!("{one} is to change"),
+        };
+        printer.line(&format!("{severity:<6} {rule:<5} {title}: a {}, b {}; {who}{}", has(a), has(b), wanted(found)));
+    }
+    let total = drift.len();
+    printer.line(&match total {
+        0 => "no drift".to_owned(),
+        _ => format!("{total} differ, {} of them wrong on one side or both", wrong(drift).count()),
+    });
+}
+
+fn has(side: &Has) -> String {
+    let observed = side.observed.as_deref().unwrap_or("–");
+    match &side.subject {
+        Some(subject) => format!("{observed} ({subject})"),
+        None => observed.to_owned(),
+    }
+}
+
+/// What the one that is to change should have.
+fn wanted(drift: &Drift) -> String {
+    let wanted = match drift.change {
+        "a" | "both" => &drift.a.wanted,
+        "b" => &drift.b.wanted,
+        _ => &None,
+    };
+    wanted.as_ref().map_or(String::new(), |wanted| format!(": {wanted}"))
+}
+
+fn wrong(drift: &[Drift]) -> impl Iterator<Item = &Drift> {
+    drift.iter().filter(|drift| drift.change != "neither")
+}
+
+/// What a monitoring system is told.
+fn judged(drift: &[Drift]) -> (Standing, String) {
+    let mut standing = Standing::Well;
+    for drift in wrong(drift) {
+        let of_it = match drift.severity.as_str() {
+            "high" => Standing::Critical,
+            "info" => Standing::Well,
+            _ => Standing::Warning,
+        };
+        standing = standing.and(of_it);
+    }
+    let ids: Vec<&str> = wrong(drift).map(|drift| drift.rule.as_str()).collect();
+    let named = if ids.is_empty() { String::new() } else { format!(" ({})", ids.join(", ")) };
+    (standing, format!("{} differ, {} wrong{named} | differ={} wrong={}", drift.len(), ids.len(), drift.len(), ids.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_audit_is_refused() {
+        let failed = |text: &str| parsed("f", serde_json::from_str(text).unwrap()).unwrap_err();
+        assert!(failed("{}").message.contains("schema is missing"));
+        assert!(failed("{\"schema\":2}").message.contains("schema is 2"));
+        assert_eq!(failed("{\"schema\":1}").exit, Exit::Protocol);
+    }
+
+    #[test]
+    fn an_audit_is_no_drift_from_itself() {
+        let ask = Ask { rate_bit_s: Some(10_000_000_000), rtt_s: 0.1, role: "dtn".into() };
+        let lines = || told(&ask).unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (a, b) = (whole("here", lines()).unwrap(), whole("here", lines()).unwrap());
+        let rules = rules().unwrap();
+        let found = drift(&a, &b, &|id| is_passing(&rules, id));
+        assert_eq!(found, [], "nothing of a host is another thing a moment later");
+        assert_eq!(judged(&found).0, Standing::Well);
+        for wrong in [Ask { role: "x".into(), ..ask.clone() }, Ask { rtt_s: f64::NAN, ..ask.clone() }] {
+            assert!(told(&wrong).is_err());
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! `longhaul tune verify`: what changes do, measured with a node, a server of iperf3 or a disk.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use model::Exit;
+use model::fault::Fault;
+use model::units::BitRate;
+use model::v1::probe::disk;
+use model::v1::probe::tcp::{Direction, Order};
+use probe::Stop;
+use serde::Serialize;
+use tune::plan::{Change, plan};
+use tune::rule::Area;
+use tune::verify::{Difference, Measured, Meter, Step, Trial, VerifyError, trial};
+
+use super::{Sight, agreed, now};
+use crate::args::TuneVerify;
+use crate::commands::probe::{Far, Target, stop};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// A NIC that was set anew may take so long to come back (autonegotiation, routes).
+const PATIENCE: Duration = Duration::from_secs(20);
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// One rule's trial, as JSON.
+#[derive(Serialize)]
+struct Said<'a> {
+    v: u8,
+    event: &'static str,
+    rule: &'a str,
+    with: &'a str,
+    /// `better`, `worse` or `noise`, by the rate.
+    verdict: &'static str,
+    changes: &'a [Change],
+    #[serde(flatten)]
+    trial: &'a Trial,
+}
+
+/// What it is measured with.
+enum With<'a> {
+    Path { target: Target, order: Order, settings: &'a Settings },
+    Disk { directory: PathBuf, order: disk::Order },
+}
+
+struct Gauge<'a> {
+    with: With<'a>,
+    stop: &'a Stop,
+}
+
+impl<'a> With<'a> {
+    /// A directory where it is one, else a node or a server.
+    fn parse(args: &TuneVerify, settings: &'a Settings) -> Result<With<'a>, Failure> {
+        let directory = Path::new(&args.with);
+        if directory.is_dir() || args.with.starts_with(['/', '.']) {
+            let order = disk::Order {
+                tests: vec![disk::Test::Write, disk::Test::Read],
+                ways: vec![disk::Way::Buffered],
+                file_bytes: vec![256 << 20],
+                workers: vec![args.streams],
+                seconds: args.time.as_secs_f64(),
+                ..disk::Order::default()
+            };
+            probe::disk::check(&order)?;
+            return Ok(With::Disk { directory: directory.to_owned(), order });
+        }
+        let direction = if args.reverse { Direction::Down } else { Direction::Up };
+        let seconds = args.time.as_secs_f64();
+        let order =
+            Order { streams: args.streams, direction, seconds, interval_s: seconds, block_bytes: 1 << 20, ..Order::default() };
+        probe::tcp::check(&order)?;
+        Ok(With::Path { target: Target::parse(&args.with)?, order, settings })
+    }
+
+    /// Whether a rule of this area is about what is measured.
+    fn is_about(&self, area: Area) -> bool {
+        let of_disk = matches!(area, Area::Storage | Area::Memory);
+        match self {
+            With::Path { .. } => area != Area::Storage,
+            With::Disk { .. } => of_disk,
+        }
+    }
+
+    fn measure(&self, stop: &Stop) -> Result<Measured, Failure> {
+        match self {
+            With::Path { target, order, settings } => {
+                let report = Far::connect(target, settings)?.test(order, stop, &mut |_| {})?;
+                let up = order.direction == Direction::Up;
+                let way = report.ways.iter().find(|way| way.up == up);
+                let way = way.ok_or_else(|| Failure::local("the test says nothing of its direction"))?;
+                let (sender, receiver) = way.cpu_s_per_gb;
+                let cpu = if up { sender } else { receiver };
+                Ok(Measured { rate_bit_s: way.rate_bit_s as f64, cpu_s_per_gb: Some(cpu) })
+            }
+            With::Disk { directory, order } => {
+                let report = probe::disk::measure(directory, order, stop, &mut |_| {})?;
+                let (mut bytes, mut seconds, mut cpu_s) = (0.0, 0.0, 0.0);
+                for point in &report.points {
+                    bytes += point.bytes as f64;
+                    seconds += point.seconds;
+                    cpu_s += point.cpu_s;
+                }
+                if bytes <= 0.0 || seconds <= 0.0 {
+                    return Err(Failure::local(format!("the test of {} moved nothing", directory.display())));
+                }
+                Ok(Measured { rate_bit_s: bytes * 8.0 / seconds, cpu_s_per_gb: Some(cpu_s * 1e9 / bytes) })
+            }
+        }
+    }
+}
+
+impl Meter for Gauge<'_> {
+    fn measure(&mut self) -> Result<Measured, String> {
+        let since = Instant::now();
+        loop {
+            match self.with.measure(self.stop) {
+                Err(failure)
+                    if failure.fault == Fault::Path && since.elapsed() < PATIENCE && !self.stop.is_stopped() =>
+                {
+                    std::thread::sleep(AGAIN_AFTER);
+                }
+                found => return found.map_err(|failure| failure.message),
+            }
+        }
+    }
+}
+
+/// Measures each rule's changes, one rule after the other.
+pub fn run(
+    args: &TuneVerify,
+    sight: &Sight<'_>,
+    settings: &Settings,
+    kept: &Path,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let with = With::parse(args, settings)?;
+    let rules = rules(args, sight, &with)?;
+    if rules.is_empty() {
+        printer.line("nothing differs here that this user can change and that this test is about; name rules to try others");
+        return Ok(Exit::Done);
+    }
+    let lasts = args.time * 2 * args.rounds * rules.len() as u32;
+    if args.rules.is_empty() && !args.yes && !agreed(&question(&rules, lasts))? {
+        Printer::note("nothing was changed");
+        return Ok(Exit::Failed);
+    }
+    let stop = stop()?;
+    // What fails at once fails before anything is changed; and the first test of all pays for what the path must learn.
+    with.measure(&stop)?;
+    let mut gauge = Gauge { with, stop: &stop };
+    for (rule, changes) in &rules {
+        let mut tell = |step: Step| {
+            if printer.is_chatty() && !printer.is_json() {
+                let side = if step.changed { "changed" } else { "as it is" };
+                let rate = BitRate(step.found.rate_bit_s as u64);
+                Printer::say(&format!("{rule} {}/{} {side}: {rate}", step.round, args.rounds));
+            }
+            !stop.is_stopped()
+        };
+        let found = trial(sight.host, changes, (kept, &now()), args.rounds, &mut gauge, &mut tell);
+        let found = found.map_err(|error| failed(error, &stop))?;
+        match printer.is_json() {
+            true => printer.object(&Said {
+                v: 1,
+                event: "tune_verify",
+                rule,
+                with: &args.with,
+                verdict: verdict(&found.rate),
+                changes,
+                trial: &found,
+            }),
+            false => printer.line(&row(rule, &found)),
+        }
+    }
+    if !printer.is_json() {
+        printer.line("all is as it was; `longhaul tune apply RULE` changes it for good");
+    }
+    Ok(Exit::Done)
+}
+
+fn failed(error: VerifyError, stop: &Stop) -> Failure {
+    match error {
+        VerifyError::Apply(error) => error.into(),
+        // The test that was running when it was interrupted fails as well.
+        error if stop.is_stopped() => {
+            Failure { exit: Exit::Interrupted, fault: Fault::Interrupted, message: error.to_string() }
+        }
+        error => Failure::local(error.to_string()),
+    }
+}
+
+/// What is tried: the rules that are named, or all that differ and that the test is about.
+fn rules(args: &TuneVerify, sight: &Sight<'_>, with: &With<'_>) -> Result<Vec<(String, Vec<Change>)>, Failure> {
+    let named = sight.ids(&args.rules)?;
+    let all = || {
+        let differs = sight.audit.findings.iter().filter(|f| f.status == tune::audit::Status::Differs && f.writable);
+        let mut ids: Vec<String> = Vec::new();
+        for finding in differs.filter(|finding| with.is_about(finding.area)) {
+            if !ids.contains(&finding.id) {
+                ids.push(finding.id.clone());
+            }
+        }
+        ids
+    };
+    let ids = if named.is_empty() { all() } else { named };
+    let mut rules = Vec::new();
+    for id in ids {
+        let only = std::slice::from_ref(&id);
+        let changes = plan(sight.host, &sight.rules, &sight.audit.findings, &sight.subjects, only)?;
+        if changes.is_empty() {
+            Printer::note(&format!("{id} is as wanted already: there is nothing to compare it with"));
+        } else {
+            rules.push((id, changes));
+        }
+    }
+    Ok(rules)
+}
+
+fn question(rules: &[(String, Vec<Change>)], lasts: Duration) -> String {
+    let names: Vec<&str> = rules.iter().map(|(id, _)| id.as_str()).collect();
+    let seconds = lasts.as_secs();
+    format!(
+        "Change this host and change it back, for some {seconds} s of tests, one rule after the other: {}?",
+        names.join(", ")
+    )
+}
+
+fn verdict(rate: &Difference) -> &'static str {
+    match (rate.noise, rate.share > 0.0) {
+        (true, _) => "noise",
+        (false, true) => "better",
+        (false, false) => "worse",
+    }
+}
+
+/// `T11    better  +12.3 %  1.20 Gbit/s → 1.35 Gbit/s (p 0.008); CPU s/GB 0.50 → 0.48, noise`.
+fn row(rule: &str, trial: &Trial) -> String {
+    let Difference { before, after, share, p, .. } = trial.rate;
+    let (before, after) = (BitRate(before as u64), BitRate(after as u64));
+    let mut row =
+        format!("{rule:<6} {:<6} {:+.1} %  {before} → {after} (p {p:.3})", verdict(&trial.rate), share * 100.0);
+    if let Some(cpu) = &trial.cpu {
+        let word = if cpu.noise { ", noise".to_owned() } else { format!(", {:+.0} % (p {:.3})", cpu.share * 100.0, cpu.p) };
+        row.push_str(&format!("; CPU s/GB here {:.3} → {:.3}{word}", cpu.before, cpu.after));
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_says_what_is_noise() {
+        let measured = |rate: f64| Measured { rate_bit_s: rate, cpu_s_per_gb: None };
+        let (before, after) = ([1.0e9, 1.1e9, 1.05e9, 1.02e9, 1.07e9], [1.3e9, 1.4e9, 1.35e9, 1.31e9, 1.33e9]);
+        let of = |before: &[f64], after: &[f64]| Trial {
+            before: before.iter().copied().map(measured).collect(),
+            after: after.iter().copied().map(measured).collect(),
+            rate: Difference::of(before, after),
+            cpu: Some(Difference::of(&[0.5; 5], &[0.5; 5])),
+        };
+        assert_eq!(
+            row("T11", &of(&before, &after)),
+            "T11    better +26.7 %  1.05Gbit/s → 1.33Gbit/s (p 0.008); CPU s/GB here 0.500 → 0.500, noise"
+        );
+        assert_eq!(verdict(&of(&after, &before).rate), "worse");
+        assert_eq!(verdict(&of(&before, &before).rate), "noise");
+    }
+}

@@ -1,0 +1,114 @@
+//! A host with deliberately bad settings, in a network of its own: what was injected is found, changed, and put back as it
+//! was; and what a change does to a path is measured.
+
+use std::collections::BTreeMap;
+
+use lab::rig::{Rig, up};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::probes::serve;
+use crate::node::LONGHAUL;
+
+/// Settings that every network has for itself, a bad value of each, and the rule that is to say so.
+const BAD: [(&str, &str, &str); 9] = [
+    ("net.ipv4.tcp_rmem", "4096 65536 262144", "T03"),
+    ("net.ipv4.tcp_wmem", "4096 16384 262144", "T04"),
+    ("net.ipv4.tcp_window_scaling", "0", "T06"),
+    ("net.ipv4.tcp_sack", "0", "T07"),
+    ("net.ipv4.tcp_timestamps", "0", "T08"),
+    ("net.ipv4.tcp_no_metrics_save", "0", "T09"),
+    ("net.ipv4.tcp_mtu_probing", "0", "T10"),
+    ("net.ipv4.tcp_moderate_rcvbuf", "0", "T12"),
+    ("net.ipv4.tcp_slow_start_after_idle", "1", "T13"),
+];
+const MEANT: [&str; 6] = ["--rate", "1Gbit/s", "--rtt", "50ms", "--role", "dtn"];
+
+struct Host {
+    rig: Rig,
+    dir: TempDir,
+}
+
+impl Host {
+    fn output(&self, program: &str, words: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = self.rig.command("a", program).unwrap();
+        let output = command.args(words).stdin(std::process::Stdio::null()).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    fn tune(&self, words: &[&str], exit: i32) -> String {
+        let state = self.dir.path().display().to_string();
+        let (code, out, err) = self.output(LONGHAUL, &[&["tune", "--state", &state], words].concat());
+        assert_eq!(code, Some(exit), "tune {words:?}: {out}{err}");
+        out
+    }
+
+    fn rules(&self) -> Vec<Value> {
+        let words = [&["audit", "--json"][..], &MEANT[..]].concat();
+        let audit: Value = serde_json::from_str(&self.tune(&words, 0)).unwrap();
+        audit["rules"].as_array().unwrap().clone()
+    }
+
+    /// Every setting of this network, as the kernel writes it; but for what is new at each look.
+    fn settings(&self) -> BTreeMap<String, String> {
+        let (_, out, _) = self.output("sh", &["-c", "cd /proc/sys/net && grep -r . ipv4 ipv6 core 2>/dev/null"]);
+        let all = out.lines().filter_map(|line| line.split_once(':'));
+        let passing = ["stable_secret", "fib_", "mc_forwarding", "flush", "tcp_fastopen_key"];
+        all.filter(|(name, _)| !passing.iter().any(|passing| name.contains(passing)))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+}
+
+fn host(name: &str, bad: &[(&str, &str, &str)]) -> Option<Host> {
+    let sysctl: Vec<String> = bad.iter().map(|(name, value, _)| format!("\"{name}\" = \"{value}\"")).collect();
+    let site = format!("[site.a]\nsysctl = {{ {} }}\n[site.b]\n", sysctl.join(", "));
+    let rig = up(name, &format!("{site}[path.a-b]\nrtt = \"50ms\"\nrate = \"1Gbit/s\"\n"))?;
+    Some(Host { rig, dir: tempfile::tempdir().unwrap() })
+}
+
+fn status(rules: &[Value], id: &str) -> String {
+    let rule = rules.iter().find(|rule| rule["id"] == id).unwrap();
+    rule["status"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_was_injected_is_found_mended_and_put_back() {
+    let Some(host) = host("bad settings", &BAD) else { return };
+    let before = host.settings();
+    let found = host.rules();
+    for (name, value, id) in BAD {
+        assert_eq!(status(&found, id), "differs", "{name} is {value}");
+        let rule = found.iter().find(|rule| rule["id"] == id).unwrap();
+        assert_eq!(rule["writable"], true, "{rule}");
+    }
+    // What the machine has once for all networks is not for a host in one of them.
+    let names: Vec<&str> = BAD.iter().map(|(_, _, id)| *id).collect();
+    host.tune(&[&["apply"], &names[..], &MEANT[..]].concat(), 0);
+    let mended = host.rules();
+    for id in names {
+        assert_eq!(status(&mended, id), "ok", "{id}");
+    }
+    assert_ne!(host.settings(), before);
+    host.tune(&["undo"], 0);
+    assert_eq!(host.settings(), before, "undo leaves no difference");
+}
+
+#[test]
+fn what_a_change_does_is_measured() {
+    let Some(host) = host("verified", &[BAD[0]]) else { return };
+    let before = host.settings();
+    let (_serving, port) = serve(&host.rig, &host.dir);
+    let at = format!("b:{port}");
+    let words = ["verify", "T03", "T09", "--json", "-R", "-t", "1s", "--with", &at];
+    let out = host.tune(&[&words[..], &MEANT[..]].concat(), 0);
+    let trials: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let trial = |id: &str| trials.iter().find(|trial| trial["rule"] == id).unwrap_or_else(|| panic!("no {id}: {out}"));
+    // A window of a quarter of a megabyte gives 40 Mbit/s over 50 ms at best.
+    assert_eq!(trial("T03")["verdict"], "better", "{out}");
+    assert!(trial("T03")["rate"]["share"].as_f64().unwrap() > 0.5, "{out}");
+    assert_eq!(trial("T03")["before"].as_array().unwrap().len(), 5);
+    assert_eq!(host.settings(), before, "all is as it was");
+    assert!(host.tune(&["undo", "--list"], 0).is_empty(), "nothing is left to undo");
+}

@@ -1,0 +1,154 @@
+//! Hosts over time, beside others, and with a change and without it.
+
+use rustix::process::Signal;
+
+use super::*;
+use crate::node::{Node, Setup, signal};
+use crate::wait::{LONG, until};
+
+const SACK: &str = "proc/sys/net/ipv4/tcp_sack";
+const SOFTNET: &str = "proc/net/softnet_stat";
+
+fn softnet(dropped: u32) -> String {
+    format!("00000001 {dropped:08x} 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n")
+}
+
+#[test]
+fn a_watch_tells_what_drops_and_who_clobbers() {
+    let tree = Tree::new();
+    tree.write(SACK, "1");
+    tree.write(SOFTNET, &softnet(0));
+    let root = tree.client.path("host");
+    let watch = tree.client.begin(words!["tune", "--root", root, "watch", "--every", "1s", "-t", "1h"]);
+    until("it watches", LONG, || watch.err().contains("watching"));
+    tree.write(SACK, "0");
+    tree.write(SOFTNET, &softnet(16));
+    until("it tells", LONG, || watch.out().contains("T07") && watch.out().contains("N18c"));
+    let out = watch.out();
+    assert!(out.contains("T07 is not as wanted any more: 1 → 0") && out.contains("N18c grew: 0 → 16"), "{out}");
+    drop(watch);
+    // As a monitoring system asks: what it sees in its time.
+    let check = tree.tune(&["watch", "--check", "--every", "1s", "-t", "1s"]).expect(0).text();
+    assert!(check.starts_with("OK - nothing dropped, nothing changed"), "{check}");
+}
+
+#[test]
+fn what_apply_had_set_and_somebody_changed_is_told() {
+    let tree = Tree::new();
+    tree.meant(&["apply", "T01"]).expect(0);
+    let check = ["watch", "--check", "-t", "1s"];
+    tree.meant(&check).expect(0);
+    tree.write("proc/sys/net/core/rmem_max", "212992");
+    let told = tree.meant(&check).expect(1).text();
+    assert!(told.contains("T01") && told.contains("`tune apply` had set 375000000, and it is 212992"), "{told}");
+    tree.tune(&["watch", "--every", "10ms"]).refused(2, &["--every", "1s"]);
+}
+
+#[test]
+fn a_change_that_does_nothing_is_noise() {
+    let tree = Tree::new();
+    let node = Node::open();
+    let at = node.address();
+    let verify = |more: &[&str]| tree.meant(&[&["verify", "T01", "--with", &at][..], more].concat());
+    // The file of a recorded host moves nothing.
+    let trial = verify(&["-t", "1s", "--json"]).expect(0).json();
+    assert_eq!((&trial["verdict"], &trial["rule"]), (&"noise".into(), &"T01".into()), "{trial}");
+    assert!(trial["rate"]["before"].as_f64().unwrap() > 1e8 && trial["cpu"]["before"].as_f64().unwrap() > 0.0, "{trial}");
+    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
+    verify(&["--rounds", "2"]).expect(2);
+    verify(&["-t", "1ms"]).refused(2, &["1s"]);
+    // Without a name it would be everything: that wants a word.
+    tree.meant(&["verify", "--with", &at]).refused(2, &["--yes"]);
+    let port = node.port;
+    drop(node);
+    tree.meant(&["verify", "T01", "--with", &format!("127.0.0.1:{port}"), "-t", "1s"]).refused(5, &["127.0.0.1"]);
+    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
+}
+
+#[test]
+fn a_disk_is_a_path_as_well() {
+    let tree = Tree::new();
+    let directory = tree.client.path("");
+    let directory = directory.to_str().unwrap();
+    let trial = tree.meant(&["verify", "T01", "--with", directory, "-t", "1s", "--json"]).expect(0).json();
+    assert_eq!(trial["after"].as_array().unwrap().len(), 5, "{trial}");
+    tree.meant(&["verify", "T01", "--with", "/no/such/place", "-t", "1s"]).expect(6);
+}
+
+#[test]
+fn a_verify_that_is_interrupted_leaves_nothing_changed() {
+    let tree = Tree::new();
+    let node = Node::open();
+    let root = tree.client.path("host");
+    let mut all = words!["tune", "--root", root, "verify", "T01", "-t", "2s", "--with", node.address()];
+    all.extend(MEANT.map(std::ffi::OsString::from));
+    let running = tree.client.begin(all);
+    until("the change is made", LONG, || tree.text("proc/sys/net/core/rmem_max") == WINDOW);
+    signal(&running.child, Signal::INT);
+    let ended = running.finish().expect(130);
+    assert!(ended.err.contains("all is as it was"), "{}", ended.err);
+    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
+    tree.tune(&["undo"]).refused(1, &["nothing to undo"]);
+}
+
+#[test]
+fn a_verify_that_is_killed_can_be_undone() {
+    let tree = Tree::new();
+    let node = Node::open();
+    let root = tree.client.path("host");
+    let mut all = words!["tune", "--root", root, "verify", "T01", "-t", "2s", "--with", node.address()];
+    all.extend(MEANT.map(std::ffi::OsString::from));
+    let running = tree.client.begin(all);
+    until("the change is made", LONG, || tree.text("proc/sys/net/core/rmem_max") == WINDOW);
+    // Dropping it kills it.
+    drop(running);
+    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), WINDOW);
+    tree.tune(&["undo"]).expect(0);
+    assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
+}
+
+#[test]
+fn two_hosts_are_compared() {
+    let (one, other) = (Tree::new(), Tree::new());
+    one.write(SACK, "1");
+    other.write(SACK, "0");
+    other.write("sys/class/net/ens1/mtu", "1500");
+    let file = |tree: &Tree| {
+        let audit = tree.meant(&["audit", "--json"]).expect(0).text();
+        tree.client.write("audit.json", audit).display().to_string()
+    };
+    let (a, b) = (file(&one), file(&other));
+    let compared = one.client.run(words!["tune", "compare", &a, &b, "--json"]).expect(0).json();
+    let drift = compared["drift"].as_array().unwrap();
+    let of = |id: &str| drift.iter().find(|d| d["rule"] == id).unwrap_or_else(|| panic!("no {id} in {compared}"));
+    assert_eq!((&of("T07")["change"], &of("T07")["b"]["observed"]), (&"b".into(), &"0".into()));
+    assert_eq!((&of("N01")["a"]["observed"], &of("N01")["b"]["observed"]), (&"9000".into(), &"1500".into()));
+    let text = one.client.run(words!["tune", "compare", &a, &b]).expect(0).text();
+    assert!(text.contains("T07") && text.contains("b is to change"), "{text}");
+    let same = one.client.run(words!["tune", "compare", &a, &a]).expect(0).text();
+    assert!(same.contains("no drift"), "{same}");
+    one.client.run(words!["tune", "compare", &a, &b, "--check"]).expect(2);
+    one.client.run(words!["tune", "compare", &a, "iperf3://x"]).refused(2, &["iperf3://x"]);
+    let torn = one.client.write("torn.json", "{\"schema\":1,");
+    one.client.run(words!["tune", "compare", torn, &b]).refused(2, &["torn.json"]);
+    let newer = one.client.write("newer.json", "{\"schema\":2}");
+    one.client.run(words!["tune", "compare", newer, &b]).refused(8, &["schema is 2"]);
+}
+
+#[test]
+fn a_node_tells_who_has_a_key_how_its_settings_stand() {
+    let telling = Setup::new().data_export("rw").arg("--audit").arg("--anonymous").arg("ro").start();
+    let key = telling.grant(&["--export", "data"]);
+    let at = telling.address();
+    let client = Client::with_key(&key);
+    // Both are this host.
+    let compared = client.run(words!["tune", "compare", "here", &at, "--json"]).expect(0).json();
+    assert_eq!(compared["drift"].as_array().unwrap().len(), 0, "{compared}");
+    assert_eq!(compared["a"]["kernel"], compared["b"]["kernel"]);
+    Client::new().run(words!["tune", "compare", "here", &at]).refused(4, &["have a key"]);
+    let silent = Setup::new().data_export("rw").start();
+    let client = Client::with_key(&silent.grant(&["--export", "data"]));
+    client.run(words!["tune", "compare", "here", silent.address()]).refused(4, &["serve --audit"]);
+    let check = client.run(words!["tune", "compare", "here", silent.address(), "--check"]).expect(3).text();
+    assert!(check.starts_with("UNKNOWN - "), "{check}");
+}

@@ -1,0 +1,15 @@
+//! What a node is asked for of its settings.
+
+use serde::{Deserialize, Serialize};
+
+/// What the host is meant for, by which its settings are judged. The answer is a line of JSON that says whose audit it is,
+/// and one for each finding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ask {
+    /// The rate that transfers are to reach; none for that of its NICs.
+    pub rate_bit_s: Option<u64>,
+    /// The longest round trip.
+    pub rtt_s: f64,
+    /// `dtn`, `measurement` or `both`.
+    pub role: String,
+}

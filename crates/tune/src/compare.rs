@@ -1,0 +1,205 @@
+//! Where two hosts drift apart: their audits side by side. Pure: it reads what `tune audit --json` says, of this release
+//! or another.
+
+use serde::{Deserialize, Serialize};
+
+/// An audit, as far as it is compared. What else it says is left alone.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Side {
+    /// Whose.
+    pub host: SideHost,
+    /// What for, as it says it.
+    pub target: serde_json::Value,
+    /// Its rules.
+    pub rules: Vec<SideRule>,
+}
+
+/// A host.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SideHost {
+    /// Its name; none where it does not know it.
+    pub name: Option<String>,
+    /// Release of its kernel.
+    pub kernel: Option<String>,
+    /// The NICs that were looked at.
+    pub nics: Vec<SideNic>,
+    /// The disks that were looked at.
+    pub disks: Vec<String>,
+}
+
+/// A NIC.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SideNic {
+    /// Its name.
+    pub name: String,
+}
+
+/// A rule on a subject.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SideRule {
+    /// Its id.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// The NIC or disk.
+    pub subject: Option<String>,
+    /// What is there.
+    pub observed: Option<String>,
+    /// What should be.
+    pub wanted: Option<String>,
+    /// How it stands.
+    pub status: String,
+    /// What it costs.
+    pub severity: String,
+}
+
+/// What a host has where the other has something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Has {
+    /// The NIC or disk, by its name there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What is there; none where it is not known.
+    pub observed: Option<String>,
+    /// What should be.
+    pub wanted: Option<String>,
+    /// How it stands: `ok`, `differs`, `unknown`, `not_applicable`.
+    pub status: String,
+}
+
+/// A rule that stands differently on two hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Drift {
+    /// The rule.
+    pub rule: String,
+    /// Its title.
+    pub title: String,
+    /// What it costs where it is wrong.
+    pub severity: String,
+    /// The first host.
+    pub a: Has,
+    /// The second.
+    pub b: Has,
+    /// Who is to change it: `a`, `b`, `both`; `neither` where both are as wanted, or nothing is.
+    pub change: &'static str,
+}
+
+/// What differs, the weightiest first; what one of the two cannot say is left out, and so are counters and other values
+/// that are never the same (`passing`).
+pub fn drift(a: &Side, b: &Side, passing: &dyn Fn(&str) -> bool) -> Vec<Drift> {
+    let pairs = pairs(&a.host, &b.host);
+    let mut found = Vec::new();
+    for ours in a.rules.iter().filter(|rule| !passing(&rule.id)) {
+        let theirs = pairs.iter().filter(|(ours_is, _)| *ours_is == ours.subject).find_map(|(_, subject)| {
+            b.rules.iter().find(|rule| rule.id == ours.id && rule.subject == *subject)
+        });
+        if let Some(theirs) = theirs {
+            found.extend(compared(ours, theirs));
+        }
+    }
+    found.sort_by_key(|drift| (drift.change == "neither", std::cmp::Reverse(weight(&drift.severity))));
+    found
+}
+
+fn compared(a: &SideRule, b: &SideRule) -> Option<Drift> {
+    if a.observed == b.observed || a.observed.is_none() || b.observed.is_none() {
+        return None;
+    }
+    let has = |rule: &SideRule| Has {
+        subject: rule.subject.clone(),
+        observed: rule.observed.clone(),
+        wanted: rule.wanted.clone(),
+        status: rule.status.clone(),
+    };
+    let change = match (a.status == "differs", b.status == "differs") {
+        (true, true) => "both",
+        (true, false) => "a",
+        (false, true) => "b",
+        (false, false) => "neither",
+    };
+    let (rule, title, severity) = (a.id.clone(), a.title.clone(), a.severity.clone());
+    Some(Drift { rule, title, severity, a: has(a), b: has(b), change })
+}
+
+fn weight(severity: &str) -> u8 {
+    match severity {
+        "high" => 3,
+        "medium" => 2,
+        "low" => 1,
+        _ => 0,
+    }
+}
+
+/// Which subject of the one is which of the other: the host itself; those of one name; then the rest in their order, as
+/// the same card has another name on another board.
+fn pairs(a: &SideHost, b: &SideHost) -> Vec<(Option<String>, Option<String>)> {
+    let nics = |host: &SideHost| host.nics.iter().map(|nic| nic.name.clone()).collect::<Vec<_>>();
+    let mut pairs = vec![(None, None)];
+    for (ours, theirs) in [(nics(a), nics(b)), (a.disks.clone(), b.disks.clone())] {
+        let (same, other): (Vec<_>, Vec<_>) = ours.into_iter().partition(|name| theirs.contains(name));
+        let rest = theirs.iter().filter(|name| !same.contains(name)).cloned();
+        pairs.extend(other.into_iter().zip(rest).map(|(ours, theirs)| (Some(ours), Some(theirs))));
+        pairs.extend(same.into_iter().map(|name| (Some(name.clone()), Some(name))));
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(nic: &str, rules: &[(&str, Option<&str>, &str, &str, &str)]) -> Side {
+        let rules: Vec<serde_json::Value> = rules
+            .iter()
+            .map(|(id, subject, observed, status, severity)| {
+                serde_json::json!({ "id": id, "title": "t", "subject": subject, "observed": observed, "wanted": "w",
+                    "status": status, "severity": severity, "new_field": 1 })
+            })
+            .collect();
+        let host = serde_json::json!({ "name": "h", "kernel": "6.1", "nics": [{ "name": nic, "speed_bit_s": 1 }], "disks": [] });
+        serde_json::from_value(serde_json::json!({ "schema": 1, "host": host, "target": {}, "rules": rules })).unwrap()
+    }
+
+    #[test]
+    fn drift_says_who_is_to_change() {
+        let a = side(
+            "ens1",
+            &[
+                ("T07", None, "1", "ok", "high"),
+                ("N01", Some("ens1"), "9000", "ok", "high"),
+                ("T11", None, "cubic", "differs", "medium"),
+                ("K01", None, "6.1", "ok", "info"),
+                ("N18", Some("ens1"), "3", "differs", "medium"),
+                ("T99", None, "1", "ok", "high"),
+            ],
+        );
+        let b = side(
+            "eth0",
+            &[
+                ("T07", None, "0", "differs", "high"),
+                ("N01", Some("eth0"), "1500", "differs", "high"),
+                ("T11", None, "reno", "differs", "medium"),
+                ("K01", None, "6.5", "ok", "info"),
+                ("N18", Some("eth0"), "9", "differs", "medium"),
+            ],
+        );
+        let found = drift(&a, &b, &|id| id == "N18");
+        let told: Vec<_> = found.iter().map(|d| (d.rule.as_str(), d.change)).collect();
+        assert_eq!(told, [("T07", "b"), ("N01", "b"), ("T11", "both"), ("K01", "neither")]);
+        assert_eq!(found[1].b.subject.as_deref(), Some("eth0"));
+        assert_eq!(drift(&a, &a, &|_| false), []);
+    }
+
+    #[test]
+    fn names_that_are_the_same_go_together() {
+        let host = |nics: &[&str]| SideHost {
+            name: None,
+            kernel: None,
+            nics: nics.iter().map(|name| SideNic { name: (*name).into() }).collect(),
+            disks: Vec::new(),
+        };
+        let found = pairs(&host(&["ens1", "ens2"]), &host(&["ens2", "mlx0", "mlx1"]));
+        let name = |name: &str| Some(name.to_owned());
+        assert_eq!(found, [(None, None), (name("ens1"), name("mlx0")), (name("ens2"), name("ens2"))]);
+    }
+}

@@ -1,0 +1,193 @@
+//! Keeping an eye on a host: counters of drops that grow, and settings that somebody changed. Pure: it compares audits.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::apply::Snapshot;
+use crate::audit::{Audit, Finding, Status};
+use crate::host::Host;
+use crate::judge::selected;
+use crate::rule::{Nature, Severity};
+
+/// What happened to a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A counter grew.
+    Grew,
+    /// A value is not as wanted any more, or is another one that is not.
+    Clobbered,
+    /// A value is another one, and as wanted.
+    Changed,
+    /// What `apply` had set is something else.
+    Undone,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// What.
+    pub what: What,
+    /// The rule.
+    pub rule: String,
+    /// Its title.
+    pub title: String,
+    /// The NIC or disk; none where it is of the whole host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What was there.
+    pub from: String,
+    /// What is there.
+    pub to: String,
+    /// What it costs.
+    pub severity: Severity,
+    /// Who is known to change such values here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suspects: Vec<String>,
+}
+
+/// Rules that tell of somebody who sets values: a profile of tuned, files that set the same ones.
+const SUSPECTS: [&str; 2] = ["K02", "K03a"];
+
+/// A rule on a subject.
+type Key = (String, Option<String>);
+
+/// What was seen last.
+#[derive(Debug, Default)]
+pub struct Watch {
+    last: BTreeMap<Key, (String, Status)>,
+}
+
+impl Watch {
+    /// Begins with what is there.
+    pub fn begin(audit: &Audit) -> Watch {
+        let mut watch = Watch::default();
+        watch.look(audit);
+        watch
+    }
+
+    /// What happened since the last look. A value that cannot be read now is compared when it can be again.
+    pub fn look(&mut self, audit: &Audit) -> Vec<Event> {
+        let suspects = suspects(audit);
+        let mut events = Vec::new();
+        for finding in &audit.findings {
+            let Some(now) = &finding.observed else { continue };
+            let key = (finding.id.clone(), finding.subject.clone());
+            if let Some(then) = self.last.insert(key, (now.clone(), finding.status)) {
+                events.extend(compared(finding, then, now.clone(), &suspects));
+            }
+        }
+        events
+    }
+}
+
+fn compared(finding: &Finding, (from, was): (String, Status), to: String, suspects: &[String]) -> Option<Event> {
+    if from == to {
+        return None;
+    }
+    let what = match (finding.nature, finding.status) {
+        (Nature::Counter, _) => {
+            // One that went down began anew: the driver was loaded again.
+            let grew = matches!((from.parse::<f64>(), to.parse::<f64>()), (Ok(from), Ok(to)) if to > from);
+            grew.then_some(What::Grew)?
+        }
+        (Nature::Passing, now) if now == was => return None,
+        (_, Status::Differs) => What::Clobbered,
+        _ => What::Changed,
+    };
+    let suspects = if what == What::Grew { Vec::new() } else { suspects.to_vec() };
+    Some(Event { what, from, to, suspects, ..event(finding) })
+}
+
+fn event(finding: &Finding) -> Event {
+    Event {
+        what: What::Changed,
+        rule: finding.id.clone(),
+        title: finding.title.clone(),
+        subject: finding.subject.clone(),
+        from: String::new(),
+        to: String::new(),
+        severity: finding.severity,
+        suspects: Vec::new(),
+    }
+}
+
+fn suspects(audit: &Audit) -> Vec<String> {
+    let theirs = audit.findings.iter().filter(|f| SUSPECTS.contains(&f.id.as_str()) && f.status == Status::Differs);
+    theirs.filter_map(|f| Some(format!("{}: {}", f.title.to_lowercase(), f.observed.as_ref()?))).collect()
+}
+
+/// What `apply` had set, by its snapshots, the oldest first, and is something else now: somebody changed it, or the host
+/// has started anew and it was not made to last.
+pub fn undone(host: &dyn Host, snapshots: &[Snapshot], audit: &Audit) -> Vec<Event> {
+    let (_, boot) = crate::apply::identity(host);
+    let mut set = BTreeMap::new();
+    for snapshot in snapshots {
+        for change in &snapshot.changes {
+            set.insert(change.place.clone(), (change, snapshot.boot == boot));
+        }
+    }
+    let mut events = Vec::new();
+    for (place, (change, this_boot)) in set {
+        let Ok(now) = place.read(host) else { continue };
+        let now = selected(&now).to_owned();
+        if now.split_whitespace().eq(change.after.split_whitespace()) {
+            continue;
+        }
+        let its = change.ids.iter().find_map(|id| audit.findings.iter().find(|finding| finding.id == *id));
+        let Some(finding) = its else { continue };
+        let suspects = match this_boot {
+            true => suspects(audit),
+            false => vec!["the host has started anew; with --persist it would have lasted".to_owned()],
+        };
+        let subject = Some(place.to_string());
+        events.push(Event { what: What::Undone, from: change.after.clone(), to: now, subject, suspects, ..event(finding) });
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::rules;
+    use crate::subjects::Subjects;
+    use crate::target::Target;
+
+    fn audit(files: &[(&str, &str)]) -> Audit {
+        let dir = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let host = crate::host::Recorded::new(dir.path());
+        Audit::of(&host, &rules().unwrap(), &Target::default(), &Subjects::default())
+    }
+
+    const SACK: &str = "proc/sys/net/ipv4/tcp_sack";
+    const SOFTNET: &str = "proc/net/softnet_stat";
+    const QUIET: &str = "00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n";
+    const DROPS: &str = "00000001 00000010 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n";
+
+    #[test]
+    fn what_was_changed_and_what_grew_is_told_once() {
+        let mut watch = Watch::begin(&audit(&[(SACK, "1"), (SOFTNET, QUIET)]));
+        assert_eq!(watch.look(&audit(&[(SACK, "1"), (SOFTNET, QUIET)])), []);
+        let events = watch.look(&audit(&[(SACK, "0"), (SOFTNET, DROPS)]));
+        let told: Vec<_> = events.iter().map(|e| (e.rule.as_str(), e.what, e.from.as_str(), e.to.as_str())).collect();
+        assert!(told.contains(&("T07", What::Clobbered, "1", "0")), "{told:?}");
+        assert!(told.contains(&("N18c", What::Grew, "0", "16")), "{told:?}");
+        assert_eq!(watch.look(&audit(&[(SACK, "0"), (SOFTNET, DROPS)])), []);
+        let events = watch.look(&audit(&[(SACK, "1"), (SOFTNET, QUIET)]));
+        let told: Vec<_> = events.iter().map(|e| (e.rule.as_str(), e.what)).collect();
+        assert_eq!(told, [("T07", What::Changed)], "a counter that began anew did not grow");
+    }
+
+    #[test]
+    fn what_could_not_be_read_meanwhile_is_compared_later() {
+        let mut watch = Watch::begin(&audit(&[(SACK, "1")]));
+        assert_eq!(watch.look(&audit(&[])), []);
+        assert_eq!(watch.look(&audit(&[(SACK, "0")])).len(), 1);
+    }
+}
