@@ -234,7 +234,7 @@ pub struct ProbeTcp {
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1s", value_parser = model::duration::parse)]
     pub interval: Duration,
     /// Bytes of one write and one read
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "512KiB")]
     pub block: Bytes,
     /// Congestion control of the sending ends
     #[arg(long, value_name = "NAME")]

@@ -5,6 +5,7 @@ use model::v1::probe::all::{Cause, Findings, Kind, Way};
 use model::v1::probe::tcp::{Flow, Kernel};
 use model::v1::probe::udp::{UdpPace, UdpPoint, UdpSpread, WIRE_BYTES};
 
+use super::hosts::is_taken;
 use super::{cause, known, ms, percent, there};
 
 /// So many lost ones are no accident.
@@ -24,6 +25,8 @@ const QUEUED: f64 = 0.1;
 const QUEUED_S: f64 = 0.012;
 /// What TCP gets less than a bottleneck gives for its short queue to hurt.
 const HURTS: f64 = 0.1;
+/// A short queue lets through a good part of what it empties at. A policer has another rate.
+const FAR_BELOW: f64 = 0.25;
 /// What TCP gets less than a path's capacity for others to be on it: hosts that stutter cost a fifth.
 const TAKEN: f64 = 0.3;
 
@@ -114,7 +117,8 @@ struct Pushed {
     min_rtt: f64,
     /// The longest round trip.
     rtt: f64,
-    /// A processor was the limit: what its host cannot take in is lost there.
+    /// A processor was the limit, or others had them: what a host cannot take in is lost there, and what comes late is
+    /// sent again.
     is_host_bound: bool,
     /// A window, a buffer, a processor or a pace of ours was the limit.
     is_bound: bool,
@@ -136,8 +140,8 @@ fn pushed(found: &Findings, way: Way) -> Option<Pushed> {
     let seen = intervals.iter().flat_map(|interval| &interval.flows).filter_map(of_way).chain(ends.iter().copied());
     let rtt = seen.map(|k| k.rtt_s).fold(0.0, f64::max);
     let min_rtt = ends.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
-    let is_host_bound = result.binding.starts_with("cpu");
-    let is_bound = !result.binding.is_empty();
+    let is_host_bound = result.binding.starts_with("cpu") || is_taken(&report.near.host) || is_taken(&report.far.host);
+    let is_bound = is_host_bound || !result.binding.is_empty();
     let span: f64 =
         intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).map(|i| i.end_s - i.start_s).sum();
     // Once it was under way, as well; the rest is what arrived in the end.
@@ -158,7 +162,12 @@ fn squeezed(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
     let light = found.datagrams.of(way);
     // That loss comes with the rate alone only a test at a low one can tell.
     let is_clean = light.is_some_and(|light| light.lost_in_network < LOST_MIN || is_burden(found, way, light));
-    shallow(&tcp, way, burst).or_else(|| policed(&tcp, way).filter(|_| is_clean))
+    let policer = policed(&tcp, way).filter(|_| is_clean);
+    let is_far_below = burst.and_then(drained_bit_s).is_some_and(|drained| tcp.rate < drained * FAR_BELOW);
+    if is_far_below && policer.is_some() {
+        return policer;
+    }
+    shallow(&tcp, way, burst).or(policer)
 }
 
 /// A burst loses its end, what is left of it comes at the pace of a bottleneck, its queue holds little of what TCP has on

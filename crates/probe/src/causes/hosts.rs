@@ -2,6 +2,7 @@
 
 use model::units::Bytes;
 use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
+use model::v1::probe::host::Use;
 use model::v1::probe::tcp::{Report, Total};
 
 use super::{cause, known, ms};
@@ -84,9 +85,8 @@ fn of_way(way: Way, report: &Report, lost: bool) -> Option<Cause> {
         return at(Kind::SmallWindow, sender, 0.7, remedy);
     }
     for (segment, end) in ends.iter().filter(|_| is_starved(&ends[0].1.totals)) {
-        let host = &end.host;
-        let (taken, segment) = (host.others().max(host.steal), (*segment).clone());
-        if taken > TAKEN && host.busy > FULL {
+        let (host, segment) = (&end.host, (*segment).clone());
+        if is_taken(host) {
             let evidence = format!(
                 "others used {:.0} % of that host's processors during the test, and its hypervisor took {:.0} %",
                 host.others() * 100.0,
@@ -102,6 +102,11 @@ fn of_way(way: Way, report: &Report, lost: bool) -> Option<Cause> {
         "cpu_receiver" => at(Kind::Processor, receiver, 0.5, remedy),
         _ => None,
     }
+}
+
+/// Whether a host had nothing left for a test because others took it, or its hypervisor did.
+pub(super) fn is_taken(host: &Use) -> bool {
+    host.busy > FULL && host.others().max(host.steal) > TAKEN
 }
 
 /// Whether a sender or its receiver could not keep up.

@@ -1,6 +1,7 @@
 //! Findings made by hand, as each kind of fault leaves them, and what is said of them.
 
 use model::v1::probe::all::Ways;
+use model::v1::probe::host::Use;
 use model::v1::probe::latency::{Delay, Latency, Variation};
 use model::v1::probe::route::{
     Change, ChangeOf, Hop, Mtu, Path, Route, Router, Routes, Said, Suspect, SuspectBy, Sweep,
@@ -121,6 +122,11 @@ fn loss_is_told_from_what_looks_like_it() {
     shallow.bursts.there = Some(burst(1_700, 2.5e9));
     assert_eq!(top(&shallow).kind, Kind::Policer);
 
+    // Held up by a link, and then only a part of what that link carries gets through: the rate is another's.
+    shallow.bursts.there = Some(burst(900, 1e9));
+    shallow.tcp.there = Some(tcp_report(180_000_000, 0.02, 0.001, ""));
+    assert_eq!(top(&shallow).kind, Kind::Policer);
+
     // A queue that is worth the name runs over as well: that is how loss-based congestion control works.
     let mut ordinary = clean();
     ordinary.tcp.there = Some(tcp_report(960_000_000, 0.01, 0.05, ""));
@@ -187,6 +193,21 @@ fn hosts() {
     report.near.totals[0].counted_s = 20.0;
     busy.tcp.there = Some(report);
     assert_eq!((top(&busy).kind, top(&busy).segment), (Kind::Processor, Segment::FarHost));
+}
+
+#[test]
+fn hosts_that_others_use_accuse_no_network() {
+    for taken in [Use { busy: 1.0, ..Use::default() }, Use { busy: 0.95, own: 0.4, steal: 0.6, ..Use::default() }] {
+        let mut found = clean();
+        let mut report = tcp_report(98_000_000, 0.024, 0.005, "");
+        report.far.host = taken;
+        found.tcp.there = Some(report.clone());
+        assert_eq!(causes(&found), [], "what comes late is sent again");
+        found.latency = Some(latency(2e-3));
+        report.ways[0].resent = 0.0;
+        found.tcp.there = Some(report);
+        assert_eq!(causes(&found), [], "what others take of a host is no traffic");
+    }
 }
 
 #[test]

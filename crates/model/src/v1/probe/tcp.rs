@@ -60,7 +60,7 @@ impl Default for Order {
             bytes: 0,
             omit_s: 0.0,
             interval_s: 1.0,
-            block_bytes: 1 << 20,
+            block_bytes: 512 << 10,
             congestion: None,
             window_bytes: 0,
             mss_bytes: 0,
