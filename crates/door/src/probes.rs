@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use auth::Access;
 use engine::node::{Asker, Said};
 use model::fault::{Blame, Fault};
 use model::units::{BitRate, Bytes};
@@ -12,7 +13,6 @@ use model::v1;
 use model::v1::probe::tcp::{Line, Order};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
-use auth::Access;
 use probe::Stop;
 use probe::disk::Ground;
 use probe::tcp::Bounds;
@@ -213,9 +213,12 @@ impl Probes {
     /// How this host stands, for somebody who has a key. It tells a stranger too much of where it is weak.
     fn audit(&self, access: &Access, ask: &v1::tune::Ask, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
         let refused = |why: &str| Refusal::new(Fault::Auth, why);
-        let audit = self.audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
+        let audit =
+            self.audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
         if access.grant().is_none() {
-            return Err(refused("this node tells how its settings stand to those who have a key: ask its operator for one"));
+            return Err(refused(
+                "this node tells how its settings stand to those who have a key: ask its operator for one",
+            ));
         }
         for line in audit(ask)? {
             if !emit(Said::Text(line)) {

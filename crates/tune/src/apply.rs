@@ -246,8 +246,10 @@ fn keep(snapshot: &Snapshot, directory: &Path) -> Result<PathBuf, ApplyError> {
 fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let of = |persist: Persist| changes.iter().filter(move |change| change.persist == persist);
-    let mut settings: BTreeMap<String, String> =
-        host.read(Path::new(SYSCTL_FILE)).map(|text| crate::facts::settings(&text).into_iter().collect()).unwrap_or_default();
+    let mut settings: BTreeMap<String, String> = host
+        .read(Path::new(SYSCTL_FILE))
+        .map(|text| crate::facts::settings(&text).into_iter().collect())
+        .unwrap_or_default();
     for change in of(Persist::SysctlD) {
         if let Place::Sysctl(name) = &change.place {
             settings.insert(name.clone(), change.after.clone());
@@ -268,7 +270,8 @@ fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
         all.iter().map(|line| format!("{line}\n")).collect::<String>()
     };
     if of(Persist::Unit).next().is_some() {
-        let lines = of(Persist::Unit).map(|change| format!("ExecStart=-/bin/sh -c '{}'", in_unit(&change.command))).collect();
+        let lines =
+            of(Persist::Unit).map(|change| format!("ExecStart=-/bin/sh -c '{}'", in_unit(&change.command))).collect();
         let lines = with_earlier(UNIT_FILE, |line| line.starts_with("ExecStart="), lines);
         let unit = "[Unit]\nDescription=Settings of a data transfer node\nAfter=network.target\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n";
         files.insert(UNIT_FILE.to_owned(), format!("{HEAD}{unit}{lines}\n[Install]\nWantedBy=multi-user.target\n"));
@@ -303,7 +306,9 @@ fn udev_rule(place: &Place, value: &str) -> Option<String> {
         None => ("net", path.strip_prefix("/sys/class/net/")?),
     };
     let (device, attribute) = rest.split_once('/')?;
-    Some(format!("ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\""))
+    Some(format!(
+        "ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\""
+    ))
 }
 
 /// Reads a snapshot, for this host.

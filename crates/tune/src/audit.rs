@@ -239,7 +239,10 @@ fn holds(host: &dyn Host, condition: &Condition, target: &Target, subject: Subje
     match condition {
         Condition::RateAtLeast(least) => match target.rate_bit_s.or(subject.speed()) {
             Some(rate) => Ok(rate >= *least),
-            None => Err(format!("the speed of the NIC is not known, and this is for {} and more: say --rate", BitRate(*least))),
+            None => Err(format!(
+                "the speed of the NIC is not known, and this is for {} and more: say --rate",
+                BitRate(*least)
+            )),
         },
         Condition::RttAtLeast(least) => Ok(target.rtt_s >= *least),
         Condition::Role(role) => Ok(target.role.covers(role)),
@@ -248,8 +251,12 @@ fn holds(host: &dyn Host, condition: &Condition, target: &Target, subject: Subje
             (None, Subject::Host(None) | Subject::Disk(_)) => Ok(false),
             (None, _) => Err("the MTU of the NIC is not known".into()),
         },
-        Condition::KernelBelow(major, minor) => facts::kernel(host).map(|is| is < (*major, *minor)).map_err(|e| e.to_string()),
-        Condition::KernelFrom(major, minor) => facts::kernel(host).map(|is| is >= (*major, *minor)).map_err(|e| e.to_string()),
+        Condition::KernelBelow(major, minor) => {
+            facts::kernel(host).map(|is| is < (*major, *minor)).map_err(|e| e.to_string())
+        }
+        Condition::KernelFrom(major, minor) => {
+            facts::kernel(host).map(|is| is >= (*major, *minor)).map_err(|e| e.to_string())
+        }
         Condition::Has(what) => match facts::has(host, what, subject) {
             // A disk that is not mounted has no XFS on it, and so on.
             Err(Unread::Absent) => Ok(false),

@@ -90,9 +90,10 @@ pub fn drift(a: &Side, b: &Side, passing: &dyn Fn(&str) -> bool) -> Vec<Drift> {
     let pairs = pairs(&a.host, &b.host);
     let mut found = Vec::new();
     for ours in a.rules.iter().filter(|rule| !passing(&rule.id)) {
-        let theirs = pairs.iter().filter(|(ours_is, _)| *ours_is == ours.subject).find_map(|(_, subject)| {
-            b.rules.iter().find(|rule| rule.id == ours.id && rule.subject == *subject)
-        });
+        let theirs = pairs
+            .iter()
+            .filter(|(ours_is, _)| *ours_is == ours.subject)
+            .find_map(|(_, subject)| b.rules.iter().find(|rule| rule.id == ours.id && rule.subject == *subject));
         if let Some(theirs) = theirs {
             found.extend(compared(ours, theirs));
         }

@@ -93,7 +93,8 @@ pub(crate) fn of_cpus(of: &dyn Host, path: &str) -> Known<Vec<(String, String)>>
     let before = before.strip_suffix("cpu").unwrap_or(before);
     let mut values = Vec::new();
     for name in of.list(Path::new(before))? {
-        let number = name.strip_prefix("cpu").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
+        let number =
+            name.strip_prefix("cpu").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
         if number {
             let path = format!("{before}{name}{after}");
             match of.read(Path::new(&path)) {
@@ -187,7 +188,8 @@ mod tests {
                     assert!(has(&host, what, subject).err().is_none_or(|why| !is_unknown(&why)), "{}: {what}", rule.id);
                 }
             }
-            if let Want::Is(Value::Word(name)) | Want::AtLeast(Value::Word(name)) | Want::AtMost(Value::Word(name)) = &rule.want
+            if let Want::Is(Value::Word(name)) | Want::AtLeast(Value::Word(name)) | Want::AtMost(Value::Word(name)) =
+                &rule.want
                 && crate::target::NAMED.contains(&name.as_str())
             {
                 assert!(number(&host, name, subject).err().is_none_or(|why| !is_unknown(&why)), "{}: {name}", rule.id);

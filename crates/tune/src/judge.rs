@@ -168,7 +168,8 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_unknown_and_never_guessed() {
         let target = Target::default();
-        let unknown = |observed: &str, want: Want| matches!(judge(observed, &want, &target, HERE), Judgement::Unknown(_));
+        let unknown =
+            |observed: &str, want: Want| matches!(judge(observed, &want, &target, HERE), Judgement::Unknown(_));
         for absurd in ["", "garbage", "NaN", "inf", "18446744073709551616x", "1e300", "-1", "99999999999999999999999"] {
             assert!(unknown(absurd, Want::AtLeast(Value::Number(1.0))), "{absurd}");
         }
@@ -176,14 +177,21 @@ mod tests {
         assert!(wanted(&Want::AtLeast(word("window")), &target, HERE).is_err());
         assert!(unknown("-7", Want::AtMost(Value::Number(0.0))), "a counter");
         assert!(unknown("garbage", Want::AtLeast(word("6.5.10"))), "no release");
-        assert_eq!(judge("-1", &Want::Is(Value::Number(1.0)), &target, HERE), Judgement::Differs, "some switches have it");
+        assert_eq!(
+            judge("-1", &Want::Is(Value::Number(1.0)), &target, HERE),
+            Judgement::Differs,
+            "some switches have it"
+        );
     }
 
     #[test]
     fn what_is_wanted_in_words() {
         let target = Target::default();
         let says = |want: Want| wanted(&want, &target, HERE).unwrap();
-        assert_eq!(says(Want::AtLeast(Value::Number(65_536.0))), Wanted { words: "at least 65536".into(), value: Some("65536".into()) });
+        assert_eq!(
+            says(Want::AtLeast(Value::Number(65_536.0))),
+            Wanted { words: "at least 65536".into(), value: Some("65536".into()) }
+        );
         assert_eq!(says(Want::OneOf(vec![word("fq"), word("fq_codel")])).words, "fq or fq_codel");
         assert_eq!(says(Want::Report(true)).value, None);
     }

@@ -120,7 +120,8 @@ pub fn plan(
         let its = || findings.iter().filter(|finding| finding.id == *id);
         if rule.set == Means::Manual || !its().any(|finding| finding.writable || finding.status == Status::Ok) {
             let by_hand = its().next().map_or(rule.command.clone(), |finding| finding.command.clone());
-            let why = if rule.set == Means::Manual { format!("do it by hand: {by_hand}") } else { refused(its().next()) };
+            let why =
+                if rule.set == Means::Manual { format!("do it by hand: {by_hand}") } else { refused(its().next()) };
             return Err(PlanError::NotOurs { id: id.clone(), why });
         }
     }
@@ -231,7 +232,9 @@ fn merged(text: &str, value: &str, field: Option<usize>, want: &Want) -> String 
         None => stricter(text).unwrap_or_else(|| text.to_owned()),
         Some(field) => {
             let fields = text.split_whitespace().enumerate();
-            let put = |(at, old): (usize, &str)| if at == field { stricter(old).unwrap_or_else(|| old.to_owned()) } else { old.to_owned() };
+            let put = |(at, old): (usize, &str)| {
+                if at == field { stricter(old).unwrap_or_else(|| old.to_owned()) } else { old.to_owned() }
+            };
             fields.map(put).collect::<Vec<_>>().join(" ")
         }
     }
@@ -239,7 +242,9 @@ fn merged(text: &str, value: &str, field: Option<usize>, want: &Want) -> String 
 
 /// The plan as a script of the shell.
 pub fn script(changes: &[Change]) -> String {
-    let mut text = String::from("#!/bin/sh\n# What `longhaul tune apply` would do. It keeps what was there before; this does not.\nset -eu\n");
+    let mut text = String::from(
+        "#!/bin/sh\n# What `longhaul tune apply` would do. It keeps what was there before; this does not.\nset -eu\n",
+    );
     let mut said = "";
     for change in changes {
         let _ = write!(text, "\n# {}: {} (now: {})\n", change.ids.join(", "), change.place, change.before);
@@ -306,6 +311,8 @@ mod tests {
         };
         let all = [change];
         assert_eq!(diff(&all), "  net.core.rmem_max\n- 212992\n+ 67108864\n");
-        assert!(script(&all).contains("\n# T01: net.core.rmem_max (now: 212992)\nsysctl -w net.core.rmem_max=67108864\n"));
+        assert!(
+            script(&all).contains("\n# T01: net.core.rmem_max (now: 212992)\nsysctl -w net.core.rmem_max=67108864\n")
+        );
     }
 }

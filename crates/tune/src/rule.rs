@@ -293,7 +293,8 @@ pub fn read(table: &str) -> Result<Vec<Rule>, TableError> {
 
 fn parsed<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Read, D::Error> {
     let text = String::deserialize(from)?;
-    Read::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("{text:?} says no place that a value is read from")))
+    Read::parse(&text)
+        .ok_or_else(|| serde::de::Error::custom(format!("{text:?} says no place that a value is read from")))
 }
 
 fn all_parsed<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
@@ -376,7 +377,10 @@ mod tests {
             assert!(why.len() > 20 && !source.is_empty() && !command.is_empty() && !title.is_empty(), "{id}");
             assert!(rule.persist != Persist::SysctlD || matches!(rule.read, Read::Sysctl { .. }), "{id}");
         }
-        assert!(rules.iter().filter(|rule| rule.conflict.is_some()).count() >= 6, "where the field disagrees, both sides");
+        assert!(
+            rules.iter().filter(|rule| rule.conflict.is_some()).count() >= 6,
+            "where the field disagrees, both sides"
+        );
     }
 
     #[test]
@@ -390,7 +394,10 @@ mod tests {
         let good = row("sysctl net.ipv4.tcp_rmem 2", "kernel < 6.6", "{ at_least = \"window\" }");
         let rule = &read(&good).unwrap()[0];
         assert_eq!(rule.read, Read::Sysctl { name: "net.ipv4.tcp_rmem".into(), field: Some(2) });
-        assert_eq!((&rule.when[0], &rule.want), (&Condition::KernelBelow(6, 6), &Want::AtLeast(Value::Word("window".into()))));
+        assert_eq!(
+            (&rule.when[0], &rule.want),
+            (&Condition::KernelBelow(6, 6), &Want::AtLeast(Value::Word("window".into())))
+        );
         assert!(read(&format!("{good}{good}")).is_err(), "one id twice");
         assert!(read(&row("ask somebody", "jumbo", "{ is = 1 }")).is_err());
         assert!(read(&row("sysctl a.b", "on Sundays", "{ is = 1 }")).is_err());
@@ -400,6 +407,9 @@ mod tests {
 
     #[test]
     fn releases() {
-        assert_eq!((release_of("6.18.44-fc"), release_of("5.4"), release_of("six")), (Some((6, 18)), Some((5, 4)), None));
+        assert_eq!(
+            (release_of("6.18.44-fc"), release_of("5.4"), release_of("six")),
+            (Some((6, 18)), Some((5, 4)), None)
+        );
     }
 }

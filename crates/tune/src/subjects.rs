@@ -109,7 +109,11 @@ impl Subjects {
         let nic = |name: &String| Nic {
             name: name.clone(),
             // The kernel says -1 where it does not know.
-            speed_bit_s: state(name, "speed").parse::<i64>().ok().filter(|mbit| *mbit > 0).and_then(|mbit| (mbit as u64).checked_mul(1_000_000)),
+            speed_bit_s: state(name, "speed")
+                .parse::<i64>()
+                .ok()
+                .filter(|mbit| *mbit > 0)
+                .and_then(|mbit| (mbit as u64).checked_mul(1_000_000)),
             mtu_bytes: state(name, "mtu").parse().ok(),
         };
         Subjects { nics: chosen.into_iter().map(nic).collect(), disks }

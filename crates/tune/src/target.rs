@@ -188,7 +188,9 @@ mod tests {
         let classes = [("10Gbit/s", 250.0), ("40Gbit/s", 400.0), ("100Gbit/s", 500.0)];
         let value = Value::ByRate(classes.map(|(name, number)| (name.to_owned(), number)).into());
         let number = |rate| Target::default().resolve(&value, nic(Some(rate)));
-        for (rate, wanted) in [(GBIT, 250.0), (10 * GBIT, 250.0), (25 * GBIT, 250.0), (40 * GBIT, 400.0), (400 * GBIT, 500.0)] {
+        for (rate, wanted) in
+            [(GBIT, 250.0), (10 * GBIT, 250.0), (25 * GBIT, 250.0), (40 * GBIT, 400.0), (400 * GBIT, 500.0)]
+        {
             assert_eq!(number(rate), Resolved::Number(wanted), "{rate}");
         }
     }

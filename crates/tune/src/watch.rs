@@ -142,7 +142,14 @@ pub fn undone(host: &dyn Host, snapshots: &[Snapshot], audit: &Audit) -> Vec<Eve
             false => vec!["the host has started anew; with --persist it would have lasted".to_owned()],
         };
         let subject = Some(place.to_string());
-        events.push(Event { what: What::Undone, from: change.after.clone(), to: now, subject, suspects, ..event(finding) });
+        events.push(Event {
+            what: What::Undone,
+            from: change.after.clone(),
+            to: now,
+            subject,
+            suspects,
+            ..event(finding)
+        });
     }
     events
 }
@@ -167,8 +174,10 @@ mod tests {
 
     const SACK: &str = "proc/sys/net/ipv4/tcp_sack";
     const SOFTNET: &str = "proc/net/softnet_stat";
-    const QUIET: &str = "00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n";
-    const DROPS: &str = "00000001 00000010 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n";
+    const QUIET: &str =
+        "00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n";
+    const DROPS: &str =
+        "00000001 00000010 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n";
 
     #[test]
     fn what_was_changed_and_what_grew_is_told_once() {

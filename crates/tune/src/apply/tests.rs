@@ -59,13 +59,21 @@ fn what_was_there_comes_back_byte_for_byte() {
     let host = tree.host();
     let before = tree.text("etc/sysctl.d/90-longhaul.conf");
     let path = apply(&host, &[rmem(), scheduler("mq-deadline")], &tree.state(), "2026-01-01 00:00", true).unwrap();
-    assert_eq!((tree.text("proc/sys/net/core/rmem_max"), tree.text("sys/block/sda/queue/scheduler")), ("67108864".into(), "none".into()));
+    assert_eq!(
+        (tree.text("proc/sys/net/core/rmem_max"), tree.text("sys/block/sda/queue/scheduler")),
+        ("67108864".into(), "none".into())
+    );
     let own = tree.text("etc/sysctl.d/90-longhaul.conf");
     assert!(own.contains("net.core.rmem_max = 67108864\n") && own.contains("net.core.wmem_max = 5\n"), "{own}");
-    assert!(tree.text("etc/udev/rules.d/90-longhaul.rules").contains("KERNEL==\"sda\", ATTR{queue/scheduler}=\"none\""));
+    assert!(
+        tree.text("etc/udev/rules.d/90-longhaul.rules").contains("KERNEL==\"sda\", ATTR{queue/scheduler}=\"none\"")
+    );
     let snapshot = read(&host, &path).unwrap();
     undo(&host, &snapshot).unwrap();
-    assert_eq!((tree.text("proc/sys/net/core/rmem_max"), tree.text("sys/block/sda/queue/scheduler")), ("212992".into(), "mq-deadline".into()));
+    assert_eq!(
+        (tree.text("proc/sys/net/core/rmem_max"), tree.text("sys/block/sda/queue/scheduler")),
+        ("212992".into(), "mq-deadline".into())
+    );
     assert_eq!(tree.text("etc/sysctl.d/90-longhaul.conf"), before);
     assert!(!tree.0.path().join("etc/udev/rules.d/90-longhaul.rules").exists(), "it was not there before");
 }
@@ -139,7 +147,13 @@ fn a_file_of_ours_that_cannot_be_put_back_is_not_touched() {
 
 #[test]
 fn hosts_without_an_id_are_not_the_same() {
-    let files = |boot| [("proc/sys/kernel/random/boot_id", boot), ("etc/machine-id", "uninitialized\n"), ("proc/sys/net/core/rmem_max", "212992")];
+    let files = |boot| {
+        [
+            ("proc/sys/kernel/random/boot_id", boot),
+            ("etc/machine-id", "uninitialized\n"),
+            ("proc/sys/net/core/rmem_max", "212992"),
+        ]
+    };
     let (tree, other) = (Tree::new(&files("1f")), Tree::new(&files("2f")));
     let path = apply(&tree.host(), &[rmem()], &tree.state(), "now", false).unwrap();
     assert!(read(&tree.host(), &path).is_ok());

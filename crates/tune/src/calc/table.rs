@@ -146,12 +146,8 @@ pub(super) const PAYLOAD_RATE: Law = Law {
     source: "IEEE 802.3; RFC 791, 9293, 7323",
 };
 
-pub(super) const PACKET_RATE: Law = Law {
-    name: "full packets",
-    unit: Unit::PacketRate,
-    formula: "rate / ((MTU + 38) * 8)",
-    source: "IEEE 802.3",
-};
+pub(super) const PACKET_RATE: Law =
+    Law { name: "full packets", unit: Unit::PacketRate, formula: "rate / ((MTU + 38) * 8)", source: "IEEE 802.3" };
 
 pub(super) const PACKET_TIME: Law = Law {
     name: "time per packet (serialisation)",

@@ -37,7 +37,8 @@ fn virtualisation(of: &dyn Host) -> Known<String> {
         _ => {
             let info = of.read(Path::new("/proc/cpuinfo"))?;
             let flags = info.lines().find(|line| line.starts_with("flags"));
-            let flags = flags.ok_or_else(|| Unread::Failed("/proc/cpuinfo does not say whether this machine is virtual".into()))?;
+            let flags = flags
+                .ok_or_else(|| Unread::Failed("/proc/cpuinfo does not say whether this machine is virtual".into()))?;
             Ok(if flags.split_whitespace().any(|flag| flag == "hypervisor") { "unknown" } else { "none" }.into())
         }
     }
@@ -53,7 +54,8 @@ fn steal(of: &dyn Host) -> Known<String> {
     let text = of.read(Path::new("/proc/stat"))?;
     let first = text.lines().next().unwrap_or_default();
     // One that is no number must not move the others.
-    let times: Option<Vec<f64>> = first.split_whitespace().skip(1).map(|time| time.parse::<u64>().ok().map(|t| t as f64)).collect();
+    let times: Option<Vec<f64>> =
+        first.split_whitespace().skip(1).map(|time| time.parse::<u64>().ok().map(|t| t as f64)).collect();
     let all: f64 = times.iter().flatten().take(8).sum();
     match times.as_ref().and_then(|times| times.get(7)) {
         Some(stolen) if all > 0.0 => Ok(format!("{:.4}", stolen / all)),
@@ -132,7 +134,11 @@ fn persistent(of: &dyn Host) -> Known<String> {
 /// Whether a file that is read after ours says something else.
 fn conflict(of: &dyn Host) -> Known<bool> {
     let own = settings(&of.read(&Path::new(SYSCTL_D).join(OWN_FILE))?);
-    let later: Vec<String> = of.list(Path::new(SYSCTL_D))?.into_iter().filter(|name| name.as_str() > OWN_FILE && name.ends_with(".conf")).collect();
+    let later: Vec<String> = of
+        .list(Path::new(SYSCTL_D))?
+        .into_iter()
+        .filter(|name| name.as_str() > OWN_FILE && name.ends_with(".conf"))
+        .collect();
     let paths = later.iter().map(|name| Path::new(SYSCTL_D).join(name)).chain([PathBuf::from(SYSCTL_CONF)]);
     let mut others = Vec::new();
     for path in paths {

@@ -30,13 +30,16 @@ fn softnet(of: &dyn Host, column: usize) -> Known<String> {
     let text = of.read(Path::new("/proc/net/softnet_stat"))?;
     let number = |line: &str| u32::from_str_radix(line.split_whitespace().nth(column)?, 16).ok().map(u64::from);
     let sum: Option<u64> = text.lines().map(number).sum();
-    sum.filter(|_| !text.is_empty()).map(|sum| sum.to_string()).ok_or_else(|| Unread::Failed("softnet_stat has another shape".into()))
+    sum.filter(|_| !text.is_empty())
+        .map(|sum| sum.to_string())
+        .ok_or_else(|| Unread::Failed("softnet_stat has another shape".into()))
 }
 
 /// Segments sent again, of those sent, since the host started.
 fn retransmits(of: &dyn Host) -> Known<String> {
     let text = of.read(Path::new("/proc/net/snmp"))?;
-    let mut tcp = text.lines().filter(|line| line.starts_with("Tcp:")).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut tcp =
+        text.lines().filter(|line| line.starts_with("Tcp:")).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let (Some(names), Some(values)) = (tcp.next(), tcp.next()) else {
         return Err(Unread::Failed("snmp has another shape".into()));
     };
@@ -53,7 +56,11 @@ fn rules(of: &dyn Host) -> Known<String> {
     let listing = of.say("nft", &["list", "ruleset"])?;
     let is_rule = |line: &&str| {
         let line = line.trim();
-        !line.is_empty() && !line.ends_with('{') && line != "}" && !line.starts_with("type ") && !line.starts_with("policy ")
+        !line.is_empty()
+            && !line.ends_with('{')
+            && line != "}"
+            && !line.starts_with("type ")
+            && !line.starts_with("policy ")
     };
     Ok(listing.lines().filter(is_rule).count().to_string())
 }
@@ -67,10 +74,14 @@ fn counts(text: &str) -> Known<bool> {
 pub(super) fn has(of: &dyn Host, what: &str) -> Known<bool> {
     let module = |name: &str| {
         let loaded = of.read(Path::new("/proc/modules")).unwrap_or_default();
-        loaded.lines().any(|line| line.split(' ').next() == Some(name)) || of.list(&Path::new("/sys/module").join(name)).is_ok()
+        loaded.lines().any(|line| line.split(' ').next() == Some(name))
+            || of.list(&Path::new("/sys/module").join(name)).is_ok()
     };
     match what {
-        "fq" => Ok(module("sch_fq") || of.read(Path::new("/proc/sys/net/core/default_qdisc")).is_ok_and(|qdisc| qdisc == "fq")),
+        "fq" => {
+            Ok(module("sch_fq")
+                || of.read(Path::new("/proc/sys/net/core/default_qdisc")).is_ok_and(|qdisc| qdisc == "fq"))
+        }
         // Tracked connections are what counts: the module may be there, and nobody uses it.
         "conntrack" => match of.read(Path::new("/proc/sys/net/netfilter/nf_conntrack_count")) {
             Ok(count) => counts(&count),
@@ -78,9 +89,7 @@ pub(super) fn has(of: &dyn Host, what: &str) -> Known<bool> {
             Err(why) => Err(why),
         },
         "ktls" => Ok(module("tls")),
-        "hugepages_user" => {
-            counts(&of.read(Path::new("/proc/sys/vm/nr_hugepages"))?)
-        }
+        "hugepages_user" => counts(&of.read(Path::new("/proc/sys/vm/nr_hugepages"))?),
         _ => unknown(what),
     }
 }

@@ -21,7 +21,9 @@ pub(super) fn fact(of: &dyn Host, name: &str, nic: &str) -> Known<String> {
         // In the configuration space, which is not text, and of which others than root see a quarter.
         "nic_pcie_max_read_request_bytes" => of.ethtool(nic, "pcie.max_read_request_bytes"),
         "nic_pcie_payload_reduced" => of.ethtool(nic, "pcie.payload_reduced"),
-        "nic_rps_active" => masks(of, nic, "rx-", "rps_cpus").map(|masks| masks.iter().any(|mask| !mask.is_empty())).and_then(yes),
+        "nic_rps_active" => {
+            masks(of, nic, "rx-", "rps_cpus").map(|masks| masks.iter().any(|mask| !mask.is_empty())).and_then(yes)
+        }
         "nic_xps_local" => xps_local(of, nic).and_then(yes),
         "nic_vlan_mtu_min" => vlan_mtu(of, nic),
         "nic_tx_checksum" => tx_checksum(of, nic).and_then(yes),
@@ -81,7 +83,8 @@ fn masks(of: &dyn Host, nic: &str, kind: &str, what: &str) -> Known<Vec<Vec<u32>
 fn of_mask(mask: &str) -> Known<Vec<u32>> {
     let mut cpus = Vec::new();
     for (group, text) in mask.rsplit(',').enumerate() {
-        let bits = u32::from_str_radix(text, 16).map_err(|_| Unread::Failed(format!("{mask:?} is no mask of processors")))?;
+        let bits =
+            u32::from_str_radix(text, 16).map_err(|_| Unread::Failed(format!("{mask:?} is no mask of processors")))?;
         cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| group as u32 * 32 + bit));
     }
     Ok(cpus)
@@ -128,7 +131,10 @@ fn tx_checksum(of: &dyn Host, nic: &str) -> Known<bool> {
 
 fn drops(of: &dyn Host, nic: &str) -> Known<String> {
     let statistics = at(nic).join("statistics");
-    let there = DROPS.iter().map(|name| number::<u64>(of, &statistics.join(name))).filter(|count| *count != Err(Unread::Absent));
+    let there = DROPS
+        .iter()
+        .map(|name| number::<u64>(of, &statistics.join(name)))
+        .filter(|count| *count != Err(Unread::Absent));
     let counts: Vec<u64> = there.collect::<Known<_>>()?;
     match counts.is_empty() {
         true => Err(Unread::Absent),
@@ -139,7 +145,9 @@ fn drops(of: &dyn Host, nic: &str) -> Known<String> {
 /// For each interrupt of a NIC, the processors that may take it.
 fn irqs(of: &dyn Host, nic: &str) -> Known<Vec<Vec<u32>>> {
     let numbers = of.list(&pci::device(nic).join("msi_irqs"))?;
-    let cpus = |irq: &String| of.read(&Path::new("/proc/irq").join(irq).join("smp_affinity_list")).and_then(|text| list(&text));
+    let cpus = |irq: &String| {
+        of.read(&Path::new("/proc/irq").join(irq).join("smp_affinity_list")).and_then(|text| list(&text))
+    };
     let all: Vec<Vec<u32>> = numbers.iter().map(cpus).collect::<Known<_>>()?;
     if all.is_empty() { Err(Unread::Absent) } else { Ok(all) }
 }

@@ -24,7 +24,9 @@ pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
 
 /// Processors by number.
 fn cpus(of: &dyn Host) -> Known<Vec<String>> {
-    let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let is_cpu = |name: &String| {
+        name.strip_prefix("cpu").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
     Ok(of.list(Path::new(CPUS))?.into_iter().filter(is_cpu).collect())
 }
 
@@ -83,7 +85,9 @@ fn latency(of: &dyn Host) -> Known<String> {
 
 /// Memory nodes.
 pub(super) fn nodes(of: &dyn Host) -> Known<usize> {
-    let is_node = |name: &&String| name.strip_prefix("node").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let is_node = |name: &&String| {
+        name.strip_prefix("node").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
     Ok(of.list(Path::new(NODES))?.iter().filter(is_node).count().max(1))
 }
 
@@ -152,7 +156,10 @@ mod tests {
         for cpu in 0..4 {
             write(&format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"), &format!("{}\n", cpu / 2));
             write(&format!("sys/devices/system/node/node{cpu}/cpulist"), &format!("{cpu}\n"));
-            write(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq"), if cpu == 3 { "2000000" } else { "3500000" });
+            write(
+                &format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_max_freq"),
+                if cpu == 3 { "2000000" } else { "3500000" },
+            );
             write(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq"), "3500000");
         }
         write("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n");
@@ -166,7 +173,11 @@ mod tests {
         assert_eq!(says("numa_nodes_per_socket"), Ok("2".into()));
         assert_eq!((says("cpu_frequency_capped"), says("cpu_max_hz")), (Ok("yes".into()), Ok("3500000000".into())));
         assert_eq!((says("cpu_turbo"), says("idle_exit_latency_us")), (Ok("no".into()), Ok("2".into())));
-        assert_eq!((says("iommu_mode"), says("cpu_mitigations")), (Ok("off".into()), Ok("off".into())), "no groups: off");
+        assert_eq!(
+            (says("iommu_mode"), says("cpu_mitigations")),
+            (Ok("off".into()), Ok("off".into())),
+            "no groups: off"
+        );
         write("sys/kernel/iommu_groups/0/type", "DMA-FQ\n");
         assert_eq!(says("iommu_mode"), Ok("pt".into()));
     }

@@ -86,7 +86,10 @@ fn array(of: &dyn Host, disk: &str, what: &str) -> Known<u64> {
 fn stripe_matches(of: &dyn Host, disk: &str) -> Known<bool> {
     let options = mount(of, disk)?.options;
     let option = |name: &str| {
-        options.split(',').find_map(|option| option.strip_prefix(name)?.strip_prefix('=')).and_then(|value| value.parse::<u64>().ok())
+        options
+            .split(',')
+            .find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
+            .and_then(|value| value.parse::<u64>().ok())
     };
     let chunk = array(of, disk, "chunk_size")? / 512;
     let data = data_disks(of, disk)?;
@@ -104,7 +107,8 @@ fn data_disks(of: &dyn Host, disk: &str) -> Known<u64> {
         "raid10" => array(of, disk, "layout").map(|layout| all.checked_div((layout & 0xFF) * (layout >> 8 & 0xFF)))?,
         _ => None,
     };
-    data.filter(|data| *data > 0).ok_or_else(|| Unread::Failed(format!("{level} of {all} disks has no stripes that are known here")))
+    data.filter(|data| *data > 0)
+        .ok_or_else(|| Unread::Failed(format!("{level} of {all} disks has no stripes that are known here")))
 }
 
 /// An array in words: `raid0 of 6, chunk 512 KiB`.
@@ -126,7 +130,10 @@ mod tests {
             std::fs::create_dir_all(at.parent().unwrap()).unwrap();
             std::fs::write(at, text).unwrap();
         };
-        write("proc/mounts", "/dev/sdaa1 / ext4 rw 0 0\n/dev/md0 /data xfs rw,noatime,largeio,sunit=1024,swidth=6144 0 0\n");
+        write(
+            "proc/mounts",
+            "/dev/sdaa1 / ext4 rw 0 0\n/dev/md0 /data xfs rw,noatime,largeio,sunit=1024,swidth=6144 0 0\n",
+        );
         for (what, text) in [("level", "raid0"), ("raid_disks", "6"), ("chunk_size", "524288")] {
             write(&format!("sys/block/md0/md/{what}"), text);
         }
@@ -136,7 +143,9 @@ mod tests {
         assert_eq!((says("filesystem_type"), says("disk_stripe_matches")), (Ok("xfs".into()), Ok("yes".into())));
         assert_eq!(says("disk_raid_layout"), Ok("raid0 of 6, chunk 512 KiB".into()));
         assert!(says("mount_options").unwrap().contains("largeio"));
-        for (level, disks, wanted) in [("raid5", "7", "yes"), ("raid6", "8", "yes"), ("raid5", "6", "no"), ("raid10", "12", "yes")] {
+        for (level, disks, wanted) in
+            [("raid5", "7", "yes"), ("raid6", "8", "yes"), ("raid5", "6", "no"), ("raid10", "12", "yes")]
+        {
             write("sys/block/md0/md/level", level);
             write("sys/block/md0/md/raid_disks", disks);
             write("sys/block/md0/md/layout", "258");
@@ -149,6 +158,12 @@ mod tests {
         }
         assert_eq!(fact(&host, "filesystem_type", "sda"), Err(Unread::Absent), "sdaa is another disk");
         let has = |what: &str, disk| has(&host, what, Some(disk)).unwrap();
-        assert!(has("xfs", "md0") && has("md_raid", "md0") && has("hdd", "sda") && !has("ssd", "sda") && has("nvme", "nvme0n1"));
+        assert!(
+            has("xfs", "md0")
+                && has("md_raid", "md0")
+                && has("hdd", "sda")
+                && !has("ssd", "sda")
+                && has("nvme", "nvme0n1")
+        );
     }
 }

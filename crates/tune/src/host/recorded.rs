@@ -69,7 +69,8 @@ impl Host for Recorded {
     /// `clock`: `yes 0.000123`, or `no 16`.
     fn clock(&self) -> Known<(bool, f64)> {
         let text = text(&self.root.join("clock"))?;
-        let (synchronised, error_s) = text.split_once(' ').ok_or_else(|| Unread::Failed(format!("a clock of {text:?}")))?;
+        let (synchronised, error_s) =
+            text.split_once(' ').ok_or_else(|| Unread::Failed(format!("a clock of {text:?}")))?;
         let error_s = error_s.parse().map_err(|_| Unread::Failed(format!("a clock of {text:?}")))?;
         match synchronised {
             "yes" | "no" => Ok((synchronised == "yes", error_s)),

@@ -92,10 +92,8 @@ fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Fai
         role: role(args.role).word().to_owned(),
     };
     if from == HERE {
-        let lines = told(&ask).map_err(|refusal| Failure::from(engine::Error::Later {
-            fault: refusal.fault,
-            message: refusal.reason,
-        }))?;
+        let lines = told(&ask)
+            .map_err(|refusal| Failure::from(engine::Error::Later { fault: refusal.fault, message: refusal.reason }))?;
         let lines = lines.iter().map(|line| serde_json::from_str(line)).collect::<Result<Vec<Value>, _>>();
         return whole(from, lines.map_err(|e| Failure::local(e.to_string()))?);
     }
@@ -145,7 +143,9 @@ fn show(args: &TuneCompare, (a, b): (&Side, &Side), drift: &[Drift], printer: &P
         printer.line(&format!("{word}: {asked} ({name}, Linux {kernel})"));
     }
     if a.target != b.target {
-        printer.line("the two were not looked at for the same rate, round trip and role: what is wanted may differ as well");
+        printer.line(
+            "the two were not looked at for the same rate, round trip and role: what is wanted may differ as well",
+        );
     }
     for found in drift {
         let Drift { rule, title, severity, a, b, change } = found;
@@ -198,7 +198,10 @@ fn judged(drift: &[Drift]) -> (Standing, String) {
     }
     let ids: Vec<&str> = wrong(drift).map(|drift| drift.rule.as_str()).collect();
     let named = if ids.is_empty() { String::new() } else { format!(" ({})", ids.join(", ")) };
-    (standing, format!("{} differ, {} wrong{named} | differ={} wrong={}", drift.len(), ids.len(), drift.len(), ids.len()))
+    (
+        standing,
+        format!("{} differ, {} wrong{named} | differ={} wrong={}", drift.len(), ids.len(), drift.len(), ids.len()),
+    )
 }
 
 #[cfg(test)]

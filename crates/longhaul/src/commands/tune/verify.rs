@@ -68,8 +68,14 @@ impl<'a> With<'a> {
         }
         let direction = if args.reverse { Direction::Down } else { Direction::Up };
         let seconds = args.time.as_secs_f64();
-        let order =
-            Order { streams: args.streams, direction, seconds, interval_s: seconds, block_bytes: 1 << 20, ..Order::default() };
+        let order = Order {
+            streams: args.streams,
+            direction,
+            seconds,
+            interval_s: seconds,
+            block_bytes: 1 << 20,
+            ..Order::default()
+        };
         probe::tcp::check(&order)?;
         Ok(With::Path { target: Target::parse(&args.with)?, order, settings })
     }
@@ -138,7 +144,9 @@ pub fn run(
     let with = With::parse(args, settings)?;
     let rules = rules(args, sight, &with)?;
     if rules.is_empty() {
-        printer.line("nothing differs here that this user can change and that this test is about; name rules to try others");
+        printer.line(
+            "nothing differs here that this user can change and that this test is about; name rules to try others",
+        );
         return Ok(Exit::Done);
     }
     let lasts = args.time * 2 * args.rounds * rules.len() as u32;
@@ -242,7 +250,8 @@ fn row(rule: &str, trial: &Trial) -> String {
     let mut row =
         format!("{rule:<6} {:<6} {:+.1} %  {before} → {after} (p {p:.3})", verdict(&trial.rate), share * 100.0);
     if let Some(cpu) = &trial.cpu {
-        let word = if cpu.noise { ", noise".to_owned() } else { format!(", {:+.0} % (p {:.3})", cpu.share * 100.0, cpu.p) };
+        let word =
+            if cpu.noise { ", noise".to_owned() } else { format!(", {:+.0} % (p {:.3})", cpu.share * 100.0, cpu.p) };
         row.push_str(&format!("; CPU s/GB here {:.3} → {:.3}{word}", cpu.before, cpu.after));
     }
     row

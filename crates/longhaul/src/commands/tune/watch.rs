@@ -112,7 +112,8 @@ fn tell(events: &[Event], args: &TuneWatch, printer: &Printer) {
 fn row(event: &Event) -> String {
     let Event { rule, title, subject, from, to, .. } = event;
     let on = subject.as_ref().map_or(String::new(), |subject| format!(" {subject}"));
-    let by = if event.suspects.is_empty() { String::new() } else { format!("; look at: {}", event.suspects.join(", ")) };
+    let by =
+        if event.suspects.is_empty() { String::new() } else { format!("; look at: {}", event.suspects.join(", ")) };
     match event.what {
         What::Grew => format!("{rule}{on} grew: {from} → {to} ({title})"),
         What::Clobbered => format!("{rule}{on} is not as wanted any more: {from} → {to} ({title}){by}"),

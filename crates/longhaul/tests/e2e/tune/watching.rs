@@ -53,7 +53,10 @@ fn a_change_that_does_nothing_is_noise() {
     // The file of a recorded host moves nothing.
     let trial = verify(&["-t", "1s", "--json"]).expect(0).json();
     assert_eq!((&trial["verdict"], &trial["rule"]), (&"noise".into(), &"T01".into()), "{trial}");
-    assert!(trial["rate"]["before"].as_f64().unwrap() > 1e8 && trial["cpu"]["before"].as_f64().unwrap() > 0.0, "{trial}");
+    assert!(
+        trial["rate"]["before"].as_f64().unwrap() > 1e8 && trial["cpu"]["before"].as_f64().unwrap() > 0.0,
+        "{trial}"
+    );
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
     verify(&["--rounds", "2"]).expect(2);
     verify(&["-t", "1ms"]).refused(2, &["1s"]);
