@@ -93,7 +93,7 @@ fn unix_seconds() -> i64 {
 impl Exports {
     pub fn new(me: Weak<Exports>, served: Vec<Served>, config: NodeConfig, registry: Registry) -> Exports {
         let NodeConfig { listen, anonymous, grants, plain, state, timeouts, own_guests, audit, .. } = config;
-        let probes = Probes { audit, ..Probes::default() };
+        let probes = Probes::new(audit);
         let jobs = Jobs::default();
         let dir = state.path().join("errands");
         let errands =

@@ -44,7 +44,7 @@ pub(crate) struct Probes {
     /// The node stops.
     pub stop: Stop,
     /// How the host's settings stand, where that is told.
-    pub audit: Option<Audit>,
+    audit: Option<Audit>,
 }
 
 /// What runs for one guest.
@@ -122,6 +122,11 @@ fn task(task: &Task) -> &'static str {
 pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<Ground, Refusal>;
 
 impl Probes {
+    /// None yet; `audit` tells how the host's settings stand, where that is told.
+    pub fn new(audit: Option<Audit>) -> Probes {
+        Probes { audit, ..Probes::default() }
+    }
+
     /// A place for a test of a guest, whose datagrams take so much; `bound` is what all of its tests may take.
     fn seat(&self, holder: &str, udp_bit_s: f64, bound: f64) -> Result<Seat<'_>, Refusal> {
         let mut running = lock(&self.running);

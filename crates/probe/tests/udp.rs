@@ -273,7 +273,11 @@ const SHORT_QUEUE: &[&str] = &["ip link set lo up", "tc qdisc add dev lo root tb
 fn what_the_sending_host_has_no_room_for_is_offered_again() {
     in_a_network_of_its_own("what_the_sending_host_has_no_room_for_is_offered_again", SHORT_QUEUE, || {
         let point = run(order(1_000, spaced(0.0), 300));
-        is_whole(&point, 300);
+        let received = &point.received;
+        // A queue on the loopback lets go of datagrams now on the one processor and now on the other, whose receive queues
+        // are emptied side by side: a later one may overtake.
+        let counted = (point.sent.datagrams, received.datagrams, point.lost, received.duplicates, received.foreign);
+        assert_eq!(counted, (300, 300, 0, 0, 0), "{point:?}");
         assert!(point.sent.no_buffers > 0, "{:?}", point.sent);
         assert_eq!(point.sent.host_dropped, 0, "all of it was told");
     });

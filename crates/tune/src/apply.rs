@@ -69,8 +69,8 @@ pub enum ApplyError {
     /// The kernel refuses.
     #[error("{place} could not be set to {value:?} ({why}); {undone}")]
     Refused {
-        /// What.
-        place: Place,
+        /// What, in words.
+        place: String,
         /// To what.
         value: String,
         /// Why.
@@ -174,7 +174,12 @@ pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError
     for (at, change) in snapshot.changes.iter().enumerate() {
         if let Err(why) = change.place.write(host, &change.after).and_then(|()| took(host, change)) {
             let undone = take_back(host, snapshot, at + 1);
-            return Err(ApplyError::Refused { place: change.place.clone(), value: change.after.clone(), why, undone });
+            return Err(ApplyError::Refused {
+                place: change.place.to_string(),
+                value: change.after.clone(),
+                why,
+                undone,
+            });
         }
     }
     Ok(())

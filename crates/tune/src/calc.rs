@@ -72,10 +72,13 @@ pub const USABLE: std::ops::RangeInclusive<f64> = 1e-12..=1e24;
 /// The smallest MTU of IPv4, bytes (RFC 791).
 const MTU_BYTES_MIN: f64 = 68.0;
 
+/// Lines that need the same numbers; none where one of them is missing.
+type Group = fn(&Question) -> Option<Vec<Line>>;
+
 /// Answers what can be answered.
 pub fn answer(question: &Question) -> Answer {
     let known = question.usable();
-    let groups: [fn(&Question) -> Option<Vec<Line>>; 10] =
+    let groups: [Group; 10] =
         [in_flight, windows, ramp, one_loss, random_loss, expected, packets, sequence, volume, courier];
     Answer { lines: groups.iter().filter_map(|group| group(&known)).flatten().collect() }
 }

@@ -56,7 +56,7 @@ pub fn run(tune: &Tune, settings: &Settings, printer: &Printer) -> Result<u8, Fa
 fn host(root: Option<&Path>) -> Box<dyn Host> {
     match root {
         Some(root) => Box::new(Recorded::new(root)),
-        None => Box::new(Live::new()),
+        None => Box::new(Live),
     }
 }
 

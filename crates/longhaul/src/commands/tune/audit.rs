@@ -99,7 +99,7 @@ pub fn kernel_says(sight: &Sight<'_>, what: &str) -> Option<String> {
 /// For another host to compare: a line that says whose audit it is, then one for each finding.
 pub fn told(ask: &Ask) -> Result<Vec<String>, Refusal> {
     let wrong = |failure: Failure| Refusal::new(failure.fault, failure.message);
-    let host = Live::new();
+    let host = Live;
     let sight = Sight::asked(&host, ask).map_err(wrong)?;
     let lines = [serde_json::to_string(&Head::of(&sight))].into_iter();
     let lines = lines.chain(sight.audit.findings.iter().map(serde_json::to_string));

@@ -273,7 +273,7 @@ mod tests {
         };
         assert_eq!(
             row("T11", &of(&before, &after)),
-            "T11    better +26.7 %  1.05Gbit/s → 1.33Gbit/s (p 0.008); CPU s/GB here 0.500 → 0.500, noise"
+            "T11    better +26.7 %  1.05 Gbit/s → 1.33 Gbit/s (p 0.008); CPU s/GB here 0.500 → 0.500, noise"
         );
         assert_eq!(verdict(&of(&after, &before).rate), "worse");
         assert_eq!(verdict(&of(&before, &before).rate), "noise");
