@@ -17,6 +17,8 @@ use crate::rule::Persist;
 /// Our files. No other is ever written.
 const SYSCTL_FILE: &str = "/etc/sysctl.d/90-longhaul.conf";
 const UNIT_FILE: &str = "/etc/systemd/system/longhaul-tune.service";
+/// What `systemctl enable` would do by a link, as a file: it can be kept and put back like the others (systemd.unit(5)).
+const WANT_FILE: &str = "/etc/systemd/system/multi-user.target.d/90-longhaul.conf";
 const UDEV_FILE: &str = "/etc/udev/rules.d/90-longhaul.rules";
 const HEAD: &str = "# Written by `longhaul tune apply --persist`; `longhaul tune undo` takes it away.\n";
 
@@ -279,7 +281,8 @@ fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
             of(Persist::Unit).map(|change| format!("ExecStart=-/bin/sh -c '{}'", in_unit(&change.command))).collect();
         let lines = with_earlier(UNIT_FILE, |line| line.starts_with("ExecStart="), lines);
         let unit = "[Unit]\nDescription=Settings of a data transfer node\nAfter=network.target\n\n[Service]\nType=oneshot\nRemainAfterExit=yes\n";
-        files.insert(UNIT_FILE.to_owned(), format!("{HEAD}{unit}{lines}\n[Install]\nWantedBy=multi-user.target\n"));
+        files.insert(UNIT_FILE.to_owned(), format!("{HEAD}{unit}{lines}"));
+        files.insert(WANT_FILE.to_owned(), format!("{HEAD}[Unit]\nWants=longhaul-tune.service\n"));
     }
     let udev: Vec<String> = of(Persist::Udev).filter_map(|change| udev_rule(&change.place, &change.after)).collect();
     if !udev.is_empty() {

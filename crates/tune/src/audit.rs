@@ -85,7 +85,10 @@ pub struct Audit {
 impl Audit {
     /// Looks at a host.
     pub fn of(host: &dyn Host, rules: &[Rule], target: &Target, subjects: &Subjects) -> Audit {
-        let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| on_all(host, rule, target, subjects)).collect();
+        // A program is started for it, and many rules ask.
+        let physical = facts::is_physical(host).map_err(|why| why.to_string());
+        let look = Look { host, target, physical: &physical };
+        let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| on_all(look, rule, subjects)).collect();
         findings.sort_by_key(|finding| (rank(finding.status), std::cmp::Reverse(finding.severity)));
         Audit { findings }
     }
@@ -111,8 +114,17 @@ fn rank(status: Status) -> u8 {
     }
 }
 
+/// What all rules of an audit go by.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    host: &'a dyn Host,
+    target: &'a Target,
+    /// Whether it is no virtual machine, or why nobody can say.
+    physical: &'a Result<bool, String>,
+}
+
 /// A rule on each NIC, each disk, or the host.
-fn on_all(host: &dyn Host, rule: &Rule, target: &Target, subjects: &Subjects) -> Vec<Finding> {
+fn on_all(look: Look<'_>, rule: &Rule, subjects: &Subjects) -> Vec<Finding> {
     let of_nic = rule.read.is_of_nic();
     let of_disk = rule.read.is_of_disk();
     let on: Vec<Subject<'_>> = match (of_nic, of_disk) {
@@ -124,7 +136,7 @@ fn on_all(host: &dyn Host, rule: &Rule, target: &Target, subjects: &Subjects) ->
         let what = if of_nic { "NIC" } else { "disk" };
         return vec![bare(rule, None, Status::NotApplicable, Some(format!("no {what} is looked at")))];
     }
-    on.into_iter().map(|subject| on_one(host, rule, target, subject)).collect()
+    on.into_iter().map(|subject| on_one(look, rule, subject)).collect()
 }
 
 fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<String>) -> Finding {
@@ -151,10 +163,11 @@ fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<Strin
     }
 }
 
-fn on_one(host: &dyn Host, rule: &Rule, target: &Target, subject: Subject<'_>) -> Finding {
+fn on_one(look: Look<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
+    let Look { host, target, .. } = look;
     let name = subject.name();
     for condition in &rule.when {
-        match holds(host, condition, target, subject) {
+        match holds(look, condition, subject) {
             Ok(true) => {}
             Ok(false) => return bare(rule, name, Status::NotApplicable, Some(format!("it is for {condition}"))),
             Err(why) => return bare(rule, name, Status::Unknown, Some(format!("whether it is for this host: {why}"))),
@@ -235,7 +248,8 @@ fn fill(command: &str, value: Option<&str>, whole: &str, subject: Subject<'_>) -
 }
 
 /// Whether a condition holds.
-fn holds(host: &dyn Host, condition: &Condition, target: &Target, subject: Subject<'_>) -> Result<bool, String> {
+fn holds(look: Look<'_>, condition: &Condition, subject: Subject<'_>) -> Result<bool, String> {
+    let Look { host, target, physical } = look;
     match condition {
         Condition::RateAtLeast(least) => match target.rate_bit_s.or(subject.speed()) {
             Some(rate) => Ok(rate >= *least),
@@ -262,7 +276,7 @@ fn holds(host: &dyn Host, condition: &Condition, target: &Target, subject: Subje
             Err(Unread::Absent) => Ok(false),
             known => known.map_err(|e| e.to_string()),
         },
-        Condition::Physical => facts::is_physical(host).map_err(|e| e.to_string()),
+        Condition::Physical => physical.clone(),
     }
 }
 

@@ -128,7 +128,7 @@ fn what_was_made_to_last_before_stays() {
     call(&[ring("ring.rx"), of("sda", "none", "mq-deadline"), of("sdb", "none", "mq-deadline")], "1");
     call(&[ring("ring.tx"), of("sda", "kyber", "none")], "2");
     let unit = tree.text("etc/systemd/system/longhaul-tune.service");
-    assert!(unit.contains("ring.rx") && unit.contains("ring.tx") && unit.matches("[Install]").count() == 1, "{unit}");
+    assert!(unit.contains("ring.rx") && unit.contains("ring.tx") && unit.matches("[Service]").count() == 1, "{unit}");
     assert!(unit.contains(r"; echo \'$$(ls)\' 100%%'"), "what systemd would take for its own: {unit}");
     let udev = tree.text("etc/udev/rules.d/90-longhaul.rules");
     assert_eq!(udev.lines().filter(|line| line.contains("sda")).count(), 1, "the new value alone: {udev}");

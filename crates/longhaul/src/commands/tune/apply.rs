@@ -63,9 +63,6 @@ fn tell(args: &TuneApply, changes: &[Change], snapshot: &Path, printer: &Printer
         printer.line("it lasts until the next boot; with --persist it stays");
         return;
     }
-    if changes.iter().any(|change| change.persist == Persist::Unit) {
-        printer.line("once: systemctl enable longhaul-tune.service");
-    }
     let manual: Vec<Change> = changes.iter().filter(|change| change.persist == Persist::Manual).cloned().collect();
     if !manual.is_empty() {
         printer.line(&format!("until the next boot only, as there is no file for it: {}", ids(&manual).join(", ")));
