@@ -147,8 +147,8 @@ pub fn apply(
     if let Err(ApplyError::Refused { undone, .. } | ApplyError::File { undone, .. }) = &done
         && undone.left.is_empty()
     {
-        // There is nothing to undo.
-        forget(&path)?;
+        // There is nothing to undo; that it failed weighs more than that a file is left.
+        let _ = forget(&path);
     }
     done.map(|()| path)
 }
@@ -173,18 +173,24 @@ pub(crate) fn begin(
 /// # Errors
 /// [`ApplyError::Refused`].
 pub(crate) fn set(host: &dyn Host, snapshot: &Snapshot) -> Result<(), ApplyError> {
-    for (at, change) in snapshot.changes.iter().enumerate() {
-        if let Err(why) = change.place.write(host, &change.after).and_then(|()| took(host, change)) {
-            let undone = take_back(host, snapshot, at + 1);
-            return Err(ApplyError::Refused {
-                place: change.place.to_string(),
-                value: change.after.clone(),
-                why,
-                undone,
-            });
-        }
+    let refused = |change: &Change, why: Unread, count: usize| {
+        let (place, value) = (change.place.to_string(), change.after.clone());
+        ApplyError::Refused { place, value, why, undone: take_back(host, snapshot, count) }
+    };
+    let made = || snapshot.changes.iter().filter(|change| !change.follows);
+    for (at, change) in snapshot.changes.iter().enumerate().filter(|(_, change)| !change.follows) {
+        let done = change.place.write(host, &change.after).and_then(|()| took(host, change));
+        // What is not there has not been changed either.
+        let count = if done == Err(Unread::Absent) { at } else { at + 1 };
+        done.map_err(|why| refused(change, why, count))?;
     }
-    Ok(())
+    // A later change may have set an earlier one anew: a scheduler of a disk brings its own depth of queue.
+    for change in made().filter(|change| took(host, change).is_err()) {
+        // Whether it holds is asked below, of all of them.
+        let _ = change.place.write(host, &change.after);
+    }
+    let all = snapshot.changes.len();
+    made().try_for_each(|change| took(host, change).map_err(|why| refused(change, why, all)))
 }
 
 /// Removes a snapshot of which nothing is left to undo.
@@ -237,22 +243,31 @@ fn took(host: &dyn Host, change: &Change) -> Result<(), Unread> {
 /// The snapshot's file: whole and on the disk before anything is changed, or not there.
 fn keep(snapshot: &Snapshot, directory: &Path) -> Result<PathBuf, ApplyError> {
     let path = directory.join(format!("{}.json", snapshot.made.replace([':', ' '], "-")));
+    let on_the_way = path.with_extension("new");
     let failed = |source| ApplyError::Snapshot { path: path.display().to_string(), source };
     let write = || -> std::io::Result<()> {
         fs::create_dir_all(directory)?;
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        // Under another name until it is whole: half a snapshot would stand before those that can be undone.
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&on_the_way)?;
         file.write_all(&serde_json::to_vec_pretty(snapshot)?)?;
         file.sync_all()?;
+        // Never over another one, of somebody who did so in the same millisecond.
+        fs::hard_link(&on_the_way, &path)?;
+        fs::remove_file(&on_the_way)?;
         fs::File::open(directory)?.sync_all()
     };
-    write().map_err(failed)?;
+    write().map_err(|error| {
+        // What is left of it is of no use; why it failed is what counts.
+        let _ = fs::remove_file(&on_the_way);
+        failed(error)
+    })?;
     Ok(path)
 }
 
 /// Our files, as they should be.
 fn persisted(host: &dyn Host, changes: &[Change]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    let of = |persist: Persist| changes.iter().filter(move |change| change.persist == persist);
+    let of = |persist: Persist| changes.iter().filter(move |change| change.persist == persist && !change.follows);
     let mut settings: BTreeMap<String, String> = host
         .read(Path::new(SYSCTL_FILE))
         .map(|text| crate::facts::settings(&text).into_iter().collect())
@@ -314,8 +329,10 @@ fn udev_rule(place: &Place, value: &str) -> Option<String> {
         None => ("net", path.strip_prefix("/sys/class/net/")?),
     };
     let (device, attribute) = rest.split_once('/')?;
+    // A NIC gets its name after it was added, which is a move.
+    let action = if subsystem == "net" { "add|change|move" } else { "add|change" };
     Some(format!(
-        "ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\""
+        "ACTION==\"{action}\", SUBSYSTEM==\"{subsystem}\", KERNEL==\"{device}\", ATTR{{{attribute}}}=\"{value}\""
     ))
 }
 
@@ -355,14 +372,22 @@ fn take_back(host: &dyn Host, snapshot: &Snapshot, count: usize) -> TakenBack {
             left.push(format!("{file}: {why}"));
         }
     }
+    // Twice, as one may set another anew. What is as it was needs no writing; there are values that the kernel says and
+    // does not take.
+    for _ in 0..2 {
+        for change in snapshot.changes.iter().take(count).rev() {
+            let back = Change { after: change.before.clone(), ..change.clone() };
+            if took(host, &back).is_err() {
+                // Whether it is as it was is asked below, of all of them.
+                let _ = back.place.write(host, &back.after);
+            }
+        }
+    }
     for change in snapshot.changes.iter().take(count).rev() {
         let back = Change { after: change.before.clone(), ..change.clone() };
-        // What is as it was needs no writing; there are values that the kernel says and does not take.
-        if took(host, &back).is_ok() {
-            continue;
-        }
-        if let Err(why) = back.place.write(host, &back.after).and_then(|()| took(host, &back)) {
-            left.push(format!("{}: {why}", change.place));
+        if let Err(why) = took(host, &back) {
+            let refused = back.place.write(host, &back.after).err();
+            left.push(format!("{}: {}", change.place, refused.unwrap_or(why)));
         }
     }
     TakenBack { left }

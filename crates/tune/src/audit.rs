@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::facts;
 use crate::host::{Host, Known, Unread, sysctl};
 use crate::judge::{Judgement, judge, wanted};
+use crate::plan;
 use crate::rule::{Area, Condition, Confidence, Conflict, Means, Nature, Persist, Read, Rule, Severity};
 use crate::subjects::{Nic, Subject, Subjects};
 use crate::target::{Around, Target};
@@ -89,6 +90,7 @@ impl Audit {
         let physical = facts::is_physical(host).map_err(|why| why.to_string());
         let look = Look { host, target, physical: &physical };
         let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| on_all(look, rule, subjects)).collect();
+        plan::agree(host, rules, &mut findings, subjects);
         findings.sort_by_key(|finding| (rank(finding.status), std::cmp::Reverse(finding.severity)));
         Audit { findings }
     }
@@ -166,11 +168,15 @@ fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<Strin
 fn on_one(look: Look<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
     let Look { host, target, .. } = look;
     let name = subject.name();
+    let open = |status, note| Finding {
+        command: fill(&rule.command, None, "", subject),
+        ..bare(rule, name.clone(), status, Some(note))
+    };
     for condition in &rule.when {
         match holds(look, condition, subject) {
             Ok(true) => {}
-            Ok(false) => return bare(rule, name, Status::NotApplicable, Some(format!("it is for {condition}"))),
-            Err(why) => return bare(rule, name, Status::Unknown, Some(format!("whether it is for this host: {why}"))),
+            Ok(false) => return open(Status::NotApplicable, format!("it is for {condition}")),
+            Err(why) => return open(Status::Unknown, format!("whether it is for this host: {why}")),
         }
     }
     let named = |what: &str| facts::number(host, what, subject);

@@ -102,6 +102,21 @@ pub fn drift(a: &Side, b: &Side, passing: &dyn Fn(&str) -> bool) -> Vec<Drift> {
     found
 }
 
+/// NICs and disks of the one that no one of the other stands beside: of `a`, and of `b`.
+pub fn alone(a: &Side, b: &Side) -> (Vec<String>, Vec<String>) {
+    let pairs = pairs(&a.host, &b.host);
+    let names = |host: &SideHost| {
+        let nics = host.nics.iter().map(|nic| nic.name.clone());
+        nics.chain(host.disks.iter().cloned()).collect::<Vec<_>>()
+    };
+    let left = |host: &SideHost, paired: &dyn Fn(&String) -> bool| {
+        names(host).into_iter().filter(|name| !paired(name)).collect::<Vec<_>>()
+    };
+    let of_a = left(&a.host, &|name| pairs.iter().any(|(ours, _)| ours.as_ref() == Some(name)));
+    let of_b = left(&b.host, &|name| pairs.iter().any(|(_, theirs)| theirs.as_ref() == Some(name)));
+    (of_a, of_b)
+}
+
 fn compared(a: &SideRule, b: &SideRule) -> Option<Drift> {
     if a.observed == b.observed || a.observed.is_none() || b.observed.is_none() {
         return None;
@@ -189,6 +204,10 @@ mod tests {
         assert_eq!(told, [("T07", "b"), ("N01", "b"), ("T11", "both"), ("K01", "neither")]);
         assert_eq!(found[1].b.subject.as_deref(), Some("eth0"));
         assert_eq!(drift(&a, &a, &|_| false), []);
+        assert_eq!(alone(&a, &b), (vec![], vec![]));
+        let mut more = b.clone();
+        more.host.nics.push(SideNic { name: "eth1".into() });
+        assert_eq!(alone(&a, &more), (vec![], vec!["eth1".to_owned()]));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unread::Absent => f.write_str("this host has no such thing"),
-            Unread::Denied => f.write_str("this user may not read it: try as root"),
+            Unread::Denied => f.write_str("this user may not: try as root"),
             Unread::Failed(why) => f.write_str(why),
         }
     }

@@ -85,6 +85,15 @@ pub struct Change {
     pub command: String,
     /// How it survives a reboot.
     pub persist: Persist,
+    /// The kernel makes it by itself with the change before it: kept for undo, and never written. (To write it would
+    /// undo that change: a limit as a share of memory sets the one in bytes to 0, even where the share is 0 already.)
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub follows: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 /// Why a plan cannot be made.
@@ -94,6 +103,14 @@ pub enum PlanError {
     /// No rule has that name.
     #[error("there is no rule {0}; `longhaul tune audit` lists them")]
     NoRule(String),
+    /// Nobody knows how it stands.
+    #[error("how {id} stands is not known ({why})")]
+    Unknown {
+        /// The rule.
+        id: String,
+        /// Why.
+        why: String,
+    },
     /// It is not for this program to change.
     #[error("{id} is nothing that this program can change here: {why}")]
     NotOurs {
@@ -118,6 +135,9 @@ pub fn plan(
     for id in only {
         let rule = rules.iter().find(|rule| rule.id == *id).ok_or_else(|| PlanError::NoRule(id.clone()))?;
         let its = || findings.iter().filter(|finding| finding.id == *id);
+        if let Some(why) = unknown(its()) {
+            return Err(PlanError::Unknown { id: id.clone(), why });
+        }
         if rule.set == Means::Manual || !its().any(|finding| finding.writable || finding.status == Status::Ok) {
             let by_hand = its().next().map_or(rule.command.clone(), |finding| finding.command.clone());
             let why =
@@ -133,8 +153,51 @@ pub fn plan(
             add(&mut changes, host, rule, finding, subjects);
         }
     }
+    ascend(&mut changes);
     with_shares(host, &mut changes);
     Ok(changes)
+}
+
+/// The commands of findings that share a value with others say all of it: typed one after the other, each rule's own would
+/// take back what the one before it did.
+pub(crate) fn agree(host: &dyn Host, rules: &[Rule], findings: &mut [Finding], subjects: &Subjects) {
+    let could = |finding: &Finding| Finding { writable: finding.set != Means::Manual, ..finding.clone() };
+    let all: Vec<Finding> = findings.iter().map(could).collect();
+    let changes = plan(host, rules, &all, subjects, &[]).unwrap_or_default();
+    for change in changes.iter().filter(|change| !change.follows) {
+        let Place::Sysctl(name) = &change.place else { continue };
+        let its = |finding: &&mut Finding| finding.status == Status::Differs && change.ids.contains(&finding.id);
+        for finding in findings.iter_mut().filter(its) {
+            finding.command = by_hand(name, &change.after);
+        }
+    }
+}
+
+/// The least, the middle and the largest of three numbers in their order, whatever was asked of each alone. A rule that
+/// bounds the largest from above has its way, else whoever asks for more.
+fn ascend(changes: &mut [Change]) {
+    for change in changes {
+        let Place::Sysctl(name) = &change.place else { continue };
+        let numbers: Option<Vec<u64>> = change.after.split_whitespace().map(|field| field.parse().ok()).collect();
+        let Some([least, middle, most]) = numbers.as_deref().and_then(|n| <[u64; 3]>::try_from(n).ok()) else {
+            continue;
+        };
+        let was = change.before.split_whitespace().nth(2).and_then(|field| field.parse::<u64>().ok());
+        let ordered = match was.is_some_and(|was| most < was) {
+            true => [least.min(most), middle.min(most), most],
+            false => [least, middle.max(least), most.max(middle).max(least)],
+        };
+        if ordered != [least, middle, most] {
+            change.after = ordered.map(|number| number.to_string()).join(" ");
+            change.command = by_hand(name, &change.after);
+        }
+    }
+}
+
+/// Why nobody knows how a rule stands on any of its subjects.
+fn unknown<'a>(mut its: impl Iterator<Item = &'a Finding>) -> Option<String> {
+    let first = its.next().filter(|finding| finding.status == Status::Unknown)?;
+    its.all(|finding| finding.status == Status::Unknown).then(|| first.note.clone().unwrap_or_default())
 }
 
 fn refused(finding: Option<&Finding>) -> String {
@@ -168,7 +231,7 @@ fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Findin
                 _ => finding.command.clone(),
             };
             let (ids, persist) = (vec![finding.id.clone()], finding.persist);
-            changes.push(Change { ids, place, before, after, command, persist });
+            changes.push(Change { ids, place, before, after, command, persist, follows: false });
         }
     }
 }
@@ -178,8 +241,8 @@ fn by_hand(name: &str, value: &str) -> String {
 }
 
 /// The limits of dirty memory are bytes or a share of the memory: who writes the one sets the other to 0, and 0 bytes can
-/// only be had again by writing the share (Documentation/admin-guide/sysctl/vm). So the share is a change as well, after
-/// that of the bytes, as undo begins at the end.
+/// only be had again by writing the share (Documentation/admin-guide/sysctl/vm). So the share is a change as well, which
+/// follows that of the bytes; undo begins at the end, and so with it.
 fn with_shares(host: &dyn Host, changes: &mut Vec<Change>) {
     for (bytes, share) in
         [("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_bytes", "vm.dirty_background_ratio")]
@@ -188,8 +251,8 @@ fn with_shares(host: &dyn Host, changes: &mut Vec<Change>) {
         let Some(at) = changes.iter().position(its) else { continue };
         let place = Place::Sysctl(share.into());
         let Ok(before) = place.read(host) else { continue };
-        let (after, command) = ("0".to_owned(), by_hand(share, "0"));
-        changes.insert(at + 1, Change { place, before, after, command, ..changes[at].clone() });
+        let follower = Change { place, before, after: "0".into(), follows: true, ..changes[at].clone() };
+        changes.insert(at + 1, follower);
     }
 }
 
@@ -243,17 +306,20 @@ fn merged(text: &str, value: &str, field: Option<usize>, want: &Want) -> String 
 /// The plan as a script of the shell.
 pub fn script(changes: &[Change]) -> String {
     let mut text = String::from(
-        "#!/bin/sh\n# What `longhaul tune apply` would do. It keeps what was there before; this does not.\nset -eu\n",
+        "#!/bin/sh\n# What `longhaul tune apply` would do. It keeps what was there before, and takes all back where one of them\n\
+         # fails; this does neither: it says what failed, and goes on.\nfailed=\n",
     );
     let mut said = "";
-    for change in changes {
-        let _ = write!(text, "\n# {}: {} (now: {})\n", change.ids.join(", "), change.place, change.before);
+    for change in changes.iter().filter(|change| !change.follows) {
+        let ids = change.ids.join(", ");
+        let _ = write!(text, "\n# {ids}: {} (now: {})\n", change.place, change.before);
         // One command may be for all processors.
         if said != change.command {
-            let _ = writeln!(text, "{}", change.command);
+            let _ = writeln!(text, "{{ {}\n}} || failed=\"$failed {ids}\"", change.command);
         }
         said = &change.command;
     }
+    text.push_str("\n[ -z \"$failed\" ] || { echo \"failed: $failed\" >&2; exit 1; }\n");
     text
 }
 
@@ -300,6 +366,26 @@ mod tests {
     }
 
     #[test]
+    fn three_numbers_stay_in_their_order() {
+        let tcp_mem = |before: &str, after: &str| Change {
+            ids: vec!["T05".into()],
+            place: Place::Sysctl("net.ipv4.tcp_mem".into()),
+            before: before.into(),
+            after: after.into(),
+            command: String::new(),
+            persist: Persist::SysctlD,
+            follows: false,
+        };
+        // Who asks for more pressure gets room above it; who is to have less room has less pressure.
+        let mut changes =
+            [tcp_mem("1000 2000 3000", "1000 610352 3000"), tcp_mem("1000 5000000 9000000", "1000 5000000 2097152")];
+        ascend(&mut changes);
+        let after: Vec<&str> = changes.iter().map(|change| change.after.as_str()).collect();
+        assert_eq!(after, ["1000 610352 610352", "1000 2097152 2097152"]);
+        assert_eq!(changes[0].command, "sysctl -w net.ipv4.tcp_mem='1000 610352 610352'");
+    }
+
+    #[test]
     fn a_plan_can_be_read() {
         let change = Change {
             ids: vec!["T01".into()],
@@ -308,11 +394,13 @@ mod tests {
             after: "67108864".into(),
             command: "sysctl -w net.core.rmem_max=67108864".into(),
             persist: Persist::SysctlD,
+            follows: false,
         };
         let all = [change];
         assert_eq!(diff(&all), "  net.core.rmem_max\n- 212992\n+ 67108864\n");
         assert!(
-            script(&all).contains("\n# T01: net.core.rmem_max (now: 212992)\nsysctl -w net.core.rmem_max=67108864\n")
+            script(&all)
+                .contains("\n# T01: net.core.rmem_max (now: 212992)\n{ sysctl -w net.core.rmem_max=67108864\n}")
         );
     }
 }

@@ -82,8 +82,14 @@ pub enum TuneRole {
 
 #[derive(Debug, ClapArgs)]
 pub struct TuneAudit {
+    /// All there is to say of these rules: why, who says so, the command, how it lasts
+    #[arg(value_name = "RULE", conflicts_with = "check")]
+    pub rules: Vec<String>,
     #[command(flatten)]
     pub target: TuneTarget,
+    /// Leave these rules out: what is known and accepted here; may be given again, or separated by commas
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub ignore: Vec<String>,
     /// List also what is as wanted, and what is not for this host
     #[arg(long)]
     pub all: bool,
@@ -215,7 +221,7 @@ pub struct TuneWatch {
     /// How long
     ///
     /// Default: until it is stopped; with --check ten seconds.
-    #[arg(long, short = 't', value_name = "TIME", value_parser = model::duration::parse)]
+    #[arg(long, short = 't', value_name = "TIME", value_parser = every)]
     pub time: Option<Duration>,
     /// One line at the end and the exit code of a monitoring plug-in
     ///

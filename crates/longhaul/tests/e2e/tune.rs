@@ -132,7 +132,7 @@ fn a_plan_is_a_script_and_changes_nothing() {
     let before = tree.text("proc/sys/net/core/rmem_max");
     let plan = tree.meant(&["plan"]).expect(0).text();
     assert!(plan.starts_with("#!/bin/sh\n"), "{plan}");
-    assert!(plan.contains(&format!("\nsysctl -w net.core.rmem_max={WINDOW}\n")), "{plan}");
+    assert!(plan.contains(&format!("\n{{ sysctl -w net.core.rmem_max={WINDOW}\n}}")), "{plan}");
     assert!(plan.contains("\n# - 212992\n") && plan.contains(&format!("\n# + {WINDOW}\n")), "{plan}");
     let script = tree.client.write("plan.sh", &plan);
     assert!(Command::new("sh").arg("-n").arg(script).status().unwrap().success(), "{plan}");

@@ -37,7 +37,15 @@ impl Tree {
 
 fn change(id: &str, place: Place, before: &str, after: &str) -> Change {
     let (before, after) = (before.to_owned(), after.to_owned());
-    Change { ids: vec![id.into()], place, before, after, command: "true".into(), persist: Persist::SysctlD }
+    Change {
+        ids: vec![id.into()],
+        place,
+        before,
+        after,
+        command: "true".into(),
+        persist: Persist::SysctlD,
+        follows: false,
+    }
 }
 
 fn rmem() -> Change {
@@ -140,9 +148,26 @@ fn a_file_of_ours_that_cannot_be_put_back_is_not_touched() {
     let tree = Tree::new(&[("proc/sys/net/core/rmem_max", "212992")]);
     fs::write(tree.0.path().join("etc/sysctl.d/90-longhaul.conf"), [0xFF, 0xFE]).unwrap();
     let error = apply(&tree.host(), &[rmem()], &tree.state(), "now", true).unwrap_err();
-    assert!(error.to_string().contains("nothing was changed"), "{error}");
+    assert!(error.to_string().contains("all is as it was"), "{error}");
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), "212992");
     assert!(!tree.state().exists(), "and nothing was begun");
+}
+
+#[test]
+fn what_the_kernel_makes_by_itself_is_kept_and_never_written() {
+    let tree = Tree::new(&[("proc/sys/vm/dirty_background_bytes", "0"), ("proc/sys/vm/dirty_background_ratio", "10")]);
+    let of = |name: &str| Place::Sysctl(format!("vm.dirty_background_{name}"));
+    let bytes = change("D06", of("bytes"), "0", "1073741824");
+    let share = Change { follows: true, ..change("D06", of("ratio"), "10", "0") };
+    let path = apply(&tree.host(), &[bytes, share], &tree.state(), "now", true).unwrap();
+    assert_eq!(tree.text("proc/sys/vm/dirty_background_ratio"), "10", "the kernel's business");
+    let lasting = tree.text("etc/sysctl.d/90-longhaul.conf");
+    assert!(lasting.contains("background_bytes = 1073741824") && !lasting.contains("ratio"), "{lasting}");
+    // As the kernel would have done it.
+    fs::write(tree.0.path().join("proc/sys/vm/dirty_background_ratio"), "0").unwrap();
+    undo(&tree.host(), &read(&tree.host(), &path).unwrap()).unwrap();
+    assert_eq!(tree.text("proc/sys/vm/dirty_background_ratio"), "10");
+    assert_eq!(tree.text("proc/sys/vm/dirty_background_bytes"), "0");
 }
 
 #[test]

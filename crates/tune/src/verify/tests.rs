@@ -41,6 +41,7 @@ fn host() -> (tempfile::TempDir, Change) {
         after: "2147483647".into(),
         command: "sysctl -w net.core.rmem_max=2147483647".into(),
         persist: Persist::SysctlD,
+        follows: false,
     };
     (dir, change)
 }

@@ -96,7 +96,7 @@ fn the_script_says_all_of_each_change() {
     let looked = neglected();
     let Audit { findings } = looked.audit();
     let changes = plan(&looked.tree.host(), &looked.rules, &findings, &looked.subjects, &[]).unwrap();
-    for change in &changes {
+    for change in changes.iter().filter(|change| !change.follows) {
         assert!(!change.command.contains('{'), "a place that was not filled in: {change:?}");
         let Place::Sysctl(name) = &change.place else { continue };
         let value = change.command.strip_prefix(&format!("sysctl -w {name}=")).map(|value| value.trim_matches('\''));

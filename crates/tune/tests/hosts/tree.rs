@@ -184,7 +184,9 @@ impl Kernel {
             Some((limit @ ("dirty" | "dirty_background"), "ratio")) => format!("{limit}_bytes"),
             _ => return Ok(()),
         };
-        if is.trim() == value { Ok(()) } else { Ok(fs::write(at.with_file_name(other), "0\n")?) }
+        // The share of the background sets the bytes to 0 even where it is written as it was (mm/page-writeback.c).
+        let is_as_it_was = is.trim() == value && name != "dirty_background_ratio";
+        if is_as_it_was { Ok(()) } else { Ok(fs::write(at.with_file_name(other), "0\n")?) }
     }
 }
 

@@ -9,7 +9,7 @@ use tune::host::Live;
 use tune::rule::Severity;
 use wire::frame::Refusal;
 
-use super::show::{headline, names, show};
+use super::show::{headline, names, show, show_whole};
 use super::{Sight, page};
 use crate::args::TuneAudit;
 use crate::commands::standing::Standing;
@@ -112,7 +112,11 @@ pub fn run<'a>(
     look: impl FnOnce() -> Result<Sight<'a>, Failure>,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let sight = look();
+    let sight = look().and_then(|mut sight| {
+        let ignored = sight.ids(&args.ignore)?;
+        sight.audit.findings.retain(|finding| !ignored.contains(&finding.id));
+        Ok(sight)
+    });
     let written = sight.and_then(|sight| write_page(args, &sight).map(|()| sight));
     if args.check {
         let (standing, line) = match &written {
@@ -125,6 +129,11 @@ pub fn run<'a>(
     let sight = written?;
     match printer.is_json() {
         true => printer.object(&Said { head: Head::of(&sight), rules: &sight.audit.findings }),
+        false if !args.rules.is_empty() => {
+            let ids = sight.ids(&args.rules)?;
+            let its: Vec<&Finding> = sight.audit.findings.iter().filter(|finding| ids.contains(&finding.id)).collect();
+            show_whole(&its, printer);
+        }
         false => show(&sight, args.all, printer),
     }
     Ok(Exit::Done as u8)

@@ -7,7 +7,7 @@ use model::fault::Fault;
 use model::v1::tune::Ask;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tune::compare::{Drift, Has, Side, drift};
+use tune::compare::{Drift, Has, Side, alone, drift};
 use tune::rule::{Nature, Rule, rules};
 
 use super::audit::told;
@@ -19,6 +19,8 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
+/// Rules that a line for monitoring names.
+const NAMED_MAX: usize = 8;
 /// The word for this host.
 const HERE: &str = "here";
 
@@ -30,6 +32,14 @@ struct Said<'a> {
     a: SaidSide<'a>,
     b: SaidSide<'a>,
     drift: &'a [Drift],
+    /// NICs and disks that have nothing beside them.
+    alone: Alone,
+}
+
+#[derive(Serialize)]
+struct Alone {
+    a: Vec<String>,
+    b: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -66,6 +76,10 @@ pub fn run(args: &TuneCompare, settings: &Settings, printer: &Printer) -> Result
             a: SaidSide::of(&args.a, &a),
             b: SaidSide::of(&args.b, &b),
             drift: &drift,
+            alone: {
+                let (a, b) = alone(&a, &b);
+                Alone { a, b }
+            },
         }),
         false => show(args, (&a, &b), &drift, printer),
     }
@@ -97,8 +111,10 @@ fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Fai
         let lines = lines.iter().map(|line| serde_json::from_str(line)).collect::<Result<Vec<Value>, _>>();
         return whole(from, lines.map_err(|e| Failure::local(e.to_string()))?);
     }
-    if Path::new(from).is_file() {
-        return read(Path::new(from));
+    let file = Path::new(from);
+    // Nobody's host has a slash in its name.
+    if file.is_file() || (from.contains('/') && !from.contains("://")) {
+        return read(file);
     }
     match Target::parse(from)? {
         Target::Node(at) => whole(from, Node::connect(&at, settings)?.audit(&ask)?),
@@ -144,8 +160,15 @@ fn show(args: &TuneCompare, (a, b): (&Side, &Side), drift: &[Drift], printer: &P
     }
     if a.target != b.target {
         printer.line(
-            "the two were not looked at for the same rate, round trip and role: what is wanted may differ as well",
+            "the two were not looked at for the same rate, round trip and role, so what is wanted may differ as well: \
+             say --rate, --rtt and --role here, and record files with the same",
         );
+    }
+    let (of_a, of_b) = alone(a, b);
+    for (word, names) in [("a", of_a), ("b", of_b)] {
+        if !names.is_empty() {
+            printer.line(&format!("only {word} has {}: nothing stands beside it", names.join(", ")));
+        }
     }
     for found in drift {
         let Drift { rule, title, severity, a, b, change } = found;
@@ -197,7 +220,9 @@ fn judged(drift: &[Drift]) -> (Standing, String) {
         standing = standing.and(of_it);
     }
     let ids: Vec<&str> = wrong(drift).map(|drift| drift.rule.as_str()).collect();
-    let named = if ids.is_empty() { String::new() } else { format!(" ({})", ids.join(", ")) };
+    let more = if ids.len() > NAMED_MAX { format!(", {} more", ids.len() - NAMED_MAX) } else { String::new() };
+    let first = ids.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    let named = if ids.is_empty() { String::new() } else { format!(" ({first}{more})") };
     (
         standing,
         format!("{} differ, {} wrong{named} | differ={} wrong={}", drift.len(), ids.len(), drift.len(), ids.len()),

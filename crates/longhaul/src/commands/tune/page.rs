@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tune::audit::{Audit, Finding, Status};
 
-use super::show::{by_area, counts, one_line, severity, word};
+use super::show::{by_area, confidence, counts, one_line, persist, severity, word};
 use crate::html::text;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222}\
@@ -66,7 +66,8 @@ fn row(out: &mut String, finding: &Finding) {
         let (other, ours) = (text(&one_line(&conflict.other)), text(&one_line(&conflict.ours)));
         let _ = write!(out, "<br><b>Others:</b> {other}<br><b>Ours:</b> {ours}");
     }
-    let _ = write!(out, "<br><small>{}</small></td></tr>", text(&one_line(&finding.source)));
+    let (source, known) = (text(&one_line(&finding.source)), confidence(finding.confidence));
+    let _ = write!(out, "<br><small>{source} ({known}); lasts by {}</small></td></tr>", persist(finding.persist));
 }
 
 #[cfg(test)]

@@ -5,15 +5,17 @@ use std::io::IsTerminal;
 
 use model::units::BitRate;
 use tune::audit::{Audit, Finding, Status};
-use tune::rule::{Area, Severity};
+use tune::rule::{Area, Confidence, Persist, Severity};
 use tune::subjects::Nic;
 
 use super::Sight;
 use super::audit::kernel_says;
 use crate::printer::Printer;
 
-/// Columns of a line on a terminal; into a file or a pipe lines go whole.
-const LINE_COLUMNS: usize = 150;
+/// Findings that are shown on however small a terminal.
+const SHOWN_MIN: usize = 8;
+/// How the notes end that ask for the rate.
+const SAY_RATE: &str = "say --rate";
 /// Ids and subjects that one line of unknown ones names.
 const NAMED_MAX: usize = 16;
 
@@ -32,50 +34,111 @@ pub fn headline(sight: &Sight<'_>) -> String {
     format!("{}; for {rate} over {rtt} ms, role {}", parts.join(", "), sight.target.role.word())
 }
 
-/// For people: what differs by area, the worst first; what is unknown by reason; counts.
+/// For people: what differs by area, the worst first; what is unknown by reason; counts. On a terminal no more than it has
+/// room for, unless all is asked for.
 pub fn show(sight: &Sight<'_>, all: bool, printer: &Printer) {
     let findings = &sight.audit.findings;
+    let screen = Screen::of_stdout().filter(|_| !all);
     printer.line(&headline(sight));
     let differs: Vec<&Finding> = findings.iter().filter(|finding| finding.status == Status::Differs).collect();
-    for (area, group) in by_area(&differs) {
+    let unknown: Vec<&Finding> = findings.iter().filter(|finding| finding.status == Status::Unknown).collect();
+    let reasons = by_reason(&unknown);
+    // Headings of areas, reasons and the ends take their lines as well.
+    let taken = by_area(&differs).len() * 2 + reasons.len() + 6;
+    let room = screen.map_or(usize::MAX, |screen| screen.lines.saturating_sub(taken).max(SHOWN_MIN));
+    let shown = &differs[..differs.len().min(room)];
+    for (area, group) in by_area(shown) {
         printer.line(&format!("\n{}", word(area)));
         for finding in group {
-            show_one(finding, printer);
+            show_one(finding, all, screen, printer);
         }
     }
-    let unknown: Vec<&Finding> = findings.iter().filter(|finding| finding.status == Status::Unknown).collect();
+    if shown.len() < differs.len() {
+        printer.line(&format!("\n{} more differ, none of them worse: --all lists them", differs.len() - shown.len()));
+    }
     if !unknown.is_empty() {
         printer.line("\nunknown");
     }
-    for (why, group) in by_reason(&unknown) {
-        printer.line(&format!("  {}: {why}", names(&group)));
+    for (why, group) in reasons {
+        printer.line(&cut(format!("  {}: {why}", names(&group)), screen));
     }
     if all {
-        show_rest(findings, printer);
+        show_rest(findings, screen, printer);
     }
-    printer.line(&format!("\n{}", counts(&sight.audit)));
+    printer.line(&format!("\n{}; `tune audit RULE` says all of one", counts(&sight.audit)));
+}
+
+/// All that there is to say of some rules.
+pub fn show_whole(findings: &[&Finding], printer: &Printer) {
+    for finding in findings {
+        let Finding { title, why, source, command, .. } = finding;
+        printer.line(&format!("{} {title}", name(finding)));
+        let status = match (finding.status, &finding.note) {
+            (Status::Ok, _) => "as wanted".to_owned(),
+            (Status::Differs, _) => format!("not as wanted, severity {}", severity(finding.severity)),
+            (Status::Unknown, note) => format!("unknown: {}", note.as_deref().unwrap_or("nobody can say")),
+            (Status::NotApplicable, note) => format!("not for this host: {}", note.as_deref().unwrap_or("–")),
+        };
+        let confidence = confidence(finding.confidence);
+        let lines = [
+            ("", status),
+            ("observed", finding.observed.clone().unwrap_or("–".into())),
+            ("wanted", finding.wanted.clone().unwrap_or("–".into())),
+            ("why", one_line(why)),
+            ("source", format!("{} ({confidence})", one_line(source))),
+            ("command", command.clone()),
+            ("lasts by", persist(finding.persist).into()),
+        ];
+        let conflict =
+            finding.conflict.iter().flat_map(|c| [("others", one_line(&c.other)), ("ours", one_line(&c.ours))]);
+        for (head, text) in lines.into_iter().chain(conflict) {
+            printer.line(&format!("  {head:<9} {text}"));
+        }
+    }
+}
+
+/// How a recommendation is known.
+pub fn confidence(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Measured => "somebody measured it",
+        Confidence::Vendor => "its maker says so",
+        Confidence::Field => "operators do it",
+        Confidence::Derived => "it follows from how things work",
+    }
+}
+
+/// How a change survives a reboot.
+pub fn persist(persist: Persist) -> &'static str {
+    match persist {
+        Persist::SysctlD => "a line in sysctl.d",
+        Persist::Unit => "a unit of systemd",
+        Persist::Udev => "a rule of udev",
+        Persist::Manual => "nothing: by hand",
+    }
 }
 
 /// What is as wanted, and what is not for this host.
-fn show_rest(findings: &[Finding], printer: &Printer) {
+fn show_rest(findings: &[Finding], screen: Option<Screen>, printer: &Printer) {
     for (status, head) in [(Status::Ok, "as wanted"), (Status::NotApplicable, "not for this host")] {
         printer.line(&format!("\n{head}"));
         for finding in findings.iter().filter(|finding| finding.status == status) {
             let what = finding.note.as_deref().or(finding.observed.as_deref()).unwrap_or_default();
-            printer.line(&cut(format!("  {:<14} {}: {what}", name(finding), finding.title)));
+            printer.line(&cut(format!("  {:<14} {}: {what}", name(finding), finding.title), screen));
         }
     }
 }
 
-fn show_one(finding: &Finding, printer: &Printer) {
+fn show_one(finding: &Finding, all: bool, screen: Option<Screen>, printer: &Printer) {
     let observed = finding.observed.as_deref().unwrap_or("–");
     let wanted = finding.wanted.as_deref().unwrap_or("–");
     let (severity, name) = (severity(finding.severity), name(finding));
     let why = first_sentence(&finding.why);
-    printer.line(&cut(format!("  {severity:<6} {name:<14} {}: {observed} → {wanted}. {why}", finding.title)));
-    if let Some(conflict) = &finding.conflict {
-        printer.line(&cut(format!("{:24}others: {}", "", one_line(&conflict.other))));
-        printer.line(&cut(format!("{:24}ours:   {}", "", one_line(&conflict.ours))));
+    let disputed = if finding.conflict.is_some() && !all { " (the field disagrees)" } else { "" };
+    let line = format!("  {severity:<6} {name:<14} {}: {observed} → {wanted}{disputed}. {why}", finding.title);
+    printer.line(&cut(line, screen));
+    if let Some(conflict) = finding.conflict.as_ref().filter(|_| all) {
+        printer.line(&format!("{:24}others: {}", "", one_line(&conflict.other)));
+        printer.line(&format!("{:24}ours:   {}", "", one_line(&conflict.ours)));
     }
 }
 
@@ -111,7 +174,10 @@ pub fn by_area<'a>(findings: &[&'a Finding]) -> Vec<(Area, Vec<&'a Finding>)> {
 fn by_reason<'a>(findings: &[&'a Finding]) -> BTreeMap<&'a str, Vec<&'a Finding>> {
     let mut reasons: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
     for &finding in findings {
-        reasons.entry(finding.note.as_deref().unwrap_or("nobody can say")).or_default().push(finding);
+        let note = finding.note.as_deref().unwrap_or("nobody can say");
+        // Whatever depends on it is for the same remedy.
+        let note = if note.ends_with(SAY_RATE) { SAY_RATE } else { note };
+        reasons.entry(note).or_default().push(finding);
     }
     reasons
 }
@@ -168,20 +234,32 @@ fn first_sentence(text: &str) -> String {
     text.find(". ").map_or(text.clone(), |end| text[..=end].to_owned())
 }
 
-/// So much of a line as a terminal has room for.
-fn cut(line: String) -> String {
-    match std::io::stdout().is_terminal() {
-        true => shortened(line),
-        false => line,
+/// A terminal.
+#[derive(Clone, Copy)]
+struct Screen {
+    lines: usize,
+    columns: usize,
+}
+
+impl Screen {
+    /// What stdout is, where it is one.
+    fn of_stdout() -> Option<Screen> {
+        let stdout = std::io::stdout();
+        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
+        let or = |said: u16, usual: usize| if said == 0 { usual } else { usize::from(said) };
+        Some(Screen { lines: or(size.ws_row, 24), columns: or(size.ws_col, 80) })
     }
 }
 
-fn shortened(line: String) -> String {
-    if line.chars().count() <= LINE_COLUMNS {
-        return line;
+/// So much of a line as a terminal has room for; into a file or a pipe lines go whole.
+fn cut(line: String, screen: Option<Screen>) -> String {
+    match screen {
+        Some(Screen { columns, .. }) if line.chars().count() > columns => {
+            let kept: String = line.chars().take(columns.saturating_sub(1)).collect();
+            format!("{}…", kept.trim_end())
+        }
+        _ => line,
     }
-    let kept: String = line.chars().take(LINE_COLUMNS - 1).collect();
-    format!("{}…", kept.trim_end())
 }
 
 #[cfg(test)]
@@ -196,9 +274,10 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_between_letters() {
-        let short = shortened("ü".repeat(LINE_COLUMNS + 5));
-        assert_eq!(short.chars().count(), LINE_COLUMNS);
+        let screen = Some(Screen { lines: 24, columns: 80 });
+        let short = cut("ü".repeat(85), screen);
+        assert_eq!(short.chars().count(), 80);
         assert!(short.ends_with('…'));
-        assert_eq!(shortened("short".into()), "short");
+        assert_eq!((cut("short".into(), screen), cut("ü".repeat(85), None).chars().count()), ("short".into(), 85));
     }
 }

@@ -8,6 +8,7 @@ use model::fault::Fault;
 use serde::Serialize;
 use tune::apply::{self, Snapshot};
 use tune::host::Host;
+use tune::plan::Change;
 
 use super::ids;
 use crate::args::TuneUndo;
@@ -45,6 +46,7 @@ pub fn run(args: &TuneUndo, host: &dyn Host, kept: &Path, printer: &Printer) -> 
         None => all.last().cloned().ok_or_else(|| none(kept))?,
     };
     let snapshot = apply::read(host, &path)?;
+    last_of_its_places(host, &all, &path, &snapshot)?;
     if snapshot.boot != apply::identity(host).1 && printer.is_chatty() {
         Printer::note("the host has started anew since: what was not made to last was gone already");
     }
@@ -77,6 +79,20 @@ fn snapshots(kept: &Path) -> Result<Vec<PathBuf>, Failure> {
         paths.into_iter().filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
     paths.sort();
     Ok(paths)
+}
+
+/// What an older snapshot has is not what was there before a newer one: taken back out of order, neither would be as it was.
+fn last_of_its_places(host: &dyn Host, all: &[PathBuf], path: &Path, snapshot: &Snapshot) -> Result<(), Failure> {
+    for newer in all.iter().filter(|other| other.file_name() > path.file_name()) {
+        let Ok(later) = apply::read(host, newer) else { continue };
+        let shares = |change: &Change| later.changes.iter().any(|other| other.place == change.place);
+        let file = |file: &String| later.files.contains_key(file);
+        if snapshot.changes.iter().any(shares) || snapshot.files.keys().any(file) {
+            let name = newer.file_stem().unwrap_or_default().to_string_lossy();
+            return Err(Failure::usage(format!("{name} was made later and changed some of the same: undo that first")));
+        }
+    }
+    Ok(())
 }
 
 /// Snapshots of this host that were not taken back, the oldest first.
