@@ -93,7 +93,7 @@ impl Question {
             rtt_s: usable(self.rtt_s),
             loss: usable(self.loss).filter(|loss| *loss < 1.0),
             mtu_bytes: usable(self.mtu_bytes).filter(|mtu| *mtu >= MTU_BYTES_MIN),
-            window_bytes: usable(self.window_bytes),
+            window_bytes: usable(self.window_bytes).map(|window| window.min(laws::WINDOW_BYTES_MAX as f64)),
             volume_bytes: usable(self.volume_bytes),
             efficiency: usable(self.efficiency).filter(|share| *share <= 1.0),
             streams: self.streams.filter(|streams| *streams > 0),
@@ -121,13 +121,14 @@ impl Question {
         self.efficiency.or_else(by_mtu).unwrap_or(1.0)
     }
 
-    /// What all streams together may carry, bit/s: the payload of the line, the windows, CUBIC under the loss; nothing
-    /// where neither window nor loss is known, which would be the line again.
+    /// What all streams together may carry, bit/s: the payload of the line, the windows (where none is known, the largest
+    /// that TCP has), CUBIC under the loss.
     fn expected_bit_s(&self) -> Option<f64> {
         let (rate, rtt) = (self.rate_bit_s?, self.rtt_s?);
-        let by_window = self.window_bytes.map(|window| laws::window_rate_bit_s(window, rtt));
+        let largest = laws::WINDOW_BYTES_MAX as f64;
+        let by_window = laws::window_rate_bit_s(self.window_bytes.unwrap_or(largest), rtt);
         let by_loss = self.loss.zip(self.mss_bytes()).map(|(loss, mss)| laws::cubic_bit_s(mss, rtt, loss));
-        let one = [by_window, by_loss].into_iter().flatten().reduce(f64::min)?;
+        let one = by_loss.map_or(by_window, |by_loss| by_loss.min(by_window));
         Some((rate * self.share()).min(one * self.stream_count()))
     }
 

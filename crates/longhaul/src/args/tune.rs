@@ -245,8 +245,10 @@ pub struct TuneCalc {
     /// The largest IP packet
     #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u32).range(68..=65_535))]
     pub mtu: u32,
-    /// The window of each stream: 64MiB
-    #[arg(long, value_name = "SIZE")]
+    /// The window of each stream: 64MiB; at most 1023.98MiB, TCP's largest (RFC 7323)
+    ///
+    /// Default: the largest, which is what is to be expected where buffers allow it.
+    #[arg(long, value_name = "SIZE", value_parser = window)]
     pub window: Option<Bytes>,
     /// What is to be moved: 1TB
     #[arg(long, value_name = "SIZE")]
@@ -297,6 +299,15 @@ fn every(text: &str) -> Result<Duration, String> {
     let every = model::duration::parse(text).map_err(|e| e.to_string())?;
     let allowed = Duration::from_secs(1)..=Duration::from_secs(86_400);
     if allowed.contains(&every) { Ok(every) } else { Err("look from every 1s to once in 24h".into()) }
+}
+
+/// More than TCP can say is in nobody's packets.
+fn window(text: &str) -> Result<Bytes, String> {
+    let window: Bytes = text.parse().map_err(|e: model::units::UnitError| e.to_string())?;
+    match (1..=model::laws::WINDOW_BYTES_MAX).contains(&window.0) {
+        true => Ok(window),
+        false => Err(format!("a window of TCP has from 1 to {} bytes (RFC 7323)", model::laws::WINDOW_BYTES_MAX)),
+    }
 }
 
 /// A share, with its unit: a bare number could be either.

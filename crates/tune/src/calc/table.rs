@@ -122,7 +122,7 @@ pub(super) const EXPECTED: Law = Law {
     name: "rate to expect",
     unit: Unit::BitRate,
     formula: "min(rate * efficiency, streams * window * 8 / RTT, streams * CUBIC under loss)",
-    source: "the least of the limits that are known",
+    source: "the least of the limits; a window that is not known is the largest, 65535 * 2^14 (RFC 7323, 2.3)",
 };
 
 pub(super) const EFFICIENCY_IPV4: Law = Law {

@@ -41,6 +41,9 @@ pub fn run(calc: &TuneCalc, printer: &Printer) -> Result<Exit, Failure> {
     if calc.rate.is_none() && calc.rtt.is_none() && calc.size.is_none() {
         return Err(Failure::usage("nothing follows from that: say at least --rate and --rtt"));
     }
+    if calc.size.is_some() && calc.rate.is_none() {
+        return Err(Failure::usage("how long a volume takes follows from the rate: say --rate as well"));
+    }
     let lines = answer(&question(calc)).lines;
     if printer.is_json() {
         printer.object(&Said { v: 1, event: "tune_calc", lines: lines.iter().map(SaidLine::from).collect() });
