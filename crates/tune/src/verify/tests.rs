@@ -1,3 +1,5 @@
+//! Changes that help, that do nothing, that fail and that are interrupted, on a path whose rate is the setting.
+
 use std::path::Path;
 
 use super::*;
@@ -8,14 +10,14 @@ use crate::rule::Persist;
 const FILE: &str = "proc/sys/net/core/rmem_max";
 
 /// A path whose rate is that setting, but for a little that comes and goes.
-struct Path1<'a> {
+struct Gauge<'a> {
     root: &'a Path,
     gain: f64,
     runs: u32,
     fails_at: u32,
 }
 
-impl Meter for Path1<'_> {
+impl Meter for Gauge<'_> {
     fn measure(&mut self) -> Result<Measured, String> {
         self.runs += 1;
         if self.runs == self.fails_at {
@@ -54,7 +56,7 @@ fn as_it_was(root: &Path) -> bool {
 fn run(gain: f64, fails_at: u32, go_on: &mut dyn FnMut(Step) -> bool) -> (Result<Trial, VerifyError>, bool) {
     let (dir, change) = host();
     let (root, state) = (dir.path(), dir.path().join("state"));
-    let mut meter = Path1 { root, gain, runs: 0, fails_at };
+    let mut meter = Gauge { root, gain, runs: 0, fails_at };
     let found = trial(&Recorded::new(root), &[change], (&state, "now"), 5, &mut meter, go_on);
     (found, as_it_was(root))
 }
@@ -101,7 +103,7 @@ fn what_cannot_be_changed_is_no_trial() {
     let (dir, change) = host();
     let state = dir.path().join("state");
     let absent = Change { place: Place::Sysctl("net.core.no_such".into()), ..change.clone() };
-    let mut meter = Path1 { root: dir.path(), gain: 0.0, runs: 0, fails_at: 0 };
+    let mut meter = Gauge { root: dir.path(), gain: 0.0, runs: 0, fails_at: 0 };
     let found = trial(&Recorded::new(dir.path()), &[change, absent], (&state, "now"), 5, &mut meter, &mut |_| true);
     assert!(matches!(found, Err(VerifyError::Apply(ApplyError::Refused { .. }))), "{found:?}");
     assert!(as_it_was(dir.path()));
