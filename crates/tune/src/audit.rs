@@ -48,7 +48,7 @@ pub struct Finding {
     pub value: Option<String>,
     /// How it stands.
     pub status: Status,
-    /// Why it is unknown or not applicable.
+    /// Why it is unknown or not applicable, or why what differs is left to a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// What it costs.
@@ -88,8 +88,8 @@ impl Audit {
     pub fn of(host: &dyn Host, rules: &[Rule], target: &Target, subjects: &Subjects) -> Audit {
         // A program is started for it, and many rules ask.
         let physical = facts::is_physical(host).map_err(|why| why.to_string());
-        let look = Look { host, target, physical: &physical };
-        let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| on_all(look, rule, subjects)).collect();
+        let look = Look { host, target, subjects, physical: &physical };
+        let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| on_all(look, rule)).collect();
         plan::agree(host, rules, &mut findings, subjects);
         findings.sort_by_key(|finding| (rank(finding.status), std::cmp::Reverse(finding.severity)));
         Audit { findings }
@@ -121,12 +121,14 @@ fn rank(status: Status) -> u8 {
 struct Look<'a> {
     host: &'a dyn Host,
     target: &'a Target,
+    subjects: &'a Subjects,
     /// Whether it is no virtual machine, or why nobody can say.
     physical: &'a Result<bool, String>,
 }
 
 /// A rule on each NIC, each disk, or the host.
-fn on_all(look: Look<'_>, rule: &Rule, subjects: &Subjects) -> Vec<Finding> {
+fn on_all(look: Look<'_>, rule: &Rule) -> Vec<Finding> {
+    let subjects = look.subjects;
     let of_nic = rule.read.is_of_nic();
     let of_disk = rule.read.is_of_disk();
     let on: Vec<Subject<'_>> = match (of_nic, of_disk) {
@@ -183,7 +185,7 @@ fn on_one(look: Look<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
     let around = Around { nic_bit_s: subject.speed(), named: &named };
     let wish = wanted(&rule.want, target, around);
     let is_ok = |value: &str| judge(value, &rule.want, target, around) == Judgement::Ok;
-    let observed = read(host, &rule.read, subject, &is_ok);
+    let observed = read(look, &rule.read, subject, &is_ok).and_then(|value| counted(value, rule.nature));
     let (status, note) = match (&observed, &wish) {
         (Err(Unread::Absent), _) => (Status::NotApplicable, Some(Unread::Absent.to_string())),
         (Err(why), _) => (Status::Unknown, Some(why.to_string())),
@@ -201,24 +203,34 @@ fn on_one(look: Look<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
         _ => observed.as_deref().unwrap_or_default().to_owned(),
     };
     let command = fill(&rule.command, value.as_deref(), &whole, subject);
+    let by_hand = if status == Status::Differs { by_hand(host, &rule.read, subject) } else { None };
     Finding {
         observed: observed.ok(),
         wanted: wish.ok().map(|wish| wish.words),
-        writable: rule.set != Means::Manual && is_writable(host, &rule.read, subject),
+        writable: rule.set != Means::Manual && by_hand.is_none() && is_writable(host, &rule.read, subject),
         value,
         command,
-        ..bare(rule, name, status, note)
+        ..bare(rule, name, status, note.or(by_hand))
     }
 }
 
 /// The value of a rule, as text; of several processors, the first that is not as wanted.
-fn read(host: &dyn Host, read: &Read, subject: Subject<'_>, is_wanted: &dyn Fn(&str) -> bool) -> Known<String> {
+fn read(look: Look<'_>, read: &Read, subject: Subject<'_>, is_wanted: &dyn Fn(&str) -> bool) -> Known<String> {
+    let Look { host, subjects, .. } = look;
     match read {
         Read::Sysctl { name, field } => sysctl(host, &subject.fill(name), *field),
         Read::File(path) => facts::file(host, &subject.fill(path), is_wanted),
         Read::Ethtool(what) => host.ethtool(subject.nic().ok_or(Unread::Absent)?, what),
         Read::Netlink(what) => host.netlink(subject.nic().ok_or(Unread::Absent)?, what),
-        Read::Fact(name) => facts::fact(host, name, subject),
+        Read::Fact(name) => facts::fact(host, name, subject, &subjects.disks),
+    }
+}
+
+/// A value, if it is one that its nature allows: where nothing is wanted, nonsense would be shown as if it were known.
+fn counted(value: String, nature: Nature) -> Known<String> {
+    match nature {
+        Nature::Counter if value.parse::<u64>().is_err() => Err(Unread::Failed(format!("{value:?} is no count"))),
+        _ => Ok(value),
     }
 }
 
@@ -241,6 +253,21 @@ fn is_fixed(host: &dyn Host, what: &str, subject: Subject<'_>) -> bool {
     what.starts_with("feature.") && subject.nic().is_some_and(fixed)
 }
 
+/// Disciplines that are no more than their kind, as nearly always nobody has given them options.
+const PLAIN_QDISCS: [&str; 6] = ["noqueue", "pfifo", "pfifo_fast", "fq", "fq_codel", "mq"];
+
+/// Why a change is left to a person, though this program could make it; none where it is not.
+fn by_hand(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Option<String> {
+    let nic = subject.nic()?;
+    if !matches!(read, Read::Netlink(what) if what.starts_with("qdisc")) {
+        return None;
+    }
+    let kinds = ["qdisc", "qdisc.children"].map(|what| host.netlink(nic, what).unwrap_or_default());
+    let shaper =
+        kinds.iter().flat_map(|kinds| kinds.split(' ')).find(|kind| !kind.is_empty() && !PLAIN_QDISCS.contains(kind));
+    shaper.map(|kind| format!("undo could not bring back the options that {kind} on {nic} may have: do it by hand"))
+}
+
 /// A command with its places filled in.
 fn fill(command: &str, value: Option<&str>, whole: &str, subject: Subject<'_>) -> String {
     let mut text = subject.fill(command);
@@ -255,7 +282,7 @@ fn fill(command: &str, value: Option<&str>, whole: &str, subject: Subject<'_>) -
 
 /// Whether a condition holds.
 fn holds(look: Look<'_>, condition: &Condition, subject: Subject<'_>) -> Result<bool, String> {
-    let Look { host, target, physical } = look;
+    let Look { host, target, subjects, physical } = look;
     match condition {
         Condition::RateAtLeast(least) => match target.rate_bit_s.or(subject.speed()) {
             Some(rate) => Ok(rate >= *least),
@@ -264,6 +291,8 @@ fn holds(look: Look<'_>, condition: &Condition, subject: Subject<'_>) -> Result<
                 BitRate(*least)
             )),
         },
+        Condition::RateSaid => Ok(target.rate_bit_s.is_some()),
+        Condition::Data => Ok(subject.of_nic().is_none_or(|nic| subjects.carries_data(nic))),
         Condition::RttAtLeast(least) => Ok(target.rtt_s >= *least),
         Condition::Role(role) => Ok(target.role.covers(role)),
         Condition::Jumbo => match (subject.mtu(), subject) {

@@ -4,6 +4,7 @@
 //! reason; no fact is guessed. Questions are answered `yes` or `no`.
 
 mod host;
+mod interrupts;
 mod kernel;
 mod nic;
 mod pci;
@@ -18,10 +19,10 @@ use crate::subjects::Subject;
 pub(crate) use host::{is_physical, settings};
 pub(crate) use kernel::kernel;
 
-/// A fact by its name.
-pub(crate) fn fact(of: &dyn Host, name: &str, subject: Subject<'_>) -> Known<String> {
+/// A fact by its name, on a host of which these disks are looked at.
+pub(crate) fn fact(of: &dyn Host, name: &str, subject: Subject<'_>, disks: &[String]) -> Known<String> {
     if let Some(nic) = subject.nic() {
-        return nic::fact(of, name, nic);
+        return nic::fact(of, name, nic, disks);
     }
     if let Some(disk) = subject.disk() {
         return storage::fact(of, name, disk);
@@ -49,6 +50,7 @@ pub(crate) fn number(of: &dyn Host, name: &str, subject: Subject<'_>) -> Known<f
         "big_tcp" => Ok(parsed(of.netlink(nic()?, "tso_max_size")?)?.min(185_000.0)),
         "queues_min" => Ok(nic::queues(of, nic()?)?.min(8.0)),
         "queues_max" => Ok(nic::queues(of, nic()?)?.clamp(1.0, 16.0)),
+        "page_bytes" => of.page_bytes().map(f64::from),
         "conntrack_twice" => Ok(parsed(of.read(Path::new("/proc/sys/net/netfilter/nf_conntrack_count"))?)? * 2.0),
         "request_kb" => {
             let disk = subject.disk().ok_or(Unread::Absent)?;
@@ -69,7 +71,7 @@ pub(crate) fn has(of: &dyn Host, what: &str, subject: Subject<'_>) -> Known<bool
     match what {
         "nvme" if subject.disk().is_none() => storage::any_nvme(of),
         "nvme" | "ssd" | "hdd" | "md_raid" | "xfs" => storage::has(of, what, subject.disk()),
-        "mlx5" | "multiqueue" | "irqs_pinned" => nic::has(of, what, nic()?),
+        "mlx5" | "multiqueue" | "mq" | "single_queue" | "irqs_pinned" => nic::has(of, what, nic()?),
         "numa" => Ok(processor::nodes(of)? > 1),
         "fq" | "conntrack" | "ktls" | "hugepages_user" => kernel::has(of, what),
         _ => unknown(what),
@@ -121,17 +123,27 @@ fn switch(text: &str) -> Known<bool> {
     }
 }
 
+/// Nothing has more processors than that.
+const CPUS_MAX: usize = 65_536;
+
 /// Processors of a list like `0-3,8,10-11`; there is always one.
 fn list(text: &str) -> Known<Vec<u32>> {
     let range = |part: &str| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
         let range = from.trim().parse::<u32>().ok()?..=to.trim().parse::<u32>().ok()?;
-        // Nothing has more processors than that; a range that says so is no range.
-        (range.start() <= range.end() && *range.end() < 65_536).then_some(range)
+        (range.start() <= range.end() && (*range.end() as usize) < CPUS_MAX).then_some(range)
     };
-    let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
-    let ranges = ranges.ok_or_else(|| Unread::Failed(format!("{text:?} is no list of processors")))?;
-    Ok(ranges.into_iter().flatten().collect())
+    let no_list = || Unread::Failed(format!("{text:?} is no list of processors"));
+    let ranges: Vec<_> = text.split(',').map(range).collect::<Option<_>>().ok_or_else(no_list)?;
+    let mut cpus = Vec::new();
+    for range in ranges {
+        cpus.extend(range);
+        // Ranges that are said over and over.
+        if cpus.len() > CPUS_MAX {
+            return Err(Unread::Failed("a list of more processors than there are".into()));
+        }
+    }
+    Ok(cpus)
 }
 
 #[cfg(test)]
@@ -144,6 +156,8 @@ mod tests {
         for absurd in ["", "0-4294967295", "3-0", "0,x", "-1"] {
             assert!(list(absurd).is_err(), "{absurd}");
         }
+        let over_and_over = vec!["0-65535"; 100_000].join(",");
+        assert!(list(&over_and_over).is_err_and(|why| why.to_string().len() < 100));
     }
 
     #[test]
@@ -181,7 +195,11 @@ mod tests {
                 _ => Subject::Host(None),
             };
             if let Read::Fact(name) = &rule.read {
-                assert!(fact(&host, name, subject).err().is_none_or(|why| !is_unknown(&why)), "{}: {name}", rule.id);
+                assert!(
+                    fact(&host, name, subject, &[]).err().is_none_or(|why| !is_unknown(&why)),
+                    "{}: {name}",
+                    rule.id
+                );
             }
             for condition in &rule.when {
                 if let Condition::Has(what) = condition {

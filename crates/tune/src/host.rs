@@ -1,7 +1,7 @@
 //! The one seam through which a host is looked at and changed: files below a root, and what ethtool and rtnetlink say.
 //!
 //! [`Live`] is this host. [`Recorded`] is a tree of files in its shape, with the answers of ethtool and rtnetlink beside
-//! it (`ethtool/NIC/WHAT`, `netlink/NIC/WHAT`): so hosts that are not here are tried as well.
+//! it (`ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `pagesize`): so hosts that are not here are tried as well.
 
 mod live;
 mod recorded;
@@ -46,8 +46,9 @@ impl From<std::io::Error> for Unread {
     }
 }
 
-/// Bytes of a file of the kernel that are read at most: none that is asked for is longer.
-pub const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a file of the kernel that are read at most: none that is asked for is longer. The list of all modules is the
+/// longest, at about 1 MiB.
+pub const FILE_BYTES_MAX: u64 = 1 << 22;
 
 /// A host.
 pub trait Host {
@@ -79,6 +80,10 @@ pub trait Host {
     fn set_netlink(&self, nic: &str, what: &str, value: &str) -> Known<()>;
     /// What a program that belongs to the system says (`systemctl`, `tuned-adm`), its first line.
     fn say(&self, program: &str, words: &[&str]) -> Known<String>;
+    /// All that such a program says, which may be nothing; a failure where it did not end well.
+    fn say_all(&self, program: &str, words: &[&str]) -> Known<String>;
+    /// Bytes of a page of memory: what the kernel counts in pages is many times as much where they are large.
+    fn page_bytes(&self) -> Known<u32>;
 }
 
 /// The file of a sysctl. Dots between names are slashes; a slash in a name (of a VLAN's interface) stands for a dot.

@@ -165,6 +165,10 @@ pub enum Value {
 pub enum Condition {
     /// The NIC is at least as fast, bit/s.
     RateAtLeast(u64),
+    /// Somebody said the rate, so it is not the NIC's own.
+    RateSaid,
+    /// The NIC is for the data: the fastest, or named.
+    Data,
     /// The round trip is at least as long, s.
     RttAtLeast(f64),
     /// The host's role: data transfer, or measurement.
@@ -330,6 +334,8 @@ impl Condition {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
             ["rate", ">=", rate] => rate.parse::<BitRate>().ok().map(|rate| Condition::RateAtLeast(rate.0)),
+            ["rate", "said"] => Some(Condition::RateSaid),
+            ["data"] => Some(Condition::Data),
             ["rtt", ">=", rtt] => duration::parse(rtt).ok().map(|rtt| Condition::RttAtLeast(rtt.as_secs_f64())),
             ["role", "=", role @ ("dtn" | "measurement")] => Some(Condition::Role(role.to_owned())),
             ["jumbo"] => Some(Condition::Jumbo),
@@ -352,6 +358,8 @@ impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Condition::RateAtLeast(rate) => write!(f, "NICs of {} and more", BitRate(*rate)),
+            Condition::RateSaid => f.write_str("a rate that somebody says (--rate)"),
+            Condition::Data => f.write_str("the fastest NIC, or those that are named"),
             Condition::RttAtLeast(rtt) => write!(f, "round trips of {:.0} ms and more", rtt * 1e3),
             Condition::Role(role) => write!(f, "hosts for {role}"),
             Condition::Jumbo => f.write_str("MTUs above 1500"),

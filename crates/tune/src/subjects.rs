@@ -25,6 +25,8 @@ pub struct Nic {
 pub struct Subjects {
     /// NICs.
     pub nics: Vec<Nic>,
+    /// Whether somebody named them: then all of them are for the data.
+    pub are_named: bool,
     /// Disks, by their names in `/sys/block`.
     pub disks: Vec<String>,
 }
@@ -54,6 +56,14 @@ impl<'a> Subject<'a> {
     pub fn nic(self) -> Option<&'a str> {
         match self {
             Subject::Nic(nic) => Some(&nic.name),
+            _ => None,
+        }
+    }
+
+    /// The NIC, where it is of one.
+    pub fn of_nic(self) -> Option<&'a Nic> {
+        match self {
+            Subject::Nic(nic) => Some(nic),
             _ => None,
         }
     }
@@ -108,21 +118,30 @@ impl Subjects {
         };
         let nic = |name: &String| Nic {
             name: name.clone(),
-            // The kernel says -1 where it does not know.
-            speed_bit_s: state(name, "speed")
-                .parse::<i64>()
-                .ok()
-                .filter(|mbit| *mbit > 0)
-                .and_then(|mbit| (mbit as u64).checked_mul(1_000_000)),
+            speed_bit_s: speed_bit_s(&state(name, "speed")),
             mtu_bytes: state(name, "mtu").parse().ok(),
         };
-        Subjects { nics: chosen.into_iter().map(nic).collect(), disks }
+        Subjects { nics: chosen.into_iter().map(nic).collect(), are_named: !nics.is_empty(), disks }
+    }
+
+    /// Whether a NIC is for the data: as somebody says, or because none is faster. One for management is not.
+    pub fn carries_data(&self, nic: &Nic) -> bool {
+        self.are_named || self.nics.iter().all(|other| other.speed_bit_s <= nic.speed_bit_s)
     }
 
     /// The NIC that rules of the whole host go by.
     pub fn fastest(&self) -> Option<&Nic> {
         of_host(&self.nics)
     }
+}
+
+/// The fastest link that there may be, Mbit/s: 10 Tbit/s. What claims more is a number that went below zero.
+const SPEED_MBIT_S_MAX: u64 = 10_000_000;
+
+/// The speed of a link, of what its file says in Mbit/s; none where the kernel does not know, which it says as -1.
+pub(crate) fn speed_bit_s(mbit_s: &str) -> Option<u64> {
+    let mbit_s = mbit_s.parse::<u64>().ok().filter(|mbit_s| (1..=SPEED_MBIT_S_MAX).contains(mbit_s));
+    mbit_s.map(|mbit_s| mbit_s * 1_000_000)
 }
 
 #[cfg(test)]
@@ -155,8 +174,13 @@ mod tests {
         assert_eq!(found.nics[0].speed_bit_s, Some(100_000_000_000));
         assert_eq!((found.nics[1].speed_bit_s, found.nics[1].mtu_bytes), (None, Some(9_000)), "-1 is no speed");
         assert_eq!(found.fastest().map(|nic| nic.name.as_str()), Some("ens1"));
-        std::fs::write(dir.path().join("sys/class/net/ens2/speed"), "9223372036854775807\n").unwrap();
-        assert_eq!(Subjects::find(&host, &["ens2".into()], Vec::new()).nics[0].speed_bit_s, None, "nor is that");
+        for absurd in ["9223372036854775807\n", "4294967295\n", "0\n"] {
+            std::fs::write(dir.path().join("sys/class/net/ens2/speed"), absurd).unwrap();
+            assert_eq!(Subjects::find(&host, &["ens2".into()], Vec::new()).nics[0].speed_bit_s, None, "nor is that");
+        }
+        assert!(found.carries_data(&found.nics[0]) && !found.carries_data(&found.nics[1]));
+        let named = Subjects::find(&host, &["ens1".into(), "ens3".into()], Vec::new());
+        assert!(named.nics.iter().all(|nic| named.carries_data(nic)));
         assert_eq!(names(&Subjects::find(&host, &["veth0".into()], Vec::new())), ["veth0"], "as somebody says");
     }
 }

@@ -7,10 +7,13 @@ use crate::rule::Value;
 
 /// The largest buffer that a signed 32-bit number can say.
 const BUFFER_MAX: f64 = 2_147_483_647.0;
-/// Bytes of a page on nearly all hosts.
-const PAGE_BYTES: f64 = 4_096.0;
 /// Flows with a full window each that the memory for TCP is to hold.
 const FLOWS: f64 = 4.0;
+/// How long a program may be kept from running while packets arrive for it, s.
+const BURST_S: f64 = 0.05;
+/// Unwritten data at which programs must wait, where the memory is large enough: two times what may wait before writing
+/// starts (D06a).
+const DIRTY_BYTES: f64 = 8_589_934_592.0;
 
 /// What a host does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +72,8 @@ pub enum Resolved {
 }
 
 /// Names that stand for numbers of the host; [`Target`] knows those that follow from rate and round trip.
-pub const NAMED: [&str; 6] = ["ring_rx_max", "ring_tx_max", "big_tcp", "queues_min", "queues_max", "conntrack_twice"];
+pub const NAMED: [&str; 7] =
+    ["ring_rx_max", "ring_tx_max", "big_tcp", "queues_min", "queues_max", "conntrack_twice", "page_bytes"];
 
 /// What is around a value: the NIC that it is of, and what the host has.
 #[derive(Clone, Copy)]
@@ -104,38 +108,66 @@ impl Target {
 
     /// What a value of a rule comes to.
     pub fn resolve(&self, value: &Value, around: Around<'_>) -> Resolved {
-        let by_rate = |number: &dyn Fn(u64) -> f64| match self.rate(around) {
-            Some(rate) => Resolved::Number(number(rate).round()),
-            None => Resolved::Unknown("the speed of the NIC is not known: say --rate".into()),
-        };
-        match value {
-            Value::Number(number) => Resolved::Number(*number),
-            Value::ByRate(classes) => by_rate(&|rate| class(classes, rate)),
-            Value::Word(word) => match word.as_str() {
-                "bdp" => by_rate(&|rate| self.bdp_bytes(rate)),
-                "window" => by_rate(&|rate| self.window_bytes(rate)),
-                "rate" => by_rate(&|rate| rate as f64),
-                "flows_pages" | "half_memory_pages" | "tenth_memory" if self.memory_bytes == 0 => {
-                    Resolved::Unknown("the size of the memory is not known".into())
-                }
-                "flows_pages" => {
-                    let half = self.half_memory_pages();
-                    by_rate(&|rate| (FLOWS * self.window_bytes(rate) / PAGE_BYTES).min(half))
-                }
-                "half_memory_pages" => Resolved::Number(self.half_memory_pages()),
-                "tenth_memory" => Resolved::Number((self.memory_bytes as f64 / 10.0).floor()),
-                name if NAMED.contains(&name) || name == "request_kb" => match (around.named)(name) {
-                    Ok(number) => Resolved::Number(number),
-                    Err(why) => Resolved::Unknown(format!("{}: {why}", name.replace('_', " "))),
-                },
-                _ => Resolved::Word(word.clone()),
+        let resolved = match value {
+            Value::Number(number) => Ok(Resolved::Number(*number)),
+            Value::ByRate(classes) => self.known_rate(around).map(|rate| Resolved::Number(class(classes, rate))),
+            Value::Word(word) => match self.number(word, around) {
+                Some(number) => number.map(Resolved::Number),
+                None => Ok(Resolved::Word(word.clone())),
             },
+        };
+        resolved.unwrap_or_else(Resolved::Unknown)
+    }
+
+    /// The number behind a name, or why it is not known; none where it is the name of no number.
+    fn number(&self, name: &str, around: Around<'_>) -> Option<Result<f64, String>> {
+        let rate = || self.known_rate(around);
+        Some(match name {
+            "bdp" => rate().map(|rate| self.bdp_bytes(rate).round()),
+            "window" => rate().map(|rate| self.window_bytes(rate).round()),
+            "rate" => rate().map(|rate| rate as f64),
+            "flows_pages" => self.flows_pages(around),
+            "burst_pages" => rate().and_then(|rate| Ok((BURST_S * rate as f64 / 8.0 / page_bytes(around)?).ceil())),
+            "half_memory_pages" => self.half_memory_pages(around),
+            "tenth_memory" => self.memory().map(|memory| (memory / 10.0).floor()),
+            "dirty_least" => self.memory().map(|memory| (memory / 20.0).floor().min(DIRTY_BYTES)),
+            name if NAMED.contains(&name) || name == "request_kb" => named(name, around),
+            _ => return None,
+        })
+    }
+
+    fn known_rate(&self, around: Around<'_>) -> Result<u64, String> {
+        self.rate(around).ok_or_else(|| "the speed of the NIC is not known: say --rate".into())
+    }
+
+    fn memory(&self) -> Result<f64, String> {
+        if self.memory_bytes > 0 {
+            Ok(self.memory_bytes as f64)
+        } else {
+            Err("the size of the memory is not known".into())
         }
     }
 
-    fn half_memory_pages(&self) -> f64 {
-        (self.memory_bytes as f64 / 2.0 / PAGE_BYTES).floor()
+    fn half_memory_pages(&self, around: Around<'_>) -> Result<f64, String> {
+        Ok((self.memory()? / 2.0 / page_bytes(around)?).floor())
     }
+
+    fn flows_pages(&self, around: Around<'_>) -> Result<f64, String> {
+        let most = self.half_memory_pages(around)?;
+        let wish = FLOWS * self.window_bytes(self.known_rate(around)?) / page_bytes(around)?;
+        Ok(wish.min(most).round())
+    }
+}
+
+/// A number of the host, by its name.
+fn named(name: &str, around: Around<'_>) -> Result<f64, String> {
+    (around.named)(name).map_err(|why| format!("{}: {why}", name.replace('_', " ")))
+}
+
+/// What the kernel counts in: many hosts have pages of 4 KiB, some of 16 or 64.
+fn page_bytes(around: Around<'_>) -> Result<f64, String> {
+    let bytes = named("page_bytes", around)?;
+    if bytes >= 1.0 { Ok(bytes) } else { Err(format!("pages of {bytes} bytes")) }
 }
 
 /// The number of the largest class that is not above the rate; below the first one, the first one's.
@@ -177,10 +209,26 @@ mod tests {
         assert!(matches!(number("tenth_memory", None), Resolved::Unknown(_)));
         assert!(matches!(number("ring_rx_max", None), Resolved::Unknown(why) if why.starts_with("ring rx max")));
         let said = Target { rate_bit_s: Some(GBIT), memory_bytes: 1 << 34, ..target };
-        let number = |word: &str| said.resolve(&Value::Word(word.into()), nic(Some(100 * GBIT)));
+        let on = |page_bytes: f64, word: &str| {
+            let named = |name: &str| if name == "page_bytes" { Ok(page_bytes) } else { nothing(name) };
+            let around = Around { nic_bit_s: Some(100 * GBIT), named: &named };
+            said.resolve(&Value::Word(word.into()), around)
+        };
+        let number = |word: &str| on(4_096.0, word);
         assert_eq!(number("bdp"), Resolved::Number(37_875_000.0));
         assert_eq!(number("half_memory_pages"), Resolved::Number(2_097_152.0));
         assert_eq!(number("flows_pages"), Resolved::Number((4.0 * 75_750_000.0 / 4_096.0_f64).round()));
+        assert_eq!(number("burst_pages"), Resolved::Number(1_526.0));
+        // Sixteen times larger, sixteen times fewer.
+        let large = |word: &str| on(65_536.0, word);
+        assert_eq!(large("half_memory_pages"), Resolved::Number(131_072.0));
+        assert_eq!(large("flows_pages"), Resolved::Number((4.0 * 75_750_000.0 / 65_536.0_f64).round()));
+        assert_eq!(large("burst_pages"), Resolved::Number(96.0));
+        assert!(matches!(on(0.0, "flows_pages"), Resolved::Unknown(_)));
+        assert!(matches!(said.resolve(&Value::Word("half_memory_pages".into()), nic(None)), Resolved::Unknown(_)));
+        assert_eq!(number("dirty_least"), Resolved::Number(858_993_459.0));
+        let large = Target { memory_bytes: 256 << 30, ..said };
+        assert_eq!(large.resolve(&Value::Word("dirty_least".into()), nic(None)), Resolved::Number(8_589_934_592.0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The host as a whole: its clock, what runs on it, its limits.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::yes;
@@ -7,9 +8,14 @@ use crate::host::{Host, Known, Unread, sysctl};
 
 /// Ours.
 const OWN_FILE: &str = "90-longhaul.conf";
-/// Where sysctl's files are, and what is read last.
-const SYSCTL_D: &str = "/etc/sysctl.d";
+/// Where ours is.
+const OWN_DIRECTORY: &str = "/etc/sysctl.d";
+/// Where sysctl's files are, those that hide others of their name first (sysctl.d(5)), and what is read last.
+const SYSCTL_D: [&str; 4] = [OWN_DIRECTORY, "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d"];
 const SYSCTL_CONF: &str = "/etc/sysctl.conf";
+/// What runs does not tell whether somebody has set it.
+const NO_OWN_FILE: &str = "there is no file of ours in /etc/sysctl.d: what was set without --persist, if anything was, is gone \
+                           after a restart";
 
 /// A fact of the host; none where it has no such name.
 pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
@@ -29,9 +35,9 @@ pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
     })
 }
 
-/// `none`, or the kind of virtual machine.
+/// `none`, or the kind of virtual machine. A container is none: what it runs on is what counts.
 fn virtualisation(of: &dyn Host) -> Known<String> {
-    match of.say("systemd-detect-virt", &[]) {
+    match of.say("systemd-detect-virt", &["--vm"]) {
         Ok(kind) if !kind.is_empty() => Ok(kind),
         // Without systemd, processors say whether they are virtual; of a kind that nobody knows.
         _ => {
@@ -114,11 +120,11 @@ pub(crate) fn settings(text: &str) -> Vec<(String, String)> {
     text.lines().filter_map(setting).collect()
 }
 
-/// Whether what our file says is what is in force; a host that we never changed has nothing to lose.
+/// Whether what our file says is what is in force.
 fn persistent(of: &dyn Host) -> Known<String> {
-    let own = match of.read(&Path::new(SYSCTL_D).join(OWN_FILE)) {
+    let own = match of.read(&Path::new(OWN_DIRECTORY).join(OWN_FILE)) {
         Ok(text) => settings(&text),
-        Err(Unread::Absent) => return Err(Unread::Absent),
+        Err(Unread::Absent) => return Err(Unread::Failed(NO_OWN_FILE.into())),
         Err(why) => return Err(why),
     };
     for (name, value) in &own {
@@ -131,24 +137,37 @@ fn persistent(of: &dyn Host) -> Known<String> {
     yes(true)
 }
 
-/// Whether a file that is read after ours says something else.
+/// Files of sysctl that are read after ours, in their order: by name, of each name the first directory's; then what is
+/// mostly last.
+fn later(of: &dyn Host) -> Known<Vec<PathBuf>> {
+    let mut by_name = BTreeMap::new();
+    for directory in SYSCTL_D {
+        let names = match of.list(Path::new(directory)) {
+            Ok(names) => names,
+            Err(Unread::Absent) => continue,
+            Err(why) => return Err(why),
+        };
+        for name in names.into_iter().filter(|name| name.as_str() > OWN_FILE && name.ends_with(".conf")) {
+            let path = Path::new(directory).join(&name);
+            by_name.entry(name).or_insert(path);
+        }
+    }
+    Ok(by_name.into_values().chain([PathBuf::from(SYSCTL_CONF)]).collect())
+}
+
+/// Whether what files after ours say last of one of our values is something else.
 fn conflict(of: &dyn Host) -> Known<bool> {
-    let own = settings(&of.read(&Path::new(SYSCTL_D).join(OWN_FILE))?);
-    let later: Vec<String> = of
-        .list(Path::new(SYSCTL_D))?
-        .into_iter()
-        .filter(|name| name.as_str() > OWN_FILE && name.ends_with(".conf"))
-        .collect();
-    let paths = later.iter().map(|name| Path::new(SYSCTL_D).join(name)).chain([PathBuf::from(SYSCTL_CONF)]);
-    let mut others = Vec::new();
-    for path in paths {
+    let own: BTreeMap<String, String> =
+        settings(&of.read(&Path::new(OWN_DIRECTORY).join(OWN_FILE))?).into_iter().collect();
+    let mut last = own.clone();
+    for path in later(of)? {
         match of.read(&path) {
-            Ok(text) => others.extend(settings(&text)),
+            Ok(text) => last.extend(settings(&text).into_iter().filter(|(name, _)| own.contains_key(name))),
             Err(Unread::Absent) => {}
             Err(why) => return Err(why),
         }
     }
-    Ok(own.iter().any(|(name, value)| others.iter().any(|(other, says)| other == name && says != value)))
+    Ok(last != own)
 }
 
 #[cfg(test)]
@@ -184,6 +203,8 @@ mod tests {
         assert_eq!((says("virtualisation"), is_physical(&host)), (Ok("unknown".into()), Ok(false)));
         assert_eq!(says("tuned_profile"), Ok("none".into()));
         assert_eq!(says("sysctl_files_conflict"), Err(Unread::Absent), "nothing of ours is there");
+        let persistent = says("settings_persistent");
+        assert!(matches!(&persistent, Err(Unread::Failed(why)) if why.contains("--persist")), "{persistent:?}");
         write("etc/sysctl.d/90-longhaul.conf", "net.core.rmem_max = 2\n");
         write("etc/sysctl.d/99-others.conf", "net.core.rmem_max = 1\n");
         write("proc/sys/net/core/rmem_max", "1\n");
@@ -192,5 +213,39 @@ mod tests {
             std::fs::write(dir.path().join(path), [0xFF]).unwrap();
         }
         assert!(says("sysctl_files_conflict").is_err() && says("settings_persistent").is_err(), "nobody knows");
+    }
+
+    #[test]
+    fn the_last_file_wins_and_hides_others_of_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let at = dir.path().join(name);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::fs::write(at, text).unwrap();
+        };
+        let host = crate::host::Recorded::new(dir.path());
+        let conflict = || conflict(&host);
+        write("etc/sysctl.d/90-longhaul.conf", "net.core.rmem_max = 2\nvm.swappiness = 10\n");
+        write("usr/lib/sysctl.d/50-default.conf", "net.core.rmem_max = 1\n");
+        assert_eq!(conflict(), Ok(false), "it is read before ours");
+        write("usr/lib/sysctl.d/95-vendor.conf", "net.core.rmem_max = 1\n");
+        assert_eq!(conflict(), Ok(true));
+        write("run/sysctl.d/95-vendor.conf", "kernel.panic = 1\n");
+        assert_eq!(conflict(), Ok(false), "one of its name in /run hides it");
+        write("run/sysctl.d/96-other.conf", "vm/swappiness = 60\n");
+        assert_eq!(conflict(), Ok(true));
+        write("etc/sysctl.d/99-site.conf", "vm.swappiness = 10\n");
+        assert_eq!(conflict(), Ok(false), "what is said last is what we say");
+        write("etc/sysctl.conf", "vm.swappiness = 30\n");
+        assert_eq!(conflict(), Ok(true));
+    }
+
+    #[test]
+    fn a_container_on_a_physical_host_is_no_virtual_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("say")).unwrap();
+        std::fs::write(dir.path().join("say/systemd-detect-virt"), "docker\n").unwrap();
+        std::fs::write(dir.path().join("say/systemd-detect-virt --vm"), "none\n").unwrap();
+        assert_eq!(is_physical(&crate::host::Recorded::new(dir.path())), Ok(true));
     }
 }

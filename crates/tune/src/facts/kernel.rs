@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{unknown, yes};
+use super::unknown;
 use crate::host::{Host, Known, Unread};
 use crate::rule::release_of;
 
@@ -19,7 +19,7 @@ pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
         "softnet_dropped" => softnet(of, 1),
         "softnet_time_squeeze" => softnet(of, 2),
         "tcp_retransmit_share" => retransmits(of),
-        "conntrack_on_data_path" => has(of, "conntrack").and_then(yes),
+        "conntrack_entries" => count(of, "/proc/sys/net/netfilter/nf_conntrack_count").map(|count| count.to_string()),
         "firewall_rules" => rules(of),
         _ => return None,
     })
@@ -51,47 +51,81 @@ fn retransmits(of: &dyn Host) -> Known<String> {
     }
 }
 
-/// Rules that a packet may have to pass, as far as anybody may count them.
+/// Rules that a packet may have to pass, which only root may count.
 fn rules(of: &dyn Host) -> Known<String> {
-    let listing = of.say("nft", &["list", "ruleset"])?;
-    let is_rule = |line: &&str| {
-        let line = line.trim();
-        !line.is_empty()
-            && !line.ends_with('{')
-            && line != "}"
-            && !line.starts_with("type ")
-            && !line.starts_with("policy ")
-    };
-    Ok(listing.lines().filter(is_rule).count().to_string())
+    if !of.may_administer() {
+        return Err(Unread::Denied);
+    }
+    match of.say_all("nft", &["list", "ruleset"]) {
+        Ok(listing) => Ok(listing.lines().filter(|line| is_rule(line)).count().to_string()),
+        // There may be rules of older programs all the same.
+        Err(Unread::Absent) => Err(Unread::Failed("there is no program nft that lists them".into())),
+        Err(why) => Err(why),
+    }
 }
 
-/// Whether a number is not 0.
-fn counts(text: &str) -> Known<bool> {
-    text.parse::<u64>().map(|count| count > 0).map_err(|_| Unread::Failed(format!("{text:?} is no count")))
+/// Whether a line of a listing is a rule: no head, no end, no comment, nothing that a chain is.
+fn is_rule(line: &str) -> bool {
+    let line = line.trim();
+    let is_other = ["#", "type ", "policy "].iter().any(|start| line.starts_with(start));
+    !line.is_empty() && !line.ends_with('{') && line != "}" && !is_other
+}
+
+/// A count in a file.
+fn count(of: &dyn Host, path: &str) -> Known<u64> {
+    let text = of.read(Path::new(path))?;
+    text.parse().map_err(|_| Unread::Failed(format!("{text:?} is no count")))
 }
 
 /// Whether the kernel can do something, or does it.
 pub(super) fn has(of: &dyn Host, what: &str) -> Known<bool> {
-    let module = |name: &str| {
-        let loaded = of.read(Path::new("/proc/modules")).unwrap_or_default();
-        loaded.lines().any(|line| line.split(' ').next() == Some(name))
-            || of.list(&Path::new("/sys/module").join(name)).is_ok()
-    };
     match what {
         "fq" => {
-            Ok(module("sch_fq")
-                || of.read(Path::new("/proc/sys/net/core/default_qdisc")).is_ok_and(|qdisc| qdisc == "fq"))
+            let is_default = of.read(Path::new("/proc/sys/net/core/default_qdisc")).is_ok_and(|qdisc| qdisc == "fq");
+            if is_default { Ok(true) } else { module(of, "sch_fq") }
         }
         // Tracked connections are what counts: the module may be there, and nobody uses it.
-        "conntrack" => match of.read(Path::new("/proc/sys/net/netfilter/nf_conntrack_count")) {
-            Ok(count) => counts(&count),
+        "conntrack" => match count(of, "/proc/sys/net/netfilter/nf_conntrack_count") {
+            Ok(count) => Ok(count > 0),
             Err(Unread::Absent) => Ok(false),
             Err(why) => Err(why),
         },
-        "ktls" => Ok(module("tls")),
-        "hugepages_user" => counts(&of.read(Path::new("/proc/sys/vm/nr_hugepages"))?),
+        "ktls" => module(of, "tls"),
+        "hugepages_user" => count(of, "/proc/sys/vm/nr_hugepages").map(|count| count > 0),
         _ => unknown(what),
     }
+}
+
+/// Whether the kernel has a part, or can load it. That it is not loaded says nothing, so "no" takes both lists of what was
+/// built: modules, and what is in the kernel itself.
+fn module(of: &dyn Host, name: &str) -> Known<bool> {
+    let loaded = of.read(Path::new("/proc/modules")).unwrap_or_default();
+    let is_loaded = loaded.lines().any(|line| line.split(' ').next() == Some(name));
+    if is_loaded || of.list(&Path::new("/sys/module").join(name)).is_ok() {
+        return Ok(true);
+    }
+    let release = of.read(Path::new("/proc/sys/kernel/osrelease"))?;
+    let built = Path::new("/lib/modules").join(release);
+    // Read as a whole: a part of the list would not do.
+    let lists = ["modules.dep", "modules.builtin"].map(|list| of.read_exact(&built.join(list)));
+    if lists.iter().flatten().any(|list| names(list, name)) {
+        return Ok(true);
+    }
+    let unread = lists.into_iter().find_map(Result::err);
+    unread.map_or(Ok(false), |why| {
+        Err(Unread::Failed(format!("{name} is not loaded, and what the kernel could load is not known: {why}")))
+    })
+}
+
+/// Whether a list of modules names one: `kernel/net/sched/sch_fq.ko.zst: kernel/...`, without what it depends on.
+fn names(list: &str, module: &str) -> bool {
+    let is_it = |line: &str| {
+        let path = line.split(':').next().unwrap_or_default();
+        let file = path.rsplit('/').next().unwrap_or_default();
+        // A name has an underscore where its file may have a dash.
+        file.split_once(".ko").is_some_and(|(name, _)| name.replace('-', "_") == module)
+    };
+    list.lines().any(is_it)
 }
 
 #[cfg(test)]
@@ -114,5 +148,66 @@ mod tests {
             assert!(matches!(says("softnet_dropped"), Err(Unread::Failed(_))), "{absurd}");
         }
         assert!(fact(&host, "nothing").is_none());
+    }
+
+    /// A tree of files.
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let at = dir.path().join(name);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::fs::write(at, text).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn what_can_be_loaded_is_there() {
+        const RELEASE: (&str, &str) = ("proc/sys/kernel/osrelease", "6.1.0-x\n");
+        const DEP: &str = "lib/modules/6.1.0-x/modules.dep";
+        const BUILTIN: &str = "lib/modules/6.1.0-x/modules.builtin";
+        let fq = |files: &[(&str, &str)]| {
+            let dir = tree(files);
+            let host = crate::host::Recorded::new(dir.path());
+            (has(&host, "fq"), has(&host, "ktls"))
+        };
+        let dep = "kernel/net/sched/sch_fq.ko.zst:\nkernel/net/x.ko: kernel/net/tls/tls.ko.xz\n";
+        assert_eq!(
+            fq(&[RELEASE, (DEP, dep), (BUILTIN, "")]),
+            (Ok(true), Ok(false)),
+            "what something depends on is no name"
+        );
+        let builtin = "kernel/net/sched/sch_fq_codel.ko\nkernel/net/tls/tls.ko\n";
+        assert_eq!(fq(&[RELEASE, (DEP, ""), (BUILTIN, builtin)]), (Ok(false), Ok(true)), "fq_codel is another");
+        let loaded = ("proc/modules", "tls 151552 0 - Live 0x0\n");
+        let (fq_is, tls_is) = fq(&[RELEASE, loaded]);
+        assert!(matches!(fq_is, Err(Unread::Failed(_))), "not loaded, and nobody knows what could be: {fq_is:?}");
+        assert_eq!(tls_is, Ok(true));
+        let (fq_is, _) = fq(&[RELEASE, (DEP, "")]);
+        assert!(matches!(fq_is, Err(Unread::Failed(_))), "it may be in the kernel itself: {fq_is:?}");
+        assert_eq!(fq(&[("proc/sys/net/core/default_qdisc", "fq\n"), loaded]), (Ok(true), Ok(true)));
+    }
+
+    #[test]
+    fn rules_of_the_firewall() {
+        const LISTING: &str = "# Warning: table ip filter is managed by iptables-nft\ntable inet filter {\n\tchain input {\n\t\t\
+            type filter hook input priority filter; policy accept;\n\t\ttcp dport 22 accept\n\t\tudp dport 53 accept\n\t}\n}\n";
+        for (listing, wanted) in [(LISTING, "2"), ("", "0")] {
+            let dir = tree(&[("say/nft list ruleset", listing)]);
+            assert_eq!(rules(&crate::host::Recorded::new(dir.path())), Ok(wanted.into()));
+        }
+        let dir = tree(&[]);
+        let without = rules(&crate::host::Recorded::new(dir.path()));
+        assert!(matches!(without, Err(Unread::Failed(_))), "there may be others: {without:?}");
+    }
+
+    #[test]
+    fn connections_are_counted_and_not_judged() {
+        let count = |text: &str| {
+            let dir = tree(&[("proc/sys/net/netfilter/nf_conntrack_count", text)]);
+            fact(&crate::host::Recorded::new(dir.path()), "conntrack_entries").unwrap()
+        };
+        assert_eq!(count("17\n"), Ok("17".into()));
+        assert!(matches!(count("lots\n"), Err(Unread::Failed(_))));
     }
 }

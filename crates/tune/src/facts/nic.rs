@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{list, pci, unknown, yes};
+use super::{interrupts, list, pci, processor, storage, unknown, yes};
 use crate::host::{Host, Known, Unread};
+use crate::subjects::speed_bit_s;
 
 /// Counters of what a NIC had no room for, in its statistics; not all have all of them.
 const DROPS: [&str; 4] = ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
@@ -12,8 +13,8 @@ fn at(nic: &str) -> PathBuf {
     Path::new("/sys/class/net").join(nic)
 }
 
-/// A fact of a NIC.
-pub(super) fn fact(of: &dyn Host, name: &str, nic: &str) -> Known<String> {
+/// A fact of a NIC, on a host of which these disks are looked at.
+pub(super) fn fact(of: &dyn Host, name: &str, nic: &str, disks: &[String]) -> Known<String> {
     match name {
         "link_speed_bit_s" => speed(of, nic),
         "pcie_bandwidth_bit_s" => pci::bandwidth(of, nic),
@@ -28,9 +29,9 @@ pub(super) fn fact(of: &dyn Host, name: &str, nic: &str) -> Known<String> {
         "nic_vlan_mtu_min" => vlan_mtu(of, nic),
         "nic_tx_checksum" => tx_checksum(of, nic).and_then(yes),
         "nic_drops" => drops(of, nic),
-        "nic_irqs_pinned" => irqs(of, nic).map(|irqs| irqs.iter().all(|cpus| cpus.len() == 1)).and_then(yes),
-        "nic_irqs_local" => irqs_local(of, nic).and_then(yes),
-        "nic_nvme_same_node" => nvme_local(of, nic).and_then(yes),
+        "nic_irqs_pinned" => interrupts::pinned(of, nic).and_then(yes),
+        "nic_irqs_local" => interrupts::local(of, nic).and_then(yes),
+        "nic_nvme_same_node" => nvme_local(of, nic, disks).and_then(yes),
         "nic_fq_flow_rate_max_bit_s" => of.netlink(nic, "qdisc.fq_maxrate_bit_s"),
         "nic_pause_frames" => of.ethtool(nic, "stat.pause_frames"),
         "nic_rss_spread" => of.ethtool(nic, "rss.spread"),
@@ -46,20 +47,31 @@ pub(super) fn has(of: &dyn Host, what: &str, nic: &str) -> Known<bool> {
     match what {
         "mlx5" => of.ethtool(nic, "driver").map(|driver| driver.starts_with("mlx5")),
         "multiqueue" => Ok(queue_names(of, nic, "tx-")?.len() > 1),
-        "irqs_pinned" => irqs(of, nic).map(|irqs| irqs.iter().all(|cpus| cpus.len() == 1)),
+        "mq" => mq(of, nic),
+        "single_queue" => mq(of, nic).map(|mq| !mq),
+        "irqs_pinned" => interrupts::pinned(of, nic),
         _ => unknown(what),
+    }
+}
+
+/// Whether a NIC is for the queue discipline mq: it has several transmit queues, or could have, and is given one now.
+fn mq(of: &dyn Host, nic: &str) -> Known<bool> {
+    if queue_names(of, nic, "tx-")?.len() > 1 {
+        return Ok(true);
+    }
+    match of.netlink(nic, "qdisc") {
+        Ok(root) => Ok(root == "mq"),
+        Err(Unread::Absent) => Ok(false),
+        Err(why) => Err(why),
     }
 }
 
 fn speed(of: &dyn Host, nic: &str) -> Known<String> {
     let mbit = of.read(&at(nic).join("speed"))?;
-    match mbit.parse::<i64>() {
-        Ok(mbit) if mbit > 0 => match mbit.checked_mul(1_000_000) {
-            Some(speed) => Ok(speed.to_string()),
-            None => Err(Unread::Failed(format!("a speed of {mbit} Mbit/s"))),
-        },
-        Ok(_) => Err(Unread::Failed("the link is down, or the driver does not say".into())),
-        Err(_) => Err(Unread::Failed(format!("a speed of {mbit:?}"))),
+    match (mbit.parse::<i64>(), speed_bit_s(&mbit)) {
+        (_, Some(speed)) => Ok(speed.to_string()),
+        (Ok(..=0), None) => Err(Unread::Failed("the link is down, or the driver does not say".into())),
+        (_, None) => Err(Unread::Failed(format!("a speed of {mbit:?} Mbit/s"))),
     }
 }
 
@@ -90,9 +102,35 @@ fn of_mask(mask: &str) -> Known<Vec<u32>> {
     Ok(cpus)
 }
 
+/// Whether the host has several memory nodes; a kernel that knows of none does not list them.
+fn has_nodes(of: &dyn Host) -> Known<bool> {
+    match processor::nodes(of) {
+        Ok(nodes) => Ok(nodes > 1),
+        Err(Unread::Absent) => Ok(false),
+        Err(why) => Err(why),
+    }
+}
+
+/// The memory node of a device; a host of one node has no other, and some hosts of several do not say.
+fn node(of: &dyn Host, device: &Path) -> Known<String> {
+    match of.read(&device.join("numa_node"))? {
+        node if node == "-1" && has_nodes(of)? => {
+            Err(Unread::Failed(format!("the host does not say on which memory node {} is", device.display())))
+        }
+        node => Ok(node),
+    }
+}
+
 /// Processors next to a NIC. A host of one node has nothing else.
-fn local(of: &dyn Host, nic: &str) -> Known<Vec<u32>> {
-    match of.read(&pci::device(nic).join("local_cpulist")) {
+pub(super) fn local(of: &dyn Host, nic: &str) -> Known<Vec<u32>> {
+    let device = pci::device(nic);
+    match node(of, &device) {
+        Ok(_) => {}
+        Err(Unread::Absent) if !has_nodes(of)? => {}
+        Err(Unread::Absent) => return Err(Unread::Failed(format!("{nic} is on no memory node"))),
+        Err(why) => return Err(why),
+    }
+    match of.read(&device.join("local_cpulist")) {
         Ok(text) => list(&text),
         Err(Unread::Absent) => list(&of.read(Path::new("/sys/devices/system/cpu/online"))?),
         Err(why) => Err(why),
@@ -114,19 +152,45 @@ fn xps_local(of: &dyn Host, nic: &str) -> Known<bool> {
 
 /// The least MTU of the VLANs on a NIC.
 fn vlan_mtu(of: &dyn Host, nic: &str) -> Known<String> {
-    let above = of.list(&at(nic))?.into_iter().filter_map(|name| name.strip_prefix("upper_").map(str::to_owned));
-    let mtu = |vlan: String| number::<u32>(of, &at(&vlan).join("mtu"));
-    let mtus: Vec<u32> = above.map(mtu).collect::<Known<_>>()?;
-    mtus.iter().min().map(u32::to_string).ok_or(Unread::Absent)
+    let mut least: Option<u32> = None;
+    for name in of.list(&at(nic))? {
+        let Some(above) = name.strip_prefix("upper_") else { continue };
+        if is_vlan(of, above)? {
+            let mtu = number(of, &at(above).join("mtu"))?;
+            least = Some(least.map_or(mtu, |least| least.min(mtu)));
+        }
+    }
+    least.map(|mtu| mtu.to_string()).ok_or(Unread::Absent)
 }
 
-fn tx_checksum(of: &dyn Host, nic: &str) -> Known<bool> {
-    let kinds = ["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
-    let states: Vec<Known<String>> = kinds.iter().map(|kind| of.ethtool(nic, &format!("feature.{kind}"))).collect();
-    match states.iter().find_map(|state| state.as_ref().ok()) {
-        Some(_) => Ok(states.iter().flatten().any(|state| state.starts_with("on"))),
-        None => states.into_iter().next().unwrap_or(Err(Unread::Absent)).map(|_| false),
+/// Whether an interface is a VLAN: bridges, bonds and others lie on NICs as well.
+fn is_vlan(of: &dyn Host, name: &str) -> Known<bool> {
+    match of.read(&at(name).join("uevent")) {
+        Ok(text) => Ok(text.lines().any(|line| line == "DEVTYPE=vlan")),
+        Err(Unread::Absent) => Err(Unread::Failed(format!("what kind of interface {name} is, is not known"))),
+        Err(why) => Err(why),
     }
+}
+
+/// Whether the NIC computes checksums of all that it can: by a switch for everything, or by one for each of IPv4 and IPv6,
+/// where a driver that has none for IPv6 keeps it off.
+fn tx_checksum(of: &dyn Host, nic: &str) -> Known<bool> {
+    let state = |kind: &str| of.ethtool(nic, &format!("feature.tx-checksum-{kind}"));
+    let states = ["ip-generic", "ipv4", "ipv6"].map(state);
+    if states.iter().all(|state| *state == Err(Unread::Absent)) {
+        return Err(Unread::Absent);
+    }
+    let is_on = |state: &Known<String>| match state {
+        Ok(state) => Ok(state.starts_with("on")),
+        Err(Unread::Absent) => Ok(false),
+        Err(why) => Err(why.clone()),
+    };
+    let [all, four, six] = &states;
+    if is_on(all)? {
+        return Ok(true);
+    }
+    let is_fixed = || of.ethtool(nic, "feature.tx-checksum-ipv6.fixed").is_ok_and(|is| is == "yes");
+    Ok(is_on(four)? && (is_on(six)? || is_fixed()))
 }
 
 fn drops(of: &dyn Host, nic: &str) -> Known<String> {
@@ -142,28 +206,14 @@ fn drops(of: &dyn Host, nic: &str) -> Known<String> {
     }
 }
 
-/// For each interrupt of a NIC, the processors that may take it.
-fn irqs(of: &dyn Host, nic: &str) -> Known<Vec<Vec<u32>>> {
-    let numbers = of.list(&pci::device(nic).join("msi_irqs"))?;
-    let cpus = |irq: &String| {
-        of.read(&Path::new("/proc/irq").join(irq).join("smp_affinity_list")).and_then(|text| list(&text))
-    };
-    let all: Vec<Vec<u32>> = numbers.iter().map(cpus).collect::<Known<_>>()?;
-    if all.is_empty() { Err(Unread::Absent) } else { Ok(all) }
-}
-
-fn irqs_local(of: &dyn Host, nic: &str) -> Known<bool> {
-    let near = local(of, nic)?;
-    Ok(irqs(of, nic)?.iter().flatten().all(|cpu| near.contains(cpu)))
-}
-
-/// Whether all NVMe drives are on the NIC's memory node.
-fn nvme_local(of: &dyn Host, nic: &str) -> Known<bool> {
-    let node = of.read(&pci::device(nic).join("numa_node"))?;
-    let drives = of.list(Path::new("/sys/class/nvme"))?;
-    let of_drive = |drive: &String| of.read(&Path::new("/sys/class/nvme").join(drive).join("device/numa_node"));
-    let nodes: Vec<String> = drives.iter().map(of_drive).collect::<Known<_>>()?;
-    if nodes.is_empty() { Err(Unread::Absent) } else { Ok(nodes.iter().all(|its| *its == node)) }
+/// Whether the NVMe drives that are looked at are on the NIC's memory node; all, where no disk is named.
+fn nvme_local(of: &dyn Host, nic: &str, disks: &[String]) -> Known<bool> {
+    let own = node(of, &pci::device(nic))?;
+    let all = Path::new("/sys/class/nvme");
+    let drives = if disks.is_empty() { of.list(all)? } else { storage::nvme_under(of, disks)? };
+    let nodes: Vec<String> =
+        drives.iter().map(|drive| node(of, &all.join(drive).join("device"))).collect::<Known<_>>()?;
+    if nodes.is_empty() { Err(Unread::Absent) } else { Ok(nodes.iter().all(|its| *its == own)) }
 }
 
 #[cfg(test)]
@@ -189,6 +239,7 @@ mod tests {
         write("sys/class/net/ens1/device/numa_node", "1\n");
         write("sys/class/nvme/nvme0/device/numa_node", "0\n");
         for (irq, cpus) in [(90, "8"), (91, "9")] {
+            write(&format!("sys/kernel/irq/{irq}/actions"), "ens1-TxRx\n");
             write(&format!("sys/class/net/ens1/device/msi_irqs/{irq}"), "msix\n");
             write(&format!("proc/irq/{irq}/smp_affinity_list"), cpus);
         }
@@ -200,7 +251,7 @@ mod tests {
         write("sys/class/net/ens1/statistics/rx_missed_errors", "18446744073709551615\n");
         write("sys/class/net/ens1/speed", "-1\n");
         let host = crate::host::Recorded::new(dir.path());
-        let says = |name: &str| fact(&host, name, "ens1");
+        let says = |name: &str| fact(&host, name, "ens1", &[]);
         assert_eq!((says("nic_irqs_pinned"), says("nic_irqs_local")), (Ok("yes".into()), Ok("yes".into())));
         assert_eq!((says("nic_xps_local"), says("nic_rps_active")), (Ok("yes".into()), Ok("no".into())));
         assert_eq!(says("nic_nvme_same_node"), Ok("no".into()));
@@ -209,5 +260,121 @@ mod tests {
         assert_eq!(says("nic_vlan_mtu_min"), Err(Unread::Absent));
         write("proc/irq/91/smp_affinity_list", "0-3\n");
         assert_eq!((says("nic_irqs_pinned"), says("nic_irqs_local")), (Ok("no".into()), Ok("no".into())));
+    }
+
+    /// A tree of files.
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let at = dir.path().join(name);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::fs::write(at, text).unwrap();
+        }
+        dir
+    }
+
+    fn says(files: &[(&str, &str)], name: &str, disks: &[&str]) -> Known<String> {
+        let disks: Vec<String> = disks.iter().map(|disk| (*disk).to_owned()).collect();
+        fact(&crate::host::Recorded::new(tree(files).path()), name, "ens1", &disks)
+    }
+
+    #[test]
+    fn a_node_that_nobody_says_is_not_known() {
+        const NODES: [(&str, &str); 2] =
+            [("sys/devices/system/node/node0/cpulist", "0-7"), ("sys/devices/system/node/node1/cpulist", "8-15")];
+        let of = |nic: &'static str, drive: &'static str| {
+            [("sys/class/net/ens1/device/numa_node", nic), ("sys/class/nvme/nvme0/device/numa_node", drive)]
+        };
+        let same = |files: &[(&str, &str)]| says(files, "nic_nvme_same_node", &[]);
+        assert_eq!(same(&[NODES, of("1", "1")].concat()), Ok("yes".into()));
+        for (nic, drive) in [("-1", "-1"), ("-1", "0"), ("0", "-1")] {
+            let unknown = same(&[NODES, of(nic, drive)].concat());
+            assert!(matches!(unknown, Err(Unread::Failed(_))), "{nic} {drive}: {unknown:?}");
+            assert_eq!(same(&[NODES[..1].to_vec(), of("-1", "-1").to_vec()].concat()), Ok("yes".into()), "one node");
+        }
+        let near = |nodes: &[(&str, &str)]| {
+            let files = [
+                nodes,
+                &[("sys/class/net/ens1/device/numa_node", "-1"), ("sys/class/net/ens1/device/local_cpulist", "0-15")],
+            ];
+            local(&crate::host::Recorded::new(tree(&files.concat()).path()), "ens1").map(|cpus| cpus.len())
+        };
+        assert_eq!(near(&NODES[..1]), Ok(16));
+        assert!(matches!(near(&NODES), Err(Unread::Failed(_))), "all processors are next to it, says the kernel");
+    }
+
+    #[test]
+    fn only_drives_that_are_looked_at_count() {
+        let files = [
+            ("sys/class/net/ens1/device/numa_node", "1"),
+            ("sys/class/nvme/nvme0/device/numa_node", "0"),
+            ("sys/class/nvme/nvme1/device/numa_node", "1"),
+            ("sys/block/md0/slaves/nvme1n1/size", "1"),
+            ("sys/block/dm-0/slaves/md0/size", "1"),
+            ("sys/block/sda/size", "1"),
+        ];
+        let same = |disks: &[&str]| says(&files, "nic_nvme_same_node", disks);
+        assert_eq!((same(&[]), same(&["nvme0n1"])), (Ok("no".into()), Ok("no".into())));
+        for disks in [&["nvme1n1"][..], &["md0"], &["dm-0", "sda"]] {
+            assert_eq!(same(disks), Ok("yes".into()), "{disks:?}");
+        }
+        assert_eq!(same(&["sda"]), Err(Unread::Absent));
+    }
+
+    #[test]
+    fn vlans_and_nothing_else_that_lies_on_a_nic() {
+        let bond = [
+            ("sys/class/net/ens1/upper_bond0", ""),
+            ("sys/class/net/bond0/uevent", "DEVTYPE=bond\nINTERFACE=bond0\n"),
+            ("sys/class/net/bond0/mtu", "1500\n"),
+        ];
+        assert_eq!(says(&bond, "nic_vlan_mtu_min", &[]), Err(Unread::Absent));
+        let vlan = [
+            ("sys/class/net/ens1/upper_v7", ""),
+            ("sys/class/net/v7/uevent", "DEVTYPE=vlan\nINTERFACE=v7\n"),
+            ("sys/class/net/v7/mtu", "8000\n"),
+        ];
+        assert_eq!(says(&[bond, vlan].concat(), "nic_vlan_mtu_min", &[]), Ok("8000".into()));
+        let unread = says(&vlan[..1], "nic_vlan_mtu_min", &[]);
+        assert!(matches!(unread, Err(Unread::Failed(_))), "{unread:?}");
+    }
+
+    #[test]
+    fn checksums_of_both_protocols() {
+        let sums = |generic: &str, four: &str, six: &str, fixed: &str| {
+            let files = [
+                ("ethtool/ens1/feature.tx-checksum-ip-generic", generic),
+                ("ethtool/ens1/feature.tx-checksum-ipv4", four),
+                ("ethtool/ens1/feature.tx-checksum-ipv6", six),
+                ("ethtool/ens1/feature.tx-checksum-ipv6.fixed", fixed),
+            ];
+            says(&files, "nic_tx_checksum", &[]).unwrap()
+        };
+        assert_eq!((sums("on", "off", "off", "yes"), sums("off", "on", "on", "no")), ("yes".into(), "yes".into()));
+        assert_eq!(sums("off", "off", "on", "no"), "no", "half of the traffic");
+        assert_eq!((sums("off", "on", "off", "no"), sums("off", "on", "off", "yes")), ("no".into(), "yes".into()));
+        assert_eq!(says(&[], "nic_tx_checksum", &[]), Err(Unread::Absent));
+    }
+
+    #[test]
+    fn speeds_that_no_link_has() {
+        let speed = |mbit: &str| says(&[("sys/class/net/ens1/speed", mbit)], "link_speed_bit_s", &[]);
+        assert_eq!(speed("800000\n"), Ok("800000000000".into()));
+        for absurd in ["4294967295\n", "-1\n", "0\n", "fast\n", "10000001\n"] {
+            assert!(matches!(speed(absurd), Err(Unread::Failed(_))), "{absurd}");
+        }
+    }
+
+    #[test]
+    fn nics_for_mq() {
+        let is = |queues: &[(&str, &str)], root: &str| {
+            let dir = tree(&[queues, &[("netlink/ens1/qdisc", root)]].concat());
+            let host = crate::host::Recorded::new(dir.path());
+            assert_eq!(has(&host, "mq", "ens1").map(|mq| !mq), has(&host, "single_queue", "ens1"));
+            has(&host, "mq", "ens1")
+        };
+        let queues = [("sys/class/net/ens1/queues/tx-0/x", ""), ("sys/class/net/ens1/queues/tx-1/x", "")];
+        assert_eq!((is(&queues, "fq"), is(&queues, "mq")), (Ok(true), Ok(true)));
+        assert_eq!((is(&queues[..1], "fq"), is(&queues[..1], "mq")), (Ok(false), Ok(true)));
     }
 }

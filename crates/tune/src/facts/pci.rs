@@ -17,27 +17,47 @@ fn lane(text: &str) -> Option<(f64, f64)> {
     (transfers > 0.0).then_some((transfers * 1e9, data))
 }
 
-fn link(of: &dyn Host, nic: &str, which: &str) -> Known<(f64, f64)> {
-    let at = device(nic);
+/// A link as it runs, or the best that an end of it can do.
+#[derive(Clone, Copy)]
+struct Link {
+    /// Per second and lane.
+    transfers: f64,
+    /// The part of them that is data.
+    data: f64,
+    lanes: f64,
+}
+
+fn link(of: &dyn Host, at: &Path, which: &str) -> Known<Link> {
     let speed = of.read(&at.join(format!("{which}_link_speed")))?;
     let width = of.read(&at.join(format!("{which}_link_width")))?;
     let lanes: f64 = width.parse().map_err(|_| Unread::Failed(format!("a slot of {width:?} lanes")))?;
     let (transfers, data) = lane(&speed).ok_or_else(|| Unread::Failed(format!("a slot of {speed:?}")))?;
     match lanes > 0.0 && lanes <= 64.0 {
-        true => Ok((transfers * lanes, data)),
+        true => Ok(Link { transfers, data, lanes }),
         false => Err(Unread::Failed(format!("a slot of {width} lanes"))),
     }
 }
 
 /// What the slot carries in each direction, bit/s, before packets' heads.
 pub(super) fn bandwidth(of: &dyn Host, nic: &str) -> Known<String> {
-    let (raw, data) = link(of, nic, "current")?;
-    Ok(format!("{:.0}", raw * data))
+    let link = link(of, &device(nic), "current")?;
+    Ok(format!("{:.0}", link.transfers * link.lanes * link.data))
 }
 
 /// Whether the link runs with fewer lanes, or slower, than both ends can.
 pub(super) fn downtrained(of: &dyn Host, nic: &str) -> Known<bool> {
-    Ok(link(of, nic, "current")?.0 < link(of, nic, "max")?.0)
+    let card = device(nic);
+    let (is, mut most) = (link(of, &card, "current")?, link(of, &card, "max")?);
+    match link(of, &card.join(".."), "max") {
+        Ok(slot) => {
+            most.transfers = most.transfers.min(slot.transfers);
+            most.lanes = most.lanes.min(slot.lanes);
+        }
+        // A device of the processor itself is in no slot.
+        Err(Unread::Absent) => {}
+        Err(why) => return Err(why),
+    }
+    Ok(is.transfers < most.transfers || is.lanes < most.lanes)
 }
 
 #[cfg(test)]
@@ -65,5 +85,29 @@ mod tests {
             assert!(matches!(bandwidth(&host, "ens1"), Err(Unread::Failed(_))), "{absurd}");
         }
         assert_eq!(bandwidth(&host, "ens2"), Err(Unread::Absent));
+    }
+
+    #[test]
+    fn a_card_that_can_do_more_than_its_slot() {
+        let dir = tempfile::tempdir().unwrap();
+        let slot = dir.path().join("sys/devices/pci0000:80/0000:80:01.0");
+        std::fs::create_dir_all(slot.join("0000:81:00.0")).unwrap();
+        std::fs::create_dir_all(dir.path().join("sys/class/net/ens1")).unwrap();
+        let link = "../../../devices/pci0000:80/0000:80:01.0/0000:81:00.0";
+        std::os::unix::fs::symlink(link, dir.path().join("sys/class/net/ens1/device")).unwrap();
+        let write = |name: &str, text: &str| std::fs::write(slot.join(name), text).unwrap();
+        for (which, speed, width) in [("current", "8.0", "8"), ("max", "32.0", "16")] {
+            write(&format!("0000:81:00.0/{which}_link_speed"), &format!("{speed} GT/s PCIe\n"));
+            write(&format!("0000:81:00.0/{which}_link_width"), width);
+        }
+        let host = crate::host::Recorded::new(dir.path());
+        assert_eq!(downtrained(&host, "ens1"), Ok(true));
+        write("max_link_speed", "8.0 GT/s PCIe\n");
+        write("max_link_width", "8\n");
+        assert_eq!(downtrained(&host, "ens1"), Ok(false), "the slot has no more");
+        write("max_link_width", "16\n");
+        assert_eq!(downtrained(&host, "ens1"), Ok(true), "lanes are missing");
+        write("max_link_speed", "Unknown\n");
+        assert!(matches!(downtrained(&host, "ens1"), Err(Unread::Failed(_))));
     }
 }

@@ -1,12 +1,17 @@
 //! Disks that data lie on: their file systems, and what they are made of.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{switch, unknown, yes};
 use crate::host::{Host, Known, Unread};
 
+/// Arrays, encryption, volumes: more of them do not lie on each other.
+const LAYERS_MAX: u32 = 8;
+
 /// A mount of a disk, or of a part of it.
 struct Mount {
+    at: String,
     kind: String,
     options: String,
 }
@@ -14,8 +19,8 @@ struct Mount {
 /// A fact of a disk.
 pub(super) fn fact(of: &dyn Host, name: &str, disk: &str) -> Known<String> {
     match name {
-        "filesystem_type" => mount(of, disk).map(|mount| mount.kind),
-        "mount_options" => mount(of, disk).map(|mount| mount.options),
+        "filesystem_type" => of_mounts(of, disk, |mount| mount.kind.clone()),
+        "mount_options" => of_mounts(of, disk, |mount| mount.options.clone()),
         "disk_stripe_matches" => stripe_matches(of, disk).and_then(yes),
         "disk_raid_layout" => raid(of, disk),
         _ => unknown(name),
@@ -33,7 +38,7 @@ pub(super) fn has(of: &dyn Host, what: &str, disk: Option<&str>) -> Known<bool> 
         "hdd" => Ok(is_drive && rotates()?),
         "ssd" => Ok(is_drive && !disk.starts_with("nvme") && !rotates()?),
         "md_raid" => Ok(disk.starts_with("md")),
-        "xfs" => mount(of, disk).map(|mount| mount.kind == "xfs"),
+        "xfs" => of_mounts(of, disk, |mount| mount.kind == "xfs"),
         _ => unknown(what),
     }
 }
@@ -55,24 +60,66 @@ fn volumes(of: &dyn Host, disk: &str) -> Vec<String> {
     all.filter_map(|name| of.read(&base.join(name).join("dm/name")).ok()).collect()
 }
 
-/// Where a disk, a partition of it, or a volume on it is mounted first.
-fn mount(of: &dyn Host, disk: &str) -> Known<Mount> {
+/// Where a disk, partitions of it, or volumes on it are mounted.
+fn mounts(of: &dyn Host, disk: &str) -> Known<Vec<Mount>> {
     let table = of.read(Path::new("/proc/mounts"))?;
     let volumes = volumes(of, disk);
-    let is_part = |device: &str| {
-        if device.strip_prefix("/dev/mapper/").is_some_and(|name| volumes.iter().any(|volume| volume == name)) {
-            return true;
-        }
-        let rest = device.strip_prefix("/dev/").and_then(|name| name.strip_prefix(disk));
-        // sda1, nvme0n1p1, md0p1; not sdaa.
-        rest.is_some_and(|rest| rest.trim_start_matches('p').bytes().all(|b| b.is_ascii_digit()))
+    let is_its = |device: &str| match device.strip_prefix("/dev/mapper/") {
+        Some(name) => volumes.iter().any(|volume| volume == name),
+        None => device.strip_prefix("/dev/").is_some_and(|name| name == disk || is_part(name, disk)),
     };
-    let find = |line: &str| {
+    let mount = |line: &str| {
         let mut fields = line.split_whitespace();
-        let (device, _, kind, options) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        is_part(device).then(|| Mount { kind: kind.to_owned(), options: options.to_owned() })
+        let (device, at, kind, options) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        is_its(device).then(|| Mount { at: at.to_owned(), kind: kind.to_owned(), options: options.to_owned() })
     };
-    table.lines().find_map(find).ok_or(Unread::Absent)
+    Ok(table.lines().filter_map(mount).collect())
+}
+
+/// Whether a partition is one of a disk: sda1, nvme0n1p1, md0p1; not sdaa, and not nvme0n12, which is a disk of its own.
+fn is_part(name: &str, disk: &str) -> bool {
+    let rest = name.strip_prefix(disk);
+    let number =
+        if disk.ends_with(|c: char| c.is_ascii_digit()) { rest.and_then(|rest| rest.strip_prefix('p')) } else { rest };
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// What is true of all mounts of a disk. Where they differ, which of them the data are on is not known.
+fn of_mounts<T: PartialEq>(of: &dyn Host, disk: &str, what: impl Fn(&Mount) -> T) -> Known<T> {
+    let all = mounts(of, disk)?;
+    let first = what(all.first().ok_or(Unread::Absent)?);
+    if all.iter().all(|mount| what(mount) == first) {
+        return Ok(first);
+    }
+    let named: Vec<&str> = all.iter().map(|mount| mount.at.as_str()).collect();
+    Err(Unread::Failed(format!("{disk} is mounted at {}, not all alike", named.join(", "))))
+}
+
+/// NVMe controllers of the disks, or of what arrays and volumes are made of.
+pub(super) fn nvme_under(of: &dyn Host, disks: &[String]) -> Known<Vec<String>> {
+    let mut found = BTreeSet::new();
+    for disk in disks {
+        collect_nvme(of, disk, LAYERS_MAX, &mut found)?;
+    }
+    Ok(found.into_iter().collect())
+}
+
+fn collect_nvme(of: &dyn Host, disk: &str, layers: u32, found: &mut BTreeSet<String>) -> Known<()> {
+    if let Some(rest) = disk.strip_prefix("nvme") {
+        let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        found.insert(format!("nvme{number}"));
+        return Ok(());
+    }
+    let parts = match of.list(&Path::new("/sys/block").join(disk).join("slaves")) {
+        Ok(parts) => parts,
+        // A disk of another kind, or a partition of one.
+        Err(Unread::Absent) => return Ok(()),
+        Err(why) => return Err(why),
+    };
+    match layers.checked_sub(1) {
+        Some(layers) => parts.iter().try_for_each(|part| collect_nvme(of, part, layers, found)),
+        None => Err(Unread::Failed(format!("{disk} is made of more layers than are looked through"))),
+    }
 }
 
 /// A number of an array of disks.
@@ -84,7 +131,7 @@ fn array(of: &dyn Host, disk: &str, what: &str) -> Known<u64> {
 /// Whether the file system's stripes are the array's: sunit is the chunk, swidth all data disks, in units of 512 bytes
 /// (xfs(5)).
 fn stripe_matches(of: &dyn Host, disk: &str) -> Known<bool> {
-    let options = mount(of, disk)?.options;
+    let options = of_mounts(of, disk, |mount| mount.options.clone())?;
     let option = |name: &str| {
         options
             .split(',')
@@ -164,6 +211,41 @@ mod tests {
                 && has("hdd", "sda")
                 && !has("ssd", "sda")
                 && has("nvme", "nvme0n1")
+        );
+    }
+
+    #[test]
+    fn partitions_are_of_one_disk_only() {
+        for (name, disk) in [("sda1", "sda"), ("nvme0n1p1", "nvme0n1"), ("md1p3", "md1"), ("sda12", "sda")] {
+            assert!(is_part(name, disk), "{name} {disk}");
+        }
+        for (name, disk) in
+            [("nvme0n12", "nvme0n1"), ("md127", "md1"), ("dm-12", "dm-1"), ("sdaa1", "sda"), ("sdap1", "sda")]
+        {
+            assert!(!is_part(name, disk), "{name} {disk}");
+        }
+    }
+
+    #[test]
+    fn mounts_that_differ_are_named_and_not_chosen_from() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("proc")).unwrap();
+        let host = crate::host::Recorded::new(dir.path());
+        let says = |table: &str, name: &str| {
+            std::fs::write(dir.path().join("proc/mounts"), table).unwrap();
+            fact(&host, name, "nvme0n1")
+        };
+        let two = "/dev/nvme0n1p1 /boot xfs rw,relatime 0 0\n/dev/nvme0n1p2 /data xfs rw,noatime 0 0\n";
+        assert_eq!(says(two, "filesystem_type"), Ok("xfs".into()));
+        let unknown = says(two, "mount_options");
+        assert!(
+            matches!(&unknown, Err(Unread::Failed(why)) if why.contains("/boot") && why.contains("/data")),
+            "{unknown:?}"
+        );
+        let other = "/dev/nvme0n12 /boot ext4 rw 0 0\n/dev/nvme0n1 /data xfs rw,noatime 0 0\n";
+        assert_eq!(
+            (says(other, "filesystem_type"), says(other, "mount_options")),
+            (Ok("xfs".into()), Ok("rw,noatime".into()))
         );
     }
 }

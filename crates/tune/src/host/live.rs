@@ -8,9 +8,9 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
 
 use super::recorded::{names, text};
 use super::{FILE_BYTES_MAX, Host, Known, Unread};
@@ -19,8 +19,10 @@ use super::{FILE_BYTES_MAX, Host, Known, Unread};
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
 /// Where programs of the system are. What the caller's PATH says is not asked: this may run as root.
 const PROGRAMS: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// How long a program may take to say its first line: a service manager that hangs must not hold up an audit.
+/// How long a program may take to say its first line, or all of it: a service manager that hangs must not hold up an audit.
 const PATIENCE: Duration = Duration::from_millis(1_500);
+/// How often a program is asked whether it has ended, after it has said all.
+const STEP: Duration = Duration::from_millis(5);
 /// Bytes of a line that a program says, at most.
 const LINE_BYTES_MAX: u64 = 4_096;
 /// The bit of a process that may change the network (capabilities(7)).
@@ -117,6 +119,15 @@ impl Host for Live {
     fn say(&self, program: &str, words: &[&str]) -> Known<String> {
         say(program, words)
     }
+
+    fn say_all(&self, program: &str, words: &[&str]) -> Known<String> {
+        say_all(program, words)
+    }
+
+    fn page_bytes(&self) -> Known<u32> {
+        let bytes = rustix::param::page_size();
+        u32::try_from(bytes).map_err(|_| Unread::Failed(format!("pages of {bytes} bytes")))
+    }
 }
 
 /// Writes a file of the kernel, which takes each write as a whole value.
@@ -158,31 +169,87 @@ fn has_capability(status: &str, bit: u32) -> bool {
     effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits >> bit & 1 == 1)
 }
 
-/// The first line of a program. How it ends does not count: `systemctl is-active` fails where a service is not active.
-fn say(program: &str, words: &[&str]) -> Known<String> {
+/// A program that runs, and what comes of reading what it says.
+struct Started {
+    child: Child,
+    told: Receiver<io::Result<Vec<u8>>>,
+}
+
+/// Starts a program, whose output `hear` reads.
+fn started(
+    program: &str,
+    words: &[&str],
+    hear: impl FnOnce(ChildStdout) -> io::Result<Vec<u8>> + Send + 'static,
+) -> Known<Started> {
     let mut command = Command::new(program);
     command.args(words).env("PATH", PROGRAMS).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn()?;
     let (tell, told) = mpsc::channel();
     if let Some(out) = child.stdout.take() {
-        // A thread of its own, since what the program left running may keep its output open for ever.
-        std::thread::spawn(move || {
-            let mut line = Vec::new();
-            let read = BufReader::new(out.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line);
-            // Nobody waits any longer: then nobody wants to know.
-            let _ = tell.send(read.map(|_| line));
-        });
+        // A thread of its own, since what the program left running may keep its output open for ever. Where nobody waits
+        // any longer, nobody wants to know.
+        std::thread::spawn(move || drop(tell.send(hear(out))));
     }
-    let line = told.recv_timeout(PATIENCE);
-    // It has said what it had to say, or took too long; that it may have ended by itself is no failure.
+    Ok(Started { child, told })
+}
+
+/// Ends a program that has said what it had to say, or takes too long; that it may have ended by itself is no failure.
+fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
-    let line =
-        line.map_err(|_| Unread::Failed(format!("{program} says nothing for {} ms", PATIENCE.as_millis())))??;
+}
+
+fn too_slow(program: &str) -> Unread {
+    Unread::Failed(format!("{program} says nothing for {} ms", PATIENCE.as_millis()))
+}
+
+/// The first line of a program. How it ends does not count: `systemctl is-active` fails where a service is not active.
+fn say(program: &str, words: &[&str]) -> Known<String> {
+    let first = |out: ChildStdout| {
+        let mut line = Vec::new();
+        BufReader::new(out.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line).map(|_| line)
+    };
+    let mut started = started(program, words, first)?;
+    let line = started.told.recv_timeout(PATIENCE);
+    end(&mut started.child);
+    let line = line.map_err(|_| too_slow(program))??;
     match String::from_utf8_lossy(&line).trim() {
         "" => Err(Unread::Failed(format!("{program} says nothing"))),
         line => Ok(line.to_owned()),
+    }
+}
+
+/// All that a program says. What one that failed has said may be a part of it.
+fn say_all(program: &str, words: &[&str]) -> Known<String> {
+    let began = Instant::now();
+    let all = |out: ChildStdout| {
+        let mut text = Vec::new();
+        out.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map(|_| text)
+    };
+    let mut started = started(program, words, all)?;
+    let text = started.told.recv_timeout(PATIENCE);
+    let status = text.is_ok().then(|| ended(&mut started.child, began)).flatten();
+    end(&mut started.child);
+    let text = text.map_err(|_| too_slow(program))??;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(Unread::Failed(format!("{program} says more than {FILE_BYTES_MAX} bytes")));
+    }
+    match status {
+        Some(status) if status.success() => Ok(String::from_utf8_lossy(&text).trim().to_owned()),
+        Some(status) => Err(Unread::Failed(format!("{program} fails: {status}"))),
+        None => Err(Unread::Failed(format!("{program} does not end within {} ms", PATIENCE.as_millis()))),
+    }
+}
+
+/// How a program ended; none where it takes too long.
+fn ended(child: &mut Child, began: Instant) -> Option<ExitStatus> {
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if began.elapsed() < PATIENCE => std::thread::sleep(STEP),
+            _ => return None,
+        }
     }
 }
 

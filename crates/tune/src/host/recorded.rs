@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::{FILE_BYTES_MAX, Host, Known, Unread};
 
-/// A tree with `proc/`, `sys/`, `etc/`, and `ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `say/PROGRAM` beside them. With the
-/// root `/` its files are this host's.
+/// Of nearly all hosts, and so of one that does not say.
+const USUAL_PAGE_BYTES: u32 = 4_096;
+
+/// A tree with `proc/`, `sys/`, `etc/`, and `ethtool/NIC/WHAT`, `netlink/NIC/WHAT`, `say/PROGRAM`, `pagesize` beside them.
+/// With the root `/` its files are this host's.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     root: PathBuf,
@@ -117,7 +120,24 @@ impl Host for Recorded {
     }
 
     fn say(&self, program: &str, words: &[&str]) -> Known<String> {
+        let all = self.say_all(program, words)?;
+        let first = all.lines().next().filter(|line| !line.is_empty());
+        first.map(str::to_owned).ok_or_else(|| Unread::Failed(format!("{program} says nothing")))
+    }
+
+    fn say_all(&self, program: &str, words: &[&str]) -> Known<String> {
         text(&self.root.join("say").join(std::iter::once(&program).chain(words).copied().collect::<Vec<_>>().join(" ")))
+    }
+
+    fn page_bytes(&self) -> Known<u32> {
+        match text(&self.root.join("pagesize")) {
+            Ok(bytes) => {
+                let sound = bytes.parse().ok().filter(|bytes: &u32| bytes.is_power_of_two());
+                sound.ok_or_else(|| Unread::Failed(format!("pages of {bytes:?} bytes")))
+            }
+            Err(Unread::Absent) => Ok(USUAL_PAGE_BYTES),
+            Err(why) => Err(why),
+        }
     }
 }
 
@@ -139,5 +159,24 @@ mod tests {
         fs::write(dir.path().join("proc/sys/y"), [0xFF, 0xFE]).unwrap();
         assert!(matches!(host.read(Path::new("/proc/sys/y")), Err(Unread::Failed(_))), "no text");
         assert_eq!(host.list(Path::new("/proc/sys")), Ok(vec!["x".into(), "y".into()]));
+    }
+
+    #[test]
+    fn what_programs_say_and_how_large_pages_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Recorded::new(dir.path());
+        fs::create_dir_all(dir.path().join("say")).unwrap();
+        fs::write(dir.path().join("say/nft list ruleset"), "table inet x {\n}\n").unwrap();
+        fs::write(dir.path().join("say/true"), "\n").unwrap();
+        assert_eq!(host.say("nft", &["list", "ruleset"]), Ok("table inet x {".into()), "one line, as a live host");
+        assert_eq!(host.say_all("nft", &["list", "ruleset"]), Ok("table inet x {\n}".into()));
+        assert!(matches!(host.say("true", &[]), Err(Unread::Failed(_))));
+        assert_eq!(host.say_all("true", &[]), Ok(String::new()), "nothing is something that can be said");
+        assert_eq!(host.say_all("false", &[]), Err(Unread::Absent));
+        assert_eq!(host.page_bytes(), Ok(4_096));
+        for (text, is) in [("65536\n", Some(65_536)), ("0\n", None), ("many\n", None), ("5000\n", None)] {
+            fs::write(dir.path().join("pagesize"), text).unwrap();
+            assert_eq!(host.page_bytes().ok(), is, "{text}");
+        }
     }
 }

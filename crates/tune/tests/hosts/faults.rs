@@ -56,13 +56,8 @@ pub const NEGLECTED: &[Fault] = &[
     ("N12a", "off"),
     ("N13", "2"),
     ("N14", "no"),
-    ("N15a", "93"),
     ("N16", "40000000000"),
     ("N16a", "half"),
-    ("N18", "4711"),
-    ("N18a", "88123"),
-    ("N18b", "17"),
-    ("N18c", "32"),
     ("N19", "2"),
     ("N19a", "1000000"),
     ("N19b", "100"),
@@ -88,7 +83,6 @@ pub const NEGLECTED: &[Fault] = &[
     ("C15", "hpet"),
     ("C16", "no"),
     ("C16a", "16.000000"),
-    ("S01", "yes"),
     ("S02", "65536"),
     ("D01", "none [mq-deadline] kyber bfq"),
     ("D02", "128"),
@@ -98,7 +92,7 @@ pub const NEGLECTED: &[Fault] = &[
     ("D04b", "rw,relatime,attr2,inode32,logbufs=8,noquota"),
     ("D04c", "rw,relatime,attr2,inode32,logbufs=8,noquota"),
     ("D06", "0"),
-    ("D06b", "0"),
+    ("D06c", "0"),
     ("D07", "60"),
     ("D08", "[always] madvise never"),
     ("D09", "64"),
@@ -117,6 +111,7 @@ pub const NEGLECTED: &[Fault] = &[
 pub const RAID: &[Fault] = &[
     ("T05b", "60000000"),
     ("T10", "0"),
+    ("T20b", "fq"),
     ("N01a", "1500"),
     ("N05a", "250"),
     ("N13a", "63"),
@@ -128,6 +123,7 @@ pub const RAID: &[Fault] = &[
     ("D03", "64"),
     ("D04d", "no"),
     ("D06a", "8589934592"),
+    ("D06b", "109951162776"),
 ];
 
 pub const VIRTUAL: &[Fault] = &[

@@ -238,4 +238,10 @@ impl Host for Kernel {
     fn say(&self, program: &str, words: &[&str]) -> Known<String> {
         self.files.say(program, words)
     }
+    fn say_all(&self, program: &str, words: &[&str]) -> Known<String> {
+        self.files.say_all(program, words)
+    }
+    fn page_bytes(&self) -> Known<u32> {
+        self.files.page_bytes()
+    }
 }

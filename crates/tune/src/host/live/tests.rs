@@ -108,6 +108,23 @@ fn programs_say_one_line_and_do_not_hold_us_up() {
 }
 
 #[test]
+fn all_of_what_programs_say_counts_only_if_they_end_well() {
+    assert_eq!(Live.say_all("sh", &["-c", "echo one; echo two"]), Ok("one\ntwo".into()));
+    assert_eq!(Live.say_all("true", &[]), Ok(String::new()));
+    assert!(matches!(Live.say_all("sh", &["-c", "echo part; exit 1"]), Err(Unread::Failed(_))));
+    assert_eq!(Live.say_all("no-such-program", &[]), Err(Unread::Absent));
+    let began = std::time::Instant::now();
+    let closed = "exec 1>&-; sleep 30";
+    for slow in ["sleep 30", "echo; sleep 30", closed] {
+        assert!(matches!(Live.say_all("sh", &["-c", slow]), Err(Unread::Failed(_))), "{slow}");
+    }
+    let endless = Live.say_all("sh", &["-c", "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done"]);
+    assert!(matches!(endless, Err(Unread::Failed(_))));
+    assert!(began.elapsed() < Duration::from_secs(25));
+    assert!(Live.page_bytes().is_ok_and(|bytes| bytes >= 4_096 && bytes.is_power_of_two()));
+}
+
+#[test]
 fn what_a_process_may_do() {
     assert!(has_capability("Name:\tx\nCapEff:\t000001ffffffffff\n", CAP_NET_ADMIN));
     assert!(!has_capability("CapEff:\t0000000000000000\nCapPrm:\t000001ffffffffff\n", CAP_NET_ADMIN));
