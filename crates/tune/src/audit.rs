@@ -243,6 +243,10 @@ fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
         Read::File(path) => host.may_write(Path::new(&subject.fill(path))),
         Read::Ethtool(what) => host.may_administer() && !is_fixed(host, what, subject),
         Read::Netlink(_) => host.may_administer(),
+        Read::Fact(fact) if fact == facts::IRQS_PINNED => {
+            let planned = subject.nic().map(|nic| facts::irq_plan(host, nic).unwrap_or_default());
+            planned.is_some_and(|all| all.first().is_some_and(|(path, _)| host.may_write(Path::new(path))))
+        }
         Read::Fact(_) => false,
     }
 }

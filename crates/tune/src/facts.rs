@@ -17,7 +17,11 @@ use crate::host::{Host, Known, Unread};
 use crate::subjects::Subject;
 
 pub(crate) use host::{is_physical, settings};
+pub(crate) use interrupts::plan as irq_plan;
 pub(crate) use kernel::kernel;
+
+/// The fact that a plan of interrupts makes true.
+pub(crate) const IRQS_PINNED: &str = "nic_irqs_pinned";
 
 /// A fact by its name, on a host of which these disks are looked at.
 pub(crate) fn fact(of: &dyn Host, name: &str, subject: Subject<'_>, disks: &[String]) -> Known<String> {

@@ -171,6 +171,17 @@ pub(crate) fn agree(host: &dyn Host, rules: &[Rule], findings: &mut [Finding], s
             finding.command = by_hand(name, &change.after);
         }
     }
+    // A rule whose places have values of their own has no command of its own.
+    let of_irqs = |rule: &&Rule| rule.read == Read::Fact(facts::IRQS_PINNED.into());
+    let ids: Vec<&str> = rules.iter().filter(of_irqs).map(|rule| rule.id.as_str()).collect();
+    for finding in findings.iter_mut().filter(|f| f.status == Status::Differs && ids.contains(&f.id.as_str())) {
+        let Some(nic) = &finding.subject else { continue };
+        let planned = facts::irq_plan(host, nic).unwrap_or_default();
+        let lines: Vec<String> = planned.iter().map(|(path, cpu)| format!("echo {cpu} > {path}")).collect();
+        if !lines.is_empty() {
+            finding.command = lines.join("; ");
+        }
+    }
 }
 
 /// The least, the middle and the largest of three numbers in their order, whatever was asked of each alone. A rule that
@@ -210,7 +221,8 @@ fn add(changes: &mut Vec<Change>, host: &dyn Host, rule: &Rule, finding: &Findin
     let Some(value) = &finding.value else { return };
     let places = places(host, rule, finding, subjects);
     let is_one = places.len() == 1;
-    for (place, field) in places {
+    for Spot { place, field, own } in places {
+        let value = own.as_ref().unwrap_or(value);
         if let Some(known) = changes.iter_mut().find(|change| change.place == place) {
             known.after = merged(&known.after, value, field, &rule.want);
             known.ids.push(finding.id.clone());
@@ -257,14 +269,31 @@ fn with_shares(host: &dyn Host, changes: &mut Vec<Change>) {
 }
 
 /// Where a rule's value is written, and which field of it: one place, but where it is one for each processor.
-fn places(host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) -> Vec<(Place, Option<usize>)> {
-    match &rule.read {
-        Read::File(path) if path.contains("{cpu}") => {
+fn places(host: &dyn Host, rule: &Rule, finding: &Finding, subjects: &Subjects) -> Vec<Spot> {
+    match (&rule.read, &finding.subject) {
+        (Read::File(path), _) if path.contains("{cpu}") => {
             let all = facts::of_cpus(host, path).unwrap_or_default();
-            all.into_iter().map(|(path, _)| (Place::File(path), None)).collect()
+            all.into_iter().map(|(path, _)| Spot { place: Place::File(path), field: None, own: None }).collect()
         }
-        _ => place(rule, finding, subjects).into_iter().collect(),
+        (Read::Fact(fact), Some(nic)) if fact == facts::IRQS_PINNED => {
+            let all = facts::irq_plan(host, nic).unwrap_or_default();
+            let spot =
+                |(path, cpu): (String, u32)| Spot { place: Place::File(path), field: None, own: Some(cpu.to_string()) };
+            all.into_iter().map(spot).collect()
+        }
+        _ => {
+            place(rule, finding, subjects).map(|(place, field)| Spot { place, field, own: None }).into_iter().collect()
+        }
     }
+}
+
+/// Where a value is written.
+struct Spot {
+    place: Place,
+    /// Which of several numbers.
+    field: Option<usize>,
+    /// What is written there, where each place has a value of its own.
+    own: Option<String>,
 }
 
 fn place(rule: &Rule, finding: &Finding, subjects: &Subjects) -> Option<(Place, Option<usize>)> {

@@ -13,23 +13,53 @@ const OF_NO_QUEUE: [&str; 17] = [
     "aeq", "ceq", "fdir", "other",
 ];
 
-/// For each interrupt of a NIC's queues, the processors that may take it.
-fn of_queues(of: &dyn Host, nic: &str) -> Known<Vec<Vec<u32>>> {
+/// Interrupts of a NIC's queues.
+fn of_queues(of: &dyn Host, nic: &str) -> Known<Vec<String>> {
     let numbers = of.list(&pci::device(nic).join("msi_irqs"))?;
     let mut named = Vec::new();
-    for irq in &numbers {
-        named.push((irq, name(of, irq)?));
+    for irq in numbers {
+        let name = name(of, &irq)?;
+        named.push((irq, name));
     }
     named.retain(|(_, name)| is_queue(name, nic));
     // Where there are several, the one with no more than the NIC's name is for the rest (igb, ixgbe).
     if named.len() > 1 {
         named.retain(|(_, name)| name != nic);
     }
-    let cpus = |(irq, _): &(&String, String)| {
-        of.read(&Path::new("/proc/irq").join(irq).join("smp_affinity_list")).and_then(|text| list(&text))
-    };
-    let all: Vec<Vec<u32>> = named.iter().map(cpus).collect::<Known<_>>()?;
-    if all.is_empty() { Err(Unread::Absent) } else { Ok(all) }
+    if named.is_empty() { Err(Unread::Absent) } else { Ok(named.into_iter().map(|(irq, _)| irq).collect()) }
+}
+
+/// The file that says which processors may take an interrupt.
+fn affinity(irq: &str) -> String {
+    format!("/proc/irq/{irq}/smp_affinity_list")
+}
+
+/// For each interrupt of a NIC's queues, the processors that may take it.
+fn takers(of: &dyn Host, nic: &str) -> Known<Vec<Vec<u32>>> {
+    let cpus = |irq: &String| of.read(Path::new(&affinity(irq))).and_then(|text| list(&text));
+    of_queues(of, nic)?.iter().map(cpus).collect()
+}
+
+/// Processors that are to take a NIC's interrupts: next to it, one thread of each core, and of more than two cores the
+/// first half: the other half is for programs, which have the same cache and are not interrupted.
+fn chosen(of: &dyn Host, nic: &str) -> Known<Vec<u32>> {
+    let mut cores = nic::local(of, nic)?;
+    cores.retain(|cpu| {
+        let siblings = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        // A processor of which nobody knows siblings is a core.
+        let siblings = of.read(Path::new(&siblings)).and_then(|text| list(&text)).unwrap_or_default();
+        siblings.iter().all(|sibling| sibling >= cpu)
+    });
+    let most = if cores.len() > 2 { cores.len().div_ceil(2) } else { cores.len() };
+    cores.truncate(most);
+    if cores.is_empty() { Err(Unread::Failed(format!("no processor is next to {nic}"))) } else { Ok(cores) }
+}
+
+/// Which file is to say which processor, for each interrupt of a NIC's queues: one processor each, in turn where there are
+/// more queues than processors.
+pub(crate) fn plan(of: &dyn Host, nic: &str) -> Known<Vec<(String, u32)>> {
+    let cores = chosen(of, nic)?;
+    Ok(of_queues(of, nic)?.iter().map(|irq| affinity(irq)).zip(cores.into_iter().cycle()).collect())
 }
 
 /// Whether an interrupt of that name may be of a queue. What the NIC is called does not count: it may be `uplink0`.
@@ -49,20 +79,20 @@ fn name(of: &dyn Host, irq: &str) -> Known<String> {
     }
 }
 
-/// Whether each queue's interrupt is bound to one processor, and to another one as long as there are some next to the NIC.
+/// Whether each queue's interrupt is bound to one processor, and to another one as long as there are some for them.
 pub(super) fn pinned(of: &dyn Host, nic: &str) -> Known<bool> {
-    let all = of_queues(of, nic)?;
+    let all = takers(of, nic)?;
     if all.iter().any(|cpus| cpus.len() != 1) {
         return Ok(false);
     }
     let different: BTreeSet<u32> = all.iter().flatten().copied().collect();
-    Ok(different.len() >= all.len().min(nic::local(of, nic)?.len()))
+    Ok(different.len() >= all.len().min(chosen(of, nic)?.len()))
 }
 
 /// Whether all of them are taken next to the NIC.
 pub(super) fn local(of: &dyn Host, nic: &str) -> Known<bool> {
     let near = nic::local(of, nic)?;
-    Ok(of_queues(of, nic)?.iter().flatten().all(|cpu| near.contains(cpu)))
+    Ok(takers(of, nic)?.iter().flatten().all(|cpu| near.contains(cpu)))
 }
 
 #[cfg(test)]
@@ -101,6 +131,26 @@ mod tests {
         assert_eq!(is_pinned(&on(["0", "1", "2", "0-3"])), Ok(false));
         let more = [on(["0", "1", "2", "3"]), vec![(70, "ice-ens1-TxRx-4", "3")]].concat();
         assert_eq!(is_pinned(&more), Ok(true), "there are no more processors");
+    }
+
+    #[test]
+    fn the_plan_leaves_processors_to_programs() {
+        let names = ["mlx5_comp0", "mlx5_comp1", "mlx5_comp2", "mlx5_async0"];
+        let of: Vec<_> = (60..).zip(names).map(|(irq, name)| (irq, name, "0-3")).collect();
+        let dir = host(&of);
+        let planned = || plan(&crate::host::Recorded::new(dir.path()), "ens1").unwrap();
+        let on =
+            |cpus: [u32; 3]| (60..).zip(cpus).map(|(irq, cpu)| (affinity(&irq.to_string()), cpu)).collect::<Vec<_>>();
+        assert_eq!(planned(), on([0, 1, 0]), "two of the four cores next to it, and none for what is of no queue");
+        // Threads of one core are no two cores.
+        for (cpu, siblings) in [(0, "0,2"), (1, "1,3"), (2, "0,2"), (3, "1,3")] {
+            let at = dir.path().join(format!("sys/devices/system/cpu/cpu{cpu}/topology"));
+            std::fs::create_dir_all(&at).unwrap();
+            std::fs::write(at.join("thread_siblings_list"), siblings).unwrap();
+        }
+        assert_eq!(planned(), on([0, 1, 0]));
+        std::fs::write(dir.path().join("sys/class/net/ens1/device/local_cpulist"), "2-9\n").unwrap();
+        assert_eq!(planned(), on([4, 5, 6]), "on its own node");
     }
 
     #[test]
