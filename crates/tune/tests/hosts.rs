@@ -8,6 +8,8 @@
 mod change;
 #[path = "hosts/faults.rs"]
 mod faults;
+#[path = "hosts/judged.rs"]
+mod judged;
 #[path = "hosts/tree.rs"]
 mod tree;
 

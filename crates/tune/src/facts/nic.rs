@@ -112,13 +112,16 @@ fn has_nodes(of: &dyn Host) -> Known<bool> {
 }
 
 /// The memory node of a device; a host of one node has no other, and some hosts of several do not say.
-fn node(of: &dyn Host, device: &Path) -> Known<String> {
-    match of.read(&device.join("numa_node"))? {
-        node if node == "-1" && has_nodes(of)? => {
-            Err(Unread::Failed(format!("the host does not say on which memory node {} is", device.display())))
-        }
-        node => Ok(node),
+fn node(of: &dyn Host, device: &Path) -> Known<i64> {
+    match number(of, &device.join("numa_node"))? {
+        node if node >= 0 => Ok(node),
+        _ if !has_nodes(of)? => Ok(0),
+        _ => Err(nowhere(device)),
     }
+}
+
+fn nowhere(device: &Path) -> Unread {
+    Unread::Failed(format!("the host does not say on which memory node {} is", device.display()))
 }
 
 /// Processors next to a NIC. A host of one node has nothing else.
@@ -127,7 +130,7 @@ pub(super) fn local(of: &dyn Host, nic: &str) -> Known<Vec<u32>> {
     match node(of, &device) {
         Ok(_) => {}
         Err(Unread::Absent) if !has_nodes(of)? => {}
-        Err(Unread::Absent) => return Err(Unread::Failed(format!("{nic} is on no memory node"))),
+        Err(Unread::Absent) => return Err(nowhere(&device)),
         Err(why) => return Err(why),
     }
     match of.read(&device.join("local_cpulist")) {
@@ -211,8 +214,7 @@ fn nvme_local(of: &dyn Host, nic: &str, disks: &[String]) -> Known<bool> {
     let own = node(of, &pci::device(nic))?;
     let all = Path::new("/sys/class/nvme");
     let drives = if disks.is_empty() { of.list(all)? } else { storage::nvme_under(of, disks)? };
-    let nodes: Vec<String> =
-        drives.iter().map(|drive| node(of, &all.join(drive).join("device"))).collect::<Known<_>>()?;
+    let nodes: Vec<i64> = drives.iter().map(|drive| node(of, &all.join(drive).join("device"))).collect::<Known<_>>()?;
     if nodes.is_empty() { Err(Unread::Absent) } else { Ok(nodes.iter().all(|its| *its == own)) }
 }
 
@@ -290,8 +292,9 @@ mod tests {
         for (nic, drive) in [("-1", "-1"), ("-1", "0"), ("0", "-1")] {
             let unknown = same(&[NODES, of(nic, drive)].concat());
             assert!(matches!(unknown, Err(Unread::Failed(_))), "{nic} {drive}: {unknown:?}");
-            assert_eq!(same(&[NODES[..1].to_vec(), of("-1", "-1").to_vec()].concat()), Ok("yes".into()), "one node");
+            assert_eq!(same(&[NODES[..1].to_vec(), of(nic, drive).to_vec()].concat()), Ok("yes".into()), "one node");
         }
+        assert!(matches!(same(&[NODES, of("far", "far")].concat()), Err(Unread::Failed(_))));
         let near = |nodes: &[(&str, &str)]| {
             let files = [
                 nodes,
