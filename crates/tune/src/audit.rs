@@ -43,6 +43,9 @@ pub struct Finding {
     pub observed: Option<String>,
     /// What should be, in words; none where that is not known.
     pub wanted: Option<String>,
+    /// The unit of both, where they are numbers that have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// What it would be set to.
     #[serde(skip)]
     pub value: Option<String>,
@@ -151,6 +154,7 @@ fn bare(rule: &Rule, subject: Option<String>, status: Status, note: Option<Strin
         subject,
         observed: None,
         wanted: None,
+        unit: rule.unit.clone(),
         value: None,
         status,
         note,

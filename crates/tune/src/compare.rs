@@ -51,6 +51,8 @@ pub struct SideRule {
     pub status: String,
     /// What it costs.
     pub severity: String,
+    /// The unit of its numbers.
+    pub unit: Option<String>,
 }
 
 /// What a host has where the other has something else.
@@ -76,6 +78,9 @@ pub struct Drift {
     pub title: String,
     /// What it costs where it is wrong.
     pub severity: String,
+    /// The unit of its numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// The first host.
     pub a: Has,
     /// The second.
@@ -134,7 +139,7 @@ fn compared(a: &SideRule, b: &SideRule) -> Option<Drift> {
         (false, false) => "neither",
     };
     let (rule, title, severity) = (a.id.clone(), a.title.clone(), a.severity.clone());
-    Some(Drift { rule, title, severity, a: has(a), b: has(b), change })
+    Some(Drift { rule, title, severity, unit: a.unit.clone(), a: has(a), b: has(b), change })
 }
 
 fn weight(severity: &str) -> u8 {

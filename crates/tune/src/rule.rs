@@ -28,6 +28,8 @@ pub struct Rule {
     pub read: Read,
     /// What it should be.
     pub want: Want,
+    /// The unit of its number; none of words and plain numbers.
+    pub unit: Option<String>,
     /// What kind of value it is.
     #[serde(default)]
     pub nature: Nature,

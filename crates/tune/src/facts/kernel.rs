@@ -15,6 +15,7 @@ pub fn kernel(of: &dyn Host) -> Known<(u32, u32)> {
 /// A fact of the kernel; none where it has no such name.
 pub(super) fn fact(of: &dyn Host, name: &str) -> Option<Known<String>> {
     Some(match name {
+        "kernel_series" => kernel(of).map(|(major, minor)| format!("{major}.{minor}")),
         "kernel_release" => of.read(Path::new("/proc/sys/kernel/osrelease")),
         "softnet_dropped" => softnet(of, 1),
         "softnet_time_squeeze" => softnet(of, 2),

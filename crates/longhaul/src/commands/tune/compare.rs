@@ -12,6 +12,7 @@ use tune::rule::{Nature, Rule, rules};
 
 use super::audit::told;
 use super::role;
+use super::show::measured;
 use crate::args::TuneCompare;
 use crate::commands::probe::{Node, Target};
 use crate::commands::standing::Standing;
@@ -171,13 +172,18 @@ fn show(args: &TuneCompare, (a, b): (&Side, &Side), drift: &[Drift], printer: &P
         }
     }
     for found in drift {
-        let Drift { rule, title, severity, a, b, change } = found;
+        let Drift { rule, title, severity, unit, a, b, change } = found;
         let who = match *change {
             "both" => "both are to change".to_owned(),
             "neither" => "neither is wrong".to_owned(),
             one => format!("{one} is to change"),
         };
-        printer.line(&format!("{severity:<6} {rule:<5} {title}: a {}, b {}; {who}{}", has(a), has(b), wanted(found)));
+        printer.line(&format!(
+            "{severity:<6} {rule:<5} {title}: a {}, b {}; {who}{}",
+            has(a, unit.as_deref()),
+            has(b, unit.as_deref()),
+            wanted(found)
+        ));
     }
     let total = drift.len();
     printer.line(&match total {
@@ -186,11 +192,11 @@ fn show(args: &TuneCompare, (a, b): (&Side, &Side), drift: &[Drift], printer: &P
     });
 }
 
-fn has(side: &Has) -> String {
-    let observed = side.observed.as_deref().unwrap_or("–");
+fn has(side: &Has, unit: Option<&str>) -> String {
+    let observed = measured(side.observed.as_deref(), unit);
     match &side.subject {
         Some(subject) => format!("{observed} ({subject})"),
-        None => observed.to_owned(),
+        None => observed,
     }
 }
 
@@ -201,7 +207,7 @@ fn wanted(drift: &Drift) -> String {
         "b" => &drift.b.wanted,
         _ => &None,
     };
-    wanted.as_ref().map_or(String::new(), |wanted| format!(": {wanted}"))
+    wanted.as_ref().map_or(String::new(), |wanted| format!(": {}", measured(Some(wanted), drift.unit.as_deref())))
 }
 
 fn wrong(drift: &[Drift]) -> impl Iterator<Item = &Drift> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tune::audit::{Audit, Finding, Status};
 
-use super::show::{by_area, confidence, counts, one_line, persist, severity, word};
+use super::show::{by_area, confidence, counts, observed, one_line, persist, severity, wanted, word};
 use crate::html::text;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222}\
@@ -47,7 +47,7 @@ fn table(out: &mut String, findings: &[&Finding]) {
 
 fn row(out: &mut String, finding: &Finding) {
     let subject = finding.subject.as_deref().unwrap_or_default();
-    let (is, wanted) = (finding.observed.as_deref().unwrap_or("–"), finding.wanted.as_deref().unwrap_or("–"));
+    let (is, wanted) = (observed(finding), wanted(finding));
     let severity = severity(finding.severity);
     let _ = write!(
         out,
@@ -55,8 +55,8 @@ fn row(out: &mut String, finding: &Finding) {
         text(&finding.id),
         text(subject),
         text(&finding.title),
-        text(is),
-        text(wanted)
+        text(&is),
+        text(&wanted)
     );
     if let Some(note) = &finding.note {
         let _ = write!(out, "{}<br>", text(note));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
-use model::units::BitRate;
+use model::units::{BitRate, Bytes};
 use tune::audit::{Audit, Finding, Status};
 use tune::rule::{Area, Confidence, Persist, Severity};
 use tune::subjects::Nic;
@@ -82,8 +82,8 @@ pub fn show_whole(findings: &[&Finding], printer: &Printer) {
         let confidence = confidence(finding.confidence);
         let lines = [
             ("", status),
-            ("observed", finding.observed.clone().unwrap_or("–".into())),
-            ("wanted", finding.wanted.clone().unwrap_or("–".into())),
+            ("observed", observed(finding)),
+            ("wanted", wanted(finding)),
             ("why", one_line(why)),
             ("source", format!("{} ({confidence})", one_line(source))),
             ("command", command.clone()),
@@ -94,6 +94,29 @@ pub fn show_whole(findings: &[&Finding], printer: &Printer) {
         for (head, text) in lines.into_iter().chain(conflict) {
             printer.line(&format!("  {head:<9} {text}"));
         }
+    }
+}
+
+/// What is there, with its unit.
+pub fn observed(finding: &Finding) -> String {
+    measured(finding.observed.as_deref(), finding.unit.as_deref())
+}
+
+/// What should be, with its unit.
+pub fn wanted(finding: &Finding) -> String {
+    measured(finding.wanted.as_deref(), finding.unit.as_deref())
+}
+
+/// A value as people read it: a number of a unit, and where it is a large one of bytes or bits per second, rounded as well.
+pub fn measured(value: Option<&str>, unit: Option<&str>) -> String {
+    let Some(value) = value else { return "–".into() };
+    // `at least 2147483647` ends with its number; a word has no unit.
+    let number = value.rsplit(' ').next().and_then(|last| last.parse::<f64>().ok());
+    match (number, unit) {
+        (Some(number), Some("bytes")) if number >= 10_000.0 => format!("{value} bytes ({})", Bytes(number as u64)),
+        (Some(number), Some("bit/s")) if number >= 10_000.0 => format!("{value} bit/s ({})", BitRate(number as u64)),
+        (Some(_), Some(unit)) => format!("{value} {unit}"),
+        _ => value.to_owned(),
     }
 }
 
@@ -129,8 +152,7 @@ fn show_rest(findings: &[Finding], screen: Option<Screen>, printer: &Printer) {
 }
 
 fn show_one(finding: &Finding, all: bool, screen: Option<Screen>, printer: &Printer) {
-    let observed = finding.observed.as_deref().unwrap_or("–");
-    let wanted = finding.wanted.as_deref().unwrap_or("–");
+    let (observed, wanted) = (observed(finding), wanted(finding));
     let (severity, name) = (severity(finding.severity), name(finding));
     let why = first_sentence(&finding.why);
     let disputed = if finding.conflict.is_some() && !all { " (the field disagrees)" } else { "" };
@@ -270,6 +292,16 @@ mod tests {
     fn the_first_sentence_is_enough() {
         assert_eq!(first_sentence("\nA window of 6.3 MB\nis small. It binds.\n"), "A window of 6.3 MB is small.");
         assert_eq!(first_sentence("One only."), "One only.");
+    }
+
+    #[test]
+    fn numbers_have_their_units() {
+        assert_eq!(measured(Some("at least 2147483647"), Some("bytes")), "at least 2147483647 bytes (2.15 GB)");
+        assert_eq!(measured(Some("1500"), Some("bytes")), "1500 bytes");
+        assert_eq!(
+            (measured(Some("unlimited"), Some("bytes")), measured(None, Some("s"))),
+            ("unlimited".into(), "–".into())
+        );
     }
 
     #[test]
