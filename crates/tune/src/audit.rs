@@ -71,7 +71,7 @@ pub struct Finding {
     pub persist: Persist,
     /// Whether this program can change it here.
     pub writable: bool,
-    /// By what.
+    /// By what; by a person where undo could not bring back what is there, whatever the rule says.
     #[serde(skip)]
     pub set: Means,
     /// What kind of value it is.
@@ -208,10 +208,12 @@ fn on_one(look: Look<'_>, rule: &Rule, subject: Subject<'_>) -> Finding {
     };
     let command = fill(&rule.command, value.as_deref(), &whole, subject);
     let by_hand = if status == Status::Differs { by_hand(host, &rule.read, subject) } else { None };
+    let set = if by_hand.is_some() { Means::Manual } else { rule.set };
     Finding {
         observed: observed.ok(),
         wanted: wish.ok().map(|wish| wish.words),
-        writable: rule.set != Means::Manual && by_hand.is_none() && is_writable(host, &rule.read, subject),
+        writable: set != Means::Manual && is_writable(host, &rule.read, subject),
+        set,
         value,
         command,
         ..bare(rule, name, status, note.or(by_hand))

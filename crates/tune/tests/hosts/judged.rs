@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{FAR, Finding, Looked, Status, Target, neglected};
 use tune::plan::{PlanError, plan};
-use tune::rule::{Want, rules};
+use tune::rule::{Means, Want, rules};
 use tune::subjects::Subjects;
 
 const NIC: &str = "ens1f0np0";
@@ -56,6 +56,7 @@ fn a_shaper_that_somebody_configured_is_left_to_a_person() {
         let looked = with("two-sockets-100g", FAR, &[(&root, root_is), (&children, children_are)]);
         let finding = of(&looked, id, NIC);
         assert_eq!((finding.status, finding.writable), (Status::Differs, false), "{finding:?}");
+        assert_eq!(finding.set, Means::Manual, "a plan for root has no part of it either");
         assert!(finding.note.as_ref().is_some_and(|note| note.contains("by hand")), "{finding:?}");
         let (host, findings) = (looked.tree.host(), looked.audit().findings);
         let made = |only: &[String]| plan(&host, &looked.rules, &findings, &looked.subjects, only);
