@@ -247,8 +247,7 @@ fn is_writable(host: &dyn Host, read: &Read, subject: Subject<'_>) -> bool {
             facts::of_cpus(host, path).is_ok_and(|all| all.iter().any(|(path, _)| host.may_write(Path::new(path))))
         }
         Read::File(path) => host.may_write(Path::new(&subject.fill(path))),
-        Read::Ethtool(what) => host.may_administer() && !is_fixed(host, what, subject),
-        Read::Netlink(_) => host.may_administer(),
+        Read::Ethtool(_) | Read::Netlink(_) => host.may_administer(),
         Read::Fact(fact) if fact == facts::IRQS_PINNED => {
             let planned = subject.nic().map(|nic| facts::irq_plan(host, nic).unwrap_or_default());
             planned.is_some_and(|all| all.first().is_some_and(|(path, _)| host.may_write(Path::new(path))))
@@ -269,6 +268,9 @@ const PLAIN_QDISCS: [&str; 6] = ["noqueue", "pfifo", "pfifo_fast", "fq", "fq_cod
 /// Why a change is left to a person, though this program could make it; none where it is not.
 fn by_hand(host: &dyn Host, read: &Read, subject: Subject<'_>) -> Option<String> {
     let nic = subject.nic()?;
+    if matches!(read, Read::Ethtool(what) if is_fixed(host, what, subject)) {
+        return Some(format!("the driver of {nic} keeps it as it is"));
+    }
     if !matches!(read, Read::Netlink(what) if what.starts_with("qdisc")) {
         return None;
     }

@@ -138,10 +138,10 @@ pub fn plan(
         if let Some(why) = unknown(its()) {
             return Err(PlanError::Unknown { id: id.clone(), why });
         }
-        if rule.set == Means::Manual || !its().any(|finding| finding.writable || finding.status == Status::Ok) {
+        let manual = rule.set == Means::Manual || its().all(|finding| finding.set == Means::Manual);
+        if manual || !its().any(|finding| finding.writable || finding.status == Status::Ok) {
             let by_hand = its().next().map_or(rule.command.clone(), |finding| finding.command.clone());
-            let why =
-                if rule.set == Means::Manual { format!("do it by hand: {by_hand}") } else { refused(its().next()) };
+            let why = if manual { by_a_person(its().next(), &by_hand) } else { refused(its().next()) };
             return Err(PlanError::NotOurs { id: id.clone(), why });
         }
     }
@@ -209,6 +209,11 @@ fn ascend(changes: &mut [Change]) {
 fn unknown<'a>(mut its: impl Iterator<Item = &'a Finding>) -> Option<String> {
     let first = its.next().filter(|finding| finding.status == Status::Unknown)?;
     its.all(|finding| finding.status == Status::Unknown).then(|| first.note.clone().unwrap_or_default())
+}
+
+fn by_a_person(finding: Option<&Finding>, command: &str) -> String {
+    let note = finding.filter(|finding| finding.status == Status::Differs).and_then(|finding| finding.note.clone());
+    note.map_or_else(|| format!("do it by hand: {command}"), |note| format!("{note} ({command})"))
 }
 
 fn refused(finding: Option<&Finding>) -> String {

@@ -100,6 +100,7 @@ pub const NEGLECTED: &[Fault] = &[
     ("D10a", "1024"),
     ("D11", "67584"),
     ("K01", "6.4.16-200.generic"),
+    ("K01a", "6.4"),
     ("K02", "network-throughput"),
     ("K03", "no"),
     ("K03a", "yes"),

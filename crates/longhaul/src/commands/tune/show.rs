@@ -156,7 +156,8 @@ fn show_one(finding: &Finding, all: bool, screen: Option<Screen>, printer: &Prin
     let (severity, name) = (severity(finding.severity), name(finding));
     let why = first_sentence(&finding.why);
     let disputed = if finding.conflict.is_some() && !all { " (the field disagrees)" } else { "" };
-    let line = format!("  {severity:<6} {name:<14} {}: {observed} → {wanted}{disputed}. {why}", finding.title);
+    let note = finding.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+    let line = format!("  {severity:<6} {name:<14} {}: {observed} → {wanted}{disputed}{note}. {why}", finding.title);
     printer.line(&cut(line, screen));
     if let Some(conflict) = finding.conflict.as_ref().filter(|_| all) {
         printer.line(&format!("{:24}others: {}", "", one_line(&conflict.other)));
