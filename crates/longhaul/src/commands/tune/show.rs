@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn numbers_have_their_units() {
-        assert_eq!(measured(Some("at least 2147483647"), Some("bytes")), "at least 2147483647 bytes (2.15 GB)");
+        assert_eq!(measured(Some("at least 2147483647"), Some("bytes")), "at least 2147483647 bytes (2.00 GiB)");
         assert_eq!(measured(Some("1500"), Some("bytes")), "1500 bytes");
         assert_eq!(
             (measured(Some("unlimited"), Some("bytes")), measured(None, Some("s"))),
