@@ -141,7 +141,7 @@ pub fn plan(
         let manual = rule.set == Means::Manual || its().all(|finding| finding.set == Means::Manual);
         if manual || !its().any(|finding| finding.writable || finding.status == Status::Ok) {
             let by_hand = its().next().map_or(rule.command.clone(), |finding| finding.command.clone());
-            let why = if manual { by_a_person(its().next(), &by_hand) } else { refused(its().next()) };
+            let why = if manual { by_a_person(its().next(), &by_hand) } else { refused(host, its().next()) };
             return Err(PlanError::NotOurs { id: id.clone(), why });
         }
     }
@@ -216,9 +216,17 @@ fn by_a_person(finding: Option<&Finding>, command: &str) -> String {
     note.map_or_else(|| format!("do it by hand: {command}"), |note| format!("{note} ({command})"))
 }
 
-fn refused(finding: Option<&Finding>) -> String {
+fn refused(host: &dyn Host, finding: Option<&Finding>) -> String {
     let note = finding.and_then(|finding| finding.note.clone());
-    note.unwrap_or_else(|| "this user may not write it, or a container or namespace keeps it from being written".into())
+    note.unwrap_or_else(|| barred(host).to_owned())
+}
+
+/// Why something that could be changed cannot be changed here.
+pub fn barred(host: &dyn Host) -> &'static str {
+    match host.may_administer() {
+        true => "a container or namespace keeps it from being written: it is for the host outside",
+        false => "this user may not write it: try as root",
+    }
 }
 
 /// Adds what a finding asks for to the changes of its places, or makes them.

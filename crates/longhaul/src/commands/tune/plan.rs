@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use model::Exit;
 use serde::Serialize;
 use tune::audit::{Finding, Status};
-use tune::plan::{Change, diff, plan, script};
+use tune::plan::{Change, barred, diff, plan, script};
 use tune::rule::Means;
 
 use super::{Sight, ids};
@@ -43,7 +43,7 @@ pub fn run(args: &TunePlan, sight: &Sight<'_>, printer: &Printer) -> Result<Exit
         printer.line(text.trim_end_matches('\n'));
     }
     if printer.is_chatty() {
-        remarks(&sight.audit.findings, &changes, &by_hand);
+        remarks(&sight.audit.findings, &changes, &by_hand, barred(sight.host));
     }
     Ok(Exit::Done)
 }
@@ -75,7 +75,7 @@ fn both(changes: &[Change]) -> String {
     text
 }
 
-fn remarks(findings: &[Finding], changes: &[Change], by_hand: &[String]) {
+fn remarks(findings: &[Finding], changes: &[Change], by_hand: &[String], why: &str) {
     if changes.is_empty() {
         Printer::note("nothing differs that a command could change");
     }
@@ -83,9 +83,7 @@ fn remarks(findings: &[Finding], changes: &[Change], by_hand: &[String]) {
     let barred: Vec<Change> = changes.iter().filter(is_barred).cloned().collect();
     if !barred.is_empty() {
         let what = ids(&barred).join(", ");
-        Printer::note(&format!(
-            "not for this user, or kept by a container or namespace: {what} (try as root on the host)"
-        ));
+        Printer::note(&format!("{what}: {why}"));
     }
     if !by_hand.is_empty() {
         Printer::note(&format!("to be done by hand, as `tune audit` says: {}", by_hand.join(", ")));
