@@ -27,6 +27,8 @@ const QUEUED_S: f64 = 0.012;
 const HURTS: f64 = 0.1;
 /// A short queue lets through a good part of what it empties at. A policer has another rate.
 const FAR_BELOW: f64 = 0.25;
+/// So much of what a bottleneck gives is all of it.
+const ALL: f64 = 0.9;
 /// What TCP gets less than a path's capacity for others to be on it: hosts that stutter cost a fifth.
 const TAKEN: f64 = 0.3;
 
@@ -162,8 +164,11 @@ fn squeezed(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
     let light = found.datagrams.of(way);
     // That loss comes with the rate alone only a test at a low one can tell.
     let is_clean = light.is_some_and(|light| light.lost_in_network < LOST_MIN || is_burden(found, way, light));
-    let policer = policed(&tcp, way).filter(|_| is_clean);
-    let is_far_below = burst.and_then(drained_bit_s).is_some_and(|drained| tcp.rate < drained * FAR_BELOW);
+    let drained = burst.and_then(drained_bit_s);
+    // Where TCP gets what bursts come out at, the bottleneck is a queue, however short it was when somebody looked.
+    let is_all = drained.is_some_and(|drained| tcp.rate > drained * ALL);
+    let policer = policed(&tcp, way).filter(|_| is_clean && !is_all);
+    let is_far_below = drained.is_some_and(|drained| tcp.rate < drained * FAR_BELOW);
     if is_far_below && policer.is_some() {
         return policer;
     }

@@ -132,6 +132,12 @@ fn loss_is_told_from_what_looks_like_it() {
     ordinary.tcp.there = Some(tcp_report(960_000_000, 0.01, 0.05, ""));
     assert_eq!(causes(&ordinary), []);
 
+    // And it does so where nobody happened to look while it was long: TCP gets what bursts come out at.
+    let mut filled = clean();
+    filled.tcp.there = Some(tcp_report(97_300_000, 0.022, 0.007_9, ""));
+    filled.bursts.there = Some(burst(900, 1e8));
+    assert_eq!(causes(&filled), []);
+
     let mut member = random.clone();
     let suspect = Suspect {
         by: SuspectBy::Loss,
