@@ -94,7 +94,7 @@ pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
         let (sent, lost) = losses(known, &set);
         let mut suspect = Suspect {
             by: SuspectBy::Loss,
-            ports: set.iter().map(|flow| known[*flow].port).collect(),
+            ports: ports(known, &set),
             sent,
             lost,
             lost_there: lost_there(known, &set),
@@ -113,6 +113,13 @@ pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
     found
 }
 
+/// Ports as people look for them, and as the flows are listed.
+fn ports(known: &[Known], set: &Flows) -> Vec<u16> {
+    let mut ports: Vec<u16> = set.iter().map(|flow| known[*flow].port).collect();
+    ports.sort_unstable();
+    ports
+}
+
 /// The flows whose least round trip is well above the least of all.
 pub fn by_delay(known: &[Known]) -> Vec<Suspect> {
     let all: Flows = (0..known.len()).collect();
@@ -125,7 +132,7 @@ pub fn by_delay(known: &[Known]) -> Vec<Suspect> {
     let ((sent, lost), (others_sent, others_lost)) = (losses(known, &set), losses(known, &rest));
     let mut suspect = Suspect {
         by: SuspectBy::Delay,
-        ports: set.iter().map(|flow| known[*flow].port).collect(),
+        ports: ports(known, &set),
         sent,
         lost,
         lost_there: lost_there(known, &set),
