@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 
 use super::*;
+use crate::client::Running;
 use crate::node::{Node, Setup, signal};
 use crate::wait::{LONG, until};
 
@@ -78,15 +79,21 @@ fn a_disk_is_a_path_as_well() {
     tree.meant(&["verify", "T01", "--with", "/no/such/place", "-t", "1s"]).expect(6);
 }
 
-#[test]
-fn a_verify_that_is_interrupted_leaves_nothing_changed() {
-    let tree = Tree::new();
-    let node = Node::open();
+/// A verify in the midst of its changed side.
+fn changed(tree: &Tree, node: &Node) -> Running {
     let root = tree.client.path("host");
     let mut all = words!["tune", "--root", root, "verify", "T01", "-t", "2s", "--with", node.address()];
     all.extend(MEANT.map(std::ffi::OsString::from));
     let running = tree.client.begin(all);
     until("the change is made", LONG, || tree.text("proc/sys/net/core/rmem_max") == WINDOW);
+    running
+}
+
+#[test]
+fn a_verify_that_is_interrupted_leaves_nothing_changed() {
+    let tree = Tree::new();
+    let node = Node::open();
+    let running = changed(&tree, &node);
     signal(&running.child, Signal::INT);
     let ended = running.finish().expect(130);
     assert!(ended.err.contains("all is as it was"), "{}", ended.err);
@@ -98,11 +105,7 @@ fn a_verify_that_is_interrupted_leaves_nothing_changed() {
 fn a_verify_that_is_killed_can_be_undone() {
     let tree = Tree::new();
     let node = Node::open();
-    let root = tree.client.path("host");
-    let mut all = words!["tune", "--root", root, "verify", "T01", "-t", "2s", "--with", node.address()];
-    all.extend(MEANT.map(std::ffi::OsString::from));
-    let running = tree.client.begin(all);
-    until("the change is made", LONG, || tree.text("proc/sys/net/core/rmem_max") == WINDOW);
+    let running = changed(&tree, &node);
     // Dropping it kills it.
     drop(running);
     assert_eq!(tree.text("proc/sys/net/core/rmem_max"), WINDOW);
