@@ -1,4 +1,4 @@
-//! Against stamp-suite, another implementation (crates.io), where its program is on PATH.
+//! Against stamp-suite, another implementation (a crate), where its program is on PATH.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
