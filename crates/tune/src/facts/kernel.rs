@@ -132,6 +132,7 @@ fn names(list: &str, module: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::tests::tree;
 
     #[test]
     fn counters_of_the_kernel() {
@@ -149,17 +150,6 @@ mod tests {
             assert!(matches!(says("softnet_dropped"), Err(Unread::Failed(_))), "{absurd}");
         }
         assert!(fact(&host, "nothing").is_none());
-    }
-
-    /// A tree of files.
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let at = dir.path().join(name);
-            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
-            std::fs::write(at, text).unwrap();
-        }
-        dir
     }
 
     #[test]

@@ -221,6 +221,7 @@ fn nvme_local(of: &dyn Host, nic: &str, disks: &[String]) -> Known<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::tests::tree;
 
     #[test]
     fn masks_of_processors() {
@@ -262,17 +263,6 @@ mod tests {
         assert_eq!(says("nic_vlan_mtu_min"), Err(Unread::Absent));
         write("proc/irq/91/smp_affinity_list", "0-3\n");
         assert_eq!((says("nic_irqs_pinned"), says("nic_irqs_local")), (Ok("no".into()), Ok("no".into())));
-    }
-
-    /// A tree of files.
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let at = dir.path().join(name);
-            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
-            std::fs::write(at, text).unwrap();
-        }
-        dir
     }
 
     fn says(files: &[(&str, &str)], name: &str, disks: &[&str]) -> Known<String> {
