@@ -22,8 +22,8 @@ pub use probe::{
     ProbeScan, ProbeTcp, ProbeTest, ProbeUdp,
 };
 pub use tune::{
-    RATE_MAX, RTT_MAX, Tune, TuneAction, TuneApply, TuneAudit, TuneCalc, TuneCompare, TunePlan, TuneRole, TuneTarget,
-    TuneUndo, TuneVerify, TuneWatch,
+    RATE_MAX, RTT_MAX, Tune, TuneAction, TuneApply, TuneAudit, TuneCalc, TuneCompare, TunePlan, TunePurpose, TuneRole,
+    TuneTarget, TuneUndo, TuneVerify, TuneWatch,
 };
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.

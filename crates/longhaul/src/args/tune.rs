@@ -43,9 +43,9 @@ pub enum TuneAction {
     Calc(TuneCalc),
 }
 
-/// What the host is meant for.
+/// What a host is meant for.
 #[derive(Debug, Clone, ClapArgs)]
-pub struct TuneTarget {
+pub struct TunePurpose {
     /// The rate that transfers are to reach: 100Gbit/s
     ///
     /// Default: each NIC's own speed; where that is not known, what depends on it is unknown.
@@ -57,6 +57,13 @@ pub struct TuneTarget {
     /// What the host does
     #[arg(long, value_name = "ROLE", default_value = "both")]
     pub role: TuneRole,
+}
+
+/// What the host is meant for, and what of it is looked at.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct TuneTarget {
+    #[command(flatten)]
+    pub purpose: TunePurpose,
     /// Only this NIC; may be given again
     ///
     /// Default: all that are up and real; in a container all that are up.
@@ -192,17 +199,8 @@ pub struct TuneCompare {
     pub a: String,
     /// The other
     pub b: String,
-    /// The rate that transfers between them are to reach
-    ///
-    /// Default: that of the NICs of each.
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub rate: Option<BitRate>,
-    /// The round trip between them
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = rtt)]
-    pub rtt: Duration,
-    /// What they do
-    #[arg(long, value_name = "ROLE", default_value = "both")]
-    pub role: TuneRole,
+    #[command(flatten)]
+    pub purpose: TunePurpose,
     /// One line and the exit code of a monitoring plug-in, as of `tune audit`
     #[arg(long)]
     pub check: bool,

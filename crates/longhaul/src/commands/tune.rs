@@ -26,7 +26,7 @@ use tune::rule::{Rule, rules};
 use tune::subjects::{Subjects, disk_of};
 use tune::target::{Role, Target};
 
-use crate::args::{RATE_MAX, RTT_MAX, Tune, TuneAction, TuneRole, TuneTarget};
+use crate::args::{RATE_MAX, RTT_MAX, Tune, TuneAction, TunePurpose, TuneRole, TuneTarget};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -125,8 +125,9 @@ fn role(role: TuneRole) -> Role {
 }
 
 fn target(host: &dyn Host, meant: &TuneTarget) -> Target {
-    let rate_bit_s = meant.rate.map(|rate| rate.0);
-    Target { rate_bit_s, rtt_s: meant.rtt.as_secs_f64(), role: role(meant.role), memory_bytes: memory_bytes(host) }
+    let TunePurpose { rate, rtt, role: does } = meant.purpose;
+    let rate_bit_s = rate.map(|rate| rate.0);
+    Target { rate_bit_s, rtt_s: rtt.as_secs_f64(), role: role(does), memory_bytes: memory_bytes(host) }
 }
 
 /// `MemTotal:  16318412 kB`, where kB is KiB (proc_meminfo(5)); 0 where it is not known.

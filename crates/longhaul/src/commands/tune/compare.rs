@@ -102,9 +102,9 @@ fn is_passing(rules: &[Rule], id: &str) -> bool {
 /// One of the two, wherever it is.
 fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Failure> {
     let ask = Ask {
-        rate_bit_s: args.rate.map(|rate| rate.0),
-        rtt_s: args.rtt.as_secs_f64(),
-        role: role(args.role).word().to_owned(),
+        rate_bit_s: args.purpose.rate.map(|rate| rate.0),
+        rtt_s: args.purpose.rtt.as_secs_f64(),
+        role: role(args.purpose.role).word().to_owned(),
     };
     if from == HERE {
         let lines = told(&ask)
