@@ -8,7 +8,7 @@ use super::{Breach, Tree};
 /// The floors, lowest first. A new room is entered here when it opens.
 const FLOORS: [&[&str]; 5] = [
     &["model", "sys"],
-    &["wire", "store", "auth", "sched"],
+    &["wire", "store", "auth", "web", "sched"],
     &["engine", "probe", "tune", "lab", "plan"],
     &["door", "watch", "hub"],
     &["longhaul", "bench", "xtask"],

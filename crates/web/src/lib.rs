@@ -1,0 +1,4 @@
+//! HTTP as data movers speak it: heads, framing, ranges, digests, WebDAV documents and the words of third-party copy,
+//! sans IO; and one blocking connection of either role over TCP or TLS, with a client that dials where a guard allows.
+//!
+//! What this crate does not know: files, exports, keys, who may do what (the door's), and HTTP/2 (a library's).
