@@ -2,3 +2,17 @@
 //! sans IO; and one blocking connection of either role over TCP or TLS, with a client that dials where a guard allows.
 //!
 //! What this crate does not know: files, exports, keys, who may do what (the door's), and HTTP/2 (a library's).
+
+pub mod body;
+pub mod client;
+pub mod conn;
+pub mod head;
+pub mod headers;
+pub mod method;
+
+pub use body::Framing;
+pub use client::{Client, ClientError, Dialer};
+pub use conn::{Body, Conn, ReadError};
+pub use head::{HeadError, Request, Response};
+pub use headers::Headers;
+pub use method::Method;

@@ -1,0 +1,277 @@
+//! Where a body ends (RFC 9112, section 6), and its chunks. Whatever two readers could take differently is refused: that is
+//! how requests are smuggled past one of them.
+
+use crate::head::{Request, Response};
+use crate::headers::Headers;
+use crate::method::Method;
+
+/// Bytes of a line that begins a chunk, its extensions included.
+const CHUNK_LINE_BYTES_MAX: usize = 4 << 10;
+/// Bytes of trailers.
+const TRAILER_BYTES_MAX: usize = 16 << 10;
+
+/// How a body is delimited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// So many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunked,
+    /// Until the connection closes: answers only.
+    UntilClose,
+}
+
+/// Why a body's end cannot be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FramingError {
+    /// Two lengths, or a length and chunks.
+    #[error("the message says more than once, and differently, how long its body is")]
+    Ambiguous,
+    /// A length that is none.
+    #[error("Content-Length is not a number of bytes")]
+    Length,
+    /// Another transfer coding than chunks.
+    #[error("the only transfer coding spoken here is chunked")]
+    Coding,
+    /// A chunk that is none.
+    #[error("a chunk does not begin or end as chunks do")]
+    Chunk,
+}
+
+impl FramingError {
+    /// The status to answer with.
+    pub fn status(self) -> u16 {
+        if self == FramingError::Coding { 501 } else { 400 }
+    }
+}
+
+fn length(headers: &Headers) -> Result<Option<u64>, FramingError> {
+    let mut found = None;
+    for value in headers.all("content-length").flat_map(|value| value.split(',')) {
+        let value = value.trim();
+        if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(FramingError::Length);
+        }
+        let bytes = value.parse::<u64>().map_err(|_| FramingError::Length)?;
+        if found.is_some_and(|earlier| earlier != bytes) {
+            return Err(FramingError::Ambiguous);
+        }
+        found = Some(bytes);
+    }
+    Ok(found)
+}
+
+fn coding(headers: &Headers, minor: u8) -> Result<Option<Framing>, FramingError> {
+    let length = length(headers)?;
+    let mut codings = headers.all("transfer-encoding").flat_map(|value| value.split(',')).map(str::trim);
+    let Some(first) = codings.next() else { return Ok(length.map(Framing::Length)) };
+    if length.is_some() || minor == 0 {
+        return Err(FramingError::Ambiguous);
+    }
+    if !first.eq_ignore_ascii_case("chunked") || codings.next().is_some() {
+        return Err(FramingError::Coding);
+    }
+    Ok(Some(Framing::Chunked))
+}
+
+/// How a request's body is delimited.
+pub fn of_request(request: &Request) -> Result<Framing, FramingError> {
+    Ok(coding(&request.headers, request.minor)?.unwrap_or(Framing::Length(0)))
+}
+
+/// How the body of the answer to a request of this method is delimited.
+pub fn of_response(response: &Response, method: &Method) -> Result<Framing, FramingError> {
+    if *method == Method::Head || matches!(response.status, 100..=199 | 204 | 304) {
+        return Ok(Framing::Length(0));
+    }
+    Ok(coding(&response.headers, response.minor)?.unwrap_or(Framing::UntilClose))
+}
+
+/// Where a reader of chunks stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Size,
+    Data(u64),
+    DataEnd,
+    Trailers,
+    End,
+}
+
+/// Takes chunks apart.
+#[derive(Clone, Debug)]
+pub struct Chunks {
+    place: Place,
+    trailer_bytes: usize,
+}
+
+/// What the next bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// So many bytes that are of the frame, to be dropped.
+    Frame(usize),
+    /// Bytes of the body, up to so many.
+    Data(u64),
+    /// Nothing can be told before more bytes are there.
+    More,
+    /// The body is over.
+    End,
+}
+
+impl Default for Chunks {
+    fn default() -> Chunks {
+        Chunks { place: Place::Size, trailer_bytes: 0 }
+    }
+}
+
+/// A line, without its end, and its length with it.
+fn line(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, FramingError> {
+    match bytes.iter().take(max).position(|b| *b == b'\n') {
+        Some(at) => match bytes[..at].strip_suffix(b"\r") {
+            Some(line) => Ok(Some((line, at + 1))),
+            None => Err(FramingError::Chunk),
+        },
+        None if bytes.len() >= max => Err(FramingError::Chunk),
+        None => Ok(None),
+    }
+}
+
+fn size(line: &[u8]) -> Result<u64, FramingError> {
+    let digits = line.split(|b| *b == b';').next().unwrap_or_default();
+    let text = std::str::from_utf8(digits).map_err(|_| FramingError::Chunk)?.trim();
+    if text.is_empty() || text.len() > 16 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(FramingError::Chunk);
+    }
+    u64::from_str_radix(text, 16).map_err(|_| FramingError::Chunk)
+}
+
+impl Chunks {
+    /// What these bytes, the next ones of the connection, begin with.
+    pub fn next(&mut self, bytes: &[u8]) -> Result<Next, FramingError> {
+        match self.place {
+            Place::End => Ok(Next::End),
+            Place::Data(0) => {
+                self.place = Place::DataEnd;
+                self.next(bytes)
+            }
+            Place::Data(left) => Ok(Next::Data(left)),
+            Place::DataEnd => match bytes {
+                [b'\r', b'\n', ..] => {
+                    self.place = Place::Size;
+                    Ok(Next::Frame(2))
+                }
+                [] | [b'\r'] => Ok(Next::More),
+                _ => Err(FramingError::Chunk),
+            },
+            Place::Size => {
+                let Some((text, taken)) = line(bytes, CHUNK_LINE_BYTES_MAX)? else { return Ok(Next::More) };
+                self.place = match size(text)? {
+                    0 => Place::Trailers,
+                    bytes => Place::Data(bytes),
+                };
+                Ok(Next::Frame(taken))
+            }
+            Place::Trailers => {
+                let max = TRAILER_BYTES_MAX - self.trailer_bytes;
+                let Some((text, taken)) = line(bytes, max)? else { return Ok(Next::More) };
+                self.trailer_bytes += taken;
+                if text.is_empty() {
+                    self.place = Place::End;
+                }
+                Ok(Next::Frame(taken))
+            }
+        }
+    }
+
+    /// So many bytes of the body were taken.
+    pub fn took(&mut self, bytes: u64) {
+        if let Place::Data(left) = &mut self.place {
+            *left = left.saturating_sub(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn framing(fields: &[(&str, &str)]) -> Result<Framing, FramingError> {
+        of_request(&Request::new(Method::Put, "/", fields.iter().copied().collect()))
+    }
+
+    #[test]
+    fn one_meaning_or_none() {
+        assert_eq!(framing(&[]), Ok(Framing::Length(0)));
+        assert_eq!(framing(&[("Content-Length", "7")]), Ok(Framing::Length(7)));
+        assert_eq!(framing(&[("Content-Length", "7"), ("content-length", "7")]), Ok(Framing::Length(7)));
+        assert_eq!(framing(&[("Transfer-Encoding", "Chunked")]), Ok(Framing::Chunked));
+        assert_eq!(framing(&[("Content-Length", "7"), ("Content-Length", "8")]), Err(FramingError::Ambiguous));
+        let both = [("Content-Length", "7"), ("Transfer-Encoding", "chunked")];
+        assert_eq!(framing(&both), Err(FramingError::Ambiguous));
+        for bad in ["+7", "7 8", "-1", "", "18446744073709551616", "0x7"] {
+            assert_eq!(framing(&[("Content-Length", bad)]), Err(FramingError::Length), "{bad}");
+        }
+        for bad in ["gzip, chunked", "chunked, chunked", "identity", ""] {
+            assert_eq!(framing(&[("Transfer-Encoding", bad)]), Err(FramingError::Coding), "{bad}");
+        }
+        let mut answer = Response::new(200);
+        assert_eq!(of_response(&answer, &Method::Get), Ok(Framing::UntilClose));
+        answer.headers.add("Content-Length", "5");
+        assert_eq!(of_response(&answer, &Method::Head), Ok(Framing::Length(0)));
+    }
+
+    /// Takes a chunked body apart, given piece by piece.
+    fn unchunk(bytes: &[u8], piece: usize) -> Result<Option<Vec<u8>>, FramingError> {
+        let (mut chunks, mut out, mut at) = (Chunks::default(), Vec::new(), 0);
+        let mut seen = piece.min(bytes.len());
+        loop {
+            match chunks.next(&bytes[at..seen])? {
+                Next::End => return Ok(Some(out)),
+                Next::Frame(taken) => at += taken,
+                Next::Data(left) if at < seen => {
+                    let take = left.min((seen - at) as u64);
+                    out.extend_from_slice(&bytes[at..at + take as usize]);
+                    chunks.took(take);
+                    at += take as usize;
+                }
+                Next::Data(_) | Next::More if seen == bytes.len() => return Ok(None),
+                Next::Data(_) | Next::More => seen = (seen + piece).min(bytes.len()),
+            }
+        }
+    }
+
+    #[test]
+    fn chunks() {
+        let body = b"4;ext=1\r\nWiki\r\n5\r\npedia\r\n0\r\nX-T: 1\r\n\r\n";
+        for piece in 1..body.len() {
+            assert_eq!(unchunk(body, piece), Ok(Some(b"Wikipedia".to_vec())), "{piece}");
+        }
+        assert_eq!(unchunk(b"4\r\nWi", 99), Ok(None));
+        for bad in ["4\nWiki\r\n0\r\n\r\n", "-4\r\nWiki", "4\r\nWikix\r\n", "ffffffffffffffffff\r\n", " \r\n", "g\r\n"]
+        {
+            assert_eq!(unchunk(bad.as_bytes(), 99), Err(FramingError::Chunk), "{bad:?}");
+        }
+        let endless = format!("0\r\n{}", "a: b\r\n".repeat(TRAILER_BYTES_MAX));
+        assert_eq!(unchunk(endless.as_bytes(), 4096), Err(FramingError::Chunk));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_cut_into_chunks_comes_back(pieces: Vec<Vec<u8>>, step in 1usize..50) {
+            let mut coded = Vec::new();
+            for piece in pieces.iter().filter(|p| !p.is_empty()) {
+                coded.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+                coded.extend_from_slice(piece);
+                coded.extend_from_slice(b"\r\n");
+            }
+            coded.extend_from_slice(b"0\r\n\r\n");
+            prop_assert_eq!(unchunk(&coded, step), Ok(Some(pieces.concat())));
+        }
+
+        #[test]
+        fn any_bytes_end_or_are_refused(bytes: Vec<u8>, step in 1usize..50) {
+            let _ = unchunk(&bytes, step);
+        }
+    }
+}

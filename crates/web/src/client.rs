@@ -1,0 +1,332 @@
+//! The client's role: where to dial, whom to trust there, a request and its answer.
+//!
+//! A node that fetches for somebody else is a way into networks that this somebody cannot reach. So every address is shown to
+//! a guard before it is dialled, and the address that was shown is the one that is dialled: a name that resolves
+//! differently the second time gains nothing.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection};
+use socket2::{Domain, Protocol, Socket, Type};
+use url::{Host, Url};
+
+use crate::body::{self, FramingError};
+use crate::conn::{Body, Conn, ReadError};
+use crate::head::{Request, Response};
+use crate::headers::Headers;
+use crate::method::Method;
+
+/// Redirects followed before somebody is believed to run in circles.
+pub const REDIRECTS_MAX: usize = 10;
+
+/// Looks at an address before it is dialled: a sentence says why not.
+pub type Guard = dyn Fn(&SocketAddr) -> Result<(), String> + Send + Sync;
+/// Does something to a socket before it connects.
+pub type Prepare = dyn Fn(&Socket, &mut SocketAddr) + Send + Sync;
+
+/// How connections are made.
+#[derive(Clone)]
+pub struct Dialer {
+    /// Whom to trust, and with which certificate.
+    pub tls: Arc<ClientConfig>,
+    /// Where one may go.
+    pub guard: Arc<Guard>,
+    /// What is done to sockets before they connect.
+    pub prepare: Option<Arc<Prepare>>,
+    /// For a connection, its handshake included.
+    pub connect: Duration,
+    /// For a byte of an answer.
+    pub silence: Duration,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Not a URL that HTTP can fetch.
+    #[error("{0} is not the URL of something that HTTP can reach")]
+    Url(String),
+    /// The name says nothing.
+    #[error("the host {host} cannot be found")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The guard said no.
+    #[error("{host} may not be reached from here: {why}")]
+    Forbidden {
+        /// The name.
+        host: String,
+        /// Why.
+        why: String,
+    },
+    /// Nobody answers.
+    #[error("cannot connect to {host}")]
+    Connect {
+        /// Where.
+        host: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// No agreement on TLS, or a certificate that nobody vouches for.
+    #[error("no TLS with {host}")]
+    Tls {
+        /// Where.
+        host: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The line broke.
+    #[error("the connection to {host} broke")]
+    Broken {
+        /// Where.
+        host: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It does not speak HTTP.
+    #[error("{host} does not answer in HTTP: {why}")]
+    Protocol {
+        /// Where.
+        host: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// In circles, or too far.
+    #[error("{host} was the last of more than {REDIRECTS_MAX} redirects")]
+    Redirects {
+        /// Where it ended.
+        host: String,
+    },
+}
+
+/// Host and port of a URL, as people and `Host` name them.
+pub fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Path and query of a URL: what a request names.
+pub fn target(url: &Url) -> String {
+    let path = if url.path().is_empty() { "/" } else { url.path() };
+    url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
+}
+
+/// Whether two URLs are of one server.
+pub fn same_origin(a: &Url, b: &Url) -> bool {
+    (a.scheme(), a.host(), a.port_or_known_default()) == (b.scheme(), b.host(), b.port_or_known_default())
+}
+
+fn addresses(url: &Url) -> Result<Vec<SocketAddr>, ClientError> {
+    let wrong = || ClientError::Url(without_query(url));
+    let port = url.port_or_known_default().ok_or_else(wrong)?;
+    match url.host().ok_or_else(wrong)? {
+        Host::Ipv4(ip) => Ok(vec![(ip, port).into()]),
+        Host::Ipv6(ip) => Ok(vec![(ip, port).into()]),
+        Host::Domain(name) => {
+            let resolve = |source| ClientError::Resolve { host: name.to_owned(), source };
+            let found: Vec<SocketAddr> = (name, port).to_socket_addrs().map_err(resolve)?.collect();
+            if found.is_empty() { Err(resolve(io::ErrorKind::NotFound.into())) } else { Ok(found) }
+        }
+    }
+}
+
+/// A URL without what may be secret in it.
+pub fn without_query(url: &Url) -> String {
+    let mut shown = url.clone();
+    shown.set_query(url.query().map(|_| "…"));
+    let _ = shown.set_password(None);
+    let _ = shown.set_username("");
+    shown.to_string().replace("%E2%80%A6", "…")
+}
+
+impl Dialer {
+    /// A connection to the server of a URL, with its handshake made.
+    pub fn dial(&self, url: &Url) -> Result<Conn, ClientError> {
+        let host = authority(url);
+        let deadline = Instant::now() + self.connect;
+        let found = addresses(url)?;
+        for address in &found {
+            (self.guard)(address).map_err(|why| ClientError::Forbidden { host: host.clone(), why })?;
+        }
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let socket = found.iter().find_map(|address| {
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            self.connect(*address, left).map_err(|e| last = e).ok()
+        });
+        let socket = socket.ok_or_else(|| ClientError::Connect { host: host.clone(), source: last })?;
+        let broken = |source| ClientError::Broken { host: host.clone(), source };
+        let tls = match url.scheme() {
+            "https" => Some(self.begin_tls(url, &host)?),
+            _ => None,
+        };
+        let mut conn = Conn::new(socket, tls).map_err(broken)?;
+        conn.set_write_within(self.silence).map_err(broken)?;
+        conn.handshake(deadline).map_err(|source| ClientError::Tls { host: host.clone(), source })?;
+        conn.set_read_within(self.silence).map_err(broken)?;
+        Ok(conn)
+    }
+
+    fn begin_tls(&self, url: &Url, host: &str) -> Result<Connection, ClientError> {
+        let name = match url.host() {
+            Some(Host::Domain(name)) => ServerName::try_from(name.to_owned()).ok(),
+            Some(Host::Ipv4(ip)) => Some(ServerName::IpAddress(std::net::IpAddr::from(ip).into())),
+            Some(Host::Ipv6(ip)) => Some(ServerName::IpAddress(std::net::IpAddr::from(ip).into())),
+            None => None,
+        };
+        let name = name.ok_or_else(|| ClientError::Url(without_query(url)))?;
+        let tls = ClientConnection::new(Arc::clone(&self.tls), name);
+        let failed = |e| ClientError::Tls { host: host.to_owned(), source: io::Error::other(e) };
+        Ok(Connection::Client(tls.map_err(failed)?))
+    }
+
+    fn connect(&self, mut address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        if let Some(prepare) = &self.prepare {
+            prepare(&socket, &mut address);
+        }
+        socket.connect_timeout(&address.into(), within)?;
+        let socket = TcpStream::from(socket);
+        sys::tcp::set_common(&socket, self.silence)?;
+        Ok(socket)
+    }
+}
+
+/// A connection to a server, and how to speak to it.
+pub struct Client {
+    conn: Conn,
+    host: String,
+    silence: Duration,
+}
+
+impl Client {
+    /// Dials the server of a URL.
+    pub fn new(dialer: &Dialer, url: &Url) -> Result<Client, ClientError> {
+        Ok(Client { conn: dialer.dial(url)?, host: authority(url), silence: dialer.silence })
+    }
+
+    /// The connection.
+    pub fn conn(&self) -> &Conn {
+        &self.conn
+    }
+
+    fn broken(&self, source: io::Error) -> ClientError {
+        ClientError::Broken { host: self.host.clone(), source }
+    }
+
+    /// Sends a head. `Host` is added.
+    pub fn send(&mut self, method: &Method, target: &str, headers: &Headers) -> Result<(), ClientError> {
+        let mut all = Headers::new().with("Host", self.host.clone());
+        headers.iter().for_each(|(name, value)| all.add(name, value));
+        let bytes = Request::new(method.clone(), target, all).to_bytes();
+        self.conn.write_all(&bytes).map_err(|e| self.broken(e))
+    }
+
+    /// Bytes of the request's body.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        self.conn.write_all(bytes).map_err(|e| self.broken(e))
+    }
+
+    /// The connection, to send a file over.
+    pub fn conn_mut(&mut self) -> &mut Conn {
+        &mut self.conn
+    }
+
+    /// The next head of the server, interim ones included, and the body that goes with it.
+    pub fn receive(&mut self, method: &Method) -> Result<(Response, Body), ClientError> {
+        self.receive_within(method, self.silence)
+    }
+
+    /// The same, with a bound of its own.
+    pub fn receive_within(&mut self, method: &Method, within: Duration) -> Result<(Response, Body), ClientError> {
+        let response = match self.conn.read_response(Instant::now() + within) {
+            Ok(response) => response,
+            Err(ReadError::Io(e)) => return Err(self.broken(e)),
+            Err(ReadError::Head(e)) => {
+                return Err(ClientError::Protocol { host: self.host.clone(), why: e.to_string() });
+            }
+        };
+        self.conn.set_read_within(self.silence).map_err(|e| self.broken(e))?;
+        let wrong = |e: FramingError| ClientError::Protocol { host: self.host.clone(), why: e.to_string() };
+        let framing = body::of_response(&response, method).map_err(wrong)?;
+        Ok((response, Body::new(framing)))
+    }
+
+    /// The final answer to what was sent.
+    pub fn answer(&mut self, method: &Method) -> Result<(Response, Body), ClientError> {
+        loop {
+            let (response, body) = self.receive(method)?;
+            if response.status >= 200 {
+                return Ok((response, body));
+            }
+        }
+    }
+
+    /// Some bytes of an answer's body; 0 at its end.
+    pub fn read(&mut self, body: &mut Body, buffer: &mut [u8]) -> Result<usize, ClientError> {
+        self.conn.read_body(body, buffer).map_err(|e| self.broken(e))
+    }
+
+    /// All of an answer's body, if it is no longer than that.
+    pub fn read_all(&mut self, body: &mut Body, most: usize) -> Result<Vec<u8>, ClientError> {
+        self.conn.read_all(body, most).map_err(|e| self.broken(e))
+    }
+}
+
+/// Fields that stay behind when a redirect leads to another server.
+const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+
+/// Where a redirect leads; none where the answer is none.
+pub fn redirect(response: &Response, from: &Url) -> Option<Url> {
+    let moved = matches!(response.status, 301 | 302 | 303 | 307 | 308);
+    let location = response.headers.get("location").filter(|_| moved)?;
+    from.join(location).ok().filter(|to| matches!(to.scheme(), "http" | "https"))
+}
+
+/// What is sent along to another server.
+pub fn without_credentials(headers: &Headers) -> Headers {
+    headers.iter().filter(|(name, _)| !CREDENTIALS.iter().any(|c| name.eq_ignore_ascii_case(c))).collect()
+}
+
+/// An answer, where it came from, and the connection it came over.
+pub struct Answer {
+    /// The connection.
+    pub client: Client,
+    /// The answer's head.
+    pub response: Response,
+    /// Its body, unread.
+    pub body: Body,
+    /// Where redirects led.
+    pub url: Url,
+    /// The fields that may be sent there.
+    pub headers: Headers,
+}
+
+/// Asks without a body, following redirects; credentials stay behind where these lead to another server, and a line in TLS is
+/// not left for a clear one.
+pub fn ask(dialer: &Dialer, method: &Method, url: &Url, headers: &Headers) -> Result<Answer, ClientError> {
+    let (mut url, mut headers) = (url.clone(), headers.clone());
+    for _ in 0..=REDIRECTS_MAX {
+        let mut client = Client::new(dialer, &url)?;
+        client.send(method, &target(&url), &headers)?;
+        let (response, body) = client.answer(method)?;
+        let Some(to) = redirect(&response, &url) else {
+            return Ok(Answer { client, response, body, url, headers });
+        };
+        if url.scheme() == "https" && to.scheme() == "http" {
+            let why = "it redirects from TLS to a clear line".into();
+            return Err(ClientError::Forbidden { host: authority(&to), why });
+        }
+        if !same_origin(&url, &to) {
+            headers = without_credentials(&headers);
+        }
+        url = to;
+    }
+    Err(ClientError::Redirects { host: authority(&url) })
+}

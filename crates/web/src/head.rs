@@ -1,0 +1,274 @@
+//! Heads of messages: read within bounds, written whole (RFC 9112, sections 2 to 5).
+
+use std::fmt::Write;
+
+use crate::headers::Headers;
+use crate::method::Method;
+
+/// Bytes of a head, request line and fields together.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Fields of a head.
+pub const FIELDS_MAX: usize = 128;
+/// Bytes of a request's target.
+pub const TARGET_BYTES_MAX: usize = 8 << 10;
+
+/// A request, without its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is to be done.
+    pub method: Method,
+    /// To what: as it was sent.
+    pub target: String,
+    /// The minor version: 0 or 1.
+    pub minor: u8,
+    /// Its fields.
+    pub headers: Headers,
+}
+
+/// An answer, without its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Its status.
+    pub status: u16,
+    /// Its fields.
+    pub headers: Headers,
+    /// The minor version: 0 or 1.
+    pub minor: u8,
+}
+
+/// Why bytes are no head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeadError {
+    /// More bytes, or more fields, than anybody needs.
+    #[error("the head is longer than {HEAD_BYTES_MAX} bytes or has more than {FIELDS_MAX} fields")]
+    TooLarge,
+    /// A target longer than any path.
+    #[error("the request's target is longer than {TARGET_BYTES_MAX} bytes")]
+    TargetTooLong,
+    /// Not HTTP.
+    #[error("this is not a head of HTTP/1.1: {0}")]
+    Malformed(&'static str),
+    /// HTTP of another major version.
+    #[error("only HTTP/1.0, HTTP/1.1 and HTTP/2 are spoken here")]
+    Version,
+}
+
+impl HeadError {
+    /// The status to answer with.
+    pub fn status(self) -> u16 {
+        match self {
+            HeadError::TooLarge => 431,
+            HeadError::TargetTooLong => 414,
+            HeadError::Malformed(_) => 400,
+            HeadError::Version => 505,
+        }
+    }
+}
+
+fn malformed(error: httparse::Error) -> HeadError {
+    match error {
+        httparse::Error::TooManyHeaders => HeadError::TooLarge,
+        httparse::Error::Version => HeadError::Version,
+        httparse::Error::HeaderName => HeadError::Malformed("a field's name is not a token"),
+        httparse::Error::HeaderValue => HeadError::Malformed("a field's value holds a control character"),
+        httparse::Error::NewLine => HeadError::Malformed("a line does not end as lines do"),
+        httparse::Error::Status => HeadError::Malformed("the status is not a number of three digits"),
+        _ => HeadError::Malformed("the first line is not one of HTTP"),
+    }
+}
+
+fn fields(parsed: &[httparse::Header<'_>]) -> Headers {
+    // Values are bytes (RFC 9110, section 5.5); none that we read may hold other than text.
+    parsed.iter().map(|h| (h.name, String::from_utf8_lossy(h.value).trim().to_owned())).collect()
+}
+
+/// Whether more bytes are still welcome.
+fn unfinished<T>(bytes: &[u8]) -> Result<Option<T>, HeadError> {
+    if bytes.len() >= HEAD_BYTES_MAX { Err(HeadError::TooLarge) } else { Ok(None) }
+}
+
+/// A request from the start of bytes, and how many it took; none while it is not complete.
+pub fn parse_request(bytes: &[u8]) -> Result<Option<(Request, usize)>, HeadError> {
+    let mut storage = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut parsed = httparse::Request::new(&mut storage);
+    let status = parsed.parse(bytes).map_err(malformed)?;
+    if parsed.path.is_some_and(|target| target.len() > TARGET_BYTES_MAX) {
+        return Err(HeadError::TargetTooLong);
+    }
+    let httparse::Status::Complete(taken) = status else { return unfinished(bytes) };
+    if taken > HEAD_BYTES_MAX {
+        return Err(HeadError::TooLarge);
+    }
+    let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
+        return Err(HeadError::Malformed("the first line is not one of HTTP"));
+    };
+    let (method, target) = (Method::parse(method), target.to_owned());
+    let headers = fields(parsed.headers);
+    // One host, so that nobody on the way takes it for another (RFC 9112, section 3.2).
+    if headers.all("host").count() > 1 || (minor == 1 && headers.get("host").is_none()) {
+        return Err(HeadError::Malformed("HTTP/1.1 wants one Host"));
+    }
+    Ok(Some((Request { method, target, minor, headers }, taken)))
+}
+
+/// An answer from the start of bytes, and how many it took; none while it is not complete.
+pub fn parse_response(bytes: &[u8]) -> Result<Option<(Response, usize)>, HeadError> {
+    let mut storage = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut parsed = httparse::Response::new(&mut storage);
+    let httparse::Status::Complete(taken) = parsed.parse(bytes).map_err(malformed)? else {
+        return unfinished(bytes);
+    };
+    let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
+        return Err(HeadError::Malformed("the first line is not one of HTTP"));
+    };
+    Ok(Some((Response { status, headers: fields(parsed.headers), minor }, taken)))
+}
+
+impl Request {
+    /// A request of ours.
+    pub fn new(method: Method, target: impl Into<String>, headers: Headers) -> Request {
+        Request { method, target: target.into(), minor: 1, headers }
+    }
+
+    /// As it is sent.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut text = format!("{} {} HTTP/1.{}\r\n", self.method, self.target, self.minor);
+        self.headers.write(&mut text);
+        text.push_str("\r\n");
+        text.into_bytes()
+    }
+
+    /// Whether the connection stays open after the answer, as far as the client is concerned.
+    pub fn keeps(&self) -> bool {
+        match self.minor {
+            0 => self.headers.lists("connection", "keep-alive"),
+            _ => !self.headers.lists("connection", "close"),
+        }
+    }
+
+    /// Whether the client waits for a word before it sends the body (RFC 9110, section 10.1.1).
+    pub fn waits(&self) -> bool {
+        self.minor > 0 && self.headers.lists("expect", "100-continue")
+    }
+}
+
+impl Response {
+    /// An answer without fields.
+    pub fn new(status: u16) -> Response {
+        Response { status, headers: Headers::new(), minor: 1 }
+    }
+
+    /// With one more field.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Response {
+        self.headers.add(name, value);
+        self
+    }
+
+    /// As it is sent.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut text = String::with_capacity(512);
+        let _ = write!(text, "HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+        self.headers.write(&mut text);
+        text.push_str("\r\n");
+        text.into_bytes()
+    }
+}
+
+/// The words that go with a status (the registry of RFC 9110, section 16.2, as far as it is used here).
+pub fn reason(status: u16) -> &'static str {
+    match status {
+        100 => "Continue",
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        206 => "Partial Content",
+        207 => "Multi-Status",
+        301 => "Moved Permanently",
+        302 => "Found",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        411 => "Length Required",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        415 => "Unsupported Media Type",
+        416 => "Range Not Satisfiable",
+        417 => "Expectation Failed",
+        422 => "Unprocessable Content",
+        423 => "Locked",
+        424 => "Failed Dependency",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        507 => "Insufficient Storage",
+        508 => "Loop Detected",
+        _ => "Status",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn request(text: &str) -> Result<Option<(Request, usize)>, HeadError> {
+        parse_request(text.as_bytes())
+    }
+
+    #[test]
+    fn a_request_and_what_follows_it() {
+        let text = "GET /d/f?x=1 HTTP/1.1\r\nHost: h\r\nRange:  bytes=0-1 \r\n\r\nbody";
+        let (parsed, taken) = request(text).unwrap().unwrap();
+        assert_eq!((&parsed.method, parsed.target.as_str(), taken), (&Method::Get, "/d/f?x=1", text.len() - 4));
+        assert_eq!(parsed.headers.get("RANGE"), Some("bytes=0-1"));
+        assert!(parsed.keeps());
+        assert_eq!(request("GET / HTTP/1.1\r\nHo").unwrap(), None);
+    }
+
+    #[test]
+    fn bounds_and_nonsense() {
+        let long = format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(TARGET_BYTES_MAX));
+        assert_eq!(request(&long), Err(HeadError::TargetTooLong));
+        let many = format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "a: b\r\n".repeat(FIELDS_MAX));
+        assert_eq!(request(&many), Err(HeadError::TooLarge));
+        let endless = format!("GET / HTTP/1.1\r\nHost: h\r\na: {}", "b".repeat(HEAD_BYTES_MAX));
+        assert_eq!(request(&endless), Err(HeadError::TooLarge));
+        assert_eq!(request("GET / HTTP/3.0\r\nHost: h\r\n\r\n"), Err(HeadError::Version));
+        for bad in
+            ["GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "\x01\x02 / HTTP/1.1\r\n\r\n"]
+        {
+            assert!(matches!(request(bad), Err(HeadError::Malformed(_))), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let _ = parse_request(&bytes);
+            let _ = parse_response(&bytes);
+        }
+
+        #[test]
+        fn what_is_written_reads_back(status in 100u16..600, name in "[A-Za-z-]{1,20}", value in "[!-~]{0,40}") {
+            let written = Response::new(status).with(&name, value);
+            let bytes = written.to_bytes();
+            prop_assert_eq!(parse_response(&bytes), Ok(Some((written, bytes.len()))));
+        }
+    }
+}

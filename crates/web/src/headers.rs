@@ -1,0 +1,89 @@
+//! Header fields: names without regard to case, values as they came, in order.
+
+use std::fmt::Write;
+
+/// Header fields of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    /// None.
+    pub fn new() -> Headers {
+        Headers::default()
+    }
+
+    /// The first value of a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// Every value of a name.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a comma-separated list names a token, without regard to case.
+    pub fn lists(&self, name: &str, token: &str) -> bool {
+        self.all(name).any(|value| value.split(',').any(|item| item.trim().eq_ignore_ascii_case(token)))
+    }
+
+    /// Adds one; what a line cannot hold (CR, LF, NUL) becomes a space, so that no value can begin a line of its own.
+    pub fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        let mut value = value.into();
+        if value.contains(['\r', '\n', '\0']) {
+            value = value.replace(['\r', '\n', '\0'], " ");
+        }
+        self.0.push((name.into(), value));
+    }
+
+    /// The same, in a chain.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Headers {
+        self.add(name, value);
+        self
+    }
+
+    /// In place of whatever had this name.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.0.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.add(name, value);
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// As lines of a head, without the empty one.
+    pub fn write(&self, to: &mut String) {
+        for (name, value) in self.iter() {
+            let _ = write!(to, "{name}: {value}\r\n");
+        }
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Headers {
+        let mut headers = Headers::default();
+        pairs.into_iter().for_each(|(name, value)| headers.add(name, value));
+        headers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_no_case_and_values_no_lines() {
+        let mut headers = Headers::new().with("Want-Digest", "md5").with("X", "a\r\nEvil: b");
+        headers.add("x", "c, Close");
+        assert_eq!(headers.get("want-digest"), Some("md5"));
+        assert_eq!(headers.all("X").collect::<Vec<_>>(), ["a  Evil: b", "c, Close"]);
+        assert!(headers.lists("x", "close") && !headers.lists("x", "los"));
+        headers.set("X", "d");
+        let mut text = String::new();
+        headers.write(&mut text);
+        assert_eq!(text, "Want-Digest: md5\r\nX: d\r\n");
+    }
+}
