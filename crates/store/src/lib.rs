@@ -15,6 +15,7 @@ pub mod pipe;
 pub mod posix;
 
 use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use model::entry::Attributes;
@@ -161,6 +162,19 @@ pub trait Source: Send + Sync + Debug {
     fn stat(&self) -> Result<Stat>;
     /// What lies at an offset before the end of the file.
     fn extent(&self, offset: u64, size: u64) -> Result<Extent>;
+    /// The file as the kernel knows it, for calls that move its bytes past this process. None where it is not the kernel's.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+    /// A note that we left on the file (an extended attribute `user.longhaul.NAME`). None where there is none, or the store
+    /// keeps no notes.
+    fn note(&self, _name: &str) -> Option<Vec<u8>> {
+        None
+    }
+    /// Leaves a note on the file. Whether the store keeps it: that may depend on the file system, and on whose file it is.
+    fn set_note(&self, _name: &str, _note: &[u8]) -> bool {
+        false
+    }
 }
 
 /// A file being written, not yet under its name.

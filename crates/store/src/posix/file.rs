@@ -1,11 +1,11 @@
 //! One file of a directory store, being read or written.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use model::name::{Name, RelPath};
-use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 
 use super::{Posix, attributes, error, facts, in_the_way, times, way};
@@ -60,6 +60,29 @@ impl Source for PosixFile {
             _ => Ok(Extent::Data(size)),
         }
     }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+
+    fn note(&self, name: &str) -> Option<Vec<u8>> {
+        let mut note = vec![0; NOTE_BYTES_MAX];
+        let got = rustix::fs::fgetxattr(&self.fd, note_name(name), &mut note[..]).ok()?;
+        note.truncate(got);
+        Some(note)
+    }
+
+    fn set_note(&self, name: &str, note: &[u8]) -> bool {
+        let fits = note.len() <= NOTE_BYTES_MAX;
+        fits && rustix::fs::fsetxattr(&self.fd, note_name(name), note, XattrFlags::empty()).is_ok()
+    }
+}
+
+/// Bytes of a note left on a file: file systems of old keep all of them in one block.
+const NOTE_BYTES_MAX: usize = 1024;
+
+fn note_name(name: &str) -> String {
+    format!("user.longhaul.{name}")
 }
 
 /// A file under a temporary name.

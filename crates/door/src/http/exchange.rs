@@ -1,0 +1,76 @@
+//! One request being answered, whatever carried it: HTTP/1.1 over a socket, or a stream of HTTP/2.
+
+use std::io;
+use std::net::SocketAddr;
+
+use store::Source;
+use web::{Headers, Request, Response};
+
+/// Bytes of a file that pass through this process at once: they stay in the second-level cache.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
+
+/// How a body's length is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// So many bytes.
+    Known(u64),
+    /// It ends when it ends.
+    Open,
+}
+
+/// A request, its body as it comes, and the way of its answer. One head is sent, then the body it promised.
+pub(crate) trait Exchange {
+    /// What was asked.
+    fn request(&self) -> &Request;
+    /// Who asks.
+    fn peer(&self) -> SocketAddr;
+    /// Our own end, to speak of ourselves.
+    fn local(&self) -> Option<SocketAddr>;
+    /// Whether nobody on the way reads along.
+    fn is_secure(&self) -> bool;
+    /// The name in the certificate that the client has shown and proved.
+    fn client_name(&self) -> Option<&str>;
+    /// How long the request's body is, where it says so.
+    fn body_length(&self) -> Option<u64>;
+    /// Some bytes of it; 0 at its end. The first call lets a client go on that waits for that.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// The answer's head.
+    fn begin(&mut self, response: Response, length: Length) -> io::Result<()>;
+    /// Bytes of the answer's body.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Bytes of a file as the answer's body. A file that ends before is an error.
+    fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()>;
+    /// The end of the body, with what is to be said after it.
+    fn end(&mut self, trailers: &Headers) -> io::Result<()>;
+    /// Whether an answer has begun.
+    fn has_begun(&self) -> bool;
+    /// Whether the client has hung up.
+    fn is_gone(&self) -> bool;
+}
+
+/// A file that became shorter while it was sent.
+pub(crate) fn shorter() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was sent")
+}
+
+/// Sends a piece of a file through this process.
+pub(crate) fn pump(
+    source: &dyn Source,
+    offset: u64,
+    bytes: u64,
+    write: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    super::buffer::with(|buffer| {
+        let (mut at, end) = (offset, offset + bytes);
+        while at < end {
+            let piece = (end - at).min(PIECE_BYTES as u64) as usize;
+            let got = source.read_at(&mut buffer[..piece], at).map_err(io::Error::other)?;
+            if got == 0 {
+                return Err(shorter());
+            }
+            write(&buffer[..got])?;
+            at += got as u64;
+        }
+        Ok(())
+    })
+}
