@@ -1,0 +1,168 @@
+//! HTTP on the node's port: files, directories, third-party copy. A request comes as an [`exchange::Exchange`], whatever
+//! carried it; who asks is the [`keeper`]'s, what is answered the verbs'.
+//!
+//! What this room does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
+
+mod audit;
+mod buffer;
+mod digests;
+mod exchange;
+mod get;
+pub(crate) mod h1;
+mod keeper;
+mod page;
+mod propfind;
+mod put;
+mod refused;
+mod slow;
+mod tree;
+mod unfinished;
+mod visit;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use model::Timestamp;
+use web::{Headers, Method, Response, date, target};
+
+use self::audit::{Decision, Trail};
+use self::digests::Digests;
+use self::exchange::{Exchange, Length};
+use self::keeper::Keeper;
+use self::refused::{Done, Outcome, Refused, Trouble, refuse};
+use self::unfinished::Unfinished;
+use self::visit::Visit;
+use crate::host::Exports;
+
+/// The HTTP side of a node.
+pub(crate) struct Web {
+    pub host: Arc<Exports>,
+    pub keeper: Keeper,
+    pub digests: Digests,
+    pub unfinished: Unfinished,
+    trail: Trail,
+}
+
+/// The time, as files have it.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
+}
+
+/// What `Server` says.
+fn software() -> String {
+    format!("longhaul/{}", env!("CARGO_PKG_VERSION"))
+}
+
+impl Web {
+    /// Around the exports of a node.
+    pub fn new(host: Arc<Exports>, state: &std::path::Path) -> Web {
+        let (digests, unfinished, trail) = (Digests::new(state), Unfinished::new(state), Trail::new(state));
+        Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, trail }
+    }
+
+    /// What separates the parts of an answer: nothing that a file could be expected to hold.
+    pub fn boundary(&self) -> String {
+        let random = engine::identity::random::<12>().unwrap_or_default();
+        format!("longhaul-{}", auth::hex(&random))
+    }
+
+    /// Answers a request, whatever becomes of it, and writes down what was decided.
+    pub fn answer(&self, exchange: &mut dyn Exchange) {
+        let began = Instant::now();
+        let mut who = "nobody".to_owned();
+        let outcome = self.handle(exchange, &mut who);
+        let (done, reason) = match outcome {
+            Ok(done) => (done, None),
+            Err(Trouble::Refused(refused)) => {
+                let (status, reason) = (refused.status, refused.reason.clone());
+                let sent = if exchange.has_begun() { Ok(()) } else { say(exchange, *refused) };
+                let lost = sent.err().map(|e| format!("{reason} (not heard: {e})"));
+                (Done { status, bytes: 0 }, Some(lost.unwrap_or(reason)))
+            }
+            Err(Trouble::Broken(error)) => (Done { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}"))),
+        };
+        self.write_down(exchange, &who, done, reason.as_deref(), began);
+    }
+
+    fn handle(&self, exchange: &mut dyn Exchange, who: &mut String) -> Outcome {
+        let target = target::parse(&exchange.request().target);
+        let target = target.map_err(|e| refuse(e.status(), e.to_string()))?;
+        let visitor = self.keeper.who(exchange, &target)?;
+        *who = visitor.access.who();
+        let method = exchange.request().method.clone();
+        let mut visit = Visit { web: self, exchange, target, visitor };
+        let visit = &mut visit;
+        match method {
+            Method::Get | Method::Head => get::answer(visit),
+            Method::Put => put::answer(visit),
+            Method::Delete => tree::delete(visit),
+            Method::Mkcol => tree::mkcol(visit),
+            Method::Move => tree::rename(visit),
+            Method::Copy => tree::copy(visit),
+            Method::Propfind => propfind::answer(visit),
+            Method::Options => options(visit),
+            Method::Post => Err(refuse(415, "POST takes a request for a macaroon: application/macaroon-request")),
+            Method::Other(name) => {
+                let refused = Refused::new(501, format!("{name} is no method that this node knows"));
+                Err(refused.with("Allow", web::method::ALLOW).into())
+            }
+        }
+    }
+
+    fn write_down(&self, exchange: &dyn Exchange, who: &str, done: Done, reason: Option<&str>, began: Instant) {
+        let request = exchange.request();
+        let (target, peer) = (target::redacted(&request.target), exchange.peer());
+        let outcome = match done.status {
+            200..=399 => "allowed",
+            401 | 403 => "denied",
+            _ => "failed",
+        };
+        let (seconds, status) = (began.elapsed().as_secs_f64(), done.status);
+        let by = if exchange.is_secure() { "https" } else { "http" };
+        let agent = request.headers.get("user-agent").unwrap_or_default();
+        tracing::info!(
+            target: "access", %peer, who, by, event = request.method.name(), what = target, status, outcome,
+            bytes = done.bytes, seconds, agent, error = reason,
+        );
+        let time = date::rfc3339_us(now());
+        let action = request.method.name();
+        let status = (status > 0).then_some(status);
+        let target = &target;
+        self.trail.add(&Decision { time, peer, who, by, action, target, outcome, status, reason, bytes: done.bytes, seconds });
+    }
+
+    /// What was no request.
+    pub fn note_garbage(&self, peer: SocketAddr, status: u16, reason: &str) {
+        tracing::info!(target: "access", %peer, outcome = "refused", status, error = reason, "not a request");
+    }
+}
+
+/// Says no, with the reason as text.
+fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
+    let mut text = refused.reason;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let mut response = Response { headers: refused.headers, ..Response::new(refused.status) };
+    if response.headers.get("content-type").is_none() {
+        response.headers.add("Content-Type", "text/plain; charset=utf-8");
+    }
+    exchange.begin(response, Length::Known(text.len() as u64))?;
+    exchange.write(text.as_bytes())?;
+    exchange.end(&Headers::new())
+}
+
+/// OPTIONS: what can be done, to whoever asks.
+fn options(visit: &mut Visit<'_>) -> Outcome {
+    let response = Response::new(200)
+        .with("DAV", "1")
+        .with("DAV", "<http://apache.org/dav/propset/fs/1>")
+        .with("MS-Author-Via", "DAV")
+        .with("Allow", web::method::ALLOW)
+        .with("Accept-Ranges", "bytes");
+    visit.exchange.begin(response, Length::Known(0))?;
+    visit.exchange.end(&Headers::new())?;
+    Ok(Done { status: 200, bytes: 0 })
+}

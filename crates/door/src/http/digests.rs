@@ -1,0 +1,258 @@
+//! Digests of files, made once: kept on the file itself, else in the state directory, and void as soon as the file is
+//! another one.
+//!
+//! A note says for which size, time of change and inode its digests hold. It is not written for a file that changed a moment
+//! ago: another change within the same tick of the clock would not show. Two who ask for the same digest of the same file
+//! at once have it read once.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use model::checksum::Digest;
+use model::{Algorithm, RelPath, Timestamp};
+use store::Source;
+use web::{Headers, Request, digest};
+
+use super::refused::Outcome;
+
+/// The note's name on the file.
+const NOTE: &str = "digests";
+/// A file that changed so shortly ago may change again without its time of change showing it.
+const SETTLED_AFTER: Duration = Duration::from_millis(50);
+/// Digests of files whose file system keeps no notes: rows in the state directory.
+const ROWS_MAX: usize = 100_000;
+
+/// For which content digests hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub size: u64,
+    pub mtime: Timestamp,
+    pub inode: u64,
+}
+
+type Key = (u64, u64);
+
+/// What the node knows of digests.
+pub(crate) struct Digests {
+    rows: PathBuf,
+    /// By device and inode, for files that keep no notes; read from the state directory when first needed.
+    kept: Mutex<Option<HashMap<Key, String>>>,
+    /// Files that are being read for their digests.
+    busy: Mutex<HashMap<(Key, Algorithm), Arc<Mutex<()>>>>,
+}
+
+/// The algorithms offered, the usual one first.
+pub(crate) const OFFERED: [Algorithm; 4] =
+    [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256];
+
+impl Stamp {
+    fn of(source: &dyn Source) -> Outcome<(Stamp, Key)> {
+        let stat = source.stat()?;
+        let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
+        Ok((stamp, stat.identity))
+    }
+
+    fn head(&self) -> String {
+        format!("1 {} {}.{:09} {}", self.size, self.mtime.seconds, self.mtime.nanos, self.inode)
+    }
+}
+
+/// A note's text: its stamp, then `name=hex` for each digest.
+fn write(stamp: &Stamp, digests: &[Digest]) -> String {
+    let each = digests.iter().map(|d| format!(" {}={}", d.algorithm().name(), d.hex()));
+    format!("{}{}", stamp.head(), each.collect::<String>())
+}
+
+/// The digests of a note, if it is of this stamp.
+fn read(note: &str, stamp: &Stamp) -> Vec<Digest> {
+    let Some(rest) = note.strip_prefix(&stamp.head()).filter(|rest| rest.is_empty() || rest.starts_with(' ')) else {
+        return Vec::new();
+    };
+    let one = |pair: &str| {
+        let (name, hex) = pair.split_once('=')?;
+        let algorithm = Algorithm::ALL.into_iter().find(|a| a.name() == name)?;
+        let bytes: Option<Vec<u8>> =
+            (0..hex.len() / 2).map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
+        Digest::new(algorithm, &bytes?)
+    };
+    rest.split_ascii_whitespace().filter_map(one).collect()
+}
+
+impl Digests {
+    /// With rows in this state directory for files that keep no notes.
+    pub fn new(state: &std::path::Path) -> Digests {
+        Digests { rows: state.join("digests"), kept: Mutex::default(), busy: Mutex::default() }
+    }
+
+    fn note(&self, source: &dyn Source, key: Key) -> Option<String> {
+        if let Some(note) = source.note(NOTE) {
+            return String::from_utf8(note).ok();
+        }
+        self.with_rows(|rows| rows.get(&key).cloned())
+    }
+
+    fn with_rows<T>(&self, work: impl FnOnce(&mut HashMap<Key, String>) -> T) -> T {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = kept.get_or_insert_with(|| {
+            let text = fs::read_to_string(&self.rows).unwrap_or_default();
+            let row = |line: &str| {
+                let mut words = line.splitn(3, ' ');
+                Some(((words.next()?.parse().ok()?, words.next()?.parse().ok()?), words.next()?.to_owned()))
+            };
+            text.lines().filter_map(row).collect()
+        });
+        work(rows)
+    }
+
+    /// Keeps digests of a file that nobody else can have changed since.
+    pub fn keep(&self, source: &dyn Source, key: Key, stamp: Stamp, digests: &[Digest]) {
+        let note = write(&stamp, digests);
+        if source.set_note(NOTE, note.as_bytes()) {
+            return;
+        }
+        self.with_rows(|rows| {
+            if rows.len() >= ROWS_MAX {
+                rows.clear();
+            }
+            rows.insert(key, note.clone());
+            let lines: String = rows.iter().map(|((device, inode), note)| format!("{device} {inode} {note}\n")).collect();
+            let temporary = self.rows.with_extension("new");
+            // Lost rows cost a reading of the file, nothing else.
+            let _ = fs::write(&temporary, lines).and_then(|()| fs::rename(&temporary, &self.rows));
+        });
+    }
+
+    /// Digests of a file that are known without reading it.
+    pub fn known(&self, source: &dyn Source) -> Outcome<Vec<Digest>> {
+        let (stamp, key) = Stamp::of(source)?;
+        Ok(self.note(source, key).map(|note| read(&note, &stamp)).unwrap_or_default())
+    }
+
+    /// One digest of a file, made if it is not known.
+    pub fn make(&self, source: &dyn Source, path: &RelPath, algorithm: Algorithm) -> Outcome<Digest> {
+        if let Some(known) = self.known(source)?.into_iter().find(|d| d.algorithm() == algorithm) {
+            return Ok(known);
+        }
+        let (_, key) = Stamp::of(source)?;
+        let turn = {
+            let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            // Nobody works on those that only this map holds.
+            busy.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(busy.entry((key, algorithm)).or_default())
+        };
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known(source)?;
+        if let Some(at) = known.iter().position(|d| d.algorithm() == algorithm) {
+            return Ok(known.swap_remove(at));
+        }
+        let (before, began) = (Stamp::of(source)?.0, SystemTime::now());
+        // The two cheap ones are made together: who asks for one today asks for the other tomorrow.
+        let wanted = match algorithm {
+            Algorithm::Crc32c | Algorithm::Adler32 => vec![Algorithm::Adler32, Algorithm::Crc32c],
+            serial => vec![serial],
+        };
+        let made = store::digest::of_file(source, path, &wanted)?;
+        let after = Stamp::of(source)?.0;
+        if before == after && settled(&before, began) {
+            known.extend(made.iter().cloned());
+            self.keep(source, key, before, &known);
+        }
+        let found = made.into_iter().find(|d| d.algorithm() == algorithm);
+        found.ok_or_else(|| super::refused::refuse(500, "the digest that was asked for was not made"))
+    }
+
+    /// Adds the digests that a request wants to the fields of its answer.
+    pub fn tell(
+        &self,
+        request: &Request,
+        source: &Arc<dyn Source>,
+        path: &RelPath,
+        headers: &mut Headers,
+    ) -> Outcome<()> {
+        // Want-Digest wins where both are there, as elsewhere.
+        if let Some(algorithm) = digest::wanted(request.headers.all("want-digest"), &OFFERED) {
+            headers.add("Digest", digest::format(&self.make(&**source, path, algorithm)?));
+        } else if let Some(algorithm) = digest::repr::wanted(request.headers.all("want-repr-digest"), &OFFERED) {
+            headers.add("Repr-Digest", digest::repr::format(&self.make(&**source, path, algorithm)?));
+        }
+        Ok(())
+    }
+}
+
+fn settled(stamp: &Stamp, began: SystemTime) -> bool {
+    let seconds = u64::try_from(stamp.mtime.seconds).unwrap_or(0);
+    let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds, stamp.mtime.nanos);
+    began.duration_since(changed).is_ok_and(|age| age >= SETTLED_AFTER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Name;
+    use store::Store;
+    use store::posix::{Links, Posix};
+
+    fn file(dir: &std::path::Path, name: &str) -> Arc<dyn Source> {
+        let path = RelPath::root().join(&Name::new(name.as_bytes()).unwrap());
+        Posix::open(dir, Links::Inside).unwrap().open(&path).unwrap()
+    }
+
+    #[test]
+    fn made_once_and_void_with_the_file() {
+        let (data, state) = (tempfile::tempdir_in("/var/tmp").unwrap(), tempfile::tempdir().unwrap());
+        let digests = Digests::new(state.path());
+        std::fs::write(data.path().join("f"), "abc").unwrap();
+        std::thread::sleep(SETTLED_AFTER * 2);
+        let source = file(data.path(), "f");
+        let made = digests.make(&*source, &RelPath::root(), Algorithm::Adler32).unwrap();
+        assert_eq!(made.hex(), "024d0127");
+        let known = digests.known(&*source).unwrap();
+        assert_eq!(known.len(), 2, "CRC-32C came with it: {known:?}");
+        // The same size, another content, another time.
+        std::fs::write(data.path().join("f"), "abd").unwrap();
+        assert_eq!(digests.known(&*file(data.path(), "f")).unwrap(), []);
+        let other = digests.make(&*file(data.path(), "f"), &RelPath::root(), Algorithm::Adler32).unwrap();
+        assert_ne!(other, made);
+    }
+
+    #[test]
+    fn what_changed_a_moment_ago_is_not_written_down() {
+        let (data, state) = (tempfile::tempdir_in("/var/tmp").unwrap(), tempfile::tempdir().unwrap());
+        let digests = Digests::new(state.path());
+        std::fs::write(data.path().join("f"), "abc").unwrap();
+        let ahead = SystemTime::now() + Duration::from_secs(60);
+        std::fs::File::options().write(true).open(data.path().join("f")).unwrap().set_modified(ahead).unwrap();
+        let source = file(data.path(), "f");
+        digests.make(&*source, &RelPath::root(), Algorithm::Md5).unwrap();
+        assert_eq!(digests.known(&*source).unwrap(), []);
+    }
+
+    #[test]
+    fn rows_stand_in_for_notes() {
+        let state = tempfile::tempdir().unwrap();
+        let memory = store::memory::Memory::new();
+        let path = RelPath::parse(b"f").unwrap();
+        let sink = memory.create(&path, "t").unwrap();
+        sink.write_at(b"abc", 0).unwrap();
+        let mtime = Timestamp { seconds: 5, nanos: 7 };
+        let finish = store::Finish { size: 3, mode: 0o644, mtime, durable: false, replace: true, attributes: None };
+        sink.commit(&finish).unwrap();
+        let source = memory.open(&path).unwrap();
+        let made = Digests::new(state.path()).make(&*source, &path, Algorithm::Md5).unwrap();
+        assert_eq!(Digests::new(state.path()).known(&*source).unwrap(), [made], "another node of the same state");
+    }
+
+    #[test]
+    fn a_note_reads_back_for_its_stamp_alone() {
+        let stamp = Stamp { size: 3, mtime: Timestamp { seconds: 1, nanos: 2 }, inode: 12 };
+        let digests = vec![Digest::crc32c(0x364b_3fb7)];
+        let note = write(&stamp, &digests);
+        assert_eq!(read(&note, &stamp), digests);
+        assert_eq!(read(&note, &Stamp { inode: 1, ..stamp }), []);
+        assert_eq!(read(&note, &Stamp { size: 4, ..stamp }), []);
+        assert_eq!(read("1 3 1.000000002 12 crc32c=zz md5=00 x", &stamp), []);
+    }
+}

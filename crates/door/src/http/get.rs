@@ -1,0 +1,194 @@
+//! GET and HEAD: a file, whole or in parts; a directory as a page for people.
+
+use std::sync::Arc;
+
+use auth::Action;
+use model::{Kind, RelPath};
+use store::{Source, Stat};
+use web::conditions::{Conditions, Current, ETag, Verdict};
+use web::range::{self, Asked, ContentRange, Multipart, Span};
+use web::{Headers, Method, Request, Response, date};
+
+use super::exchange::Length;
+use super::refused::{Done, Outcome, Refused, refuse};
+use super::visit::Visit;
+use super::{now, page};
+
+/// What a file is to HTTP.
+const FILE_TYPE: &str = "application/octet-stream";
+
+/// The tag of a file's content, as far as its facts tell.
+pub(crate) fn etag(stat: &Stat) -> ETag {
+    ETag::of_file(stat.identity.1, stat.meta.size, stat.meta.mtime)
+}
+
+/// What there is, for conditions.
+pub(crate) fn current(stat: &Stat) -> Current {
+    Current { etag: Some(etag(stat)), modified: Some(stat.meta.mtime) }
+}
+
+/// The conditions of a request, against what there is.
+pub(crate) fn judge(request: &Request, reading: bool, current: Option<&Current>) -> Verdict {
+    let joined = |name: &str| {
+        let values: Vec<&str> = request.headers.all(name).collect();
+        (!values.is_empty()).then(|| values.join(","))
+    };
+    let (if_match, if_none_match) = (joined("if-match"), joined("if-none-match"));
+    let conditions = Conditions {
+        if_match: if_match.as_deref(),
+        if_none_match: if_none_match.as_deref(),
+        if_modified_since: request.headers.get("if-modified-since"),
+        if_unmodified_since: request.headers.get("if-unmodified-since"),
+    };
+    conditions.judge(reading, current)
+}
+
+/// The fields that tell of a file.
+fn facts(stat: &Stat) -> Headers {
+    Headers::new()
+        .with("Accept-Ranges", "bytes")
+        .with("ETag", etag(stat).to_string())
+        .with("Last-Modified", date::http(stat.meta.mtime))
+}
+
+/// Answers GET and HEAD.
+pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
+    let Some((export, path)) = visit.place()? else { return page::exports(visit) };
+    // A stat is allowed to more than may read.
+    let reading = visit.request().method == Method::Get;
+    let action = if reading { Action::Read } else { Action::Stat };
+    let reach = visit.reach(action, &export, &path)?;
+    if reach.store.is_dir(&reach.path) {
+        return page::directory(visit, &reach.store, &reach.path);
+    }
+    if visit.target.is_dir {
+        return Err(refuse(404, format!("{} is no directory, as the slash at its end says", visit.shown())));
+    }
+    let source = reach.store.open(&reach.path)?;
+    let stat = source.stat()?;
+    let whole = Piece { source, stat, path: reach.path };
+    let mut headers = facts(&whole.stat);
+    match judge(visit.request(), true, Some(&current(&whole.stat))) {
+        Verdict::Proceed => {}
+        Verdict::NotModified => {
+            let response = Response { headers, ..Response::new(304) };
+            visit.exchange.begin(response, Length::Known(0))?;
+            visit.exchange.end(&Headers::new())?;
+            return Ok(Done { status: 304, bytes: 0 });
+        }
+        Verdict::Failed => return Err(refuse(412, "the file is not the one that If-Match or If-Unmodified-Since mean")),
+    }
+    visit.web.digests.tell(visit.exchange.request(), &whole.source, &whole.path, &mut headers)?;
+    send(visit, &whole, headers)
+}
+
+struct Piece {
+    source: Arc<dyn Source>,
+    stat: Stat,
+    path: RelPath,
+}
+
+fn asked(request: &Request, stat: &Stat) -> Asked {
+    // Ranges are for GET alone (RFC 9110, section 14.2); HEAD answers what GET without one would.
+    let ranges = request.headers.get("range").filter(|_| request.method == Method::Get);
+    let stands = || {
+        let if_range = request.headers.get("if-range");
+        if_range.is_none_or(|value| range::still_stands(value, Some(&etag(stat)), Some(stat.meta.mtime), now()))
+    };
+    match ranges.and_then(range::parse) {
+        Some(specs) if stands() => range::resolve(&specs, stat.meta.size),
+        _ => Asked::Whole,
+    }
+}
+
+fn send(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers) -> Outcome {
+    let size = file.stat.meta.size;
+    headers.add("X-Content-Type-Options", "nosniff");
+    match asked(visit.request(), &file.stat) {
+        Asked::Whole => {
+            headers.add("Content-Type", FILE_TYPE);
+            whole(visit, file, headers)
+        }
+        Asked::Parts(spans) => match spans.as_slice() {
+            [span] => {
+                headers.add("Content-Type", FILE_TYPE);
+                headers.add("Content-Range", ContentRange::Part(*span, Some(size)).to_string());
+                part(visit, file, 206, headers, *span)
+            }
+            spans => parts(visit, file, headers, spans),
+        },
+        Asked::Unsatisfiable => Err(unsatisfiable(size, "the file has no byte in the range asked for")),
+        Asked::TooMany => Err(unsatisfiable(size, "these are more ranges, or more tangled ones, than are served at once")),
+    }
+}
+
+fn unsatisfiable(size: u64, reason: &str) -> super::refused::Trouble {
+    Refused::new(416, reason).with("Content-Range", ContentRange::Unsatisfied(size).to_string()).into()
+}
+
+fn whole(visit: &mut Visit<'_>, file: &Piece, headers: Headers) -> Outcome {
+    let span = Span { start: 0, len: file.stat.meta.size };
+    if wants_trailer(visit.request()) {
+        return with_trailer(visit, file, headers, span);
+    }
+    part(visit, file, 200, headers, span)
+}
+
+fn part(visit: &mut Visit<'_>, file: &Piece, status: u16, headers: Headers, span: Span) -> Outcome {
+    visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(span.len))?;
+    let bytes = if visit.request().method == Method::Get { span.len } else { 0 };
+    if bytes > 0 {
+        visit.exchange.send(&*file.source, span.start, bytes)?;
+    }
+    visit.exchange.end(&Headers::new())?;
+    Ok(Done { status, bytes })
+}
+
+fn parts(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers, spans: &[Span]) -> Outcome {
+    let frame = Multipart::new(&visit.web.boundary(), FILE_TYPE, file.stat.meta.size);
+    let length = frame.len(spans).ok_or_else(|| refuse(416, "the ranges together are longer than any answer"))?;
+    headers.add("Content-Type", frame.content_type());
+    visit.exchange.begin(Response { headers, ..Response::new(206) }, Length::Known(length))?;
+    let mut bytes = 0;
+    for span in spans {
+        visit.exchange.write(frame.head(*span).as_bytes())?;
+        visit.exchange.send(&*file.source, span.start, span.len)?;
+        bytes += span.len;
+    }
+    visit.exchange.write(frame.tail().as_bytes())?;
+    visit.exchange.end(&Headers::new())?;
+    Ok(Done { status: 206, bytes })
+}
+
+/// Whether the client wants to hear at the end whether all went well (xrootd's `X-Transfer-Status`).
+fn wants_trailer(request: &Request) -> bool {
+    request.headers.lists("te", "trailers")
+        && request.headers.get("x-transfer-status").is_some_and(|v| v.eq_ignore_ascii_case("true"))
+        && request.method == Method::Get
+        && request.minor == 1
+}
+
+fn with_trailer(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers, span: Span) -> Outcome {
+    headers.add("Trailer", "X-Transfer-Status");
+    visit.exchange.begin(Response { headers, ..Response::new(200) }, Length::Open)?;
+    let sent = visit.exchange.send(&*file.source, span.start, span.len);
+    let said = match &sent {
+        Ok(()) => "200: OK".to_owned(),
+        Err(error) => format!("500: {error}"),
+    };
+    visit.exchange.end(&Headers::new().with("X-Transfer-Status", said))?;
+    sent?;
+    Ok(Done { status: 200, bytes: span.len })
+}
+
+/// Whether an entry is a directory, links followed.
+pub(crate) fn kind(reach: &crate::host::Reach) -> Outcome<Option<Kind>> {
+    if reach.store.is_dir(&reach.path) {
+        return Ok(Some(Kind::Dir));
+    }
+    match reach.store.stat(&reach.path) {
+        Ok(stat) => Ok(Some(stat.meta.kind)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

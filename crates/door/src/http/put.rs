@@ -1,0 +1,238 @@
+//! PUT: all is decided before a client that waits for a word sends its body; the bytes go under a temporary name, and only
+//! what arrived whole gets the final one.
+
+use std::sync::Arc;
+
+use auth::Action;
+use model::checksum::{BlockSum, Digest};
+use model::{Algorithm, Kind, RelPath, Timestamp};
+use store::{Finish, Sink, Store};
+use web::conditions::Verdict;
+use web::{Headers, Request, Response, digest};
+
+use super::digests::Stamp;
+use super::exchange::Length;
+use super::get::{current, judge};
+use super::refused::{Done, Outcome, Refused, Trouble, refuse};
+use super::visit::Visit;
+use super::{buffer, get, now};
+use crate::host::Reach;
+
+/// The mode of a file that comes without one.
+pub(crate) const FILE_MODE: u32 = 0o644;
+/// From here on room is reserved before the first byte.
+const RESERVED_FROM: u64 = 1 << 20;
+
+/// Answers PUT.
+pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
+    let Some((export, path)) = visit.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
+    let reach = visit.reach(Action::Create, &export, &path)?;
+    let there = target(visit, &reach, visit.target.is_dir)?;
+    if there.is_some() {
+        visit.reach(Action::Overwrite, &export, &path)?;
+    }
+    let stat = reach.store.open(&reach.path).and_then(|source| source.stat()).ok();
+    let current = stat.filter(|_| there.is_some()).map(|stat| current(&stat));
+    if judge(visit.request(), false, current.as_ref()) != Verdict::Proceed {
+        return Err(refuse(412, "what is there is not what If-Match or If-None-Match mean"));
+    }
+    check(visit.request())?;
+    let length = visit.exchange.body_length();
+    room(&*reach.store, &reach.path, length.unwrap_or(0))?;
+    let promised = promised(visit.request());
+    let unfinished = begin(visit, &reach, length)?;
+    let sums = receive(visit, &*unfinished.0, &promised)?;
+    let replaced = there.is_some();
+    let headers = finish(visit, &reach, &*unfinished.0, &sums, &promised, replaced)?;
+    let status = if replaced { 204 } else { 201 };
+    visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
+    visit.exchange.end(&Headers::new())?;
+    Ok(Done { status, bytes: sums.size })
+}
+
+/// What is there already, if a file may come in its place.
+pub(crate) fn target(visit: &Visit<'_>, reach: &Reach, names_dir: bool) -> Outcome<Option<Kind>> {
+    let shown = visit.shown();
+    if names_dir || reach.path.is_root() {
+        return Err(refuse(409, format!("{shown} names a directory; a file needs a name of its own")));
+    }
+    if reach.path.name().is_some_and(|name| store::posix::is_temporary_name(name.as_bytes())) {
+        return Err(refuse(403, format!("{shown} is a name for files that are not finished, which are this node's own")));
+    }
+    match get::kind(reach)? {
+        Some(Kind::Dir) => Err(refuse(409, format!("{shown} is a directory"))),
+        Some(Kind::Special) => Err(refuse(409, format!("{shown} is a FIFO, socket or device"))),
+        other => Ok(other),
+    }
+}
+
+/// What a request must not ask of PUT.
+fn check(request: &Request) -> Outcome<()> {
+    // RFC 9110, section 14.5: a server that does not know partial PUT refuses, lest a part be taken for the whole.
+    if request.headers.get("content-range").is_some() {
+        return Err(refuse(400, "a part of a file cannot be put (Content-Range); send all of it"));
+    }
+    if request.headers.get("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        return Err(refuse(415, "bytes are kept as they come; send them without Content-Encoding"));
+    }
+    Ok(())
+}
+
+/// Whether there is room. What is written while others write may still fill the device.
+pub(crate) fn room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()> {
+    let mut dir = path.parent();
+    let space = loop {
+        match store.space(&dir) {
+            Err(error) if error.is_not_found() && !dir.is_root() => dir = dir.parent(),
+            other => break other?,
+        }
+    };
+    match space {
+        Some(space) if space.free_bytes < bytes => {
+            Err(refuse(507, format!("{bytes} bytes do not fit: {} are free here", space.free_bytes)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The digests that the client says its bytes have.
+pub(crate) fn promised(request: &Request) -> Vec<Digest> {
+    let headers = &request.headers;
+    let mut promised = digest::parse(headers.all("digest"));
+    promised.extend(digest::repr::parse(headers.all("repr-digest")));
+    promised.extend(headers.get("content-md5").and_then(digest::parse_content_md5));
+    promised.extend(headers.all("oc-checksum").flat_map(digest::parse_oc));
+    promised
+}
+
+/// A file that is not finished, and where it stands.
+pub(crate) struct Unfinished(pub Arc<dyn Sink>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Harmless where it has its name.
+        self.0.discard();
+    }
+}
+
+/// Starts a file beside its final name, with its directories and its room.
+pub(crate) fn begin(visit: &Visit<'_>, reach: &Reach, length: Option<u64>) -> Outcome<Unfinished> {
+    store::make_dirs(&*reach.store, &reach.path.parent())?;
+    let tag = visit.web.unfinished.tag(reach);
+    let sink = Unfinished(reach.store.create(&reach.path, &tag)?);
+    if let Some(bytes) = length.filter(|bytes| *bytes >= RESERVED_FROM) {
+        sink.0.reserve(bytes)?;
+    }
+    Ok(sink)
+}
+
+/// What was made of bytes while they passed.
+pub(crate) struct Sums {
+    pub size: u64,
+    pub block: BlockSum,
+    /// Digests that need every byte in order, where one was promised.
+    pub serial: Vec<Digest>,
+}
+
+impl Sums {
+    /// All digests that are known.
+    pub fn digests(&self) -> Vec<Digest> {
+        let mut all = vec![Digest::crc32c(self.block.crc32c)];
+        all.extend(self.block.adler32.and_then(|sum| Digest::new(Algorithm::Adler32, &sum.to_be_bytes())));
+        all.extend(self.serial.iter().cloned());
+        all
+    }
+}
+
+fn receive(visit: &mut Visit<'_>, sink: &dyn Sink, promised: &[Digest]) -> Outcome<Sums> {
+    let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
+    let mut in_order = store::digest::InOrder::new(&serial);
+    let (mut size, mut block) = (0, BlockSum::of(&[], true));
+    buffer::with(|buffer| -> Outcome<()> {
+        loop {
+            let got = fill(visit, buffer)?;
+            if got == 0 {
+                return Ok(());
+            }
+            let piece = &buffer[..got];
+            block = block.then(BlockSum::of(piece, true), got as u64);
+            in_order.feed(size, piece);
+            sink.write_at(piece, size)?;
+            size += got as u64;
+        }
+    })?;
+    Ok(Sums { size, block, serial: in_order.finish(size).unwrap_or_default() })
+}
+
+/// Fills the buffer as far as the body goes: what is written has the size and place that a disk likes.
+fn fill(visit: &mut Visit<'_>, buffer: &mut [u8]) -> Outcome<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match visit.exchange.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(got) => filled += got,
+            Err(error) => return Err(cut_short(error)),
+        }
+    }
+    Ok(filled)
+}
+
+/// A body that ended too soon: whoever is still there hears why.
+fn cut_short(error: std::io::Error) -> Trouble {
+    match error.kind() {
+        std::io::ErrorKind::TimedOut => refuse(408, format!("the body did not come in time: {error}")),
+        std::io::ErrorKind::InvalidData => refuse(400, format!("the body cannot be read: {error}")),
+        _ => Trouble::Broken(error),
+    }
+}
+
+/// Holds what came against what was promised.
+pub(crate) fn compare(sums: &Sums, promised: &[Digest]) -> Outcome<()> {
+    let made = sums.digests();
+    for wanted in promised {
+        if let Some(have) = made.iter().find(|have| have.algorithm() == wanted.algorithm() && *have != wanted) {
+            let reason = format!("checksum mismatch: the bytes that came have {have}, and should have {wanted}");
+            return Err(Refused::new(400, reason).into());
+        }
+    }
+    Ok(())
+}
+
+fn finish(
+    visit: &Visit<'_>,
+    reach: &Reach,
+    sink: &dyn Sink,
+    sums: &Sums,
+    promised: &[Digest],
+    replace: bool,
+) -> Outcome<Headers> {
+    compare(sums, promised)?;
+    // ownCloud's field, which rclone and others send.
+    let told = visit.request().headers.get("x-oc-mtime").and_then(|text| text.trim().parse::<i64>().ok());
+    let mtime = told.map_or_else(now, |seconds| Timestamp { seconds, nanos: 0 });
+    let mut headers = put_in_place(visit, reach, sink, sums, mtime, replace)?;
+    if told.is_some() {
+        headers.add("X-OC-Mtime", "accepted");
+    }
+    Ok(headers)
+}
+
+/// Gives a file its name, and its digests with it. What came into its place meanwhile is replaced only by those who may.
+pub(crate) fn put_in_place(
+    visit: &Visit<'_>,
+    reach: &Reach,
+    sink: &dyn Sink,
+    sums: &Sums,
+    mtime: Timestamp,
+    replace: bool,
+) -> Outcome<Headers> {
+    let source = sink.as_source()?;
+    let identity = source.stat()?.identity;
+    let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
+    visit.web.digests.keep(&*source, identity, stamp, &sums.digests());
+    let finish = Finish { size: sums.size, mode: FILE_MODE, mtime, durable: false, replace, attributes: None };
+    sink.commit(&finish)?;
+    let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
+    tracing::debug!(path = %reach.path, bytes = sums.size, "put in place");
+    Ok(Headers::new().with("ETag", tag.to_string()).with("Last-Modified", web::date::http(mtime)))
+}

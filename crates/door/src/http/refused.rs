@@ -1,0 +1,141 @@
+//! Why a request is not answered as it would like: a status, and a sentence for whoever reads it.
+
+use std::io;
+
+use model::Fault;
+use rustix::io::Errno;
+use web::Headers;
+use wire::frame::Refusal;
+
+/// A refusal with its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub status: u16,
+    pub reason: String,
+    pub headers: Headers,
+}
+
+/// What ends a request early.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// We say no.
+    Refused(Box<Refused>),
+    /// The line broke, or what was promised cannot be sent.
+    Broken(io::Error),
+}
+
+/// What a request came to: its status, and bytes of its body or of its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub status: u16,
+    pub bytes: u64,
+}
+
+pub(crate) type Outcome<T = Done> = Result<T, Trouble>;
+
+impl Refused {
+    pub fn new(status: u16, reason: impl Into<String>) -> Refused {
+        Refused { status, reason: reason.into(), headers: Headers::new() }
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Refused {
+        self.headers.add(name, value);
+        self
+    }
+}
+
+/// A refusal, as an error.
+pub(crate) fn refuse(status: u16, reason: impl Into<String>) -> Trouble {
+    Refused::new(status, reason).into()
+}
+
+impl From<Refused> for Trouble {
+    fn from(refused: Refused) -> Trouble {
+        Trouble::Refused(Box::new(refused))
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        Trouble::Broken(error)
+    }
+}
+
+/// The status of a system's error.
+pub(crate) fn status_of(error: &io::Error) -> u16 {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    match errno {
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => 403,
+        Some(Errno::NOENT) => 404,
+        Some(Errno::EXIST | Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::BUSY) => 409,
+        Some(Errno::NAMETOOLONG) => 414,
+        Some(Errno::NOSPC | Errno::DQUOT) => 507,
+        Some(Errno::FBIG) => 413,
+        Some(Errno::INVAL) => 400,
+        Some(Errno::OPNOTSUPP) => 501,
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => 503,
+        Some(Errno::TIMEDOUT) => 504,
+        _ => match error.kind() {
+            io::ErrorKind::NotFound => 404,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => 507,
+            io::ErrorKind::TimedOut => 408,
+            _ => 500,
+        },
+    }
+}
+
+impl From<store::Error> for Trouble {
+    fn from(error: store::Error) -> Trouble {
+        let status = match &error {
+            store::Error::Io { source, .. } => status_of(source),
+            // A name that leads out is no name here: what lies there is nobody's business.
+            store::Error::Escapes(_) => 403,
+            store::Error::Exists(_) => 412,
+            store::Error::Kind { .. } => 409,
+            _ => 501,
+        };
+        let mut reason = error.to_string();
+        if let Some(cause) = std::error::Error::source(&error) {
+            reason = format!("{reason}: {cause}");
+        }
+        refuse(status, reason)
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Trouble {
+        let status = match refusal.fault {
+            Fault::Auth => 403,
+            Fault::Missing => 404,
+            Fault::Config | Fault::Peer => 400,
+            Fault::Path => 504,
+            Fault::Integrity => 422,
+            Fault::Interrupted => 503,
+            _ => 500,
+        };
+        refuse(status, refusal.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_says_has_a_status() {
+        let table = [
+            (Errno::NOENT, 404),
+            (Errno::ACCESS, 403),
+            (Errno::NOSPC, 507),
+            (Errno::DQUOT, 507),
+            (Errno::ISDIR, 409),
+            (Errno::NOTEMPTY, 409),
+            (Errno::NAMETOOLONG, 414),
+            (Errno::IO, 500),
+        ];
+        for (errno, status) in table {
+            assert_eq!(status_of(&errno.into()), status, "{errno}");
+        }
+    }
+}

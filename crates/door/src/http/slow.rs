@@ -1,0 +1,80 @@
+//! Repeated failures are slowed down: who guesses waits longer and longer, and whoever else comes is not held up.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::crowd::neighbourhood;
+
+/// Failures that cost nothing: people mistype.
+const FREE: u32 = 5;
+/// The wait after the first failure that costs; it doubles with each.
+const FIRST: Duration = Duration::from_millis(100);
+/// The longest wait.
+const LONGEST: Duration = Duration::from_secs(10);
+/// After so long without one, failures are forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
+/// Neighbourhoods that are remembered.
+const REMEMBERED_MAX: usize = 65_536;
+
+/// Who failed, how often and when last.
+#[derive(Debug, Default)]
+pub(crate) struct Slow(Mutex<HashMap<IpAddr, (u32, Instant)>>);
+
+/// The wait after so many failures.
+fn wait(failures: u32) -> Duration {
+    match failures.checked_sub(FREE + 1) {
+        None => Duration::ZERO,
+        Some(beyond) => FIRST.saturating_mul(1 << beyond.min(16)).min(LONGEST),
+    }
+}
+
+impl Slow {
+    /// Somebody showed a credential that is not good: how long its answer waits.
+    pub fn failed(&self, address: IpAddr, now: Instant) -> Duration {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED_MAX {
+            known.retain(|_, (_, last)| now.saturating_duration_since(*last) < FORGOTTEN_AFTER);
+        }
+        // An attacker with that many networks is not slowed by remembering them.
+        if known.len() >= REMEMBERED_MAX {
+            known.clear();
+        }
+        let (failures, last) = known.entry(neighbourhood(address)).or_insert((0, now));
+        if now.saturating_duration_since(*last) >= FORGOTTEN_AFTER {
+            *failures = 0;
+        }
+        (*failures, *last) = (failures.saturating_add(1), now);
+        wait(*failures)
+    }
+
+    /// Somebody showed a good one.
+    pub fn succeeded(&self, address: IpAddr) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.is_empty() {
+            known.remove(&neighbourhood(address));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guessing_costs_more_and_more_and_is_forgiven() {
+        let (slow, now) = (Slow::default(), Instant::now());
+        let (guesser, other) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let waits: Vec<Duration> = (0..20).map(|_| slow.failed(guesser, now)).collect();
+        assert!(waits[..FREE as usize].iter().all(Duration::is_zero), "{waits:?}");
+        assert_eq!(waits[FREE as usize], FIRST);
+        assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert_eq!(waits[19], LONGEST);
+        assert_eq!(slow.failed(other, now), Duration::ZERO);
+        assert_eq!(slow.failed(guesser, now + FORGOTTEN_AFTER), Duration::ZERO);
+        slow.failed(guesser, now);
+        slow.succeeded(guesser);
+        assert_eq!(slow.failed(guesser, now), Duration::ZERO);
+    }
+}

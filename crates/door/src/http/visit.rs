@@ -1,0 +1,73 @@
+//! A request with what is known about it: whom it comes from, what it means, where that lies.
+
+use auth::{Access, Action};
+use model::RelPath;
+use model::locator::Place;
+use web::Request;
+use web::target::{Target, redacted};
+
+use super::Web;
+use super::exchange::Exchange;
+use super::keeper::Visitor;
+use super::refused::{Outcome, Refused, Trouble, refuse};
+use crate::host::Reach;
+
+/// A request being answered.
+pub(crate) struct Visit<'a> {
+    pub web: &'a Web,
+    pub exchange: &'a mut dyn Exchange,
+    pub target: Target,
+    pub visitor: Visitor,
+}
+
+impl Visit<'_> {
+    /// What was asked.
+    pub fn request(&self) -> &Request {
+        self.exchange.request()
+    }
+
+    /// Its target for people, without secrets.
+    pub fn shown(&self) -> String {
+        redacted(self.request().target.split('?').next().unwrap_or_default())
+    }
+
+    /// Who asks.
+    pub fn access(&self) -> &Access {
+        &self.visitor.access
+    }
+
+    /// The export and the path in it; none at the root.
+    pub fn place(&self) -> Outcome<Option<(String, RelPath)>> {
+        place(&self.target)
+    }
+
+    /// The store and path behind a name, if the action is allowed there.
+    pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
+        let place = Place::Path { export: export.to_owned(), path: path.clone() };
+        let reach = self.web.host.allowed(self.access(), action, &place);
+        let reach = reach.map_err(|refusal| self.unwelcome(refusal.into()))?;
+        if path.name().is_some_and(|name| store::posix::is_temporary_name(name.as_bytes())) && !action.changes() {
+            return Err(refuse(404, "a file that is not finished is nobody's yet"));
+        }
+        Ok(reach)
+    }
+
+    /// A no to somebody who has not said who he is becomes a question: who are you?
+    fn unwelcome(&self, trouble: Trouble) -> Trouble {
+        match trouble {
+            Trouble::Refused(refused) if self.visitor.is_nobody && matches!(refused.status, 403 | 404) => {
+                self.web.keeper.challenge(Refused { status: 401, ..*refused }, None).into()
+            }
+            other => other,
+        }
+    }
+}
+
+/// The export and the path that a target names; none at the root.
+pub(crate) fn place(target: &Target) -> Outcome<Option<(String, RelPath)>> {
+    if target.path.is_root() {
+        return Ok(None);
+    }
+    let named = target.export().and_then(|(name, path)| Some((String::from_utf8(name.as_bytes().to_vec()).ok()?, path)));
+    named.map(Some).ok_or_else(|| refuse(404, "there is no export of that name"))
+}
