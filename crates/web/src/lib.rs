@@ -2,3 +2,14 @@
 //! sans IO; and one blocking connection of either role over TCP or TLS, with a client that dials where a guard allows.
 //!
 //! What this crate does not know: files, exports, keys, who may do what (the door's), and HTTP/2 (a library's).
+
+pub mod conditions;
+pub mod copy;
+pub mod date;
+pub mod dav;
+pub mod digest;
+pub mod fuzzing;
+pub mod range;
+pub mod scitag;
+pub mod target;
+pub mod url;
