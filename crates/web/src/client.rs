@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection};
 use socket2::{Domain, Protocol, Socket, Type};
-use url::{Host, Url};
+use url::Host;
 
 use crate::body::{self, FramingError};
 use crate::conn::{Body, Conn, ReadError};
 use crate::head::{Request, Response};
 use crate::headers::Headers;
 use crate::method::Method;
+use crate::url::HttpUrl;
 
 /// Redirects followed before somebody is believed to run in circles.
 pub const REDIRECTS_MAX: usize = 10;
@@ -106,23 +107,6 @@ pub enum ClientError {
     },
 }
 
-/// Host and port of a URL, as people and `Host` name them.
-pub fn authority(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-/// Path and query of a URL: what a request names.
-pub fn target(url: &Url) -> String {
-    let path = if url.path().is_empty() { "/" } else { url.path() };
-    url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
-}
-
-/// Whether two URLs are of one server.
-pub fn same_origin(a: &Url, b: &Url) -> bool {
-    (a.scheme(), a.host(), a.port_or_known_default()) == (b.scheme(), b.host(), b.port_or_known_default())
-}
-
 fn addresses(url: &Url) -> Result<Vec<SocketAddr>, ClientError> {
     let wrong = || ClientError::Url(without_query(url));
     let port = url.port_or_known_default().ok_or_else(wrong)?;
@@ -135,15 +119,6 @@ fn addresses(url: &Url) -> Result<Vec<SocketAddr>, ClientError> {
             if found.is_empty() { Err(resolve(io::ErrorKind::NotFound.into())) } else { Ok(found) }
         }
     }
-}
-
-/// A URL without what may be secret in it.
-pub fn without_query(url: &Url) -> String {
-    let mut shown = url.clone();
-    shown.set_query(url.query().map(|_| "…"));
-    let _ = shown.set_password(None);
-    let _ = shown.set_username("");
-    shown.to_string().replace("%E2%80%A6", "…")
 }
 
 impl Dialer {

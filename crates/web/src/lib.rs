@@ -5,10 +5,20 @@
 
 pub mod body;
 pub mod client;
+pub mod conditions;
 pub mod conn;
+pub mod copy;
+pub mod date;
+pub mod dav;
+pub mod digest;
+pub mod fuzzing;
 pub mod head;
 pub mod headers;
 pub mod method;
+pub mod range;
+pub mod scitag;
+pub mod target;
+pub mod url;
 
 pub use body::Framing;
 pub use client::{Client, ClientError, Dialer};
@@ -16,3 +26,4 @@ pub use conn::{Body, Conn, ReadError};
 pub use head::{HeadError, Request, Response};
 pub use headers::Headers;
 pub use method::Method;
+pub use self::url::HttpUrl;

@@ -1,0 +1,236 @@
+//! Performance markers: how a running third-party copy tells its client that it is alive, and how far it has come.
+//!
+//! The writer keeps to what davix reads at fixed offsets: one space behind each colon, a count of stripes that is at
+//! least one. The reader is as tolerant as davix is: any case, any indentation, unknown lines passed over.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use super::outcome::Last;
+
+/// The longest line that is kept, bytes, as in davix; the rest of a longer one is dropped.
+pub const LINE_BYTES_MAX: usize = 1024;
+/// The most connections that one marker names.
+pub const REMOTES_MAX: usize = 128;
+
+/// One marker: the state of a stripe, which is for us the whole transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// When, in seconds since 1970.
+    pub timestamp_s: i64,
+    /// Which stripe, from 0.
+    pub stripe: u32,
+    /// How many bytes of it are there since the beginning: written, not scheduled.
+    pub bytes: u64,
+    /// How many stripes there are; at least 1.
+    pub stripes: u32,
+    /// The far ends of the data connections, by which FTS tells IPv4 from IPv6.
+    pub remotes: Vec<SocketAddr>,
+    /// A number or word for what is going on, as dCache has it.
+    pub state: Option<String>,
+    /// The same for people.
+    pub description: Option<String>,
+}
+
+impl Default for Marker {
+    fn default() -> Marker {
+        let (state, description) = (None, None);
+        Marker { timestamp_s: 0, stripe: 0, bytes: 0, stripes: 1, remotes: Vec::new(), state, description }
+    }
+}
+
+/// Text as part of one line.
+pub(super) fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_control()).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+impl Marker {
+    /// Writes it, down to `End` and its line feed.
+    pub fn write(&self, out: &mut String) {
+        // Writing into a String cannot fail.
+        let _ = writeln!(out, "Perf Marker\nTimestamp: {}", self.timestamp_s);
+        if let Some(state) = &self.state {
+            let _ = writeln!(out, "State: {}", one_line(state));
+        }
+        if let Some(description) = &self.description {
+            let _ = writeln!(out, "State description: {}", one_line(description));
+        }
+        let _ = writeln!(out, "Stripe Index: {}\nStripe Bytes Transferred: {}", self.stripe, self.bytes);
+        let _ = writeln!(out, "Total Stripe Count: {}", self.stripes.max(1));
+        if !self.remotes.is_empty() {
+            // An IPv4 peer of an IPv6 socket is an IPv4 peer.
+            let canonical = |at: &SocketAddr| format!("tcp:{}", SocketAddr::new(at.ip().to_canonical(), at.port()));
+            let remotes: Vec<String> = self.remotes.iter().take(REMOTES_MAX).map(canonical).collect();
+            let _ = writeln!(out, "RemoteConnections: {}", remotes.join(","));
+        }
+        out.push_str("End\n");
+    }
+}
+
+/// What a stream of markers says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// How it goes.
+    Marker(Marker),
+    /// How it went; nothing after it counts.
+    Last(Last),
+}
+
+/// Reads a stream of markers: bytes in, markers out.
+#[derive(Clone, Debug, Default)]
+pub struct Markers {
+    line: Vec<u8>,
+    open: Option<Marker>,
+    ended: bool,
+}
+
+impl Markers {
+    /// Takes in bytes as they arrive and gives back what they complete.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            let (text, whole) = match piece.split_last() {
+                Some((b'\n', text)) => (text, true),
+                _ => (piece, false),
+            };
+            let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&text[..text.len().min(room)]);
+            if whole {
+                heard.extend(self.line_ends());
+            }
+        }
+        heard
+    }
+
+    /// The stream has ended: what its last line says, if that had no line feed. If there was no last word then either,
+    /// nobody knows how the copy went.
+    pub fn finish(&mut self) -> Option<Heard> {
+        self.line_ends()
+    }
+
+    /// Whether the last word was heard.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    fn line_ends(&mut self) -> Option<Heard> {
+        let bytes = std::mem::take(&mut self.line);
+        if self.ended {
+            return None;
+        }
+        let line = String::from_utf8_lossy(&bytes);
+        let line = line.trim();
+        if let Some(last) = Last::parse(line) {
+            self.ended = true;
+            return Some(Heard::Last(last));
+        }
+        if line.eq_ignore_ascii_case("perf marker") {
+            self.open = Some(Marker::default());
+            return None;
+        }
+        if line.eq_ignore_ascii_case("end") {
+            return self.open.take().map(Heard::Marker);
+        }
+        if let (Some(marker), Some((name, value))) = (&mut self.open, line.split_once(':')) {
+            marker.take(name.trim(), value.trim());
+        }
+        None
+    }
+}
+
+impl Marker {
+    /// Takes in a line; what is unknown or malformed is passed over.
+    fn take(&mut self, name: &str, value: &str) {
+        match name.to_ascii_lowercase().as_str() {
+            "timestamp" => self.timestamp_s = value.parse().unwrap_or(self.timestamp_s),
+            "stripe index" => self.stripe = value.parse().unwrap_or(self.stripe),
+            "stripe bytes transferred" => self.bytes = value.parse().unwrap_or(self.bytes),
+            "total stripe count" => self.stripes = value.parse().unwrap_or(self.stripes).max(1),
+            "remoteconnections" => {
+                let one = |word: &str| word.trim().strip_prefix("tcp:")?.parse().ok();
+                self.remotes = value.split(',').filter_map(one).take(REMOTES_MAX).collect();
+            }
+            "state" => self.state = Some(one_line(value)),
+            "state description" => self.description = Some(one_line(value)),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const XROOTD: &str = "Perf Marker\nTimestamp: 1795174284\nStripe Index: 0\nStripe Bytes Transferred: 10000000\n\
+        Total Stripe Count: 1\nRemoteConnections: tcp:127.0.0.1:11094\nEnd\n";
+
+    fn marker() -> Marker {
+        let remotes = vec!["127.0.0.1:11094".parse().unwrap()];
+        Marker { timestamp_s: 1_795_174_284, bytes: 10_000_000, remotes, ..Marker::default() }
+    }
+
+    #[test]
+    fn byte_for_byte_as_the_reference_server() {
+        let mut out = String::new();
+        marker().write(&mut out);
+        assert_eq!(out, XROOTD);
+        assert_eq!(out.len(), 0x96, "the chunk of the transcript");
+    }
+
+    #[test]
+    fn all_fields() {
+        let remotes = ["[2001:db8::1]:443", "[::ffff:192.0.2.1]:80"].map(|at| at.parse().unwrap()).to_vec();
+        let (state, description) = (Some("2".to_owned()), Some("moving\nSuccess".to_owned()));
+        let mut out = String::new();
+        Marker { remotes, state, description, stripes: 0, ..Marker::default() }.write(&mut out);
+        let expected = "Perf Marker\nTimestamp: 0\nState: 2\nState description: moving Success\nStripe Index: 0\n\
+            Stripe Bytes Transferred: 0\nTotal Stripe Count: 1\n\
+            RemoteConnections: tcp:[2001:db8::1]:443,tcp:192.0.2.1:80\nEnd\n";
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn a_stream_in_any_pieces() {
+        let dcache = "perf marker\r\n    TIMESTAMP:   5\r\n    Stripe Start Time: 3\r\n    State: 10\r\n  \
+                      Stripe Bytes Transferred: 7\r\n    Total Stripe Count: 0\r\nEnd\r\n";
+        let stream = format!("hello\nEnd\n{dcache}{XROOTD}success: Created\n{XROOTD}failure: no\n");
+        let first = Marker { timestamp_s: 5, bytes: 7, state: Some("10".to_owned()), ..Marker::default() };
+        let expected = [Heard::Marker(first), Heard::Marker(marker()), Heard::Last(Last::Success)];
+        for size in [1, 2, 7, 1000] {
+            let mut markers = Markers::default();
+            let heard: Vec<Heard> = stream.as_bytes().chunks(size).flat_map(|piece| markers.push(piece)).collect();
+            assert_eq!(heard, expected);
+            assert!(markers.has_ended());
+            assert_eq!(markers.finish(), None);
+        }
+    }
+
+    #[test]
+    fn cut_short() {
+        let mut markers = Markers::default();
+        assert_eq!(markers.push(b"Perf Marker\nTimestamp: 1\nfailure: no sp"), []);
+        assert_eq!(markers.finish(), Some(Heard::Last(Last::Failure("no sp".to_owned()))));
+        let mut markers = Markers::default();
+        assert_eq!(markers.push(&vec![b'x'; 1 << 20]), []);
+        assert!(markers.line.len() <= LINE_BYTES_MAX);
+        assert_eq!((markers.finish(), markers.has_ended()), (None, false));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(timestamp_s in any::<i64>(), stripe in any::<u32>(), bytes in any::<u64>(),
+                                   stripes in 1u32.., ports in proptest::collection::vec(any::<u16>(), 0..4)) {
+            let remotes = ports.into_iter().map(|port| SocketAddr::new([127, 0, 0, 1].into(), port)).collect();
+            let marker = Marker { timestamp_s, stripe, bytes, stripes, remotes, ..Marker::default() };
+            let mut out = String::new();
+            marker.write(&mut out);
+            prop_assert_eq!(Markers::default().push(out.as_bytes()), [Heard::Marker(marker)]);
+        }
+
+        #[test]
+        fn any_bytes(text in "((Perf Marker|End|success|failure: x|Stripe Index: [0-9a]{1,12}|\\PC{0,9})\n?){0,9}") {
+            crate::fuzzing::markers(text.as_bytes());
+        }
+    }
+}

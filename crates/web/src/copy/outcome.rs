@@ -1,0 +1,125 @@
+//! The last line of a third-party copy: the only place where its client learns how it went, the status having been sent
+//! long before.
+//!
+//! FTS decides by words in this line whether to try again. What it does not know it tries again; so a failure that will
+//! stay is given the words by which FTS sees that, and one that may pass must be spared them by whoever words it.
+
+use model::{Fault, Retry};
+
+use super::marker::one_line;
+
+/// The longest reason, characters: with its first word it must fit into the line that davix keeps.
+const REASON_MAX: usize = 900;
+
+/// How a copy ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Last {
+    /// `success: Created`.
+    Success,
+    /// `failure: …`: why.
+    Failure(String),
+    /// `aborted: …`: who stopped it.
+    Aborted(String),
+}
+
+/// The words by which FTS gives up at once, for faults that stay: it compares without regard to case, and lacks one for
+/// some of them.
+fn final_words(fault: Fault) -> Option<&'static str> {
+    match fault {
+        Fault::Missing => Some("No such file or directory"),
+        Fault::Auth => Some("Permission denied"),
+        Fault::Integrity => Some("CHECKSUM MISMATCH"),
+        _ => None,
+    }
+}
+
+impl Last {
+    /// A failure in words that FTS acts on rightly.
+    pub fn failure(fault: Fault, retry: Retry, text: &str) -> Last {
+        if fault == Fault::Interrupted {
+            return Last::Aborted(text.to_owned());
+        }
+        let words = final_words(fault).filter(|_| retry == Retry::Never);
+        let said = |words: &&str| text.to_ascii_lowercase().contains(&words.to_ascii_lowercase());
+        match words.filter(|words| !said(words)) {
+            Some(words) => Last::Failure(format!("{words}: {text}")),
+            None => Last::Failure(text.to_owned()),
+        }
+    }
+
+    /// The line, with its line feed.
+    pub fn line(&self) -> String {
+        let short = |text: &str| one_line(text).chars().take(REASON_MAX).collect::<String>();
+        match self {
+            Last::Success => "success: Created\n".to_owned(),
+            Last::Failure(reason) => format!("failure: {}\n", short(reason)),
+            Last::Aborted(reason) => format!("aborted: {}\n", short(reason)),
+        }
+    }
+
+    /// Reads a line; none where it is not a last one. The first word decides, in any case, and `failed` is as good as
+    /// `failure`.
+    pub fn parse(line: &str) -> Option<Last> {
+        let line = line.trim();
+        let reason = |word: &str| {
+            let (first, rest) = line.split_at_checked(word.len())?;
+            first.eq_ignore_ascii_case(word).then(|| one_line(rest.trim_start_matches([':', ' '])))
+        };
+        if reason("success").is_some() {
+            return Some(Last::Success);
+        }
+        if let Some(why) = reason("failure").or_else(|| reason("failed")) {
+            return Some(Last::Failure(why));
+        }
+        reason("aborted").map(Last::Aborted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines() {
+        assert_eq!(Last::Success.line(), "success: Created\n");
+        let failure = Last::Failure("Remote side failed with status code 403;\r\n error message: \"no\"".to_owned());
+        assert_eq!(failure.line(), "failure: Remote side failed with status code 403; error message: \"no\"\n");
+        assert_eq!(Last::Aborted(String::new()).line(), "aborted: \n");
+        assert!(Last::Failure("ü".repeat(5000)).line().chars().count() < 1024);
+    }
+
+    #[test]
+    fn read_as_davix_does() {
+        assert_eq!(Last::parse("  SUCCESS: Created"), Some(Last::Success));
+        assert_eq!(Last::parse("success"), Some(Last::Success));
+        assert_eq!(Last::parse("Failed: x: y"), Some(Last::Failure("x: y".to_owned())));
+        assert_eq!(Last::parse("failure"), Some(Last::Failure(String::new())));
+        assert_eq!(Last::parse("aborted by user"), Some(Last::Aborted("by user".to_owned())));
+        for other in ["", "End", "succes", "Perf Marker", "fail", "ü"] {
+            assert_eq!(Last::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn fts_understands() {
+        let line = |fault, retry, text| Last::failure(fault, retry, text).line();
+        assert_eq!(line(Fault::Missing, Retry::Never, "gone"), "failure: No such file or directory: gone\n");
+        let told = "/data/f: no such file or directory";
+        assert_eq!(line(Fault::Missing, Retry::Never, told), format!("failure: {told}\n"));
+        assert_eq!(line(Fault::Auth, Retry::Never, "403"), "failure: Permission denied: 403\n");
+        assert_eq!(line(Fault::Integrity, Retry::Never, "a, b"), "failure: CHECKSUM MISMATCH: a, b\n");
+        assert_eq!(line(Fault::Integrity, Retry::Now, "a, b"), "failure: a, b\n");
+        assert_eq!(line(Fault::Path, Retry::After, "Connection timed out"), "failure: Connection timed out\n");
+        assert_eq!(line(Fault::Interrupted, Retry::Never, "hung up"), "aborted: hung up\n");
+    }
+
+    proptest! {
+        #[test]
+        fn one_line_whatever_the_text(text in any::<String>()) {
+            let last = Last::failure(Fault::Storage, Retry::Never, &text);
+            prop_assert_eq!(last.line().matches(char::is_control).count(), 1);
+            prop_assert!(matches!(Last::parse(&last.line()), Some(Last::Failure(_))));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Orders as clients of the field give them, and as they must not be given.
+
+use super::*;
+use model::Algorithm;
+use proptest::prelude::*;
+
+const SOURCE: (&str, &str) = ("source", "davs://a:1094/data/f");
+
+fn order(headers: &[(&'static str, &'static str)]) -> Result<Order, Bad> {
+    Order::from_headers([&[SOURCE], headers].concat())
+}
+
+#[test]
+fn gfal_pulls() {
+    let headers = [
+        ("X-Number-Of-Streams", "3"),
+        ("Secure-Redirection", "1"),
+        ("ClientInfo", "job-id=a%20b;file-id=1;retry=0"),
+        ("Credential", "none"),
+        ("RequireChecksumVerification", "false"),
+        ("TransferHeaderAuthorization", "Bearer t"),
+        ("transferheaderX-Trace", "1"),
+        ("TransferHeaderHost", "evil"),
+        ("TransferHeaderContent-Length", "0"),
+        ("Overwrite", "F"),
+    ];
+    let order = order(&headers).unwrap();
+    assert_eq!(order.direction.remote().as_str(), "https://a:1094/data/f");
+    assert!(matches!(order.direction, Direction::Pull { .. }));
+    assert_eq!((order.streams, order.overwrite, order.require_checksum), (Some(3), false, Some(false)));
+    assert_eq!(order.client_info.as_deref(), Some("job-id=a b;file-id=1;retry=0"));
+    let passed = [("Authorization", "Bearer t"), ("X-Trace", "1")];
+    assert_eq!(order.transfer_headers, passed.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    assert!(!format!("{order:?}").contains("Bearer"), "{order:?}");
+}
+
+#[test]
+fn davix_pushes() {
+    let order = Order::from_headers([("Destination", "http://b/data/g"), ("X-Number-Of-Streams", "0")]).unwrap();
+    assert!(matches!(&order.direction, Direction::Push { destination } if destination.port() == 80));
+    assert_eq!((order.streams, order.overwrite, order.require_checksum, order.no_head), (None, true, None, false));
+}
+
+#[test]
+fn wrong_orders_say_what_is_right() {
+    let words = |result: Result<Order, Bad>| {
+        let bad = result.unwrap_err();
+        assert_eq!(bad.status, 400);
+        bad.reason
+    };
+    assert!(words(Order::from_headers([])).contains("neither Source nor Destination"));
+    assert!(words(order(&[("Destination", "http://b/g")])).contains("both Source and Destination"));
+    assert!(words(order(&[SOURCE])).contains("more than once"));
+    assert!(words(order(&[("Credential", "gridsite")])).contains("TransferHeaderAuthorization"));
+    for (name, value) in [
+        ("Overwrite", "yes"),
+        ("Overwrite", ""),
+        ("RequireChecksumVerification", "1"),
+        ("X-Number-Of-Streams", "101"),
+        ("X-Number-Of-Streams", "-1"),
+        ("TransferHeader", "x"),
+        ("TransferHeaderA b", "x"),
+        ("TransferHeaderA", "x\r\nHost: y"),
+        ("Copy-Header", "x"),
+        ("Copy-Header", "x: y\nz"),
+    ] {
+        words(order(&[(name, value)]));
+    }
+    for source in ["ftp://a/f", "/data/f", "file:///etc/passwd", "https://u:p@a/f", "root://a//f", ""] {
+        words(Order::from_headers([("Source", source)]));
+    }
+    let many: Vec<(&str, &str)> = std::iter::repeat_n(("TransferHeaderX", "1"), TRANSFER_HEADERS_MAX + 1).collect();
+    words(Order::from_headers(many.into_iter().chain([SOURCE])));
+}
+
+#[test]
+fn extras() {
+    assert!(order(&[("Copy-Flags", "x, NoHead")]).unwrap().no_head);
+    assert!(Order::from_headers([("Source", "s3://b/f?X-Amz-Signature=a")]).unwrap().no_head);
+    assert_eq!(order(&[("SciTag", "449")]).unwrap().scitag, SciTag::new(7, 1));
+    assert_eq!(order(&[("SciTag", "64")]).unwrap().scitag, Some(SciTag::UNMARKED));
+    assert_eq!(order(&[("SciTag", "nonsense")]).unwrap().scitag, Some(SciTag::UNMARKED));
+    let passed = order(&[("TransferHeaderSciTag", "449")]).unwrap();
+    assert_eq!((passed.scitag, passed.transfer_headers.len()), (None, 1));
+    let both = order(&[("TransferHeaderSciTag", "449"), ("SciTag", "452")]).unwrap();
+    assert_eq!((both.scitag, both.transfer_headers.len()), (SciTag::new(7, 4), 0));
+    let digests = order(&[("Repr-Digest", "adler=:jwQKXQ==:"), ("Want-Digest", "md5"), ("Want-Digest", "adler32")]);
+    let digests = digests.unwrap();
+    assert_eq!(digests.repr_digest.map(|d| d.algorithm()), Some(Algorithm::Adler32));
+    assert_eq!(digests.want_digest.as_deref(), Some("md5, adler32"));
+    assert_eq!(order(&[("Copy-Header", "X: a:b")]).unwrap().transfer_headers, [("X".to_owned(), "a:b".to_owned())]);
+}
+
+#[test]
+fn copies_within() {
+    for (destination, authority, local) in [
+        ("/data/g", "a:7411", true),
+        ("http://a:7411/data/g", "a:7411", true),
+        ("https://A:443/g", "a", true),
+        ("davs://a/g", "a:443", true),
+        ("http://a/g", "a:7411", false),
+        ("http://b:7411/g", "a:7411", false),
+        ("//b/g", "a", false),
+        ("g", "a", false),
+        ("http://a/g", "", false),
+    ] {
+        assert_eq!(is_local(destination, authority), local, "{destination} {authority}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_headers(text in "((Source|Destination|TransferHeader[a-z]{0,3}|SciTag|Credential|Overwrite): \\PC{0,20}\n){0,5}") {
+        crate::fuzzing::copy(text.as_bytes());
+    }
+}

@@ -1,0 +1,130 @@
+//! WebDAV documents (RFC 4918): what a PROPFIND asks for, and the multistatus that answers it, both ways.
+//!
+//! XML of strangers is read within bounds and without document types or entities, which are only good for bombs and for
+//! reading other people's files.
+
+pub mod listing;
+pub mod multistatus;
+pub mod propfind;
+mod xml;
+
+use model::{Digest, Timestamp};
+use percent_encoding::percent_decode_str;
+
+pub use propfind::{Ask, Depth};
+
+/// The longest PROPFIND body, bytes.
+pub const BODY_BYTES_MAX: usize = 64 << 10;
+/// The longest multistatus document that is read, bytes: some 50,000 entries.
+pub const LISTING_BYTES_MAX: usize = 32 << 20;
+/// The deepest nesting of elements; documents of WebDAV have six levels.
+pub const DEPTH_MAX: usize = 32;
+/// The most properties that one request may name.
+pub const PROPS_MAX: usize = 128;
+/// The most attributes, and so namespaces, of one element.
+pub const ATTRIBUTES_MAX: usize = 64;
+
+/// The namespace of WebDAV itself.
+pub const DAV: &str = "DAV:";
+/// The namespace of `executable`, which mod_dav invented and grid clients ask for.
+pub const APACHE: &str = "http://apache.org/dav/props/";
+/// The namespace of `checksums`, which ownCloud invented and rclone asks for.
+pub const OWNCLOUD: &str = "http://owncloud.org/ns";
+/// The namespace of `Checksums`, which dCache invented.
+pub const DCACHE: &str = "http://www.dcache.org/2013/webdav";
+
+/// A property's full name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Prop {
+    /// The namespace; empty for none.
+    pub namespace: String,
+    /// The name within it.
+    pub name: String,
+}
+
+impl Prop {
+    /// A property of WebDAV itself.
+    pub fn dav(name: &str) -> Prop {
+        Prop { namespace: DAV.to_owned(), name: name.to_owned() }
+    }
+}
+
+/// Space below a directory (RFC 4331), bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// What can still be written.
+    pub available: u64,
+    /// What is taken.
+    pub used: u64,
+}
+
+/// One file or directory in a multistatus document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resource {
+    /// Its address, escaped: an absolute path, or, from some servers, a URL.
+    pub href: String,
+    /// Whether it is a collection.
+    pub is_dir: bool,
+    /// Its length, bytes.
+    pub size: Option<u64>,
+    /// When it changed.
+    pub modified: Option<Timestamp>,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// Its entity tag, as it stands in `ETag`.
+    pub etag: Option<String>,
+    /// Whether it may be executed, if that is known.
+    pub executable: Option<bool>,
+    /// The space below it, if it was asked for and is known.
+    pub quota: Option<Quota>,
+    /// Checksums that are known without reading it.
+    pub digests: Vec<Digest>,
+}
+
+impl Resource {
+    /// The last name in its address, decoded; empty for a root.
+    pub fn name(&self) -> Vec<u8> {
+        let path = self.href.trim_end_matches('/');
+        percent_decode_str(path.rsplit('/').next().unwrap_or_default()).collect()
+    }
+}
+
+/// Why a document, or a header of WebDAV, cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DavError {
+    /// Not well-formed.
+    #[error("the body is not well-formed XML: {0}")]
+    Xml(String),
+    /// A document type or an entity of its own.
+    #[error("the body declares a document type or uses an entity; WebDAV needs neither, and they are not read here")]
+    Entities,
+    /// Well-formed, but not what was due.
+    #[error("the body has the root element {found:?}; {wanted:?} of the namespace DAV: was due")]
+    Root {
+        /// What is there.
+        found: String,
+        /// What should be.
+        wanted: &'static str,
+    },
+    /// More than is read.
+    #[error("the body has more than {limit} {what}; that much is not read here")]
+    Bounds {
+        /// Of what.
+        what: &'static str,
+        /// How many would be read.
+        limit: usize,
+    },
+    /// A `Depth` that is none.
+    #[error("Depth is 0, 1 or infinity; {0:?} is none of them")]
+    Depth(String),
+}
+
+impl DavError {
+    /// The status that says so.
+    pub fn status(&self) -> u16 {
+        match self {
+            DavError::Bounds { .. } => 413,
+            _ => 400,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Reading a multistatus document: the listing of a directory on whatever server, or what is known of one file.
+//!
+//! Servers differ in prefixes, in the order of `status` and `prop`, in namespaces of what is not WebDAV's own, and in
+//! whether addresses are paths or URLs. What cannot be made sense of is left out; only a document that is not XML, or not
+//! a multistatus, or beyond the bounds, is an error.
+
+use super::xml::{Document, Piece};
+use super::{DavError, LISTING_BYTES_MAX, Prop, Quota, Resource};
+use crate::{date, digest};
+
+/// The longest text of one property that is kept, bytes.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// Reads a document.
+pub fn parse(body: &[u8]) -> Result<Vec<Resource>, DavError> {
+    if body.len() > LISTING_BYTES_MAX {
+        return Err(DavError::Bounds { what: "bytes", limit: LISTING_BYTES_MAX });
+    }
+    let mut document = Document::new(body);
+    let mut reading = Reading::default();
+    while let Some(piece) = document.next()? {
+        match piece {
+            Piece::Open(element) => reading.open(element)?,
+            Piece::Text(text) => reading.text(&text),
+            Piece::Close => reading.close(),
+        }
+    }
+    if !reading.has_root {
+        return Err(DavError::Xml("it has no element at all".to_owned()));
+    }
+    Ok(reading.resources)
+}
+
+/// Where in the document the reader is, and what it has gathered.
+#[derive(Default)]
+struct Reading {
+    has_root: bool,
+    /// Names of the open elements, outermost first.
+    within: Vec<String>,
+    text: String,
+    resources: Vec<Resource>,
+    /// The response being read.
+    current: Resource,
+    /// Its own status, where it has one: it is not about properties then.
+    failed: bool,
+    /// The propstat being read: properties count only under a status of success, which may come before or after them.
+    found: Vec<(String, String)>,
+    status: String,
+}
+
+impl Reading {
+    fn open(&mut self, element: Prop) -> Result<(), DavError> {
+        if !self.has_root {
+            self.has_root = true;
+            if element.name != "multistatus" {
+                return Err(DavError::Root { found: element.name, wanted: "multistatus" });
+            }
+        }
+        self.text.clear();
+        self.within.push(element.name);
+        match names(&self.within).as_slice() {
+            [_, "response"] => {
+                self.current = Resource::default();
+                self.failed = false;
+            }
+            [_, "response", "propstat"] => {
+                self.found.clear();
+                self.status.clear();
+            }
+            [_, "response", "propstat", "prop", "resourcetype", "collection"] => {
+                self.found.push(("collection".to_owned(), String::new()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.text.len() + text.len() <= TEXT_BYTES_MAX {
+            self.text.push_str(text);
+        }
+    }
+
+    fn close(&mut self) {
+        let text = self.text.trim().to_owned();
+        match names(&self.within).as_slice() {
+            [_, "response"] if !self.failed && !self.current.href.is_empty() => {
+                self.resources.push(std::mem::take(&mut self.current));
+            }
+            // The first counts: with several, the response is about a status, not about properties.
+            [_, "response", "href"] if self.current.href.is_empty() => self.current.href = text,
+            [_, "response", "status"] => self.failed = !is_success(&text),
+            [_, "response", "propstat", "status"] => self.status = text,
+            [_, "response", "propstat"] if self.status.is_empty() || is_success(&self.status) => {
+                for (name, value) in std::mem::take(&mut self.found) {
+                    take(&mut self.current, &name, &value);
+                }
+            }
+            [_, "response", "propstat", "prop", name] => {
+                let found = ((*name).to_owned(), text);
+                self.found.push(found);
+            }
+            [_, "response", "propstat", "prop", "checksums", "checksum"] => {
+                self.found.push(("checksums".to_owned(), text));
+            }
+            _ => {}
+        }
+        self.within.pop();
+        self.text.clear();
+    }
+}
+
+fn names(within: &[String]) -> Vec<&str> {
+    within.iter().map(String::as_str).collect()
+}
+
+/// Whether a status line (`HTTP/1.1 200 OK`) is of the kind 2xx.
+fn is_success(line: &str) -> bool {
+    line.split_whitespace().nth(1).is_some_and(|code| code.len() == 3 && code.starts_with('2'))
+}
+
+/// Takes in a property. An empty value says as little as a missing one: some servers list what they do not know.
+fn take(resource: &mut Resource, name: &str, value: &str) {
+    let yes = || value == "1" || value.eq_ignore_ascii_case("t") || value.eq_ignore_ascii_case("true");
+    match name {
+        "collection" => resource.is_dir = true,
+        _ if value.is_empty() => {}
+        "iscollection" => resource.is_dir |= yes(),
+        "getcontentlength" => resource.size = value.parse().ok(),
+        "getlastmodified" => resource.modified = date::parse_http(value),
+        "creationdate" => resource.created = date::parse_rfc3339(value),
+        "getetag" => resource.etag = Some(value.to_owned()),
+        "executable" => resource.executable = Some(yes()),
+        "quota-available-bytes" | "quota-used-bytes" => {
+            let Ok(bytes) = value.parse() else { return };
+            let quota = resource.quota.get_or_insert(Quota { available: 0, used: 0 });
+            *(if name == "quota-used-bytes" { &mut quota.used } else { &mut quota.available }) = bytes;
+        }
+        "checksums" => resource.digests.extend(digest::parse_oc(value)),
+        "Checksums" => resource.digests.extend(digest::parse([value])),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Digest, Timestamp};
+    use proptest::prelude::*;
+
+    const XROOTD: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\" \
+        xmlns:ns1=\"http://apache.org/dav/props/\" xmlns:ns0=\"DAV:\">\n<D:response xmlns:lp1=\"DAV:\" \
+        xmlns:lp2=\"http://apache.org/dav/props/\" xmlns:lp3=\"LCGDM:\">\n<D:href>/data/</D:href>\n<D:propstat>\n<D:prop>\n\
+        <lp1:getcontentlength>4096</lp1:getcontentlength>\n<lp1:getlastmodified>Sun, 06 Nov 1994 08:49:37 GMT\
+        </lp1:getlastmodified>\n<lp1:resourcetype><D:collection/></lp1:resourcetype>\n<lp1:iscollection>1\
+        </lp1:iscollection>\n<lp1:executable>T</lp1:executable>\n</D:prop>\n<D:status>HTTP/1.1 200 OK</D:status>\n\
+        </D:propstat>\n</D:response>\n</D:multistatus>";
+
+    const APACHE: &str = "<multistatus xmlns='DAV:'><response><href>http://h/dav/a%20b.txt</href>\
+        <propstat><status>HTTP/1.1 404 Not Found</status><prop><getetag>x</getetag></prop></propstat>\
+        <propstat><status>HTTP/1.1 200 OK</status><prop><resourcetype/><getcontentlength>12</getcontentlength>\
+        <creationdate>1997-12-02T17:57:46Z</creationdate><getetag>&quot;a-1&quot;</getetag>\
+        <d:Checksums xmlns:d='http://www.dcache.org/2013/webdav'>crc32c=35f690d4</d:Checksums>\
+        <quota-used-bytes>5</quota-used-bytes></prop></propstat></response>\
+        <response><href>/dav/gone</href><status>HTTP/1.1 404 Not Found</status></response></multistatus>";
+
+    #[test]
+    fn servers_of_the_field() {
+        let read = parse(XROOTD.as_bytes()).unwrap();
+        let expected = Resource {
+            href: "/data/".into(),
+            is_dir: true,
+            size: Some(4096),
+            modified: Some(Timestamp { seconds: 784_111_777, nanos: 0 }),
+            executable: Some(true),
+            ..Resource::default()
+        };
+        assert_eq!(read, [expected]);
+        let read = parse(APACHE.as_bytes()).unwrap();
+        let expected = Resource {
+            href: "http://h/dav/a%20b.txt".into(),
+            size: Some(12),
+            created: Some(Timestamp { seconds: 881_086_666, nanos: 0 }),
+            etag: Some("\"a-1\"".into()),
+            digests: vec![Digest::crc32c(0x35f6_90d4)],
+            quota: Some(Quota { available: 0, used: 5 }),
+            ..Resource::default()
+        };
+        assert_eq!(read, [expected]);
+        assert_eq!(read[0].name(), b"a b.txt");
+    }
+
+    #[test]
+    fn refused() {
+        assert!(matches!(parse(b"<html></html>"), Err(DavError::Root { .. })));
+        for bad in [&b""[..], b"hello", b"<multistatus>", b"<!DOCTYPE html><html/>", b"\xff\xfe<"] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(parse(b"<multistatus xmlns='DAV:'/>"), Ok(Vec::new()));
+        assert_eq!(parse(b"<multistatus><response><x/></response></multistatus>"), Ok(Vec::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            crate::fuzzing::multistatus(&bytes);
+        }
+
+        #[test]
+        fn cut_and_bent(at in 0usize..900, byte in any::<u8>(), cut in 0usize..900, which in any::<bool>()) {
+            let mut bytes = if which { XROOTD } else { APACHE }.as_bytes().to_vec();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            bytes.truncate(bytes.len().saturating_sub(cut / 2));
+            crate::fuzzing::multistatus(&bytes);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Writing a multistatus document (RFC 4918, section 13), one response after the other, so that a directory of a million
+//! files is never in memory as text.
+
+use std::fmt::Write;
+
+use model::Digest;
+
+use super::xml::escape;
+use super::{APACHE, Ask, DAV, DCACHE, OWNCLOUD, Prop, Resource};
+use crate::{date, digest};
+
+/// The answer's `Content-Type`.
+pub const CONTENT_TYPE: &str = "application/xml; charset=utf-8";
+
+/// The properties that are told without being named. Quotas are not among them (RFC 4331, section 3), nor what costs.
+const USUAL: [(&str, &str); 10] = [
+    (DAV, "resourcetype"),
+    (DAV, "displayname"),
+    (DAV, "getcontentlength"),
+    (DAV, "getlastmodified"),
+    (DAV, "creationdate"),
+    (DAV, "getetag"),
+    (DAV, "iscollection"),
+    (DAV, "supportedlock"),
+    (DAV, "lockdiscovery"),
+    (APACHE, "executable"),
+];
+
+/// The properties that are told only when they are named.
+const NAMED: [(&str, &str); 4] =
+    [(DAV, "quota-available-bytes"), (DAV, "quota-used-bytes"), (OWNCLOUD, "checksums"), (DCACHE, "Checksums")];
+
+/// The prefixes that [`open`] declares.
+const PREFIXES: [(&str, &str); 4] = [(DAV, "D"), (APACHE, "A"), (OWNCLOUD, "O"), (DCACHE, "C")];
+
+/// The beginning of the document.
+pub fn open() -> String {
+    let declared = PREFIXES.iter().map(|(namespace, prefix)| format!(" xmlns:{prefix}=\"{namespace}\""));
+    format!("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus{}>\n", declared.collect::<String>())
+}
+
+/// The end of the document.
+pub fn close() -> &'static str {
+    "</D:multistatus>\n"
+}
+
+/// One file or directory: what is asked for and there, under 200; what is asked for by name and not there, under 404.
+pub fn response(resource: &Resource, ask: &Ask) -> String {
+    let (mut found, mut missing) = (String::new(), String::new());
+    let usual = USUAL.iter().filter_map(|(namespace, name)| Some((namespace, name, value(resource, namespace, name)?)));
+    match ask {
+        Ask::Names => {
+            let named = NAMED.iter().filter(|(namespace, name)| value(resource, namespace, name).is_some());
+            for (namespace, name) in
+                usual.map(|(namespace, name, _)| (namespace, name)).chain(named.map(|(a, b)| (a, b)))
+            {
+                element(&mut found, namespace, name, "");
+            }
+        }
+        Ask::All { include } => {
+            for (namespace, name, value) in usual {
+                element(&mut found, namespace, name, &value);
+            }
+            let told = |prop: &&Prop| !USUAL.contains(&(prop.namespace.as_str(), prop.name.as_str()));
+            asked(resource, include.iter().filter(told), &mut found, &mut missing);
+        }
+        Ask::Only(props) => asked(resource, props.iter(), &mut found, &mut missing),
+    }
+    let mut out = format!("<D:response><D:href>{}</D:href>", escape(&resource.href));
+    // At least one propstat is due, even of a request that named nothing.
+    if !found.is_empty() || missing.is_empty() {
+        propstat(&mut out, &found, "200 OK");
+    }
+    if !missing.is_empty() {
+        propstat(&mut out, &missing, "404 Not Found");
+    }
+    out.push_str("</D:response>\n");
+    out
+}
+
+/// One file or directory that something happened to: of a DELETE, say, that did not get everything.
+pub fn status(href: &str, status: u16, reason: &str) -> String {
+    let (href, reason) = (escape(href), escape(reason));
+    format!("<D:response><D:href>{href}</D:href><D:status>HTTP/1.1 {status} {reason}</D:status></D:response>\n")
+}
+
+fn asked<'a>(resource: &Resource, props: impl Iterator<Item = &'a Prop>, found: &mut String, missing: &mut String) {
+    for Prop { namespace, name } in props {
+        match value(resource, namespace, name) {
+            Some(value) => element(found, namespace, name, &value),
+            None => element(missing, namespace, name, ""),
+        }
+    }
+}
+
+fn propstat(out: &mut String, props: &str, status: &str) {
+    // Writing into a String cannot fail.
+    let _ = write!(out, "<D:propstat><D:prop>{props}</D:prop><D:status>HTTP/1.1 {status}</D:status></D:propstat>");
+}
+
+/// Writes an element; `value` is XML already. Names come from requests that parsed as XML names.
+fn element(out: &mut String, namespace: &str, name: &str, value: &str) {
+    let known = PREFIXES.iter().find(|(known, _)| *known == namespace);
+    let (tag, declared) = match known {
+        Some((_, prefix)) => (format!("{prefix}:{name}"), String::new()),
+        None if namespace.is_empty() => (name.to_owned(), String::new()),
+        None => (format!("x:{name}"), format!(" xmlns:x=\"{}\"", escape(namespace))),
+    };
+    let _ = match value {
+        "" => write!(out, "<{tag}{declared}/>"),
+        _ => write!(out, "<{tag}{declared}>{value}</{tag}>"),
+    };
+}
+
+/// A property's value as XML; none where it is not known, or not defined for such a thing.
+fn value(resource: &Resource, namespace: &str, name: &str) -> Option<String> {
+    let flag = |yes: bool| if yes { "1" } else { "0" }.to_owned();
+    match (namespace, name) {
+        (DAV, "resourcetype") => Some(if resource.is_dir { "<D:collection/>" } else { "" }.to_owned()),
+        (DAV, "displayname") => Some(escape(&String::from_utf8_lossy(&resource.name()))),
+        (DAV, "getcontentlength") => resource.size.filter(|_| !resource.is_dir).map(|size| size.to_string()),
+        (DAV, "getlastmodified") => resource.modified.map(date::http),
+        (DAV, "creationdate") => resource.created.map(date::rfc3339),
+        (DAV, "getetag") => resource.etag.as_deref().map(escape),
+        (DAV, "iscollection") => Some(flag(resource.is_dir)),
+        // No locks (class 1): both are there, and empty (RFC 4918, sections 15.8 and 15.10).
+        (DAV, "supportedlock" | "lockdiscovery") => Some(String::new()),
+        (DAV, "quota-available-bytes") => resource.quota.map(|quota| quota.available.to_string()),
+        (DAV, "quota-used-bytes") => resource.quota.map(|quota| quota.used.to_string()),
+        (APACHE, "executable") => resource.executable.map(|yes| if yes { "T" } else { "F" }.to_owned()),
+        (OWNCLOUD, "checksums") => {
+            let list = joined(&resource.digests, " ", digest::format_oc)?;
+            Some(format!("<O:checksum>{}</O:checksum>", escape(&list)))
+        }
+        (DCACHE, "Checksums") => joined(&resource.digests, ",", digest::format).map(|list| escape(&list)),
+        _ => None,
+    }
+}
+
+fn joined(digests: &[Digest], by: &str, form: fn(&Digest) -> String) -> Option<String> {
+    let all: Vec<String> = digests.iter().map(form).collect();
+    (!all.is_empty()).then(|| all.join(by))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Quota, listing, propfind};
+    use super::*;
+    use model::{RelPath, Timestamp};
+    use proptest::prelude::*;
+
+    fn file(path: &[u8]) -> Resource {
+        Resource {
+            href: crate::target::href(&RelPath::parse(path).unwrap(), false),
+            size: Some(40),
+            modified: Some(Timestamp { seconds: 784_111_777, nanos: 0 }),
+            created: Some(Timestamp { seconds: 881_086_666, nanos: 0 }),
+            etag: Some("\"a&b\"".to_owned()),
+            executable: Some(false),
+            digests: vec![Digest::crc32c(0x35f6_90d4)],
+            ..Resource::default()
+        }
+    }
+
+    fn only(inner: &str) -> Ask {
+        propfind::parse(format!("<propfind xmlns='DAV:'><prop>{inner}</prop></propfind>").as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn everything_usual() {
+        let expected = "<D:response><D:href>/data/a%26b</D:href><D:propstat><D:prop><D:resourcetype/>\
+            <D:displayname>a&amp;b</D:displayname><D:getcontentlength>40</D:getcontentlength>\
+            <D:getlastmodified>Sun, 06 Nov 1994 08:49:37 GMT</D:getlastmodified>\
+            <D:creationdate>1997-12-02T17:57:46Z</D:creationdate><D:getetag>&quot;a&amp;b&quot;</D:getetag>\
+            <D:iscollection>0</D:iscollection><D:supportedlock/><D:lockdiscovery/><A:executable>F</A:executable>\
+            </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n";
+        assert_eq!(response(&file(b"data/a&b"), &Ask::default()), expected);
+        let names = response(&file(b"data/f"), &Ask::Names);
+        assert!(names.contains("<D:getetag/>") && names.contains("<O:checksums/>") && !names.contains("1994"));
+        assert!(!names.contains("quota"));
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let ask = only("<getcontentlength/><x xmlns='urn:&lt;y>'/><z xmlns=''/>");
+        let expected = "<D:response><D:href>/f</D:href><D:propstat><D:prop><D:getcontentlength>40</D:getcontentlength>\
+            </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat><D:propstat><D:prop>\
+            <x:x xmlns:x=\"urn:&lt;y&gt;\"/><z/></D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat>\
+            </D:response>\n";
+        assert_eq!(response(&file(b"f"), &ask), expected);
+        assert!(!response(&file(b"f"), &only("<quota-used-bytes/>")).contains("200 OK"));
+        assert!(response(&file(b"f"), &only("")).contains("<D:prop></D:prop><D:status>HTTP/1.1 200 OK"));
+    }
+
+    #[test]
+    fn directories_space_and_checksums() {
+        let dir = Resource { is_dir: true, quota: Some(Quota { available: 7, used: 8 }), ..file(b"d") };
+        let text = response(&dir, &only("<resourcetype/><getcontentlength/><quota-used-bytes/>"));
+        assert!(text.contains("<D:resourcetype><D:collection/></D:resourcetype><D:quota-used-bytes>8<"), "{text}");
+        assert!(text.contains("<D:prop><D:getcontentlength/></D:prop><D:status>HTTP/1.1 404"), "{text}");
+        let ask = only(&format!("<checksums xmlns='{OWNCLOUD}'/><Checksums xmlns='{DCACHE}'/>"));
+        let text = response(&file(b"f"), &ask);
+        assert!(text.contains("<O:checksums><O:checksum>CRC32C:35f690d4</O:checksum></O:checksums>"), "{text}");
+        assert!(text.contains("<C:Checksums>crc32c=35f690d4</C:Checksums>"), "{text}");
+        assert_eq!(status("/f", 423, "Locked"), {
+            "<D:response><D:href>/f</D:href><D:status>HTTP/1.1 423 Locked</D:status></D:response>\n"
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_exact_in_its_address(bytes in proptest::collection::vec(any::<u8>(), 1..50)) {
+            let Ok(path) = RelPath::parse(&bytes) else { return Ok(()) };
+            let resource = file(path.as_bytes());
+            let ask = Ask::All { include: vec![Prop { namespace: OWNCLOUD.into(), name: "checksums".into() }] };
+            let text = [open(), response(&resource, &ask), close().to_owned()].concat();
+            let read = listing::parse(text.as_bytes()).unwrap();
+            prop_assert_eq!(&read, &[resource]);
+            prop_assert_eq!(read[0].name(), path.name().map(|n| n.as_bytes().to_vec()).unwrap_or_default());
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What a PROPFIND asks for (RFC 4918, section 9.1): its body, and its `Depth`.
+
+use super::xml::{Document, Piece};
+use super::{BODY_BYTES_MAX, DAV, DavError, PROPS_MAX, Prop};
+
+/// Which properties are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The usual ones, and these beside; what an empty body means as well.
+    All {
+        /// From `DAV:include`.
+        include: Vec<Prop>,
+    },
+    /// The names alone.
+    Names,
+    /// These.
+    Only(Vec<Prop>),
+}
+
+impl Default for Ask {
+    fn default() -> Ask {
+        Ask::All { include: Vec::new() }
+    }
+}
+
+impl Ask {
+    /// Whether this property is asked for by name: what costs something to find out is found out only then.
+    pub fn names(&self, namespace: &str, name: &str) -> bool {
+        let (Ask::All { include: props } | Ask::Only(props)) = self else { return false };
+        props.iter().any(|prop| prop.namespace == namespace && prop.name == name)
+    }
+}
+
+/// How far down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The thing itself.
+    Zero,
+    /// And what lies directly in it.
+    One,
+    /// And all below; what no header means to PROPFIND, COPY, MOVE and DELETE.
+    Infinity,
+}
+
+impl Depth {
+    /// Reads the value of `Depth`.
+    pub fn parse(value: Option<&str>) -> Result<Depth, DavError> {
+        match value.map(str::trim) {
+            None => Ok(Depth::Infinity),
+            Some("0") => Ok(Depth::Zero),
+            Some("1") => Ok(Depth::One),
+            Some(word) if word.eq_ignore_ascii_case("infinity") => Ok(Depth::Infinity),
+            Some(other) => Err(DavError::Depth(other.chars().take(40).collect())),
+        }
+    }
+}
+
+/// Reads the body of a PROPFIND. What is unknown in it is passed over (RFC 4918, section 17); properties have no meaning
+/// beyond their names, whatever they contain: davix asks for `<resourcetype><collection/></resourcetype>`.
+pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
+    if body.len() > BODY_BYTES_MAX {
+        return Err(DavError::Bounds { what: "bytes", limit: BODY_BYTES_MAX });
+    }
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Ask::default());
+    }
+    let mut document = Document::new(body);
+    let mut asked = Asked::default();
+    let mut has_root = false;
+    while let Some(piece) = document.next()? {
+        match (document.depth(), piece) {
+            (1, Piece::Open(root)) if !has_root => {
+                has_root = true;
+                if root != Prop::dav("propfind") {
+                    return Err(DavError::Root { found: root.name, wanted: "propfind" });
+                }
+            }
+            (2, Piece::Open(kind)) => asked.kind(&kind),
+            (3, Piece::Open(prop)) => asked.prop(prop)?,
+            _ => {}
+        }
+    }
+    if !has_root {
+        return Err(DavError::Xml("it has no element at all".to_owned()));
+    }
+    Ok(asked.into_ask())
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Asked {
+    within: Within,
+    names: bool,
+    only: Option<Vec<Prop>>,
+    include: Vec<Prop>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Within {
+    #[default]
+    Other,
+    Prop,
+    Include,
+}
+
+impl Asked {
+    fn kind(&mut self, kind: &Prop) {
+        self.within = Within::Other;
+        if kind.namespace != DAV {
+            return;
+        }
+        match kind.name.as_str() {
+            "propname" => self.names = true,
+            "include" => self.within = Within::Include,
+            "prop" => {
+                self.within = Within::Prop;
+                self.only.get_or_insert_default();
+            }
+            _ => {}
+        }
+    }
+
+    fn prop(&mut self, prop: Prop) -> Result<(), DavError> {
+        let list = match self.within {
+            Within::Other => return Ok(()),
+            Within::Prop => self.only.get_or_insert_default(),
+            Within::Include => &mut self.include,
+        };
+        // Asked for twice is answered once.
+        if list.contains(&prop) {
+            return Ok(());
+        }
+        if list.len() == PROPS_MAX {
+            return Err(DavError::Bounds { what: "properties", limit: PROPS_MAX });
+        }
+        list.push(prop);
+        Ok(())
+    }
+
+    fn into_ask(self) -> Ask {
+        match self.only {
+            Some(props) => Ask::Only(props),
+            None if self.names => Ask::Names,
+            None => Ask::All { include: self.include },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DAVIX: &str = "<?xml version=\"1.0\" encoding=\"utf-8\" ?><D:propfind xmlns:D=\"DAV:\" xmlns:L=\"LCGDM:\"><D:prop>\
+        <D:displayname/><D:getlastmodified/><D:creationdate/><D:getcontentlength/><D:quota-used-bytes/><D:resourcetype>\
+        <D:collection/></D:resourcetype><L:mode/><D:owner></D:owner><D:group></D:group></D:prop></D:propfind>";
+
+    #[test]
+    fn davix() {
+        let Ok(Ask::Only(props)) = parse(DAVIX.as_bytes()) else { panic!("a list of properties") };
+        let names: Vec<&str> = props.iter().map(|prop| prop.name.as_str()).collect();
+        let dav = ["displayname", "getlastmodified", "creationdate", "getcontentlength", "quota-used-bytes"];
+        assert_eq!(names, [&dav[..], &["resourcetype", "mode", "owner", "group"]].concat());
+        assert_eq!(props[6].namespace, "LCGDM:");
+        assert!(Ask::Only(props).names("DAV:", "owner"));
+    }
+
+    #[test]
+    fn kinds() {
+        let body = |inner: &str| parse(format!("<propfind xmlns='DAV:'>{inner}</propfind>").as_bytes());
+        assert_eq!(parse(b""), Ok(Ask::default()));
+        assert_eq!(parse(b" \r\n"), Ok(Ask::default()));
+        assert_eq!(body("<allprop/>"), Ok(Ask::default()));
+        assert_eq!(body(""), Ok(Ask::default()));
+        assert_eq!(body("<propname/>"), Ok(Ask::Names));
+        assert_eq!(body("<prop/>"), Ok(Ask::Only(Vec::new())));
+        assert_eq!(body("<x><allprop/></x><prop><a xmlns=''/></prop>"), {
+            Ok(Ask::Only(vec![Prop { namespace: String::new(), name: "a".into() }]))
+        });
+        let quota = Prop::dav("quota-used-bytes");
+        assert_eq!(body("<allprop/><include><quota-used-bytes/></include>"), Ok(Ask::All { include: vec![quota] }));
+    }
+
+    #[test]
+    fn refused() {
+        assert_eq!(parse(b"<propfind/>").unwrap_err().status(), 400);
+        assert_eq!(parse(b"<a xmlns='DAV:'/>").unwrap_err().to_string(), {
+            "the body has the root element \"a\"; \"propfind\" of the namespace DAV: was due"
+        });
+        assert_eq!(parse(b"hello").unwrap_err().status(), 400);
+        assert_eq!(parse(&vec![b' '; BODY_BYTES_MAX + 1]).unwrap_err().status(), 413);
+        let props: String = (0..=PROPS_MAX).map(|i| format!("<p{i}/>")).collect();
+        let body = format!("<propfind xmlns='DAV:'><prop>{props}</prop></propfind>");
+        assert_eq!(parse(body.as_bytes()).unwrap_err().status(), 413);
+    }
+
+    #[test]
+    fn depths() {
+        assert_eq!(Depth::parse(Some(" 0")), Ok(Depth::Zero));
+        assert_eq!(Depth::parse(Some("1")), Ok(Depth::One));
+        assert_eq!(Depth::parse(Some("Infinity")), Ok(Depth::Infinity));
+        assert_eq!(Depth::parse(None), Ok(Depth::Infinity));
+        assert!(Depth::parse(Some("1,noroot")).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            crate::fuzzing::propfind(&bytes);
+        }
+
+        #[test]
+        fn cut_and_bent(at in 0usize..400, byte in any::<u8>(), cut in 0usize..400) {
+            let mut bytes = DAVIX.as_bytes().to_vec();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            bytes.truncate(bytes.len().saturating_sub(cut / 2));
+            crate::fuzzing::propfind(&bytes);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, cargo-fuzz
+//! (`fuzz/` at the root of the workspace) for as long as one likes.
+//!
+//! Each takes any bytes, drives the real code as a server or client would, and must come back with the laws of the form
+//! intact: no panic, no overflow, nothing beyond the bounds, and what is written can be read.
+
+use std::borrow::Cow;
+
+use model::Algorithm;
+
+use crate::conditions::{Conditions, Current, ETag};
+use crate::copy::marker::{Heard, Markers};
+use crate::copy::{self, Order};
+use crate::dav::{self, Ask, Resource, listing, multistatus};
+use crate::digest::{self, repr};
+use crate::range::{self, Asked, ContentRange, Multipart};
+use crate::target;
+use crate::url::HttpUrl;
+
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+/// A size (8 bytes, little-endian) and the value of `Range`, which is read as one of `Content-Range` as well.
+pub fn range(bytes: &[u8]) {
+    let Some((size, value)) = bytes.split_first_chunk::<8>() else { return };
+    let (size, value) = (u64::from_le_bytes(*size), text(value));
+    if let Some(found) = ContentRange::parse(&value) {
+        assert_eq!(ContentRange::parse(&found.to_string()), Some(found), "a range reads otherwise");
+    }
+    let Some(specs) = range::parse(&value) else { return };
+    assert!(!specs.is_empty() && specs.len() <= range::RANGES_MAX + 1);
+    let Asked::Parts(parts) = range::resolve(&specs, size) else { return };
+    assert!(!parts.is_empty() && parts.len() <= specs.len());
+    for part in &parts {
+        let end = part.start.checked_add(part.len);
+        assert!(part.len > 0 && end.is_some_and(|end| end <= size), "{part:?} of {size}");
+        let line = ContentRange::Part(*part, Some(size));
+        assert_eq!(ContentRange::parse(&line.to_string()), Some(line), "a part reads otherwise");
+    }
+    let frame = Multipart::new("b", "text/plain", size);
+    let framed = parts.iter().map(|part| u128::from(part.len) + frame.head(*part).len() as u128).sum::<u128>();
+    let whole = framed + frame.tail().len() as u128;
+    assert_eq!(frame.len(&parts), u64::try_from(whole).ok(), "the length known in advance");
+}
+
+/// A list of entity tags, and dates, as conditions.
+pub fn conditions(bytes: &[u8]) {
+    let value = text(bytes);
+    let tag = ETag::parse(&value);
+    if let Some(tag) = &tag {
+        assert_eq!(ETag::parse(&tag.to_string()).as_ref(), Some(tag), "a tag reads otherwise");
+    }
+    let value = Some(&*value);
+    let all =
+        Conditions { if_match: value, if_none_match: value, if_modified_since: value, if_unmodified_since: value };
+    let dates = Conditions { if_match: None, if_none_match: None, ..all };
+    let current = Current { etag: tag, modified: Some(model::Timestamp::default()) };
+    for reading in [false, true] {
+        all.judge(reading, Some(&current));
+        dates.judge(reading, Some(&current));
+        all.judge(reading, None);
+    }
+}
+
+/// A value of any of the headers about digests.
+pub fn digest(bytes: &[u8]) {
+    let value = text(bytes);
+    let offered = [Algorithm::Adler32, Algorithm::Md5];
+    for wanted in [digest::wanted([&*value], &offered), repr::wanted([&*value], &offered)].into_iter().flatten() {
+        assert!(offered.contains(&wanted), "{wanted} was not on offer");
+    }
+    for found in digest::parse([&*value]).into_iter().chain(digest::parse_oc(&value)).chain(repr::parse([&*value])) {
+        assert_eq!(digest::parse([&*digest::format(&found)]), [found], "a digest reads otherwise");
+        assert_eq!(digest::parse_oc(&digest::format_oc(&found)), [found], "a digest reads otherwise");
+        assert_eq!(repr::parse([&*repr::format(&found)]), [found], "a digest reads otherwise");
+    }
+    digest::parse_content_md5(&value);
+}
+
+/// A request target.
+pub fn target(bytes: &[u8]) {
+    let value = text(bytes);
+    let shown = target::redacted(&value);
+    assert!(!shown.contains(char::is_control), "one line stays one line");
+    let Ok(found) = target::parse(&value) else { return };
+    assert!(!found.path.as_bytes().split(|b| *b == b'/').any(|name| name == b".." || name == b"."), "upwards");
+    let again = target::parse(&target::href(&found.path, found.is_dir));
+    // Escaping may make three bytes of one: too long is the only way in which a path may fail to come back.
+    match again {
+        Ok(again) => {
+            assert_eq!((again.path, again.is_dir), (found.path.clone(), found.is_dir), "a path reads otherwise")
+        }
+        Err(error) => assert!(matches!(error, target::TargetError::Long(_)), "{error}"),
+    }
+    if let Some((export, below)) = found.export() {
+        assert_eq!(model::RelPath::root().join(&export).join_path(&below), found.path, "nothing is lost");
+    }
+    found.authz();
+}
+
+/// The body of a PROPFIND.
+pub fn propfind(bytes: &[u8]) {
+    let Ok(ask) = dav::propfind::parse(bytes) else { return };
+    if let Ask::Only(props) | Ask::All { include: props } = &ask {
+        assert!(props.len() <= dav::PROPS_MAX);
+    }
+    let resource = Resource { href: "/a".to_owned(), size: Some(1), ..Resource::default() };
+    let document =
+        [multistatus::open(), multistatus::response(&resource, &ask), multistatus::close().to_owned()].concat();
+    let read = listing::parse(document.as_bytes()).map(|all| all.into_iter().map(|one| one.href).collect::<Vec<_>>());
+    assert_eq!(read, Ok(vec!["/a".to_owned()]), "whatever is asked for, the answer can be read");
+}
+
+/// A multistatus document.
+pub fn multistatus(bytes: &[u8]) {
+    let Ok(resources) = listing::parse(bytes) else { return };
+    for resource in resources {
+        assert!(!resource.href.is_empty());
+        resource.name();
+        multistatus::response(&resource, &Ask::default());
+    }
+}
+
+/// The headers of a COPY request: lines of `name: value`.
+pub fn copy(bytes: &[u8]) {
+    let lines = text(bytes);
+    let headers = lines.split('\n').filter_map(|line| line.split_once(": "));
+    for (_, value) in headers.clone() {
+        copy::is_local(value, "a:1");
+    }
+    let order = match Order::from_headers(headers) {
+        Ok(order) => order,
+        Err(bad) => return assert!((400..500).contains(&bad.status) && !bad.reason.is_empty()),
+    };
+    let remote = order.direction.remote();
+    assert_eq!(HttpUrl::parse(remote.as_str()).as_ref(), Ok(remote), "an address reads otherwise");
+    assert!(order.transfer_headers.len() <= copy::TRANSFER_HEADERS_MAX);
+    for (name, value) in &order.transfer_headers {
+        assert!(!name.is_empty() && !name.contains([' ', ':']), "{name:?}");
+        assert!(!value.contains(['\r', '\n', '\0']), "a header within a header: {value:?}");
+    }
+    assert!(order.streams.is_none_or(|streams| (1..=copy::STREAMS_MAX).contains(&streams)));
+}
+
+/// A stream of markers: the first byte says in how large pieces the others are read.
+pub fn markers(bytes: &[u8]) {
+    let Some((piece, rest)) = bytes.split_first() else { return };
+    let mut markers = Markers::default();
+    let mut heard = Vec::new();
+    for chunk in rest.chunks(usize::from(*piece) + 1) {
+        heard.extend(markers.push(chunk));
+    }
+    heard.extend(markers.finish());
+    let mut whole = Markers::default();
+    let at_once: Vec<Heard> = whole.push(rest).into_iter().chain(whole.finish()).collect();
+    assert_eq!(heard, at_once, "the pieces do not matter");
+    for one in heard {
+        let mut line = String::new();
+        match &one {
+            Heard::Marker(marker) => {
+                marker.write(&mut line);
+                let again = Markers::default().push(line.as_bytes());
+                assert!(matches!(again.as_slice(), [Heard::Marker(m)] if m.bytes == marker.bytes), "{line}");
+            }
+            Heard::Last(last) => {
+                let again = Markers::default().push(last.line().as_bytes());
+                assert!(matches!(again.as_slice(), [Heard::Last(_)]), "{}", last.line());
+            }
+        }
+    }
+}

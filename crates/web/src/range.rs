@@ -1,0 +1,264 @@
+//! Parts of a representation: the words of RFC 9110, section 14, and of `multipart/byteranges`.
+//!
+//! `Range` is parsed without knowing the size and resolved with it, in two steps, since a header that makes no sense is
+//! ignored (section 14.2) while one that makes sense but hits nothing is 416.
+
+mod content;
+
+pub use content::{ContentRange, Multipart};
+
+use model::Timestamp;
+
+use crate::conditions::ETag;
+use crate::date;
+
+/// The most ranges that one request may ask for.
+pub const RANGES_MAX: usize = 64;
+
+/// Ranges that may touch bytes which another range of the request asked for already. RFC 9110, section 14.2, calls more
+/// than two a broken client or an attack.
+pub const OVERLAPS_MAX: usize = 2;
+
+/// A range that is smaller than its part's own head is asked for only by somebody who reads here and there; so many of
+/// those, out of order, are refused (RFC 9110, section 17.15).
+const TINY_BYTES: u64 = 80;
+const TINY_MAX: usize = 16;
+
+/// One range as it was asked for, before the size is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spec {
+    /// `a-b`, both ends included; a <= b.
+    Between(u64, u64),
+    /// `a-`: from there to the end.
+    From(u64),
+    /// `-n`: the last n bytes.
+    Last(u64),
+}
+
+/// A row of bytes that lies within the representation; never empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// The first byte.
+    pub start: u64,
+    /// How many; at least 1.
+    pub len: u64,
+}
+
+impl Span {
+    /// The position behind the last byte.
+    pub fn end(self) -> u64 {
+        self.start.saturating_add(self.len)
+    }
+
+    /// The position of the last byte.
+    pub fn last(self) -> u64 {
+        self.end().saturating_sub(1)
+    }
+}
+
+/// What a request asks for once the size is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Everything: 200.
+    Whole,
+    /// These, in the order asked for: 206; as one body where it is one, else `multipart/byteranges`.
+    Parts(Vec<Span>),
+    /// None of the ranges lies within: 416 with `Content-Range: bytes */SIZE`.
+    Unsatisfiable,
+    /// More ranges, or more tangled ones, than a server should serve: 416 as well. The RFC would also allow to ignore
+    /// the header, but whoever asked for parts of a terabyte is not served by a terabyte.
+    TooMany,
+}
+
+/// A number that is too large for 64 bits is as good as the largest: no file ends behind it.
+fn number(digits: &str) -> Option<u64> {
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    plain.then(|| digits.parse().unwrap_or(u64::MAX))
+}
+
+fn spec(text: &str) -> Option<Spec> {
+    let (first, last) = text.split_once('-')?;
+    match (first, last) {
+        ("", last) => Some(Spec::Last(number(last)?)),
+        (first, "") => Some(Spec::From(number(first)?)),
+        (first, last) => {
+            let (first, last) = (number(first)?, number(last)?);
+            (first <= last).then_some(Spec::Between(first, last))
+        }
+    }
+}
+
+/// Reads the value of `Range`. None where it is to be ignored: another unit, or not one range that makes sense (RFC 9110,
+/// sections 14.1.2 and 14.2). Of more than [`RANGES_MAX`] ranges one too many is kept, for [`resolve`] to refuse.
+pub fn parse(value: &str) -> Option<Vec<Spec>> {
+    let (unit, set) = value.trim().split_once('=')?;
+    if !unit.eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    let mut specs = Vec::new();
+    // Empty elements of a list are allowed and mean nothing (RFC 9110, section 5.6.1.2).
+    for element in set.split(',').map(|e| e.trim_matches([' ', '\t'])).filter(|e| !e.is_empty()) {
+        let spec = spec(element)?;
+        if specs.len() <= RANGES_MAX {
+            specs.push(spec);
+        }
+    }
+    (!specs.is_empty()).then_some(specs)
+}
+
+impl Spec {
+    /// The bytes it means of `size`; none where it lies behind the end, or is `-0`.
+    fn within(self, size: u64) -> Option<Span> {
+        let (start, end) = match self {
+            Spec::Between(first, last) => (first, last.saturating_add(1).min(size)),
+            Spec::From(first) => (first, size),
+            Spec::Last(len) => (size.saturating_sub(len), size),
+        };
+        (start < end).then(|| Span { start, len: end - start })
+    }
+}
+
+/// What the ranges mean of a representation of `size` bytes.
+pub fn resolve(specs: &[Spec], size: u64) -> Asked {
+    if specs.len() > RANGES_MAX {
+        return Asked::TooMany;
+    }
+    // A suffix of nothing is satisfiable by the RFC, but no Content-Range can say so: the whole, which is empty, can.
+    if size == 0 && specs.iter().any(|spec| matches!(spec, Spec::Last(1..))) {
+        return Asked::Whole;
+    }
+    let parts: Vec<Span> = specs.iter().filter_map(|spec| spec.within(size)).collect();
+    if parts.is_empty() {
+        return Asked::Unsatisfiable;
+    }
+    if is_tangled(&parts) {
+        return Asked::TooMany;
+    }
+    Asked::Parts(parts)
+}
+
+fn is_tangled(parts: &[Span]) -> bool {
+    let mut sorted = parts.to_vec();
+    sorted.sort_by_key(|span| span.start);
+    let mut reached = 0;
+    let mut overlaps = 0;
+    for span in &sorted {
+        overlaps += usize::from(span.start < reached);
+        reached = reached.max(span.end());
+    }
+    let tiny = parts.iter().filter(|span| span.len < TINY_BYTES).count();
+    overlaps > OVERLAPS_MAX || (tiny > TINY_MAX && !parts.is_sorted_by_key(|span| span.start))
+}
+
+/// Whether `Range` still stands beside this `If-Range` (RFC 9110, section 13.1.5): the very same strong tag, or the very
+/// same date, if that is a strong one: it lies at least a second before `now` (section 8.8.2.2), so that a second change
+/// within it would show.
+pub fn still_stands(if_range: &str, etag: Option<&ETag>, modified: Option<Timestamp>, now: Timestamp) -> bool {
+    let value = if_range.trim();
+    if value.starts_with('"') || value.starts_with("W/") {
+        return ETag::parse(value).zip(etag).is_some_and(|(asked, have)| asked.is_same_strong(have));
+    }
+    let (Some(asked), Some(have)) = (date::parse_http(value), modified) else { return false };
+    asked.seconds == have.seconds && have.seconds < now.seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ask(value: &str, size: u64) -> Asked {
+        resolve(&parse(value).unwrap(), size)
+    }
+
+    fn parts(spans: &[(u64, u64)]) -> Asked {
+        Asked::Parts(spans.iter().map(|(start, len)| Span { start: *start, len: *len }).collect())
+    }
+
+    #[test]
+    fn examples_of_the_rfc() {
+        assert_eq!(ask("bytes=0-499", 10_000), parts(&[(0, 500)]));
+        assert_eq!(ask("bytes=-500", 10_000), parts(&[(9500, 500)]));
+        assert_eq!(ask("bytes=9500-", 10_000), parts(&[(9500, 500)]));
+        assert_eq!(ask("bytes=0-0,-1", 10_000), parts(&[(0, 1), (9999, 1)]));
+        assert_eq!(ask("bytes= 0-999, 4500-5499, -1000", 10_000), parts(&[(0, 1000), (4500, 1000), (9000, 1000)]));
+        assert_eq!(ask("Bytes=500-600,,601-999 ,", 10_000), parts(&[(500, 101), (601, 399)]));
+    }
+
+    #[test]
+    fn what_other_servers_got_wrong() {
+        // Each of these was answered wrongly by a server in the field.
+        assert_eq!(ask("bytes=35-", 40), parts(&[(35, 5)]));
+        assert_eq!(ask("bytes=-5", 40), parts(&[(35, 5)]));
+        assert_eq!(ask("bytes=100-200", 40), Asked::Unsatisfiable);
+        assert_eq!(ask("bytes=35-99", 40), parts(&[(35, 5)]));
+    }
+
+    #[test]
+    fn edges() {
+        assert_eq!(ask("bytes=-0", 40), Asked::Unsatisfiable);
+        assert_eq!(ask("bytes=40-", 40), Asked::Unsatisfiable);
+        assert_eq!(ask("bytes=-100", 40), parts(&[(0, 40)]));
+        assert_eq!(ask("bytes=0-", 0), Asked::Unsatisfiable);
+        assert_eq!(ask("bytes=-1", 0), Asked::Whole);
+        assert_eq!(ask("bytes=39-18446744073709551615", 40), parts(&[(39, 1)]));
+        assert_eq!(ask("bytes=0-99999999999999999999999", u64::MAX), parts(&[(0, u64::MAX)]));
+        assert_eq!(ask("bytes=100-200,3-4", 40), parts(&[(3, 2)]));
+    }
+
+    #[test]
+    fn nonsense_is_ignored() {
+        for value in ["", "bytes", "bytes=", "bytes=,", "bytes=a-b", "bytes=5-4", "bytes=-", "bytes=1", "bytes=0-1-2"] {
+            assert_eq!(parse(value), None, "{value}");
+        }
+        for value in ["lines=0-4", "bytes=+1-2", "bytes=0-1;2-3", "bytes =0-1", "bytes=0-1,x", "bytes=1 -2"] {
+            assert_eq!(parse(value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn greed_is_refused() {
+        let many = |n: u64| {
+            let list: Vec<String> = (0..n).map(|i| format!("{}-{}", i * 100, i * 100 + 9)).collect();
+            format!("bytes={}", list.join(","))
+        };
+        assert!(matches!(ask(&many(RANGES_MAX as u64), 1 << 20), Asked::Parts(p) if p.len() == RANGES_MAX));
+        assert_eq!(ask(&many(RANGES_MAX as u64 + 1), 1 << 20), Asked::TooMany);
+        assert_eq!(parse(&many(100_000)).unwrap().len(), RANGES_MAX + 1);
+        assert_eq!(ask("bytes=0-,0-,0-,0-", 100), Asked::TooMany);
+        assert_eq!(ask("bytes=0-,0-,0-", 100), parts(&[(0, 100); 3]));
+        let backwards: Vec<String> = (0..17).rev().map(|i| format!("{i}-{i}")).collect();
+        assert_eq!(ask(&format!("bytes={}", backwards.join(",")), 100), Asked::TooMany);
+    }
+
+    #[test]
+    fn if_range() {
+        let at = |seconds| Timestamp { seconds, nanos: 7 };
+        let (tag, modified, now) = (ETag::parse("\"a\""), Some(at(784_111_777)), at(784_111_778));
+        let stands = |value| still_stands(value, tag.as_ref(), modified, now);
+        assert!(stands("\"a\""));
+        assert!(stands("Sun, 06 Nov 1994 08:49:37 GMT"));
+        for no in ["\"b\"", "W/\"a\"", "a", "", "Sun, 06 Nov 1994 08:49:38 GMT", "Sun, 06 Nov 1994 08:49:36 GMT"] {
+            assert!(!stands(no), "{no}");
+        }
+        // Changed within this very second: the date is weak.
+        assert!(!still_stands("Sun, 06 Nov 1994 08:49:37 GMT", None, modified, at(784_111_777)));
+        assert!(!still_stands("\"a\"", None, None, now));
+    }
+
+    proptest! {
+        #[test]
+        fn every_part_lies_within(value in "bytes=([0-9]{0,20}-[0-9]{0,20},){1,5}", size in any::<u64>()) {
+            crate::fuzzing::range([&size.to_le_bytes()[..], value.as_bytes()].concat().as_slice());
+        }
+
+        #[test]
+        fn one_range_means_what_it_says(first in 0u64..100, len in 1u64..100, size in 1u64..150) {
+            let bytes: Vec<u64> = (0..size).filter(|at| (first..first + len).contains(at)).collect();
+            match ask(&format!("bytes={first}-{}", first + len - 1), size) {
+                Asked::Parts(parts) => prop_assert_eq!((parts[0].start..parts[0].end()).collect::<Vec<_>>(), bytes),
+                other => prop_assert!(bytes.is_empty() && other == Asked::Unsatisfiable),
+            }
+        }
+    }
+}
