@@ -115,6 +115,37 @@ impl Exports {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// What a key gives.
+    pub fn access_by_key(&self, key: &AccessKey) -> Result<Access, Refusal> {
+        self.access_of_proof(&key.id, key.expose_secret())
+    }
+
+    fn access_of_proof(&self, id: &[u8; 8], secret: &[u8; 32]) -> Result<Access, Refusal> {
+        if let Ok(access) = self.grants.check(id, secret, unix_seconds()) {
+            return Ok(access);
+        }
+        let unreadable = |error: crate::StateError| {
+            tracing::error!(%error, "grants cannot be read: nobody is let in");
+            Refusal::new(Fault::Local, "the node cannot read its grants; its operator must look at its log")
+        };
+        let errands = self.state.errand_grants().map_err(unreadable)?;
+        if let Ok(access) = errands.check(id, secret, unix_seconds()) {
+            let parent = access.grant().and_then(|g| g.errand.as_ref()).map(|errand| errand.parent.clone());
+            // Whoever asked for it may have been shut out since.
+            return match parent.and_then(|parent| self.access_of(&parent)) {
+                Some(_) => Ok(access),
+                None => Err(refuse(&Denied::UnknownKey)),
+            };
+        }
+        let grants = self.state.grants().map_err(unreadable)?;
+        grants.check(id, secret, unix_seconds()).map_err(|e| refuse(&e))
+    }
+
+    /// What those may who show nothing.
+    pub fn access_of_nobody(&self) -> Option<Access> {
+        self.anonymous.map(Access::Anonymous)
+    }
+
     /// The access of a job's holder, after a restart; none where the grant is gone.
     pub fn access_of(&self, holder: &str) -> Option<Access> {
         if holder.is_empty() {
@@ -249,24 +280,7 @@ impl Host for Exports {
         let Some(key) = key else {
             return self.anonymous.map(Access::Anonymous).ok_or_else(|| refuse(&Denied::NoKey));
         };
-        if let Ok(access) = self.grants.check(&key.id, &key.secret, unix_seconds()) {
-            return Ok(access);
-        }
-        let unreadable = |error: crate::StateError| {
-            tracing::error!(%error, "grants cannot be read: nobody is let in");
-            Refusal::new(Fault::Local, "the node cannot read its grants; its operator must look at its log")
-        };
-        let errands = self.state.errand_grants().map_err(unreadable)?;
-        if let Ok(access) = errands.check(&key.id, &key.secret, unix_seconds()) {
-            let parent = access.grant().and_then(|g| g.errand.as_ref()).map(|errand| errand.parent.clone());
-            // Whoever asked for it may have been shut out since.
-            return match parent.and_then(|parent| self.access_of(&parent)) {
-                Some(_) => Ok(access),
-                None => Err(refuse(&Denied::UnknownKey)),
-            };
-        }
-        let grants = self.state.grants().map_err(unreadable)?;
-        grants.check(&key.id, &key.secret, unix_seconds()).map_err(|e| refuse(&e))
+        self.access_of_proof(&key.id, &key.secret)
     }
 
     fn open_gate(&self, session: SessionId, gate: Gate) -> Result<Box<dyn Send>, Refusal> {

@@ -4,20 +4,25 @@
 //! What this crate does not know: command lines and settings files (the binary's), how blocks move (the engine's).
 //! It accepts; what it carries to other nodes for its guests is dialled by the engine.
 
+mod crowd;
 mod errands;
 pub mod exports;
 mod host;
+mod http;
 mod jobs;
 mod listen;
+mod lounge;
 mod probes;
 mod questions;
 mod registry;
 pub mod responders;
 mod sniff;
 pub mod state;
+mod tls;
 mod warm;
 
 pub use exports::{Export, ExportError};
-pub use listen::{Audit, Node, NodeConfig, NodeError, NodeJobs, Stop};
+pub use listen::{Audit, Node, NodeConfig, NodeError, NodeJobs, Stop, WebConfig};
 pub use responders::Responders;
 pub use state::{StateDir, StateError};
+pub use tls::SiteCertificate;

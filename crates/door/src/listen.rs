@@ -1,8 +1,10 @@
 //! Listening: connections come in, are told apart, and run on threads of their own within bounds.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,23 +14,30 @@ use engine::link::Link;
 use engine::{Error, Timeouts, node};
 use model::v1;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustls::{Connection, ServerConfig, ServerConnection};
+use rustls::RootCertStore;
 use sys::waker::Waker;
 use wire::frame::{JobName, Refusal};
 use wire::join::{JOIN_BYTES, Join};
-use wire::version::Version;
 
+use crate::crowd::{Crowd, Seat};
 use crate::exports::{Export, ExportError, Served};
 use crate::host::Exports;
+use crate::http::Web;
+use crate::http::h1;
 use crate::jobs::Jobs;
+use crate::lounge::Lounge;
 use crate::registry::Registry;
 use crate::responders::{Desk, Responders};
 use crate::sniff::{Speaks, sniff};
 use crate::state::{StateDir, StateError};
+use crate::tls::{Faces, Guest, SiteCertificate, client_name};
 
-/// Connections greeted or in session at once. Streams count towards it until they join; a session holds at most
-/// `wire::limits::STREAMS_MAX` of them.
-const CONNECTIONS_MAX: usize = 4096;
+/// Connections that are being attended to at once; others wait. Sessions count until they have logged in.
+const ATTENDED_MAX: usize = 2048;
+/// Sessions of the native protocol at once; each holds at most `wire::limits::STREAMS_MAX` streams.
+const SESSIONS_MAX: usize = 4096;
+/// A connection of HTTP between two requests is kept so long: longer than clients pause within a piece of work.
+const KEPT_FOR: Duration = Duration::from_secs(300);
 
 /// Looks at the host: a line that says whose audit it is, then one for each finding.
 pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
@@ -54,9 +63,26 @@ pub struct NodeConfig {
     pub responders: Responders,
     /// How the host's settings stand, for those who have a key; none where nobody is told.
     pub audit: Option<Audit>,
+    /// What HTTP needs besides.
+    pub web: WebConfig,
     /// Its guests are its operator, and it lives for one copy: what it carries for them may go to any address, loopback as
     /// well, and is not gone on with by a later node.
     pub own_guests: bool,
+}
+
+/// What HTTP needs besides the rest.
+#[derive(Clone, Debug, Default)]
+pub struct WebConfig {
+    /// The site's certificate; without one the node shows its own, which no browser trusts.
+    pub certificate: Option<Arc<SiteCertificate>>,
+    /// Who vouches for certificates of clients; without any, none is asked for.
+    pub client_authorities: Option<Arc<RootCertStore>>,
+    /// Who vouches for the servers that third-party copies go to, and for issuers of tokens.
+    pub authorities: Option<Arc<RootCertStore>>,
+    /// The file that says who may do what; else `access.toml` in the state directory, where there is one.
+    pub access: Option<PathBuf>,
+    /// Where fireflies go that say which experiment a copy is for.
+    pub fireflies: Vec<SocketAddr>,
 }
 
 /// Why a node cannot start.
@@ -120,13 +146,42 @@ pub struct Node {
 }
 
 struct Inner {
-    tls: Arc<ServerConfig>,
+    faces: Faces,
     host: Arc<Exports>,
     registry: Registry,
     timeouts: Timeouts,
-    connections: AtomicUsize,
+    crowd: Arc<Crowd>,
+    attended: AtomicUsize,
+    lounge: Lounge<Resting>,
     sessions: Sessions,
     desk: Desk,
+    plain: bool,
+    web: Web,
+}
+
+/// A connection that has nothing to say for now.
+enum Resting {
+    /// It has not said anything yet.
+    Fresh(Fresh),
+    /// It speaks HTTP.
+    Http(h1::Connection),
+}
+
+/// A connection as it came.
+struct Fresh {
+    socket: TcpStream,
+    peer: SocketAddr,
+    accepted: u64,
+    seat: Seat,
+}
+
+impl AsFd for Resting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Resting::Fresh(fresh) => fresh.socket.as_fd(),
+            Resting::Http(connection) => connection.as_fd(),
+        }
+    }
 }
 
 /// The control sockets of all sessions, so that a node that stops can end them and let them clean up.
@@ -140,14 +195,17 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hold(&self, socket: &TcpStream) -> Held<'_> {
+    fn hold(&self, socket: &TcpStream) -> io::Result<Held<'_>> {
         let mut inner = self.inner();
+        if inner.1.len() >= SESSIONS_MAX {
+            return Err(io::Error::other(format!("{SESSIONS_MAX} sessions are open already")));
+        }
         inner.0 += 1;
         let id = inner.0;
         if let Ok(socket) = socket.try_clone() {
             inner.1.insert(id, socket);
         }
-        Held(self, id)
+        Ok(Held(self, id))
     }
 
     fn end_all(&self) {
@@ -167,7 +225,8 @@ impl Node {
     /// Opens the exports and the port. Connections wait from here on; [`Node::run`] serves them.
     pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
         let identity = config.state.identity()?;
-        let tls = engine::identity::server_config(&identity)?;
+        let (web, plain) = (config.web.clone(), config.plain);
+        let faces = Faces::new(&identity, web.certificate.as_deref(), web.client_authorities.as_ref())?;
         let mut served: Vec<Served> = Vec::new();
         for export in config.exports.iter().cloned() {
             if served.iter().any(|s| s.export.name == export.name) {
@@ -186,15 +245,19 @@ impl Node {
         let timeouts = config.timeouts;
         let responders = config.responders.clone();
         let datagrams = config.listen;
+        let state = config.state.path().to_owned();
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
+        let web = Web::new(Arc::clone(&host), &state);
         let probes = &host.probes;
         let desk = Desk::open(responders, listener.local_addr()?, probes.flows.clone(), probes.stop.clone());
         let desk = desk.map_err(|source| {
             let source = io::Error::new(source.kind(), format!("for datagrams: {source}"));
             NodeError::Listen { address: datagrams, source }
         })?;
-        let (connections, sessions) = (AtomicUsize::new(0), Sessions::default());
-        let inner = Inner { tls, host, registry, timeouts, connections, sessions, desk };
+        let (crowd, attended, lounge) = (Crowd::new(), AtomicUsize::new(0), Lounge::new()?);
+        let sessions = Sessions::default();
+        let inner =
+            Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -220,13 +283,14 @@ impl Node {
 
     /// Connections that are open now.
     pub fn connections(&self) -> usize {
-        self.inner.connections.load(Ordering::Acquire)
+        self.inner.crowd.len()
     }
 
     /// Ends every session and waits, for at most `within`, until it has cleaned up behind itself.
     pub fn end_sessions(&self, within: Duration) {
         self.inner.host.stop();
         self.inner.desk.stop();
+        self.inner.lounge.close();
         self.inner.sessions.end_all();
         self.wait_idle(within);
     }
@@ -234,7 +298,7 @@ impl Node {
     /// Waits until every session has ended and cleaned up behind itself, for at most `within`.
     pub fn wait_idle(&self, within: Duration) {
         let deadline = Instant::now() + within;
-        while self.inner.connections.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+        while self.inner.crowd.len() > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -245,6 +309,13 @@ impl Node {
         std::thread::scope(|scope| {
             // It hears the same wake-up, which stays set.
             scope.spawn(|| self.inner.desk.take_datagrams(&self.stop));
+            scope.spawn(|| {
+                let watched = self.inner.lounge.watch(&self.stop, |guest| Inner::attend(&self.inner, guest));
+                if let Err(error) = watched {
+                    tracing::error!(%error, "cannot wait for connections to speak: the node stops");
+                    self.stop.wake();
+                }
+            });
             let result = self.accept_all();
             self.stop.wake();
             result
@@ -276,30 +347,24 @@ impl Node {
     }
 
     fn welcome(&self, socket: TcpStream, peer: SocketAddr) {
-        if self.inner.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-            self.inner.connections.fetch_sub(1, Ordering::AcqRel);
-            tracing::warn!(%peer, limit = CONNECTIONS_MAX, "too many connections: refused");
-            return;
-        }
-        let (inner, accepted) = (Arc::clone(&self.inner), self.inner.desk.count());
-        let serve = move || {
-            let guard = Counted(&inner.connections);
-            if let Err(error) = inner.serve(socket, peer, accepted) {
-                tracing::info!(target: "access", %peer, outcome = "failed", error = %chain(&error));
+        let seat = match self.inner.crowd.admit(peer.ip()) {
+            Ok(seat) => seat,
+            Err(why) => {
+                tracing::warn!(%peer, ?why, "too many connections: refused");
+                return;
             }
-            drop(guard);
         };
-        if let Err(e) = std::thread::Builder::new().name("connection".into()).spawn(serve) {
-            self.inner.connections.fetch_sub(1, Ordering::AcqRel);
-            tracing::warn!(%peer, error = %e, "cannot start a thread for a connection");
+        let fresh = Fresh { socket, peer, accepted: self.inner.desk.count(), seat };
+        if let Err(error) = self.inner.lounge.rest(Resting::Fresh(fresh), self.inner.timeouts.handshake) {
+            tracing::warn!(%peer, %error, "cannot watch a connection");
         }
     }
 }
 
-/// Counts a connection down, also when its thread panics.
-struct Counted<'a>(&'a AtomicUsize);
+/// Counts an attended connection down, also when its thread panics.
+struct Attended<'a>(&'a AtomicUsize);
 
-impl Drop for Counted<'_> {
+impl Drop for Attended<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -326,50 +391,59 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The answer to HTTP, which later releases will serve on this port.
-fn not_http() -> String {
-    let body = "This is a Longhaul node; it does not serve HTTP. Use: longhaul ls lh://HOST:PORT/\n";
-    let head = "HTTP/1.1 501 Not Implemented\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: ";
-    format!("{head}{}\r\n\r\n{body}", body.len())
-}
-
-/// Bytes of a request that are read only to be polite.
-const PARTING_BYTES_MAX: usize = 1 << 20;
-
-/// Ends a connection after the last word: closing with bytes unread would send a reset, which overtakes that word.
-fn part(socket: &TcpStream, within: Duration) {
-    let deadline = Instant::now() + within;
-    let _ = socket.set_nonblocking(false);
-    let _ = socket.shutdown(Shutdown::Write);
-    let mut read = 0;
-    while read < PARTING_BYTES_MAX {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
-            return;
+impl Inner {
+    /// Gives a connection that speaks a thread of its own, as soon as there is one to give.
+    fn attend(inner: &Arc<Inner>, guest: Resting) {
+        while inner.attended.load(Ordering::Acquire) >= ATTENDED_MAX {
+            std::thread::sleep(Duration::from_millis(2));
         }
-        match (&mut &*socket).read(&mut [0; 1 << 14]) {
-            Ok(0) | Err(_) => return,
-            Ok(got) => read += got,
+        inner.attended.fetch_add(1, Ordering::AcqRel);
+        let own = Arc::clone(inner);
+        let serve = move || {
+            let attended = Attended(&own.attended);
+            match guest {
+                Resting::Fresh(fresh) => {
+                    let peer = fresh.peer;
+                    if let Err(error) = own.serve(fresh, attended) {
+                        tracing::info!(target: "access", %peer, outcome = "failed", error = %chain(&error));
+                    }
+                }
+                Resting::Http(connection) => own.http(connection),
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("connection".into()).spawn(serve) {
+            inner.attended.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(%error, "cannot start a thread for a connection");
         }
     }
-}
 
-impl Inner {
-    fn serve(&self, socket: TcpStream, peer: SocketAddr, accepted: u64) -> engine::Result<()> {
+    fn http(&self, connection: h1::Connection) {
+        let Some(idle) = connection.serve(&self.web) else { return };
+        if let Err(error) = self.lounge.rest(Resting::Http(idle), KEPT_FOR) {
+            tracing::warn!(%error, "cannot watch a connection");
+        }
+    }
+
+    fn serve(&self, fresh: Fresh, attended: Attended<'_>) -> engine::Result<()> {
+        let Fresh { socket, peer, accepted, seat } = fresh;
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
         socket.set_nonblocking(false).map_err(broken)?;
         sys::tcp::set_common(&socket, self.timeouts.pace.gone_after).map_err(broken)?;
         match sniff(&socket, self.timeouts.handshake).map_err(broken)? {
-            Speaks::Tls => self.tls(socket, peer),
+            Speaks::Tls => self.tls(socket, peer, seat, attended),
             Speaks::Stream => self.stream(socket, peer).map_err(broken),
             Speaks::Http => {
-                tracing::info!(target: "access", %peer, outcome = "refused", error = "HTTP in clear is not served");
-                let _ = socket.set_write_timeout(Some(self.timeouts.handshake));
-                (&socket).write_all(not_http().as_bytes()).map_err(broken)?;
-                part(&socket, self.timeouts.handshake);
+                let conn = web::Conn::new(socket, None).map_err(broken)?;
+                let connection = h1::Connection::new(conn, None, Some(seat));
+                if self.plain {
+                    self.http(connection);
+                } else {
+                    connection.turn_away("this node speaks HTTP over TLS only: https:// (its operator may allow --plain)");
+                }
                 Ok(())
             }
             Speaks::Iperf3 if self.desk.answers_iperf3(peer) => {
+                drop(attended);
                 self.desk.iperf3(socket, peer, accepted, &self.host.probes);
                 Ok(())
             }
@@ -385,20 +459,24 @@ impl Inner {
         }
     }
 
-    fn tls(&self, socket: TcpStream, peer: SocketAddr) -> engine::Result<()> {
-        let _held = self.sessions.hold(&socket);
-        let tls = ServerConnection::new(Arc::clone(&self.tls));
-        let tls = tls.map_err(|e| Error::Broken { peer: peer.to_string(), source: io::Error::other(e) })?;
-        let mut link = Link::new(socket, Connection::Server(tls), peer.to_string(), self.timeouts)?;
-        link.handshake()?;
-        if link.tls().alpn_protocol().and_then(Version::from_alpn).is_some() {
-            return node::run(link, peer, &*self.host);
+    fn tls(&self, socket: TcpStream, peer: SocketAddr, seat: Seat, attended: Attended<'_>) -> engine::Result<()> {
+        let broken = |source| Error::Broken { peer: peer.to_string(), source };
+        match self.faces.meet(&socket, self.timeouts.handshake).map_err(broken)? {
+            Guest::Native(tls) => {
+                let _held = self.sessions.hold(&socket).map_err(broken)?;
+                let mut link = Link::new(socket, tls, peer.to_string(), self.timeouts)?;
+                link.handshake()?;
+                drop(attended);
+                node::run(link, peer, &*self.host)
+            }
+            Guest::Http(tls) => {
+                let mut conn = web::Conn::new(socket, Some(tls)).map_err(broken)?;
+                conn.handshake(Instant::now() + self.timeouts.handshake).map_err(broken)?;
+                let name = conn.tls().and_then(client_name);
+                self.http(h1::Connection::new(conn, name, Some(seat)));
+                Ok(())
+            }
         }
-        tracing::info!(target: "access", %peer, outcome = "refused", error = "HTTPS is not served");
-        link.send_raw(not_http().as_bytes())?;
-        link.close();
-        part(link.socket(), self.timeouts.handshake);
-        Ok(())
     }
 
     fn stream(&self, mut socket: TcpStream, peer: SocketAddr) -> io::Result<()> {

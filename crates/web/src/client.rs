@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, Connection};
 use socket2::{Domain, Protocol, Socket, Type};
-use url::Host;
 
 use crate::body::{self, FramingError};
 use crate::conn::{Body, Conn, ReadError};
@@ -107,24 +106,16 @@ pub enum ClientError {
     },
 }
 
-fn addresses(url: &Url) -> Result<Vec<SocketAddr>, ClientError> {
-    let wrong = || ClientError::Url(without_query(url));
-    let port = url.port_or_known_default().ok_or_else(wrong)?;
-    match url.host().ok_or_else(wrong)? {
-        Host::Ipv4(ip) => Ok(vec![(ip, port).into()]),
-        Host::Ipv6(ip) => Ok(vec![(ip, port).into()]),
-        Host::Domain(name) => {
-            let resolve = |source| ClientError::Resolve { host: name.to_owned(), source };
-            let found: Vec<SocketAddr> = (name, port).to_socket_addrs().map_err(resolve)?.collect();
-            if found.is_empty() { Err(resolve(io::ErrorKind::NotFound.into())) } else { Ok(found) }
-        }
-    }
+fn addresses(url: &HttpUrl) -> Result<Vec<SocketAddr>, ClientError> {
+    let resolve = |source| ClientError::Resolve { host: url.host().to_owned(), source };
+    let found: Vec<SocketAddr> = (url.host(), url.port()).to_socket_addrs().map_err(resolve)?.collect();
+    if found.is_empty() { Err(resolve(io::ErrorKind::NotFound.into())) } else { Ok(found) }
 }
 
 impl Dialer {
     /// A connection to the server of a URL, with its handshake made.
-    pub fn dial(&self, url: &Url) -> Result<Conn, ClientError> {
-        let host = authority(url);
+    pub fn dial(&self, url: &HttpUrl) -> Result<Conn, ClientError> {
+        let host = url.authority().to_owned();
         let deadline = Instant::now() + self.connect;
         let found = addresses(url)?;
         for address in &found {
@@ -137,10 +128,7 @@ impl Dialer {
         });
         let socket = socket.ok_or_else(|| ClientError::Connect { host: host.clone(), source: last })?;
         let broken = |source| ClientError::Broken { host: host.clone(), source };
-        let tls = match url.scheme() {
-            "https" => Some(self.begin_tls(url, &host)?),
-            _ => None,
-        };
+        let tls = url.is_secure().then(|| self.begin_tls(url, &host)).transpose()?;
         let mut conn = Conn::new(socket, tls).map_err(broken)?;
         conn.set_write_within(self.silence).map_err(broken)?;
         conn.handshake(deadline).map_err(|source| ClientError::Tls { host: host.clone(), source })?;
@@ -148,14 +136,9 @@ impl Dialer {
         Ok(conn)
     }
 
-    fn begin_tls(&self, url: &Url, host: &str) -> Result<Connection, ClientError> {
-        let name = match url.host() {
-            Some(Host::Domain(name)) => ServerName::try_from(name.to_owned()).ok(),
-            Some(Host::Ipv4(ip)) => Some(ServerName::IpAddress(std::net::IpAddr::from(ip).into())),
-            Some(Host::Ipv6(ip)) => Some(ServerName::IpAddress(std::net::IpAddr::from(ip).into())),
-            None => None,
-        };
-        let name = name.ok_or_else(|| ClientError::Url(without_query(url)))?;
+    fn begin_tls(&self, url: &HttpUrl, host: &str) -> Result<Connection, ClientError> {
+        // Addresses as well as names: certificates may speak of either.
+        let name = ServerName::try_from(url.host().to_owned()).map_err(|_| ClientError::Url(url.redacted()))?;
         let tls = ClientConnection::new(Arc::clone(&self.tls), name);
         let failed = |e| ClientError::Tls { host: host.to_owned(), source: io::Error::other(e) };
         Ok(Connection::Client(tls.map_err(failed)?))
@@ -182,8 +165,8 @@ pub struct Client {
 
 impl Client {
     /// Dials the server of a URL.
-    pub fn new(dialer: &Dialer, url: &Url) -> Result<Client, ClientError> {
-        Ok(Client { conn: dialer.dial(url)?, host: authority(url), silence: dialer.silence })
+    pub fn new(dialer: &Dialer, url: &HttpUrl) -> Result<Client, ClientError> {
+        Ok(Client { conn: dialer.dial(url)?, host: url.authority().to_owned(), silence: dialer.silence })
     }
 
     /// The connection.
@@ -258,10 +241,10 @@ impl Client {
 const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
 /// Where a redirect leads; none where the answer is none.
-pub fn redirect(response: &Response, from: &Url) -> Option<Url> {
+pub fn redirect(response: &Response, from: &HttpUrl) -> Option<HttpUrl> {
     let moved = matches!(response.status, 301 | 302 | 303 | 307 | 308);
     let location = response.headers.get("location").filter(|_| moved)?;
-    from.join(location).ok().filter(|to| matches!(to.scheme(), "http" | "https"))
+    from.join(location).ok()
 }
 
 /// What is sent along to another server.
@@ -278,30 +261,30 @@ pub struct Answer {
     /// Its body, unread.
     pub body: Body,
     /// Where redirects led.
-    pub url: Url,
+    pub url: HttpUrl,
     /// The fields that may be sent there.
     pub headers: Headers,
 }
 
 /// Asks without a body, following redirects; credentials stay behind where these lead to another server, and a line in TLS is
 /// not left for a clear one.
-pub fn ask(dialer: &Dialer, method: &Method, url: &Url, headers: &Headers) -> Result<Answer, ClientError> {
+pub fn ask(dialer: &Dialer, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<Answer, ClientError> {
     let (mut url, mut headers) = (url.clone(), headers.clone());
     for _ in 0..=REDIRECTS_MAX {
         let mut client = Client::new(dialer, &url)?;
-        client.send(method, &target(&url), &headers)?;
+        client.send(method, url.path_and_query(), &headers)?;
         let (response, body) = client.answer(method)?;
         let Some(to) = redirect(&response, &url) else {
             return Ok(Answer { client, response, body, url, headers });
         };
-        if url.scheme() == "https" && to.scheme() == "http" {
+        if url.is_secure() && !to.is_secure() {
             let why = "it redirects from TLS to a clear line".into();
-            return Err(ClientError::Forbidden { host: authority(&to), why });
+            return Err(ClientError::Forbidden { host: to.authority().to_owned(), why });
         }
-        if !same_origin(&url, &to) {
+        if !url.is_same_origin(&to) {
             headers = without_credentials(&headers);
         }
         url = to;
     }
-    Err(ClientError::Redirects { host: authority(&url) })
+    Err(ClientError::Redirects { host: url.authority().to_owned() })
 }

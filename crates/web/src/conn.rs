@@ -30,6 +30,8 @@ pub struct Conn {
     /// Ciphertext that TLS has not taken yet.
     cipher: Vec<u8>,
     cipher_taken: usize,
+    /// Bytes that TLS has decrypted and that are still with it.
+    decrypted: usize,
     /// What the socket's own timeouts are set to, so that they are set only where they change.
     read_within: Option<Duration>,
     write_within: Option<Duration>,
@@ -95,7 +97,7 @@ impl Conn {
         }
         let (inbox, cipher) = (Vec::new(), Vec::new());
         let (read_within, write_within) = (socket.read_timeout()?, socket.write_timeout()?);
-        Ok(Conn { socket, tls, peer, inbox, taken: 0, cipher, cipher_taken: 0, read_within, write_within })
+        Ok(Conn { socket, tls, peer, inbox, taken: 0, cipher, cipher_taken: 0, decrypted: 0, read_within, write_within })
     }
 
     /// The other end.
@@ -156,10 +158,13 @@ impl Conn {
             if tls.read_tls(&mut &self.socket).map_err(plainly)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if let Err(error) = tls.process_new_packets() {
-                // The alert tells the peer what was wrong.
-                let _ = tls.write_tls(&mut &self.socket);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            match tls.process_new_packets() {
+                Ok(state) => self.decrypted = state.plaintext_bytes_to_read(),
+                Err(error) => {
+                    // The alert tells the peer what was wrong.
+                    let _ = tls.write_tls(&mut &self.socket);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
             }
         }
         self.flush()
@@ -167,7 +172,7 @@ impl Conn {
 
     /// Whether bytes of the peer are here that nobody has taken.
     pub fn has_unread(&self) -> bool {
-        self.taken < self.inbox.len() || self.cipher_taken < self.cipher.len()
+        self.taken < self.inbox.len() || self.cipher_taken < self.cipher.len() || self.decrypted > 0
     }
 
     /// Gives back the memory that an idle connection has no use for.
@@ -257,7 +262,10 @@ impl Conn {
         loop {
             let Some(tls) = &mut self.tls else { return Err(io::ErrorKind::NotConnected.into()) };
             match tls.reader().read(buffer) {
-                Ok(got) => return Ok(got),
+                Ok(got) => {
+                    self.decrypted = self.decrypted.saturating_sub(got);
+                    return Ok(got);
+                }
                 // Without a farewell of TLS: the framing of the message says whether anything is missing.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
@@ -281,9 +289,12 @@ impl Conn {
             let before = rest.len();
             tls.read_tls(&mut rest)?;
             self.cipher_taken += before - rest.len();
-            if let Err(error) = tls.process_new_packets() {
-                let _ = tls.write_tls(&mut &self.socket);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            match tls.process_new_packets() {
+                Ok(state) => self.decrypted = state.plaintext_bytes_to_read(),
+                Err(error) => {
+                    let _ = tls.write_tls(&mut &self.socket);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
             }
             if tls.wants_write() {
                 self.flush()?;

@@ -66,6 +66,15 @@ impl Connection {
         }
     }
 
+    /// Says why there is no answer here, and ends.
+    pub fn turn_away(mut self, reason: &str) {
+        let within = Instant::now() + HEAD_WITHIN;
+        // Read first, so that a client that waits with its body hears the answer.
+        let _ = self.conn.read_request(within);
+        self.say_no(403, reason);
+        self.farewell();
+    }
+
     /// One request; whether the connection goes on.
     fn answer(&mut self, web: &Web) -> bool {
         let request = match self.conn.read_request(Instant::now() + HEAD_WITHIN) {
@@ -99,6 +108,11 @@ impl Connection {
     /// An answer to what is no request; the connection ends with it.
     fn refuse(&mut self, web: &Web, status: u16, reason: &str) -> bool {
         web.note_garbage(self.conn.peer(), status, reason);
+        self.say_no(status, reason);
+        false
+    }
+
+    fn say_no(&mut self, status: u16, reason: &str) {
         let text = format!("{reason}\n");
         let head = Response::new(status)
             .with("Content-Type", "text/plain; charset=utf-8")
@@ -106,7 +120,6 @@ impl Connection {
             .with("Connection", "close");
         let _ = self.conn.set_write_within(SILENCE);
         let _ = self.conn.write_all(&[head.to_bytes(), text.into_bytes()].concat());
-        false
     }
 
     /// Closing with bytes unread would send a reset, which overtakes the last word.
