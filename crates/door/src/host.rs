@@ -244,22 +244,30 @@ impl Exports {
         let served = self.served.iter().find(|s| s.export.name == *export && access.may_see(export));
         let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;
         access.allow(action, export, served.export.writable, path).map_err(|e| refuse(&e))?;
-        let prefix = access.prefix();
+        let prefix = access.ground(action, export, path);
         let (confined, path) = match path.below(&prefix) {
             _ if prefix.is_root() => return Ok(Reach::whole(served, path)),
-            // A key for a single file: its directory, and nothing but that name.
-            Some(below) if below.is_root() && served.store.stat(path).is_ok_and(|s| s.meta.kind == Kind::File) => {
+            // For a single file, there or to come: its directory, and nothing but that name. What a key opens that is not
+            // there yet is a directory: a job that fills it makes it.
+            Some(below) if below.is_root() && self.names_a_file(served, access, path) => {
                 (prefix.parent(), path.name().map(|name| RelPath::root().join(&name)).unwrap_or_default())
             }
             Some(below) => (prefix, below),
             None => return Err(Refusal::new(Fault::Auth, "the access key is not for that path")),
         };
-        if action != Action::Read {
+        if action.changes() {
             store::make_dirs(&*served.store, &confined).map_err(|e| refuse(&e))?;
         }
         let store = served.store.below(&confined).map_err(storage)?;
         let dir = served.export.dir.join(std::ffi::OsStr::from_bytes(confined.as_bytes()));
         Ok(Reach { store: Arc::new(store), path, dir, export: export.clone() })
+    }
+
+    fn names_a_file(&self, served: &Served, access: &Access, path: &RelPath) -> bool {
+        match served.store.stat(path) {
+            Ok(stat) => stat.meta.kind == Kind::File,
+            Err(_) => access.ticket().is_some(),
+        }
     }
 
     /// Writes down where unfinished files are made, so that a later job can sweep them if this one is killed.

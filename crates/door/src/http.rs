@@ -50,9 +50,10 @@ pub(crate) fn now() -> Timestamp {
     Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
 }
 
-/// What `Server` says.
-fn software() -> String {
-    format!("longhaul/{}", env!("CARGO_PKG_VERSION"))
+/// The fields that every answer has (RFC 9110, sections 6.6.1 and 10.2.4).
+fn dress(response: &mut Response) {
+    response.headers.add("Server", concat!("longhaul/", env!("CARGO_PKG_VERSION")));
+    response.headers.add("Date", date::http(now()));
 }
 
 impl Web {

@@ -347,9 +347,24 @@ pub struct Serve {
     /// Let anybody in without a key: `ro` to read, `rw` to write what exports allow
     #[arg(long, value_name = "ro|rw")]
     pub anonymous: Option<Anonymous>,
-    /// Allow payload in clear to clients that ask for it
+    /// Allow payload in clear to clients that ask for it, and http:// beside https://
     #[arg(long)]
     pub plain: bool,
+    /// Show this certificate to HTTP clients (PEM, the node's own first) instead of one that nobody vouches for
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+    /// The certificate's private key (PEM); default: it stands in the certificate's file
+    #[arg(long, value_name = "FILE")]
+    pub certificate_key: Option<PathBuf>,
+    /// Ask HTTP clients for certificates, and believe those that the authorities in this PEM file vouch for
+    #[arg(long, value_name = "FILE")]
+    pub client_ca: Option<PathBuf>,
+    /// Who may do what: tokens, certificates, macaroons, addresses; default: access.toml in the state directory
+    #[arg(long, value_name = "FILE")]
+    pub access: Option<PathBuf>,
+    /// Tell this collector for which experiment third-party copies are (SciTags); may be given again
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub fireflies: Vec<String>,
     /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp
     ///
     /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.

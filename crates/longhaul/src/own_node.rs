@@ -33,6 +33,7 @@ pub fn prepare(
         responders: Default::default(),
         audit: None,
         timeouts: Timeouts::default(),
+        web: Default::default(),
         own_guests: true,
     };
     Ok((config, key))

@@ -53,8 +53,9 @@ fn read_keys(common: &Common) -> Result<Vec<AccessKey>, Failure> {
     wanted.map(|(from, key)| key.parse().map_err(|e| Failure::usage(format!("{from}: {e}")))).collect()
 }
 
-fn read_authorities(file: &PathBuf) -> Result<Arc<RootCertStore>, Failure> {
-    let fail = |why: String| Failure::usage(format!("cannot use {} as --cacert: {why}", file.display()));
+/// The authorities in a PEM file that an option names.
+pub fn read_authorities(file: &Path, option: &str) -> Result<Arc<RootCertStore>, Failure> {
+    let fail = |why: String| Failure::usage(format!("cannot use {} as {option}: {why}", file.display()));
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(file).map_err(|e| fail(e.to_string()))? {
         let added = certificate.map_err(|e| fail(e.to_string())).map(|c| roots.add(c));
@@ -69,7 +70,7 @@ impl Settings {
         Ok(Settings {
             state: state_dir(common.state.as_ref())?,
             keys: read_keys(common)?,
-            authorities: common.cacert.as_ref().map(read_authorities).transpose()?,
+            authorities: common.cacert.as_ref().map(|file| read_authorities(file, "--cacert")).transpose()?,
         })
     }
 

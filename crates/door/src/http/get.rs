@@ -59,7 +59,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     let action = if reading { Action::Read } else { Action::Stat };
     let reach = visit.reach(action, &export, &path)?;
     if reach.store.is_dir(&reach.path) {
-        return page::directory(visit, &reach.store, &reach.path);
+        return page::directory(visit, &*reach.store, &reach.path);
     }
     if visit.target.is_dir {
         return Err(refuse(404, format!("{} is no directory, as the slash at its end says", visit.shown())));

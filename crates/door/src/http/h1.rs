@@ -291,6 +291,7 @@ impl Exchange for H1<'_> {
                 if self.is_head() { Answer::Done } else { Answer::Chunks }
             }
         };
+        super::dress(&mut response);
         if !self.keeps {
             response.headers.set("Connection", "close");
         } else if self.request.minor == 0 {

@@ -41,6 +41,12 @@ impl Visit<'_> {
         place(&self.target)
     }
 
+    /// Whether a host and port are this node, as far as this client is concerned: the name that it called us by itself.
+    pub fn is_own_authority(&self, authority: &str) -> bool {
+        let called = self.target.authority.as_deref().or_else(|| self.request().headers.get("host"));
+        called.is_some_and(|called| called.eq_ignore_ascii_case(authority))
+    }
+
     /// The store and path behind a name, if the action is allowed there.
     pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
         let place = Place::Path { export: export.to_owned(), path: path.clone() };

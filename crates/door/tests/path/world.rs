@@ -65,6 +65,7 @@ impl World {
             responders: Default::default(),
             audit: None,
             timeouts,
+            web: Default::default(),
             own_guests: true,
         };
         let node = Node::bind(config).unwrap();

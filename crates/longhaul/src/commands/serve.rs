@@ -1,5 +1,7 @@
 //! `longhaul serve`: a node in the foreground.
 
+mod web;
+
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -34,6 +36,15 @@ struct File {
     #[serde(default)]
     responders: Vec<String>,
     audit: Option<bool>,
+    certificate: Option<PathBuf>,
+    #[serde(rename = "certificate-key")]
+    certificate_key: Option<PathBuf>,
+    #[serde(rename = "client-ca")]
+    client_ca: Option<PathBuf>,
+    cacert: Option<PathBuf>,
+    access: Option<PathBuf>,
+    #[serde(default)]
+    fireflies: Vec<String>,
 }
 
 fn read(path: &PathBuf) -> Result<File, Failure> {
@@ -109,6 +120,14 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
     if exports.is_empty() {
         Printer::note("no --export: this node offers only its memory ends (null:, zero:SIZE)");
     }
+    let typed = web::Typed {
+        certificate: serve.certificate.or(file.certificate),
+        certificate_key: serve.certificate_key.or(file.certificate_key),
+        client_ca: serve.client_ca.or(file.client_ca),
+        cacert: common.cacert.clone().or(file.cacert),
+        access: serve.access.or(file.access),
+        fireflies: if serve.fireflies.is_empty() { file.fireflies } else { serve.fireflies },
+    };
     let config = NodeConfig {
         listen: addresses[0],
         exports,
@@ -117,6 +136,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         plain: serve.plain || file.plain.unwrap_or(false),
         state: StateDir::open(&state)?,
         timeouts: Timeouts::default(),
+        web: web::config(&typed)?,
         own_guests: false,
         responders,
         audit: (serve.audit || file.audit.unwrap_or(false)).then_some(tune::told as door::Audit),

@@ -1,0 +1,107 @@
+//! What `serve` needs for HTTP: certificates, authorities, and where fireflies go, from what was typed.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use door::{SiteCertificate, WebConfig};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::failure::Failure;
+use crate::settings::read_authorities;
+
+/// Where collectors of fireflies listen (scitags.org).
+const FIREFLY_PORT: u16 = 10514;
+/// Where systems keep the authorities that they trust: all in one file.
+const SYSTEM_AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+/// Where grids keep theirs: a file each.
+const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
+
+/// What was typed.
+#[derive(Clone, Debug, Default)]
+pub struct Typed {
+    pub certificate: Option<PathBuf>,
+    pub certificate_key: Option<PathBuf>,
+    pub client_ca: Option<PathBuf>,
+    pub cacert: Option<PathBuf>,
+    pub access: Option<PathBuf>,
+    pub fireflies: Vec<String>,
+}
+
+fn certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<SiteCertificate, Failure> {
+    let fail = |file: &Path, why: String| Failure::usage(format!("cannot use {}: {why}", file.display()));
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = read.map_err(|e| fail(file, format!("{e} (--certificate takes PEM)")))?;
+    if chain.is_empty() {
+        return Err(fail(file, "there is no certificate in it (--certificate takes PEM, the node's own first)".into()));
+    }
+    // The key may stand in the same file, as some sites keep it.
+    let key_file = key_file.map_or(file, PathBuf::as_path);
+    let key = PrivateKeyDer::from_pem_file(key_file)
+        .map_err(|e| fail(key_file, format!("{e} (--certificate-key takes the private key, PEM, without a password)")))?;
+    Ok(SiteCertificate { chain, key })
+}
+
+/// The authorities that this system trusts. What does not read is passed over: there are always some.
+fn system_authorities() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let bundle = SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.exists());
+    let grid = std::fs::read_dir(GRID_AUTHORITIES).into_iter().flatten().flatten().map(|entry| entry.path());
+    let pem = |file: &PathBuf| file.extension().is_some_and(|ending| ending == "pem" || ending == "0");
+    for file in bundle.into_iter().chain(grid.filter(pem)) {
+        let read = CertificateDer::pem_file_iter(&file).into_iter().flatten().flatten();
+        roots.add_parsable_certificates(read);
+    }
+    roots
+}
+
+fn collector(text: &str) -> Result<SocketAddr, Failure> {
+    let fail = |why: String| Failure::usage(format!("--fireflies {text}: {why} (write HOST, HOST:PORT or [v6]:PORT)"));
+    let bare = text.parse::<std::net::Ipv6Addr>().is_ok();
+    let with_port = match text.rsplit_once(':') {
+        _ if bare => format!("[{text}]:{FIREFLY_PORT}"),
+        Some((_, port)) if !port.is_empty() && !text.ends_with(']') => text.to_owned(),
+        _ => format!("{text}:{FIREFLY_PORT}"),
+    };
+    let found = with_port.to_socket_addrs().map_err(|e| fail(e.to_string()))?.next();
+    found.ok_or_else(|| fail("the name has no address".into()))
+}
+
+/// What the door is given.
+pub fn config(typed: &Typed) -> Result<WebConfig, Failure> {
+    if typed.certificate.is_none() && typed.certificate_key.is_some() {
+        return Err(Failure::usage("--certificate-key goes with --certificate"));
+    }
+    let certificate = typed.certificate.as_ref().map(|file| certificate(file, typed.certificate_key.as_ref()));
+    let client_authorities = typed.client_ca.as_ref().map(|file| read_authorities(file, "--client-ca")).transpose()?;
+    let authorities = match &typed.cacert {
+        Some(file) => read_authorities(file, "--cacert")?,
+        None => Arc::new(system_authorities()),
+    };
+    if typed.access.as_ref().is_some_and(|file| !file.exists()) {
+        let file = typed.access.as_deref().unwrap_or(Path::new("")).display().to_string();
+        return Err(Failure::usage(format!("--access {file}: there is no such file")));
+    }
+    Ok(WebConfig {
+        certificate: certificate.transpose()?.map(Arc::new),
+        client_authorities,
+        authorities: Some(authorities),
+        access: typed.access.clone(),
+        fireflies: typed.fireflies.iter().map(|text| collector(text)).collect::<Result<_, _>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn collectors() {
+        assert_eq!(collector("127.0.0.1").unwrap(), "127.0.0.1:10514".parse().unwrap());
+        assert_eq!(collector("::1").unwrap(), "[::1]:10514".parse().unwrap());
+        assert_eq!(collector("[::1]:99").unwrap(), "[::1]:99".parse().unwrap());
+        assert!(collector("").is_err());
+    }
+}
