@@ -154,7 +154,7 @@ mod tests {
             href: crate::target::href(&RelPath::parse(path).unwrap(), false),
             size: Some(40),
             modified: Some(Timestamp { seconds: 784_111_777, nanos: 0 }),
-            created: Some(Timestamp { seconds: 881_086_666, nanos: 0 }),
+            created: Some(Timestamp { seconds: 881_085_466, nanos: 0 }),
             etag: Some("\"a&b\"".to_owned()),
             executable: Some(false),
             digests: vec![Digest::crc32c(0x35f6_90d4)],

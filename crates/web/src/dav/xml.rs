@@ -2,10 +2,14 @@
 //! written. Names, not prefixes, count; comments and processing instructions are passed over.
 
 use quick_xml::NsReader;
+use quick_xml::escape::unescape;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::name::ResolveResult;
 
 use super::{ATTRIBUTES_MAX, DEPTH_MAX, DavError, Prop};
+
+/// Namespaces that no other prefix may be bound to (Namespaces in XML, section 3), so that nobody could answer in them.
+const RESERVED: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"];
 
 /// What the reader comes upon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,14 +86,30 @@ fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, Da
         }
     }
     let namespace = match space {
-        ResolveResult::Bound(namespace) => text(namespace.as_ref())?,
+        // Bound to what stood in the attribute, escapes and all.
+        ResolveResult::Bound(raw) => unescape(&text(raw.as_ref())?).map_err(|_| DavError::Entities)?.into_owned(),
         ResolveResult::Unbound => String::new(),
         ResolveResult::Unknown(prefix) => {
             let prefix = String::from_utf8_lossy(prefix);
             return Err(DavError::Xml(format!("the prefix {prefix:?} is bound to no namespace")));
         }
     };
-    Ok(Prop { namespace, name: text(start.local_name().as_ref())? })
+    if RESERVED.contains(&namespace.as_str()) {
+        return Err(DavError::Xml(format!("no element is of the reserved namespace {namespace}")));
+    }
+    let name = text(start.local_name().as_ref())?;
+    if !is_name(&name) {
+        return Err(DavError::Xml(format!("{name:?} is no name for an element")));
+    }
+    Ok(Prop { namespace, name })
+}
+
+/// Whether this is a name without a prefix (Namespaces in XML, section 3), a little generously outside ASCII. The
+/// library does not look, and the names of a request go into its answer.
+fn is_name(name: &str) -> bool {
+    let letter = |c: char| c == '_' || c.is_ascii_alphabetic() || c.is_alphabetic();
+    let inner = |c: char| letter(c) || c.is_ascii_digit() || matches!(c, '-' | '.' | '\u{b7}');
+    name.starts_with(letter) && name.chars().all(inner)
 }
 
 fn character(reference: &BytesRef<'_>) -> Result<char, DavError> {
@@ -164,7 +184,19 @@ mod tests {
         assert!(matches!(all(&"<a>".repeat(33)), Err(DavError::Bounds { .. })));
         let wide: String = (0..65).map(|i| format!(" a{i}='x'")).collect();
         assert!(matches!(all(&format!("<a{wide}/>")), Err(DavError::Bounds { .. })));
-        for bad in ["<a>", "<a></b>", "<x:a/>", "<a", "<a>&#xD800;</a>", "</a>", "<a b=/>", "<a b='\u{0}"] {
+        for bad in [
+            "<a>",
+            "<a></b>",
+            "<x:a/>",
+            "<a",
+            "<a>&#xD800;</a>",
+            "</a>",
+            "<a b=/>",
+            "<a b='\u{0}",
+            "<a&b/>",
+            "<1/>",
+            "<xml:a/>",
+        ] {
             assert!(all(bad).is_err(), "{bad}");
         }
     }

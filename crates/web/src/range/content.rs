@@ -146,8 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(start in any::<u64>(), len in 1u64.., more in any::<u64>()) {
-            prop_assume!(start.checked_add(len).is_some_and(|end| end.checked_add(more).is_some()));
+        fn what_is_written_is_read(start in 0..u64::MAX / 3, len in 1..u64::MAX / 3, more in 0..u64::MAX / 3) {
             let range = ContentRange::Part(Span { start, len }, Some(start + len + more));
             prop_assert_eq!(ContentRange::parse(&range.to_string()), Some(range));
         }
