@@ -104,12 +104,18 @@ fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, Da
     Ok(Prop { namespace, name })
 }
 
-/// Whether this is a name without a prefix (Namespaces in XML, section 3), a little generously outside ASCII. The
-/// library does not look, and the names of a request go into its answer.
+/// Whether this is a name without a prefix (Namespaces in XML, section 3; XML 1.0, section 2.3). The library does not
+/// look, and the names of a request go into its answer, where the client's library does look.
 fn is_name(name: &str) -> bool {
-    let letter = |c: char| c == '_' || c.is_ascii_alphabetic() || c.is_alphabetic();
-    let inner = |c: char| letter(c) || c.is_ascii_digit() || matches!(c, '-' | '.' | '\u{b7}');
-    name.starts_with(letter) && name.chars().all(inner)
+    let letter = |c: char| {
+        matches!(c, 'A'..='Z' | 'a'..='z' | '_' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{2ff}'
+            | '\u{370}'..='\u{37d}' | '\u{37f}'..='\u{1fff}' | '\u{200c}' | '\u{200d}' | '\u{2070}'..='\u{218f}'
+            | '\u{2c00}'..='\u{2fef}' | '\u{3001}'..='\u{d7ff}' | '\u{f900}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fffd}'
+            | '\u{10000}'..='\u{effff}')
+    };
+    let more =
+        |c: char| matches!(c, '0'..='9' | '-' | '.' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}' | '\u{2040}');
+    name.starts_with(letter) && name.chars().all(|c| letter(c) || more(c))
 }
 
 fn character(reference: &BytesRef<'_>) -> Result<char, DavError> {
