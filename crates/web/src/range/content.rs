@@ -72,7 +72,7 @@ impl Multipart {
         format!("multipart/byteranges; boundary={}", self.boundary)
     }
 
-    /// What stands before the bytes of a part.
+    /// What stands before the bytes of a part. `Content-Range` comes last: davix takes whatever follows it for an error.
     pub fn head(&self, span: Span) -> String {
         let Multipart { boundary, content_type, size } = self;
         let range = ContentRange::Part(span, Some(*size));
