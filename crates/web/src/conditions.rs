@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn tags() {
-        let judge = |if_match, if_none_match, reading, tag| {
+        let judge = |if_match, if_none_match, reading, tag: Option<&str>| {
             let conditions = Conditions { if_match, if_none_match, ..Conditions::default() };
             conditions.judge(reading, tag.map(current).as_ref())
         };

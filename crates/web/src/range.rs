@@ -65,8 +65,10 @@ pub enum Asked {
     Parts(Vec<Span>),
     /// None of the ranges lies within: 416 with `Content-Range: bytes */SIZE`.
     Unsatisfiable,
-    /// More ranges, or more tangled ones, than a server should serve: 416 as well. The RFC would also allow to ignore
-    /// the header, but whoever asked for parts of a terabyte is not served by a terabyte.
+    /// More ranges, or more tangled ones, than a server should serve. The RFC allows 416 as well as to ignore the header,
+    /// which is 200 and the whole (section 14.2). 416 sounds kinder where the whole is a terabyte, but davix takes a 416
+    /// to a request for several ranges for "0 bytes, no error" and hands its caller a buffer that nobody filled
+    /// (`HttpIOVecOps::performMultirange`). From a 200 that is too long it turns away and asks for one range at a time.
     TooMany,
 }
 

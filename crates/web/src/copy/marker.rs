@@ -10,7 +10,7 @@ use super::outcome::Last;
 
 /// The longest line that is kept, bytes, as in davix; the rest of a longer one is dropped.
 pub const LINE_BYTES_MAX: usize = 1024;
-/// The most connections that one marker names.
+/// The most connections of one marker that are read.
 pub const REMOTES_MAX: usize = 128;
 
 /// One marker: the state of a stripe, which is for us the whole transfer.
@@ -39,9 +39,15 @@ impl Default for Marker {
     }
 }
 
+/// The longest text that goes into one line, bytes: with the word before it, it stays below what davix keeps.
+const TEXT_BYTES_MAX: usize = 900;
+
 /// Text as part of one line.
 pub(super) fn one_line(text: &str) -> String {
-    text.split(|c: char| c.is_control()).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    let parts = text.split(|c: char| c.is_control()).map(str::trim).filter(|part| !part.is_empty());
+    let mut line = parts.collect::<Vec<_>>().join(" ");
+    line.truncate(line.floor_char_boundary(TEXT_BYTES_MAX));
+    line
 }
 
 impl Marker {
@@ -58,12 +64,26 @@ impl Marker {
         let _ = writeln!(out, "Stripe Index: {}\nStripe Bytes Transferred: {}", self.stripe, self.bytes);
         let _ = writeln!(out, "Total Stripe Count: {}", self.stripes.max(1));
         if !self.remotes.is_empty() {
-            // An IPv4 peer of an IPv6 socket is an IPv4 peer.
-            let canonical = |at: &SocketAddr| format!("tcp:{}", SocketAddr::new(at.ip().to_canonical(), at.port()));
-            let remotes: Vec<String> = self.remotes.iter().take(REMOTES_MAX).map(canonical).collect();
-            let _ = writeln!(out, "RemoteConnections: {}", remotes.join(","));
+            let _ = writeln!(out, "RemoteConnections: {}", self.connections());
         }
         out.push_str("End\n");
+    }
+
+    /// The connections, as many as fit into a line. davix looks at the first one.
+    fn connections(&self) -> String {
+        let mut list = String::new();
+        for at in &self.remotes {
+            // An IPv4 peer of an IPv6 socket is an IPv4 peer.
+            let word = format!("tcp:{}", SocketAddr::new(at.ip().to_canonical(), at.port()));
+            if list.len() + word.len() >= LINE_BYTES_MAX - 32 {
+                break;
+            }
+            if !list.is_empty() {
+                list.push(',');
+            }
+            list.push_str(&word);
+        }
+        list
     }
 }
 
@@ -188,6 +208,18 @@ mod tests {
             Stripe Bytes Transferred: 0\nTotal Stripe Count: 1\n\
             RemoteConnections: tcp:[2001:db8::1]:443,tcp:192.0.2.1:80\nEnd\n";
         assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn no_line_is_longer_than_davix_reads() {
+        let at: SocketAddr = "[2001:db8:1111:2222:3333:4444:5555:6666]:12345".parse().unwrap();
+        let mut out = String::new();
+        Marker { remotes: vec![at; 100], ..Marker::default() }.write(&mut out);
+        assert!(out.lines().all(|line| line.len() < LINE_BYTES_MAX), "{out}");
+        let heard = Markers::default().push(out.as_bytes());
+        assert!(
+            matches!(heard.as_slice(), [Heard::Marker(m)] if m.remotes.len() > 10 && m.remotes.iter().all(|r| *r == at))
+        );
     }
 
     #[test]

@@ -8,9 +8,6 @@ use model::{Fault, Retry};
 
 use super::marker::one_line;
 
-/// The longest reason, characters: with its first word it must fit into the line that davix keeps.
-const REASON_MAX: usize = 900;
-
 /// How a copy ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Last {
@@ -49,11 +46,10 @@ impl Last {
 
     /// The line, with its line feed.
     pub fn line(&self) -> String {
-        let short = |text: &str| one_line(text).chars().take(REASON_MAX).collect::<String>();
         match self {
             Last::Success => "success: Created\n".to_owned(),
-            Last::Failure(reason) => format!("failure: {}\n", short(reason)),
-            Last::Aborted(reason) => format!("aborted: {}\n", short(reason)),
+            Last::Failure(reason) => format!("failure: {}\n", one_line(reason)),
+            Last::Aborted(reason) => format!("aborted: {}\n", one_line(reason)),
         }
     }
 
@@ -86,7 +82,7 @@ mod tests {
         let failure = Last::Failure("Remote side failed with status code 403;\r\n error message: \"no\"".to_owned());
         assert_eq!(failure.line(), "failure: Remote side failed with status code 403; error message: \"no\"\n");
         assert_eq!(Last::Aborted(String::new()).line(), "aborted: \n");
-        assert!(Last::Failure("ü".repeat(5000)).line().chars().count() < 1024);
+        assert!(Last::Failure("ü".repeat(5000)).line().len() < 1024);
     }
 
     #[test]

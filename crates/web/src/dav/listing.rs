@@ -180,7 +180,7 @@ mod tests {
         let expected = Resource {
             href: "http://h/dav/a%20b.txt".into(),
             size: Some(12),
-            created: Some(Timestamp { seconds: 881_086_666, nanos: 0 }),
+            created: Some(Timestamp { seconds: 881_085_466, nanos: 0 }),
             etag: Some("\"a-1\"".into()),
             digests: vec![Digest::crc32c(0x35f6_90d4)],
             quota: Some(Quota { available: 0, used: 5 }),

@@ -114,6 +114,8 @@ fn element(out: &mut String, namespace: &str, name: &str, value: &str) {
 
 /// A property's value as XML; none where it is not known, or not defined for such a thing.
 fn value(resource: &Resource, namespace: &str, name: &str) -> Option<String> {
+    // Of directories only: davix asks for the space with every listing and takes what it gets for the size.
+    let quota = resource.quota.filter(|_| resource.is_dir);
     let flag = |yes: bool| if yes { "1" } else { "0" }.to_owned();
     match (namespace, name) {
         (DAV, "resourcetype") => Some(if resource.is_dir { "<D:collection/>" } else { "" }.to_owned()),
@@ -125,8 +127,8 @@ fn value(resource: &Resource, namespace: &str, name: &str) -> Option<String> {
         (DAV, "iscollection") => Some(flag(resource.is_dir)),
         // No locks (class 1): both are there, and empty (RFC 4918, sections 15.8 and 15.10).
         (DAV, "supportedlock" | "lockdiscovery") => Some(String::new()),
-        (DAV, "quota-available-bytes") => resource.quota.map(|quota| quota.available.to_string()),
-        (DAV, "quota-used-bytes") => resource.quota.map(|quota| quota.used.to_string()),
+        (DAV, "quota-available-bytes") => quota.map(|quota| quota.available.to_string()),
+        (DAV, "quota-used-bytes") => quota.map(|quota| quota.used.to_string()),
         (APACHE, "executable") => resource.executable.map(|yes| if yes { "T" } else { "F" }.to_owned()),
         (OWNCLOUD, "checksums") => {
             let list = joined(&resource.digests, " ", digest::format_oc)?;
@@ -154,7 +156,7 @@ mod tests {
             href: crate::target::href(&RelPath::parse(path).unwrap(), false),
             size: Some(40),
             modified: Some(Timestamp { seconds: 784_111_777, nanos: 0 }),
-            created: Some(Timestamp { seconds: 881_086_666, nanos: 0 }),
+            created: Some(Timestamp { seconds: 881_085_466, nanos: 0 }),
             etag: Some("\"a&b\"".to_owned()),
             executable: Some(false),
             digests: vec![Digest::crc32c(0x35f6_90d4)],
@@ -198,6 +200,8 @@ mod tests {
         let text = response(&dir, &only("<resourcetype/><getcontentlength/><quota-used-bytes/>"));
         assert!(text.contains("<D:resourcetype><D:collection/></D:resourcetype><D:quota-used-bytes>8<"), "{text}");
         assert!(text.contains("<D:prop><D:getcontentlength/></D:prop><D:status>HTTP/1.1 404"), "{text}");
+        let file_with_quota = Resource { is_dir: false, ..dir };
+        assert!(response(&file_with_quota, &only("<quota-used-bytes/>")).contains("404"), "not of a file");
         let ask = only(&format!("<checksums xmlns='{OWNCLOUD}'/><Checksums xmlns='{DCACHE}'/>"));
         let text = response(&file(b"f"), &ask);
         assert!(text.contains("<O:checksums><O:checksum>CRC32C:35f690d4</O:checksum></O:checksums>"), "{text}");

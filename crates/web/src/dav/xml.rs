@@ -2,10 +2,14 @@
 //! written. Names, not prefixes, count; comments and processing instructions are passed over.
 
 use quick_xml::NsReader;
+use quick_xml::escape::unescape;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::name::ResolveResult;
 
 use super::{ATTRIBUTES_MAX, DEPTH_MAX, DavError, Prop};
+
+/// Namespaces that no other prefix may be bound to (Namespaces in XML, section 3), so that nobody could answer in them.
+const RESERVED: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"];
 
 /// What the reader comes upon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,14 +86,36 @@ fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, Da
         }
     }
     let namespace = match space {
-        ResolveResult::Bound(namespace) => text(namespace.as_ref())?,
+        // Bound to what stood in the attribute, escapes and all.
+        ResolveResult::Bound(raw) => unescape(&text(raw.as_ref())?).map_err(|_| DavError::Entities)?.into_owned(),
         ResolveResult::Unbound => String::new(),
         ResolveResult::Unknown(prefix) => {
             let prefix = String::from_utf8_lossy(prefix);
             return Err(DavError::Xml(format!("the prefix {prefix:?} is bound to no namespace")));
         }
     };
-    Ok(Prop { namespace, name: text(start.local_name().as_ref())? })
+    if RESERVED.contains(&namespace.as_str()) {
+        return Err(DavError::Xml(format!("no element is of the reserved namespace {namespace}")));
+    }
+    let name = text(start.local_name().as_ref())?;
+    if !is_name(&name) {
+        return Err(DavError::Xml(format!("{name:?} is no name for an element")));
+    }
+    Ok(Prop { namespace, name })
+}
+
+/// Whether this is a name without a prefix (Namespaces in XML, section 3; XML 1.0, section 2.3). The library does not
+/// look, and the names of a request go into its answer, where the client's library does look.
+fn is_name(name: &str) -> bool {
+    let letter = |c: char| {
+        matches!(c, 'A'..='Z' | 'a'..='z' | '_' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{2ff}'
+            | '\u{370}'..='\u{37d}' | '\u{37f}'..='\u{1fff}' | '\u{200c}' | '\u{200d}' | '\u{2070}'..='\u{218f}'
+            | '\u{2c00}'..='\u{2fef}' | '\u{3001}'..='\u{d7ff}' | '\u{f900}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fffd}'
+            | '\u{10000}'..='\u{effff}')
+    };
+    let more =
+        |c: char| matches!(c, '0'..='9' | '-' | '.' | '\u{b7}' | '\u{300}'..='\u{36f}' | '\u{203f}' | '\u{2040}');
+    name.starts_with(letter) && name.chars().all(|c| letter(c) || more(c))
 }
 
 fn character(reference: &BytesRef<'_>) -> Result<char, DavError> {
@@ -164,7 +190,19 @@ mod tests {
         assert!(matches!(all(&"<a>".repeat(33)), Err(DavError::Bounds { .. })));
         let wide: String = (0..65).map(|i| format!(" a{i}='x'")).collect();
         assert!(matches!(all(&format!("<a{wide}/>")), Err(DavError::Bounds { .. })));
-        for bad in ["<a>", "<a></b>", "<x:a/>", "<a", "<a>&#xD800;</a>", "</a>", "<a b=/>", "<a b='\u{0}"] {
+        for bad in [
+            "<a>",
+            "<a></b>",
+            "<x:a/>",
+            "<a",
+            "<a>&#xD800;</a>",
+            "</a>",
+            "<a b=/>",
+            "<a b='\u{0}",
+            "<a&b/>",
+            "<1/>",
+            "<xml:a/>",
+        ] {
             assert!(all(bad).is_err(), "{bad}");
         }
     }

@@ -72,7 +72,7 @@ impl Multipart {
         format!("multipart/byteranges; boundary={}", self.boundary)
     }
 
-    /// What stands before the bytes of a part.
+    /// What stands before the bytes of a part. `Content-Range` comes last: davix takes whatever follows it for an error.
     pub fn head(&self, span: Span) -> String {
         let Multipart { boundary, content_type, size } = self;
         let range = ContentRange::Part(span, Some(*size));
@@ -146,8 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(start in any::<u64>(), len in 1u64.., more in any::<u64>()) {
-            prop_assume!(start.checked_add(len).is_some_and(|end| end.checked_add(more).is_some()));
+        fn what_is_written_is_read(start in 0..u64::MAX / 3, len in 1..u64::MAX / 3, more in 0..u64::MAX / 3) {
             let range = ContentRange::Part(Span { start, len }, Some(start + len + more));
             prop_assert_eq!(ContentRange::parse(&range.to_string()), Some(range));
         }

@@ -40,7 +40,7 @@ pub struct Firefly {
     pub source: SocketAddr,
     /// The taker of the data.
     pub target: SocketAddr,
-    /// Bytes that the source's end received and had acknowledged, from `TCP_INFO`: (received, sent).
+    /// Bytes that this end received, and that it sent and the other acknowledged, from `TCP_INFO` of a socket still open.
     pub usage: Option<(u64, u64)>,
     /// The round-trip time, milliseconds, from `TCP_INFO`.
     pub rtt_ms: Option<f64>,
