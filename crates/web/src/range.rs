@@ -13,7 +13,7 @@ use crate::conditions::ETag;
 use crate::date;
 
 /// The most ranges that one request may ask for.
-pub const RANGES_MAX: usize = 64;
+pub const RANGES_MAX: usize = 1024;
 
 /// Ranges that may touch bytes which another range of the request asked for already. RFC 9110, section 14.2, calls more
 /// than two a broken client or an attack.
