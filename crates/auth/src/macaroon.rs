@@ -10,6 +10,7 @@ use model::name::RelPath;
 use subtle::ConstantTimeEq;
 
 use crate::access::Actions;
+use crate::limits::{CAVEATS, MACAROON_BYTES};
 
 mod activity;
 mod error;
@@ -86,9 +87,16 @@ pub fn mint(secret: &[u8; 32], location: &str, identifier: &str, caveats: &[Stri
 /// The macaroon with one more caveat, as any holder can make it without the node.
 pub fn attenuate(text: &str, caveat: &str) -> Result<String, MacaroonError> {
     let mut packets = Packets::decode(text)?;
+    if packets.caveats.len() == CAVEATS {
+        return Err(MacaroonError::TooManyCaveats);
+    }
     packets.signature = hmac_sha256(&packets.signature, caveat.as_bytes());
     packets.caveats.push(caveat.as_bytes().to_vec());
-    Ok(packets.encode())
+    let narrowed = packets.encode();
+    if narrowed.len() > MACAROON_BYTES {
+        return Err(MacaroonError::TooLong { bytes: narrowed.len() });
+    }
+    Ok(narrowed)
 }
 
 /// Whether text looks like a macaroon rather than a token: it starts as the packet of a location does.

@@ -286,3 +286,6 @@ fn macaroons(raw: &Given) -> Result<Macaroons, Complaint> {
     let max_validity = raw.max_validity.as_deref().map_or(Ok(Macaroons::default().max_validity), duration)?;
     Ok(Macaroons { on: raw.on.unwrap_or(true), max_validity })
 }
+
+#[cfg(test)]
+mod tests;
