@@ -95,7 +95,9 @@ fn expect<'a>(rest: &mut &'a [u8], key: &'static str) -> Result<&'a [u8], Macaro
 /// The next packet's key and value.
 fn take<'a>(rest: &mut &'a [u8]) -> Result<(&'a [u8], &'a [u8]), MacaroonError> {
     let malformed = || MacaroonError::Malformed { what: "a packet" };
-    let digits = rest.get(..4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit)).ok_or_else(malformed)?;
+    // Lower case only, as libmacaroons writes them: a macaroon has one form.
+    let is_digit = |b: &u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    let digits = rest.get(..4).filter(|digits| digits.iter().all(is_digit)).ok_or_else(malformed)?;
     let digits = std::str::from_utf8(digits).map_err(|_| malformed())?;
     let length = usize::from_str_radix(digits, 16).map_err(|_| malformed())?;
     let packet = rest.get(4..length).ok_or_else(malformed)?;

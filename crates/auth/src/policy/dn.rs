@@ -57,6 +57,21 @@ fn attribute(name: &str) -> String {
     .to_owned()
 }
 
+/// A value with the escapes of RFC 4514.
+fn escaped(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for (at, c) in value.char_indices() {
+        let at_end = at == 0 || at + 1 == value.len();
+        match c {
+            '"' | '+' | ',' | ';' | '<' | '>' | '\\' | '=' | '#' => out.extend(['\\', c]),
+            ' ' if at_end => out.push_str("\\20"),
+            '\0' => out.push_str("\\00"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
 /// `type=value` of the slash form, or a value of which a slash is part: a type is a word or numbers with dots.
 fn starts_component(text: &str) -> bool {
     let name = text.split_once('=').map_or("", |(name, _)| name);
@@ -65,6 +80,19 @@ fn starts_component(text: &str) -> bool {
 }
 
 impl DistinguishedName {
+    /// The name of a certificate from its attributes, the first one first, each a type (a short name or numbers with
+    /// dots) and a value. A certificate with several attributes in one component has no such name.
+    pub fn from_root<'a>(parts: impl IntoIterator<Item = (&'a str, &'a str)>) -> DistinguishedName {
+        DistinguishedName(parts.into_iter().map(|(name, value)| (attribute(name), value.to_owned())).collect())
+    }
+
+    /// The form of RFC 4514, which reads back exactly.
+    pub fn rfc4514(&self) -> String {
+        let parts: Vec<String> =
+            self.0.iter().rev().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        parts.join(",")
+    }
+
     /// Reads either form.
     pub fn parse(text: &str) -> Result<DistinguishedName, DnError> {
         if text.len() > NAME_BYTES {
@@ -230,6 +258,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_certificates_name_reads_back(values in proptest::collection::vec("[ a,+=\"\\\\#/\0\u{e9}]{0,8}", 1..4)) {
+            let name = DistinguishedName::from_root(values.iter().map(|value| ("2.5.4.3", value.as_str())));
+            prop_assert_eq!(DistinguishedName::parse(&name.rfc4514()), Ok(name));
+        }
+
         #[test]
         fn any_text_is_read_or_refused(text in "[CN=,/+\\\\\" a\u{e9}]{0,30}") {
             let _ = DistinguishedName::parse(&text);

@@ -28,7 +28,8 @@ pub struct Visitor<'a> {
     pub held: Option<&'a Held>,
     /// The claims of the token that was shown.
     pub claims: Option<&'a Claims>,
-    /// The subject of the certificate, in the form of RFC 4514.
+    /// The subject of the certificate, in the form of RFC 4514 ([`DistinguishedName::rfc4514`]): in the slash form a slash
+    /// within a value could pass for another component.
     pub dn: Option<&'a str>,
     /// What the node lets anybody do in every export (`--anonymous`).
     pub anonymous: Option<Rights>,

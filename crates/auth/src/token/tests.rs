@@ -187,6 +187,25 @@ fn confused_algorithms() {
     assert_eq!(check(&crit).unwrap_err(), TokenError::Critical);
 }
 
+/// Keys and a token from other hands than this test's own, and the forms in which they publish the key.
+#[test]
+fn a_published_key_is_not_a_secret() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let (x, y) = key.public_key_raw()[1..].split_at(32);
+    let jwks = set(&[json!({"kty": "EC", "kid": "k", "crv": "P-256", "alg": "ES256", "x": b64(x), "y": b64(y)})]);
+    let header = |alg| jsonwebtoken::Header { kid: Some("k".into()), ..jsonwebtoken::Header::new(alg) };
+    let private = jsonwebtoken::EncodingKey::from_ec_der(key.serialized_der());
+    let honest = jsonwebtoken::encode(&header(Algorithm::ES256), &wlcg(), &private).unwrap();
+    assert!(verify(&honest, &issuer(), &jwks, &audiences(), NOW).is_ok());
+    let (pem, spki) = (key.public_key_pem(), rcgen::PublicKeyData::subject_public_key_info(&key));
+    for secret in [pem.as_bytes(), pem.trim_end().as_bytes(), &spki, key.public_key_raw()] {
+        let secret = jsonwebtoken::EncodingKey::from_secret(secret);
+        let forged = jsonwebtoken::encode(&header(Algorithm::HS256), &wlcg(), &secret).unwrap();
+        let refused = verify(&forged, &issuer(), &jwks, &audiences(), NOW);
+        assert_eq!(refused.unwrap_err(), TokenError::SharedSecret("HS256".into()));
+    }
+}
+
 #[test]
 fn the_one_right_key() {
     let header = |kid: Value| with(json!({"alg": "ES256"}), "kid", kid);
