@@ -71,13 +71,16 @@ impl Ticket {
         !enough(any.fold(self.everywhere, |all, permit| all | permit.actions))
     }
 
-    /// The path that links must not lead out of: that of the widest permit which alone allows the action.
+    /// The path that links must not lead out of: that of the widest permit which alone allows the action, else of the
+    /// widest that is needed for it. The root for a directory above the permits.
     pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> RelPath {
         if self.everywhere.contains(action.needs()) {
             return RelPath::root();
         }
-        let alone = self.deciding(action, export, path).into_iter().filter(|p| p.actions.contains(action.needs()));
-        let widest = alone.map(|p| &p.prefix).min_by_key(|prefix| prefix.as_bytes().len());
+        let deciding = self.deciding(action, export, path);
+        let alone: Vec<_> = deciding.iter().filter(|p| p.actions.contains(action.needs())).copied().collect();
+        let counting = if alone.is_empty() { deciding } else { alone };
+        let widest = counting.into_iter().map(|p| &p.prefix).min_by_key(|prefix| prefix.as_bytes().len());
         widest.filter(|prefix| path.starts_with(prefix)).cloned().unwrap_or_default()
     }
 
@@ -166,6 +169,7 @@ mod tests {
         assert!(ticket.allows(Action::Modify, "data", &path("a/b/c")));
         assert!(!ticket.allows(Action::Modify, "data", &path("a/c")));
         assert_eq!(ticket.shared_prefix(), path("a"));
+        assert_eq!(ticket.ground(Action::Modify, "data", &path("a/b/c")), path("a"));
     }
 
     #[test]
