@@ -1,20 +1,18 @@
 //! The authority of a session: what it may do, asked path by path.
 
-use model::fault::{Blame, Fault};
+use std::sync::Arc;
+
 use model::name::RelPath;
 
 use crate::grant::{Grant, Rights};
 
-/// What somebody wants to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Look at facts, list, read.
-    Read,
-    /// Put something new.
-    Create,
-    /// Replace, rename, remove.
-    Modify,
-}
+mod actions;
+mod denied;
+mod ticket;
+
+pub use actions::{Action, Actions};
+pub use denied::Denied;
+pub use ticket::{GUEST, Permit, Ticket};
 
 /// The authority of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,56 +22,8 @@ pub enum Access {
     Anonymous(Rights),
     /// The holder of a key.
     Granted(Grant),
-}
-
-/// A refusal, in words for the one who is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Denied {
-    /// No key, and none may go without.
-    #[error("this node lets nobody in without a key; ask its operator for one (longhaul grant) and set LONGHAUL_KEY")]
-    NoKey,
-    /// Never issued, revoked, or a wrong secret. One message for all three: which of them is the operator's business.
-    #[error("the access key is not valid here (never issued, or revoked); ask the node's operator for a new one")]
-    UnknownKey,
-    /// Past its end.
-    #[error("the access key expired {} ago; ask the node's operator for a new one",
-            model::duration::show(std::time::Duration::from_secs(*.seconds_ago as u64)))]
-    Expired {
-        /// How long ago.
-        seconds_ago: i64,
-    },
-    /// The key is for something else.
-    #[error("the access key is for {granted}, not for {wanted}")]
-    Elsewhere {
-        /// What it is for.
-        granted: String,
-        /// What was asked.
-        wanted: String,
-    },
-    /// The key allows less.
-    #[error("the access key allows to {allowed} only; this needs the right to {needed}")]
-    Rights {
-        /// What it allows.
-        allowed: &'static str,
-        /// What is needed.
-        needed: &'static str,
-    },
-    /// The export allows less.
-    #[error("the export {0} is read-only on this node (its operator serves it without :rw)")]
-    ReadOnly(String),
-    /// No such export, or none that the key may know of.
-    #[error("there is no export {0:?} here (longhaul ls lh://HOST/ lists those that the key may see)")]
-    NoExport(String),
-}
-
-impl Blame for Denied {
-    fn fault(&self) -> Fault {
-        match self {
-            Denied::NoExport(_) => Fault::Missing,
-            _ => Fault::Auth,
-        }
-    }
+    /// Whoever the policy gives permits to: for a token, a macaroon, a certificate, or for nothing.
+    Visitor(Arc<Ticket>),
 }
 
 impl Access {
@@ -83,27 +33,61 @@ impl Access {
             Access::Anonymous(_) => "anonymous".into(),
             Access::Granted(grant) if grant.name.is_empty() => grant.id.clone(),
             Access::Granted(grant) => format!("{} ({})", grant.id, grant.name),
+            Access::Visitor(ticket) => ticket.who.clone(),
         }
     }
 
     /// The grant behind it, if it is one.
     pub fn grant(&self) -> Option<&Grant> {
         match self {
-            Access::Anonymous(_) => None,
             Access::Granted(grant) => Some(grant),
+            Access::Anonymous(_) | Access::Visitor(_) => None,
         }
     }
 
-    /// Who may hold the reins of its jobs: whoever comes with the same key, or, for anonymous ones, anybody.
-    pub fn holder(&self) -> &str {
-        self.grant().map_or("", |grant| &grant.id)
+    /// The ticket behind it, if it is one.
+    pub fn ticket(&self) -> Option<&Ticket> {
+        match self {
+            Access::Visitor(ticket) => Some(ticket),
+            Access::Anonymous(_) | Access::Granted(_) => None,
+        }
     }
 
-    /// What it may do at most.
+    /// Who may hold the reins of its jobs: whoever comes with the same key or the same credential, or, for anonymous
+    /// ones, anybody.
+    pub fn holder(&self) -> &str {
+        match self {
+            Access::Anonymous(_) => "",
+            Access::Granted(grant) => &grant.id,
+            Access::Visitor(ticket) => &ticket.holder,
+        }
+    }
+
+    /// Whether no credential stands behind it: one could help where something is refused.
+    pub fn is_guest(&self) -> bool {
+        self.grant().is_none() && self.ticket().is_none_or(|ticket| ticket.holder == GUEST)
+    }
+
+    /// When the credential behind it ends, seconds since 1970.
+    pub fn expires(&self) -> Option<i64> {
+        self.grant().map_or_else(|| self.ticket().and_then(|t| t.expires), |grant| grant.expires)
+    }
+
+    /// What it may do at most, in the words of keys. A ticket may do less than this in each of its places.
     pub fn rights(&self) -> Rights {
         match self {
             Access::Anonymous(rights) => *rights,
             Access::Granted(grant) => grant.rights,
+            Access::Visitor(ticket) => {
+                let all = ticket.permits.iter().fold(ticket.everywhere, |all, permit| all | permit.actions);
+                let may = |actions: Actions| !(all & actions).is_empty();
+                match (may(Actions::READ | Actions::LIST), may(Actions::CREATE | Actions::MAKE_DIR)) {
+                    _ if may(Actions::OVERWRITE | Actions::REMOVE) => Rights::Write,
+                    (true, true) => Rights::Write,
+                    (false, true) => Rights::Create,
+                    _ => Rights::Read,
+                }
+            }
         }
     }
 
@@ -112,45 +96,100 @@ impl Access {
         match self {
             Access::Anonymous(_) => true,
             Access::Granted(grant) => grant.export == export,
+            Access::Visitor(ticket) => {
+                !ticket.everywhere.is_empty() || ticket.permits.iter().any(|permit| permit.export == export)
+            }
         }
     }
 
-    /// The path below its export that this access is confined to.
+    /// The path below its export that this access is confined to: for a ticket what all its permits have in common.
     pub fn prefix(&self) -> RelPath {
         match self {
             Access::Anonymous(_) => RelPath::root(),
             Access::Granted(grant) => grant.prefix_path().unwrap_or_default(),
+            Access::Visitor(ticket) => ticket.shared_prefix(),
         }
+    }
+
+    /// The path that links must not lead out of when an allowed action is done at a path: at or above that path.
+    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> RelPath {
+        match self {
+            Access::Visitor(ticket) => ticket.ground(action, export, path),
+            _ => Some(self.prefix()).filter(|prefix| path.starts_with(prefix)).unwrap_or_default(),
+        }
+    }
+
+    /// Whether what is allowed at a path is allowed only if a directory is there.
+    pub fn only_as_dir(&self, action: Action, export: &str, path: &RelPath) -> bool {
+        self.ticket().is_some_and(|ticket| ticket.only_as_dir(action, export, path))
+    }
+
+    /// Whether a directory may be made at a path: where `create` is allowed, and the missing directories above.
+    pub fn may_make_dir(&self, export: &str, path: &RelPath) -> bool {
+        self.allow(Action::MakeDir, export, true, path).is_ok()
+    }
+
+    /// All that may be done at a path and everywhere below it. Nothing where the key is for one job.
+    pub fn actions_below(&self, export: &str, writable: bool, path: &RelPath) -> Actions {
+        let actions = match self {
+            Access::Anonymous(rights) => rights.actions(),
+            Access::Granted(grant) => match grant.prefix_path() {
+                Some(prefix) if grant.errand.is_none() && grant.export == export && path.starts_with(&prefix) => {
+                    grant.rights.actions()
+                }
+                _ => Actions::NONE,
+            },
+            Access::Visitor(ticket) => ticket.actions_below(export, path),
+        };
+        if writable { actions } else { actions.unchanging() }
     }
 
     /// Whether an action is allowed at a path of an export. `writable` is the export's own setting.
     pub fn allow(&self, action: Action, export: &str, writable: bool, path: &RelPath) -> Result<(), Denied> {
-        if let Access::Granted(grant) = self {
-            // A prefix that does not read (somebody edited the file) opens nothing.
-            let prefix = grant.prefix_path().ok_or(Denied::UnknownKey)?;
-            if grant.errand.is_some() && action == Action::Read {
-                return Err(Denied::Rights { allowed: "carry one job", needed: "read" });
+        match self {
+            Access::Visitor(ticket) if !ticket.allows(action, export, path) => {
+                return Err(ticket.refusal(action, export, path));
             }
-            if grant.export != export || !path.starts_with(&prefix) {
-                let place = |export: &str, path: &RelPath| format!("{export}/{path}");
-                return Err(Denied::Elsewhere { granted: place(&grant.export, &prefix), wanted: place(export, path) });
+            Access::Visitor(_) => {}
+            Access::Granted(grant) => {
+                within(grant, action, export, path)?;
+                by_rights(grant.rights, action)?;
             }
+            Access::Anonymous(rights) => by_rights(*rights, action)?,
         }
-        let (allowed, needed) = match (self.rights(), action) {
-            (Rights::Write, _) | (Rights::Read, Action::Read) | (Rights::Create, Action::Create) => ("", ""),
-            (Rights::Read, Action::Create) => ("read", "create"),
-            (Rights::Read, Action::Modify) => ("read", "change what is there"),
-            (Rights::Create, Action::Read) => ("create", "read"),
-            (Rights::Create, Action::Modify) => ("create", "change what is there"),
-        };
-        if !needed.is_empty() {
-            return Err(Denied::Rights { allowed, needed });
-        }
-        if action != Action::Read && !writable {
+        if action.changes() && !writable {
             return Err(Denied::ReadOnly(export.to_owned()));
         }
         Ok(())
     }
+}
+
+/// Whether a grant is about a path.
+fn within(grant: &Grant, action: Action, export: &str, path: &RelPath) -> Result<(), Denied> {
+    // A prefix that does not read (somebody edited the file) opens nothing.
+    let prefix = grant.prefix_path().ok_or(Denied::UnknownKey)?;
+    if grant.errand.is_some() && !action.changes() {
+        return Err(Denied::Rights { allowed: "carry one job", needed: "read" });
+    }
+    let reached = path.starts_with(&prefix) || (action.reaches_up() && prefix.starts_with(path));
+    if grant.export != export || !reached {
+        let place = |export: &str, path: &RelPath| format!("{export}/{path}");
+        return Err(Denied::Elsewhere { granted: place(&grant.export, &prefix), wanted: place(export, path) });
+    }
+    Ok(())
+}
+
+/// Whether the rights of a key, or of everybody, are enough.
+fn by_rights(rights: Rights, action: Action) -> Result<(), Denied> {
+    let needed = match (rights, action) {
+        (Rights::Write, _)
+        | (Rights::Read, Action::Read | Action::List | Action::Stat)
+        | (Rights::Create, Action::Create | Action::MakeDir) => return Ok(()),
+        (Rights::Read, Action::Create | Action::MakeDir) => "create",
+        (Rights::Create, Action::Read | Action::List | Action::Stat) => "read",
+        (Rights::Read | Rights::Create, _) => "change what is there",
+    };
+    Err(Denied::Rights { allowed: rights.word(), needed })
 }
 
 #[cfg(test)]
@@ -194,5 +233,57 @@ mod tests {
         let anyone = Access::Anonymous(Rights::Write);
         assert_eq!(anyone.allow(Action::Create, "e", false, &path("x")), Err(Denied::ReadOnly("e".into())));
         assert!(anyone.allow(Action::Read, "e", false, &path("x")).is_ok());
+    }
+
+    #[test]
+    fn finer_questions_for_keys() {
+        let may = |rights, action| granted("a", rights).allow(action, "data", true, &path("a/x")).is_ok();
+        for rights in [Rights::Read, Rights::Create, Rights::Write] {
+            for reading in [Action::Stat, Action::List] {
+                assert_eq!(may(rights, reading), may(rights, Action::Read), "a drop box shows nothing");
+            }
+            for changing in [Action::Overwrite, Action::Rename, Action::Remove] {
+                assert_eq!(may(rights, changing), may(rights, Action::Modify));
+            }
+            assert_eq!(may(rights, Action::MakeDir), may(rights, Action::Create));
+        }
+        assert!(granted("a/b", Rights::Create).may_make_dir("data", &path("a")));
+        assert!(!granted("a/b", Rights::Create).may_make_dir("data", &path("b")));
+        assert!(!granted("a/b", Rights::Read).may_make_dir("data", &path("a")));
+        assert_eq!(granted("a", Rights::Create).actions_below("data", true, &path("a")), Actions::FOR_DROP);
+        assert_eq!(granted("a/b", Rights::Write).actions_below("data", true, &path("a")), Actions::NONE);
+    }
+
+    #[test]
+    fn tickets_in_the_words_of_keys() {
+        let visitor = |actions: &[Actions]| {
+            let permit = |actions: &Actions| Permit {
+                export: "data".into(),
+                prefix: path("a"),
+                dir_only: false,
+                actions: *actions,
+            };
+            let permits = actions.iter().map(permit).collect();
+            let (who, holder) = ("w".to_owned(), "token:1".to_owned());
+            Access::Visitor(Arc::new(Ticket { who, holder, permits, everywhere: Actions::NONE, expires: Some(5) }))
+        };
+        let table: [(&[Actions], Rights); 5] = [
+            (&[Actions::FOR_READ], Rights::Read),
+            (&[Actions::CREATE | Actions::STAT], Rights::Create),
+            (&[Actions::FOR_READ, Actions::FOR_CREATE], Rights::Write),
+            (&[Actions::FOR_MODIFY], Rights::Write),
+            (&[Actions::FOR_STAGE], Rights::Read),
+        ];
+        for (actions, rights) in table {
+            assert_eq!(visitor(actions).rights(), rights, "{actions:?}");
+        }
+        let reader = visitor(&[Actions::FOR_READ]);
+        assert!(reader.may_see("data") && !reader.may_see("other") && !reader.is_guest());
+        assert_eq!((reader.prefix(), reader.expires(), reader.grant()), (path("a"), Some(5), None));
+        assert!(matches!(reader.allow(Action::Create, "data", true, &path("a")), Err(Denied::Lacks { .. })));
+        let writer = visitor(&[Actions::FOR_MODIFY]);
+        assert!(writer.allow(Action::Modify, "data", true, &path("a/b")).is_ok());
+        assert_eq!(writer.allow(Action::Remove, "data", false, &path("a")), Err(Denied::ReadOnly("data".into())));
+        assert!(writer.allow(Action::Read, "data", true, &path("a")).is_err());
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::access::{Access, Denied};
+use crate::access::{Access, Actions, Denied};
 
 /// What a grant allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,15 @@ impl Rights {
             Rights::Read => "read",
             Rights::Create => "create",
             Rights::Write => "write",
+        }
+    }
+
+    /// What it allows, one by one.
+    pub fn actions(self) -> Actions {
+        match self {
+            Rights::Read => Actions::FOR_READ,
+            Rights::Create => Actions::FOR_DROP,
+            Rights::Write => Actions::ALL,
         }
     }
 }

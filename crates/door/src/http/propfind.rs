@@ -123,10 +123,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
         visit.reach(Action::List, &export, &path)?;
     }
     let entries = (is_dir && depth == Depth::One).then(|| reach.store.list(&reach.path)).transpose()?;
-    let own = visit.target.path.clone();
+    let (own, origin) = (visit.target.path.clone(), visit.origin());
     begin(visit, entries.is_some())?;
     let mut document = Document { visit, waiting: multistatus::open(), bytes: 0 };
-    let mut this = resource(target::href(&own, is_dir), &stat);
+    let mut this = resource(target::location(&origin, &own, is_dir, None), &stat);
     extra(document.visit, &*reach.store, &reach.path, &ask, &mut this);
     document.add(&multistatus::response(&this, &ask))?;
     for (name, stat) in entries.into_iter().flatten().filter_map(Result::ok) {
@@ -136,7 +136,8 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
         let below = reach.path.join(&name);
         // What went away meanwhile is not there.
         let Ok(stat) = stat.map(|stat| facts(&*reach.store, &below, stat)) else { continue };
-        let mut one = resource(target::href(&own.join(&name), stat.meta.kind == Kind::Dir), &stat);
+        let href = target::location(&origin, &own.join(&name), stat.meta.kind == Kind::Dir, None);
+        let mut one = resource(href, &stat);
         extra(document.visit, &*reach.store, &below, &ask, &mut one);
         document.add(&multistatus::response(&one, &ask))?;
     }
@@ -149,12 +150,13 @@ fn root(visit: &mut Visit<'_>, depth: Depth, ask: &Ask) -> Outcome {
     if names.is_empty() && visit.visitor.is_nobody {
         return Err(visit.web.keeper.challenge_nobody("this node shows nothing to those who have not said who they are"));
     }
+    let origin = visit.origin();
     begin(visit, depth == Depth::One)?;
     let mut document = Document { visit, waiting: multistatus::open(), bytes: 0 };
     let dir = |href: String| Resource { href, is_dir: true, ..Resource::default() };
-    document.add(&multistatus::response(&dir("/".into()), ask))?;
+    document.add(&multistatus::response(&dir(format!("{origin}/")), ask))?;
     for name in names.iter().filter(|_| depth == Depth::One) {
-        document.add(&multistatus::response(&dir(format!("/{}/", target::encode(name.as_bytes()))), ask))?;
+        document.add(&multistatus::response(&dir(format!("{origin}/{}/", target::encode(name.as_bytes()))), ask))?;
     }
     end(document)
 }

@@ -1,0 +1,194 @@
+//! What can be done to a path, one by one and as a set. Does not know who may.
+
+use std::fmt;
+use std::ops::{BitAnd, BitOr, BitOrAssign};
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Read. A key that may read may also look at facts and list.
+    Read,
+    /// Put something new.
+    Create,
+    /// Replace, rename, remove: all of it.
+    Modify,
+    /// Look at facts: size, times, digests. Allowed for the directories above a permit's path too, since clients walk
+    /// down to it.
+    Stat,
+    /// List a directory.
+    List,
+    /// Make a directory. Allowed for the missing directories above a permit's path too (WLCG profile 1.3, storage.create).
+    MakeDir,
+    /// Replace the content of what is there.
+    Overwrite,
+    /// Move to a name, or from a name, where nothing is replaced.
+    Rename,
+    /// Remove.
+    Remove,
+}
+
+impl Action {
+    /// Whether something is different afterwards.
+    pub fn changes(self) -> bool {
+        !matches!(self, Action::Read | Action::Stat | Action::List)
+    }
+
+    /// Whether it is also allowed for the directories above a permit's path.
+    pub(crate) fn reaches_up(self) -> bool {
+        matches!(self, Action::Stat | Action::MakeDir)
+    }
+
+    /// What is needed for it.
+    pub fn needs(self) -> Actions {
+        match self {
+            Action::Read => Actions::READ,
+            Action::Create => Actions::CREATE,
+            Action::Modify => Actions::OVERWRITE | Actions::RENAME | Actions::REMOVE,
+            Action::Stat => Actions::STAT,
+            Action::List => Actions::LIST,
+            Action::MakeDir => Actions::MAKE_DIR,
+            Action::Overwrite => Actions::OVERWRITE,
+            Action::Rename => Actions::RENAME,
+            Action::Remove => Actions::REMOVE,
+        }
+    }
+
+    /// The words for people: "to ... PATH".
+    pub fn words(self) -> &'static str {
+        match self {
+            Action::Read => "read",
+            Action::Create => "create",
+            Action::Modify => "change what is there at",
+            Action::Stat => "look at",
+            Action::List => "list",
+            Action::MakeDir => "make the directory",
+            Action::Overwrite => "overwrite",
+            Action::Rename => "rename",
+            Action::Remove => "remove",
+        }
+    }
+}
+
+/// A set of things that may be done.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Actions(u16);
+
+impl Actions {
+    /// Nothing.
+    pub const NONE: Actions = Actions(0);
+    /// Read the bytes of files.
+    pub const READ: Actions = Actions(1);
+    /// List directories.
+    pub const LIST: Actions = Actions(1 << 1);
+    /// Look at facts.
+    pub const STAT: Actions = Actions(1 << 2);
+    /// Put new files.
+    pub const CREATE: Actions = Actions(1 << 3);
+    /// Make directories.
+    pub const MAKE_DIR: Actions = Actions(1 << 4);
+    /// Replace the content of files.
+    pub const OVERWRITE: Actions = Actions(1 << 5);
+    /// Rename where nothing is replaced.
+    pub const RENAME: Actions = Actions(1 << 6);
+    /// Remove.
+    pub const REMOVE: Actions = Actions(1 << 7);
+    /// Bring from tape, and keep on disk.
+    pub const STAGE: Actions = Actions(1 << 8);
+    /// Ask whether something is on disk.
+    pub const POLL: Actions = Actions(1 << 9);
+
+    /// `storage.read`: read, list, look.
+    pub const FOR_READ: Actions = Actions(Self::READ.0 | Self::LIST.0 | Self::STAT.0);
+    /// `storage.create`: new files and directories, renames that replace nothing, look.
+    pub const FOR_CREATE: Actions = Actions(Self::CREATE.0 | Self::MAKE_DIR.0 | Self::RENAME.0 | Self::STAT.0);
+    /// `storage.modify`: what create may, and replace and remove.
+    pub const FOR_MODIFY: Actions = Actions(Self::FOR_CREATE.0 | Self::OVERWRITE.0 | Self::REMOVE.0);
+    /// `storage.stage`: stage, poll, look. Not read (WLCG profile 1.3).
+    pub const FOR_STAGE: Actions = Actions(Self::STAGE.0 | Self::POLL.0 | Self::STAT.0);
+    /// What a key with the right to create may: a drop box, in which nobody looks around.
+    pub const FOR_DROP: Actions = Actions(Self::CREATE.0 | Self::MAKE_DIR.0);
+    /// Everything.
+    pub const ALL: Actions = Actions(Self::FOR_READ.0 | Self::FOR_MODIFY.0 | Self::FOR_STAGE.0);
+
+    /// Whether all of `other` is in it.
+    pub fn contains(self, other: Actions) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// What is left without those that change something.
+    pub fn unchanging(self) -> Actions {
+        self & (Actions::FOR_READ | Actions::POLL)
+    }
+}
+
+impl BitOr for Actions {
+    type Output = Actions;
+
+    fn bitor(self, other: Actions) -> Actions {
+        Actions(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Actions {
+    fn bitor_assign(&mut self, other: Actions) {
+        self.0 |= other.0;
+    }
+}
+
+impl BitAnd for Actions {
+    type Output = Actions;
+
+    fn bitand(self, other: Actions) -> Actions {
+        Actions(self.0 & other.0)
+    }
+}
+
+const WORDS: [(Actions, &str); 10] = [
+    (Actions::READ, "read"),
+    (Actions::LIST, "list"),
+    (Actions::STAT, "stat"),
+    (Actions::CREATE, "create"),
+    (Actions::MAKE_DIR, "mkdir"),
+    (Actions::OVERWRITE, "overwrite"),
+    (Actions::RENAME, "rename"),
+    (Actions::REMOVE, "remove"),
+    (Actions::STAGE, "stage"),
+    (Actions::POLL, "poll"),
+];
+
+impl fmt::Display for Actions {
+    /// `read+list+stat`; `nothing` for none.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&str> = WORDS.iter().filter(|(one, _)| self.contains(*one)).map(|(_, word)| *word).collect();
+        f.write_str(&if words.is_empty() { "nothing".to_owned() } else { words.join("+") })
+    }
+}
+
+impl fmt::Debug for Actions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Actions({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_contain_what_they_say() {
+        assert!(Actions::FOR_MODIFY.contains(Action::Modify.needs()));
+        assert!(!Actions::FOR_CREATE.contains(Actions::OVERWRITE));
+        assert!(!Actions::FOR_STAGE.contains(Actions::READ));
+        assert_eq!(Actions::ALL.unchanging(), Actions::FOR_READ | Actions::POLL);
+        assert_eq!(
+            (Actions::FOR_READ.to_string(), Actions::NONE.to_string()),
+            ("read+list+stat".into(), "nothing".into())
+        );
+    }
+}

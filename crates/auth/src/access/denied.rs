@@ -1,0 +1,124 @@
+//! Refusals, in words for the one who is refused. Does not know HTTP, but which refusals better credentials would change.
+
+use std::net::IpAddr;
+
+use model::fault::{Blame, Fault};
+
+use crate::macaroon::MacaroonError;
+use crate::token::TokenError;
+
+/// A refusal, in words for the one who is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Denied {
+    /// No key, and none may go without.
+    #[error("this node lets nobody in without a key; ask its operator for one (longhaul grant) and set LONGHAUL_KEY")]
+    NoKey,
+    /// Never issued, revoked, or a wrong secret. One message for all three: which of them is the operator's business.
+    #[error("the access key is not valid here (never issued, or revoked); ask the node's operator for a new one")]
+    UnknownKey,
+    /// Past its end.
+    #[error("the access key expired {} ago; ask the node's operator for a new one",
+            model::duration::show(std::time::Duration::from_secs(*.seconds_ago as u64)))]
+    Expired {
+        /// How long ago.
+        seconds_ago: i64,
+    },
+    /// The key is for something else.
+    #[error("the access key is for {granted}, not for {wanted}")]
+    Elsewhere {
+        /// What it is for.
+        granted: String,
+        /// What was asked.
+        wanted: String,
+    },
+    /// The key allows less.
+    #[error("the access key allows to {allowed} only; this needs the right to {needed}")]
+    Rights {
+        /// What it allows.
+        allowed: &'static str,
+        /// What is needed.
+        needed: &'static str,
+    },
+    /// The export allows less.
+    #[error("the export {0} is read-only on this node (its operator serves it without :rw)")]
+    ReadOnly(String),
+    /// No such export, or none that the key may know of.
+    #[error("there is no export {0:?} here (longhaul ls lh://HOST/ lists those that the key may see)")]
+    NoExport(String),
+    /// The token is not good.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The macaroon is not good.
+    #[error(transparent)]
+    Macaroon(#[from] MacaroonError),
+    /// The address is shut out.
+    #[error(
+        "this node does not serve {0}; its operator decides which addresses it serves ([addresses] in access.toml)"
+    )]
+    Address(IpAddr),
+    /// A third-party copy to or from an address that the node does not dial.
+    #[error("this node copies nothing to or from {address}, {why} ([third_party] in its access.toml)")]
+    Target {
+        /// The address.
+        address: IpAddr,
+        /// What it is.
+        why: &'static str,
+    },
+    /// The credential is good, but nothing here is for it.
+    #[error("{0} is known, but nothing on this node is for it; its operator can add a rule to access.toml")]
+    Nothing(String),
+    /// A good credential for less, or for elsewhere.
+    #[error("{who} may not {needed} {place}; it may {permits}")]
+    Lacks {
+        /// Whose credential.
+        who: String,
+        /// What is needed.
+        needed: &'static str,
+        /// Where.
+        place: String,
+        /// What it may instead.
+        permits: String,
+    },
+    /// Whoever comes without a credential may do less.
+    #[error("without a credential nobody may {needed} {place}; bring a token, a key or a certificate")]
+    Guest {
+        /// What is needed.
+        needed: &'static str,
+        /// Where.
+        place: String,
+    },
+    /// Macaroons are made from keys, tokens and certificates.
+    #[error("a macaroon is not made from a macaroon; add caveats to the one at hand instead")]
+    Derived,
+    /// A macaroon for a path outside the one it was asked for.
+    #[error("the caveat path:/{asked} does not lie below /{path}, for which the macaroon is asked")]
+    CaveatPath {
+        /// The caveat's.
+        asked: String,
+        /// The request's.
+        path: String,
+    },
+}
+
+impl Denied {
+    /// Whether a credential is missing or bad (HTTP 401). Otherwise it is good, but not for this (403).
+    ///
+    /// An [`Access`](crate::Access) that [is a guest's](crate::Access::is_guest) makes every refusal a 401: a credential
+    /// could help.
+    pub fn is_unauthenticated(&self) -> bool {
+        use Denied::{Expired, Guest, Macaroon, NoKey, Token, UnknownKey};
+        matches!(self, NoKey | UnknownKey | Expired { .. } | Token(_) | Macaroon(_) | Guest { .. })
+    }
+}
+
+impl Blame for Denied {
+    fn fault(&self) -> Fault {
+        match self {
+            Denied::NoExport(_) => Fault::Missing,
+            _ => Fault::Auth,
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Denied>() <= 128, "results stay small");

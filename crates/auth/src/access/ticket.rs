@@ -1,0 +1,192 @@
+//! What a token, a macaroon, a certificate or an open door came to: permits, path by path. Does not know which it was.
+
+use model::name::RelPath;
+
+use super::actions::{Action, Actions};
+use super::denied::Denied;
+
+/// The holder of a ticket that needed no credential. All such visitors are one.
+pub const GUEST: &str = "guest";
+
+/// What may be done at and below one path of one export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    /// The export.
+    pub export: String,
+    /// The path below it.
+    pub prefix: RelPath,
+    /// `prefix` counts only as a directory: see [`Ticket::only_as_dir`].
+    pub dir_only: bool,
+    /// What may be done.
+    pub actions: Actions,
+}
+
+impl Permit {
+    /// Whether it is about a path, or about one above its own where the action reaches up.
+    fn covers(&self, action: Action, export: &str, path: &RelPath) -> bool {
+        let within = path.starts_with(&self.prefix) || (action.reaches_up() && self.prefix.starts_with(path));
+        self.export == export && within
+    }
+}
+
+/// What a visitor may do here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Who it is, for logs and refusals: `sub@issuer`, a distinguished name, `macaroon NAME`.
+    pub who: String,
+    /// The stable id that owns its jobs. Always with a colon, or [`GUEST`]: never a grant's id, never empty.
+    pub holder: String,
+    /// What it may, place by place.
+    pub permits: Vec<Permit>,
+    /// What it may in every export.
+    pub everywhere: Actions,
+    /// When the credential ends, seconds since 1970. What runs by then may finish.
+    pub expires: Option<i64>,
+}
+
+impl Ticket {
+    /// What may be done at a path and everywhere below it.
+    pub fn actions_below(&self, export: &str, path: &RelPath) -> Actions {
+        let here = self.permits.iter().filter(|p| p.export == export && path.starts_with(&p.prefix));
+        here.fold(self.everywhere, |all, permit| all | permit.actions)
+    }
+
+    /// The permits that cover a path and have at least part of what the action needs.
+    fn deciding(&self, action: Action, export: &str, path: &RelPath) -> Vec<&Permit> {
+        let about = |p: &&Permit| !(p.actions & action.needs()).is_empty() && p.covers(action, export, path);
+        self.permits.iter().filter(about).collect()
+    }
+
+    /// Whether an action is allowed.
+    pub fn allows(&self, action: Action, export: &str, path: &RelPath) -> bool {
+        let all =
+            self.deciding(action, export, path).into_iter().fold(self.everywhere, |all, permit| all | permit.actions);
+        all.contains(action.needs())
+    }
+
+    /// Whether the path is allowed only if it is a directory (`storage.read:/store/`): whoever finds a file there refuses.
+    pub fn only_as_dir(&self, action: Action, export: &str, path: &RelPath) -> bool {
+        let enough = |all: Actions| all.contains(action.needs());
+        let any = self.deciding(action, export, path).into_iter().filter(|p| !(p.dir_only && p.prefix == *path));
+        !enough(any.fold(self.everywhere, |all, permit| all | permit.actions))
+    }
+
+    /// The path that links must not lead out of: that of the widest permit which alone allows the action, else of the
+    /// widest that is needed for it. The root for a directory above the permits.
+    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> RelPath {
+        if self.everywhere.contains(action.needs()) {
+            return RelPath::root();
+        }
+        let deciding = self.deciding(action, export, path);
+        let alone: Vec<_> = deciding.iter().filter(|p| p.actions.contains(action.needs())).copied().collect();
+        let counting = if alone.is_empty() { deciding } else { alone };
+        let widest = counting.into_iter().map(|p| &p.prefix).min_by_key(|prefix| prefix.as_bytes().len());
+        widest.filter(|prefix| path.starts_with(prefix)).cloned().unwrap_or_default()
+    }
+
+    /// The longest path that all permits have in common; the root where they are for several exports.
+    pub(super) fn shared_prefix(&self) -> RelPath {
+        let Some((first, rest)) = self.permits.split_first().filter(|_| self.everywhere.is_empty()) else {
+            return RelPath::root();
+        };
+        if rest.iter().any(|p| p.export != first.export) {
+            return RelPath::root();
+        }
+        let mut prefix = first.prefix.clone();
+        while !rest.iter().all(|p| p.prefix.starts_with(&prefix)) {
+            prefix = prefix.parent();
+        }
+        prefix
+    }
+
+    /// The refusal of an action.
+    pub(super) fn refusal(&self, action: Action, export: &str, path: &RelPath) -> Denied {
+        let (needed, place) = (action.words(), format!("{export}/{path}"));
+        if self.holder == GUEST {
+            return Denied::Guest { needed, place };
+        }
+        let show = |p: &Permit| format!("{} {}/{}", p.actions, p.export, p.prefix);
+        // A token may carry hundreds of scopes: the first few say what it is for.
+        let mut shown: Vec<String> = self.permits.iter().take(4).map(show).collect();
+        if self.permits.len() > 4 {
+            shown.push(format!("{} more", self.permits.len() - 4));
+        }
+        if shown.is_empty() {
+            shown.push(self.everywhere.to_string());
+        }
+        Denied::Lacks { who: self.who.clone(), needed, place, permits: shown.join(", ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::parse(text.as_bytes()).unwrap()
+    }
+
+    fn permit(export: &str, prefix: &str, actions: Actions) -> Permit {
+        Permit { export: export.into(), prefix: path(prefix), dir_only: prefix.ends_with('/'), actions }
+    }
+
+    fn ticket(permits: Vec<Permit>) -> Ticket {
+        let (who, holder) = ("a@b".into(), "token:1".into());
+        Ticket { who, holder, permits, everywhere: Actions::NONE, expires: None }
+    }
+
+    #[test]
+    fn permits_end_at_components() {
+        let ticket = ticket(vec![permit("data", "foo/bar", Actions::FOR_READ)]);
+        for (at, may) in [("foo/bar", true), ("foo/bar/qux", true), ("foo/bargain", false), ("foo", false), ("", false)]
+        {
+            assert_eq!(ticket.allows(Action::Read, "data", &path(at)), may, "{at}");
+        }
+        assert!(!ticket.allows(Action::Read, "other", &path("foo/bar")));
+    }
+
+    #[test]
+    fn looking_and_making_directories_reach_up() {
+        let ticket = ticket(vec![permit("data", "foo/bar", Actions::FOR_CREATE)]);
+        for above in ["", "foo"] {
+            assert!(ticket.allows(Action::Stat, "data", &path(above)));
+            assert!(ticket.allows(Action::MakeDir, "data", &path(above)));
+            assert!(!ticket.allows(Action::Create, "data", &path(above)));
+            assert!(ticket.actions_below("data", &path(above)).is_empty(), "what reaches up does not reach beside");
+        }
+        assert!(!ticket.allows(Action::Stat, "data", &path("fox")));
+        assert!(!ticket.allows(Action::MakeDir, "data", &path("foo/bargain")));
+        assert_eq!(ticket.ground(Action::Stat, "data", &path("foo")), RelPath::root());
+        assert_eq!(ticket.ground(Action::Create, "data", &path("foo/bar/x")), path("foo/bar"));
+    }
+
+    #[test]
+    fn permits_add_up() {
+        let ticket = ticket(vec![
+            permit("data", "a", Actions::OVERWRITE | Actions::RENAME),
+            permit("data", "a/b", Actions::REMOVE),
+        ]);
+        assert!(ticket.allows(Action::Modify, "data", &path("a/b/c")));
+        assert!(!ticket.allows(Action::Modify, "data", &path("a/c")));
+        assert_eq!(ticket.shared_prefix(), path("a"));
+        assert_eq!(ticket.ground(Action::Modify, "data", &path("a/b/c")), path("a"));
+    }
+
+    #[test]
+    fn a_directory_is_a_directory() {
+        let one = ticket(vec![permit("data", "a/", Actions::FOR_READ)]);
+        assert!(one.allows(Action::Read, "data", &path("a")) && one.only_as_dir(Action::Read, "data", &path("a")));
+        assert!(!one.only_as_dir(Action::Read, "data", &path("a/b")));
+        let both = ticket(vec![permit("data", "a/", Actions::FOR_READ), permit("data", "", Actions::FOR_READ)]);
+        assert!(!both.only_as_dir(Action::Read, "data", &path("a")));
+        assert_eq!(both.ground(Action::Read, "data", &path("a/b")), RelPath::root());
+    }
+
+    #[test]
+    fn refusals_say_what_would_be_allowed() {
+        let ticket = ticket(vec![permit("data", "a", Actions::FOR_READ); 6]);
+        let text = ticket.refusal(Action::Remove, "data", &path("a/b")).to_string();
+        assert_eq!(text.matches("read+list+stat data/a").count(), 4);
+        assert!(text.starts_with("a@b may not remove data/a/b; it may") && text.ends_with("2 more"), "{text}");
+    }
+}

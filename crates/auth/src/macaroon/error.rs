@@ -1,0 +1,123 @@
+//! Why a macaroon, or a request for one, is refused. No word of it is the macaroon.
+
+use model::fault::{Blame, Fault};
+
+use crate::limits::{CAVEATS, MACAROON_BYTES, REQUEST_BYTES};
+
+/// Why a macaroon is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MacaroonError {
+    /// Too long.
+    #[error("the macaroon has {bytes} characters, more than the {MACAROON_BYTES} that are read")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// Not a macaroon.
+    #[error("this is not a macaroon of libmacaroons version 1: {what} is missing or damaged; copy all of it again")]
+    Malformed {
+        /// What should be there.
+        what: &'static str,
+    },
+    /// Too many caveats.
+    #[error("the macaroon has more than {CAVEATS} caveats")]
+    TooManyCaveats,
+    /// Somebody else's caveat.
+    #[error("the macaroon has a third-party caveat; this node knows no third parties")]
+    ThirdParty,
+    /// Not this node's, or changed.
+    #[error("the macaroon was not made by this node, or was changed; ask this node for a new one")]
+    Signature,
+    /// Made by this node's secret, but not in its form.
+    #[error("the macaroon's identifier is not one of this node; ask this node for a new one")]
+    Identifier,
+    /// A caveat that is not understood: whoever wrote it wanted to forbid something.
+    #[error(
+        "caveat {number} of the macaroon does not read (activity:, path:/, before:TIME, name: do); it is refused whole"
+    )]
+    Caveat {
+        /// Which, from one.
+        number: usize,
+    },
+    /// Its caveats leave nothing.
+    #[error("the {what} caveats of the macaroon leave nothing that it could be used for")]
+    Nothing {
+        /// Which caveats.
+        what: &'static str,
+    },
+    /// It says not what for.
+    #[error("the macaroon has no activity caveat; ask this node for a new one")]
+    NoActivity,
+    /// It says not where.
+    #[error("the macaroon has no path caveat; ask this node for a new one")]
+    NoPath,
+    /// Not on this node.
+    #[error("macaroons do not count on this node; its operator can turn them on ([macaroons] in access.toml)")]
+    Off,
+    /// Past its end.
+    #[error("the macaroon expired {} ago; ask for a new one",
+            model::duration::show(std::time::Duration::from_secs(seconds_ago.unsigned_abs())))]
+    Expired {
+        /// How long ago.
+        seconds_ago: i64,
+    },
+}
+
+impl Blame for MacaroonError {
+    fn fault(&self) -> Fault {
+        Fault::Auth
+    }
+}
+
+/// Why a request for a macaroon is refused (HTTP 400).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// Too long.
+    #[error("the request has {bytes} bytes, more than the {REQUEST_BYTES} that are read")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// Not JSON of that form.
+    #[error("the request is not of the form {{\"caveats\":[\"activity:DOWNLOAD,LIST\"],\"validity\":\"PT10M\"}}")]
+    Json,
+    /// Not a form of that kind.
+    #[error("the request is not of the form grant_type=client_credentials&expire_in=600&scope=DOWNLOAD:/path")]
+    Form,
+    /// No validity, or one that does not read.
+    #[error(
+        "the validity must be a positive ISO 8601 duration of weeks, days, hours, minutes and seconds, such as PT10M"
+    )]
+    Validity,
+    /// A caveat that only the node writes.
+    #[error("the caveat {0}: is written by the node; only activity: and path:/ can be asked for")]
+    Reserved(&'static str),
+    /// A caveat that is not known.
+    #[error("caveat {number} of the request does not read; activity:DOWNLOAD,LIST and path:/PATH do")]
+    Caveat {
+        /// Which, from one.
+        number: usize,
+    },
+    /// A scope that does not read.
+    #[error("scope {number} of the request does not read; DOWNLOAD:/PATH does")]
+    Scope {
+        /// Which, from one.
+        number: usize,
+    },
+    /// Scopes for several paths: one macaroon has one path.
+    #[error("the scopes name several paths; ask for one macaroon per path")]
+    Paths,
+    /// Activities that leave nothing.
+    #[error("the activities asked for leave nothing")]
+    Nothing,
+}
+
+impl Blame for RequestError {
+    fn fault(&self) -> Fault {
+        Fault::Config
+    }
+}
+
+const _: () = assert!(size_of::<MacaroonError>() <= 128 && size_of::<RequestError>() <= 128, "results stay small");

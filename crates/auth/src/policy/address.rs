@@ -1,0 +1,213 @@
+//! Addresses: whom a node serves, and whom it dials for a third-party copy. Does not know names, nor how to resolve them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net};
+
+use crate::access::Denied;
+
+/// Which addresses are served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// Only these, if there are any.
+    pub allow: Vec<IpNet>,
+    /// None of these, even if allowed.
+    pub refuse: Vec<IpNet>,
+}
+
+impl Addresses {
+    /// Whether an address is served.
+    pub fn admit(&self, address: IpAddr) -> bool {
+        !is_in(&self.refuse, address) && (self.allow.is_empty() || is_in(&self.allow, address))
+    }
+}
+
+/// Where third-party copies go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThirdParty {
+    /// Also to this machine and its links.
+    pub local: bool,
+    /// Also to private networks.
+    pub private: bool,
+    /// Only to these, if there are any; these even where they are local or private.
+    pub allow: Vec<IpNet>,
+    /// To none of these, even if allowed.
+    pub refuse: Vec<IpNet>,
+    /// How many streams one copy has at most.
+    pub max_streams: u16,
+}
+
+impl Default for ThirdParty {
+    fn default() -> ThirdParty {
+        ThirdParty { local: false, private: true, allow: Vec::new(), refuse: Vec::new(), max_streams: 16 }
+    }
+}
+
+impl ThirdParty {
+    /// Whether an address is dialled: each one that a name resolves to is asked about, and that very address is dialled.
+    pub fn check(&self, address: IpAddr) -> Result<(), Denied> {
+        let refuse = |why| Err(Denied::Target { address, why });
+        let embedded = embedded(address);
+        let all = || std::iter::once(address.to_canonical()).chain(embedded);
+        if all().any(|address| is_in(&self.refuse, address)) {
+            return refuse("which its operator shut out");
+        }
+        if all().any(is_nobody) {
+            return refuse("which is nobody's address");
+        }
+        if is_in(&self.allow, address) {
+            return Ok(());
+        }
+        if !self.allow.is_empty() {
+            return refuse("which is not among those allowed");
+        }
+        if !self.local && all().any(is_local) {
+            return refuse("which is this machine or one of its links");
+        }
+        if !self.private && all().any(is_private) {
+            return refuse("which is in a private network");
+        }
+        Ok(())
+    }
+}
+
+/// Whether an address lies in one of the prefixes; v4 addresses in v6 clothes are v4 addresses.
+pub(super) fn is_in(prefixes: &[IpNet], address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    prefixes.iter().any(|prefix| prefix.contains(&address))
+}
+
+/// A prefix as operators write it: `192.0.2.0/24`, `2001:db8::/32`, or one address.
+pub(super) fn prefix(text: &str) -> Option<IpNet> {
+    let net = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
+    match net {
+        // ::ffff:192.0.2.0/120 is 192.0.2.0/24: visitors are compared as v4.
+        IpNet::V6(v6) => match v6.addr().to_ipv4_mapped() {
+            Some(v4) if v6.prefix_len() >= 96 => Ipv4Net::new(v4, v6.prefix_len() - 96).ok().map(IpNet::V4),
+            _ => Some(net),
+        },
+        IpNet::V4(_) => Some(net),
+    }
+}
+
+/// The v4 address that a gateway would send packets for a v6 address to: NAT64 (RFC 6052), 6to4 (RFC 3056), and the
+/// compatible form that nobody should use.
+fn embedded(address: IpAddr) -> Option<IpAddr> {
+    let IpAddr::V6(v6) = address.to_canonical() else { return None };
+    let [a, b, c, d, e, f, high, low] = v6.segments();
+    let v4 = |high: u16, low: u16| Some(IpAddr::V4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))));
+    match [a, b, c, d, e, f] {
+        [0x64, 0xff9b, 0, 0, 0, 0] => v4(high, low),
+        [0, 0, 0, 0, 0, 0] if high != 0 => v4(high, low),
+        [0x2002, high, low, ..] => v4(high, low),
+        _ => None,
+    }
+}
+
+/// Groups, and what is no address of a machine.
+fn is_nobody(address: IpAddr) -> bool {
+    address.is_multicast() || matches!(address, IpAddr::V4(v4) if v4.is_broadcast() || v4.octets()[0] >= 240)
+}
+
+/// This machine, and what no router passes on. The unspecified address reaches this machine, too.
+fn is_local(address: IpAddr) -> bool {
+    address.is_loopback()
+        || address.is_unspecified()
+        || match address {
+            IpAddr::V4(v4) => v4.is_link_local() || v4.octets()[0] == 0,
+            IpAddr::V6(v6) => v6.is_unicast_link_local() || is_site_local(v6),
+        }
+}
+
+/// fec0::/10, given up by RFC 3879.
+fn is_site_local(v6: Ipv6Addr) -> bool {
+    v6.segments()[0] & 0xffc0 == 0xfec0
+}
+
+/// RFC 1918, RFC 6598 (carriers), RFC 4193.
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_private() || matches!(v4.octets(), [100, 64..=127, ..]),
+        IpAddr::V6(v6) => v6.is_unique_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn nets(texts: &[&str]) -> Vec<IpNet> {
+        texts.iter().map(|text| prefix(text).unwrap()).collect()
+    }
+
+    #[test]
+    fn mapped_addresses_are_what_they_map() {
+        let addresses =
+            Addresses { allow: nets(&["::ffff:192.0.2.0/120", "2001:db8::1"]), refuse: nets(&["192.0.2.7"]) };
+        for (address, served) in [
+            ("192.0.2.1", true),
+            ("::ffff:192.0.2.1", true),
+            ("::ffff:192.0.2.7", false),
+            ("192.0.3.1", false),
+            ("2001:db8::1", true),
+            ("2001:db8::2", false),
+        ] {
+            assert_eq!(addresses.admit(ip(address)), served, "{address}");
+        }
+        assert!(Addresses::default().admit(ip("203.0.113.1")));
+        assert_eq!(prefix("192.0.2.0/33"), None);
+        assert_eq!(prefix("example.org"), None);
+    }
+
+    #[test]
+    fn the_inside_is_not_dialled_for_strangers() {
+        let refused = |policy: &ThirdParty, text: &str| policy.check(ip(text)).is_err();
+        let strict = ThirdParty { private: false, ..ThirdParty::default() };
+        for local in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "169.254.169.254",
+            "fe80::1",
+            "fec0::1",
+            "::ffff:127.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "::127.0.0.1",
+        ] {
+            assert!(refused(&ThirdParty::default(), local), "{local}");
+            assert!(!refused(&ThirdParty { local: true, ..ThirdParty::default() }, local), "{local}");
+        }
+        for private in
+            ["10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::a00:1"]
+        {
+            assert!(!refused(&ThirdParty::default(), private), "{private}");
+            assert!(refused(&strict, private), "{private}");
+        }
+        for public in ["192.0.2.1", "2001:db8::1", "172.32.0.1"] {
+            assert!(!refused(&strict, public), "{public}");
+        }
+        for nobody in ["224.0.0.1", "ff02::1", "255.255.255.255", "::ffff:224.0.0.1"] {
+            assert!(refused(&ThirdParty { local: true, ..ThirdParty::default() }, nobody), "{nobody}");
+        }
+    }
+
+    #[test]
+    fn operators_have_the_last_word() {
+        let only = ThirdParty {
+            allow: nets(&["10.1.0.0/16", "127.0.0.1"]),
+            refuse: nets(&["10.1.2.3"]),
+            ..ThirdParty::default()
+        };
+        for (address, dialled) in [("10.1.0.1", true), ("127.0.0.1", true), ("10.1.2.3", false), ("192.0.2.1", false)] {
+            assert_eq!(only.check(ip(address)).is_ok(), dialled, "{address}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Why a policy does not read: where in the file, what, and what to write instead.
+
+use model::fault::{Blame, Fault};
+
+/// Why a policy does not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// Too long.
+    #[error("the policy has {bytes} bytes, more than the {} that are read", crate::limits::POLICY_BYTES)]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// Not TOML, or with a word that is not known.
+    #[error("line {line}: {what}")]
+    Syntax {
+        /// Where.
+        line: usize,
+        /// What is wrong, and what would do.
+        what: String,
+    },
+    /// It reads, but makes no sense.
+    #[error("line {line}: {what}; {remedy}")]
+    Meaning {
+        /// Where the table begins.
+        line: usize,
+        /// What is wrong.
+        what: String,
+        /// What to write instead.
+        remedy: &'static str,
+    },
+}
+
+impl Blame for PolicyError {
+    fn fault(&self) -> Fault {
+        Fault::Config
+    }
+}
+
+const _: () = assert!(size_of::<PolicyError>() <= 128, "results stay small");

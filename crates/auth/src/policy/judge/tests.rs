@@ -1,0 +1,249 @@
+//! What visitors of each kind may do under one policy.
+
+use super::*;
+use crate::access::Action;
+use crate::macaroon::Activities;
+use crate::token::Profile;
+
+const POLICY: &str = r#"
+    [[issuer]]
+    name = "one"
+    iss = "https://one.example"
+    export = "cms"
+    path = "store"
+
+    [[issuer]]
+    name = "many"
+    iss = "https://many.example"
+    exports = ["ska", "scratch"]
+
+    [[issuer]]
+    name = "all"
+    iss = "https://all.example"
+
+    [[allow]]
+    anyone = true
+    export = "public"
+    rights = ["read"]
+
+    [[allow]]
+    anyone = true
+    export = "inbox"
+    rights = ["create"]
+    from = ["192.0.2.0/24"]
+
+    [[allow]]
+    issuer = "one"
+    group = "/cms/prod"
+    export = "cms"
+    path = "store/prod"
+    rights = ["read", "write"]
+
+    [[allow]]
+    issuer = "one"
+    subject = "bob"
+    export = "cms"
+    path = "home/bob"
+    rights = ["write"]
+
+    [[allow]]
+    dn = "/DC=org/CN=Alice"
+    export = "cms"
+    rights = ["read"]
+
+    [[allow]]
+    key = "0101010101010101"
+    export = "scratch"
+    rights = ["read"]
+
+    [addresses]
+    refuse = ["203.0.113.0/24"]
+
+    [macaroons]
+"#;
+
+fn policy() -> Policy {
+    Policy::parse(POLICY).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn path(text: &str) -> RelPath {
+    RelPath::parse(text.as_bytes()).unwrap()
+}
+
+fn visitor<'a>() -> Visitor<'a> {
+    Visitor::new("198.51.100.7".parse().unwrap())
+}
+
+fn may(access: &Access, action: Action, place: &str) -> bool {
+    let (export, below) = place.split_once('/').unwrap_or((place, ""));
+    access.allow(action, export, true, &path(below)).is_ok()
+}
+
+fn claims(iss: &str, subject: &str, scopes: &[(Actions, &str)], groups: &[&str]) -> Claims {
+    let capability = |(actions, text): &(Actions, &str)| Capability {
+        actions: *actions,
+        path: path(text),
+        dir_only: text.len() > 1 && text.ends_with('/'),
+    };
+    Claims {
+        issuer: iss.into(),
+        subject: subject.into(),
+        id: None,
+        expires: 99,
+        profile: Profile::Wlcg,
+        capabilities: scopes.iter().map(capability).collect(),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+    }
+}
+
+fn with_token(claims: &Claims) -> Result<Access, Denied> {
+    policy().access(&Visitor { claims: Some(claims), ..visitor() })
+}
+
+#[test]
+fn guests() {
+    let guest = policy().access(&visitor()).unwrap();
+    assert!(guest.is_guest() && may(&guest, Action::Read, "public/x") && !may(&guest, Action::Create, "inbox/x"));
+    assert_eq!(guest.holder(), "guest");
+    let denied = guest.allow(Action::Create, "public", true, &path("x")).unwrap_err();
+    assert!(denied.is_unauthenticated(), "{denied}");
+    let near = Visitor::new("::ffff:192.0.2.1".parse().unwrap());
+    assert!(may(&policy().access(&near).unwrap(), Action::Create, "inbox/x"));
+    let shut = Visitor::new("203.0.113.9".parse().unwrap());
+    let denied = policy().access(&shut).unwrap_err();
+    assert!(matches!(denied, Denied::Address(_)) && !denied.is_unauthenticated());
+    assert_eq!(Policy::default().access(&visitor()), Err(Denied::NoKey));
+}
+
+#[test]
+fn what_the_node_gives_everybody_adds_up() {
+    let anonymous = Visitor { anonymous: Some(Rights::Read), ..visitor() };
+    assert_eq!(Policy::default().access(&anonymous), Ok(Access::Anonymous(Rights::Read)));
+    let near = Visitor { address: "192.0.2.1".parse().unwrap(), ..anonymous };
+    let guest = policy().access(&near).unwrap();
+    assert!(may(&guest, Action::Read, "anything/x") && may(&guest, Action::Create, "inbox/x"));
+    assert!(!may(&guest, Action::Create, "anything/x") && guest.may_see("anything"));
+    assert!(guest.prefix().is_root());
+}
+
+#[test]
+fn scopes_below_the_issuers_path() {
+    let access =
+        with_token(&claims("https://one.example", "bob", &[(Actions::FOR_READ, "/user/")], &["/cms/prod"])).unwrap();
+    assert!(may(&access, Action::Read, "cms/store/user/x") && may(&access, Action::Stat, "cms/store"));
+    assert!(access.only_as_dir(Action::Read, "cms", &path("store/user")));
+    for other in ["cms/user/x", "cms/store/users", "cms/store/prod/x", "cms/home/bob", "ska/store/user"] {
+        assert!(!may(&access, Action::Read, other), "{other}: groups and rules do not widen a token with scopes");
+    }
+    assert!(may(&access, Action::Read, "public/x"), "what anyone may, everybody may");
+    assert_eq!((access.who().as_str(), access.expires()), ("bob@https://one.example", Some(99)));
+    assert!(!access.is_guest());
+}
+
+#[test]
+fn scopes_that_name_their_export() {
+    let scopes = [(Actions::FOR_READ, "/ska/a"), (Actions::FOR_MODIFY, "/scratch"), (Actions::FOR_READ, "/cms")];
+    let access = with_token(&claims("https://many.example", "s", &scopes, &[])).unwrap();
+    assert!(may(&access, Action::Read, "ska/a/x") && !may(&access, Action::Read, "ska/b"));
+    assert!(may(&access, Action::Modify, "scratch/x"));
+    assert!(!may(&access, Action::Read, "cms/x"), "not among the issuer's exports");
+    let root = with_token(&claims("https://many.example", "s", &[(Actions::FOR_READ, "/")], &[])).unwrap();
+    assert!(
+        may(&root, Action::Read, "ska/x")
+            && may(&root, Action::Read, "scratch/x")
+            && !may(&root, Action::Read, "cms/x")
+    );
+    let all = with_token(&claims("https://all.example", "s", &[(Actions::FOR_READ, "/")], &[])).unwrap();
+    assert!(may(&all, Action::Read, "cms/x") && !may(&all, Action::Create, "cms/x"));
+}
+
+#[test]
+fn groups_and_subjects() {
+    let access = with_token(&claims("https://one.example", "bob", &[], &["/cms/prod"])).unwrap();
+    assert!(may(&access, Action::Modify, "cms/store/prod/x") && may(&access, Action::Create, "cms/home/bob/x"));
+    for groups in [["/cms"], ["/cms/prod/sub"], ["/cms/production"], ["cms/prod"]] {
+        let access = with_token(&claims("https://one.example", "eve", &[], &groups)).unwrap();
+        assert!(!may(&access, Action::Read, "cms/store/prod/x"), "{groups:?}");
+    }
+    let other = with_token(&claims("https://many.example", "bob", &[], &["/cms/prod"])).unwrap();
+    assert!(!may(&other, Action::Read, "cms/store/prod/x") && !may(&other, Action::Create, "cms/home/bob/x"));
+    let unknown = with_token(&claims("https://evil.example", "bob", &[], &[])).unwrap_err();
+    assert!(matches!(unknown, Denied::Token(TokenError::Issuer(_))) && unknown.is_unauthenticated());
+    let mut closed = policy();
+    closed.rules.retain(|rule| rule.who != Who::Anyone);
+    let eve = claims("https://one.example", "eve", &[], &[]);
+    let denied = closed.access(&Visitor { claims: Some(&eve), ..visitor() }).unwrap_err();
+    assert!(matches!(denied, Denied::Nothing(_)) && !denied.is_unauthenticated());
+}
+
+#[test]
+fn certificates_in_either_form() {
+    for dn in ["CN=Alice,DC=org", "/DC=org/CN=Alice"] {
+        let access = policy().access(&Visitor { dn: Some(dn), ..visitor() }).unwrap();
+        assert!(may(&access, Action::Read, "cms/x") && !may(&access, Action::Create, "cms/x"), "{dn}");
+        assert_eq!(access.who(), "/DC=org/CN=Alice");
+    }
+    for dn in ["CN=alice,DC=org", "CN=Alice", "nonsense", "CN=Alice+UID=a,DC=org"] {
+        let access = policy().access(&Visitor { dn: Some(dn), ..visitor() }).unwrap();
+        assert!(!may(&access, Action::Read, "cms/x") && may(&access, Action::Read, "public/x"), "{dn}");
+    }
+    let narrow = claims("https://one.example", "bob", &[(Actions::FOR_READ, "/user")], &[]);
+    let both = policy().access(&Visitor { claims: Some(&narrow), dn: Some("CN=Alice,DC=org"), ..visitor() }).unwrap();
+    assert!(!may(&both, Action::Read, "cms/x"), "a token decides alone");
+}
+
+#[test]
+fn keys_stay_keys() {
+    let grant = Grant::new([2; 8], &[3; 32], "data".into(), &path("a"), Rights::Create, 0);
+    let mut closed = policy();
+    closed.rules.retain(|rule| rule.who != Who::Anyone);
+    let of = |policy: &Policy, grant: &Grant| policy.access(&Visitor { grant: Some(grant), ..visitor() });
+    assert_eq!(of(&closed, &grant), Ok(Access::Granted(grant.clone())));
+    assert_eq!(of(&Policy::default(), &grant), Ok(Access::Granted(grant.clone())));
+    let wider = of(&policy(), &grant).unwrap();
+    assert!(may(&wider, Action::Create, "data/a/x") && may(&wider, Action::Read, "public/x"));
+    assert!(!may(&wider, Action::Stat, "data/a/x"), "a drop box stays one");
+    assert_eq!(wider.holder(), "key:0202020202020202");
+    let mut known = grant.clone();
+    known.id = "0101010101010101".into();
+    assert!(may(&of(&closed, &known).unwrap(), Action::Read, "scratch/x"));
+    let (job, parent) = ("j".to_owned(), String::new());
+    known.errand = Some(crate::grant::Errand { job, path: None, parent, delete: false });
+    assert!(matches!(of(&policy(), &known), Ok(Access::Granted(_))), "one job is one job");
+}
+
+#[test]
+fn macaroons() {
+    let mut held = Held {
+        identifier: "u:0101010101010101".into(),
+        uuid: "u".into(),
+        origin: "0101010101010101".into(),
+        name: "alice".into(),
+        activities: Activities::DOWNLOAD | Activities::LIST,
+        path: path("cms/store"),
+        before: Some(7),
+    };
+    let access = policy().access(&Visitor { held: Some(&held), ..visitor() }).unwrap();
+    assert!(may(&access, Action::Read, "cms/store/x") && !may(&access, Action::Read, "cms/x"));
+    assert!(!may(&access, Action::Create, "cms/store/x"));
+    assert_eq!((access.who().as_str(), access.holder(), access.expires()), ("macaroon alice", "macaroon:u", Some(7)));
+    let off = Policy::default().access(&Visitor { held: Some(&held), ..visitor() });
+    assert_eq!(off, Err(Denied::Macaroon(MacaroonError::Off)));
+    held.path = RelPath::root();
+    let nowhere = policy().access(&Visitor { held: Some(&held), ..visitor() }).unwrap();
+    assert!(!may(&nowhere, Action::Read, "cms/x"), "a macaroon for the whole node is for no export");
+}
+
+#[test]
+fn holders_are_told_apart() {
+    let of = |iss: &str, subject: &str| with_token(&claims(iss, subject, &[], &[])).unwrap().holder().to_owned();
+    let bob = of("https://one.example", "bob");
+    assert_eq!(bob, of("https://one.example", "bob"), "the next token of the same subject is the same holder");
+    assert_ne!(bob, of("https://many.example", "bob"));
+    assert_ne!(bob, of("https://one.example", "bobby"));
+    assert!(bob.starts_with("token:") && bob.len() == 38);
+    let odd = of("https://one.example", "a\nb\u{1b}[31m");
+    assert!(odd.bytes().all(|b| b.is_ascii_graphic()));
+    let shown = with_token(&claims("https://one.example", "a\nb", &[], &[])).unwrap().who();
+    assert_eq!(shown, "a?b@https://one.example");
+}

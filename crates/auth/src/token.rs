@@ -1,0 +1,128 @@
+//! Tokens: JSON Web Tokens of the WLCG profile (1.0 to 1.3) and SciTokens 2.0.
+//!
+//! [`peek`] says which issuer's keys are needed; nothing of what it returns is trusted. [`verify`] checks signature,
+//! times, audience and version, and returns the claims. What the claims open is the policy's business; where keys come
+//! from is the door's.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::Algorithm;
+use serde::Deserialize;
+
+use crate::limits::TOKEN_BYTES;
+use crate::policy::Issuer;
+
+mod claims;
+mod error;
+mod jwks;
+mod scope;
+
+pub(crate) use claims::read as claims_of;
+pub use claims::{Claims, Profile};
+pub use error::TokenError;
+pub(crate) use error::shown;
+pub use jwks::{Jwks, JwksError};
+pub use scope::Capability;
+pub(crate) use scope::{decode, parse_path};
+
+/// What a token says of itself. Nothing of it is trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peek {
+    /// Who is said to have issued it.
+    pub issuer: String,
+    /// Which of the issuer's keys is said to have signed it.
+    pub kid: String,
+    algorithm: Algorithm,
+}
+
+/// The part of a header that matters (RFC 7515).
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    /// Extensions that must be understood. None is.
+    crit: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct OnlyIssuer {
+    iss: Option<String>,
+}
+
+/// A token's parts.
+struct Parts<'a> {
+    header: Vec<u8>,
+    payload: Vec<u8>,
+    /// What is signed: header and payload as they came.
+    message: &'a str,
+    signature: &'a str,
+}
+
+fn split(token: &str) -> Result<Parts<'_>, TokenError> {
+    if token.len() > TOKEN_BYTES {
+        return Err(TokenError::TooLong { bytes: token.len() });
+    }
+    let malformed = |what| move || TokenError::Malformed { what };
+    let (message, signature) = token.rsplit_once('.').ok_or_else(malformed("three parts with dots between them"))?;
+    let (header, payload) = message.split_once('.').ok_or_else(malformed("three parts with dots between them"))?;
+    let decode = |part: &str, what| URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed { what });
+    let (header, payload) = (decode(header, "a header in base64url")?, decode(payload, "claims in base64url")?);
+    decode(signature, "a signature in base64url")?;
+    Ok(Parts { header, payload, message, signature })
+}
+
+/// The algorithm of a name. Those whose key is a secret are refused by name, whatever key is at hand.
+fn algorithm(name: &str) -> Result<Algorithm, TokenError> {
+    match name {
+        "RS256" => Ok(Algorithm::RS256),
+        "RS384" => Ok(Algorithm::RS384),
+        "RS512" => Ok(Algorithm::RS512),
+        "PS256" => Ok(Algorithm::PS256),
+        "PS384" => Ok(Algorithm::PS384),
+        "PS512" => Ok(Algorithm::PS512),
+        "ES256" => Ok(Algorithm::ES256),
+        "ES384" => Ok(Algorithm::ES384),
+        "EdDSA" => Ok(Algorithm::EdDSA),
+        _ if name.eq_ignore_ascii_case("none") => Err(TokenError::Unsigned),
+        _ if name.to_ascii_uppercase().starts_with("HS") => Err(TokenError::SharedSecret(error::shown(name))),
+        _ => Err(TokenError::Algorithm(error::shown(name))),
+    }
+}
+
+fn peek_parts(parts: &Parts<'_>) -> Result<Peek, TokenError> {
+    let malformed = |what| move |_| TokenError::Malformed { what };
+    let header: Header = serde_json::from_slice(&parts.header).map_err(malformed("a header in JSON with alg"))?;
+    let algorithm = algorithm(&header.alg)?;
+    if header.crit.is_some() {
+        return Err(TokenError::Critical);
+    }
+    let kid = header.kid.filter(|kid| !kid.is_empty()).ok_or(TokenError::NoKid)?;
+    let claims: OnlyIssuer = serde_json::from_slice(&parts.payload).map_err(malformed("claims in JSON"))?;
+    let issuer = claims.iss.ok_or(TokenError::Missing { claim: "iss" })?;
+    Ok(Peek { issuer, kid, algorithm })
+}
+
+/// What a token says of itself, to find the issuer's keys. Nothing of it is trusted.
+pub fn peek(token: &str) -> Result<Peek, TokenError> {
+    peek_parts(&split(token)?)
+}
+
+/// The claims of a token, if it is the issuer's, for one of these audiences, and good at this time, seconds since 1970.
+///
+/// [`TokenError::UnknownKid`] is the one error that newer keys could cure.
+pub fn verify(token: &str, issuer: &Issuer, jwks: &Jwks, audiences: &[String], now: i64) -> Result<Claims, TokenError> {
+    let parts = split(token)?;
+    let peek = peek_parts(&parts)?;
+    if peek.issuer != issuer.iss {
+        return Err(TokenError::Issuer(error::shown(&peek.issuer)));
+    }
+    let key = jwks.find(&peek.kid, peek.algorithm)?;
+    let genuine = jsonwebtoken::crypto::verify(parts.signature, parts.message.as_bytes(), key, peek.algorithm);
+    if !genuine.unwrap_or(false) {
+        return Err(TokenError::Signature);
+    }
+    claims::read(&parts.payload, issuer, audiences, now)
+}
+
+#[cfg(test)]
+mod tests;
