@@ -5,6 +5,8 @@
 
 mod audit;
 mod buffer;
+mod copy;
+mod dialling;
 mod digests;
 mod exchange;
 mod get;
@@ -27,6 +29,7 @@ use model::Timestamp;
 use web::{Headers, Method, Response, date, target};
 
 use self::audit::{Decision, Trail};
+use self::dialling::Dialling;
 use self::digests::Digests;
 use self::exchange::{Exchange, Length};
 use self::keeper::Keeper;
@@ -34,6 +37,7 @@ use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
 use self::visit::Visit;
 use crate::host::Exports;
+use crate::listen::WebConfig;
 
 /// The HTTP side of a node.
 pub(crate) struct Web {
@@ -42,6 +46,7 @@ pub(crate) struct Web {
     pub digests: Digests,
     pub unfinished: Unfinished,
     trail: Trail,
+    dialling: Dialling,
 }
 
 /// The time, as files have it.
@@ -58,9 +63,25 @@ fn dress(response: &mut Response) {
 
 impl Web {
     /// Around the exports of a node.
-    pub fn new(host: Arc<Exports>, state: &std::path::Path) -> Web {
+    pub fn new(
+        host: Arc<Exports>,
+        state: &std::path::Path,
+        config: &WebConfig,
+        on_loopback: bool,
+    ) -> Result<Web, rustls::Error> {
         let (digests, unfinished, trail) = (Digests::new(state), Unfinished::new(state), Trail::new(state));
-        Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, trail }
+        let dialling = Dialling::new(config.authorities.clone(), on_loopback)?;
+        Ok(Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, trail, dialling })
+    }
+
+    /// How other servers are dialled on behalf of guests.
+    pub fn dialling(&self) -> &Dialling {
+        &self.dialling
+    }
+
+    /// What is done to a socket before it connects, for a copy with this mark.
+    pub fn prepare(&self, _mark: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
+        None
     }
 
     /// What separates the parts of an answer: nothing that a file could be expected to hold.
@@ -101,7 +122,7 @@ impl Web {
             Method::Delete => tree::delete(visit),
             Method::Mkcol => tree::mkcol(visit),
             Method::Move => tree::rename(visit),
-            Method::Copy => tree::copy(visit),
+            Method::Copy => copy::answer(visit),
             Method::Propfind => propfind::answer(visit),
             Method::Options => options(visit),
             Method::Post => Err(refuse(415, "POST takes a request for a macaroon: application/macaroon-request")),

@@ -247,7 +247,8 @@ impl Node {
         let datagrams = config.listen;
         let state = config.state.path().to_owned();
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
-        let web = Web::new(Arc::clone(&host), &state);
+        let on_loopback = listener.local_addr()?.ip().is_loopback();
+        let web = Web::new(Arc::clone(&host), &state, &web, on_loopback)?;
         let probes = &host.probes;
         let desk = Desk::open(responders, listener.local_addr()?, probes.flows.clone(), probes.stop.clone());
         let desk = desk.map_err(|source| {

@@ -41,9 +41,14 @@ impl Visit<'_> {
         place(&self.target)
     }
 
+    /// The name by which this client calls the node.
+    pub fn called(&self) -> Option<&str> {
+        self.target.authority.as_deref().or_else(|| self.request().headers.get("host"))
+    }
+
     /// Scheme, host and port by which this client calls the node. davix reads names only out of whole URLs.
     pub fn origin(&self) -> String {
-        let called = self.target.authority.as_deref().or_else(|| self.request().headers.get("host"));
+        let called = self.called();
         let scheme = if self.exchange.is_secure() { "https" } else { "http" };
         let plain = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
         called.filter(plain).map_or_else(String::new, |called| format!("{scheme}://{called}"))
@@ -51,8 +56,7 @@ impl Visit<'_> {
 
     /// Whether a host and port are this node, as far as this client is concerned: the name that it called us by itself.
     pub fn is_own_authority(&self, authority: &str) -> bool {
-        let called = self.target.authority.as_deref().or_else(|| self.request().headers.get("host"));
-        called.is_some_and(|called| called.eq_ignore_ascii_case(authority))
+        self.called().is_some_and(|called| called.eq_ignore_ascii_case(authority))
     }
 
     /// The store and path behind a name, if the action is allowed there.
