@@ -12,6 +12,7 @@ mod exchange;
 mod get;
 pub(crate) mod h1;
 mod keeper;
+mod lend;
 mod page;
 mod propfind;
 mod put;
@@ -103,7 +104,9 @@ impl Web {
                 let lost = sent.err().map(|e| format!("{reason} (not heard: {e})"));
                 (Done { status, bytes: 0 }, Some(lost.unwrap_or(reason)))
             }
-            Err(Trouble::Broken(error)) => (Done { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}"))),
+            Err(Trouble::Broken(error)) => {
+                (Done { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}")))
+            }
         };
         self.write_down(exchange, &who, done, reason.as_deref(), began);
     }
@@ -125,6 +128,7 @@ impl Web {
             Method::Copy => copy::answer(visit),
             Method::Propfind => propfind::answer(visit),
             Method::Options => options(visit),
+            Method::Post if asks_for_a_key(visit) => lend::answer(visit),
             Method::Post => Err(refuse(415, "POST takes a request for a macaroon: application/macaroon-request")),
             Method::Other(name) => {
                 let refused = Refused::new(501, format!("{name} is no method that this node knows"));
@@ -152,7 +156,19 @@ impl Web {
         let action = request.method.name();
         let status = (status > 0).then_some(status);
         let target = &target;
-        self.trail.add(&Decision { time, peer, who, by, action, target, outcome, status, reason, bytes: done.bytes, seconds });
+        self.trail.add(&Decision {
+            time,
+            peer,
+            who,
+            by,
+            action,
+            target,
+            outcome,
+            status,
+            reason,
+            bytes: done.bytes,
+            seconds,
+        });
     }
 
     /// What was no request.
@@ -176,6 +192,11 @@ fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
     exchange.end(&Headers::new())
 }
 
+fn asks_for_a_key(visit: &Visit<'_>) -> bool {
+    let kind = visit.request().headers.get("content-type").unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(lend::MEDIA_TYPE))
+}
+
 /// OPTIONS: what can be done, to whoever asks.
 fn options(visit: &mut Visit<'_>) -> Outcome {
     let response = Response::new(200)
@@ -184,6 +205,8 @@ fn options(visit: &mut Visit<'_>) -> Outcome {
         .with("MS-Author-Via", "DAV")
         .with("Allow", web::method::ALLOW)
         .with("Accept-Ranges", "bytes");
+    let mut response = response;
+    visit.introduce(&mut response.headers);
     visit.exchange.begin(response, Length::Known(0))?;
     visit.exchange.end(&Headers::new())?;
     Ok(Done { status: 200, bytes: 0 })

@@ -257,8 +257,7 @@ impl Node {
         })?;
         let (crowd, attended, lounge) = (Crowd::new(), AtomicUsize::new(0), Lounge::new()?);
         let sessions = Sessions::default();
-        let inner =
-            Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web };
+        let inner = Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -439,7 +438,8 @@ impl Inner {
                 if self.plain {
                     self.http(connection);
                 } else {
-                    connection.turn_away("this node speaks HTTP over TLS only: https:// (its operator may allow --plain)");
+                    connection
+                        .turn_away("this node speaks HTTP over TLS only: https:// (its operator may allow --plain)");
                 }
                 Ok(())
             }

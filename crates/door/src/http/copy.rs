@@ -4,6 +4,7 @@
 //! the last line says how it went, because the status has been sent long before.
 
 mod gauge;
+mod native;
 mod pull;
 mod push;
 mod ranges;
@@ -18,7 +19,7 @@ use super::refused::{Done, Outcome, refuse};
 use super::tree;
 use super::visit::Visit;
 
-pub(crate) use gauge::Failure;
+use gauge::{Failure, Gauge};
 
 /// Answers COPY.
 pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
@@ -51,9 +52,10 @@ fn close(visit: &mut Visit<'_>, last: &copy::outcome::Last) -> std::io::Result<(
 }
 
 /// How a copy is written down: by what its last line says, not by the status of old.
-fn done(visit: &mut Visit<'_>, result: Result<u64, Failure>) -> Outcome {
+fn done(visit: &mut Visit<'_>, gauge: &Gauge, result: Result<u64, Failure>) -> Outcome {
     match result {
         Ok(bytes) => {
+            visit.exchange.write(watch::marker(gauge).as_bytes())?;
             close(visit, &copy::outcome::Last::Success)?;
             Ok(Done { status: 202, bytes })
         }

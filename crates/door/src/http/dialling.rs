@@ -25,10 +25,13 @@ impl Dialling {
     pub fn new(authorities: Option<Arc<RootCertStore>>, on_loopback: bool) -> Result<Dialling, rustls::Error> {
         let roots = authorities.unwrap_or_else(|| Arc::new(RootCertStore::empty()));
         let builder = ClientConfig::builder_with_provider(engine::identity::provider());
-        let mut tls = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth();
+        let mut tls =
+            builder.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let guard = move |address: &SocketAddr| match is_local(address) && !on_loopback {
-            true => Err("it is a loopback or link-local address, to which this node copies nothing for others".to_owned()),
+            true => {
+                Err("it is a loopback or link-local address, to which this node copies nothing for others".to_owned())
+            }
             false => Ok(()),
         };
         Ok(Dialling { tls: Arc::new(tls), guard: Arc::new(guard) })

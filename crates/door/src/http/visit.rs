@@ -3,8 +3,8 @@
 use auth::{Access, Action};
 use model::RelPath;
 use model::locator::Place;
-use web::Request;
 use web::target::{Target, redacted};
+use web::{Headers, Request};
 
 use super::Web;
 use super::exchange::Exchange;
@@ -39,6 +39,15 @@ impl Visit<'_> {
     /// The export and the path in it; none at the root.
     pub fn place(&self) -> Outcome<Option<(String, RelPath)>> {
         place(&self.target)
+    }
+
+    /// Says which node this is, to another one that offers to copy by the native protocol.
+    pub fn introduce(&self, headers: &mut Headers) {
+        if self.request().headers.get("longhaul-offer").is_some()
+            && let Ok(fingerprint) = self.web.host.fingerprint()
+        {
+            headers.add("Longhaul-Node", fingerprint.to_string());
+        }
     }
 
     /// The name by which this client calls the node.
@@ -86,6 +95,7 @@ pub(crate) fn place(target: &Target) -> Outcome<Option<(String, RelPath)>> {
     if target.path.is_root() {
         return Ok(None);
     }
-    let named = target.export().and_then(|(name, path)| Some((String::from_utf8(name.as_bytes().to_vec()).ok()?, path)));
+    let named =
+        target.export().and_then(|(name, path)| Some((String::from_utf8(name.as_bytes().to_vec()).ok()?, path)));
     named.map(Some).ok_or_else(|| refuse(404, "there is no export of that name"))
 }

@@ -89,6 +89,16 @@ impl Gauge {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// So many bytes have arrived in all.
+    pub fn set(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes go to or come from there, over connections that are not ours to end.
+    pub fn is_with(&self, remote: SocketAddr) {
+        self.remotes.lock().unwrap_or_else(PoisonError::into_inner).insert(remote);
+    }
+
     /// How many those were.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -118,7 +128,8 @@ impl Gauge {
 
     /// The far ends of all of them.
     pub fn remotes(&self) -> Vec<SocketAddr> {
-        let mut all: Vec<SocketAddr> = self.remotes.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let mut all: Vec<SocketAddr> =
+            self.remotes.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         all.sort_unstable();
         all
     }

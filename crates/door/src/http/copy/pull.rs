@@ -13,7 +13,9 @@ use web::{Client, Dialer, HttpUrl, Method};
 use super::gauge::{Failure, Gauge};
 use super::ranges::{Parts, Task};
 use super::remote::{self, Found, before};
-use super::{accept, done, watch};
+use super::{accept, done, native, watch};
+use crate::host::Reach;
+use crate::http::digests::Stamp;
 use crate::http::put::{self, Sums};
 use crate::http::refused::{Outcome, Trouble, refuse};
 use crate::http::visit::Visit;
@@ -43,7 +45,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     let there = put::target(visit, &reach, visit.target.is_dir)?;
     if there.is_some() {
         if !order.overwrite {
-            return Err(refuse(412, format!("{} exists already, and the copy may not replace it (Overwrite: F)", visit.shown())));
+            return Err(refuse(
+                412,
+                format!("{} exists already, and the copy may not replace it (Overwrite: F)", visit.shown()),
+            ));
         }
         visit.reach(Action::Overwrite, &export, &path)?;
     }
@@ -51,12 +56,22 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     let found = remote::look(&dialer, order, source).map_err(before)?;
     let promised = expected(order, &found)?;
     put::room(&*reach.store, &reach.path, found.size.unwrap_or(0))?;
-    let unfinished = put::begin(visit, &reach, found.size)?;
     let gauge = Gauge::default();
+    let mut accepted = false;
+    if let Some(native) = native::Native::offered(&dialer, &found, false).filter(|_| order.repr_digest.is_none()) {
+        accept(visit)?;
+        accepted = true;
+        if let Some(result) = natively(visit, &native, &reach, &gauge, order.overwrite)? {
+            return done(visit, &gauge, result);
+        }
+    }
+    let unfinished = put::begin(visit, &reach, found.size)?;
     let job = Job { dialer: &dialer, found: &found, sink: &*unfinished.0, gauge: &gauge };
     // The connection that the markers name is there before the first of them.
     let first = connect(&job).map_err(before)?;
-    accept(visit)?;
+    if !accepted {
+        accept(visit)?;
+    }
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let fetched = watch::run(visit, &gauge, true, || fetch(&job, order, first, &serial))?;
     let result = fetched.and_then(|sums| {
@@ -67,7 +82,37 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     });
     // Before the last line, which tells the client that it may look.
     drop(unfinished);
-    done(visit, result)
+    done(visit, &gauge, result)
+}
+
+/// By the native engine; none where that could not begin.
+fn natively(
+    visit: &mut Visit<'_>,
+    native: &native::Native,
+    reach: &Reach,
+    gauge: &Gauge,
+    overwrite: bool,
+) -> Outcome<Option<Result<u64, Failure>>> {
+    let context = native::Context::new(visit, reach);
+    gauge.is_with(native.at());
+    let moved = watch::run(visit, gauge, true, || {
+        store::make_dirs(&*reach.store, &reach.path.parent())?;
+        native.pull(&context, gauge, overwrite)
+    })?;
+    match moved {
+        Ok(moved) => {
+            let source = reach.store.open(&reach.path)?;
+            let stat = source.stat()?;
+            let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
+            visit.web.digests.keep(&*source, stat.identity, stamp, &moved.digests);
+            Ok(Some(Ok(moved.bytes)))
+        }
+        Err(failure) if native::may_fall_back(&failure, gauge) => {
+            tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
+            Ok(None)
+        }
+        Err(failure) => Ok(Some(Err(failure))),
+    }
 }
 
 /// A refusal of ours, once its status cannot be said any more.
@@ -165,7 +210,13 @@ fn connect(job: &Job<'_>) -> Result<Client, Failure> {
 }
 
 /// Fetches a part; gives the connection back if it can be used again.
-fn part(job: &Job<'_>, parts: &Parts, task: &Task, mut client: Client, connections: u64) -> Result<Option<Client>, Failure> {
+fn part(
+    job: &Job<'_>,
+    parts: &Parts,
+    task: &Task,
+    mut client: Client,
+    connections: u64,
+) -> Result<Option<Client>, Failure> {
     let whole = connections == 1 && task.at == 0;
     let mut headers = job.found.headers.clone();
     if !whole {
@@ -233,7 +284,9 @@ fn copy(job: &Job<'_>, parts: &Parts, task: &Task, client: &mut Client, mut body
             at += got as u64;
             match filled {
                 Err((_, error)) => return Err(error),
-                Ok(0) if at < end => return Err(Failure::new(Fault::Path, 502, "the source closed before all bytes came")),
+                Ok(0) if at < end => {
+                    return Err(Failure::new(Fault::Path, 502, "the source closed before all bytes came"));
+                }
                 Ok(_) => {}
             }
         }
@@ -261,14 +314,16 @@ fn of_unknown_size(job: &Job<'_>, mut client: Client) -> Result<(u64, BlockSum),
         return Err(remote::refused(&mut client, &response, body, "GET", &job.found.url));
     }
     let (mut at, mut sum) = (0, BlockSum::of(&[], true));
-    buffer::with(|buffer| loop {
-        let got = fill(&mut client, &mut body, buffer).map_err(|(_, failure)| failure)?;
-        if got == 0 {
-            return Ok((at, sum));
+    buffer::with(|buffer| {
+        loop {
+            let got = fill(&mut client, &mut body, buffer).map_err(|(_, failure)| failure)?;
+            if got == 0 {
+                return Ok((at, sum));
+            }
+            job.sink.write_at(&buffer[..got], at)?;
+            sum = sum.then(BlockSum::of(&buffer[..got], true), got as u64);
+            job.gauge.add(got as u64);
+            at += got as u64;
         }
-        job.sink.write_at(&buffer[..got], at)?;
-        sum = sum.then(BlockSum::of(&buffer[..got], true), got as u64);
-        job.gauge.add(got as u64);
-        at += got as u64;
     })
 }

@@ -13,7 +13,7 @@ use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
 use super::gauge::{Failure, Gauge};
 use super::remote::{self, before};
-use super::{accept, done, watch};
+use super::{accept, done, native, watch};
 use crate::http::exchange::PIECE_BYTES;
 use crate::http::refused::{Outcome, refuse};
 use crate::http::visit::Visit;
@@ -59,10 +59,22 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
     let client = Client::new(&dialer, destination).map_err(|e| before(e.into()))?;
     gauge.joins(client.conn().socket());
     accept(visit)?;
+    let asked = native::ask(&dialer, destination, &headers);
+    if let Some(native) = asked.and_then(|found| native::Native::offered(&dialer, &found, true)) {
+        let context = native::Context::new(visit, &reach);
+        gauge.is_with(native.at());
+        match watch::run(visit, &gauge, false, || native.push(&context, &gauge, order.overwrite))? {
+            Ok(moved) => return done(visit, &gauge, Ok(moved.bytes)),
+            Err(failure) if native::may_fall_back(&failure, &gauge) => {
+                tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
+            }
+            Err(failure) => return done(visit, &gauge, Err(failure)),
+        }
+    }
     let must_verify = order.require_checksum == Some(true);
     let job = Job { dialer: &dialer, source: &*source, size: stat.meta.size, digest, must_verify, gauge: &gauge };
     let result = watch::run(visit, &gauge, false, || send(&job, client, destination, &headers))?;
-    done(visit, result)
+    done(visit, &gauge, result)
 }
 
 /// What can be compared afterwards: what is known, or what has to be made because the client insists.
@@ -81,7 +93,9 @@ fn known(visit: &Visit<'_>, order: &Order, source: &Arc<dyn Source>, path: &RelP
 fn refuse_existing(dialer: &Dialer, destination: &HttpUrl, headers: &Headers) -> Result<(), Failure> {
     let answer = web::client::ask(dialer, &Method::Head, destination, headers)?;
     match answer.response.status {
-        200..=299 => Err(Failure::new(Fault::Config, 412, "the destination exists already (Overwrite: F): File exists")),
+        200..=299 => {
+            Err(Failure::new(Fault::Config, 412, "the destination exists already (Overwrite: F): File exists"))
+        }
         404 | 410 | 405 | 501 => Ok(()),
         status => Err(remote::of_status(status, format!("Remote side failed with status code {status} (HEAD)"))),
     }
@@ -130,7 +144,9 @@ fn put(job: &Job<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -> 
         headers.add("Repr-Digest", digest::repr::format(digest));
     }
     client.send(&Method::Put, url.path_and_query(), &headers)?;
-    if job.size > 0 && let Some(answer) = word(client)? {
+    if job.size > 0
+        && let Some(answer) = word(client)?
+    {
         return Ok(answer);
     }
     if let Err(failure) = body(job, client) {
@@ -159,7 +175,9 @@ fn word(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
 }
 
 fn body(job: &Job<'_>, client: &mut Client) -> Result<(), Failure> {
-    let lost = |error: std::io::Error| Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"));
+    let lost = |error: std::io::Error| {
+        Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"))
+    };
     let shorter = || Failure::new(Fault::Storage, 409, "the file became shorter while it was copied");
     let mut at = 0;
     if let Some(file) = job.source.descriptor().filter(|_| client.conn().sends_files()) {
@@ -204,7 +222,8 @@ fn verify(job: &Job<'_>, url: &HttpUrl, headers: &Headers) -> Result<(), Failure
     let fields = &answer.response.headers;
     let length = fields.get("content-length").and_then(|text| text.parse::<u64>().ok());
     if length.is_some_and(|length| length != job.size) {
-        let text = format!("CHECKSUM MISMATCH: the destination has {} bytes instead of {}", length.unwrap_or(0), job.size);
+        let text =
+            format!("CHECKSUM MISMATCH: the destination has {} bytes instead of {}", length.unwrap_or(0), job.size);
         return Err(Failure::new(Fault::Integrity, 502, text));
     }
     match digest::parse(fields.all("digest")).into_iter().find(|theirs| theirs.algorithm() == ours.algorithm()) {

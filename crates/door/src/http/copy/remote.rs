@@ -23,7 +23,13 @@ const QUOTED_BYTES: usize = 300;
 pub(crate) fn dialer(visit: &Visit<'_>, order: &Order) -> Dialer {
     let web = visit.web.dialling();
     let prepare = visit.web.prepare(order.scitag);
-    Dialer { tls: Arc::clone(&web.tls), guard: Arc::clone(&web.guard), prepare, connect: CONNECT_WITHIN, silence: SILENCE }
+    Dialer {
+        tls: Arc::clone(&web.tls),
+        guard: Arc::clone(&web.guard),
+        prepare,
+        connect: CONNECT_WITHIN,
+        silence: SILENCE,
+    }
 }
 
 /// What every request to the other end carries.
@@ -37,7 +43,13 @@ pub(crate) fn headers(order: &Order) -> Headers {
 }
 
 /// A no of the other end.
-pub(crate) fn refused(client: &mut Client, answer: &Response, mut body: web::Body, what: &str, url: &HttpUrl) -> Failure {
+pub(crate) fn refused(
+    client: &mut Client,
+    answer: &Response,
+    mut body: web::Body,
+    what: &str,
+    url: &HttpUrl,
+) -> Failure {
     let said = client.read_all(&mut body, 16 << 10).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     // A page for a browser says nothing in one line.
@@ -105,7 +117,10 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl) -> Result<F
         let nothing = Response::new(200);
         return Ok(read(&nothing, source.clone(), without_authorization(source, base)));
     }
-    let wanted = order.want_digest.clone().unwrap_or_else(|| digest::want(&[Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5]));
+    let wanted = order
+        .want_digest
+        .clone()
+        .unwrap_or_else(|| digest::want(&[Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5]));
     let mut asked = base.clone().with("Want-Digest", wanted).with("Longhaul-Offer", "1");
     if let Some(digest) = &order.repr_digest {
         asked.add("Want-Repr-Digest", digest::repr::want(&[digest.algorithm()]));

@@ -22,7 +22,8 @@ const STALLED_AFTER: Duration = Duration::from_secs(60);
 /// Before the first byte: a peer may have to make a digest or to fetch the file from tape.
 const STALLED_BEFORE_FIRST: Duration = Duration::from_secs(120);
 
-fn marker(gauge: &Gauge) -> String {
+/// Where the copy is by now.
+pub(crate) fn marker(gauge: &Gauge) -> String {
     let mut text = String::new();
     let (timestamp_s, bytes, remotes) = (now().seconds, gauge.bytes(), gauge.remotes());
     Marker { timestamp_s, bytes, remotes, ..Marker::default() }.write(&mut text);
