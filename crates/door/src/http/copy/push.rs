@@ -14,6 +14,7 @@ use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 use super::gauge::{Failure, Gauge};
 use super::remote::{self, before};
 use super::{accept, done, native, watch};
+use crate::host::Reach;
 use crate::http::exchange::PIECE_BYTES;
 use crate::http::refused::{Outcome, refuse};
 use crate::http::visit::Visit;
@@ -56,25 +57,44 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
     if !order.overwrite && !order.no_head {
         refuse_existing(&dialer, destination, &headers).map_err(before)?;
     }
-    let client = Client::new(&dialer, destination).map_err(|e| before(e.into()))?;
-    gauge.joins(client.conn().socket());
-    accept(visit)?;
+    let mut accepted = false;
     let asked = native::ask(&dialer, destination, &headers);
     if let Some(native) = asked.and_then(|found| native::Native::offered(&dialer, &found, true)) {
-        let context = native::Context::new(visit, &reach);
-        gauge.is_with(native.at());
-        match watch::run(visit, &gauge, false, || native.push(&context, &gauge, order.overwrite))? {
-            Ok(moved) => return done(visit, &gauge, Ok(moved.bytes)),
-            Err(failure) if native::may_fall_back(&failure, &gauge) => {
-                tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
-            }
-            Err(failure) => return done(visit, &gauge, Err(failure)),
+        accept(visit)?;
+        accepted = true;
+        if let Some(result) = natively(visit, &native, &reach, &gauge, order.overwrite)? {
+            return done(visit, &gauge, result);
         }
+    }
+    let client = Client::new(&dialer, destination).map_err(|e| before(e.into()))?;
+    gauge.joins(client.conn().socket());
+    if !accepted {
+        accept(visit)?;
     }
     let must_verify = order.require_checksum == Some(true);
     let job = Job { dialer: &dialer, source: &*source, size: stat.meta.size, digest, must_verify, gauge: &gauge };
     let result = watch::run(visit, &gauge, false, || send(&job, client, destination, &headers))?;
     done(visit, &gauge, result)
+}
+
+/// By the native engine; none where that could not begin.
+fn natively(
+    visit: &mut Visit<'_>,
+    native: &native::Native,
+    reach: &Reach,
+    gauge: &Gauge,
+    overwrite: bool,
+) -> Outcome<Option<Result<u64, Failure>>> {
+    let context = native::Context::new(visit, reach);
+    gauge.is_with(native.at());
+    match watch::run(visit, gauge, false, || native.push(&context, gauge, overwrite))? {
+        Ok(moved) => Ok(Some(Ok(moved.bytes))),
+        Err(failure) if native::may_fall_back(&failure, gauge) => {
+            tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
+            Ok(None)
+        }
+        Err(failure) => Ok(Some(Err(failure))),
+    }
 }
 
 /// What can be compared afterwards: what is known, or what has to be made because the client insists.
