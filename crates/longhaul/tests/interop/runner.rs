@@ -139,8 +139,9 @@ fn one(case: &Case, world: &World) -> Ending {
 fn judge(case: &Case, ending: Ending, options: &Options) -> Ending {
     let id = case.id();
     match (ending, case.stock.filter(|_| options.against_stock)) {
-        (Ending::Failed(_), Some(how)) => {
-            println!("case {id} ... stock differs: {how}");
+        (Ending::Failed(why), Some(how)) => {
+            let seen: String = why.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
+            println!("case {id} ... stock differs: {how} ({seen} …)");
             Ending::Passed
         }
         (Ending::Passed, Some(how)) => {

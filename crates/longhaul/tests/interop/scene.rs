@@ -116,8 +116,6 @@ impl<'a> Scene<'a> {
             .env("LC_ALL", "C.UTF-8")
             .env("TZ", "UTC")
             .env("X509_CERT_DIR", &self.world.pki.directory)
-            // An absent file: they would look for a proxy of whoever tests.
-            .env("X509_USER_PROXY", self.dir.path().join("no-proxy"))
             .env("GFAL_PYTHONBIN", "/usr/bin/python3")
             .env("RCLONE_CONFIG", "/dev/null")
             .env("XRD_PLUGINCONFDIR", "/etc/xrootd/client.plugins.d")

@@ -118,7 +118,9 @@ fn configured(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: boo
          http.cadir {authorities}\nhttp.cert {certificate}\nhttp.key {key}\n"
     );
     if asks_for_tokens {
-        text += &format!("ofs.authorize\nofs.authlib libXrdAccSciTokens.so config={dir}/scitokens.cfg\n");
+        text += &format!(
+            "http.header2cgi Authorization authz\nofs.authorize\nofs.authlib libXrdAccSciTokens.so config={dir}/scitokens.cfg\n"
+        );
         let policy = format!("[Global]\naudience = {AUDIENCE}\n[Issuer test]\nissuer = {ISSUER}\nbase_path = /data\n");
         fs::write(format!("{dir}/scitokens.cfg"), policy).unwrap();
     }

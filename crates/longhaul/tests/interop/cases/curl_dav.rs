@@ -30,9 +30,8 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "move-no-overwrite", "MOVE over a file, `Overwrite: F`", "412", move_no_overwrite)
         .stock("overwrites"),
     Case::new(CURL, "move-directory", "MOVE of a directory", "201", move_directory),
-    Case::new(CURL, "move-missing", "MOVE of nothing", "404", move_missing).stock("another status"),
-    Case::new(CURL, "copy-local", "COPY with a Destination on the same server", "201 or 202, a copy", copy_local)
-        .stock("400: a file of its own it opens as a client"),
+    Case::new(CURL, "move-missing", "MOVE of nothing", "404", move_missing),
+    Case::new(CURL, "copy-local", "COPY with a Destination on the same server", "201 or 202, a copy", copy_local),
     Case::new(CURL, "lock", "LOCK, PROPPATCH, TRACE", "405 or 501", lock).stock("closes"),
 ];
 
@@ -69,7 +68,7 @@ fn propfind_0(scene: &Scene) {
     let text = propfind(scene, &room.http("f"), "0", ASKS).is(207).text();
     assert_eq!(element(&text, "getcontentlength"), Some("40"), "{text}");
     assert!(element(&text, "getlastmodified").is_some_and(|date| date.ends_with("GMT")), "{text}");
-    assert!(!text.contains("collection"), "{text}");
+    assert!(!text.contains(":collection") && !text.contains("<collection"), "{text}");
     let text = propfind(scene, &room.http(""), "0", ASKS).is(207).text();
     assert!(text.contains("collection") && text.matches("href>").count() == 2, "{text}");
 }

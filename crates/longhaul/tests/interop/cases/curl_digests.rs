@@ -15,13 +15,13 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "digest-unixcksum", "HEAD, `Want-Digest: UNIXcksum`", "decimal", unixcksum).stock("has none"),
     Case::new(CURL, "digest-choice", "HEAD, `Want-Digest: md5;q=0.3, adler32;q=1`", "adler32 is there", choice),
     Case::new(CURL, "digest-unknown", "HEAD, `Want-Digest: whirlpool`", "200", unknown),
-    Case::new(CURL, "digest-get", "GET, `Want-Digest: adler32`", "200, Digest, the body", get)
-        .stock("no Digest on GET"),
+    Case::new(CURL, "digest-get", "GET, `Want-Digest: adler32`", "200, Digest, the body", get),
     Case::new(CURL, "repr-digest", "HEAD, `Want-Repr-Digest: md5=5, sha-256=9`", "Repr-Digest: sha-256", repr_digest)
         .stock("before 6.0: none"),
     Case::new(CURL, "repr-digest-broken", "HEAD, a broken `Want-Repr-Digest`", "200 without a digest", repr_broken),
     Case::new(CURL, "digest-after-put", "PUT, then HEAD with `Want-Digest`", "the digest of what was sent", after_put),
-    Case::new(CURL, "digest-after-change", "HEAD, the file changes, HEAD", "the digest of what is there", after_change),
+    Case::new(CURL, "digest-after-change", "HEAD, the file changes, HEAD", "the digest of what is there", after_change)
+        .stock("knows times by the second only"),
     Case::new(CURL, "digest-missing", "HEAD of nothing, `Want-Digest`", "404", missing),
 ];
 
