@@ -77,6 +77,7 @@ fn run(args: &Args) -> Result<bool> {
     let build = own.parent().context("this program has a directory")?;
     let longhaul = args.longhaul.clone().unwrap_or_else(|| build.join("longhaul"));
     ensure!(args.stand_in || longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
+    ensure!(!args.stand_in || args.out.is_some(), "--stand-in wants --out: its numbers are no results of ours");
     for program in ["xrootd", "curl", "davix-get", "davix-put", "taskset"] {
         let found = find_program(program.as_ref());
         ensure!(found.is_some(), "{program} is not there; scripts/setup.sh installs it");
@@ -84,7 +85,7 @@ fn run(args: &Args) -> Result<bool> {
     let below = args.scratch.clone().map_or_else(std::env::current_dir, Ok)?;
     let scratch = tempfile::Builder::new().prefix("longhaul-door-").tempdir_in(&below)?;
     on_disk(scratch.path())?;
-    idle::raise_descriptors(2 * args.connections as u64 + 1000)?;
+    idle::raise_descriptors(args.connections as u64 + 1000)?;
     let pki_dir = scratch.path().join("pki");
     fs::create_dir(&pki_dir)?;
     bench::data::open_to_all(scratch.path())?;
@@ -111,7 +112,7 @@ fn run(args: &Args) -> Result<bool> {
     let out = args.out.clone().unwrap_or_else(machine::repository_results);
     fs::create_dir_all(&out)?;
     fs::write(out.join("door.md"), &text)?;
-    fs::write(out.join("door.svg"), picture::svg(&outcome.rows)?)?;
+    fs::write(out.join("door.svg"), picture::svg(&outcome.rows, args.stand_in)?)?;
     println!("{text}\nwritten: {}", out.join("door.md").display());
     Ok(met)
 }

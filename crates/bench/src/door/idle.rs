@@ -123,7 +123,7 @@ fn ask(stream: &mut (impl Read + Write), question: &str) -> Result<()> {
 /// Whether the other side has closed it.
 fn is_gone(line: &Line) -> bool {
     let stream = match line {
-        Line::Clear(stream) => &*stream,
+        Line::Clear(stream) => stream,
         Line::Tls(stream) => &stream.sock,
     };
     let _ = stream.set_nonblocking(true);

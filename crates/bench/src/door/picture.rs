@@ -11,8 +11,9 @@ const ROW: usize = 20;
 const LEFT: f64 = 110.0;
 const WIDTH: f64 = 560.0;
 
-/// The picture.
-pub fn svg(rows: &[Row]) -> Result<String> {
+/// The picture; with a stand-in, of two xrootds.
+pub fn svg(rows: &[Row], stand_in: bool) -> Result<String> {
+    let name = |who: Who| if stand_in && who == Who::Ours { "stand-in" } else { who.name() };
     let rate = |row: &Row, who| of(row, who, |s| s.bytes_s).map_or(0.0, |spread| spread.median / 1e9);
     let all = rows.iter().flat_map(|row| Who::ALL.map(|who| rate(row, who)));
     let most = all.fold(f64::MIN_POSITIVE, f64::max);
@@ -23,7 +24,7 @@ pub fn svg(rows: &[Row]) -> Result<String> {
         for who in Who::ALL {
             let (rate, text) = (rate(row, who), y + 14);
             let (width, fill) = (rate / most * WIDTH, if who == Who::Ours { "#2a6fb0" } else { "#c98a3a" });
-            writeln!(body, "<text x=\"{}\" y=\"{text}\" text-anchor=\"end\">{}</text>", LEFT - 8.0, who.name())?;
+            writeln!(body, "<text x=\"{}\" y=\"{text}\" text-anchor=\"end\">{}</text>", LEFT - 8.0, name(who))?;
             writeln!(body, "<rect x=\"{LEFT}\" y=\"{}\" width=\"{width:.1}\" height=\"16\" fill=\"{fill}\"/>", y + 1)?;
             writeln!(body, "<text x=\"{:.1}\" y=\"{text}\">{rate:.2} GB/s</text>", LEFT + width + 6.0)?;
             y += ROW;

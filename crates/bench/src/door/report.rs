@@ -75,6 +75,10 @@ pub fn markdown(about: &About, outcome: &Outcome) -> Result<(String, bool)> {
     if !outcome.asks.is_empty() {
         met &= asks(&mut out, &outcome.asks)?;
     }
+    if about.stand_in {
+        // Nobody is to take these for ours.
+        out = out.replace("| Longhaul |", "| xrootd, stand-in |");
+    }
     Ok((out, met))
 }
 

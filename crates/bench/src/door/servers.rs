@@ -1,16 +1,18 @@
 //! The servers: ours and xrootd's, on the same files, in clear and in TLS on one port each.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::Who;
 use super::pki::Pki;
 use crate::account::Accounts;
 use crate::data::open_to_all;
-use crate::process::{Server, free_port};
+use crate::process::Server;
 
 /// What servers are made of.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ impl Makers {
 
     /// Starts one under a name of its own; `core` holds it to one processor.
     pub fn start(&self, who: Who, name: &str, accounts: &Accounts, core: Option<usize>) -> Result<Server> {
-        let port = free_port()?;
+        let port = quiet_port()?;
         let state = self.scratch.join(name);
         fs::create_dir_all(&state)?;
         let mut words = match who {
@@ -86,7 +88,7 @@ impl Makers {
         fs::write(&configuration, text)?;
         fs::copy(&self.pki.key, &key)?;
         let mut words: Vec<String> = ["xrootd", "-n", "bench", "-c"].map(String::from).into();
-        words.extend([configuration.display().to_string(), "-l".into(), format!("{own}/log")]);
+        words.push(configuration.display().to_string());
         fs::set_permissions(&key, fs::Permissions::from_mode(0o400))?;
         if rustix::process::geteuid().is_root() {
             // It refuses to serve as root, and wants its key to be its own.
@@ -96,6 +98,23 @@ impl Makers {
         }
         Ok(words)
     }
+}
+
+/// A port that is free on every address and that no client's own end can have: ten thousand connections from
+/// 127.0.0.x, or what is left of them for a minute, would keep a server from listening on all addresses.
+fn quiet_port() -> Result<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")?;
+    let clients: u16 = range.split_whitespace().next().context("no range of ports")?.parse()?;
+    let room = clients.saturating_sub(10_000).max(1);
+    let first = 10_000 + (std::process::id() % u32::from(room)) as u16;
+    for _ in 0..room {
+        let port = first.saturating_add(NEXT.fetch_add(1, Ordering::Relaxed)).min(clients - 1);
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port from {first} to {clients}");
 }
 
 /// The URL of a path below `/data`.

@@ -83,7 +83,7 @@ impl Seen {
 
     /// It did not say this.
     #[track_caller]
-    pub fn is_silent_of(self, what: &str) -> Seen {
+    pub fn keeps_silent_of(self, what: &str) -> Seen {
         let said = format!("{}\n{}", self.out, self.err).to_lowercase();
         assert!(!said.contains(&what.to_lowercase()), "{what:?} is said: {self:#?}");
         self
@@ -125,12 +125,12 @@ impl Reply {
     /// It has this status.
     #[track_caller]
     pub fn is(self, status: u16) -> Reply {
-        self.is_one_of(&[status])
+        self.answers_one_of(&[status])
     }
 
     /// It has one of these.
     #[track_caller]
-    pub fn is_one_of(self, statuses: &[u16]) -> Reply {
+    pub fn answers_one_of(self, statuses: &[u16]) -> Reply {
         assert!(statuses.contains(&self.status), "not {statuses:?}: {self:#?}\n{}", self.text());
         self
     }
@@ -165,7 +165,7 @@ impl Reply {
 
     /// The body does not say this.
     #[track_caller]
-    pub fn is_silent_of(self, what: &str) -> Reply {
+    pub fn keeps_silent_of(self, what: &str) -> Reply {
         assert!(!self.text().contains(what), "{what:?} is said: {self:#?}\n{}", self.text());
         self
     }

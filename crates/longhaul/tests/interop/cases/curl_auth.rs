@@ -50,7 +50,7 @@ fn bearer(scene: &Scene, token: &str, more: &[&str], url: &str) -> Reply {
 fn none(scene: &Scene) {
     let room = scene.closed();
     room.put("f", FORTY);
-    scene.curl(&[&room.https("f")]).is(401).has("www-authenticate", "Bearer").is_silent_of("0123456789");
+    scene.curl(&[&room.https("f")]).is(401).has("www-authenticate", "Bearer").keeps_silent_of("0123456789");
     scene.curl(&["-X", "PROPFIND", "-H", "Depth: 0", &room.https("f")]).is(401);
 }
 
@@ -95,7 +95,7 @@ fn refused(scene: &Scene, url: &str) {
     for (what, token) in bad(scene) {
         let reply = bearer(scene, &token, &[], url);
         assert_eq!(reply.status, 401, "{what}: {reply:?}");
-        reply.has("www-authenticate", "Bearer").is_silent_of("0123456789");
+        reply.has("www-authenticate", "Bearer").keeps_silent_of("0123456789");
     }
 }
 
@@ -197,7 +197,7 @@ fn stranger(scene: &Scene) {
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     let url = room.https("f");
     words.extend(["-T", &file, &url]);
-    scene.curl(&words).is_one_of(&[401, 403]);
+    scene.curl(&words).answers_one_of(&[401, 403]);
     assert!(room.names().is_empty());
 }
 

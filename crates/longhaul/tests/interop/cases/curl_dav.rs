@@ -49,7 +49,7 @@ const ASKS: &str = "<?xml version=\"1.0\"?><D:propfind xmlns:D=\"DAV:\"><D:prop>
     <D:getlastmodified/><D:resourcetype/></D:prop></D:propfind>";
 
 fn options(scene: &Scene) {
-    let reply = scene.curl(&["-X", "OPTIONS", &scene.open().http("")]).is_one_of(&[200, 204]).has("dav", "1");
+    let reply = scene.curl(&["-X", "OPTIONS", &scene.open().http("")]).answers_one_of(&[200, 204]).has("dav", "1");
     for verb in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND", "MKCOL", "MOVE", "COPY"] {
         assert!(reply.header("allow").is_some_and(|allow| allow.contains(verb)), "{verb}: {reply:?}");
     }
@@ -198,7 +198,7 @@ fn copy_local(scene: &Scene) {
     let room = scene.open();
     room.put("f", FORTY);
     let destination = format!("Destination: {}", room.http("g"));
-    let reply = scene.curl(&["-X", "COPY", "-H", &destination, &room.http("f")]).is_one_of(&[201, 202, 204]);
+    let reply = scene.curl(&["-X", "COPY", "-H", &destination, &room.http("f")]).answers_one_of(&[201, 202, 204]);
     assert!(reply.status != 202 || reply.text().contains("success"), "{}", reply.text());
     assert_eq!((room.get("f"), room.get("g")), (FORTY.to_vec(), FORTY.to_vec()));
 }
@@ -207,6 +207,6 @@ fn lock(scene: &Scene) {
     let room = scene.open();
     room.put("f", FORTY);
     for verb in ["LOCK", "PROPPATCH", "TRACE", "PATCH"] {
-        scene.curl(&["-X", verb, &room.http("f")]).is_one_of(&[405, 501]);
+        scene.curl(&["-X", verb, &room.http("f")]).answers_one_of(&[405, 501]);
     }
 }

@@ -101,7 +101,7 @@ fn less(scene: &Scene) {
 fn anonymous(scene: &Scene) {
     let room = scene.closed();
     let body = "{\"caveats\": [\"activity:DOWNLOAD\"], \"validity\": \"PT10M\"}";
-    scene.curl(&["-X", "POST", "-H", KIND, "-d", body, &room.https("")]).is(401).is_silent_of("\"macaroon\"");
+    scene.curl(&["-X", "POST", "-H", KIND, "-d", body, &room.https("")]).is(401).keeps_silent_of("\"macaroon\"");
 }
 
 fn broken(scene: &Scene) {
@@ -109,7 +109,7 @@ fn broken(scene: &Scene) {
     let (header, url) = (format!("Authorization: Bearer {}", holder(scene)), room.https(""));
     let body = "{\"validity\": \"PT10M\"}";
     let words = ["-X", "POST", "-H", &header, "-H", "Content-Type: text/plain", "-d", body, &url];
-    scene.curl(&words).is_one_of(&[400, 415]);
+    scene.curl(&words).answers_one_of(&[400, 415]);
     for body in ["{}", "rubbish", "{\"validity\": \"for ever\"}", "{\"caveats\": [\"path:/\"], \"validity\": \"PT1M\"}"]
     {
         ask(scene, &holder(scene), body, &url).is(400);

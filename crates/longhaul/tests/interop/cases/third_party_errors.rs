@@ -85,7 +85,7 @@ fn source_token(scene: &Scene) {
     let own = format!("Authorization: Bearer {}", scene.token(&["modify"]));
     let bad = format!("TransferHeaderAuthorization: Bearer {}", scene.world.tokens.expired(&scene.scope("read")));
     let source = format!("Source: {}", theirs.https("f"));
-    copy(scene, &[&own, &bad, &source, "Credential: none"], &ours.https("g")).is_one_of(&[401, 403]);
+    copy(scene, &[&own, &bad, &source, "Credential: none"], &ours.https("g")).answers_one_of(&[401, 403]);
     assert!(ours.names().is_empty(), "{:?}", ours.names());
 }
 
@@ -166,7 +166,7 @@ fn refused(scene: &Scene) {
 fn local(scene: &Scene) {
     let (room, theirs) = (scene.cautious(), scene.stock());
     theirs.put("f", FORTY);
-    let reply = pull(scene, &room, &theirs.http("f"), &[]).is(403).is_silent_of("0123456789");
+    let reply = pull(scene, &room, &theirs.http("f"), &[]).is(403).keeps_silent_of("0123456789");
     assert_eq!(reply.status, 403);
     pull(scene, &room, "http://169.254.169.254/latest/", &[]).is(403);
     assert!(room.names().is_empty());
