@@ -15,8 +15,7 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "propfind-empty", "PROPFIND without a body", "207, as allprop", propfind_empty),
     Case::new(CURL, "propfind-unknown", "PROPFIND for properties that nobody has", "207, 404 within", propfind_unknown)
         .stock("leaves them out"),
-    Case::new(CURL, "propfind-infinity", "PROPFIND, Depth infinity", "403", propfind_infinity)
-        .stock("as Depth 1 or 500"),
+    Case::new(CURL, "propfind-infinity", "PROPFIND, Depth infinity", "403", propfind_infinity).stock("207, as Depth 1"),
     Case::new(CURL, "propfind-missing", "PROPFIND of nothing", "404", propfind_missing),
     Case::new(CURL, "propfind-broken", "PROPFIND with a broken body", "400", propfind_broken).stock("207"),
     Case::new(CURL, "propfind-names", "PROPFIND of odd names", "207, encoded so that GET finds them", propfind_names)
@@ -32,7 +31,7 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "move-directory", "MOVE of a directory", "201", move_directory),
     Case::new(CURL, "move-missing", "MOVE of nothing", "404", move_missing),
     Case::new(CURL, "copy-local", "COPY with a Destination on the same server", "201 or 202, a copy", copy_local),
-    Case::new(CURL, "lock", "LOCK, PROPPATCH, TRACE", "405 or 501", lock).stock("closes"),
+    Case::new(CURL, "lock", "LOCK, PROPPATCH, TRACE", "405 or 501", lock).stock("400, and closes"),
 ];
 
 fn propfind(scene: &Scene, url: &str, depth: &str, body: &str) -> Reply {
