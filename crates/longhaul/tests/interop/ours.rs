@@ -20,11 +20,11 @@ pub enum Kind {
 
 /// The policy: the one place that knows its words.
 fn access(jwks: &Path, kind: Kind) -> String {
-    let mut text = format!("audience = [\"{AUDIENCE}\"]\n");
+    let mut text = format!("audiences = [\"{AUDIENCE}\"]\n");
     if kind == Kind::Closed {
         text += &format!(
-            "[[issuer]]\niss = \"{ISSUER}\"\nexport = \"data\"\npath = \"\"\njwks = \"{}\"\n\
-             [[allow]]\nwho = \"dn:/DC=test/CN=alice\"\nexport = \"data\"\nrights = [\"read\", \"create\", \"modify\"]\n",
+            "[[issuer]]\nname = \"test\"\niss = \"{ISSUER}\"\nexport = \"data\"\njwks = \"{}\"\n\
+             [macaroons]\n[[allow]]\ndn = \"/DC=test/CN=alice\"\nexport = \"data\"\nrights = [\"read\", \"create\", \"modify\"]\n",
             jwks.display()
         );
     }
@@ -32,6 +32,11 @@ fn access(jwks: &Path, kind: Kind) -> String {
         text += "[third_party]\nlocal = true\n";
     }
     text
+}
+
+/// Where it listens: one that serves the world does not copy to this machine for strangers.
+fn listen(kind: Kind) -> &'static str {
+    if kind == Kind::Cautious { "0.0.0.0:0" } else { "127.0.0.1:0" }
 }
 
 /// Starts a node with the exports `data` (to be written) and `pub` (to be read).
