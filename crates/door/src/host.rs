@@ -308,6 +308,11 @@ impl Exports {
         self.served.iter().filter(|s| access.may_see(&s.export.name))
     }
 
+    /// Whether an export that somebody may know of takes no changes, whoever asks.
+    pub fn is_read_only(&self, access: &Access, export: &str) -> bool {
+        self.visible(access).any(|served| served.export.name == export && !served.export.writable)
+    }
+
     /// The store and path behind a place, if the action is allowed there.
     ///
     /// A key that is confined to a path gets a store rooted in that path, so that no link below it leads back up, not

@@ -70,6 +70,10 @@ impl Visit<'_> {
 
     /// The store and path behind a name, if the action is allowed there.
     pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
+        if action.changes() && self.web.host.is_read_only(self.access(), export) {
+            // Nobody may, whoever it is.
+            return Err(refuse(403, format!("the export {export} is read-only on this node")));
+        }
         let place = Place::Path { export: export.to_owned(), path: path.clone() };
         let reach = self.web.host.allowed(self.access(), action, &place);
         let reach = reach.map_err(|refusal| self.unwelcome(refusal.into()))?;

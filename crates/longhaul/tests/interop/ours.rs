@@ -34,11 +34,6 @@ fn access(jwks: &Path, kind: Kind) -> String {
     text
 }
 
-/// Where it listens: one that serves the world does not copy to this machine for strangers.
-fn listen(kind: Kind) -> &'static str {
-    if kind == Kind::Cautious { "0.0.0.0:0" } else { "127.0.0.1:0" }
-}
-
 /// Starts a node with the exports `data` (to be written) and `pub` (to be read).
 pub fn start(kind: Kind, pki: &Pki, tokens: &Tokens, collector: SocketAddr) -> Node {
     let setup = Setup::new();
@@ -47,6 +42,8 @@ pub fn start(kind: Kind, pki: &Pki, tokens: &Tokens, collector: SocketAddr) -> N
     let (jwks, policy) = (data.with_file_name("jwks.json"), data.with_file_name("access.toml"));
     std::fs::write(&jwks, tokens.jwks().to_string()).unwrap();
     std::fs::write(&policy, access(&jwks, kind)).unwrap();
+    // One that serves the world does not copy to this machine for strangers.
+    let setup = if kind == Kind::Cautious { setup.everywhere() } else { setup };
     let mut setup = setup.data_export("rw").export("pub", &beside, "ro").arg("--plain");
     for (flag, path) in [
         ("--certificate", &pki.host.certificate),

@@ -12,7 +12,7 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "digest-crc32c", "HEAD, `Want-Digest: crc32c`", "8 hexadecimal digits", crc32c).stock("base64"),
     Case::new(CURL, "digest-md5", "HEAD, `Want-Digest: md5`", "base64", md5),
     Case::new(CURL, "digest-sha", "HEAD, `Want-Digest: sha`, `sha-256`, `sha-512`", "base64", sha).stock("has none"),
-    Case::new(CURL, "digest-unixcksum", "HEAD, `Want-Digest: UNIXcksum`", "decimal", unixcksum).stock("has none"),
+    Case::new(CURL, "digest-unixcksum", "HEAD, `Want-Digest: UNIXcksum`", "adler32 instead", unixcksum),
     Case::new(CURL, "digest-choice", "HEAD, `Want-Digest: md5;q=0.3, adler32;q=1`", "adler32 is there", choice),
     Case::new(CURL, "digest-unknown", "HEAD, `Want-Digest: whirlpool`", "200", unknown),
     Case::new(CURL, "digest-get", "GET, `Want-Digest: adler32`", "200, Digest, the body", get),
@@ -67,7 +67,7 @@ fn sha(scene: &Scene) {
 }
 
 fn unixcksum(scene: &Scene) {
-    assert_eq!(value(&asked(scene, "Want-Digest: UNIXcksum"), "unixcksum"), "930766865");
+    assert_eq!(value(&asked(scene, "Want-Digest: UNIXcksum"), "adler32"), "091e01de");
 }
 
 fn choice(scene: &Scene) {
