@@ -7,6 +7,7 @@ mod audit;
 mod buffer;
 mod digests;
 mod exchange;
+mod fireflies;
 mod get;
 pub(crate) mod h1;
 mod keeper;
@@ -29,6 +30,7 @@ use web::{Headers, Method, Response, date, target};
 use self::audit::{Decision, Trail};
 use self::digests::Digests;
 use self::exchange::{Exchange, Length};
+use self::fireflies::Fireflies;
 use self::keeper::Keeper;
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
@@ -41,6 +43,7 @@ pub(crate) struct Web {
     pub keeper: Keeper,
     pub digests: Digests,
     pub unfinished: Unfinished,
+    pub fireflies: Fireflies,
     trail: Trail,
 }
 
@@ -57,10 +60,11 @@ fn dress(response: &mut Response) {
 }
 
 impl Web {
-    /// Around the exports of a node.
-    pub fn new(host: Arc<Exports>, state: &std::path::Path) -> Web {
+    /// Around the exports of a node; fireflies go to these collectors.
+    pub fn new(host: Arc<Exports>, state: &std::path::Path, collectors: Vec<SocketAddr>) -> Web {
+        let fireflies = Fireflies::new(collectors, fireflies::host_name());
         let (digests, unfinished, trail) = (Digests::new(state), Unfinished::new(state), Trail::new(state));
-        Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, trail }
+        Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, fireflies, trail }
     }
 
     /// What separates the parts of an answer: nothing that a file could be expected to hold.

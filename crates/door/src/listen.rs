@@ -81,7 +81,7 @@ pub struct WebConfig {
     pub authorities: Option<Arc<RootCertStore>>,
     /// The file that says who may do what; else `access.toml` in the state directory, where there is one.
     pub access: Option<PathBuf>,
-    /// Where fireflies go that say which experiment a copy is for.
+    /// Where fireflies go that say which experiment a flow is for.
     pub fireflies: Vec<SocketAddr>,
 }
 
@@ -247,7 +247,7 @@ impl Node {
         let datagrams = config.listen;
         let state = config.state.path().to_owned();
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
-        let web = Web::new(Arc::clone(&host), &state);
+        let web = Web::new(Arc::clone(&host), &state, web.fireflies);
         let probes = &host.probes;
         let desk = Desk::open(responders, listener.local_addr()?, probes.flows.clone(), probes.stop.clone());
         let desk = desk.map_err(|source| {
