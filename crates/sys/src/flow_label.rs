@@ -60,7 +60,8 @@ fn set<T>(socket: &impl AsFd, name: libc::c_int, value: &T) -> io::Result<()> {
 /// kernel refuses every label that was not leased, to all programs (`flowlabel_has_excl`). "Of one process" means to the
 /// kernel of one thread.
 ///
-/// `PermissionDenied`: somebody keeps this label to himself; another one may be free.
+/// `PermissionDenied`: somebody keeps this label to himself; another one may be free. `ERANGE`: a host that keeps labels
+/// from 0x80000 on for its own use (`net.ipv6.flowlabel_state_ranges`); a lower one may do.
 pub fn set_flow_label(socket: &impl AsFd, destination: Ipv6Addr, label: u32) -> io::Result<()> {
     if label == 0 || label > LABEL_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a flow label has 20 bits, and none is 0"));
@@ -194,7 +195,8 @@ mod tests {
         if listening(test).is_none() {
             return;
         }
-        let (label, own) = (LABEL | 2, socket());
+        // A lease outlives its socket by some seconds: the next run of this test needs another label.
+        let (label, own) = (0x1_0000 | std::process::id() & 0xffff, socket());
         let alone = Request {
             destination: Ipv6Addr::LOCALHOST.octets(),
             label: label.to_be_bytes(),

@@ -16,8 +16,9 @@ use super::now;
 
 /// What flows are said to belong to.
 const APPLICATION: &str = "longhaul";
-/// A label that somebody else keeps to himself is one of 32 for the same mark: another throw will do.
-const LABELS_TRIED: usize = 4;
+/// A label that somebody keeps to himself is one of 32 for the same mark, and where a host keeps the upper half of all
+/// labels for its own use, half of them are left: after eight throws one of 256 flows has none.
+const LABELS_TRIED: usize = 8;
 
 /// What this host calls itself.
 pub(crate) fn host_name() -> String {
@@ -199,13 +200,9 @@ fn label(tag: SciTag, socket: &impl std::os::fd::AsFd, to: &mut SocketAddrV6) ->
         // Marks without a label: none, and experiments above 511.
         let Some(label) = tag.flow_label(u32::from_ne_bytes(chance)) else { return Ok(()) };
         tried = sys::flow_label::set_flow_label(socket, *to.ip(), label);
-        match &tried {
-            Ok(()) => {
-                to.set_flowinfo(sys::flow_label::flow_info(label));
-                return Ok(());
-            }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
-            Err(_) => break,
+        if tried.is_ok() {
+            to.set_flowinfo(sys::flow_label::flow_info(label));
+            break;
         }
     }
     tried
