@@ -9,6 +9,7 @@ mod copy;
 mod dialling;
 mod digests;
 mod exchange;
+mod fireflies;
 mod get;
 pub(crate) mod h1;
 mod keeper;
@@ -33,6 +34,7 @@ use self::audit::{Decision, Trail};
 use self::dialling::Dialling;
 use self::digests::Digests;
 use self::exchange::{Exchange, Length};
+use self::fireflies::Fireflies;
 use self::keeper::Keeper;
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
@@ -46,6 +48,7 @@ pub(crate) struct Web {
     pub keeper: Keeper,
     pub digests: Digests,
     pub unfinished: Unfinished,
+    pub fireflies: Fireflies,
     trail: Trail,
     dialling: Dialling,
 }
@@ -63,7 +66,7 @@ fn dress(response: &mut Response) {
 }
 
 impl Web {
-    /// Around the exports of a node.
+    /// Around the exports of a node; to this host itself it copies only where the node listens there alone.
     pub fn new(
         host: Arc<Exports>,
         state: &std::path::Path,
@@ -72,7 +75,8 @@ impl Web {
     ) -> Result<Web, rustls::Error> {
         let (digests, unfinished, trail) = (Digests::new(state), Unfinished::new(state), Trail::new(state));
         let dialling = Dialling::new(config.authorities.clone(), on_loopback)?;
-        Ok(Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, trail, dialling })
+        let fireflies = Fireflies::new(config.fireflies.clone(), fireflies::host_name());
+        Ok(Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, fireflies, trail, dialling })
     }
 
     /// How other servers are dialled on behalf of guests.
@@ -81,8 +85,8 @@ impl Web {
     }
 
     /// What is done to a socket before it connects, for a copy with this mark.
-    pub fn prepare(&self, _mark: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
-        None
+    pub fn prepare(&self, mark: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
+        mark.map(fireflies::prepare)
     }
 
     /// What separates the parts of an answer: nothing that a file could be expected to hold.

@@ -81,7 +81,7 @@ pub struct WebConfig {
     pub authorities: Option<Arc<RootCertStore>>,
     /// The file that says who may do what; else `access.toml` in the state directory, where there is one.
     pub access: Option<PathBuf>,
-    /// Where fireflies go that say which experiment a copy is for.
+    /// Where fireflies go that say which experiment a flow is for.
     pub fireflies: Vec<SocketAddr>,
 }
 

@@ -362,7 +362,7 @@ pub struct Serve {
     /// Who may do what: tokens, certificates, macaroons, addresses; default: access.toml in the state directory
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,
-    /// Tell this collector for which experiment third-party copies are (SciTags); may be given again
+    /// Tell this collector for which experiment transfers over HTTP are (SciTags); may be given again
     #[arg(long, value_name = "HOST[:PORT]")]
     pub fireflies: Vec<String>,
     /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp

@@ -183,7 +183,12 @@ impl Conn {
 
     /// Whether bytes of the peer are here that nobody has taken.
     pub fn has_unread(&self) -> bool {
-        self.taken < self.inbox.len() || self.cipher_taken < self.cipher.len() || self.decrypted > 0
+        self.unread_bytes() > 0
+    }
+
+    /// How many they are, as far as TLS tells: with ciphertext it is about as many.
+    pub fn unread_bytes(&self) -> usize {
+        self.inbox.len() - self.taken + self.cipher.len() - self.cipher_taken + self.decrypted
     }
 
     /// Gives back the memory that an idle connection has no use for.

@@ -1,7 +1,7 @@
 //! One request being answered, whatever carried it: HTTP/1.1 over a socket, or a stream of HTTP/2.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 
 use store::Source;
 use web::{Headers, Request, Response};
@@ -46,6 +46,14 @@ pub(crate) trait Exchange {
     fn has_begun(&self) -> bool;
     /// Whether the client has hung up.
     fn is_gone(&self) -> bool;
+    /// The connection, where it is this exchange's alone: what the kernel counts of it is then of this exchange.
+    fn socket(&self) -> Option<&TcpStream> {
+        None
+    }
+    /// Bytes that were taken from that connection and not read yet.
+    fn unread_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// A file that became shorter while it was sent.

@@ -107,7 +107,10 @@ fn asked(request: &Request, stat: &Stat) -> Asked {
 fn send(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers) -> Outcome {
     let size = file.stat.meta.size;
     headers.add("X-Content-Type-Options", "nosniff");
-    match asked(visit.request(), &file.stat) {
+    let asked = asked(visit.request(), &file.stat);
+    // Until the answer is out.
+    let _flying = (!matches!(asked, Asked::Unsatisfiable)).then(|| visit.fly(true));
+    match asked {
         // More ranges than are served at once: davix takes a 416 for no bytes and no error, and a 200 for what it is, upon
         // which it asks for one range after the other.
         Asked::Whole | Asked::TooMany => {

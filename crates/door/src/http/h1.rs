@@ -1,7 +1,7 @@
 //! HTTP/1.1 on a connection of its own thread: request after request, until there is nothing more to read.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -379,5 +379,13 @@ impl Exchange for H1<'_> {
 
     fn is_gone(&self) -> bool {
         self.line.conn.is_gone()
+    }
+
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(self.line.conn.socket())
+    }
+
+    fn unread_bytes(&self) -> u64 {
+        self.line.conn.unread_bytes() as u64
     }
 }

@@ -41,7 +41,9 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     room(&*reach.store, &reach.path, length.unwrap_or(0))?;
     let promised = promised(visit.request());
     let unfinished = begin(visit, &reach, length)?;
+    let flying = visit.fly(false);
     let sums = receive(visit, &*unfinished.0, &promised)?;
+    flying.end();
     let replaced = there.is_some();
     let headers = finish(visit, &reach, &*unfinished.0, &sums, &promised, replaced)?;
     let status = if replaced { 204 } else { 201 };

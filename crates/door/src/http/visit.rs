@@ -3,11 +3,13 @@
 use auth::{Access, Action};
 use model::RelPath;
 use model::locator::Place;
+use web::scitag::SciTag;
 use web::target::{Target, redacted};
-use web::{Headers, Request};
+use web::{Headers, Method, Request};
 
 use super::Web;
 use super::exchange::Exchange;
+use super::fireflies::Flying;
 use super::keeper::Visitor;
 use super::refused::{Outcome, Refused, Trouble, refuse};
 use crate::host::Reach;
@@ -81,6 +83,18 @@ impl Visit<'_> {
             return Err(refuse(404, "a file that is not finished is nobody's yet"));
         }
         Ok(reach)
+    }
+
+    /// Tells collectors of the body that follows, if the client said what it is for (`SciTag`); until what this returns is
+    /// dropped. Streams of HTTP/2 share a connection and have no numbers of their own.
+    pub fn fly(&self, we_send: bool) -> Flying {
+        let tag = self.request().headers.get("scitag").map(SciTag::parse).unwrap_or_default();
+        match self.exchange.socket() {
+            Some(socket) if self.request().method != Method::Head => {
+                self.web.fireflies.begin(tag, socket, we_send).with_unread(self.exchange.unread_bytes())
+            }
+            _ => Flying::default(),
+        }
     }
 
     /// A no to somebody who has not said who he is becomes a question: who are you?
