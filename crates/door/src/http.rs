@@ -9,6 +9,7 @@ mod digests;
 mod exchange;
 mod get;
 pub(crate) mod h1;
+pub(crate) mod h2;
 mod keeper;
 mod page;
 mod propfind;
