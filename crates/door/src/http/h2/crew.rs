@@ -85,8 +85,7 @@ impl<J> Desk<J> {
             let mut waited_enough = state.closed;
             if !waited_enough {
                 state.idle += 1;
-                let (again, timeout) =
-                    self.work.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner);
+                let (again, timeout) = self.work.wait_timeout(state, LINGER).unwrap_or_else(PoisonError::into_inner);
                 state = again;
                 state.idle -= 1;
                 waited_enough = timeout.timed_out();
@@ -133,7 +132,9 @@ pub(super) fn hand_in<'scope, 'env, J: Send>(
             house.take_back();
         }
     };
-    let Err(error) = std::thread::Builder::new().name("request".into()).spawn_scoped(scope, hand) else { return Ok(()) };
+    let Err(error) = std::thread::Builder::new().name("request".into()).spawn_scoped(scope, hand) else {
+        return Ok(());
+    };
     tracing::warn!(%error, "cannot start a thread for a request");
     if !own {
         house.take_back();

@@ -71,8 +71,7 @@ pub(super) fn fields(headers: &Headers) -> HeaderMap {
 /// The head of an answer.
 pub(super) fn response(response: &Response) -> http::Response<()> {
     let mut head = http::Response::new(());
-    *head.status_mut() =
-        http::StatusCode::from_u16(response.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    *head.status_mut() = http::StatusCode::from_u16(response.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     *head.headers_mut() = fields(&response.headers);
     head
 }
@@ -97,7 +96,9 @@ mod tests {
         let (found, length) = request(&parts("/a", &["h"]), true).unwrap();
         assert_eq!((found.headers.get("host"), length), (Some("h"), Some(0)));
         assert!(request(&parts("https://h/a", &["H"]), true).is_ok());
-        for (uri, hosts) in [("/a", &[][..]), ("/a", &["h", "h"]), ("https://h/a", &["i"]), ("https://h/a", &["h", "h"])] {
+        for (uri, hosts) in
+            [("/a", &[][..]), ("/a", &["h", "h"]), ("https://h/a", &["i"]), ("https://h/a", &["h", "h"])]
+        {
             assert_eq!(request(&parts(uri, hosts), true).unwrap_err().0, 400, "{uri} {hosts:?}");
         }
         assert_eq!(request(&parts(&format!("https://h/{}", "x".repeat(9000)), &[]), true).unwrap_err().0, 414);
