@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Rights};
+use auth::{Access, AccessKey, Action, Denied, Fingerprint, Grant, Grants, Rights};
 use engine::commons::Commons;
 use engine::control::Control;
 use engine::history::History;
@@ -47,6 +47,9 @@ pub(crate) struct Exports {
     registry: Registry,
     pub jobs: Jobs,
     pub errands: Errands,
+    /// Keys for single copies between nodes, for a moment.
+    lent: Mutex<Grants>,
+    fingerprint: OnceLock<Fingerprint>,
     /// Tests that run.
     pub probes: Probes,
     stopping: AtomicBool,
@@ -57,6 +60,12 @@ const ERRAND_KEY_SECONDS: i64 = 30 * 24 * 3600;
 
 /// Keys for single jobs that are out at once, for each guest that may ask for them.
 const ERRAND_KEYS_MAX: usize = 256;
+
+/// How long a key for a copy opens a session; what runs by then goes on.
+const LENT_SECONDS: i64 = 15 * 60;
+
+/// Such keys that are out at once.
+const LENT_MAX: usize = 10_000;
 
 /// What somebody may reach: a store, a path in it, and where that store lies.
 pub(crate) struct Reach {
@@ -100,7 +109,21 @@ impl Exports {
             Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback(), !own_guests);
         let stopping = AtomicBool::new(false);
         let commons = Commons::default();
-        Exports { served, anonymous, grants, plain, state, registry, jobs, errands, probes, stopping, commons }
+        Exports {
+            served,
+            anonymous,
+            grants,
+            plain,
+            state,
+            registry,
+            jobs,
+            errands,
+            lent: Mutex::default(),
+            fingerprint: OnceLock::new(),
+            probes,
+            stopping,
+            commons,
+        }
     }
 
     /// The node stops: what it carries ends, to go on with the next start, and no session is kept.
@@ -122,6 +145,10 @@ impl Exports {
 
     fn access_of_proof(&self, id: &[u8; 8], secret: &[u8; 32]) -> Result<Access, Refusal> {
         if let Ok(access) = self.grants.check(id, secret, unix_seconds()) {
+            return Ok(access);
+        }
+        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).check(id, secret, unix_seconds());
+        if let Ok(access) = lent {
             return Ok(access);
         }
         let unreadable = |error: crate::StateError| {
@@ -217,6 +244,59 @@ impl Exports {
         Ok(AccessKey::new(id, secret, node))
     }
 
+    /// The node's identity.
+    pub fn fingerprint(&self) -> Result<Fingerprint, crate::StateError> {
+        if let Some(known) = self.fingerprint.get() {
+            return Ok(*known);
+        }
+        let read = self.state.fingerprint()?;
+        Ok(*self.fingerprint.get_or_init(|| read))
+    }
+
+    /// A key for one file and for a moment, for another node that copies it on behalf of somebody who may: to read it, or,
+    /// as part of a job, to write it.
+    pub fn lend(
+        &self,
+        access: &Access,
+        export: &str,
+        path: &RelPath,
+        job: Option<JobName>,
+        replaces: bool,
+    ) -> Result<AccessKey, Refusal> {
+        let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
+        let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
+        let now = unix_seconds();
+        let (prefix, rights) = match job {
+            None => (path.clone(), Rights::Read),
+            Some(_) if replaces => (path.parent(), Rights::Write),
+            Some(_) => (path.parent(), Rights::Create),
+        };
+        let mut grant = Grant::new(id, &secret, export.to_owned(), &prefix, rights, now);
+        grant.name = format!("one copy of {}", access.who());
+        grant.expires = Some(now + LENT_SECONDS);
+        grant.errand = job.map(|job| auth::Errand {
+            job: model::id::Uuid::from_bytes(job).to_string(),
+            path: Some(auth::hex(path.as_bytes())),
+            parent: access.holder().to_owned(),
+            delete: false,
+        });
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        lent.list.retain(|grant| grant.expires.is_some_and(|expires| expires > now));
+        if lent.list.len() >= LENT_MAX {
+            return Err(Refusal::new(
+                Fault::Local,
+                format!("{LENT_MAX} keys for copies are out already; try again later"),
+            ));
+        }
+        lent.list.push(grant);
+        drop(lent);
+        let node = self.fingerprint().map_err(|error| {
+            tracing::error!(%error, "the node's identity cannot be read");
+            Refusal::new(Fault::Local, "the node cannot read its identity; its operator must look at its log")
+        })?;
+        Ok(AccessKey::new(id, secret, node))
+    }
+
     /// The job that a key was for is done: the key is, too.
     fn forget_errand_key(&self, access: &Access) {
         let Some(grant) = access.grant().filter(|grant| grant.errand.is_some()) else { return };
@@ -271,7 +351,7 @@ impl Exports {
     }
 
     /// Writes down where unfinished files are made, so that a later job can sweep them if this one is killed.
-    fn watch_leftovers(&self, dir: &std::path::Path, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
+    pub fn watch_leftovers(&self, dir: &std::path::Path, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
         Leftovers::sweep(self.state.path());
         match Leftovers::begin(self.state.path(), dir, tag) {
             Ok(leftovers) => Box::new(move |dir| leftovers.opening(dir)),

@@ -5,12 +5,15 @@
 
 mod audit;
 mod buffer;
+mod copy;
+mod dialling;
 mod digests;
 mod exchange;
 mod get;
 pub(crate) mod h1;
 pub(crate) mod h2;
 mod keeper;
+mod lend;
 mod page;
 mod propfind;
 mod put;
@@ -28,6 +31,7 @@ use model::Timestamp;
 use web::{Headers, Method, Response, date, target};
 
 use self::audit::{Decision, Trail};
+use self::dialling::Dialling;
 use self::digests::Digests;
 use self::exchange::{Exchange, Length};
 use self::keeper::Keeper;
@@ -35,6 +39,7 @@ use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
 use self::visit::Visit;
 use crate::host::Exports;
+use crate::listen::WebConfig;
 
 /// The HTTP side of a node.
 pub(crate) struct Web {
@@ -43,6 +48,7 @@ pub(crate) struct Web {
     pub digests: Digests,
     pub unfinished: Unfinished,
     trail: Trail,
+    dialling: Dialling,
 }
 
 /// The time, as files have it.
@@ -59,9 +65,25 @@ fn dress(response: &mut Response) {
 
 impl Web {
     /// Around the exports of a node.
-    pub fn new(host: Arc<Exports>, state: &std::path::Path) -> Web {
+    pub fn new(
+        host: Arc<Exports>,
+        state: &std::path::Path,
+        config: &WebConfig,
+        on_loopback: bool,
+    ) -> Result<Web, rustls::Error> {
         let (digests, unfinished, trail) = (Digests::new(state), Unfinished::new(state), Trail::new(state));
-        Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, trail }
+        let dialling = Dialling::new(config.authorities.clone(), on_loopback)?;
+        Ok(Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, trail, dialling })
+    }
+
+    /// How other servers are dialled on behalf of guests.
+    pub fn dialling(&self) -> &Dialling {
+        &self.dialling
+    }
+
+    /// What is done to a socket before it connects, for a copy with this mark.
+    pub fn prepare(&self, _mark: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
+        None
     }
 
     /// What separates the parts of an answer: nothing that a file could be expected to hold.
@@ -83,7 +105,9 @@ impl Web {
                 let lost = sent.err().map(|e| format!("{reason} (not heard: {e})"));
                 (Done { status, bytes: 0 }, Some(lost.unwrap_or(reason)))
             }
-            Err(Trouble::Broken(error)) => (Done { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}"))),
+            Err(Trouble::Broken(error)) => {
+                (Done { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}")))
+            }
         };
         self.write_down(exchange, &who, done, reason.as_deref(), began);
     }
@@ -102,9 +126,10 @@ impl Web {
             Method::Delete => tree::delete(visit),
             Method::Mkcol => tree::mkcol(visit),
             Method::Move => tree::rename(visit),
-            Method::Copy => tree::copy(visit),
+            Method::Copy => copy::answer(visit),
             Method::Propfind => propfind::answer(visit),
             Method::Options => options(visit),
+            Method::Post if asks_for_a_key(visit) => lend::answer(visit),
             Method::Post => Err(refuse(415, "POST takes a request for a macaroon: application/macaroon-request")),
             Method::Other(name) => {
                 let refused = Refused::new(501, format!("{name} is no method that this node knows"));
@@ -132,7 +157,19 @@ impl Web {
         let action = request.method.name();
         let status = (status > 0).then_some(status);
         let target = &target;
-        self.trail.add(&Decision { time, peer, who, by, action, target, outcome, status, reason, bytes: done.bytes, seconds });
+        self.trail.add(&Decision {
+            time,
+            peer,
+            who,
+            by,
+            action,
+            target,
+            outcome,
+            status,
+            reason,
+            bytes: done.bytes,
+            seconds,
+        });
     }
 
     /// What was no request.
@@ -156,6 +193,11 @@ fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
     exchange.end(&Headers::new())
 }
 
+fn asks_for_a_key(visit: &Visit<'_>) -> bool {
+    let kind = visit.request().headers.get("content-type").unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(lend::MEDIA_TYPE))
+}
+
 /// OPTIONS: what can be done, to whoever asks.
 fn options(visit: &mut Visit<'_>) -> Outcome {
     let response = Response::new(200)
@@ -164,6 +206,8 @@ fn options(visit: &mut Visit<'_>) -> Outcome {
         .with("MS-Author-Via", "DAV")
         .with("Allow", web::method::ALLOW)
         .with("Accept-Ranges", "bytes");
+    let mut response = response;
+    visit.introduce(&mut response.headers);
     visit.exchange.begin(response, Length::Known(0))?;
     visit.exchange.end(&Headers::new())?;
     Ok(Done { status: 200, bytes: 0 })

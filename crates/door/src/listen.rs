@@ -248,7 +248,8 @@ impl Node {
         let datagrams = config.listen;
         let state = config.state.path().to_owned();
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
-        let web = Web::new(Arc::clone(&host), &state);
+        let on_loopback = listener.local_addr()?.ip().is_loopback();
+        let web = Web::new(Arc::clone(&host), &state, &web, on_loopback)?;
         let probes = &host.probes;
         let desk = Desk::open(responders, listener.local_addr()?, probes.flows.clone(), probes.stop.clone());
         let desk = desk.map_err(|source| {
@@ -257,8 +258,8 @@ impl Node {
         })?;
         let (crowd, attended, lounge) = (Crowd::new(), AtomicUsize::new(0), Lounge::new()?);
         let sessions = Sessions::default();
-        let inner =
-            Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web, h2: h2::House::new() };
+        let h2 = h2::House::new();
+        let inner = Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web, h2 };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -440,7 +441,8 @@ impl Inner {
                 if self.plain {
                     self.http(connection);
                 } else {
-                    connection.turn_away("this node speaks HTTP over TLS only: https:// (its operator may allow --plain)");
+                    connection
+                        .turn_away("this node speaks HTTP over TLS only: https:// (its operator may allow --plain)");
                 }
                 Ok(())
             }

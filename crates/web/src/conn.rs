@@ -109,7 +109,18 @@ impl Conn {
         }
         let (inbox, cipher) = (Vec::new(), Vec::new());
         let (read_within, write_within) = (socket.read_timeout()?, socket.write_timeout()?);
-        Ok(Conn { socket, tls, peer, inbox, taken: 0, cipher, cipher_taken: 0, decrypted: 0, read_within, write_within })
+        Ok(Conn {
+            socket,
+            tls,
+            peer,
+            inbox,
+            taken: 0,
+            cipher,
+            cipher_taken: 0,
+            decrypted: 0,
+            read_within,
+            write_within,
+        })
     }
 
     /// The other end.

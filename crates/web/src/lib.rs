@@ -20,10 +20,10 @@ pub mod scitag;
 pub mod target;
 pub mod url;
 
+pub use self::url::HttpUrl;
 pub use body::Framing;
 pub use client::{Client, ClientError, Dialer};
 pub use conn::{Body, Conn, ReadError};
 pub use head::{HeadError, Request, Response};
 pub use headers::Headers;
 pub use method::Method;
-pub use self::url::HttpUrl;

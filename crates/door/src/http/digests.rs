@@ -45,8 +45,7 @@ pub(crate) struct Digests {
 }
 
 /// The algorithms offered, the usual one first.
-pub(crate) const OFFERED: [Algorithm; 4] =
-    [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256];
+pub(crate) const OFFERED: [Algorithm; 4] = [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256];
 
 impl Stamp {
     fn of(source: &dyn Source) -> Outcome<(Stamp, Key)> {
@@ -118,7 +117,8 @@ impl Digests {
                 rows.clear();
             }
             rows.insert(key, note.clone());
-            let lines: String = rows.iter().map(|((device, inode), note)| format!("{device} {inode} {note}\n")).collect();
+            let lines: String =
+                rows.iter().map(|((device, inode), note)| format!("{device} {inode} {note}\n")).collect();
             let temporary = self.rows.with_extension("new");
             // Lost rows cost a reading of the file, nothing else.
             let _ = fs::write(&temporary, lines).and_then(|()| fs::rename(&temporary, &self.rows));
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn rows_stand_in_for_notes() {
         let state = tempfile::tempdir().unwrap();
-        let memory = store::memory::Memory::new();
+        let memory = store::memory::Memory::default();
         let path = RelPath::parse(b"f").unwrap();
         let sink = memory.create(&path, "t").unwrap();
         sink.write_at(b"abc", 0).unwrap();

@@ -76,8 +76,11 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
             visit.exchange.end(&Headers::new())?;
             return Ok(Done { status: 304, bytes: 0 });
         }
-        Verdict::Failed => return Err(refuse(412, "the file is not the one that If-Match or If-Unmodified-Since mean")),
+        Verdict::Failed => {
+            return Err(refuse(412, "the file is not the one that If-Match or If-Unmodified-Since mean"));
+        }
     }
+    visit.introduce(&mut headers);
     visit.web.digests.tell(visit.exchange.request(), &whole.source, &whole.path, &mut headers)?;
     send(visit, &whole, headers)
 }

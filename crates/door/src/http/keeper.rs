@@ -41,7 +41,9 @@ enum Shown {
 fn bearer(text: &str) -> Shown {
     let text = text.trim();
     if text.starts_with("lhk1_") {
-        return text.parse().map_or(Shown::Unknown("the access key is damaged or incomplete; copy all of it again"), Shown::Key);
+        return text
+            .parse()
+            .map_or(Shown::Unknown("the access key is damaged or incomplete; copy all of it again"), Shown::Key);
     }
     Shown::Bearer(text.to_owned())
 }
@@ -104,7 +106,13 @@ impl Keeper {
     fn nobody(&self) -> Visitor {
         let nothing = || {
             let (who, holder) = ("nobody".to_owned(), auth::access::GUEST.to_owned());
-            Access::Visitor(Arc::new(Ticket { who, holder, permits: Vec::new(), everywhere: Actions::NONE, expires: None }))
+            Access::Visitor(Arc::new(Ticket {
+                who,
+                holder,
+                permits: Vec::new(),
+                everywhere: Actions::NONE,
+                expires: None,
+            }))
         };
         Visitor { access: self.host.access_of_nobody().unwrap_or_else(nothing), is_nobody: true }
     }

@@ -124,7 +124,10 @@ pub(crate) fn exports(visit: &mut Visit<'_>) -> Outcome {
     let line = |name: &str| Line { name: name.as_bytes().to_vec(), is_dir: true, size: None, modified: None };
     let lines: Vec<Line> = visible.map(|served| line(&served.export.name)).collect();
     if lines.is_empty() && visit.visitor.is_nobody {
-        return Err(visit.web.keeper.challenge_nobody("this node shows nothing to those who have not said who they are"));
+        return Err(visit
+            .web
+            .keeper
+            .challenge_nobody("this node shows nothing to those who have not said who they are"));
     }
     let page = render("Exports", &lines, false, false);
     send(visit, &page)

@@ -148,7 +148,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
 fn root(visit: &mut Visit<'_>, depth: Depth, ask: &Ask) -> Outcome {
     let names: Vec<String> = visit.web.host.visible(visit.access()).map(|s| s.export.name.clone()).collect();
     if names.is_empty() && visit.visitor.is_nobody {
-        return Err(visit.web.keeper.challenge_nobody("this node shows nothing to those who have not said who they are"));
+        return Err(visit
+            .web
+            .keeper
+            .challenge_nobody("this node shows nothing to those who have not said who they are"));
     }
     let origin = visit.origin();
     begin(visit, depth == Depth::One)?;

@@ -57,7 +57,10 @@ pub(crate) fn target(visit: &Visit<'_>, reach: &Reach, names_dir: bool) -> Outco
         return Err(refuse(409, format!("{shown} names a directory; a file needs a name of its own")));
     }
     if reach.path.name().is_some_and(|name| store::posix::is_temporary_name(name.as_bytes())) {
-        return Err(refuse(403, format!("{shown} is a name for files that are not finished, which are this node's own")));
+        return Err(refuse(
+            403,
+            format!("{shown} is a name for files that are not finished, which are this node's own"),
+        ));
     }
     match get::kind(reach)? {
         Some(Kind::Dir) => Err(refuse(409, format!("{shown} is a directory"))),

@@ -69,7 +69,11 @@ pub(crate) fn delete(visit: &mut Visit<'_>) -> Outcome {
         let how = "remove what is in it first, or say `Depth: infinity` to remove all of it";
         return Err(refuse(409, format!("the directory {shown} is not empty; {how}")));
     }
-    if all { store::remove_all(&*reach.store, &reach.path)? } else { reach.store.remove(&reach.path)? }
+    if all {
+        store::remove_all(&*reach.store, &reach.path)?
+    } else {
+        reach.store.remove(&reach.path)?
+    }
     brief(visit, 204)
 }
 
@@ -202,7 +206,8 @@ fn file(visit: &Visit<'_>, from: (&Reach, &RelPath), to: (&Reach, &RelPath), rep
     let stat = source.stat()?;
     let size = stat.meta.size;
     put::room(&*to.0.store, to.1, size)?;
-    let reach = Reach { store: to.0.store.clone(), path: to.1.clone(), dir: to.0.dir.clone(), export: to.0.export.clone() };
+    let reach =
+        Reach { store: to.0.store.clone(), path: to.1.clone(), dir: to.0.dir.clone(), export: to.0.export.clone() };
     let tag = visit.web.unfinished.tag(&reach);
     let sink = put::Unfinished(reach.store.create(to.1, &tag)?);
     pour(&*source, size, &mut |piece, at| sink.0.write_at(piece, at))?;

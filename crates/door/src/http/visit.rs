@@ -3,8 +3,8 @@
 use auth::{Access, Action};
 use model::RelPath;
 use model::locator::Place;
-use web::Request;
 use web::target::{Target, redacted};
+use web::{Headers, Request};
 
 use super::Web;
 use super::exchange::Exchange;
@@ -41,9 +41,23 @@ impl Visit<'_> {
         place(&self.target)
     }
 
+    /// Says which node this is, to another one that offers to copy by the native protocol.
+    pub fn introduce(&self, headers: &mut Headers) {
+        if self.request().headers.get("longhaul-offer").is_some()
+            && let Ok(fingerprint) = self.web.host.fingerprint()
+        {
+            headers.add("Longhaul-Node", fingerprint.to_string());
+        }
+    }
+
+    /// The name by which this client calls the node.
+    pub fn called(&self) -> Option<&str> {
+        self.target.authority.as_deref().or_else(|| self.request().headers.get("host"))
+    }
+
     /// Scheme, host and port by which this client calls the node. davix reads names only out of whole URLs.
     pub fn origin(&self) -> String {
-        let called = self.target.authority.as_deref().or_else(|| self.request().headers.get("host"));
+        let called = self.called();
         let scheme = if self.exchange.is_secure() { "https" } else { "http" };
         let plain = |name: &&str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
         called.filter(plain).map_or_else(String::new, |called| format!("{scheme}://{called}"))
@@ -51,8 +65,7 @@ impl Visit<'_> {
 
     /// Whether a host and port are this node, as far as this client is concerned: the name that it called us by itself.
     pub fn is_own_authority(&self, authority: &str) -> bool {
-        let called = self.target.authority.as_deref().or_else(|| self.request().headers.get("host"));
-        called.is_some_and(|called| called.eq_ignore_ascii_case(authority))
+        self.called().is_some_and(|called| called.eq_ignore_ascii_case(authority))
     }
 
     /// The store and path behind a name, if the action is allowed there.
@@ -82,6 +95,7 @@ pub(crate) fn place(target: &Target) -> Outcome<Option<(String, RelPath)>> {
     if target.path.is_root() {
         return Ok(None);
     }
-    let named = target.export().and_then(|(name, path)| Some((String::from_utf8(name.as_bytes().to_vec()).ok()?, path)));
+    let named =
+        target.export().and_then(|(name, path)| Some((String::from_utf8(name.as_bytes().to_vec()).ok()?, path)));
     named.map(Some).ok_or_else(|| refuse(404, "there is no export of that name"))
 }

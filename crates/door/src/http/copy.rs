@@ -1,0 +1,70 @@
+//! COPY: within this node, or from or to a third party, which this node then fetches from or puts to itself.
+//!
+//! The order matters: what can be refused is refused by status before anything is made or said; then 202 and markers, and
+//! the last line says how it went, because the status has been sent long before.
+
+mod gauge;
+mod native;
+mod pull;
+mod push;
+mod ranges;
+mod remote;
+mod watch;
+
+use web::copy::{self, Direction, Order};
+use web::{Headers, Response};
+
+use super::exchange::Length;
+use super::refused::{Done, Outcome, refuse};
+use super::tree;
+use super::visit::Visit;
+
+use gauge::{Failure, Gauge};
+
+/// Answers COPY.
+pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
+    let headers = &visit.request().headers;
+    let destination = headers.get("destination").map(str::to_owned);
+    let third_party = headers.get("source").is_some()
+        || destination.as_deref().is_none_or(|to| !copy::is_local(to, visit.called().unwrap_or_default()));
+    if !third_party {
+        return tree::copy(visit);
+    }
+    let order = Order::from_headers(headers.iter()).map_err(|bad| refuse(bad.status, bad.reason))?;
+    tracing::debug!(client = order.client_info.as_deref().unwrap_or_default(), "third-party copy");
+    match &order.direction {
+        Direction::Pull { source } => pull::answer(visit, &order, &source.clone()),
+        Direction::Push { destination } => push::answer(visit, &order, &destination.clone()),
+    }
+}
+
+/// 202, and the stream of markers begins.
+fn accept(visit: &mut Visit<'_>) -> Outcome<()> {
+    let response = Response::new(202).with("Content-Type", "text/perf-marker-stream").with("Cache-Control", "no-store");
+    visit.exchange.begin(response, Length::Open)?;
+    Ok(())
+}
+
+/// The last line.
+fn close(visit: &mut Visit<'_>, last: &copy::outcome::Last) -> std::io::Result<()> {
+    visit.exchange.write(last.line().as_bytes())?;
+    visit.exchange.end(&Headers::new())
+}
+
+/// How a copy is written down: by what its last line says, not by the status of old.
+fn done(visit: &mut Visit<'_>, gauge: &Gauge, result: Result<u64, Failure>) -> Outcome {
+    match result {
+        Ok(bytes) => {
+            visit.exchange.write(watch::marker(gauge).as_bytes())?;
+            close(visit, &copy::outcome::Last::Success)?;
+            Ok(Done { status: 202, bytes })
+        }
+        Err(failure) => {
+            let last = failure.last();
+            let heard = close(visit, &last);
+            let reason = failure.text;
+            heard.map_err(|_| refuse(499, reason.clone()))?;
+            Err(refuse(failure.status, reason))
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Push: a file from here goes to another server by one PUT, whose word is waited for before the body is sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::Action;
+use model::checksum::Digest;
+use model::{Algorithm, Fault, RelPath};
+use store::Source;
+use web::client::{REDIRECTS_MAX, redirect, without_credentials};
+use web::copy::Order;
+use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
+
+use super::gauge::{Failure, Gauge};
+use super::remote::{self, before};
+use super::{accept, done, native, watch};
+use crate::host::Reach;
+use crate::http::exchange::PIECE_BYTES;
+use crate::http::refused::{Outcome, refuse};
+use crate::http::visit::Visit;
+use crate::http::{buffer, get};
+
+/// How long a destination may think before it lets the body come; then the body comes anyway (RFC 9110, section 10.1.1).
+const GO_ON_WITHIN: Duration = Duration::from_secs(30);
+/// How long it may take over the last bytes, its own digest included.
+const FINISH_WITHIN: Duration = Duration::from_secs(300);
+
+/// What goes, and where to.
+struct Job<'a> {
+    dialer: &'a Dialer,
+    source: &'a dyn Source,
+    size: u64,
+    /// What the bytes are, as far as that is known or has to be.
+    digest: Option<Digest>,
+    must_verify: bool,
+    gauge: &'a Gauge,
+}
+
+/// Answers a COPY with a Destination.
+pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl) -> Outcome {
+    let shown = visit.shown();
+    let Some((export, path)) = visit.place()? else { return Err(refuse(404, "a copy begins with a file")) };
+    let reach = visit.reach(Action::Read, &export, &path)?;
+    if reach.store.is_dir(&reach.path) {
+        return Err(refuse(409, format!("{shown} is a directory; files are copied one by one")));
+    }
+    let source = reach.store.open(&reach.path)?;
+    let stat = source.stat()?;
+    let current = get::current(&stat);
+    if get::judge(visit.request(), false, Some(&current)) != web::conditions::Verdict::Proceed {
+        return Err(refuse(412, "the file is not the one that If-Match or If-None-Match mean"));
+    }
+    let digest = known(visit, order, &source, &reach.path)?;
+    let dialer = remote::dialer(visit, order);
+    let gauge = Gauge::default();
+    let headers = remote::without_authorization(destination, remote::headers(order));
+    if !order.overwrite && !order.no_head {
+        refuse_existing(&dialer, destination, &headers).map_err(before)?;
+    }
+    let mut accepted = false;
+    let asked = native::ask(&dialer, destination, &headers);
+    if let Some(native) = asked.and_then(|found| native::Native::offered(&dialer, &found, true)) {
+        accept(visit)?;
+        accepted = true;
+        if let Some(result) = natively(visit, &native, &reach, &gauge, order.overwrite)? {
+            return done(visit, &gauge, result);
+        }
+    }
+    let client = Client::new(&dialer, destination).map_err(|e| before(e.into()))?;
+    gauge.joins(client.conn().socket());
+    if !accepted {
+        accept(visit)?;
+    }
+    let must_verify = order.require_checksum == Some(true);
+    let job = Job { dialer: &dialer, source: &*source, size: stat.meta.size, digest, must_verify, gauge: &gauge };
+    let result = watch::run(visit, &gauge, false, || send(&job, client, destination, &headers))?;
+    done(visit, &gauge, result)
+}
+
+/// By the native engine; none where that could not begin.
+fn natively(
+    visit: &mut Visit<'_>,
+    native: &native::Native,
+    reach: &Reach,
+    gauge: &Gauge,
+    overwrite: bool,
+) -> Outcome<Option<Result<u64, Failure>>> {
+    let context = native::Context::new(visit, reach);
+    gauge.is_with(native.at());
+    match watch::run(visit, gauge, false, || native.push(&context, gauge, overwrite))? {
+        Ok(moved) => Ok(Some(Ok(moved.bytes))),
+        Err(failure) if native::may_fall_back(&failure, gauge) => {
+            tracing::info!(error = failure.text, "the native copy could not begin; the copy goes over HTTP");
+            Ok(None)
+        }
+        Err(failure) => Ok(Some(Err(failure))),
+    }
+}
+
+/// What can be compared afterwards: what is known, or what has to be made because the client insists.
+fn known(visit: &Visit<'_>, order: &Order, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<Option<Digest>> {
+    match order.require_checksum {
+        Some(false) => Ok(None),
+        Some(true) => visit.web.digests.make(&**source, path, Algorithm::Adler32).map(Some),
+        None => {
+            let known = visit.web.digests.known(&**source)?;
+            Ok(known.into_iter().find(|digest| digest.algorithm() == Algorithm::Adler32))
+        }
+    }
+}
+
+/// `Overwrite: F` is not known to PUT: what is there is asked for first.
+fn refuse_existing(dialer: &Dialer, destination: &HttpUrl, headers: &Headers) -> Result<(), Failure> {
+    let answer = web::client::ask(dialer, &Method::Head, destination, headers)?;
+    match answer.response.status {
+        200..=299 => {
+            Err(Failure::new(Fault::Config, 412, "the destination exists already (Overwrite: F): File exists"))
+        }
+        404 | 410 | 405 | 501 => Ok(()),
+        status => Err(remote::of_status(status, format!("Remote side failed with status code {status} (HEAD)"))),
+    }
+}
+
+fn send(job: &Job<'_>, first: Client, destination: &HttpUrl, headers: &Headers) -> Result<u64, Failure> {
+    let (mut client, mut url, mut headers) = (Some(first), destination.clone(), headers.clone());
+    for _ in 0..=REDIRECTS_MAX {
+        let mut line = match client.take() {
+            Some(client) => client,
+            None => {
+                let client = Client::new(job.dialer, &url)?;
+                job.gauge.joins(client.conn().socket());
+                client
+            }
+        };
+        let (response, body) = put(job, &mut line, &url, &headers)?;
+        let Some(to) = redirect(&response, &url) else {
+            return match response.status {
+                200 | 201 | 202 | 204 | 205 => {
+                    drop(line);
+                    verify(job, &url, &headers).map(|()| job.size)
+                }
+                _ => Err(remote::refused(&mut line, &response, body, "PUT", &url)),
+            };
+        };
+        if url.is_secure() && !to.is_secure() {
+            return Err(Failure::new(Fault::Auth, 403, "the destination redirects from TLS to a clear line"));
+        }
+        if !url.is_same_origin(&to) {
+            headers = without_credentials(&headers);
+        }
+        job.gauge.leaves(line.conn().socket());
+        url = to;
+    }
+    Err(Failure::new(Fault::Peer, 508, "the destination redirects in circles"))
+}
+
+/// One PUT. A destination that answers before the body does not get it.
+fn put(job: &Job<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -> Result<(Response, Body), Failure> {
+    let mut headers = headers.clone().with("Content-Length", job.size.to_string());
+    if job.size > 0 {
+        headers.add("Expect", "100-continue");
+    }
+    if let Some(digest) = &job.digest {
+        headers.add("Repr-Digest", digest::repr::format(digest));
+    }
+    client.send(&Method::Put, url.path_and_query(), &headers)?;
+    if job.size > 0
+        && let Some(answer) = word(client)?
+    {
+        return Ok(answer);
+    }
+    if let Err(failure) = body(job, client) {
+        // Who stops reading has mostly said why.
+        return match client.receive_within(&Method::Put, Duration::from_secs(2)) {
+            Ok((response, body)) if response.status >= 400 => Ok((response, body)),
+            _ => Err(failure),
+        };
+    }
+    loop {
+        let (response, body) = client.receive_within(&Method::Put, FINISH_WITHIN)?;
+        if response.status >= 200 {
+            return Ok((response, body));
+        }
+    }
+}
+
+/// What the destination says to the head: none where the body may come.
+fn word(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
+    match client.receive_within(&Method::Put, GO_ON_WITHIN) {
+        Ok((response, _)) if response.status < 200 => Ok(None),
+        Ok(answer) => Ok(Some(answer)),
+        Err(web::ClientError::Broken { source, .. }) if source.kind() == std::io::ErrorKind::TimedOut => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn body(job: &Job<'_>, client: &mut Client) -> Result<(), Failure> {
+    let lost = |error: std::io::Error| {
+        Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"))
+    };
+    let shorter = || Failure::new(Fault::Storage, 409, "the file became shorter while it was copied");
+    let mut at = 0;
+    if let Some(file) = job.source.descriptor().filter(|_| client.conn().sends_files()) {
+        while at < job.size {
+            match client.conn_mut().send_file(file, at, job.size - at).map_err(lost)? {
+                0 => return Err(shorter()),
+                sent => {
+                    at += sent;
+                    job.gauge.add(sent);
+                }
+            }
+        }
+        return Ok(());
+    }
+    buffer::with(|buffer| {
+        while at < job.size {
+            let most = (job.size - at).min(PIECE_BYTES as u64) as usize;
+            let got = job.source.read_at(&mut buffer[..most], at)?;
+            if got == 0 {
+                return Err(shorter());
+            }
+            client.write(&buffer[..got])?;
+            at += got as u64;
+            job.gauge.add(got as u64);
+        }
+        Ok(())
+    })
+}
+
+/// Asks the destination what it has.
+fn verify(job: &Job<'_>, url: &HttpUrl, headers: &Headers) -> Result<(), Failure> {
+    let Some(ours) = job.digest.filter(|_| !url.is_presigned()) else {
+        return if job.must_verify { Err(unverified()) } else { Ok(()) };
+    };
+    let asked = headers.clone().with("Want-Digest", digest::want(&[ours.algorithm()]));
+    let answer = web::client::ask(job.dialer, &Method::Head, url, &asked);
+    let answer = match answer {
+        Ok(answer) if answer.response.status == 200 => answer,
+        _ if job.must_verify => return Err(unverified()),
+        _ => return Ok(()),
+    };
+    let fields = &answer.response.headers;
+    let length = fields.get("content-length").and_then(|text| text.parse::<u64>().ok());
+    if length.is_some_and(|length| length != job.size) {
+        let text =
+            format!("CHECKSUM MISMATCH: the destination has {} bytes instead of {}", length.unwrap_or(0), job.size);
+        return Err(Failure::new(Fault::Integrity, 502, text));
+    }
+    match digest::parse(fields.all("digest")).into_iter().find(|theirs| theirs.algorithm() == ours.algorithm()) {
+        Some(theirs) if theirs != ours => {
+            let text = format!("checksum mismatch: the destination has {theirs}, the source {ours}");
+            Err(Failure::new(Fault::Integrity, 502, text))
+        }
+        Some(_) => Ok(()),
+        None if job.must_verify => Err(unverified()),
+        None => Ok(()),
+    }
+}
+
+fn unverified() -> Failure {
+    let text = "the destination tells no checksum to compare, and RequireChecksumVerification is true";
+    Failure::new(Fault::Integrity, 502, text)
+}

@@ -1,0 +1,156 @@
+//! A file in parts, one for each connection; whoever is done takes half of what the slowest still has.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use model::checksum::BlockSum;
+
+/// What is left of a part is not divided below this: a new request costs a round trip.
+const DIVIDED_FROM: u64 = 16 << 20;
+
+/// A part of a file that one connection fetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    at: u64,
+    end: u64,
+    taken: bool,
+}
+
+/// All parts, and the sums of what is there.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    parts: Mutex<Vec<Part>>,
+    sums: Mutex<BTreeMap<u64, (u64, BlockSum)>>,
+}
+
+/// What a connection has to fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    index: usize,
+    pub at: u64,
+    pub end: u64,
+}
+
+impl Parts {
+    /// A file of that size for so many connections.
+    pub fn new(size: u64, connections: u64) -> Parts {
+        let connections = connections.max(1);
+        // At a round number, so that writes begin where pages do.
+        let step = size.div_ceil(connections).next_multiple_of(1 << 20).max(1);
+        let parts = (0..connections)
+            .map(|i| Part { at: (i * step).min(size), end: ((i + 1) * step).min(size), taken: false })
+            .filter(|part| part.at < part.end || size == 0)
+            .take(if size == 0 { 1 } else { usize::MAX })
+            .collect();
+        Parts { parts: Mutex::new(parts), sums: Mutex::default() }
+    }
+
+    /// Something to fetch: a part that nobody has, else half of the largest one.
+    pub fn take(&self) -> Option<Task> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = parts.iter().position(|part| !part.taken && part.at < part.end) {
+            parts[index].taken = true;
+            return Some(Task { index, at: parts[index].at, end: parts[index].end });
+        }
+        let (index, left) = parts.iter().enumerate().map(|(i, p)| (i, p.end - p.at)).max_by_key(|(_, left)| *left)?;
+        if left < DIVIDED_FROM {
+            return None;
+        }
+        let middle = (parts[index].at + left / 2).next_multiple_of(1 << 20);
+        let end = parts[index].end;
+        if middle >= end {
+            return None;
+        }
+        parts[index].end = middle;
+        parts.push(Part { at: middle, end, taken: true });
+        Some(Task { index: parts.len() - 1, at: middle, end })
+    }
+
+    /// Where the part of a task ends by now.
+    pub fn end(&self, task: &Task) -> u64 {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)[task.index].end
+    }
+
+    /// So many bytes of a task are there, with this sum. What lies behind its end is another's.
+    pub fn came(&self, task: &Task, at: u64, bytes: u64, sum: BlockSum) {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)[task.index].at = at + bytes;
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        // What follows on another piece is added to it, so that there are as many entries as parts.
+        if let Some((start, (length, before))) = sums.range(..=at).next_back().map(|(s, v)| (*s, *v))
+            && start + length == at
+        {
+            sums.insert(start, (length + bytes, before.then(sum, bytes)));
+            return;
+        }
+        sums.insert(at, (bytes, sum));
+    }
+
+    /// Gives back what a broken connection left.
+    pub fn give_back(&self, task: &Task) {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)[task.index].taken = false;
+    }
+
+    /// The sum of the whole file, if all of it is there.
+    pub fn whole(&self, size: u64) -> Option<BlockSum> {
+        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut at, mut all) = (0, BlockSum::of(&[], true));
+        for (start, (length, sum)) in sums.iter() {
+            if *start != at {
+                return None;
+            }
+            all = all.then(*sum, *length);
+            at += length;
+        }
+        (at == size).then_some(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_fetched_once_and_the_sum_is_that_of_the_whole() {
+        let size = 100u64 << 20;
+        let data: Vec<u8> = (0..size).map(|i| (i * 7 + i / 1000) as u8).collect();
+        for connections in 1..6 {
+            let parts = Parts::new(size, connections);
+            let mut covered = 0;
+            // One connection is slow: the others take half of its part, again and again.
+            let slow = parts.take().unwrap();
+            while let Some(task) = parts.take() {
+                let mut at = task.at;
+                while at < parts.end(&task) {
+                    let bytes = (parts.end(&task) - at).min(3 << 20);
+                    let piece = &data[at as usize..(at + bytes) as usize];
+                    parts.came(&task, at, bytes, BlockSum::of(piece, true));
+                    (at, covered) = (at + bytes, covered + bytes);
+                }
+            }
+            assert_eq!(parts.whole(size), None);
+            let rest = &data[slow.at as usize..parts.end(&slow) as usize];
+            parts.came(&slow, slow.at, rest.len() as u64, BlockSum::of(rest, true));
+            covered += rest.len() as u64;
+            assert!(rest.len() as u64 <= DIVIDED_FROM + (1 << 20), "{connections}: {}", rest.len());
+            assert_eq!((covered, parts.whole(size)), (size, Some(BlockSum::of(&data, true))), "{connections}");
+        }
+    }
+
+    #[test]
+    fn what_broke_is_taken_again_where_it_stopped() {
+        let parts = Parts::new(10, 3);
+        let task = parts.take().unwrap();
+        assert_eq!((task.at, task.end, parts.take()), (0, 10, None));
+        parts.came(&task, 0, 4, BlockSum::of(&[1; 4], true));
+        parts.give_back(&task);
+        let again = parts.take().unwrap();
+        assert_eq!((again.at, again.end), (4, 10));
+    }
+
+    #[test]
+    fn an_empty_file_has_no_parts_and_a_sum() {
+        let parts = Parts::new(0, 4);
+        assert_eq!(parts.take(), None);
+        assert_eq!(parts.whole(0), Some(BlockSum::of(&[], true)));
+    }
+}

@@ -1,0 +1,146 @@
+//! The other end of a copy: whether one may go there, what it says of the file, and what its no means to our client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{Algorithm, Digest, Fault, Retry};
+use web::client::{Answer, ask, without_credentials};
+use web::copy::Order;
+use web::{Client, Dialer, Headers, HttpUrl, Method, Response, digest};
+
+use super::gauge::Failure;
+use crate::http::refused::{Trouble, refuse};
+use crate::http::visit::Visit;
+
+/// For a connection with its handshake.
+const CONNECT_WITHIN: Duration = Duration::from_secs(60);
+/// For a byte of an answer: a digest of a large file takes its time.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Bytes of a refusal that are quoted.
+const QUOTED_BYTES: usize = 300;
+
+/// How copies for this order are dialled.
+pub(crate) fn dialer(visit: &Visit<'_>, order: &Order) -> Dialer {
+    let web = visit.web.dialling();
+    let prepare = visit.web.prepare(order.scitag);
+    Dialer {
+        tls: Arc::clone(&web.tls),
+        guard: Arc::clone(&web.guard),
+        prepare,
+        connect: CONNECT_WITHIN,
+        silence: SILENCE,
+    }
+}
+
+/// What every request to the other end carries.
+pub(crate) fn headers(order: &Order) -> Headers {
+    let mut headers: Headers = order.transfer_headers.iter().map(|(name, value)| (name, value)).collect();
+    if headers.get("user-agent").is_none() {
+        headers.add("User-Agent", concat!("longhaul/", env!("CARGO_PKG_VERSION"), " (third-party copy)"));
+    }
+    headers.add("Accept", "*/*");
+    headers
+}
+
+/// A no of the other end.
+pub(crate) fn refused(
+    client: &mut Client,
+    answer: &Response,
+    mut body: web::Body,
+    what: &str,
+    url: &HttpUrl,
+) -> Failure {
+    let said = client.read_all(&mut body, 16 << 10).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    // A page for a browser says nothing in one line.
+    let said = said.trim().lines().next().filter(|line| !line.starts_with('<')).unwrap_or_default();
+    let quoted: String = said.chars().filter(|c| !c.is_control()).take(QUOTED_BYTES).collect();
+    let quoted = if quoted.is_empty() { String::new() } else { format!("; error message: \"{quoted}\"") };
+    let text = format!("Remote side failed with status code {} ({what} {}){quoted}", answer.status, url.redacted());
+    of_status(answer.status, text)
+}
+
+/// What a status of the other end is to us.
+pub(crate) fn of_status(status: u16, text: String) -> Failure {
+    let (fault, retry) = match status {
+        401 | 403 => (Fault::Auth, Retry::Never),
+        404 | 410 => (Fault::Missing, Retry::Never),
+        408 | 429 | 500 | 502..=504 => (Fault::Path, Retry::After),
+        507 => (Fault::Storage, Retry::Never),
+        _ => (Fault::Peer, Retry::Never),
+    };
+    // Not every number is one that we should say ourselves.
+    let status = if matches!(status, 400..=599) { status } else { 502 };
+    Failure { fault, retry, status, text }
+}
+
+/// A failure before anything was said: a status.
+pub(crate) fn before(failure: Failure) -> Trouble {
+    refuse(failure.status, failure.text)
+}
+
+/// What is known of the file at the other end.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Where redirects led, and what may be sent there.
+    pub url: HttpUrl,
+    pub headers: Headers,
+    pub size: Option<u64>,
+    pub etag: Option<String>,
+    pub takes_ranges: bool,
+    pub digests: Vec<Digest>,
+    /// The identity of a node of ours.
+    pub node: Option<String>,
+}
+
+/// The fields that a pull looks for in an answer.
+pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> Found {
+    let fields = &response.headers;
+    let mut digests = digest::parse(fields.all("digest"));
+    digests.extend(digest::repr::parse(fields.all("repr-digest")));
+    digests.extend(fields.get("content-md5").and_then(digest::parse_content_md5));
+    Found {
+        url,
+        headers,
+        size: fields.get("content-length").and_then(|text| text.parse().ok()),
+        etag: fields.get("etag").map(str::to_owned),
+        takes_ranges: fields.lists("accept-ranges", "bytes"),
+        digests,
+        node: fields.get("longhaul-node").map(str::to_owned),
+    }
+}
+
+/// Asks the source about its file, before anything is made here.
+pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl) -> Result<Found, Failure> {
+    let base = headers(order);
+    if order.no_head {
+        let nothing = Response::new(200);
+        return Ok(read(&nothing, source.clone(), without_authorization(source, base)));
+    }
+    let wanted = order
+        .want_digest
+        .clone()
+        .unwrap_or_else(|| digest::want(&[Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5]));
+    let mut asked = base.clone().with("Want-Digest", wanted).with("Longhaul-Offer", "1");
+    if let Some(digest) = &order.repr_digest {
+        asked.add("Want-Repr-Digest", digest::repr::want(&[digest.algorithm()]));
+    }
+    let mut answer = ask(dialer, &Method::Head, source, &asked)?;
+    match answer.response.status {
+        200 => {
+            let headers = if answer.url.is_same_origin(source) { base } else { without_credentials(&base) };
+            Ok(read(&answer.response, answer.url, headers))
+        }
+        // Some know no HEAD: the GET will say.
+        405 | 501 => Ok(read(&Response::new(200), source.clone(), base)),
+        _ => {
+            let Answer { client, response, body, url, .. } = &mut answer;
+            Err(refused(client, response, body.clone(), "HEAD", url))
+        }
+    }
+}
+
+/// A URL that is signed bears no other credential beside it.
+pub(crate) fn without_authorization(url: &HttpUrl, headers: Headers) -> Headers {
+    if url.is_presigned() { without_credentials(&headers) } else { headers }
+}

@@ -1,0 +1,75 @@
+//! A key for one copy, for another node of ours: the active end of a third-party copy shows the credentials that it was
+//! given for us, and gets a key by which the native engine moves that one file.
+
+use auth::Action;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::id::Uuid;
+use serde::{Deserialize, Serialize};
+use web::{Headers, Response};
+
+use super::exchange::Length;
+use super::refused::{Done, Outcome, refuse};
+use super::visit::Visit;
+
+/// The type of the question and of the answer.
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.longhaul.session+json";
+/// Bytes of a question.
+const QUESTION_BYTES_MAX: usize = 4096;
+
+/// The question.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Question {
+    /// The form's version.
+    pub v: u32,
+    /// To write instead of to read.
+    pub write: bool,
+    /// The job that the key is for.
+    pub job: Uuid,
+}
+
+/// The answer.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Lent {
+    /// The form's version.
+    pub v: u32,
+    /// The key, a secret.
+    pub key: String,
+    /// The export.
+    pub export: String,
+    /// The path below it, base64: a name need not be text.
+    pub path: String,
+}
+
+/// Answers a POST of that type.
+pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
+    let mut body = Vec::new();
+    let mut piece = [0; 1024];
+    loop {
+        match visit.exchange.read(&mut piece)? {
+            0 => break,
+            got => body.extend_from_slice(&piece[..got]),
+        }
+        if body.len() > QUESTION_BYTES_MAX {
+            return Err(refuse(413, format!("a question for a key is at most {QUESTION_BYTES_MAX} bytes long")));
+        }
+    }
+    let question: Question =
+        serde_json::from_slice(&body).map_err(|e| refuse(400, format!("not a question for a key: {e}")))?;
+    if question.v != 1 {
+        return Err(refuse(400, format!("a question for a key of version {} is not known here, 1 is", question.v)));
+    }
+    let Some((export, path)) = visit.place()? else { return Err(refuse(404, "a key is for one file")) };
+    let action = if question.write { Action::Create } else { Action::Read };
+    visit.reach(action, &export, &path)?;
+    let replaces = question.write && visit.reach(Action::Overwrite, &export, &path).is_ok();
+    let job = question.write.then_some(*question.job.as_bytes());
+    let key = visit.web.host.lend(visit.access(), &export, &path, job, replaces)?;
+    let lent = Lent { v: 1, key: key.expose_text(), export, path: STANDARD.encode(path.as_bytes()) };
+    let text = serde_json::to_vec(&lent).map_err(|e| refuse(500, e.to_string()))?;
+    let response = Response::new(200).with("Content-Type", MEDIA_TYPE).with("Cache-Control", "no-store");
+    visit.exchange.begin(response, Length::Known(text.len() as u64))?;
+    visit.exchange.write(&text)?;
+    visit.exchange.end(&Headers::new())?;
+    Ok(Done { status: 200, bytes: 0 })
+}
