@@ -44,9 +44,10 @@ pub(super) fn request(parts: &Parts, over: bool) -> Result<(Request, Option<u64>
 /// One host, whichever way it is said (RFC 9113, section 8.3.1).
 fn host(parts: &Parts) -> Result<Option<String>, HeadError> {
     let mut hosts: Vec<&[u8]> = parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes).collect();
+    let fields = hosts.len();
     hosts.extend(parts.uri.authority().map(|authority| authority.as_str().as_bytes()));
     let Some(last) = hosts.pop() else { return Err(HeadError::Malformed("there is neither :authority nor Host")) };
-    if hosts.len() > 1 || hosts.iter().any(|host| !host.eq_ignore_ascii_case(last)) {
+    if fields > 1 || hosts.iter().any(|host| !host.eq_ignore_ascii_case(last)) {
         return Err(HeadError::Malformed("there is more than one host"));
     }
     Ok(Some(String::from_utf8_lossy(last).into_owned()))
