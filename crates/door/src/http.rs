@@ -12,6 +12,7 @@ mod exchange;
 mod fireflies;
 mod get;
 pub(crate) mod h1;
+pub(crate) mod h2;
 mod keeper;
 mod lend;
 mod page;

@@ -29,6 +29,8 @@ pub struct SiteCertificate {
 pub(crate) struct Faces {
     native: Arc<ServerConfig>,
     site: Arc<ServerConfig>,
+    /// The same while no more connections of HTTP/2 are wanted.
+    site_http_1: Arc<ServerConfig>,
 }
 
 /// What a client turned out to speak.
@@ -73,11 +75,15 @@ impl Faces {
         clients: Option<&Arc<RootCertStore>>,
     ) -> Result<Faces, rustls::Error> {
         let site = Arc::new(site(identity, certificate, clients)?);
-        Ok(Faces { native: engine::identity::server_config(identity)?, site })
+        let mut site_http_1 = ServerConfig::clone(&site);
+        site_http_1.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        let site_http_1 = Arc::new(site_http_1);
+        Ok(Faces { native: engine::identity::server_config(identity)?, site, site_http_1 })
     }
 
-    /// Reads a client's first words; the rest of the handshake is the caller's.
-    pub fn meet(&self, socket: &TcpStream, within: Duration) -> io::Result<Guest> {
+    /// Reads a client's first words; the rest of the handshake is the caller's. HTTP/2 may be what it is not to speak now;
+    /// a client that speaks nothing else gets an alert.
+    pub fn meet(&self, socket: &TcpStream, within: Duration, h2: bool) -> io::Result<Guest> {
         let deadline = Instant::now() + within;
         let mut acceptor = Acceptor::default();
         let refused = |error: rustls::Error| io::Error::new(io::ErrorKind::InvalidData, error);
@@ -99,7 +105,11 @@ impl Faces {
                 accepted.client_hello().alpn().is_some_and(|mut offered| offered.any(wanted))
             };
             let native = offers(&|name| Version::from_alpn(name).is_some());
-            let config = if native { &self.native } else { &self.site };
+            let config = match (native, h2) {
+                (true, _) => &self.native,
+                (false, true) => &self.site,
+                (false, false) => &self.site_http_1,
+            };
             let tls = accepted.into_connection(Arc::clone(config)).map_err(|(error, mut alert)| {
                 let _ = alert.write(&mut &*socket);
                 refused(error)

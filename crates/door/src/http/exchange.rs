@@ -2,12 +2,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use store::Source;
 use web::{Headers, Request, Response};
 
 /// Bytes of a file that pass through this process at once: they stay in the second-level cache.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
+/// A body brings at least so many bytes in a window of [`PACE_WINDOW`]: 10 kB/s, as other servers ask for.
+const PACE_BYTES: u64 = 1_200_000;
+const PACE_WINDOW: Duration = Duration::from_secs(120);
 
 /// How a body's length is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,28 @@ pub(crate) trait Exchange {
     /// Bytes that were taken from that connection and not read yet.
     fn unread_bytes(&self) -> u64 {
         0
+    }
+}
+
+/// How fast a body comes. A sender of drops holds a thread; so drops are not enough.
+pub(crate) struct Pace(Instant, u64);
+
+impl Pace {
+    /// From now on.
+    pub fn new() -> Pace {
+        Pace(Instant::now(), 0)
+    }
+
+    /// So many bytes have come.
+    pub fn took(&mut self, bytes: usize) -> io::Result<()> {
+        self.1 += bytes as u64;
+        if self.0.elapsed() > PACE_WINDOW {
+            if self.1 < PACE_BYTES {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the body comes at less than 10 kB/s"));
+            }
+            *self = Pace::new();
+        }
+        Ok(())
     }
 }
 

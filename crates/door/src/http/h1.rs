@@ -11,7 +11,7 @@ use web::conn::ReadError;
 use web::{Body, Conn, Framing, Headers, Method, Request, Response, body};
 
 use super::Web;
-use super::exchange::{Exchange, Length, pump, shorter};
+use super::exchange::{Exchange, Length, Pace, pump, shorter};
 use crate::crowd::Seat;
 
 /// For a whole head, from its first byte.
@@ -22,9 +22,6 @@ const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 const UNWANTED_BYTES_MAX: u64 = 1 << 20;
 /// Without a byte for that long a body has stalled, and an answer is not read any more.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
-/// A body brings at least so many bytes in a window of [`PACE_WINDOW`]: 10 kB/s, as other servers ask for.
-const PACE_BYTES: u64 = 1_200_000;
-const PACE_WINDOW: Duration = Duration::from_secs(120);
 /// An answer's body up to here goes out with its head, in one piece.
 const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 
@@ -169,15 +166,15 @@ pub(crate) struct H1<'a> {
     held: Vec<u8>,
     keeps: bool,
     broken: bool,
-    window: (Instant, u64),
+    pace: Pace,
 }
 
 impl<'a> H1<'a> {
     fn new(line: &'a mut Connection, request: Request, framing: Framing) -> H1<'a> {
         let (waits, keeps) = (request.waits() && framing != Framing::Length(0), request.keeps());
         let body_over = framing == Framing::Length(0);
-        let (answer, held, window) = (Answer::None, Vec::new(), (Instant::now(), 0));
-        H1 { line, request, body: Body::new(framing), body_over, waits, answer, held, keeps, broken: false, window }
+        let (answer, held, pace) = (Answer::None, Vec::new(), Pace::new());
+        H1 { line, request, body: Body::new(framing), body_over, waits, answer, held, keeps, broken: false, pace }
     }
 
     fn is_head(&self) -> bool {
@@ -216,19 +213,6 @@ impl<'a> H1<'a> {
         }
         true
     }
-
-    /// A sender of drops holds a thread; so drops are not enough.
-    fn pace(&mut self, got: usize) -> io::Result<()> {
-        self.window.1 += got as u64;
-        if self.window.0.elapsed() > PACE_WINDOW {
-            if self.window.1 < PACE_BYTES {
-                let slow = "the body comes at less than 10 kB/s";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, slow));
-            }
-            self.window = (Instant::now(), 0);
-        }
-        Ok(())
-    }
 }
 
 impl Exchange for H1<'_> {
@@ -266,7 +250,7 @@ impl Exchange for H1<'_> {
         }
         let got = self.line.conn.read_body(&mut self.body, buffer);
         let got = self.guarded(got)?;
-        let paced = self.pace(got);
+        let paced = self.pace.took(got);
         self.guarded(paced)?;
         self.body_over |= got == 0 && !buffer.is_empty();
         Ok(got)
