@@ -88,7 +88,9 @@ pub fn want(algorithms: &[Algorithm]) -> String {
 pub fn format(digest: &Digest) -> String {
     let value = match digest.algorithm() {
         Algorithm::Adler32 | Algorithm::Crc32c => digest.hex(),
-        Algorithm::Md5 | Algorithm::Sha1 | Algorithm::Sha256 | Algorithm::Sha512 | Algorithm::Blake3 => STANDARD.encode(digest.bytes()),
+        Algorithm::Md5 | Algorithm::Sha1 | Algorithm::Sha256 | Algorithm::Sha512 | Algorithm::Blake3 => {
+            STANDARD.encode(digest.bytes())
+        }
     };
     format!("{}={value}", name(digest.algorithm()))
 }

@@ -45,14 +45,8 @@ pub(crate) struct Digests {
 }
 
 /// The algorithms offered, the usual one first.
-pub(crate) const OFFERED: [Algorithm; 6] = [
-    Algorithm::Adler32,
-    Algorithm::Crc32c,
-    Algorithm::Md5,
-    Algorithm::Sha1,
-    Algorithm::Sha256,
-    Algorithm::Sha512,
-];
+pub(crate) const OFFERED: [Algorithm; 6] =
+    [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
 
 impl Stamp {
     fn of(source: &dyn Source) -> Outcome<(Stamp, Key)> {

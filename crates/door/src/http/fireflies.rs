@@ -25,7 +25,8 @@ pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Tells collectors of marked flows.
+/// Tells collectors of marked flows. Clones share the sockets.
+#[derive(Clone)]
 pub(crate) struct Fireflies(Option<Arc<Sender>>);
 
 struct Sender {
@@ -159,7 +160,6 @@ impl Flying {
     }
 
     /// It lasts, and this is how far it is.
-    #[allow(dead_code, reason = "third-party copies tell this when they write a marker")]
     pub fn ongoing(&self) {
         if let Some(flight) = &self.0 {
             flight.tell(Moment::Ongoing);
@@ -180,7 +180,6 @@ impl Drop for Flying {
 
 /// Gives a connection that this node makes over IPv6 the flow label of its mark, with chance in the bits that are for
 /// that. A flow without a label is better than none: what goes wrong is no error.
-#[allow(dead_code, reason = "third-party copies dial with it")]
 pub(crate) fn prepare(tag: SciTag) -> Arc<Prepare> {
     Arc::new(move |socket, address| {
         // IPv4 in the clothes of IPv6 has no label on the wire.

@@ -147,6 +147,6 @@ mod tests {
         assert!(!page.contains("<script>") && !page.contains("<b>"), "{page}");
         assert!(page.contains("href=\"./%3Cscript%3E%26%22%27\""), "{page}");
         assert!(page.contains("href=\"./a:b%20%25%FF/\""), "{page}");
-        assert!(page.contains("1.5 kB") || page.contains("1500"), "{page}");
+        assert!(page.contains("1.46 KiB"), "{page}");
     }
 }

@@ -10,7 +10,7 @@ use web::copy::Order;
 use web::range::ContentRange;
 use web::{Client, Dialer, HttpUrl, Method};
 
-use super::gauge::{Failure, Gauge};
+use super::gauge::{Failure, Gauge, Line};
 use super::ranges::{Parts, Task};
 use super::remote::{self, Found, before};
 use super::{accept, done, native, watch};
@@ -56,7 +56,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     let found = remote::look(&dialer, order, source).map_err(before)?;
     let promised = expected(order, &found)?;
     put::room(&*reach.store, &reach.path, found.size.unwrap_or(0))?;
-    let gauge = Gauge::default();
+    let gauge = remote::gauge(visit, order, false);
     let mut accepted = false;
     if let Some(native) = native::Native::offered(&dialer, &found, false).filter(|_| order.repr_digest.is_none()) {
         accept(visit)?;
@@ -144,7 +144,7 @@ fn expected(order: &Order, found: &Found) -> Outcome<Vec<Digest>> {
     Ok(promised)
 }
 
-fn fetch(job: &Job<'_>, order: &Order, first: Client, serial: &[Algorithm]) -> Result<Sums, Failure> {
+fn fetch<'a>(job: &Job<'a>, order: &Order, first: Line<'a>, serial: &[Algorithm]) -> Result<Sums, Failure> {
     let (size, block) = match job.found.size {
         Some(size) => (size, in_parts(job, order, first, size)?),
         None => of_unknown_size(job, first)?,
@@ -157,7 +157,7 @@ fn fetch(job: &Job<'_>, order: &Order, first: Client, serial: &[Algorithm]) -> R
     Ok(Sums { size, block, serial })
 }
 
-fn in_parts(job: &Job<'_>, order: &Order, first: Client, size: u64) -> Result<BlockSum, Failure> {
+fn in_parts<'a>(job: &Job<'a>, order: &Order, first: Line<'a>, size: u64) -> Result<BlockSum, Failure> {
     let asked = order.streams.map_or(CONNECTIONS.min(size / CONNECTION_BYTES), u64::from).clamp(1, CONNECTIONS_MAX);
     let connections = if job.found.takes_ranges { asked.min(size.div_ceil(1 << 20).max(1)) } else { 1 };
     let parts = Parts::new(size, connections);
@@ -177,15 +177,15 @@ fn in_parts(job: &Job<'_>, order: &Order, first: Client, size: u64) -> Result<Bl
 }
 
 /// One connection's work: part after part, over breaks of the line.
-fn work(job: &Job<'_>, parts: &Parts, mut client: Option<Client>, connections: u64) -> Result<(), Failure> {
+fn work<'a>(job: &Job<'a>, parts: &Parts, mut line: Option<Line<'a>>, connections: u64) -> Result<(), Failure> {
     let (mut breaks, mut last) = (0, u64::MAX);
     while let Some(task) = parts.take() {
-        let result = match client.take().map_or_else(|| connect(job), Ok) {
-            Ok(client) => part(job, parts, &task, client, connections),
+        let result = match line.take().map_or_else(|| connect(job), Ok) {
+            Ok(line) => part(job, parts, &task, line, connections),
             Err(failure) => Err(failure),
         };
         match result {
-            Ok(kept) => (client, breaks) = (kept, 0),
+            Ok(kept) => (line, breaks) = (kept, 0),
             Err(failure) => {
                 parts.give_back(&task);
                 let came_further = task.at != last;
@@ -203,20 +203,19 @@ fn work(job: &Job<'_>, parts: &Parts, mut client: Option<Client>, connections: u
     Ok(())
 }
 
-fn connect(job: &Job<'_>) -> Result<Client, Failure> {
-    let client = Client::new(job.dialer, &job.found.url)?;
-    job.gauge.joins(client.conn().socket());
-    Ok(client)
+fn connect<'a>(job: &Job<'a>) -> Result<Line<'a>, Failure> {
+    Line::dial(job.dialer, &job.found.url, job.gauge)
 }
 
 /// Fetches a part; gives the connection back if it can be used again.
-fn part(
-    job: &Job<'_>,
+fn part<'a>(
+    job: &Job<'a>,
     parts: &Parts,
     task: &Task,
-    mut client: Client,
+    mut line: Line<'a>,
     connections: u64,
-) -> Result<Option<Client>, Failure> {
+) -> Result<Option<Line<'a>>, Failure> {
+    let client = &mut line.client;
     let whole = connections == 1 && task.at == 0;
     let mut headers = job.found.headers.clone();
     if !whole {
@@ -228,7 +227,7 @@ fn part(
         200 if whole => {}
         206 if !whole => check_range(&response, task, job.found)?,
         200 => return Err(Failure::new(Fault::Peer, 502, "the source takes no ranges, though it said so")),
-        _ => return Err(remote::refused(&mut client, &response, body, "GET", &job.found.url)),
+        _ => return Err(remote::refused(client, &response, body, "GET", &job.found.url)),
     }
     unchanged(&response, job.found)?;
     let length = body.length();
@@ -236,10 +235,9 @@ fn part(
         let (said, sends) = (task.end - task.at, length.unwrap_or(0));
         return Err(Failure::new(Fault::Peer, 502, format!("the source sends {sends} bytes where {said} were due")));
     }
-    let reached = copy(job, parts, task, &mut client, body)?;
-    job.gauge.leaves(client.conn().socket());
+    let reached = copy(job, parts, task, client, body)?;
     let keeps = reached == task.end && !response.headers.lists("connection", "close");
-    Ok(keeps.then_some(client))
+    Ok(keeps.then_some(line))
 }
 
 fn check_range(response: &web::Response, task: &Task, found: &Found) -> Result<(), Failure> {
@@ -307,16 +305,17 @@ fn fill(client: &mut Client, body: &mut web::Body, buffer: &mut [u8]) -> Result<
 }
 
 /// A source that does not say how long its file is sends it over one connection, until it ends.
-fn of_unknown_size(job: &Job<'_>, mut client: Client) -> Result<(u64, BlockSum), Failure> {
+fn of_unknown_size(job: &Job<'_>, mut line: Line<'_>) -> Result<(u64, BlockSum), Failure> {
+    let client = &mut line.client;
     client.send(&Method::Get, job.found.url.path_and_query(), &job.found.headers)?;
     let (response, mut body) = client.answer(&Method::Get)?;
     if response.status != 200 {
-        return Err(remote::refused(&mut client, &response, body, "GET", &job.found.url));
+        return Err(remote::refused(client, &response, body, "GET", &job.found.url));
     }
     let (mut at, mut sum) = (0, BlockSum::of(&[], true));
     buffer::with(|buffer| {
         loop {
-            let got = fill(&mut client, &mut body, buffer).map_err(|(_, failure)| failure)?;
+            let got = fill(client, &mut body, buffer).map_err(|(_, failure)| failure)?;
             if got == 0 {
                 return Ok((at, sum));
             }

@@ -87,6 +87,7 @@ pub(crate) fn run<T: Send>(
             }
             if told.elapsed() >= MARKER_EVERY && ends.is_none() {
                 told = Instant::now();
+                gauge.tell();
                 if visit.exchange.write(marker(gauge).as_bytes()).is_err() {
                     ends = Some(Failure::new(Fault::Interrupted, 499, "the client hung up"));
                     gauge.cancel();
