@@ -3,13 +3,15 @@
 //!
 //! What this room does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
 
-mod audit;
 mod buffer;
+mod callout;
 mod digests;
 mod exchange;
 mod get;
 pub(crate) mod h1;
+mod issuers;
 mod keeper;
+mod macaroons;
 mod page;
 mod propfind;
 mod put;
@@ -26,14 +28,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use model::Timestamp;
 use web::{Headers, Method, Response, date, target};
 
-use self::audit::{Decision, Trail};
 use self::digests::Digests;
 use self::exchange::{Exchange, Length};
 use self::keeper::Keeper;
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
 use self::visit::Visit;
+use crate::audit::Decision;
 use crate::host::Exports;
+use crate::listen::WebConfig;
 
 /// The HTTP side of a node.
 pub(crate) struct Web {
@@ -41,7 +44,6 @@ pub(crate) struct Web {
     pub keeper: Keeper,
     pub digests: Digests,
     pub unfinished: Unfinished,
-    trail: Trail,
 }
 
 /// The time, as files have it.
@@ -58,9 +60,9 @@ fn dress(response: &mut Response) {
 
 impl Web {
     /// Around the exports of a node.
-    pub fn new(host: Arc<Exports>, state: &std::path::Path) -> Web {
-        let (digests, unfinished, trail) = (Digests::new(state), Unfinished::new(state), Trail::new(state));
-        Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, trail }
+    pub fn new(host: Arc<Exports>, config: &WebConfig, state: &std::path::Path) -> Web {
+        let (digests, unfinished) = (Digests::new(state), Unfinished::new(state));
+        Web { keeper: Keeper::new(Arc::clone(&host), config), host, digests, unfinished }
     }
 
     /// What separates the parts of an answer: nothing that a file could be expected to hold.
@@ -82,7 +84,9 @@ impl Web {
                 let lost = sent.err().map(|e| format!("{reason} (not heard: {e})"));
                 (Done { status, bytes: 0 }, Some(lost.unwrap_or(reason)))
             }
-            Err(Trouble::Broken(error)) => (Done { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}"))),
+            Err(Trouble::Broken(error)) => {
+                (Done { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}")))
+            }
         };
         self.write_down(exchange, &who, done, reason.as_deref(), began);
     }
@@ -93,9 +97,9 @@ impl Web {
         let visitor = self.keeper.who(exchange, &target)?;
         *who = visitor.access.who();
         let method = exchange.request().method.clone();
-        let mut visit = Visit { web: self, exchange, target, visitor };
-        let visit = &mut visit;
+        let visit = &mut Visit { web: self, exchange, target, visitor };
         match method {
+            Method::Get | Method::Head if macaroons::is_asked_about(visit) => macaroons::describe(visit),
             Method::Get | Method::Head => get::answer(visit),
             Method::Put => put::answer(visit),
             Method::Delete => tree::delete(visit),
@@ -104,7 +108,7 @@ impl Web {
             Method::Copy => tree::copy(visit),
             Method::Propfind => propfind::answer(visit),
             Method::Options => options(visit),
-            Method::Post => Err(refuse(415, "POST takes a request for a macaroon: application/macaroon-request")),
+            Method::Post => macaroons::answer(visit),
             Method::Other(name) => {
                 let refused = Refused::new(501, format!("{name} is no method that this node knows"));
                 Err(refused.with("Allow", web::method::ALLOW).into())
@@ -131,7 +135,19 @@ impl Web {
         let action = request.method.name();
         let status = (status > 0).then_some(status);
         let target = &target;
-        self.trail.add(&Decision { time, peer, who, by, action, target, outcome, status, reason, bytes: done.bytes, seconds });
+        self.host.trail.add(&Decision {
+            time,
+            peer,
+            who,
+            by,
+            action,
+            target,
+            outcome,
+            status,
+            reason,
+            bytes: done.bytes,
+            seconds,
+        });
     }
 
     /// What was no request.

@@ -26,6 +26,7 @@ use crate::http::Web;
 use crate::http::h1;
 use crate::jobs::Jobs;
 use crate::lounge::Lounge;
+use crate::policy_file::{PolicyFile, PolicyFileError};
 use crate::registry::Registry;
 use crate::responders::{Desk, Responders};
 use crate::sniff::{Speaks, sniff};
@@ -103,6 +104,9 @@ pub enum NodeError {
     /// The state directory.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The policy.
+    #[error(transparent)]
+    Access(#[from] PolicyFileError),
     /// TLS.
     #[error("the node's certificate and key cannot be used")]
     Tls(#[from] rustls::Error),
@@ -226,6 +230,10 @@ impl Node {
     pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
         let identity = config.state.identity()?;
         let (web, plain) = (config.web.clone(), config.plain);
+        // One that lives for a copy is its operator's own: no policy counts but that of who started it.
+        let own = config.own_guests;
+        let policy =
+            if own { PolicyFile::none() } else { PolicyFile::open(web.access.as_deref(), config.state.path())? };
         let faces = Faces::new(&identity, web.certificate.as_deref(), web.client_authorities.as_ref())?;
         let mut served: Vec<Served> = Vec::new();
         for export in config.exports.iter().cloned() {
@@ -241,13 +249,16 @@ impl Node {
         let listen = |source| NodeError::Listen { address: config.listen, source };
         let listener = bind(config.listen).map_err(listen)?;
         listener.set_nonblocking(true)?;
+        if !own {
+            config.state.keep_address(listener.local_addr()?)?;
+        }
         let registry = Registry::default();
         let timeouts = config.timeouts;
         let responders = config.responders.clone();
         let datagrams = config.listen;
         let state = config.state.path().to_owned();
-        let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
-        let web = Web::new(Arc::clone(&host), &state);
+        let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, policy, config, registry.clone()));
+        let web = Web::new(Arc::clone(&host), &web, &state);
         let probes = &host.probes;
         let desk = Desk::open(responders, listener.local_addr()?, probes.flows.clone(), probes.stop.clone());
         let desk = desk.map_err(|source| {
@@ -256,8 +267,7 @@ impl Node {
         })?;
         let (crowd, attended, lounge) = (Crowd::new(), AtomicUsize::new(0), Lounge::new()?);
         let sessions = Sessions::default();
-        let inner =
-            Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web };
+        let inner = Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -438,7 +448,8 @@ impl Inner {
                 if self.plain {
                     self.http(connection);
                 } else {
-                    connection.turn_away("this node speaks HTTP over TLS only: https:// (its operator may allow --plain)");
+                    connection
+                        .turn_away("this node speaks HTTP over TLS only: https:// (its operator may allow --plain)");
                 }
                 Ok(())
             }

@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn rows_stand_in_for_notes() {
         let state = tempfile::tempdir().unwrap();
-        let memory = store::memory::Memory::new();
+        let memory = store::memory::Memory::default();
         let path = RelPath::parse(b"f").unwrap();
         let sink = memory.create(&path, "t").unwrap();
         sink.write_at(b"abc", 0).unwrap();
