@@ -39,8 +39,9 @@ fn certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<SiteCertificat
     }
     // The key may stand in the same file, as some sites keep it.
     let key_file = key_file.map_or(file, PathBuf::as_path);
-    let key = PrivateKeyDer::from_pem_file(key_file)
-        .map_err(|e| fail(key_file, format!("{e} (--certificate-key takes the private key, PEM, without a password)")))?;
+    let key = PrivateKeyDer::from_pem_file(key_file).map_err(|e| {
+        fail(key_file, format!("{e} (--certificate-key takes the private key, PEM, without a password)"))
+    })?;
     Ok(SiteCertificate { chain, key })
 }
 
