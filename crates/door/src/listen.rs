@@ -230,10 +230,7 @@ impl Node {
     pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
         let identity = config.state.identity()?;
         let (web, plain) = (config.web.clone(), config.plain);
-        // One that lives for a copy is its operator's own: no policy counts but that of who started it.
-        let own = config.own_guests;
-        let policy =
-            if own { PolicyFile::none() } else { PolicyFile::open(web.access.as_deref(), config.state.path())? };
+        let policy = PolicyFile::of(&config)?;
         let faces = Faces::new(&identity, web.certificate.as_deref(), web.client_authorities.as_ref())?;
         let mut served: Vec<Served> = Vec::new();
         for export in config.exports.iter().cloned() {
@@ -249,9 +246,6 @@ impl Node {
         let listen = |source| NodeError::Listen { address: config.listen, source };
         let listener = bind(config.listen).map_err(listen)?;
         listener.set_nonblocking(true)?;
-        if !own {
-            config.state.keep_address(listener.local_addr()?)?;
-        }
         let registry = Registry::default();
         let timeouts = config.timeouts;
         let responders = config.responders.clone();

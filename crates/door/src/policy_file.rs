@@ -12,6 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use auth::Policy;
 
+use crate::listen::NodeConfig;
+
 /// Between two looks at the file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A file that was changed so recently may be half written.
@@ -73,14 +75,22 @@ fn read(path: &Path) -> Result<Policy, PolicyFileError> {
 }
 
 impl PolicyFile {
+    /// That of a node. One that lives for a copy is its operator's own: no policy counts but his who started it.
+    pub fn of(config: &NodeConfig) -> Result<PolicyFile, PolicyFileError> {
+        if config.own_guests {
+            return Ok(PolicyFile::none());
+        }
+        PolicyFile::open(config.web.access.as_deref(), config.state.path())
+    }
+
     /// No file: nothing counts but keys.
-    pub fn none() -> PolicyFile {
+    fn none() -> PolicyFile {
         let known = Known { policy: Arc::default(), seen: Ok(None), looked: Instant::now() };
         PolicyFile { path: None, known: Mutex::new(known) }
     }
 
     /// The named file, which must be there, else `access.toml` of the state directory, which may be or come to be there.
-    pub fn open(named: Option<&Path>, state: &Path) -> Result<PolicyFile, PolicyFileError> {
+    fn open(named: Option<&Path>, state: &Path) -> Result<PolicyFile, PolicyFileError> {
         let path = named.map_or_else(|| state.join(NAME), Path::to_owned);
         let seen = stamp(&path);
         let policy = if named.is_none() && seen == Ok(None) { Policy::default() } else { read(&path)? };

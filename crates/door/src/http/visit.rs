@@ -63,9 +63,7 @@ impl Visit<'_> {
 
     /// The store and path behind a name, if the action is allowed there: by the policy, and by the program that it may name.
     pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
-        let place = Place::Path { export: export.to_owned(), path: path.clone() };
-        let found = self.web.host.allowed(self.access(), action, &place);
-        let reach = self.second_opinion(action, export, path, found);
+        let reach = self.decide(action, export, path);
         let reach = reach.map_err(|refusal| self.web.keeper.unwelcome(&self.visitor, refusal.into()))?;
         if path.name().is_some_and(|name| store::posix::is_temporary_name(name.as_bytes())) && !action.changes() {
             return Err(refuse(404, "a file that is not finished is nobody's yet"));
@@ -77,34 +75,24 @@ impl Visit<'_> {
         Ok(reach)
     }
 
-    /// What the program of the policy makes of an answer: where no rule decides it may allow, and where it is always asked
-    /// it may refuse.
-    fn second_opinion(
-        &self,
-        action: Action,
-        export: &str,
-        path: &RelPath,
-        found: Result<Reach, Refusal>,
-    ) -> Result<Reach, Refusal> {
-        let policy = self.web.host.policy();
-        // Storage that does not answer, or an export that nobody may write to, is no question of who.
-        let undecided = match &found {
-            Ok(_) => false,
-            Err(refusal) => matches!(refusal.fault, Fault::Auth | Fault::Missing),
+    /// Where no rule decides the program of the policy may allow, and where it is always asked it may refuse.
+    fn decide(&self, action: Action, export: &str, path: &RelPath) -> Result<Reach, Refusal> {
+        let (policy, host) = (self.web.host.policy(), &self.web.host);
+        let place = Place::Path { export: export.to_owned(), path: path.clone() };
+        // An export that nobody has, or may write to, is no question of who.
+        let open = host.is_writable(export).filter(|writable| *writable || !action.changes());
+        let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
+            return host.allowed(self.access(), action, &place);
         };
-        let open = self.web.host.is_writable(export).is_some_and(|writable| writable || !action.changes());
-        let Some(callout) = policy.callout.as_ref() else { return found };
-        if !open || !(undecided || (found.is_ok() && callout.when == When::Always)) {
-            return found;
+        let by_rules = self.access().may_see(export) && self.access().allow(action, export, writable, path).is_ok();
+        if by_rules && callout.when != When::Always {
+            return host.allowed(self.access(), action, &place);
         }
-        let verdict = self.ask_program(callout, action, export, path, !undecided);
-        match (verdict.allow, undecided) {
-            (true, false) => found,
-            (true, true) => {
-                let place = Place::Path { export: export.to_owned(), path: path.clone() };
-                self.web.host.allowed(&self.just_this(action, export, path), action, &place)
-            }
-            (false, true) if verdict.reason.is_empty() => found,
+        let verdict = self.ask_program(callout, action, export, path, by_rules);
+        match (verdict.allow, by_rules) {
+            (true, false) => host.allowed(&self.just_this(action, export, path), action, &place),
+            (true, true) => host.allowed(self.access(), action, &place),
+            (false, false) if verdict.reason.is_empty() => host.allowed(self.access(), action, &place),
             (false, _) => {
                 Err(Refusal::new(Fault::Auth, format!("refused by this node's operator: {}", verdict.reason)))
             }
