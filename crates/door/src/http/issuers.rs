@@ -83,7 +83,7 @@ impl Issuers {
     /// The keys of an issuer, with the one of that name if there is any. The error is for whoever brings the token.
     pub fn keys(self: &Arc<Self>, issuer: &Issuer, kid: &str, now: i64) -> Result<Arc<Jwks>, String> {
         if let Some(path) = &issuer.jwks {
-            return self.from_file(issuer, path);
+            return self.in_file(issuer, path);
         }
         let known = self.known(&issuer.iss, now);
         let state = held(&known.now).clone();
@@ -130,7 +130,7 @@ impl Issuers {
         Arc::clone(known)
     }
 
-    fn from_file(&self, issuer: &Issuer, path: &str) -> Result<Arc<Jwks>, String> {
+    fn in_file(&self, issuer: &Issuer, path: &str) -> Result<Arc<Jwks>, String> {
         let mut files = held(&self.files);
         let file = files.entry(path.to_owned()).or_default();
         file.keys(Path::new(path)).map_err(|why| {

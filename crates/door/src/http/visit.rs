@@ -68,7 +68,9 @@ impl Visit<'_> {
         if path.name().is_some_and(|name| store::posix::is_temporary_name(name.as_bytes())) && !action.changes() {
             return Err(refuse(404, "a file that is not finished is nobody's yet"));
         }
-        if self.access().only_as_dir(action, export, path) && is_file(action, &reach) {
+        // Where only the program allows, no permit says what it counts for.
+        let by_rules = self.access().allow(action, export, true, path).is_ok();
+        if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &reach) {
             let reason = format!("{} is a file, and what was shown counts for a directory", self.shown());
             return Err(self.web.keeper.unwelcome(&self.visitor, refuse(403, reason)));
         }
