@@ -246,7 +246,7 @@ read -r question
 case "$question" in
   *'"path":"dir/slow"'*) sleep 30 ;;
   *'"path":"prod/x"'*) echo '{"allow":false,"reason":"closed on Sundays"}' ;;
-  *'"path":"dir/f"'*'"kind":"token","id":"7","issuer":"https://issuer.example/"'*) echo '{"allow":true}' ;;
+  *'"path":"dir/f","action":"read"'*'"kind":"token","id":"7","issuer":"https://issuer.example/"'*) echo '{"allow":true}' ;;
   *'"policy":"allows"'*) echo '{"allow":true}' ;;
   *) echo '{"allow":false}' ;;
 esac
