@@ -26,6 +26,7 @@ use crate::http::Web;
 use crate::http::{h1, h2};
 use crate::jobs::Jobs;
 use crate::lounge::Lounge;
+use crate::policy_file::{PolicyFile, PolicyFileError};
 use crate::registry::Registry;
 use crate::responders::{Desk, Responders};
 use crate::sniff::{Speaks, sniff};
@@ -103,6 +104,9 @@ pub enum NodeError {
     /// The state directory.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The policy.
+    #[error(transparent)]
+    Access(#[from] PolicyFileError),
     /// TLS.
     #[error("the node's certificate and key cannot be used")]
     Tls(#[from] rustls::Error),
@@ -227,6 +231,7 @@ impl Node {
     pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
         let identity = config.state.identity()?;
         let (web, plain) = (config.web.clone(), config.plain);
+        let policy = PolicyFile::of(&config)?;
         let faces = Faces::new(&identity, web.certificate.as_deref(), web.client_authorities.as_ref())?;
         let mut served: Vec<Served> = Vec::new();
         for export in config.exports.iter().cloned() {
@@ -247,9 +252,9 @@ impl Node {
         let responders = config.responders.clone();
         let datagrams = config.listen;
         let state = config.state.path().to_owned();
-        let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
+        let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, policy, config, registry.clone()));
         let on_loopback = listener.local_addr()?.ip().is_loopback();
-        let web = Web::new(Arc::clone(&host), &state, &web, on_loopback)?;
+        let web = Web::new(Arc::clone(&host), &web, &state, on_loopback)?;
         let probes = &host.probes;
         let desk = Desk::open(responders, listener.local_addr()?, probes.flows.clone(), probes.stop.clone());
         let desk = desk.map_err(|source| {

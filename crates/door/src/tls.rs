@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use auth::policy::DistinguishedName;
 use engine::NodeIdentity;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{Acceptor, WebPkiClientVerifier};
@@ -123,50 +124,46 @@ impl Faces {
 
 /// The name in the certificate that a client has shown, proved and had vouched for, as RFC 4514 writes names.
 pub(crate) fn client_name(tls: &Connection) -> Option<String> {
-    let certificate = tls.peer_certificates()?.first()?;
+    name_of(tls.peer_certificates()?.first()?)
+}
+
+/// A certificate's name. One with several attributes in one part, with a value that is not text, or with no part at all has
+/// none that a rule could be about.
+fn name_of(certificate: &[u8]) -> Option<String> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
-    let names: Option<Vec<String>> = parsed.subject().iter().map(relative).collect();
-    let mut names = names?;
-    // The last one first (RFC 4514, section 2.1).
-    names.reverse();
-    Some(names.join(","))
+    let parts: Option<Vec<(String, String)>> = parsed.subject().iter().map(relative).collect();
+    let parts = parts.filter(|parts| !parts.is_empty())?;
+    let name = DistinguishedName::from_root(parts.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    Some(name.rfc4514())
 }
 
-/// One part of a name. A part with an attribute that is not text has no such form, and so no rights.
-fn relative(part: &x509_parser::x509::RelativeDistinguishedName<'_>) -> Option<String> {
-    let registry = x509_parser::objects::oid_registry();
-    let each = part.iter().map(|attribute| {
-        let oid = attribute.attr_type();
-        let known = x509_parser::objects::oid2abbrev(oid, registry).map(str::to_owned);
-        let name = known.unwrap_or_else(|_| oid.to_id_string());
-        Some(format!("{name}={}", escaped(attribute.as_str().ok()?)))
-    });
-    let each: Option<Vec<String>> = each.collect();
-    Some(each?.join("+"))
-}
-
-/// A value as RFC 4514, section 2.4, has it.
-fn escaped(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for (at, c) in value.char_indices() {
-        let edge = (at == 0 && matches!(c, ' ' | '#')) || (c == ' ' && at + 1 == value.len());
-        if edge || matches!(c, '"' | '+' | ',' | ';' | '<' | '>' | '\\') {
-            out.push('\\');
-        }
-        if c == '\0' { out.push_str("\\00") } else { out.push(c) }
-    }
-    out
+/// The one attribute of a part: a short name or numbers with dots, and its value.
+fn relative(part: &x509_parser::x509::RelativeDistinguishedName<'_>) -> Option<(String, String)> {
+    let mut attributes = part.iter();
+    let (attribute, None) = (attributes.next()?, attributes.next()) else { return None };
+    let oid = attribute.attr_type();
+    let known = x509_parser::objects::oid2abbrev(oid, x509_parser::objects::oid_registry()).map(str::to_owned);
+    Some((known.unwrap_or_else(|_| oid.to_id_string()), attribute.as_str().ok()?.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rcgen::{CertificateParams, DistinguishedName as Names, DnType, KeyPair};
 
     #[test]
-    fn values_cannot_pretend_to_be_more_than_one_part() {
-        assert_eq!(escaped("a,CN=b"), "a\\,CN=b");
-        assert_eq!(escaped(" #x "), "\\ #x\\ ");
-        assert_eq!(escaped("#x"), "\\#x");
-        assert_eq!(escaped("é+\\"), "é\\+\\\\");
+    fn a_name_is_what_the_policy_reads() {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = Names::new();
+        params.distinguished_name.push(DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 25]), "org");
+        params.distinguished_name.push(DnType::OrganizationName, "A, B+C");
+        params.distinguished_name.push(DnType::CommonName, "Robot/CN=x");
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let name = name_of(certificate.der()).unwrap();
+        assert_eq!(name, "CN=Robot/CN\\=x,O=A\\, B\\+C,DC=org");
+        assert_eq!(DistinguishedName::parse(&name).unwrap().rfc4514(), name);
+        let mut nameless = CertificateParams::default();
+        nameless.distinguished_name = Names::new();
+        assert_eq!(name_of(nameless.self_signed(&KeyPair::generate().unwrap()).unwrap().der()), None);
     }
 }

@@ -28,8 +28,6 @@ pub(crate) trait Exchange {
     fn request(&self) -> &Request;
     /// Who asks.
     fn peer(&self) -> SocketAddr;
-    /// Our own end, to speak of ourselves.
-    fn local(&self) -> Option<SocketAddr>;
     /// Whether nobody on the way reads along.
     fn is_secure(&self) -> bool;
     /// The name in the certificate that the client has shown and proved.

@@ -56,7 +56,12 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     let Some((export, path)) = visit.place()? else { return page::exports(visit) };
     // A stat is allowed to more than may read.
     let reading = visit.request().method == Method::Get;
-    let action = if reading { Action::Read } else { Action::Stat };
+    let action = match (reading, visit.target.is_dir) {
+        (false, _) => Action::Stat,
+        // Who may list need not be one who may read.
+        (true, true) => Action::List,
+        (true, false) => Action::Read,
+    };
     let reach = visit.reach(action, &export, &path)?;
     if reach.store.is_dir(&reach.path) {
         return page::directory(visit, &*reach.store, &reach.path);

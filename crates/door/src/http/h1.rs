@@ -224,10 +224,6 @@ impl Exchange for H1<'_> {
         self.line.conn.peer()
     }
 
-    fn local(&self) -> Option<SocketAddr> {
-        self.line.conn.socket().local_addr().ok()
-    }
-
     fn is_secure(&self) -> bool {
         self.line.conn.tls().is_some()
     }

@@ -123,7 +123,6 @@ impl Drop for Place<'_> {
 /// What is the same for all requests of a connection.
 struct Facts {
     peer: SocketAddr,
-    local: Option<SocketAddr>,
     secure: bool,
     client_name: Option<String>,
 }
@@ -139,8 +138,8 @@ type Connection = h2::server::Connection<Line, Bytes>;
 /// Answers what is asked on a connection, until it ends and everything that was begun has ended as well.
 pub(crate) fn serve(conn: Conn, client_name: Option<String>, house: &House, web: &Web) -> io::Result<()> {
     let Some(place) = house.enter() else { return turn_away(conn, Reason::ENHANCE_YOUR_CALM) };
-    let (peer, local, secure) = (conn.peer(), conn.socket().local_addr().ok(), conn.tls().is_some());
-    let facts = Facts { peer, local, secure, client_name };
+    let (peer, secure) = (conn.peer(), conn.tls().is_some());
+    let facts = Facts { peer, secure, client_name };
     let desk = Desk::new();
     let work = |job: Job| stream::answer(job, &facts, web);
     let runtime = runtime()?;

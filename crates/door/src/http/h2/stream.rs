@@ -184,10 +184,6 @@ impl Exchange for H2<'_> {
         self.facts.peer
     }
 
-    fn local(&self) -> Option<SocketAddr> {
-        self.facts.local
-    }
-
     fn is_secure(&self) -> bool {
         self.facts.secure
     }
