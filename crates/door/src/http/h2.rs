@@ -17,6 +17,7 @@
 //! What this room does not know: who may do what, and what a request means.
 
 mod crew;
+mod frames;
 mod line;
 mod stream;
 mod wait;
@@ -266,7 +267,12 @@ async fn attend(
         match event.await {
             Event::Stream(job) => {
                 quiet_since = Instant::now();
-                hand_in(*job);
+                let mut job = job;
+                if wants_the_other(&job.request) {
+                    job.respond.send_reset(Reason::HTTP_1_1_REQUIRED);
+                } else {
+                    hand_in(*job);
+                }
             }
             Event::Over(result) => return result,
             Event::Look if desk.is_busy() => quiet_since = Instant::now(),
@@ -282,6 +288,12 @@ async fn attend(
             }
         }
     }
+}
+
+/// Whether a client does better by HTTP/1.1, as [`frames`] says.
+fn wants_the_other<B>(request: &http::Request<B>) -> bool {
+    let agent = request.headers().get("user-agent").map(|agent| agent.as_bytes());
+    request.method() == http::Method::PUT && agent.is_some_and(|agent| agent.starts_with(b"xrootd-tpc/"))
 }
 
 /// The next stream. While there is no room for one, it stays with the library, which bounds what may wait there.

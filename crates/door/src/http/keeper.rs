@@ -1,6 +1,6 @@
 //! Who asks: from what a request carries to the one `Access` that answers every question.
 
-mod shown;
+pub(super) mod shown;
 
 use std::sync::Arc;
 use std::time::Instant;

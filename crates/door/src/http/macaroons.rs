@@ -5,14 +5,15 @@
 
 use auth::macaroon::{Birth, Issued, MacaroonRequest};
 use auth::{Denied, Policy};
-use model::RelPath;
 use model::id::Uuid;
+use model::{RelPath, Timestamp};
 use serde_json::{Value, json};
 use web::method::ALLOW;
 use web::target::{encode, location};
-use web::{Headers, Response};
+use web::{Headers, Response, date};
 
 use super::exchange::Length;
+use super::keeper::shown::{Shown, shown};
 use super::now;
 use super::refused::{Done, Outcome, Refused, Trouble, refuse};
 use super::visit::{Visit, named};
@@ -60,7 +61,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
         Some(path) if is_form || visit.target.path.is_root() => path.clone(),
         _ => visit.target.path.clone(),
     };
-    let issued = issue(visit, &path, &request)?;
+    let issued = match shown(visit.exchange, &visit.target) {
+        Shown::Macaroon(text) => narrow(visit, &text, &path, &request)?,
+        _ => issue(visit, &path, &request)?,
+    };
     let answer = if is_form { token(&issued) } else { macaroon(visit, &path, &issued) };
     send(visit, &answer)
 }
@@ -117,7 +121,27 @@ fn issue(visit: &Visit<'_>, path: &RelPath, request: &MacaroonRequest) -> Outcom
     Ok(issued)
 }
 
+/// Whoever has a macaroon gets it back with the caveats of the request: what any holder could do without us.
+fn narrow(visit: &Visit<'_>, text: &str, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
+    let ends = now().seconds.saturating_add_unsigned(request.validity_seconds);
+    let ends = date::rfc3339(Timestamp { seconds: ends, nanos: 0 });
+    let paths = std::iter::once(path).chain(&request.paths).map(|path| format!("path:/{path}"));
+    let mut caveats = vec![format!("activity:{}", request.activities), format!("before:{ends}")];
+    caveats.extend(paths);
+    let bad = |error: auth::MacaroonError| refuse(400, error.to_string());
+    let text = caveats.iter().try_fold(text.to_owned(), |text, caveat| auth::macaroon::attenuate(&text, caveat));
+    let text = text.map_err(bad)?;
+    let secret = visit.web.host.state().macaroon_key().map_err(|error| refuse(500, error.to_string()))?;
+    let held = auth::macaroon::verify(&secret, &text, now().seconds).map_err(bad)?;
+    let left = held.before.unwrap_or(i64::MAX).saturating_sub(now().seconds);
+    let expires_in = u64::try_from(left).unwrap_or(0);
+    Ok(Issued { text, expires_in, activities: held.activities })
+}
+
 fn refused(visit: &Visit<'_>, denied: &Denied) -> Trouble {
+    if let Denied::CaveatPath { .. } = denied {
+        return refuse(400, denied.to_string());
+    }
     visit.web.keeper.unwelcome(&visit.visitor, refuse(403, denied.to_string()))
 }
 

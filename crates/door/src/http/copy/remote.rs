@@ -38,9 +38,24 @@ pub(crate) fn gauge(visit: &Visit<'_>, order: &Order, we_send: bool) -> Gauge {
     Gauge::new(order.scitag.filter(|tag| tag.is_marked()).map(|tag| Mark { tag, fireflies, we_send }))
 }
 
+/// A name as HTTP/1.1 has always written it. A client that came over HTTP/2 could only write it small, and there are servers
+/// that know `Authorization` by its capital letter.
+fn as_of_old(name: &str) -> String {
+    if name.contains(|c: char| c.is_ascii_uppercase()) {
+        return name.to_owned();
+    }
+    let mut starts = true;
+    let mut capital = |c: char| {
+        let c = if starts { c.to_ascii_uppercase() } else { c };
+        starts = c == '-';
+        c
+    };
+    name.chars().map(&mut capital).collect()
+}
+
 /// What every request to the other end carries.
 pub(crate) fn headers(order: &Order) -> Headers {
-    let mut headers: Headers = order.transfer_headers.iter().map(|(name, value)| (name, value)).collect();
+    let mut headers: Headers = order.transfer_headers.iter().map(|(name, value)| (as_of_old(name), value)).collect();
     if headers.get("user-agent").is_none() {
         headers.add("User-Agent", concat!("longhaul/", env!("CARGO_PKG_VERSION"), " (third-party copy)"));
     }
@@ -149,4 +164,16 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl) -> Result<F
 /// A URL that is signed bears no other credential beside it.
 pub(crate) fn without_authorization(url: &HttpUrl, headers: Headers) -> Headers {
     if url.is_presigned() { without_credentials(&headers) } else { headers }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_http2_made_small_are_written_as_of_old() {
+        assert_eq!(as_of_old("authorization"), "Authorization");
+        assert_eq!(as_of_old("x-amz-date"), "X-Amz-Date");
+        assert_eq!(as_of_old("X-oddCase"), "X-oddCase");
+    }
 }

@@ -13,8 +13,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use web::conn::Parts;
 
+use super::frames::Frames;
+
 /// Bytes asked of the socket at once.
 const GULP_BYTES: usize = 64 << 10;
+/// Bytes of plaintext fetched at once.
+const STAGED_BYTES: usize = 32 << 10;
 /// Bytes held back before the socket must take some.
 const HELD_BYTES: usize = 256 << 10;
 
@@ -29,6 +33,11 @@ struct Inner {
     ahead: (Vec<u8>, usize),
     /// Bytes of the socket that nobody has taken: ciphertext where TLS is spoken.
     raw: (Vec<u8>, usize),
+    /// Plaintext on its way to the library, and how far it is taken.
+    staged: (Vec<u8>, usize),
+    frames: Frames,
+    /// A head has just been handed on: the library is to look at it before it gets more.
+    breath: bool,
     /// Bytes for the socket where no TLS holds them, and how far they are sent.
     held: (Vec<u8>, usize),
     /// Bytes that TLS was given since it last had nothing to send.
@@ -66,7 +75,17 @@ impl Line {
         let socket = TcpStream::from_std(parts.socket)?;
         let (ahead, raw, held) = ((parts.inbox, 0), (parts.cipher, 0), (Vec::new(), 0));
         let tls = parts.tls.map(Box::new);
-        Ok(Line(Rc::new(RefCell::new(Inner { socket, tls, ahead, raw, held, sealed: 0 }))))
+        Ok(Line(Rc::new(RefCell::new(Inner {
+            socket,
+            tls,
+            ahead,
+            raw,
+            staged: (Vec::new(), 0),
+            frames: Frames::new(),
+            breath: false,
+            held,
+            sealed: 0,
+        }))))
     }
 
     /// Gives the socket what it takes; the task is woken when it takes more.
@@ -129,6 +148,25 @@ impl Inner {
         Poll::Ready(Ok(got > 0))
     }
 
+    /// Fetches plaintext; none at the end of the line.
+    fn stage(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (ahead, taken) = std::mem::take(&mut self.ahead);
+        if taken < ahead.len() {
+            self.staged = (ahead, taken);
+            return Poll::Ready(Ok(()));
+        }
+        let mut bytes = std::mem::take(&mut self.staged.0);
+        bytes.resize(STAGED_BYTES, 0);
+        let mut buffer = ReadBuf::new(&mut bytes);
+        let read =
+            if self.tls.is_some() { self.read_sealed(cx, &mut buffer) } else { self.read_clear(cx, &mut buffer) };
+        let got = buffer.filled().len();
+        bytes.truncate(got);
+        // An idle connection keeps no buffer.
+        self.staged = (if got == 0 { Vec::new() } else { bytes }, 0);
+        read
+    }
+
     fn read_sealed(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let Some(tls) = &mut self.tls else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
@@ -176,12 +214,22 @@ fn give(bytes: &[u8], buffer: &mut ReadBuf<'_>) -> usize {
 impl AsyncRead for Line {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.0.borrow_mut();
-        let (bytes, taken) = &mut inner.ahead;
-        if *taken < bytes.len() {
-            *taken += give(&bytes[*taken..], buffer);
-            return Poll::Ready(Ok(()));
+        let inner = &mut *inner;
+        if std::mem::take(&mut inner.breath) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
-        if inner.tls.is_some() { inner.read_sealed(cx, buffer) } else { inner.read_clear(cx, buffer) }
+        if inner.staged.1 == inner.staged.0.len() {
+            ready!(inner.stage(cx))?;
+        }
+        let room = buffer.remaining();
+        let (bytes, taken) = &mut inner.staged;
+        let waiting = &bytes[*taken..];
+        let (span, breath) = inner.frames.span(&waiting[..waiting.len().min(room)]);
+        buffer.put_slice(&waiting[..span]);
+        *taken += span;
+        inner.breath = breath;
+        Poll::Ready(Ok(()))
     }
 }
 

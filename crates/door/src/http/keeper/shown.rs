@@ -9,7 +9,7 @@ use web::target::Target;
 use crate::http::exchange::Exchange;
 
 /// What a request shows.
-pub(super) enum Shown {
+pub(crate) enum Shown {
     Nothing,
     Key(AccessKey),
     /// A JSON Web Token, or what is taken for one.
@@ -37,7 +37,7 @@ fn strip<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
 }
 
 /// The credentials of a request.
-pub(super) fn shown(exchange: &dyn Exchange, target: &Target) -> Shown {
+pub(crate) fn shown(exchange: &dyn Exchange, target: &Target) -> Shown {
     let headers = &exchange.request().headers;
     if headers.all("authorization").nth(1).is_some() {
         return Shown::Unknown("there is more than one field Authorization; show one credential");

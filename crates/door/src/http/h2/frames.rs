@@ -1,0 +1,93 @@
+//! Where the heads of requests end among the frames that come in (RFC 9113, section 4.1), so that the library can be stopped
+//! for a breath behind each: a request is then seen before what follows it is judged.
+//!
+//! Why that matters: stock xrootd, when it pushes, announces a body over HTTP/2 and sends none (5.5.3; any server refuses
+//! that). Told in time that HTTP/1.1 is wanted, its library tries again by that, and all is well.
+
+/// The client's preface, before all frames.
+const PREFACE_BYTES: usize = 24;
+const HEAD_BYTES: usize = 9;
+const HEADERS: u8 = 0x1;
+const CONTINUATION: u8 = 0x9;
+const END_HEADERS: u8 = 0x4;
+
+/// Follows the frames of one connection.
+pub(super) struct Frames {
+    head: [u8; HEAD_BYTES],
+    have: usize,
+    /// Bytes of the frame, or of the preface, that are still to come.
+    left: usize,
+    /// The frame ends a head.
+    ends_head: bool,
+}
+
+impl Frames {
+    /// From the beginning of a connection.
+    pub fn new() -> Frames {
+        Frames { head: [0; HEAD_BYTES], have: 0, left: PREFACE_BYTES, ends_head: false }
+    }
+
+    /// How many of these bytes, the next ones, may be handed on at once, and whether a head ends with them.
+    pub fn span(&mut self, bytes: &[u8]) -> (usize, bool) {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.left > 0 {
+                let step = self.left.min(bytes.len() - at);
+                (at, self.left) = (at + step, self.left - step);
+            } else {
+                let step = (HEAD_BYTES - self.have).min(bytes.len() - at);
+                self.head[self.have..self.have + step].copy_from_slice(&bytes[at..at + step]);
+                (at, self.have) = (at + step, self.have + step);
+                if self.have < HEAD_BYTES {
+                    continue;
+                }
+                let [a, b, c, kind, flags, ..] = self.head;
+                self.have = 0;
+                self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+                self.ends_head = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS != 0;
+            }
+            if self.left == 0 && self.have == 0 && std::mem::take(&mut self.ends_head) {
+                return (at, true);
+            }
+        }
+        (at, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
+        let mut bytes = vec![0, (payload >> 8) as u8, payload as u8, kind, flags, 0, 0, 0, 1];
+        bytes.resize(HEAD_BYTES + payload, 7);
+        bytes
+    }
+
+    #[test]
+    fn a_breath_behind_each_head_however_the_bytes_come() {
+        let parts = [
+            vec![b'P'; PREFACE_BYTES],
+            frame(0x4, 0, 18),
+            frame(HEADERS, END_HEADERS, 50),
+            frame(0x0, 1, 0),
+            frame(HEADERS, 0, 300),
+            frame(CONTINUATION, END_HEADERS, 5),
+            frame(0x0, 0, 1000),
+        ];
+        let bytes = parts.concat();
+        let first = parts[..3].concat().len();
+        let second = parts[..6].concat().len();
+        for step in [1, 2, 8, 9, 10, 100, bytes.len()] {
+            let (mut frames, mut at, mut breaths) = (Frames::new(), 0, Vec::new());
+            while at < bytes.len() {
+                let (taken, breath) = frames.span(&bytes[at..(at + step).min(bytes.len())]);
+                at += taken;
+                if breath {
+                    breaths.push(at);
+                }
+            }
+            assert_eq!(breaths, [first, second], "{step}");
+        }
+    }
+}
