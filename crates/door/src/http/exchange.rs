@@ -48,6 +48,11 @@ pub(crate) trait Exchange {
     fn has_begun(&self) -> bool;
     /// Whether the client has hung up.
     fn is_gone(&self) -> bool;
+    /// Sends the client on to HTTP/1.1, before an answer has begun, if that is better for many bytes and the client is known to
+    /// take it well. Then nothing is to be answered here.
+    fn leave_to_http1(&mut self) -> bool {
+        false
+    }
     /// The connection, where it is this exchange's alone: what the kernel counts of it is then of this exchange.
     fn socket(&self) -> Option<&TcpStream> {
         None

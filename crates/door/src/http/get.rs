@@ -17,6 +17,9 @@ use super::{now, page};
 /// What a file is to HTTP.
 const FILE_TYPE: &str = "application/octet-stream";
 
+/// From here on a body is better off without HTTP/2, which cuts it into frames and counts windows.
+const BULK_BYTES: u64 = 8 << 20;
+
 /// The tag of a file's content, as far as its facts tell.
 pub(crate) fn etag(stat: &Stat) -> ETag {
     ETag::of_file(stat.identity.1, stat.meta.size, stat.meta.mtime)
@@ -147,6 +150,9 @@ fn whole(visit: &mut Visit<'_>, file: &Piece, headers: Headers) -> Outcome {
 }
 
 fn part(visit: &mut Visit<'_>, file: &Piece, status: u16, headers: Headers, span: Span) -> Outcome {
+    if span.len >= BULK_BYTES && visit.request().method == Method::Get && visit.exchange.leave_to_http1() {
+        return Ok(Done { status: 307, bytes: 0 });
+    }
     visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(span.len))?;
     let bytes = if visit.request().method == Method::Get { span.len } else { 0 };
     if bytes > 0 {

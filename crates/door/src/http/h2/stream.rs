@@ -38,6 +38,8 @@ pub(super) struct H2<'a> {
     left: Option<u64>,
     ended: bool,
     broken: bool,
+    /// The client was told to come by HTTP/1.1.
+    left_to_http1: bool,
 }
 
 struct Out {
@@ -60,8 +62,9 @@ pub(super) fn answer(job: Job, facts: &Facts, web: &Web) {
     let waits = request.waits() && body_length != Some(0);
     let out = RefCell::new(Out { respond, body: None });
     let (piece, pace) = (Bytes::new(), Pace::new());
-    let (left, ended, broken) = (None, false, false);
-    let mut stream = H2 { facts, request, body, body_length, piece, waits, pace, out, left, ended, broken };
+    let (left, ended, broken, left_to_http1) = (None, false, false, false);
+    let mut stream =
+        H2 { facts, request, body, body_length, piece, waits, pace, out, left, ended, broken, left_to_http1 };
     match bad {
         None => web.answer(&mut stream),
         Some((status, reason)) => {
@@ -162,7 +165,7 @@ impl H2<'_> {
 
 impl Drop for H2<'_> {
     fn drop(&mut self) {
-        if self.ended && !self.broken {
+        if (self.ended && !self.broken) || self.left_to_http1 {
             return;
         }
         let out = self.out.get_mut();
@@ -261,8 +264,20 @@ impl Exchange for H2<'_> {
         Ok(())
     }
 
+    fn leave_to_http1(&mut self) -> bool {
+        // curl asks again by itself (RFC 9113, section 7); of others some fail. For GET alone: a body that it has begun to
+        // send curl does not begin again (7.88).
+        let agent = self.request.headers.get("user-agent").unwrap_or_default();
+        if self.has_begun() || !agent.starts_with("curl/") {
+            return false;
+        }
+        self.out.get_mut().respond.send_reset(Reason::HTTP_1_1_REQUIRED);
+        self.left_to_http1 = true;
+        true
+    }
+
     fn has_begun(&self) -> bool {
-        self.out.borrow().body.is_some()
+        self.left_to_http1 || self.out.borrow().body.is_some()
     }
 
     fn is_gone(&self) -> bool {
