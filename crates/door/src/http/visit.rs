@@ -63,18 +63,17 @@ impl Visit<'_> {
         called.filter(plain).map_or_else(String::new, |called| format!("{scheme}://{called}"))
     }
 
-    /// Whether a host and port are this node, as far as this client is concerned: the name that it called us by itself.
-    pub fn is_own_authority(&self, authority: &str) -> bool {
-        self.called().is_some_and(|called| called.eq_ignore_ascii_case(authority))
-    }
-
     /// The store and path behind a name, if the action is allowed there.
     pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
         let place = Place::Path { export: export.to_owned(), path: path.clone() };
         let reach = self.web.host.allowed(self.access(), action, &place);
         let reach = reach.map_err(|refusal| self.unwelcome(refusal.into()))?;
-        if path.name().is_some_and(|name| store::posix::is_temporary_name(name.as_bytes())) && !action.changes() {
-            return Err(refuse(404, "a file that is not finished is nobody's yet"));
+        // As a directory's name too: what would come below it could not be seen.
+        if path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
+            return Err(match action.changes() {
+                true => refuse(403, "names of unfinished files are this node's own"),
+                false => refuse(404, "a file that is not finished is nobody's yet"),
+            });
         }
         Ok(reach)
     }

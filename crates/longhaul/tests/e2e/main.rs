@@ -44,4 +44,5 @@ mod tree;
 mod tune;
 mod wait;
 mod warm;
+mod web;
 mod wrappers;

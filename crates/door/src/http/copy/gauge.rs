@@ -81,6 +81,7 @@ pub(crate) struct Gauge {
     remotes: Mutex<HashSet<SocketAddr>>,
     sockets: Mutex<Vec<TcpStream>>,
     cancelled: AtomicBool,
+    moved: AtomicBool,
 }
 
 impl Gauge {
@@ -92,6 +93,16 @@ impl Gauge {
     /// So many bytes have arrived in all.
     pub fn set(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// All bytes have moved; what is left to do takes its time without one.
+    pub fn all_moved(&self) {
+        self.moved.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they have.
+    pub fn has_all_moved(&self) -> bool {
+        self.moved.load(Ordering::Relaxed)
     }
 
     /// Bytes go to or come from there, over connections that are not ours to end.

@@ -6,14 +6,15 @@ use auth::Action;
 use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, Fault};
 use store::Sink;
+use web::client::{REDIRECTS_MAX, redirect, without_credentials};
 use web::copy::Order;
 use web::range::ContentRange;
-use web::{Client, Dialer, HttpUrl, Method};
+use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
 use super::gauge::{Failure, Gauge};
 use super::ranges::{Parts, Task};
 use super::remote::{self, Found, before};
-use super::{accept, done, native, watch};
+use super::{accept, done, early, native, watch};
 use crate::host::Reach;
 use crate::http::digests::Stamp;
 use crate::http::put::{self, Sums};
@@ -65,10 +66,16 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
             return done(visit, &gauge, result);
         }
     }
-    let unfinished = put::begin(visit, &reach, found.size)?;
+    let unfinished = match put::begin(visit, &reach, found.size) {
+        Ok(unfinished) => unfinished,
+        Err(trouble) => return early(visit, &gauge, accepted, failed(trouble, Fault::Storage)),
+    };
     let job = Job { dialer: &dialer, found: &found, sink: &*unfinished.0, gauge: &gauge };
     // The connection that the markers name is there before the first of them.
-    let first = connect(&job).map_err(before)?;
+    let first = match connect(&job) {
+        Ok(first) => first,
+        Err(failure) => return early(visit, &gauge, accepted, failure),
+    };
     if !accepted {
         accept(visit)?;
     }
@@ -76,8 +83,12 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     let fetched = watch::run(visit, &gauge, true, || fetch(&job, order, first, &serial))?;
     let result = fetched.and_then(|sums| {
         put::compare(&sums, &promised).map_err(|trouble| failed(trouble, Fault::Integrity))?;
-        let placed = put::put_in_place(visit, &reach, &*unfinished.0, &sums, now(), order.overwrite);
-        placed.map_err(|trouble| failed(trouble, Fault::Storage))?;
+        let place = || {
+            let _turn = visit.web.unfinished.turn(&reach);
+            let replace = order.overwrite && put::may_replace(visit)?;
+            put::put_in_place(visit, &reach, &*unfinished.0, &sums, now(), replace)
+        };
+        place().map_err(|trouble| failed(trouble, Fault::Storage))?;
         Ok(sums.size)
     });
     // Before the last line, which tells the client that it may look.
@@ -101,10 +112,11 @@ fn natively(
     })?;
     match moved {
         Ok(moved) => {
-            let source = reach.store.open(&reach.path)?;
-            let stat = source.stat()?;
-            let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
-            visit.web.digests.keep(&*source, stat.identity, stamp, &moved.digests);
+            let placed = reach.store.open(&reach.path).and_then(|source| Ok((source.stat()?, source)));
+            if let Ok((stat, source)) = placed {
+                let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
+                visit.web.digests.keep(&*source, stat.identity, stamp, &moved.digests);
+            }
             Ok(Some(Ok(moved.bytes)))
         }
         Err(failure) if native::may_fall_back(&failure, gauge) => {
@@ -146,9 +158,11 @@ fn expected(order: &Order, found: &Found) -> Outcome<Vec<Digest>> {
 
 fn fetch(job: &Job<'_>, order: &Order, first: Client, serial: &[Algorithm]) -> Result<Sums, Failure> {
     let (size, block) = match job.found.size {
-        Some(size) => (size, in_parts(job, order, first, size)?),
-        None => of_unknown_size(job, first)?,
+        Some(size) if size > 0 => (size, in_parts(job, order, first, size)?),
+        // Of an empty file too the source is asked: some say 0 to HEAD where they do not know.
+        _ => of_unknown_size(job, first)?,
     };
+    job.gauge.all_moved();
     let serial = match serial {
         [] => Vec::new(),
         // Read back from the cache: bytes came in parts, and these digests want them in order.
@@ -172,7 +186,8 @@ fn in_parts(job: &Job<'_>, order: &Order, first: Client, size: u64) -> Result<Bl
     if let Some(sum) = parts.whole(size) {
         return Ok(sum);
     }
-    let failure = results.into_iter().find_map(Result::err);
+    // The first to fail ends the others: what broke them is not the reason.
+    let failure = results.into_iter().filter_map(Result::err).min_by_key(Failure::passes);
     Err(failure.unwrap_or_else(|| Failure::new(Fault::Path, 502, "the source sent less than it said")))
 }
 
@@ -214,7 +229,7 @@ fn part(
     job: &Job<'_>,
     parts: &Parts,
     task: &Task,
-    mut client: Client,
+    client: Client,
     connections: u64,
 ) -> Result<Option<Client>, Failure> {
     let whole = connections == 1 && task.at == 0;
@@ -222,15 +237,18 @@ fn part(
     if !whole {
         headers.add("Range", format!("bytes={}-{}", task.at, task.end - 1));
     }
-    client.send(&Method::Get, job.found.url.path_and_query(), &headers)?;
-    let (response, body) = client.answer(&Method::Get)?;
+    let Got { mut client, response, body, url } = get(job, client, headers)?;
     match response.status {
         200 if whole => {}
         206 if !whole => check_range(&response, task, job.found)?,
         200 => return Err(Failure::new(Fault::Peer, 502, "the source takes no ranges, though it said so")),
-        _ => return Err(remote::refused(&mut client, &response, body, "GET", &job.found.url)),
+        _ => return Err(remote::refused(&mut client, &response, body, "GET", &url)),
     }
-    unchanged(&response, job.found)?;
+    // Who keeps the bytes may tag them otherwise than who keeps the names.
+    let moved_on = url.as_str() != job.found.url.as_str();
+    if !moved_on {
+        unchanged(&response, job.found)?;
+    }
     let length = body.length();
     if length.is_some_and(|length| length != task.end - task.at) {
         let (said, sends) = (task.end - task.at, length.unwrap_or(0));
@@ -238,8 +256,37 @@ fn part(
     }
     let reached = copy(job, parts, task, &mut client, body)?;
     job.gauge.leaves(client.conn().socket());
-    let keeps = reached == task.end && !response.headers.lists("connection", "close");
+    let keeps = reached == task.end && !moved_on && !response.headers.lists("connection", "close");
     Ok(keeps.then_some(client))
+}
+
+/// An answer to a GET, and where it came from.
+struct Got {
+    client: Client,
+    response: Response,
+    body: Body,
+    url: HttpUrl,
+}
+
+/// Sends a GET, and goes where it is sent: doors that know of a file themselves send on whoever wants its bytes.
+fn get(job: &Job<'_>, mut client: Client, mut headers: Headers) -> Result<Got, Failure> {
+    let mut url = job.found.url.clone();
+    for _ in 0..=REDIRECTS_MAX {
+        client.send(&Method::Get, url.path_and_query(), &headers)?;
+        let (response, body) = client.answer(&Method::Get)?;
+        let Some(to) = redirect(&response, &url) else { return Ok(Got { client, response, body, url }) };
+        if url.is_secure() && !to.is_secure() {
+            return Err(Failure::new(Fault::Auth, 403, "the source redirects from TLS to a clear line"));
+        }
+        if !url.is_same_origin(&to) {
+            headers = without_credentials(&headers);
+        }
+        job.gauge.leaves(client.conn().socket());
+        url = to;
+        client = Client::new(job.dialer, &url)?;
+        job.gauge.joins(client.conn().socket());
+    }
+    Err(Failure::new(Fault::Peer, 508, "the source redirects in circles"))
 }
 
 fn check_range(response: &web::Response, task: &Task, found: &Found) -> Result<(), Failure> {
@@ -272,6 +319,10 @@ fn copy(job: &Job<'_>, parts: &Parts, task: &Task, client: &mut Client, mut body
         loop {
             let end = parts.end(task);
             if at >= end {
+                // Chunks say only at their end how many there are.
+                if end == task.end && body.length().is_none() && client.read(&mut body, &mut buffer[..1])? > 0 {
+                    return Err(Failure::new(Fault::Peer, 502, "the source sends more bytes than it said"));
+                }
                 return Ok(at);
             }
             let most = (end - at).min(buffer.len() as u64) as usize;
@@ -307,11 +358,10 @@ fn fill(client: &mut Client, body: &mut web::Body, buffer: &mut [u8]) -> Result<
 }
 
 /// A source that does not say how long its file is sends it over one connection, until it ends.
-fn of_unknown_size(job: &Job<'_>, mut client: Client) -> Result<(u64, BlockSum), Failure> {
-    client.send(&Method::Get, job.found.url.path_and_query(), &job.found.headers)?;
-    let (response, mut body) = client.answer(&Method::Get)?;
+fn of_unknown_size(job: &Job<'_>, client: Client) -> Result<(u64, BlockSum), Failure> {
+    let Got { mut client, response, mut body, url } = get(job, client, job.found.headers.clone())?;
     if response.status != 200 {
-        return Err(remote::refused(&mut client, &response, body, "GET", &job.found.url));
+        return Err(remote::refused(&mut client, &response, body, "GET", &url));
     }
     let (mut at, mut sum) = (0, BlockSum::of(&[], true));
     buffer::with(|buffer| {

@@ -13,7 +13,7 @@ use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
 use super::gauge::{Failure, Gauge};
 use super::remote::{self, before};
-use super::{accept, done, native, watch};
+use super::{accept, done, early, native, watch};
 use crate::host::Reach;
 use crate::http::exchange::PIECE_BYTES;
 use crate::http::refused::{Outcome, refuse};
@@ -66,7 +66,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
             return done(visit, &gauge, result);
         }
     }
-    let client = Client::new(&dialer, destination).map_err(|e| before(e.into()))?;
+    let client = match Client::new(&dialer, destination) {
+        Ok(client) => client,
+        Err(error) => return early(visit, &gauge, accepted, error.into()),
+    };
     gauge.joins(client.conn().socket());
     if !accepted {
         accept(visit)?;
@@ -176,6 +179,8 @@ fn put(job: &Job<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -> 
             _ => Err(failure),
         };
     }
+    // From here on the bound is FINISH_WITHIN.
+    job.gauge.all_moved();
     loop {
         let (response, body) = client.receive_within(&Method::Put, FINISH_WITHIN)?;
         if response.status >= 200 {

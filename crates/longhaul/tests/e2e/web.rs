@@ -1,0 +1,22 @@
+//! The HTTP side of a node: clients that keep to nothing, peers that lie, storage that says no.
+//!
+//! Requests are bytes on a socket of the test's own, so that nothing between the test and the node puts them right.
+
+// mod access;
+// mod bodies;
+// mod digests;
+mod escapes;
+mod frames;
+mod kills;
+// mod native;
+mod peers;
+mod puts;
+// mod pulls;
+// mod pushes;
+mod ranges;
+mod raw;
+mod slow;
+// mod sources;
+mod storage;
+// mod targets;
+mod trees;
