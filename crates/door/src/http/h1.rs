@@ -285,6 +285,9 @@ impl Exchange for H1<'_> {
     fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
         // A client that still waits may or may not send its body now: nobody could tell it from the next request.
         self.keeps &= !self.waits && !self.broken;
+        // Nor does one go on that has more of a body to come than is read past.
+        let to_come = self.body.length().unwrap_or(0).saturating_sub(self.body.bytes_read());
+        self.keeps &= to_come <= UNWANTED_BYTES_MAX;
         let bodiless = matches!(response.status, 204 | 304);
         self.answer = match length {
             _ if bodiless => Answer::Done,

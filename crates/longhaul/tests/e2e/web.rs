@@ -2,21 +2,19 @@
 //!
 //! Requests are bytes on a socket of the test's own, so that nothing between the test and the node puts them right.
 
-// mod access;
-// mod bodies;
-// mod digests;
+mod digests;
 mod escapes;
 mod frames;
 mod kills;
-// mod native;
+mod native;
 mod peers;
 mod puts;
-// mod pulls;
-// mod pushes;
+mod pulls;
+mod pushes;
 mod ranges;
 mod raw;
+mod sealed;
 mod slow;
-// mod sources;
 mod storage;
-// mod targets;
+mod targets;
 mod trees;

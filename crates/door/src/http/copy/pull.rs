@@ -183,11 +183,12 @@ fn in_parts(job: &Job<'_>, order: &Order, first: Client, size: u64) -> Result<Bl
         results.insert(0, own);
         results
     });
-    if let Some(sum) = parts.whole(size) {
-        return Ok(sum);
-    }
     // The first to fail ends the others: what broke them is not the reason.
     let failure = results.into_iter().filter_map(Result::err).min_by_key(Failure::passes);
+    // Somebody who lied is not believed although all bytes are there.
+    if let Some(sum) = parts.whole(size).filter(|_| failure.as_ref().is_none_or(Failure::passes)) {
+        return Ok(sum);
+    }
     Err(failure.unwrap_or_else(|| Failure::new(Fault::Path, 502, "the source sent less than it said")))
 }
 
@@ -326,12 +327,11 @@ fn copy(job: &Job<'_>, parts: &Parts, task: &Task, client: &mut Client, mut body
                 return Ok(at);
             }
             let most = (end - at).min(buffer.len() as u64) as usize;
-            let filled = fill(client, &mut body, &mut buffer[..most]);
+            let filled = fill(job, client, &mut body, &mut buffer[..most]);
             let got = *filled.as_ref().unwrap_or_else(|(got, _)| got);
             let piece = &buffer[..got];
             job.sink.write_at(piece, at)?;
             parts.came(task, at, got as u64, BlockSum::of(piece, true));
-            job.gauge.add(got as u64);
             at += got as u64;
             match filled {
                 Err((_, error)) => return Err(error),
@@ -345,12 +345,16 @@ fn copy(job: &Job<'_>, parts: &Parts, task: &Task, client: &mut Client, mut body
 }
 
 /// Fills the buffer as far as bytes come; what came before a break counts.
-fn fill(client: &mut Client, body: &mut web::Body, buffer: &mut [u8]) -> Result<usize, (usize, Failure)> {
+fn fill(job: &Job<'_>, client: &mut Client, body: &mut Body, buffer: &mut [u8]) -> Result<usize, (usize, Failure)> {
     let mut filled = 0;
     while filled < buffer.len() {
         match client.read(body, &mut buffer[filled..]) {
             Ok(0) => break,
-            Ok(got) => filled += got,
+            Ok(got) => {
+                filled += got;
+                // As they come: a slow source is not one that stalls.
+                job.gauge.add(got as u64);
+            }
             Err(error) => return Err((filled, error.into())),
         }
     }
@@ -366,13 +370,12 @@ fn of_unknown_size(job: &Job<'_>, client: Client) -> Result<(u64, BlockSum), Fai
     let (mut at, mut sum) = (0, BlockSum::of(&[], true));
     buffer::with(|buffer| {
         loop {
-            let got = fill(&mut client, &mut body, buffer).map_err(|(_, failure)| failure)?;
+            let got = fill(job, &mut client, &mut body, buffer).map_err(|(_, failure)| failure)?;
             if got == 0 {
                 return Ok((at, sum));
             }
             job.sink.write_at(&buffer[..got], at)?;
             sum = sum.then(BlockSum::of(&buffer[..got], true), got as u64);
-            job.gauge.add(got as u64);
             at += got as u64;
         }
     })

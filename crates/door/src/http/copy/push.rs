@@ -181,12 +181,7 @@ fn put(job: &Job<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -> 
     }
     // From here on the bound is FINISH_WITHIN.
     job.gauge.all_moved();
-    loop {
-        let (response, body) = client.receive_within(&Method::Put, FINISH_WITHIN)?;
-        if response.status >= 200 {
-            return Ok((response, body));
-        }
-    }
+    Ok(client.answer_within(&Method::Put, FINISH_WITHIN)?)
 }
 
 /// What the destination says to the head: none where the body may come.

@@ -48,7 +48,6 @@ fn try_all(node: &Node, target: &str) {
         let answer = if method == "HEAD" { raw.hear_head() } else { raw.hear() };
         let answer = answer.unwrap_or_else(|| panic!("{method} {target}: no answer"));
         assert!(answer.status < 500 && !holds(&answer.body), "{method} {target}: {answer:?}");
-        assert!(method != "PROPFIND" || !answer.text().contains("secret</"), "{target}: {}", answer.text());
     }
     for method in ["COPY", "MOVE"] {
         fs::write(node_inside(node).join("g"), b"evil").unwrap();
@@ -115,7 +114,8 @@ fn no_link_leads_out() {
     // What is listed of links says nothing of what they lead to.
     lay();
     let answer = ask(&node, "PROPFIND", "/x/", &[("Depth", "1")], &[]).expect(207);
-    assert!(!answer.text().contains(&SECRET.len().to_string()), "{}", answer.text());
+    let told = format!("getcontentlength>{}<", SECRET.len());
+    assert!(!answer.text().contains(&told), "{}", answer.text());
     // A tree with such links in it copies without what they lead to.
     fs::create_dir(inside.join("tree")).unwrap();
     symlink(&outside, inside.join("tree/dir")).unwrap();
