@@ -260,15 +260,13 @@ mod tests {
         let endless = format!("GET / HTTP/1.1\r\nHost: h\r\na: {}", "b".repeat(HEAD_BYTES_MAX));
         assert_eq!(request(&endless), Err(HeadError::TooLarge));
         assert_eq!(request("GET / HTTP/3.0\r\nHost: h\r\n\r\n"), Err(HeadError::Version));
-        for bad in
-            [
-                "GET / HTTP/1.1\r\n\r\n",
-                "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-                "\x01\x02 / HTTP/1.1\r\n\r\n",
-                "GET / HTTP/1.1\nHost: a\n\n",
-                "GET / HTTP/1.1\r\nHost: a\nB: c\r\n\r\n",
-            ]
-        {
+        for bad in [
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+            "\x01\x02 / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\nHost: a\n\n",
+            "GET / HTTP/1.1\r\nHost: a\nB: c\r\n\r\n",
+        ] {
             assert!(matches!(request(bad), Err(HeadError::Malformed(_))), "{bad:?}");
         }
     }

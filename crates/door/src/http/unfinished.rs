@@ -24,7 +24,12 @@ const TURNS: usize = 64;
 impl Unfinished {
     /// With its lists in this state directory.
     pub fn new(state: &std::path::Path) -> Unfinished {
-        Unfinished { state: state.to_owned(), lists: Mutex::default(), last: AtomicU64::new(0), turns: [const { Mutex::new(()) }; TURNS] }
+        Unfinished {
+            state: state.to_owned(),
+            lists: Mutex::default(),
+            last: AtomicU64::new(0),
+            turns: [const { Mutex::new(()) }; TURNS],
+        }
     }
 
     /// The turn of whoever gives a file this name: what stands there is looked at and replaced by one at a time.

@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn what_stalls_is_ended_and_says_so() {
         let bounds = patience(10_000, 400, 1200);
-        for (bytes, pulls, least, said) in [(0, true, 1200, "received from the source"), (9, false, 400, "destination")] {
+        for (bytes, pulls, least, said) in [(0, true, 1200, "received from the source"), (9, false, 400, "destination")]
+        {
             let (gauge, mut client) = (Gauge::default(), Heard(Vec::new(), 99));
             gauge.add(bytes);
             let began = Instant::now();

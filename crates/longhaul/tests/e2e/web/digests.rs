@@ -76,12 +76,8 @@ fn notes_on_files_are_believed_while_they_hold() {
     let Ok(dir) = tempfile::tempdir_in("/var/tmp") else {
         return crate::wait::skipped("web::digests::notes_on_files_are_believed_while_they_hold", "no /var/tmp");
     };
-    let node = crate::node::Setup::new()
-        .export("data", dir.path(), "rw")
-        .arg("--anonymous")
-        .arg("rw")
-        .arg("--plain")
-        .start();
+    let node =
+        crate::node::Setup::new().export("data", dir.path(), "rw").arg("--anonymous").arg("rw").arg("--plain").start();
     made_once_and_void_with_the_bytes(&node, dir.path());
 }
 

@@ -69,8 +69,25 @@ fn no_spelling_leads_out() {
     let (node, dir, outside) = beside();
     INSIDE.lock().unwrap().insert(node.port, dir.path().join("in"));
     for up in [
-        "..", "%2e%2e", "%2E%2e", ".%2e", "%2e.", "..%2f", "..%5c", "..\\", "%252e%252e", "%c0%ae%c0%ae", "%e0%80%ae.",
-        "..%00", "..;", "....//", ".%00.", "%uff0e%uff0e", "%ef%bc%8e%ef%bc%8e", "..%c0%af", "..%252f",
+        "..",
+        "%2e%2e",
+        "%2E%2e",
+        ".%2e",
+        "%2e.",
+        "..%2f",
+        "..%5c",
+        "..\\",
+        "%252e%252e",
+        "%c0%ae%c0%ae",
+        "%e0%80%ae.",
+        "..%00",
+        "..;",
+        "....//",
+        ".%00.",
+        "%uff0e%uff0e",
+        "%ef%bc%8e%ef%bc%8e",
+        "..%c0%af",
+        "..%252f",
     ] {
         for target in [
             format!("/x/{up}/out/secret"),
@@ -106,7 +123,8 @@ fn no_link_leads_out() {
         symlink(&outside, inside.join("dir")).unwrap();
         symlink(outside.join("new"), inside.join("new")).unwrap();
     };
-    for target in ["/x/abs", "/x/rel", "/x/dir", "/x/dir/", "/x/dir/secret", "/x/dir/made", "/x/new", "/x/dir/sub/made"] {
+    for target in ["/x/abs", "/x/rel", "/x/dir", "/x/dir/", "/x/dir/secret", "/x/dir/made", "/x/new", "/x/dir/sub/made"]
+    {
         lay();
         try_all(&node, target);
         assert_untouched(&outside);
@@ -177,7 +195,9 @@ fn a_link_swapped_in_the_midst_leads_nowhere() {
 fn destinations_lie_on_this_node() {
     let (node, dir, outside) = beside();
     let inside = dir.path().join("in");
-    for destination in ["http://elsewhere.example/x/g", "https://127.0.0.2/x/g", "//elsewhere/x/g", "ftp://127.0.0.1/x/g"] {
+    for destination in
+        ["http://elsewhere.example/x/g", "https://127.0.0.2/x/g", "//elsewhere/x/g", "ftp://127.0.0.1/x/g"]
+    {
         let answer = ask(&node, "MOVE", "/x/f", &[("Destination", destination)], &[]);
         assert!(matches!(answer.status, 400..=404 | 502), "{destination}: {answer:?}");
         assert!(inside.join("f").exists() && !inside.join("g").exists(), "{destination}");
@@ -242,9 +262,13 @@ fn what_is_no_file_is_not_waited_for() {
     if !made.is_ok_and(|status| status.success()) {
         return crate::wait::skipped("web::escapes::what_is_no_file_is_not_waited_for", "no mkfifo");
     }
-    for (method, fields) in
-        [("GET", &[][..]), ("HEAD", &[]), ("PUT", &[]), ("COPY", &[("Destination", "/x/g")]), ("PROPFIND", &[("Depth", "0")])]
-    {
+    for (method, fields) in [
+        ("GET", &[][..]),
+        ("HEAD", &[]),
+        ("PUT", &[]),
+        ("COPY", &[("Destination", "/x/g")]),
+        ("PROPFIND", &[("Depth", "0")]),
+    ] {
         let mut raw = Raw::to(&node);
         raw.request(method, "/x/fifo", fields, if method == "PUT" { b"x" } else { b"" });
         let answer = if method == "HEAD" { raw.hear_head() } else { raw.hear() }.unwrap();

@@ -171,7 +171,8 @@ fn targets_in_absolute_form_and_old_versions_are_served() {
 #[test]
 fn an_unknown_expectation_fails() {
     let node = open();
-    let put = |expect: &str| format!("PUT /data/g HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: {expect}\r\n\r\n");
+    let put =
+        |expect: &str| format!("PUT /data/g HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: {expect}\r\n\r\n");
     let mut raw = Raw::to(&node);
     raw.say(put("200-ok"));
     let answer = raw.head().unwrap();

@@ -25,7 +25,10 @@ fn push(node: &Node, to: &str, fields: &[(&str, &str)]) -> Answer {
 
 /// How often the other node heard of something.
 fn heard(node: &Node, event: &str) -> usize {
-    node.log().lines().filter(|line| line.contains(&format!("event=\"{event}\"")) || line.contains(&format!("event={event} "))).count()
+    node.log()
+        .lines()
+        .filter(|line| line.contains(&format!("event=\"{event}\"")) || line.contains(&format!("event={event} ")))
+        .count()
 }
 
 /// A way to a node on which nothing but HTTP in clear gets through.
@@ -129,7 +132,8 @@ fn what_is_there_is_kept_where_that_is_asked() {
     assert_eq!(ask(&there, "POST", "/data/", &kind, question).status, 409);
     assert_eq!(ask(&there, "POST", "/data", &kind, question).status, 409);
     assert_eq!(ask(&there, "POST", "/data/f", &kind, question).status, 200);
-    for nonsense in [&b"{}"[..], b"", b"[1,2", br#"{"v":9,"write":false,"job":"00000000-0000-4000-8000-000000000000"}"#] {
+    for nonsense in [&b"{}"[..], b"", b"[1,2", br#"{"v":9,"write":false,"job":"00000000-0000-4000-8000-000000000000"}"#]
+    {
         assert_eq!(ask(&there, "POST", "/data/f", &kind, nonsense).status, 400);
     }
     assert_eq!(ask(&there, "POST", "/data/f", &kind, &[b' '; 5000]).status, 413);

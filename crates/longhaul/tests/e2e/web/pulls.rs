@@ -33,7 +33,9 @@ fn fails(node: &Node, source: &str, fields: &[(&str, &str)], saying: &str) {
 #[test]
 fn a_no_of_the_source_is_the_answer() {
     let node = open();
-    for (status, ours) in [(404, 404), (403, 403), (401, 401), (410, 410), (500, 500), (503, 503), (302, 502), (204, 502)] {
+    for (status, ours) in
+        [(404, 404), (403, 403), (401, 401), (410, 410), (500, 500), (503, 503), (302, 502), (204, 502)]
+    {
         let source = Peer::new(move |_, socket| begin(socket, status, 0, ""));
         let told = pull(&node, &source.url("/f"), &[]);
         assert_eq!(told.status, ours, "{status}: {}", told.text());
@@ -88,7 +90,8 @@ fn orders_that_cannot_be_meant_are_refused() {
     for scheme in ["ftp", "file", "root", "gopher", "lh", "javascript"] {
         assert_eq!(pull(&node, &format!("{scheme}://127.0.0.1/f"), &[]).status, 400, "{scheme}");
     }
-    for url in ["http://", "http:///etc/passwd", "http://u:p@127.0.0.1/f", "/etc/passwd", "", "http://[::1", "nonsense"] {
+    for url in ["http://", "http:///etc/passwd", "http://u:p@127.0.0.1/f", "/etc/passwd", "", "http://[::1", "nonsense"]
+    {
         assert_eq!(pull(&node, url, &[]).status, 400, "{url:?}");
     }
     assert_eq!(source.heard().len(), 0, "nothing was asked of the source");
@@ -174,7 +177,10 @@ fn lies_about_the_length_make_no_file() {
 }
 
 /// A source that takes ranges for whole requests and lies in one of them.
-fn ranged(data: &Arc<Vec<u8>>, lie: impl Fn(usize, usize, &[u8], &mut TcpStream) -> bool + Send + Sync + 'static) -> Peer {
+fn ranged(
+    data: &Arc<Vec<u8>>,
+    lie: impl Fn(usize, usize, &[u8], &mut TcpStream) -> bool + Send + Sync + 'static,
+) -> Peer {
     let data = Arc::clone(data);
     Peer::new(move |heard, socket| match heard.range(data.len()) {
         Some((from, to)) if heard.method == "GET" && from > 0 => lie(from, to, &data, socket),
@@ -222,7 +228,9 @@ fn lies_about_ranges_make_no_file() {
 fn a_wrong_digest_is_a_mismatch() {
     let node = open();
     put(&node, "/data/f", b"old").expect(201);
-    for digest in ["Digest: adler32=12345678", "Digest: md5=AAAAAAAAAAAAAAAAAAAAAA==", "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA=="] {
+    for digest in
+        ["Digest: adler32=12345678", "Digest: md5=AAAAAAAAAAAAAAAAAAAAAA==", "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA=="]
+    {
         let fields = format!("{digest}\r\n");
         let source = Peer::new(move |heard, socket| honest(heard, socket, b"123456789", &fields));
         let told = pull(&node, &source.url("/f"), &[]).expect(202);
@@ -243,7 +251,8 @@ fn a_wrong_digest_is_a_mismatch() {
     fails(&node, &silent.url("/f"), &wrong, "checksum mismatch");
     let right = [("Repr-Digest", "md5=:JfnnlDI7RTiF9RgfG2JNCw==:"), ("RequireChecksumVerification", "true")];
     assert_eq!(pull(&node, &silent.url("/f"), &right).expect(202).last_line(), "success: Created");
-    let malformed = Peer::new(|heard, socket| honest(heard, socket, b"123456789", "Digest: Adler32:be, adler32=zz\r\n"));
+    let malformed =
+        Peer::new(|heard, socket| honest(heard, socket, b"123456789", "Digest: Adler32:be, adler32=zz\r\n"));
     assert_eq!(pull(&node, &malformed.url("/f"), &[]).expect(202).last_line(), "success: Created");
 }
 
@@ -291,7 +300,13 @@ fn redirects_end_somewhere() {
     assert!(circle.heard().len() < 20);
     let late = says(100, "", |_, socket| answer(socket, 307, "Location: /f\r\n", b""));
     fails(&node, &late.url("/f"), &[], "circles");
-    for location in ["", "Location: \r\n", "Location: ftp://127.0.0.1/f\r\n", "Location: http://u:p@127.0.0.1/f\r\n", "Location: http://\r\n"] {
+    for location in [
+        "",
+        "Location: \r\n",
+        "Location: ftp://127.0.0.1/f\r\n",
+        "Location: http://u:p@127.0.0.1/f\r\n",
+        "Location: http://\r\n",
+    ] {
         let nowhere = Peer::new(move |_, socket| answer(socket, 307, location, b""));
         // An empty one leads to where it came from.
         assert!(matches!(pull(&node, &nowhere.url("/f"), &[]).status, 502 | 508), "{location}");
@@ -353,7 +368,8 @@ fn markers_tell_the_truth() {
         let chunk = String::from_utf8(chunk).unwrap();
         if chunk.starts_with("Perf Marker\n") {
             times.push(began.elapsed().as_secs_f64());
-            let field = |name: &str| chunk.lines().find_map(|line| line.trim_start().strip_prefix(name)).unwrap().to_owned();
+            let field =
+                |name: &str| chunk.lines().find_map(|line| line.trim_start().strip_prefix(name)).unwrap().to_owned();
             bytes.push(field("Stripe Bytes Transferred: ").parse::<u64>().unwrap());
             assert_eq!(field("Total Stripe Count: "), "1");
             assert_eq!(field("Stripe Index: "), "0");

@@ -29,7 +29,13 @@ fn fails(told: Answer, saying: &str) {
 #[test]
 fn a_refusal_before_the_body_is_told_with_its_status() {
     let (node, _) = with_file(3 << 20);
-    for (status, words) in [(403, "Permission denied"), (507, "status code 507"), (404, "No such file"), (500, "status code 500"), (409, "409")] {
+    for (status, words) in [
+        (403, "Permission denied"),
+        (507, "status code 507"),
+        (404, "No such file"),
+        (500, "status code 500"),
+        (409, "409"),
+    ] {
         let peer = Peer::new(move |heard, socket| match heard.method.as_str() {
             "PUT" => {
                 assert_eq!(heard.field("expect"), Some("100-continue"));

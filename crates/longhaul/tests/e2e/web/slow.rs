@@ -53,8 +53,7 @@ fn silence_costs_no_thread_and_is_ended() {
     let node = open();
     fs::write(node.data("f"), b"x").unwrap();
     let before = threads(&node);
-    let mut silent: Vec<TcpStream> =
-        (0..400).map(|_| TcpStream::connect(("127.0.0.1", node.port)).unwrap()).collect();
+    let mut silent: Vec<TcpStream> = (0..400).map(|_| TcpStream::connect(("127.0.0.1", node.port)).unwrap()).collect();
     let mut idle: Vec<Raw> = (0..100).map(|_| Raw::to(&node)).collect();
     for raw in &mut idle {
         assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x");

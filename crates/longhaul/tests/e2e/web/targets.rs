@@ -44,7 +44,10 @@ fn a_node_of_the_world_fetches_nothing_from_its_own_host() {
             let answer = pull(&node, &format!("http://{host}:{port}/f"), fields);
             // Names that this host's resolver does not know lead nowhere either.
             let nowhere = host.contains("ocalhost") || host.ends_with('.') || host.contains("OCALHOST");
-            assert!(answer.status == 403 || answer.status == 400 || nowhere && answer.status == 502, "{host}: {answer:?}");
+            assert!(
+                answer.status == 403 || answer.status == 400 || nowhere && answer.status == 502,
+                "{host}: {answer:?}"
+            );
         }
     }
     assert!(inner.heard().is_empty(), "{:?}", inner.heard());
@@ -69,7 +72,10 @@ fn own_address() -> Option<String> {
 #[test]
 fn redirects_lead_nobody_to_the_node_itself() {
     let Some(own) = own_address() else {
-        return crate::wait::skipped("web::targets::redirects_lead_nobody_to_the_node_itself", "no address but loopback");
+        return crate::wait::skipped(
+            "web::targets::redirects_lead_nobody_to_the_node_itself",
+            "no address but loopback",
+        );
     };
     let node = everywhere();
     let inner = Peer::new(|heard, socket| honest(heard, socket, b"secret", ""));

@@ -20,7 +20,8 @@ fn peak_kb(node: &Node) -> u64 {
 #[test]
 fn documents_that_explode_are_refused() {
     let node = open();
-    let laughs: String = (1..10).map(|n| format!("<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10))).collect();
+    let laughs: String =
+        (1..10).map(|n| format!("<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10))).collect();
     let deep = format!("{}{}", "<a>".repeat(10_000), "</a>".repeat(10_000));
     let attributes: String = (0..5000).map(|n| format!(" a{n}=\"x\"")).collect();
     for (what, body) in [
