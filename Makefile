@@ -20,6 +20,10 @@ test: setup ## every test and every check, as CI runs them
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
 
+.PHONY: test-interop
+test-interop: setup ## stock clients and servers (curl, davix, gfal2, rclone, xrootd) beside a node; a part of make test
+	cargo test --package longhaul --test interop
+
 .PHONY: bench
 bench: build ## Longhaul beside the peers that scripts/setup-bench.sh installs; writes docs/results; BENCH="--help"
 	cargo run --release --quiet --package bench -- $(BENCH)
@@ -36,6 +40,10 @@ bench-wan: build ## Longhaul beside its peers over emulated wide-area paths, an 
 bench-probe: build ## the probe beside iperf3 over loopback; BENCH="--help"
 	cargo run --release --quiet --package bench --bin probe -- $(BENCH)
 	cargo run --release --quiet --package bench --bin faults
+
+.PHONY: bench-door
+bench-door: build ## the HTTP door beside xrootd's over loopback: bytes, small files, idle connections, questions; BENCH="--help"
+	cargo run --release --quiet --package bench --bin door -- $(BENCH)
 
 .PHONY: bench-eta
 bench-eta: build ## how good the time left is that cp tells: real jobs over emulated paths; BENCH="--help"

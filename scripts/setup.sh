@@ -10,6 +10,13 @@
 #                   also gives the sites of labs their addresses (longhaul lab)
 #   iperf3                          tests of tests: stock clients against a node, and our client against a stock server
 #   attr acl                        setfattr and setfacl: tests of --xattrs
+#   curl davix rclone               tests of the HTTP door with the clients that everybody has
+#   gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
+#                   gfal-copy and its kin, which FTS and Rucio move files with, from and to files, http and root
+#   xrootd-server xrootd-plugins xrootd-server-plugins   the other party of third-party copies: its HTTP, its copies
+#   xrootd-scitokens-plugins        the same, asking for tokens
+#   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
+#   openssl                         the hashed names of authorities that grid clients look for
 set -eu
 
 missing=
@@ -29,6 +36,27 @@ need ip iproute2
 need iperf3 iperf3
 need setfattr attr
 need setfacl acl
+need curl curl
+need davix-get davix
+need rclone rclone
+need gfal-copy gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
+need openssl openssl
+# A plug-in's file, and its package: what only loads it later has no command.
+plugin() { # NAME PACKAGE...
+    for file in /usr/lib/*/"$1"* /usr/lib64/"$1"* /usr/lib/"$1"*; do
+        [ -e "$file" ] && return 0
+    done
+    shift
+    missing="$missing $*"
+}
+need xrootd xrootd-server xrootd-plugins xrootd-server-plugins
+plugin libXrdHttpTPC xrootd-server-plugins xrootd-plugins
+plugin libXrdAccSciTokens xrootd-scitokens-plugins
+need xrdcp xrootd-client xrootd-client-plugins
+plugin libXrdClHttp xrootd-client-http-plugins
+plugin gfal2-plugins/libgfal_plugin_http gfal2-plugin-http
+plugin gfal2-plugins/libgfal_plugin_xrootd gfal2-plugin-xrootd
+plugin gfal2-plugins/libgfal_plugin_file gfal2-plugin-file
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 
 if ! command -v cargo >/dev/null 2>&1; then

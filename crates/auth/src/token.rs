@@ -19,8 +19,7 @@ mod scope;
 
 pub(crate) use claims::read as claims_of;
 pub use claims::{Claims, Profile};
-pub use error::TokenError;
-pub(crate) use error::shown;
+pub use error::{TokenError, shown};
 pub use jwks::{Jwks, JwksError};
 pub use scope::Capability;
 pub(crate) use scope::{decode, parse_path};

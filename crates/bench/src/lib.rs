@@ -15,6 +15,7 @@
 pub mod account;
 pub mod contestant;
 pub mod data;
+pub mod door;
 pub mod eta;
 pub mod machine;
 pub mod namespace;

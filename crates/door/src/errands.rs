@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use auth::policy::ThirdParty;
 use auth::{Access, AccessKey, Fingerprint};
 use engine::control::{Control, Label};
 use engine::node::Host;
@@ -45,7 +46,7 @@ pub(crate) struct Errands {
 #[derive(Clone)]
 struct Ways {
     timeouts: Timeouts,
-    /// Only where this node listens on the loopback interface alone may errands lead there.
+    /// Where this node listens on the loopback interface alone errands may lead there, whatever the policy says.
     may_stay_here: bool,
     /// Sessions of earlier errands.
     warm: Arc<Warm>,
@@ -230,15 +231,19 @@ fn destination(errand: &Errand) -> Destination {
 
 impl Ways {
     /// A session with the errand's target: one of an earlier errand, or a new one.
-    fn session(&self, errand: &Errand, keys: &[AccessKey]) -> engine::Result<Session> {
+    fn session(&self, host: &Exports, errand: &Errand, keys: &[AccessKey]) -> engine::Result<Session> {
         if let Some(session) = self.warm.take(&destination(errand), keys) {
             return Ok(session);
         }
         let session =
             engine::identity::random().map_err(|_| Error::Order("the system gives no random numbers".into()))?;
         let trust = Trust::Fingerprints(vec![Fingerprint(errand.node)]);
-        let (timeouts, stays_out) = (self.timeouts, !self.may_stay_here);
-        let connect = Connect { trust, keys, plain: errand.plain, timeouts, session, stays_out };
+        let policy = host.policy();
+        let local = policy.third_party.local || self.may_stay_here;
+        let third_party = ThirdParty { local, ..policy.third_party.clone() };
+        let guard = move |address| third_party.check(address).map_err(|denied| denied.to_string());
+        let (timeouts, plain) = (self.timeouts, errand.plain);
+        let connect = Connect { trust, keys, plain, timeouts, session, guard: Some(&guard) };
         let mut session = Session::connect(&errand.to, &connect)?;
         if !self.warm.within().is_zero() {
             session.keep(self.warm.within())?;
@@ -273,7 +278,7 @@ fn carry(host: &Exports, access: &Access, errand: &Errand, control: &Control, be
         control,
         keep: Some(&keep),
     };
-    let mut connect = || ways.session(errand, &keys);
+    let mut connect = || ways.session(host, errand, &keys);
     let mut note = |note: Note<'_>| {
         if let Note::Again(error, pause) = note {
             tracing::info!(job = %transfer.id, %error, pause_s = pause.as_secs(), "the path broke; trying again");

@@ -1,13 +1,17 @@
 //! The node as its sessions see it: who is let in, where exports lie, what goes into the access log.
 
+mod admission;
+mod lending;
+mod notes;
+
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth::{Access, AccessKey, Action, Denied, Fingerprint, Grant, Grants, Rights};
+use auth::{Access, Action, Denied, Grants, Rights};
 use engine::commons::Commons;
 use engine::control::Control;
 use engine::history::History;
@@ -19,17 +23,20 @@ use model::Kind;
 use model::fault::{Blame, Fault};
 use model::locator::Place;
 use model::name::{Name, RelPath};
-use model::units::{BitRate, Bytes};
 use probe::disk::Ground;
 use store::Store;
 use store::ends::{self, End};
-use wire::frame::{Direction, JobName, KeyProof, Open, Refusal, Request};
+use wire::frame::{Direction, KeyProof, Open, Refusal, Request};
 use wire::join::SessionId;
 
+use lending::Lent;
+
+use crate::audit::Trail;
 use crate::errands::Errands;
 use crate::exports::Served;
 use crate::jobs::Jobs;
 use crate::listen::NodeConfig;
+use crate::policy_file::PolicyFile;
 use crate::probes::Probes;
 use crate::questions;
 use crate::registry::Registry;
@@ -47,25 +54,14 @@ pub(crate) struct Exports {
     registry: Registry,
     pub jobs: Jobs,
     pub errands: Errands,
-    /// Keys for single copies between nodes, for a moment.
-    lent: Mutex<Grants>,
-    fingerprint: OnceLock<Fingerprint>,
+    lent: Lent,
     /// Tests that run.
     pub probes: Probes,
     stopping: AtomicBool,
+    policy: PolicyFile,
+    /// Where decisions are written down.
+    pub trail: Trail,
 }
-
-/// How long a key for one job is good for: longer than any job, short enough to be forgotten.
-const ERRAND_KEY_SECONDS: i64 = 30 * 24 * 3600;
-
-/// Keys for single jobs that are out at once, for each guest that may ask for them.
-const ERRAND_KEYS_MAX: usize = 256;
-
-/// How long a key for a copy opens a session; what runs by then goes on.
-const LENT_SECONDS: i64 = 15 * 60;
-
-/// Such keys that are out at once.
-const LENT_MAX: usize = 10_000;
 
 /// What somebody may reach: a store, a path in it, and where that store lies.
 pub(crate) struct Reach {
@@ -100,8 +96,17 @@ fn unix_seconds() -> i64 {
 }
 
 impl Exports {
-    pub fn new(me: Weak<Exports>, served: Vec<Served>, config: NodeConfig, registry: Registry) -> Exports {
+    pub fn new(
+        me: Weak<Exports>,
+        served: Vec<Served>,
+        policy: PolicyFile,
+        config: NodeConfig,
+        registry: Registry,
+    ) -> Exports {
         let NodeConfig { listen, anonymous, grants, plain, state, timeouts, own_guests, audit, .. } = config;
+        policy.compare(served.iter().map(|served| served.export.name.as_str()));
+        // What its operator does with a node of his own is nobody's business to look up.
+        let trail = if own_guests { Trail::none() } else { Trail::new(state.path()) };
         let probes = Probes::new(audit);
         let jobs = Jobs::default();
         let dir = state.path().join("errands");
@@ -118,11 +123,12 @@ impl Exports {
             registry,
             jobs,
             errands,
-            lent: Mutex::default(),
-            fingerprint: OnceLock::new(),
+            lent: Lent::default(),
             probes,
             stopping,
             commons,
+            policy,
+            trail,
         }
     }
 
@@ -136,52 +142,6 @@ impl Exports {
     /// Whether the node stops.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
-    }
-
-    /// What a key gives.
-    pub fn access_by_key(&self, key: &AccessKey) -> Result<Access, Refusal> {
-        self.access_of_proof(&key.id, key.expose_secret())
-    }
-
-    fn access_of_proof(&self, id: &[u8; 8], secret: &[u8; 32]) -> Result<Access, Refusal> {
-        if let Ok(access) = self.grants.check(id, secret, unix_seconds()) {
-            return Ok(access);
-        }
-        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).check(id, secret, unix_seconds());
-        if let Ok(access) = lent {
-            return Ok(access);
-        }
-        let unreadable = |error: crate::StateError| {
-            tracing::error!(%error, "grants cannot be read: nobody is let in");
-            Refusal::new(Fault::Local, "the node cannot read its grants; its operator must look at its log")
-        };
-        let errands = self.state.errand_grants().map_err(unreadable)?;
-        if let Ok(access) = errands.check(id, secret, unix_seconds()) {
-            let parent = access.grant().and_then(|g| g.errand.as_ref()).map(|errand| errand.parent.clone());
-            // Whoever asked for it may have been shut out since.
-            return match parent.and_then(|parent| self.access_of(&parent)) {
-                Some(_) => Ok(access),
-                None => Err(refuse(&Denied::UnknownKey)),
-            };
-        }
-        let grants = self.state.grants().map_err(unreadable)?;
-        grants.check(id, secret, unix_seconds()).map_err(|e| refuse(&e))
-    }
-
-    /// What those may who show nothing.
-    pub fn access_of_nobody(&self) -> Option<Access> {
-        self.anonymous.map(Access::Anonymous)
-    }
-
-    /// The access of a job's holder, after a restart; none where the grant is gone.
-    pub fn access_of(&self, holder: &str) -> Option<Access> {
-        if holder.is_empty() {
-            return self.anonymous.map(Access::Anonymous);
-        }
-        let stored = self.state.grants().unwrap_or_default();
-        let mut all = self.grants.list.iter().chain(&stored.list);
-        let valid = |g: &&Grant| g.id == holder && g.expires.is_none_or(|expires| expires > unix_seconds());
-        all.find(valid).cloned().map(Access::Granted)
     }
 
     /// The directory of a disk test: where an export begins, or the part of it that the key is for. Nothing below: a link
@@ -199,113 +159,14 @@ impl Exports {
         Ground::open_same(&reach.dir, identity).map_err(|e| refuse(&e))
     }
 
-    /// A key for one job into a place, with no more rights than its holder has there, for another node to use.
-    pub fn key_for(&self, access: &Access, job: &JobName, place: &Place, delete: bool) -> Result<AccessKey, Refusal> {
-        let (export, path) = match place {
-            Place::Null if access.rights() == Rights::Read => {
-                return Err(refuse(&Denied::Rights { allowed: "read", needed: "create" }));
-            }
-            Place::Null => (String::new(), None),
-            Place::Path { export, path } => {
-                self.allowed(access, Action::Create, place)?;
-                (export.clone(), Some(path))
-            }
-            _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
-        };
-        let may_replace = path.is_none() || self.allowed(access, Action::Modify, place).is_ok();
-        let rights = if may_replace { Rights::Write } else { Rights::Create };
-        let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
-        let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
-        let now = unix_seconds();
-        let mut grant = Grant::new(id, &secret, export, &access.prefix(), rights, now);
-        grant.name = format!("one job of {}", access.who());
-        grant.expires = Some(now + ERRAND_KEY_SECONDS);
-        let job = model::id::Uuid::from_bytes(*job).to_string();
-        let (path, parent) = (path.map(|path| auth::hex(path.as_bytes())), access.holder().to_owned());
-        grant.errand = Some(auth::Errand { job, path, parent: parent.clone(), delete });
-        let keep = |grants: &mut Grants| {
-            grants.list.retain(|g| g.expires.is_some_and(|expires| expires > now));
-            let of_parent = |g: &&Grant| g.errand.as_ref().is_some_and(|errand| errand.parent == parent);
-            let room = grants.list.iter().filter(of_parent).count() < ERRAND_KEYS_MAX;
-            if room {
-                grants.list.push(grant);
-            }
-            room
-        };
-        let trouble = |error: crate::StateError| {
-            tracing::error!(%error, "a key for a job cannot be written down");
-            Refusal::new(Fault::Local, "the node cannot write its grants; its operator must look at its log")
-        };
-        if !self.state.change_errand_grants(keep).map_err(trouble)? {
-            let reason = format!("{ERRAND_KEYS_MAX} keys for single jobs are out already; they end with their jobs");
-            return Err(Refusal::new(Fault::Auth, reason));
-        }
-        let node = self.state.fingerprint().map_err(trouble)?;
-        Ok(AccessKey::new(id, secret, node))
-    }
-
-    /// The node's identity.
-    pub fn fingerprint(&self) -> Result<Fingerprint, crate::StateError> {
-        if let Some(known) = self.fingerprint.get() {
-            return Ok(*known);
-        }
-        let read = self.state.fingerprint()?;
-        Ok(*self.fingerprint.get_or_init(|| read))
-    }
-
-    /// A key for one file and for a moment, for another node that copies it on behalf of somebody who may: to read it, or,
-    /// as part of a job, to write it.
-    pub fn lend(
-        &self,
-        access: &Access,
-        export: &str,
-        path: &RelPath,
-        job: Option<JobName>,
-        replaces: bool,
-    ) -> Result<AccessKey, Refusal> {
-        let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
-        let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
-        let now = unix_seconds();
-        let (prefix, rights) = match job {
-            None => (path.clone(), Rights::Read),
-            Some(_) if replaces => (path.parent(), Rights::Write),
-            Some(_) => (path.parent(), Rights::Create),
-        };
-        let mut grant = Grant::new(id, &secret, export.to_owned(), &prefix, rights, now);
-        grant.name = format!("one copy of {}", access.who());
-        grant.expires = Some(now + LENT_SECONDS);
-        grant.errand = job.map(|job| auth::Errand {
-            job: model::id::Uuid::from_bytes(job).to_string(),
-            path: Some(auth::hex(path.as_bytes())),
-            parent: access.holder().to_owned(),
-            delete: false,
-        });
-        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        lent.list.retain(|grant| grant.expires.is_some_and(|expires| expires > now));
-        if lent.list.len() >= LENT_MAX {
-            return Err(Refusal::new(
-                Fault::Local,
-                format!("{LENT_MAX} keys for copies are out already; try again later"),
-            ));
-        }
-        lent.list.push(grant);
-        drop(lent);
-        let node = self.fingerprint().map_err(|error| {
-            tracing::error!(%error, "the node's identity cannot be read");
-            Refusal::new(Fault::Local, "the node cannot read its identity; its operator must look at its log")
-        })?;
-        Ok(AccessKey::new(id, secret, node))
-    }
-
-    /// The job that a key was for is done: the key is, too.
-    fn forget_errand_key(&self, access: &Access) {
-        let Some(grant) = access.grant().filter(|grant| grant.errand.is_some()) else { return };
-        let _ = self.state.change_errand_grants(|grants| grants.list.retain(|g| g.id != grant.id));
-    }
-
     /// Exports that somebody may know of.
     pub fn visible<'a>(&'a self, access: &'a Access) -> impl Iterator<Item = &'a Served> {
         self.served.iter().filter(|s| access.may_see(&s.export.name))
+    }
+
+    /// Whether an export that somebody may know of takes no changes, whoever asks.
+    pub fn is_read_only(&self, access: &Access, export: &str) -> bool {
+        self.visible(access).any(|served| served.export.name == export && !served.export.writable)
     }
 
     /// The store and path behind a place, if the action is allowed there.
@@ -364,11 +225,9 @@ impl Exports {
 }
 
 impl Host for Exports {
-    fn login(&self, key: Option<&KeyProof>, _peer: SocketAddr) -> Result<Access, Refusal> {
-        let Some(key) = key else {
-            return self.anonymous.map(Access::Anonymous).ok_or_else(|| refuse(&Denied::NoKey));
-        };
-        self.access_of_proof(&key.id, &key.secret)
+    fn login(&self, key: Option<&KeyProof>, peer: SocketAddr) -> Result<Access, Refusal> {
+        let let_in = self.let_in(key, peer.ip());
+        let_in.inspect_err(|refusal| self.turned_away(peer, refusal))
     }
 
     fn open_gate(&self, session: SessionId, gate: Gate) -> Result<Box<dyn Send>, Refusal> {
@@ -453,38 +312,6 @@ impl Host for Exports {
     }
 
     fn note(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
-        let who = access.who();
-        match event {
-            Event::Login { software } => {
-                tracing::info!(target: "access", %peer, who, event = "login", software);
-            }
-            Event::Renewed { streams } => {
-                tracing::info!(target: "access", %peer, who, event = "renew", streams);
-            }
-            Event::Asked { request, refusal } => {
-                let (what, outcome) = (questions::describe(request), refusal.map_or("done", |_| "refused"));
-                let error = refusal.map(|r| r.reason.as_str());
-                tracing::info!(target: "access", %peer, who, event = "ask", what, outcome, error);
-            }
-            Event::Job { order, totals, elapsed, error } => {
-                if error.is_none() && totals.failed == 0 {
-                    self.forget_errand_key(access);
-                }
-                let event = if order.direction == Direction::Push { "push" } else { "pull" };
-                let places: Vec<String> = order.places.iter().take(3).map(Place::to_string).collect();
-                let rate = BitRate::mean(Bytes(totals.bytes), elapsed.as_secs_f64()).to_string();
-                let outcome = match error {
-                    Some(_) => "failed",
-                    None if totals.failed > 0 => "partial",
-                    None => "done",
-                };
-                tracing::info!(
-                    target: "access", %peer, who, event, job = %model::id::Uuid::from_bytes(order.job),
-                    places = places.join(" "), outcome, bytes = totals.bytes, files = totals.files,
-                    skipped = totals.skipped, failed = totals.failed, seconds = elapsed.as_secs_f64(), rate,
-                    error = error.map(|e| e.as_refusal().reason),
-                );
-            }
-        }
+        self.write_down(peer, access, event);
     }
 }

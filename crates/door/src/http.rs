@@ -3,16 +3,20 @@
 //!
 //! What this room does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
 
-mod audit;
 mod buffer;
+mod callout;
 mod copy;
 mod dialling;
 mod digests;
 mod exchange;
+mod fireflies;
 mod get;
 pub(crate) mod h1;
+pub(crate) mod h2;
+mod issuers;
 mod keeper;
 mod lend;
+mod macaroons;
 mod page;
 mod propfind;
 mod put;
@@ -29,14 +33,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use model::Timestamp;
 use web::{Headers, Method, Response, date, target};
 
-use self::audit::{Decision, Trail};
 use self::dialling::Dialling;
 use self::digests::Digests;
 use self::exchange::{Exchange, Length};
+use self::fireflies::Fireflies;
 use self::keeper::Keeper;
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
 use self::visit::Visit;
+use crate::audit::Decision;
 use crate::host::Exports;
 use crate::listen::WebConfig;
 
@@ -46,7 +51,7 @@ pub(crate) struct Web {
     pub keeper: Keeper,
     pub digests: Digests,
     pub unfinished: Unfinished,
-    trail: Trail,
+    pub fireflies: Fireflies,
     dialling: Dialling,
 }
 
@@ -63,16 +68,17 @@ fn dress(response: &mut Response) {
 }
 
 impl Web {
-    /// Around the exports of a node.
+    /// Around the exports of a node; to this host itself it copies where the node listens there alone, or the policy says so.
     pub fn new(
         host: Arc<Exports>,
-        state: &std::path::Path,
         config: &WebConfig,
+        state: &std::path::Path,
         on_loopback: bool,
     ) -> Result<Web, rustls::Error> {
-        let (digests, unfinished, trail) = (Digests::new(state), Unfinished::new(state), Trail::new(state));
-        let dialling = Dialling::new(config.authorities.clone(), on_loopback)?;
-        Ok(Web { keeper: Keeper::new(Arc::clone(&host)), host, digests, unfinished, trail, dialling })
+        let (digests, unfinished) = (Digests::new(state), Unfinished::new(state));
+        let dialling = Dialling::new(&host, config.authorities.clone(), on_loopback)?;
+        let fireflies = Fireflies::new(config.fireflies.clone(), fireflies::host_name());
+        Ok(Web { keeper: Keeper::new(Arc::clone(&host), config), host, digests, unfinished, fireflies, dialling })
     }
 
     /// How other servers are dialled on behalf of guests.
@@ -81,8 +87,8 @@ impl Web {
     }
 
     /// What is done to a socket before it connects, for a copy with this mark.
-    pub fn prepare(&self, _mark: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
-        None
+    pub fn prepare(&self, mark: Option<web::scitag::SciTag>) -> Option<Arc<web::client::Prepare>> {
+        mark.map(fireflies::prepare)
     }
 
     /// What separates the parts of an answer: nothing that a file could be expected to hold.
@@ -117,9 +123,9 @@ impl Web {
         let visitor = self.keeper.who(exchange, &target)?;
         *who = visitor.access.who();
         let method = exchange.request().method.clone();
-        let mut visit = Visit { web: self, exchange, target, visitor };
-        let visit = &mut visit;
+        let visit = &mut Visit { web: self, exchange, target, visitor };
         match method {
+            Method::Get | Method::Head if macaroons::is_asked_about(visit) => macaroons::describe(visit),
             Method::Get | Method::Head => get::answer(visit),
             Method::Put => put::answer(visit),
             Method::Delete => tree::delete(visit),
@@ -129,7 +135,7 @@ impl Web {
             Method::Propfind => propfind::answer(visit),
             Method::Options => options(visit),
             Method::Post if asks_for_a_key(visit) => lend::answer(visit),
-            Method::Post => Err(refuse(415, "POST takes a request for a macaroon: application/macaroon-request")),
+            Method::Post => macaroons::answer(visit),
             Method::Other(name) => {
                 let refused = Refused::new(501, format!("{name} is no method that this node knows"));
                 Err(refused.with("Allow", web::method::ALLOW).into())
@@ -156,7 +162,7 @@ impl Web {
         let action = request.method.name();
         let status = (status > 0).then_some(status);
         let target = &target;
-        self.trail.add(&Decision {
+        self.host.trail.add(&Decision {
             time,
             peer,
             who,

@@ -4,6 +4,7 @@
 //! What this crate does not know: command lines and settings files (the binary's), how blocks move (the engine's).
 //! It accepts; what it carries to other nodes for its guests is dialled by the engine.
 
+mod audit;
 mod crowd;
 mod errands;
 pub mod exports;
@@ -12,6 +13,7 @@ mod http;
 mod jobs;
 mod listen;
 mod lounge;
+mod policy_file;
 mod probes;
 mod questions;
 mod registry;
@@ -23,6 +25,7 @@ mod warm;
 
 pub use exports::{Export, ExportError};
 pub use listen::{Audit, Node, NodeConfig, NodeError, NodeJobs, Stop, WebConfig};
+pub use policy_file::PolicyFileError;
 pub use responders::Responders;
 pub use state::{StateDir, StateError};
 pub use tls::SiteCertificate;

@@ -23,14 +23,15 @@ use crate::crowd::{Crowd, Seat};
 use crate::exports::{Export, ExportError, Served};
 use crate::host::Exports;
 use crate::http::Web;
-use crate::http::h1;
+use crate::http::{h1, h2};
 use crate::jobs::Jobs;
 use crate::lounge::Lounge;
+use crate::policy_file::{PolicyFile, PolicyFileError};
 use crate::registry::Registry;
 use crate::responders::{Desk, Responders};
 use crate::sniff::{Speaks, sniff};
 use crate::state::{StateDir, StateError};
-use crate::tls::{Faces, Guest, SiteCertificate, client_name};
+use crate::tls::{Faces, Guest, H2, SiteCertificate, client_name};
 
 /// Connections that are being attended to at once; others wait. Sessions count until they have logged in.
 const ATTENDED_MAX: usize = 2048;
@@ -81,7 +82,7 @@ pub struct WebConfig {
     pub authorities: Option<Arc<RootCertStore>>,
     /// The file that says who may do what; else `access.toml` in the state directory, where there is one.
     pub access: Option<PathBuf>,
-    /// Where fireflies go that say which experiment a copy is for.
+    /// Where fireflies go that say which experiment a flow is for.
     pub fireflies: Vec<SocketAddr>,
 }
 
@@ -103,6 +104,9 @@ pub enum NodeError {
     /// The state directory.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The policy.
+    #[error(transparent)]
+    Access(#[from] PolicyFileError),
     /// TLS.
     #[error("the node's certificate and key cannot be used")]
     Tls(#[from] rustls::Error),
@@ -157,6 +161,7 @@ struct Inner {
     desk: Desk,
     plain: bool,
     web: Web,
+    h2: h2::House,
 }
 
 /// A connection that has nothing to say for now.
@@ -226,6 +231,7 @@ impl Node {
     pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
         let identity = config.state.identity()?;
         let (web, plain) = (config.web.clone(), config.plain);
+        let policy = PolicyFile::of(&config)?;
         let faces = Faces::new(&identity, web.certificate.as_deref(), web.client_authorities.as_ref())?;
         let mut served: Vec<Served> = Vec::new();
         for export in config.exports.iter().cloned() {
@@ -246,9 +252,9 @@ impl Node {
         let responders = config.responders.clone();
         let datagrams = config.listen;
         let state = config.state.path().to_owned();
-        let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, config, registry.clone()));
+        let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, policy, config, registry.clone()));
         let on_loopback = listener.local_addr()?.ip().is_loopback();
-        let web = Web::new(Arc::clone(&host), &state, &web, on_loopback)?;
+        let web = Web::new(Arc::clone(&host), &web, &state, on_loopback)?;
         let probes = &host.probes;
         let desk = Desk::open(responders, listener.local_addr()?, probes.flows.clone(), probes.stop.clone());
         let desk = desk.map_err(|source| {
@@ -257,7 +263,8 @@ impl Node {
         })?;
         let (crowd, attended, lounge) = (Crowd::new(), AtomicUsize::new(0), Lounge::new()?);
         let sessions = Sessions::default();
-        let inner = Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web };
+        let h2 = h2::House::new();
+        let inner = Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web, h2 };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -291,6 +298,7 @@ impl Node {
         self.inner.host.stop();
         self.inner.desk.stop();
         self.inner.lounge.close();
+        self.inner.h2.close();
         self.inner.sessions.end_all();
         self.wait_idle(within);
     }
@@ -443,6 +451,15 @@ impl Inner {
                 }
                 Ok(())
             }
+            Speaks::Http2 => {
+                let conn = web::Conn::new(socket, None).map_err(broken)?;
+                let answered = match self.plain {
+                    true => h2::serve(conn, None, &self.h2, &self.web),
+                    false => h2::turn_away_unsealed(conn),
+                };
+                drop(seat);
+                answered.map_err(broken)
+            }
             Speaks::Iperf3 if self.desk.answers_iperf3(peer) => {
                 drop(attended);
                 self.desk.iperf3(socket, peer, accepted, &self.host.probes);
@@ -462,7 +479,7 @@ impl Inner {
 
     fn tls(&self, socket: TcpStream, peer: SocketAddr, seat: Seat, attended: Attended<'_>) -> engine::Result<()> {
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
-        match self.faces.meet(&socket, self.timeouts.handshake).map_err(broken)? {
+        match self.faces.meet(&socket, self.timeouts.handshake, self.h2.has_room()).map_err(broken)? {
             Guest::Native(tls) => {
                 let _held = self.sessions.hold(&socket).map_err(broken)?;
                 let mut link = Link::new(socket, tls, peer.to_string(), self.timeouts)?;
@@ -474,6 +491,11 @@ impl Inner {
                 let mut conn = web::Conn::new(socket, Some(tls)).map_err(broken)?;
                 conn.handshake(Instant::now() + self.timeouts.handshake).map_err(broken)?;
                 let name = conn.tls().and_then(client_name);
+                if conn.tls().is_some_and(|tls| tls.alpn_protocol() == Some(H2)) {
+                    let answered = h2::serve(conn, name, &self.h2, &self.web);
+                    drop(seat);
+                    return answered.map_err(broken);
+                }
                 self.http(h1::Connection::new(conn, name, Some(seat)));
                 Ok(())
             }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use probe::iperf3::Cookie;
 use wire::join::MAGIC;
 
+use crate::http::h2;
+
 /// What a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaks {
@@ -19,6 +21,8 @@ pub(crate) enum Speaks {
     Iperf3,
     /// HTTP in clear.
     Http,
+    /// HTTP/2 in clear, by a client that knows that it is spoken here.
+    Http2,
     /// Nothing we know.
     Garbage,
 }
@@ -38,6 +42,9 @@ fn judge(first: &[u8]) -> Option<Speaks> {
             }
         }
         _ if first.starts_with(&MAGIC) => Some(Speaks::Stream),
+        // HTTP/2 begins with a request that HTTP/1 cannot mean (RFC 9113, section 3.4).
+        _ if first.starts_with(h2::PREFACE) => Some(Speaks::Http2),
+        _ if h2::PREFACE.starts_with(first) => None,
         // Every HTTP method starts with capital letters (RFC 9110, section 9).
         _ if first.iter().take(3).all(u8::is_ascii_uppercase) => {
             if first.len() >= 3 {
@@ -92,7 +99,8 @@ mod tests {
         assert_eq!(judge(b"LHS"), None);
         assert_eq!(judge(b"GET / HT"), Some(Speaks::Http));
         assert_eq!(judge(b"LOCK /x "), Some(Speaks::Http));
-        assert_eq!(judge(b"PRI * HT"), Some(Speaks::Http));
+        assert_eq!(judge(b"PRI * HT"), Some(Speaks::Http2));
+        assert_eq!((judge(b"PRI"), judge(b"PRINT / ")), (None, Some(Speaks::Http)));
         assert_eq!(judge(b"GE"), None);
         assert_eq!(judge(&[0x16, 9]), Some(Speaks::Garbage));
         assert_eq!(judge(b"SSH-2.0-"), Some(Speaks::Http)); // told apart from HTTP by its answer only

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -49,6 +50,8 @@ type Result<T> = std::result::Result<T, StateError>;
 
 const GRANTS: &str = "grants.toml";
 const ERRAND_GRANTS: &str = "errand-grants.toml";
+const MACAROON_KEY: &str = "macaroon.key";
+const ADDRESS: &str = "address";
 
 impl StateDir {
     /// The directory, made if it is missing.
@@ -125,6 +128,37 @@ impl StateDir {
         shown.ok_or_else(damaged)
     }
 
+    /// The secret that macaroons of this node are made with, made on first use. Without the file those made before are void.
+    pub(crate) fn macaroon_key(&self) -> Result<[u8; 32]> {
+        let whole = |bytes: Vec<u8>| {
+            let wrong =
+                |_| self.damaged(MACAROON_KEY, "it has not 32 bytes; remove it, and ask for macaroons anew".into());
+            bytes.try_into().map_err(wrong)
+        };
+        if let Some(bytes) = self.read(MACAROON_KEY)? {
+            return whole(bytes);
+        }
+        let _lock = self.lock()?;
+        if let Some(bytes) = self.read(MACAROON_KEY)? {
+            return whole(bytes);
+        }
+        let made: [u8; 32] = engine::identity::random().map_err(|e| StateError::Identity(e.to_string()))?;
+        self.write(MACAROON_KEY, &made)?;
+        Ok(made)
+    }
+
+    /// Writes down where a node listens, for links to it.
+    pub fn keep_address(&self, address: SocketAddr) -> Result<()> {
+        let _lock = self.lock()?;
+        self.write(ADDRESS, format!("{address}\n").as_bytes())
+    }
+
+    /// Where the node that started last with this state listens, or did.
+    pub fn last_address(&self) -> Option<SocketAddr> {
+        let bytes = self.read(ADDRESS).ok()??;
+        std::str::from_utf8(&bytes).ok()?.trim().parse().ok()
+    }
+
     fn damaged(&self, name: &str, why: String) -> StateError {
         StateError::Damaged { path: self.path.join(name).display().to_string(), why }
     }
@@ -197,6 +231,21 @@ mod tests {
             }
         });
         assert_eq!(state.grants().unwrap().list.len(), 8);
+    }
+
+    #[test]
+    fn a_secret_for_macaroons_is_made_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(|| state.macaroon_key().unwrap())).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(keys.iter().all(|key| *key == keys[0] && *key != [0; 32]));
+        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(dir.path().join(MACAROON_KEY)).unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+        fs::write(dir.path().join(MACAROON_KEY), b"short").unwrap();
+        assert!(state.macaroon_key().unwrap_err().to_string().contains(MACAROON_KEY));
     }
 
     #[test]

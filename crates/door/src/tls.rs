@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use auth::policy::DistinguishedName;
 use engine::NodeIdentity;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{Acceptor, WebPkiClientVerifier};
@@ -29,6 +30,8 @@ pub struct SiteCertificate {
 pub(crate) struct Faces {
     native: Arc<ServerConfig>,
     site: Arc<ServerConfig>,
+    /// The same while no more connections of HTTP/2 are wanted.
+    site_http_1: Arc<ServerConfig>,
 }
 
 /// What a client turned out to speak.
@@ -73,11 +76,15 @@ impl Faces {
         clients: Option<&Arc<RootCertStore>>,
     ) -> Result<Faces, rustls::Error> {
         let site = Arc::new(site(identity, certificate, clients)?);
-        Ok(Faces { native: engine::identity::server_config(identity)?, site })
+        let mut site_http_1 = ServerConfig::clone(&site);
+        site_http_1.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        let site_http_1 = Arc::new(site_http_1);
+        Ok(Faces { native: engine::identity::server_config(identity)?, site, site_http_1 })
     }
 
-    /// Reads a client's first words; the rest of the handshake is the caller's.
-    pub fn meet(&self, socket: &TcpStream, within: Duration) -> io::Result<Guest> {
+    /// Reads a client's first words; the rest of the handshake is the caller's. HTTP/2 may be what it is not to speak now;
+    /// a client that speaks nothing else gets an alert.
+    pub fn meet(&self, socket: &TcpStream, within: Duration, h2: bool) -> io::Result<Guest> {
         let deadline = Instant::now() + within;
         let mut acceptor = Acceptor::default();
         let refused = |error: rustls::Error| io::Error::new(io::ErrorKind::InvalidData, error);
@@ -99,7 +106,11 @@ impl Faces {
                 accepted.client_hello().alpn().is_some_and(|mut offered| offered.any(wanted))
             };
             let native = offers(&|name| Version::from_alpn(name).is_some());
-            let config = if native { &self.native } else { &self.site };
+            let config = match (native, h2) {
+                (true, _) => &self.native,
+                (false, true) => &self.site,
+                (false, false) => &self.site_http_1,
+            };
             let tls = accepted.into_connection(Arc::clone(config)).map_err(|(error, mut alert)| {
                 let _ = alert.write(&mut &*socket);
                 refused(error)
@@ -113,50 +124,46 @@ impl Faces {
 
 /// The name in the certificate that a client has shown, proved and had vouched for, as RFC 4514 writes names.
 pub(crate) fn client_name(tls: &Connection) -> Option<String> {
-    let certificate = tls.peer_certificates()?.first()?;
+    name_of(tls.peer_certificates()?.first()?)
+}
+
+/// A certificate's name. One with several attributes in one part, with a value that is not text, or with no part at all has
+/// none that a rule could be about.
+fn name_of(certificate: &[u8]) -> Option<String> {
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
-    let names: Option<Vec<String>> = parsed.subject().iter().map(relative).collect();
-    let mut names = names?;
-    // The last one first (RFC 4514, section 2.1).
-    names.reverse();
-    Some(names.join(","))
+    let parts: Option<Vec<(String, String)>> = parsed.subject().iter().map(relative).collect();
+    let parts = parts.filter(|parts| !parts.is_empty())?;
+    let name = DistinguishedName::from_root(parts.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    Some(name.rfc4514())
 }
 
-/// One part of a name. A part with an attribute that is not text has no such form, and so no rights.
-fn relative(part: &x509_parser::x509::RelativeDistinguishedName<'_>) -> Option<String> {
-    let registry = x509_parser::objects::oid_registry();
-    let each = part.iter().map(|attribute| {
-        let oid = attribute.attr_type();
-        let known = x509_parser::objects::oid2abbrev(oid, registry).map(str::to_owned);
-        let name = known.unwrap_or_else(|_| oid.to_id_string());
-        Some(format!("{name}={}", escaped(attribute.as_str().ok()?)))
-    });
-    let each: Option<Vec<String>> = each.collect();
-    Some(each?.join("+"))
-}
-
-/// A value as RFC 4514, section 2.4, has it.
-fn escaped(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for (at, c) in value.char_indices() {
-        let edge = (at == 0 && matches!(c, ' ' | '#')) || (c == ' ' && at + 1 == value.len());
-        if edge || matches!(c, '"' | '+' | ',' | ';' | '<' | '>' | '\\') {
-            out.push('\\');
-        }
-        if c == '\0' { out.push_str("\\00") } else { out.push(c) }
-    }
-    out
+/// The one attribute of a part: a short name or numbers with dots, and its value.
+fn relative(part: &x509_parser::x509::RelativeDistinguishedName<'_>) -> Option<(String, String)> {
+    let mut attributes = part.iter();
+    let (attribute, None) = (attributes.next()?, attributes.next()) else { return None };
+    let oid = attribute.attr_type();
+    let known = x509_parser::objects::oid2abbrev(oid, x509_parser::objects::oid_registry()).map(str::to_owned);
+    Some((known.unwrap_or_else(|_| oid.to_id_string()), attribute.as_str().ok()?.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rcgen::{CertificateParams, DistinguishedName as Names, DnType, KeyPair};
 
     #[test]
-    fn values_cannot_pretend_to_be_more_than_one_part() {
-        assert_eq!(escaped("a,CN=b"), "a\\,CN=b");
-        assert_eq!(escaped(" #x "), "\\ #x\\ ");
-        assert_eq!(escaped("#x"), "\\#x");
-        assert_eq!(escaped("é+\\"), "é\\+\\\\");
+    fn a_name_is_what_the_policy_reads() {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = Names::new();
+        params.distinguished_name.push(DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 25]), "org");
+        params.distinguished_name.push(DnType::OrganizationName, "A, B+C");
+        params.distinguished_name.push(DnType::CommonName, "Robot/CN=x");
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let name = name_of(certificate.der()).unwrap();
+        assert_eq!(name, "CN=Robot/CN\\=x,O=A\\, B\\+C,DC=org");
+        assert_eq!(DistinguishedName::parse(&name).unwrap().rfc4514(), name);
+        let mut nameless = CertificateParams::default();
+        nameless.distinguished_name = Names::new();
+        assert_eq!(name_of(nameless.self_signed(&KeyPair::generate().unwrap()).unwrap().der()), None);
     }
 }

@@ -20,23 +20,19 @@ impl Dial for SocketAddr {
     }
 }
 
-/// Whether an address means this host, or its own link, whoever asks.
-fn is_local(address: &SocketAddr) -> bool {
-    match address.ip().to_canonical() {
-        IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local() || ip.is_unspecified(),
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local() || ip.is_unspecified(),
-    }
-}
+/// Looks at an address before it is dialled for somebody else: a sentence says why not.
+pub type Guard = dyn Fn(IpAddr) -> std::result::Result<(), String> + Send + Sync;
 
-/// Connects to the first address of a host that answers, in the order of the resolver (RFC 6724); on behalf of somebody
-/// else (`stays_out`), to none that means this host.
-pub fn dial(to: &HostPort, timeouts: &Timeouts, stays_out: bool) -> Result<TcpStream> {
+/// Connects to the first address of a host that answers, in the order of the resolver (RFC 6724). On behalf of somebody
+/// else all of them have to be where the guard lets us go, and those it saw are the ones that are dialled.
+pub fn dial(to: &HostPort, timeouts: &Timeouts, guard: Option<&Guard>) -> Result<TcpStream> {
     let addresses: Vec<SocketAddr> = (to.host.as_str(), to.port)
         .to_socket_addrs()
         .map_err(|source| Error::Resolve { host: to.host.clone(), source })?
         .collect();
-    if stays_out && addresses.iter().any(is_local) {
-        let reason = format!("{to} is a loopback or link-local address, to which this node carries nothing for others");
+    let refused = guard.and_then(|guard| addresses.iter().find_map(|address| guard(address.ip()).err()));
+    if let Some(why) = refused {
+        let reason = format!("nothing is carried to {to} for others: {why}");
         return Err(Error::Refused { peer: "this node".into(), refusal: Refusal::new(Fault::Auth, reason) });
     }
     let mut last = std::io::Error::new(std::io::ErrorKind::AddrNotAvailable, "the name has no address");

@@ -52,8 +52,8 @@ pub struct Connect<'a> {
     pub timeouts: Timeouts,
     /// A random name for the session.
     pub session: SessionId,
-    /// Addresses of this host alone (loopback, link-local) are not connected to: who asked is somebody else.
-    pub stays_out: bool,
+    /// Where one may go, where somebody else asked for it.
+    pub guard: Option<&'a dial::Guard>,
 }
 
 /// What a job is moved with.
@@ -123,7 +123,7 @@ impl Session {
     /// Connects and logs in. The node's answer to the login comes with the answer to the first question.
     pub fn connect(to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
         let started = Instant::now();
-        let socket = dial::dial(to, &connect.timeouts, connect.stays_out)?;
+        let socket = dial::dial(to, &connect.timeouts, connect.guard)?;
         let address = socket.peer_addr().map_err(|source| Error::Connect { to: to.to_string(), source })?;
         let mut session = Session::over(socket, Arc::new(address), to, connect)?;
         session.connected_after = started.elapsed();

@@ -362,7 +362,7 @@ pub struct Serve {
     /// Who may do what: tokens, certificates, macaroons, addresses; default: access.toml in the state directory
     #[arg(long, value_name = "FILE")]
     pub access: Option<PathBuf>,
-    /// Tell this collector for which experiment third-party copies are (SciTags); may be given again
+    /// Tell this collector for which experiment transfers over HTTP are (SciTags); may be given again
     #[arg(long, value_name = "HOST[:PORT]")]
     pub fireflies: Vec<String>,
     /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp
@@ -391,7 +391,8 @@ pub enum Anonymous {
 /// Hand out, list and revoke access keys.
 ///
 /// Edits the state directory; no node needs to run, and running nodes take notice at the next login. Without a
-/// subcommand it makes a key: the last line on stdout is the key alone.
+/// subcommand it makes a key: the last line on stdout is the key alone. On stderr stands a link for browsers and other HTTP
+/// clients, https://HOST:PORT/EXPORT/PATH?authz=KEY; whoever has the link has the key.
 #[derive(Debug, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Grant {
@@ -432,6 +433,9 @@ pub struct NewGrant {
     /// What to call it in lists and logs
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub name: String,
+    /// How clients call the node, for the link (default: this host's name, and the port of the node that started last)
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub at: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

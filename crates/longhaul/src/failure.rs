@@ -68,7 +68,7 @@ impl From<door::NodeError> for Failure {
     fn from(error: door::NodeError) -> Failure {
         let fault = match error {
             door::NodeError::Export(door::ExportError::Directory { .. }) => Fault::Storage,
-            door::NodeError::Export(_) => Fault::Config,
+            door::NodeError::Export(_) | door::NodeError::Access(_) => Fault::Config,
             _ => Fault::Local,
         };
         Failure::from_chain(fault, &error)

@@ -104,7 +104,7 @@ impl Settings {
             None => Trust::Fingerprints(accepted),
         };
         let session = random()?;
-        let connect = Connect { trust, keys: &self.keys, plain, timeouts, session, stays_out: false };
+        let connect = Connect { trust, keys: &self.keys, plain, timeouts, session, guard: None };
         let session = Session::connect(to, &connect).map_err(|e| self.explain(e, pinned, &known))?;
         let shown = session.fingerprint();
         if self.authorities.is_none() && pinned != Some(shown) {
@@ -119,7 +119,7 @@ impl Settings {
     pub fn connect_own(&self, to: &HostPort, key: &AccessKey, timeouts: Timeouts) -> Result<Session, Failure> {
         let trust = Trust::Fingerprints(vec![key.node]);
         let keys = std::slice::from_ref(key);
-        let connect = Connect { trust, keys, plain: true, timeouts, session: random()?, stays_out: false };
+        let connect = Connect { trust, keys, plain: true, timeouts, session: random()?, guard: None };
         Ok(Session::connect(to, &connect)?)
     }
 
@@ -127,7 +127,7 @@ impl Settings {
     pub fn connect_far(&self, far: &FarEnd, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
         let trust = Trust::Fingerprints(vec![far.key.node]);
         let keys = std::slice::from_ref(&far.key);
-        let connect = Connect { trust, keys, plain, timeouts, session: random()?, stays_out: false };
+        let connect = Connect { trust, keys, plain, timeouts, session: random()?, guard: None };
         let dial = far.dialer();
         let unreachable = |source| Error::Connect { to: far.at.to_string(), source };
         let socket = dial.dial(&timeouts).map_err(unreachable)?;

@@ -21,12 +21,23 @@ pub enum Algorithm {
     Sha256,
     /// BLAKE3.
     Blake3,
+    /// SHA-1, FIPS 180-4; as MD5, for others' catalogues and clients, not for security.
+    Sha1,
+    /// SHA-512, FIPS 180-4.
+    Sha512,
 }
 
 impl Algorithm {
     /// All of them, in the order of help texts.
-    pub const ALL: [Algorithm; 5] =
-        [Algorithm::Crc32c, Algorithm::Adler32, Algorithm::Md5, Algorithm::Sha256, Algorithm::Blake3];
+    pub const ALL: [Algorithm; 7] = [
+        Algorithm::Crc32c,
+        Algorithm::Adler32,
+        Algorithm::Md5,
+        Algorithm::Sha256,
+        Algorithm::Blake3,
+        Algorithm::Sha1,
+        Algorithm::Sha512,
+    ];
 
     /// The name on command lines and in JSON.
     pub fn name(self) -> &'static str {
@@ -36,6 +47,8 @@ impl Algorithm {
             Algorithm::Md5 => "md5",
             Algorithm::Sha256 => "sha256",
             Algorithm::Blake3 => "blake3",
+            Algorithm::Sha1 => "sha1",
+            Algorithm::Sha512 => "sha512",
         }
     }
 
@@ -47,6 +60,8 @@ impl Algorithm {
             Algorithm::Md5 => 3,
             Algorithm::Sha256 => 4,
             Algorithm::Blake3 => 5,
+            Algorithm::Sha1 => 6,
+            Algorithm::Sha512 => 7,
         }
     }
 
@@ -60,7 +75,9 @@ impl Algorithm {
         match self {
             Algorithm::Crc32c | Algorithm::Adler32 => 4,
             Algorithm::Md5 => 16,
+            Algorithm::Sha1 => 20,
             Algorithm::Sha256 | Algorithm::Blake3 => 32,
+            Algorithm::Sha512 => VALUE_BYTES_MAX,
         }
     }
 
@@ -89,18 +106,21 @@ impl fmt::Display for Algorithm {
     }
 }
 
+/// The longest value, bytes.
+const VALUE_BYTES_MAX: usize = 64;
+
 /// A checksum's value, big-endian as people print it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     algorithm: Algorithm,
-    value: [u8; 32],
+    value: [u8; VALUE_BYTES_MAX],
 }
 
 impl Digest {
     /// A digest from its bytes; none where the length does not fit the algorithm.
     pub fn new(algorithm: Algorithm, bytes: &[u8]) -> Option<Digest> {
         (bytes.len() == algorithm.value_bytes()).then(|| {
-            let mut value = [0; 32];
+            let mut value = [0; VALUE_BYTES_MAX];
             value[..bytes.len()].copy_from_slice(bytes);
             Digest { algorithm, value }
         })
@@ -108,7 +128,7 @@ impl Digest {
 
     /// A CRC-32C as a digest.
     pub fn crc32c(value: u32) -> Digest {
-        let mut bytes = [0; 32];
+        let mut bytes = [0; VALUE_BYTES_MAX];
         bytes[..4].copy_from_slice(&value.to_be_bytes());
         Digest { algorithm: Algorithm::Crc32c, value: bytes }
     }

@@ -5,7 +5,8 @@ use md5::Digest as _;
 use md5::Md5;
 use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, RelPath};
-use sha2::Sha256;
+use sha1::Sha1;
+use sha2::{Sha256, Sha512};
 
 use crate::{Extent, Result, Source};
 
@@ -14,6 +15,8 @@ enum Serial {
     Md5(Md5),
     Sha256(Sha256),
     Blake3(Box<Blake3>),
+    Sha1(Sha1),
+    Sha512(Box<Sha512>),
 }
 
 impl Serial {
@@ -22,6 +25,8 @@ impl Serial {
             Algorithm::Md5 => Some(Serial::Md5(Md5::new())),
             Algorithm::Sha256 => Some(Serial::Sha256(Sha256::new())),
             Algorithm::Blake3 => Some(Serial::Blake3(Box::default())),
+            Algorithm::Sha1 => Some(Serial::Sha1(Sha1::new())),
+            Algorithm::Sha512 => Some(Serial::Sha512(Box::default())),
             Algorithm::Crc32c | Algorithm::Adler32 => None,
         }
     }
@@ -30,6 +35,8 @@ impl Serial {
         match self {
             Serial::Md5(h) => h.update(bytes),
             Serial::Sha256(h) => h.update(bytes),
+            Serial::Sha1(h) => h.update(bytes),
+            Serial::Sha512(h) => h.update(bytes),
             Serial::Blake3(h) => {
                 h.update(bytes);
             }
@@ -41,6 +48,8 @@ impl Serial {
             Serial::Md5(h) => Digest::new(Algorithm::Md5, &h.finalize()),
             Serial::Sha256(h) => Digest::new(Algorithm::Sha256, &h.finalize()),
             Serial::Blake3(h) => Digest::new(Algorithm::Blake3, h.finalize().as_bytes()),
+            Serial::Sha1(h) => Digest::new(Algorithm::Sha1, &h.finalize()),
+            Serial::Sha512(h) => Digest::new(Algorithm::Sha512, &h.finalize()),
         }
     }
 }
@@ -156,6 +165,11 @@ mod tests {
                 "md5:900150983cd24fb0d6963f7d28e17f72",
                 "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
                 "blake3:6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85",
+                "sha1:a9993e364706816aba3e25717850c26c9cd0d89d",
+                concat!(
+                    "sha512:ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a",
+                    "2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f"
+                ),
             ]
         );
     }

@@ -80,6 +80,11 @@ fn an_empty_file() {
             "md5:d41d8cd98f00b204e9800998ecf8427e",
             "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
             "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262",
+            "sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709",
+            concat!(
+                "sha512:cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce",
+                "47d0d13c5d85f2b0ff8318d2877eec2f63b931bd47417a81a538327af927da3e"
+            ),
         ];
         assert_eq!(digests(&*source, &Algorithm::ALL), expected);
     }

@@ -11,6 +11,7 @@ pub mod datagrams;
 pub mod errqueue;
 pub mod ethtool;
 pub mod files;
+pub mod flow_label;
 pub mod limits;
 pub mod namespace;
 pub mod rtnetlink;

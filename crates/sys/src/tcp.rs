@@ -55,9 +55,19 @@ pub struct TcpInfo {
     pub window_scaling: bool,
     /// The last measure of the delivery rate was of a socket that had too little to send.
     pub app_limited: bool,
+    /// The connection is over, by a reset or a time-out as well: what was not acknowledged never will be.
+    pub closed: bool,
 }
 
 impl TcpInfo {
+    /// Bytes that were written to the connection: those sent, each once, and those that wait. All from one look, where
+    /// `bytes_acked` and the length of the queue (`SIOCOUTQ`) would be from two. An old kernel (before 4.19) does not
+    /// count what it sends.
+    pub fn bytes_written(&self) -> u64 {
+        let sent = self.bytes_sent.saturating_sub(self.bytes_retransmitted);
+        (sent + u64::from(self.unsent_bytes)).max(self.bytes_acked)
+    }
+
     /// What was counted since an earlier look at the same connection; what is a state rather than a count stays.
     pub fn since(&self, then: &TcpInfo) -> TcpInfo {
         TcpInfo {
@@ -81,7 +91,8 @@ impl TcpInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawTcpInfo {
-    state_to_backoff: [u8; 5],
+    state: u8,
+    ca_state_to_backoff: [u8; 4],
     options: u8,
     window_scales: u8,
     flags: u8,
@@ -139,6 +150,8 @@ const _: () = assert!(std::mem::offset_of!(RawTcpInfo, snd_wnd) == 228);
 const OPTION_WINDOW_SCALE: u8 = 4;
 /// In `flags`: the delivery rate was measured while there was too little to send.
 const FLAG_APP_LIMITED: u8 = 1;
+/// In `state`: `TCP_CLOSE`.
+const STATE_CLOSED: u8 = 7;
 
 /// Reads `TCP_INFO`. Fields that an old kernel does not know read as zero.
 pub fn info(socket: &TcpStream) -> io::Result<TcpInfo> {
@@ -179,6 +192,7 @@ pub fn info(socket: &TcpStream) -> io::Result<TcpInfo> {
             .then_some(raw.max_pacing_rate),
         window_scaling: raw.options & OPTION_WINDOW_SCALE != 0,
         app_limited: raw.flags & FLAG_APP_LIMITED != 0,
+        closed: raw.state == STATE_CLOSED,
     })
 }
 
@@ -308,6 +322,28 @@ mod tests {
         assert!(near_info.rtt > Duration::ZERO && near_info.rtt < Duration::from_secs(1), "{near_info:?}");
         // Counted in ticks of the kernel's clock: so short a life may round to none.
         assert!(near_info.busy < Duration::from_secs(1), "{near_info:?}");
+    }
+
+    #[test]
+    fn what_was_written_is_counted_before_it_arrives() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        near.set_nonblocking(true).unwrap();
+        // Nobody reads: both ends' buffers fill, and a part stays with the sender.
+        let mut written = 0;
+        while let Ok(bytes) = near.write(&[7; 1 << 16]) {
+            written += bytes as u64;
+        }
+        let told = info(&near).unwrap();
+        assert_eq!(told.bytes_written(), written, "{told:?}");
+        assert!(told.bytes_acked < written && !told.closed, "{told:?}");
+        // Closed with bytes unread: a reset.
+        drop(far);
+        assert!((0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            info(&near).unwrap().closed
+        }));
     }
 
     #[test]

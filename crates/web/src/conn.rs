@@ -37,6 +37,18 @@ pub struct Conn {
     write_within: Option<Duration>,
 }
 
+/// What a connection is made of. What was read ahead comes before what the socket still has.
+pub struct Parts {
+    /// The socket, which blocks.
+    pub socket: TcpStream,
+    /// TLS, if it is spoken; it may hold plaintext of the peer.
+    pub tls: Option<Connection>,
+    /// Bytes of the peer that nobody has taken, decrypted; TLS's own come after these.
+    pub inbox: Vec<u8>,
+    /// Ciphertext that TLS has not taken.
+    pub cipher: Vec<u8>,
+}
+
 /// Why no head came.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -126,9 +138,11 @@ impl Conn {
         self.tls.as_deref()
     }
 
-    /// The socket and TLS, for another protocol, where nothing of the peer has been read ahead.
-    pub fn into_parts(self) -> (TcpStream, Option<Connection>) {
-        (self.socket, self.tls.map(|tls| *tls))
+    /// What it is made of, for another protocol.
+    pub fn into_parts(mut self) -> Parts {
+        let inbox = self.inbox.split_off(self.taken.min(self.inbox.len()));
+        let cipher = self.cipher.split_off(self.cipher_taken.min(self.cipher.len()));
+        Parts { socket: self.socket, tls: self.tls.map(|tls| *tls), inbox, cipher }
     }
 
     /// How long a read may wait for a byte.
@@ -183,7 +197,12 @@ impl Conn {
 
     /// Whether bytes of the peer are here that nobody has taken.
     pub fn has_unread(&self) -> bool {
-        self.taken < self.inbox.len() || self.cipher_taken < self.cipher.len() || self.decrypted > 0
+        self.unread_bytes() > 0
+    }
+
+    /// How many they are, as far as TLS tells: with ciphertext it is about as many.
+    pub fn unread_bytes(&self) -> usize {
+        self.inbox.len() - self.taken + self.cipher.len() - self.cipher_taken + self.decrypted
     }
 
     /// Gives back the memory that an idle connection has no use for.

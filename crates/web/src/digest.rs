@@ -15,13 +15,15 @@ use model::{Algorithm, Digest};
 const MEMBERS_MAX: usize = 32;
 
 /// The algorithm of a name in `Want-Digest` and `Digest`, in any case. None for those that are known to the registry
-/// and not made here (`sha`, `sha-512`, `UNIXsum`, `UNIXcksum`) as for those that nobody knows.
+/// and not made here (`UNIXsum`, `UNIXcksum`) as for those that nobody knows.
 pub fn algorithm(name: &str) -> Option<Algorithm> {
     match name.trim().to_ascii_lowercase().as_str() {
         "adler32" | "adler" => Some(Algorithm::Adler32),
         "crc32c" => Some(Algorithm::Crc32c),
         "md5" => Some(Algorithm::Md5),
+        "sha" | "sha-1" | "sha1" => Some(Algorithm::Sha1),
         "sha-256" | "sha256" => Some(Algorithm::Sha256),
+        "sha-512" | "sha512" => Some(Algorithm::Sha512),
         "blake3" => Some(Algorithm::Blake3),
         _ => None,
     }
@@ -33,7 +35,9 @@ pub fn name(algorithm: Algorithm) -> &'static str {
         Algorithm::Adler32 => "adler32",
         Algorithm::Crc32c => "crc32c",
         Algorithm::Md5 => "md5",
+        Algorithm::Sha1 => "sha",
         Algorithm::Sha256 => "sha-256",
+        Algorithm::Sha512 => "sha-512",
         Algorithm::Blake3 => "blake3",
     }
 }
@@ -84,7 +88,9 @@ pub fn want(algorithms: &[Algorithm]) -> String {
 pub fn format(digest: &Digest) -> String {
     let value = match digest.algorithm() {
         Algorithm::Adler32 | Algorithm::Crc32c => digest.hex(),
-        Algorithm::Md5 | Algorithm::Sha256 | Algorithm::Blake3 => STANDARD.encode(digest.bytes()),
+        Algorithm::Md5 | Algorithm::Sha1 | Algorithm::Sha256 | Algorithm::Sha512 | Algorithm::Blake3 => {
+            STANDARD.encode(digest.bytes())
+        }
     };
     format!("{}={value}", name(digest.algorithm()))
 }

@@ -48,6 +48,17 @@ impl Policy {
     /// Errors: [`Denied::Address`] for an address that is not served, [`Denied::NoKey`] for somebody without a credential
     /// where nothing is open, and [`Denied::Nothing`] for a good credential that nothing here is for.
     pub fn access(&self, visitor: &Visitor<'_>) -> Result<Access, Denied> {
+        match self.identify(visitor)? {
+            Access::Visitor(ticket) if ticket.permits.is_empty() && ticket.everywhere.is_empty() => {
+                Err(Denied::Nothing(ticket.who.clone()))
+            }
+            access => Ok(access),
+        }
+    }
+
+    /// The same, but a good credential that nothing here is for is an access that may nothing: a program that is asked
+    /// may still think otherwise.
+    pub fn identify(&self, visitor: &Visitor<'_>) -> Result<Access, Denied> {
         if !self.admits(visitor.address) {
             return Err(Denied::Address(visitor.address));
         }
@@ -64,9 +75,6 @@ impl Policy {
         }
         ticket.permits.extend(extra);
         ticket.everywhere |= visitor.anonymous.map_or(Actions::NONE, Rights::actions);
-        if ticket.permits.is_empty() && ticket.everywhere.is_empty() {
-            return Err(Denied::Nothing(ticket.who));
-        }
         Ok(Access::Visitor(Arc::new(ticket)))
     }
 

@@ -111,7 +111,7 @@ const _: () = assert!(size_of::<TokenError>() <= 128, "results stay small");
 const SHOWN: usize = 80;
 
 /// A stranger's text for a header and a log: printable ASCII without quote and backslash, cut short.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let plain = |c: char| if (c.is_ascii_graphic() || c == ' ') && c != '"' && c != '\\' { c } else { '?' };
     let mut out: String = text.chars().take(SHOWN).map(plain).collect();
     if text.chars().nth(SHOWN).is_some() {

@@ -34,6 +34,8 @@ pub(crate) struct Stamp {
 }
 
 type Key = (u64, u64);
+/// Whose turn it is to read a file.
+type Turn = Arc<Mutex<()>>;
 
 /// What the node knows of digests.
 pub(crate) struct Digests {
@@ -41,11 +43,12 @@ pub(crate) struct Digests {
     /// By device and inode, for files that keep no notes; read from the state directory when first needed.
     kept: Mutex<Option<HashMap<Key, String>>>,
     /// Files that are being read for their digests.
-    busy: Mutex<HashMap<(Key, Algorithm), Arc<Mutex<()>>>>,
+    busy: Mutex<HashMap<(Key, Algorithm), Turn>>,
 }
 
 /// The algorithms offered, the usual one first.
-pub(crate) const OFFERED: [Algorithm; 4] = [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha256];
+pub(crate) const OFFERED: [Algorithm; 6] =
+    [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
 
 impl Stamp {
     fn of(source: &dyn Source) -> Outcome<(Stamp, Key)> {

@@ -1,13 +1,17 @@
 //! One request being answered, whatever carried it: HTTP/1.1 over a socket, or a stream of HTTP/2.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use store::Source;
 use web::{Headers, Request, Response};
 
 /// Bytes of a file that pass through this process at once: they stay in the second-level cache.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
+/// A body brings at least so many bytes in a window of [`PACE_WINDOW`]: 10 kB/s, as other servers ask for.
+const PACE_BYTES: u64 = 1_200_000;
+const PACE_WINDOW: Duration = Duration::from_secs(120);
 
 /// How a body's length is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +28,6 @@ pub(crate) trait Exchange {
     fn request(&self) -> &Request;
     /// Who asks.
     fn peer(&self) -> SocketAddr;
-    /// Our own end, to speak of ourselves.
-    fn local(&self) -> Option<SocketAddr>;
     /// Whether nobody on the way reads along.
     fn is_secure(&self) -> bool;
     /// The name in the certificate that the client has shown and proved.
@@ -46,6 +48,36 @@ pub(crate) trait Exchange {
     fn has_begun(&self) -> bool;
     /// Whether the client has hung up.
     fn is_gone(&self) -> bool;
+    /// The connection, where it is this exchange's alone: what the kernel counts of it is then of this exchange.
+    fn socket(&self) -> Option<&TcpStream> {
+        None
+    }
+    /// Bytes that were taken from that connection and not read yet.
+    fn unread_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// How fast a body comes. A sender of drops holds a thread; so drops are not enough.
+pub(crate) struct Pace(Instant, u64);
+
+impl Pace {
+    /// From now on.
+    pub fn new() -> Pace {
+        Pace(Instant::now(), 0)
+    }
+
+    /// So many bytes have come.
+    pub fn took(&mut self, bytes: usize) -> io::Result<()> {
+        self.1 += bytes as u64;
+        if self.0.elapsed() > PACE_WINDOW {
+            if self.1 < PACE_BYTES {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the body comes at less than 10 kB/s"));
+            }
+            *self = Pace::new();
+        }
+        Ok(())
+    }
 }
 
 /// A file that became shorter while it was sent.

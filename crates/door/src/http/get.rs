@@ -56,7 +56,12 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     let Some((export, path)) = visit.place()? else { return page::exports(visit) };
     // A stat is allowed to more than may read.
     let reading = visit.request().method == Method::Get;
-    let action = if reading { Action::Read } else { Action::Stat };
+    let action = match (reading, visit.target.is_dir) {
+        (false, _) => Action::Stat,
+        // Who may list need not be one who may read.
+        (true, true) => Action::List,
+        (true, false) => Action::Read,
+    };
     let reach = visit.reach(action, &export, &path)?;
     if reach.store.is_dir(&reach.path) {
         return page::directory(visit, &*reach.store, &reach.path);
@@ -107,7 +112,10 @@ fn asked(request: &Request, stat: &Stat) -> Asked {
 fn send(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers) -> Outcome {
     let size = file.stat.meta.size;
     headers.add("X-Content-Type-Options", "nosniff");
-    match asked(visit.request(), &file.stat) {
+    let asked = asked(visit.request(), &file.stat);
+    // Until the answer is out.
+    let _flying = (!matches!(asked, Asked::Unsatisfiable)).then(|| visit.fly(true));
+    match asked {
         // More ranges than are served at once: davix takes a 416 for no bytes and no error, and a 200 for what it is, upon
         // which it asks for one range after the other.
         Asked::Whole | Asked::TooMany => {

@@ -1,7 +1,7 @@
 //! HTTP/1.1 on a connection of its own thread: request after request, until there is nothing more to read.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use web::conn::ReadError;
 use web::{Body, Conn, Framing, Headers, Method, Request, Response, body};
 
 use super::Web;
-use super::exchange::{Exchange, Length, pump, shorter};
+use super::exchange::{Exchange, Length, Pace, pump, shorter};
 use crate::crowd::Seat;
 
 /// For a whole head, from its first byte.
@@ -25,9 +25,6 @@ const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Without a byte for that long a body has stalled, and an answer is not read any more.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
-/// A body brings at least so many bytes in a window of [`PACE_WINDOW`]: 10 kB/s, as other servers ask for.
-const PACE_BYTES: u64 = 1_200_000;
-const PACE_WINDOW: Duration = Duration::from_secs(120);
 /// An answer's body up to here goes out with its head, in one piece.
 const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 
@@ -174,15 +171,15 @@ pub(crate) struct H1<'a> {
     held: Vec<u8>,
     keeps: bool,
     broken: bool,
-    window: (Instant, u64),
+    pace: Pace,
 }
 
 impl<'a> H1<'a> {
     fn new(line: &'a mut Connection, request: Request, framing: Framing) -> H1<'a> {
         let (waits, keeps) = (request.waits() && framing != Framing::Length(0), request.keeps());
         let body_over = framing == Framing::Length(0);
-        let (answer, held, window) = (Answer::None, Vec::new(), (Instant::now(), 0));
-        H1 { line, request, body: Body::new(framing), body_over, waits, answer, held, keeps, broken: false, window }
+        let (answer, held, pace) = (Answer::None, Vec::new(), Pace::new());
+        H1 { line, request, body: Body::new(framing), body_over, waits, answer, held, keeps, broken: false, pace }
     }
 
     fn is_head(&self) -> bool {
@@ -226,19 +223,6 @@ impl<'a> H1<'a> {
         }
         true
     }
-
-    /// A sender of drops holds a thread; so drops are not enough.
-    fn pace(&mut self, got: usize) -> io::Result<()> {
-        self.window.1 += got as u64;
-        if self.window.0.elapsed() > PACE_WINDOW {
-            if self.window.1 < PACE_BYTES {
-                let slow = "the body comes at less than 10 kB/s";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, slow));
-            }
-            self.window = (Instant::now(), 0);
-        }
-        Ok(())
-    }
 }
 
 impl Exchange for H1<'_> {
@@ -248,10 +232,6 @@ impl Exchange for H1<'_> {
 
     fn peer(&self) -> SocketAddr {
         self.line.conn.peer()
-    }
-
-    fn local(&self) -> Option<SocketAddr> {
-        self.line.conn.socket().local_addr().ok()
     }
 
     fn is_secure(&self) -> bool {
@@ -276,7 +256,7 @@ impl Exchange for H1<'_> {
         }
         let got = self.line.conn.read_body(&mut self.body, buffer);
         let got = self.guarded(got)?;
-        let paced = self.pace(got);
+        let paced = self.pace.took(got);
         self.guarded(paced)?;
         self.body_over |= got == 0 && !buffer.is_empty();
         Ok(got)
@@ -392,5 +372,13 @@ impl Exchange for H1<'_> {
 
     fn is_gone(&self) -> bool {
         self.line.conn.is_gone()
+    }
+
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(self.line.conn.socket())
+    }
+
+    fn unread_bytes(&self) -> u64 {
+        self.line.conn.unread_bytes() as u64
     }
 }

@@ -1,17 +1,24 @@
 //! Who asks: from what a request carries to the one `Access` that answers every question.
 
+mod shown;
+
 use std::sync::Arc;
 use std::time::Instant;
 
-use auth::{Access, AccessKey, Actions, Ticket};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use auth::{Access, AccessKey, Actions, Claims, Denied, Held, Policy, Ticket, TokenError};
+use model::Fault;
 use web::target::Target;
+use wire::frame::Refusal;
 
+use self::shown::{Shown, shown};
+use super::callout::Callouts;
 use super::exchange::Exchange;
-use super::refused::{Outcome, Refused, Trouble};
+use super::issuers::Issuers;
+use super::now;
+use super::refused::{Outcome, Refused, Trouble, refuse};
 use super::slow::Slow;
 use crate::host::Exports;
+use crate::listen::WebConfig;
 
 /// Somebody who asks.
 pub(crate) struct Visitor {
@@ -19,115 +26,250 @@ pub(crate) struct Visitor {
     pub access: Access,
     /// Nothing was shown that says who they are: a better question may get a better answer.
     pub is_nobody: bool,
+    /// How they showed who they are.
+    pub credential: Credential,
+}
+
+/// A credential that was checked, as far as it may be spoken of.
+#[derive(Debug)]
+pub(crate) enum Credential {
+    None,
+    Key { id: String },
+    Token { claims: Box<Claims> },
+    Macaroon { uuid: String, name: String },
+    Certificate { dn: String },
+}
+
+impl Credential {
+    /// Whether it was one of those that RFC 6750 is about.
+    fn is_borne(&self) -> bool {
+        matches!(self, Credential::Key { .. } | Credential::Token { .. } | Credential::Macaroon { .. })
+    }
 }
 
 /// Lets in, or asks who is there.
 pub(crate) struct Keeper {
     host: Arc<Exports>,
     slow: Slow,
+    issuers: Arc<Issuers>,
+    pub callouts: Callouts,
 }
 
-/// What a request shows.
-#[derive(Debug)]
-enum Shown {
+/// What was shown and checked.
+enum Checked {
     Nothing,
-    Key(AccessKey),
-    /// A token or a macaroon.
-    Bearer(String),
-    /// Something that is none of ours.
-    Unknown(&'static str),
+    Grant(Box<auth::Grant>),
+    Token(Box<Claims>),
+    Macaroon(Box<Held>),
 }
 
-fn bearer(text: &str) -> Shown {
-    let text = text.trim();
-    if text.starts_with("lhk1_") {
-        return text
-            .parse()
-            .map_or(Shown::Unknown("the access key is damaged or incomplete; copy all of it again"), Shown::Key);
-    }
-    Shown::Bearer(text.to_owned())
+/// Why what was shown does not count.
+enum Bad {
+    /// It is not good: whoever shows such things often waits.
+    Credential(String),
+    /// It is good, and for something else.
+    Elsewhere(String),
+    /// We could not find out.
+    Unknown(Trouble),
 }
 
-/// The credentials of a request: `Authorization`, else `?authz=`.
-fn shown(exchange: &dyn Exchange, target: &Target) -> Shown {
-    let field = exchange.request().headers.get("authorization").map(str::trim);
-    let Some(field) = field.filter(|field| !field.is_empty()) else {
-        return match target.authz() {
-            Some(text) => bearer(strip(&text, "bearer").unwrap_or(&text)),
-            None => Shown::Nothing,
-        };
-    };
-    if let Some(text) = strip(field, "bearer") {
-        return bearer(text);
-    }
-    let Some(encoded) = strip(field, "basic") else {
-        return Shown::Unknown("of the schemes of Authorization, Bearer and Basic are known here");
-    };
-    // The user's name says nothing; the password is a key or a token.
-    let decoded = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    match decoded.as_deref().and_then(|pair| pair.split_once(':')) {
-        Some((_, password)) if !password.is_empty() => bearer(password),
-        _ => Shown::Unknown("Basic takes an access key or a token as the password"),
+impl From<Refusal> for Bad {
+    fn from(refusal: Refusal) -> Bad {
+        if refusal.fault == Fault::Auth { Bad::Credential(refusal.reason) } else { Bad::Unknown(refusal.into()) }
     }
 }
 
-/// What follows a scheme, which has no case.
-fn strip<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
-    let (first, rest) = text.split_once(' ')?;
-    first.eq_ignore_ascii_case(scheme).then(|| rest.trim())
+impl From<TokenError> for Bad {
+    fn from(error: TokenError) -> Bad {
+        Bad::Credential(error.to_string())
+    }
 }
 
 impl Keeper {
-    pub fn new(host: Arc<Exports>) -> Keeper {
-        Keeper { host, slow: Slow::default() }
+    pub fn new(host: Arc<Exports>, config: &WebConfig) -> Keeper {
+        let issuers = Arc::new(Issuers::new(host.state().path(), config.authorities.as_ref()));
+        Keeper { host, slow: Slow::default(), issuers, callouts: Callouts::default() }
     }
 
     /// Who asks, and what they may do.
     pub fn who(&self, exchange: &dyn Exchange, target: &Target) -> Outcome<Visitor> {
-        let address = exchange.peer().ip();
-        let found = match shown(exchange, target) {
-            Shown::Nothing => return Ok(self.nobody()),
-            Shown::Key(key) => self.host.access_by_key(&key).map_err(|refusal| refusal.reason),
-            Shown::Bearer(_) => Err("no token is known here".to_owned()),
-            Shown::Unknown(why) => Err(why.to_owned()),
-        };
-        match found {
-            Ok(access) => {
-                self.slow.succeeded(address);
-                Ok(Visitor { access, is_nobody: false })
+        let (address, policy) = (exchange.peer().ip(), self.host.policy());
+        // Before a credential is looked at: who is shut out learns nothing about credentials.
+        if !policy.admits(address) {
+            return Err(refuse(403, Denied::Address(address).to_string()));
+        }
+        match self.check(shown(exchange, target), &policy) {
+            Ok(checked) => {
+                if !matches!(checked, Checked::Nothing) {
+                    self.slow.succeeded(address);
+                }
+                self.admit(exchange, &policy, checked)
             }
-            Err(why) => {
+            Err(Bad::Credential(why)) => {
                 std::thread::sleep(self.slow.failed(address, Instant::now()));
-                Err(self.challenge(Refused::new(401, why.clone()), Some(&why)).into())
+                Err(self.challenge(Refused::new(401, why.clone()), Some(("invalid_token", &why))).into())
             }
+            Err(Bad::Elsewhere(why)) => {
+                Err(self.challenge(Refused::new(403, why.clone()), Some(("insufficient_scope", &why))).into())
+            }
+            Err(Bad::Unknown(trouble)) => Err(trouble),
         }
     }
 
-    fn nobody(&self) -> Visitor {
-        let nothing = || {
-            let (who, holder) = ("nobody".to_owned(), auth::access::GUEST.to_owned());
-            Access::Visitor(Arc::new(Ticket {
-                who,
-                holder,
-                permits: Vec::new(),
-                everywhere: Actions::NONE,
-                expires: None,
-            }))
-        };
-        Visitor { access: self.host.access_of_nobody().unwrap_or_else(nothing), is_nobody: true }
+    fn check(&self, shown: Shown, policy: &Policy) -> Result<Checked, Bad> {
+        match shown {
+            Shown::Nothing => Ok(Checked::Nothing),
+            Shown::Key(key) => self.check_key(&key),
+            Shown::Token(text) => Ok(Checked::Token(Box::new(self.check_token(&text, policy)?))),
+            Shown::Macaroon(text) => Ok(Checked::Macaroon(Box::new(self.check_macaroon(&text, policy)?))),
+            Shown::Unknown(why) => Err(Bad::Credential(why.to_owned())),
+        }
     }
 
-    /// A refusal that asks who is there (RFC 6750, section 3).
-    pub fn challenge(&self, refused: Refused, why: Option<&str>) -> Refused {
-        let quoted = |text: &str| text.replace(['"', '\\'], "'");
-        let error = why.map(|why| format!(", error=\"invalid_token\", error_description=\"{}\"", quoted(why)));
+    fn check_key(&self, key: &AccessKey) -> Result<Checked, Bad> {
+        let grant = self.host.grant_of_key(key)?;
+        // Its job and its target are asked about by the native protocol alone.
+        if grant.errand.is_some() {
+            return Err(Bad::Elsewhere(
+                "this access key is for one job of the native protocol, and for nothing else".into(),
+            ));
+        }
+        Ok(Checked::Grant(Box::new(grant)))
+    }
+
+    fn check_token(&self, text: &str, policy: &Policy) -> Result<Claims, Bad> {
+        let peek = auth::token::peek(text)?;
+        // Whose keys are fetched is the operator's to say, and nobody else's.
+        let issuer = policy.issuer(&peek.issuer);
+        let issuer = issuer.ok_or_else(|| TokenError::Issuer(auth::token::shown(&peek.issuer)))?;
+        let seconds = now().seconds;
+        let jwks = self.issuers.keys(issuer, &peek.kid, seconds).map_err(|why| {
+            let refused = Refused::new(503, why).with("Retry-After", "60");
+            Bad::Unknown(refused.into())
+        })?;
+        let audiences = policy.audiences_for(issuer);
+        let checked = auth::token::verify(text, issuer, &jwks, &audiences, seconds);
+        if audiences.is_empty() && matches!(checked, Err(TokenError::Audience { .. })) {
+            let remedy = "write audiences = [\"https://THIS-NODE\"] into the policy's file";
+            tracing::warn!(issuer = issuer.iss, remedy, "no audience is set for this node: tokens for one are refused");
+        }
+        Ok(checked?)
+    }
+
+    fn check_macaroon(&self, text: &str, policy: &Policy) -> Result<Held, Bad> {
+        let bad = |error: auth::MacaroonError| Bad::Credential(error.to_string());
+        if !policy.macaroons.on {
+            return Err(bad(auth::MacaroonError::Off));
+        }
+        let secret = self.host.state().macaroon_key().map_err(|error| {
+            tracing::error!(%error, "the secret of this node's macaroons cannot be read: none counts");
+            Bad::Unknown(refuse(500, "the node cannot read its own secret; its operator must look at its log"))
+        })?;
+        let held = auth::macaroon::verify(&secret, text, now().seconds).map_err(bad)?;
+        if !self.host.stands(&held.origin) {
+            let why = "the access key that this macaroon was made from is not valid any more; ask for a new one";
+            return Err(Bad::Credential(why.into()));
+        }
+        Ok(held)
+    }
+
+    /// What somebody may whose credential is good.
+    fn admit(&self, exchange: &dyn Exchange, policy: &Policy, checked: Checked) -> Outcome<Visitor> {
+        let (address, anonymous) = (exchange.peer().ip(), self.host.anonymous());
+        let visitor = auth::Visitor { anonymous, dn: exchange.client_name(), ..auth::Visitor::new(address) };
+        let visitor = match &checked {
+            Checked::Nothing => visitor,
+            Checked::Grant(grant) => auth::Visitor { grant: Some(grant), ..visitor },
+            Checked::Token(claims) => auth::Visitor { claims: Some(claims), ..visitor },
+            Checked::Macaroon(held) => auth::Visitor { held: Some(held), ..visitor },
+        };
+        // A program that is asked may think otherwise of those for whom no rule is.
+        let found = if policy.callout.is_some() { policy.identify(&visitor) } else { policy.access(&visitor) };
+        let access = match found {
+            Ok(access) => access,
+            Err(Denied::NoKey) => nothing(),
+            Err(denied) if denied.is_unauthenticated() => {
+                let why = denied.to_string();
+                return Err(self.challenge(Refused::new(401, why.clone()), Some(("invalid_token", &why))).into());
+            }
+            Err(denied) => {
+                let borne = !matches!(checked, Checked::Nothing);
+                return Err(self.too_little(Refused::new(403, denied.to_string()), borne).into());
+            }
+        };
+        let credential = match checked {
+            Checked::Grant(grant) => Credential::Key { id: grant.id },
+            Checked::Token(claims) => Credential::Token { claims },
+            Checked::Macaroon(held) => Credential::Macaroon { uuid: held.uuid, name: held.name },
+            Checked::Nothing => {
+                let dn = exchange.client_name().map(|dn| Credential::Certificate { dn: dn.to_owned() });
+                dn.unwrap_or(Credential::None)
+            }
+        };
+        Ok(Visitor { is_nobody: access.is_guest(), access, credential })
+    }
+
+    /// A refusal that asks who is there (RFC 6750, section 3), with what was wrong: a code and a sentence.
+    pub fn challenge(&self, refused: Refused, wrong: Option<(&str, &str)>) -> Refused {
         refused
-            .with("WWW-Authenticate", format!("Bearer realm=\"longhaul\"{}", error.unwrap_or_default()))
+            .with("WWW-Authenticate", format!("Bearer realm=\"longhaul\"{}", told(wrong)))
             .with("WWW-Authenticate", "Basic realm=\"longhaul: an access key or a token as the password\"")
     }
 
     /// The same, to somebody who has shown nothing.
     pub fn challenge_nobody(&self, reason: &str) -> Trouble {
         self.challenge(Refused::new(401, reason), None).into()
+    }
+
+    /// A refusal to somebody whose credential is good, and for less. Basic is not offered: a browser would ask for another
+    /// password.
+    fn too_little(&self, refused: Refused, is_borne: bool) -> Refused {
+        if !is_borne {
+            return refused;
+        }
+        let error = told(Some(("insufficient_scope", &refused.reason)));
+        refused.with("WWW-Authenticate", format!("Bearer realm=\"longhaul\"{error}"))
+    }
+
+    /// A no to what a visitor wanted: who has not said who he is is asked, who has hears that it is not enough.
+    pub fn unwelcome(&self, visitor: &Visitor, trouble: Trouble) -> Trouble {
+        match trouble {
+            Trouble::Refused(refused) if visitor.is_nobody && matches!(refused.status, 403 | 404) => {
+                self.challenge(Refused { status: 401, ..*refused }, None).into()
+            }
+            Trouble::Refused(refused) if refused.status == 403 => {
+                self.too_little(*refused, visitor.credential.is_borne()).into()
+            }
+            other => other,
+        }
+    }
+}
+
+/// The parameters of a challenge that say what was wrong. A quote or what is not ASCII would end them early.
+fn told(wrong: Option<(&str, &str)>) -> String {
+    let Some((code, why)) = wrong else { return String::new() };
+    let plain = |c: char| match c {
+        '"' | '\\' => '\'',
+        c if c.is_ascii_graphic() || c == ' ' => c,
+        _ => '?',
+    };
+    let why: String = why.chars().map(plain).collect();
+    format!(", error=\"{code}\", error_description=\"{why}\"")
+}
+
+/// What those may for whom nothing is open.
+fn nothing() -> Access {
+    let (who, holder) = ("nobody".to_owned(), auth::access::GUEST.to_owned());
+    Access::Visitor(Arc::new(Ticket { who, holder, permits: Vec::new(), everywhere: Actions::NONE, expires: None }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_stays_within_its_quotes() {
+        let text = told(Some(("invalid_token", "a \"b\"\r\nc\\\u{e9}")));
+        assert_eq!(text, ", error=\"invalid_token\", error_description=\"a 'b'??c'?\"");
     }
 }

@@ -37,8 +37,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     room(&*reach.store, &reach.path, length.unwrap_or(0))?;
     let promised = promised(visit.request());
     let unfinished = begin(visit, &reach, length)?;
+    let flying = visit.fly(false);
     let sums = receive(visit, &*unfinished.0, &promised)?;
-    let (headers, replaced) = finish(visit, &reach, &*unfinished.0, &sums, &promised)?;
+    flying.end();
+    let (headers, replaced) = finish(visit, &reach, &*unfinished.0, &sums, &promised, there.is_some())?;
     let status = if replaced { 204 } else { 201 };
     visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
     visit.exchange.end(&Headers::new())?;
@@ -213,13 +215,14 @@ fn finish(
     sink: &dyn Sink,
     sums: &Sums,
     promised: &[Digest],
+    was_there: bool,
 ) -> Outcome<(Headers, bool)> {
     compare(sums, promised)?;
     // Others put too, and of those with the same condition one has its way.
     let _turn = visit.web.unfinished.turn(reach);
     let is_there = get::kind(reach)?.is_some();
     conditions(visit, reach, is_there)?;
-    let replace = visit.request().headers.get("if-none-match").is_none() && may_replace(visit)?;
+    let replace = is_there && (was_there || may_replace(visit)?);
     // ownCloud's field, which rclone and others send.
     let told = visit.request().headers.get("x-oc-mtime").and_then(|text| text.trim().parse::<i64>().ok());
     let mtime = told.map_or_else(now, |seconds| Timestamp { seconds, nanos: 0 });

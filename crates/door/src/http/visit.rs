@@ -1,15 +1,23 @@
 //! A request with what is known about it: whom it comes from, what it means, where that lies.
 
-use auth::{Access, Action};
-use model::RelPath;
+use std::sync::Arc;
+
+use auth::access::GUEST;
+use auth::policy::{Callout, When};
+use auth::{Access, Action, Actions, Permit, Ticket};
 use model::locator::Place;
+use model::{Fault, RelPath};
+use web::scitag::SciTag;
 use web::target::{Target, redacted};
-use web::{Headers, Request};
+use web::{Headers, Method, Request};
+use wire::frame::Refusal;
 
 use super::Web;
+use super::callout::{Question, Told, Verdict};
 use super::exchange::Exchange;
-use super::keeper::Visitor;
-use super::refused::{Outcome, Refused, Trouble, refuse};
+use super::fireflies::Flying;
+use super::keeper::{Credential, Visitor};
+use super::refused::{Outcome, refuse};
 use crate::host::Reach;
 
 /// A request being answered.
@@ -63,11 +71,14 @@ impl Visit<'_> {
         called.filter(plain).map_or_else(String::new, |called| format!("{scheme}://{called}"))
     }
 
-    /// The store and path behind a name, if the action is allowed there.
+    /// The store and path behind a name, if the action is allowed there: by the policy, and by the program that it may name.
     pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
-        let place = Place::Path { export: export.to_owned(), path: path.clone() };
-        let reach = self.web.host.allowed(self.access(), action, &place);
-        let reach = reach.map_err(|refusal| self.unwelcome(refusal.into()))?;
+        if action.changes() && self.web.host.is_read_only(self.access(), export) {
+            // Nobody may, whoever it is.
+            return Err(refuse(403, format!("the export {export} is read-only on this node")));
+        }
+        let reach = self.decide(action, export, path);
+        let reach = reach.map_err(|refusal| self.web.keeper.unwelcome(&self.visitor, refusal.into()))?;
         // As a directory's name too: what would come below it could not be seen.
         if path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
             return Err(match action.changes() {
@@ -75,26 +86,137 @@ impl Visit<'_> {
                 false => refuse(404, "a file that is not finished is nobody's yet"),
             });
         }
+        // Where only the program allows, no permit says what it counts for.
+        let by_rules = self.access().allow(action, export, true, path).is_ok();
+        if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &reach) {
+            let reason = format!("{} is a file, and what was shown counts for a directory", self.shown());
+            return Err(self.web.keeper.unwelcome(&self.visitor, refuse(403, reason)));
+        }
         Ok(reach)
     }
 
-    /// A no to somebody who has not said who he is becomes a question: who are you?
-    fn unwelcome(&self, trouble: Trouble) -> Trouble {
-        match trouble {
-            Trouble::Refused(refused) if self.visitor.is_nobody && matches!(refused.status, 403 | 404) => {
-                self.web.keeper.challenge(Refused { status: 401, ..*refused }, None).into()
+    /// Tells collectors of the body that follows, if the client said what it is for (`SciTag`); until what this returns is
+    /// dropped. Streams of HTTP/2 share a connection and have no numbers of their own.
+    pub fn fly(&self, we_send: bool) -> Flying {
+        let tag = self.request().headers.get("scitag").map(SciTag::parse).unwrap_or_default();
+        match self.exchange.socket() {
+            Some(socket) if self.request().method != Method::Head => {
+                self.web.fireflies.begin(tag, socket, we_send).with_unread(self.exchange.unread_bytes())
             }
-            other => other,
+            _ => Flying::default(),
         }
+    }
+
+    /// Where no rule decides the program of the policy may allow, and where it is always asked it may refuse.
+    fn decide(&self, action: Action, export: &str, path: &RelPath) -> Result<Reach, Refusal> {
+        let (policy, host) = (self.web.host.policy(), &self.web.host);
+        let place = Place::Path { export: export.to_owned(), path: path.clone() };
+        // An export that nobody has, or may write to, is no question of who.
+        let open = host.is_writable(export).filter(|writable| *writable || !action.changes());
+        let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
+            return host.allowed(self.access(), action, &place);
+        };
+        let by_rules = self.access().may_see(export) && self.access().allow(action, export, writable, path).is_ok();
+        if by_rules && callout.when != When::Always {
+            return host.allowed(self.access(), action, &place);
+        }
+        let verdict = self.ask_program(callout, action, export, path, by_rules);
+        match (verdict.allow, by_rules) {
+            (true, false) => host.allowed(&self.just_this(action, export, path), action, &place),
+            (true, true) => host.allowed(self.access(), action, &place),
+            (false, false) if verdict.reason.is_empty() => host.allowed(self.access(), action, &place),
+            (false, _) => {
+                Err(Refusal::new(Fault::Auth, format!("refused by this node's operator: {}", verdict.reason)))
+            }
+        }
+    }
+
+    fn ask_program(&self, callout: &Callout, action: Action, export: &str, path: &RelPath, allowed: bool) -> Verdict {
+        let (who, place) = (self.access().who(), path.to_string());
+        let question = Question {
+            v: 1,
+            peer: self.exchange.peer().ip(),
+            who: &who,
+            method: self.request().method.name(),
+            export,
+            path: &place,
+            action: word(action),
+            policy: if allowed { "allows" } else { "undecided" },
+            credential: told(&self.visitor.credential),
+        };
+        self.web.keeper.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question)
+    }
+
+    /// The access of whom only the program lets do this one thing at this one place.
+    fn just_this(&self, action: Action, export: &str, path: &RelPath) -> Access {
+        let access = self.access();
+        let holder = match access {
+            Access::Anonymous(_) => GUEST.to_owned(),
+            Access::Granted(grant) => format!("key:{}", grant.id),
+            Access::Visitor(ticket) => ticket.holder.clone(),
+        };
+        let permit =
+            Permit { export: export.to_owned(), prefix: path.clone(), dir_only: false, actions: action.needs() };
+        let (who, expires) = (access.who(), access.expires());
+        let ticket = Ticket { who, holder, permits: vec![permit], everywhere: Actions::NONE, expires };
+        Access::Visitor(Arc::new(ticket))
+    }
+}
+
+/// Whether a file is there, or about to be.
+fn is_file(action: Action, reach: &Reach) -> bool {
+    let is_there = || reach.store.stat(&reach.path).is_ok() && !reach.store.is_dir(&reach.path);
+    action == Action::Create || is_there()
+}
+
+/// An action for a program.
+fn word(action: Action) -> &'static str {
+    match action {
+        Action::Read => "read",
+        Action::Create => "create",
+        Action::Modify => "modify",
+        Action::Stat => "stat",
+        Action::List => "list",
+        Action::MakeDir => "mkdir",
+        Action::Overwrite => "overwrite",
+        Action::Rename => "rename",
+        Action::Remove => "remove",
+        _ => "other",
+    }
+}
+
+fn told(credential: &Credential) -> Told<'_> {
+    match credential {
+        Credential::None => Told { kind: "none", ..Told::default() },
+        Credential::Key { id } => Told { kind: "key", id: Some(id), ..Told::default() },
+        Credential::Macaroon { uuid, name } => {
+            Told { kind: "macaroon", id: Some(uuid), subject: Some(name), ..Told::default() }
+        }
+        Credential::Certificate { dn } => Told { kind: "certificate", dn: Some(dn), ..Told::default() },
+        Credential::Token { claims } => Told {
+            kind: "token",
+            id: claims.id.as_deref(),
+            issuer: Some(&claims.issuer),
+            subject: Some(&claims.subject),
+            groups: &claims.groups,
+            dn: None,
+        },
     }
 }
 
 /// The export and the path that a target names; none at the root.
 pub(crate) fn place(target: &Target) -> Outcome<Option<(String, RelPath)>> {
-    if target.path.is_root() {
+    named(&target.path)
+}
+
+/// The same of a path below the node's root.
+pub(crate) fn named(path: &RelPath) -> Outcome<Option<(String, RelPath)>> {
+    let first = path.as_bytes().split(|b| *b == b'/').next().unwrap_or_default();
+    if first.is_empty() {
         return Ok(None);
     }
-    let named =
-        target.export().and_then(|(name, path)| Some((String::from_utf8(name.as_bytes().to_vec()).ok()?, path)));
-    named.map(Some).ok_or_else(|| refuse(404, "there is no export of that name"))
+    let nowhere = || refuse(404, "there is no export of that name");
+    let below = RelPath::parse(first).ok().and_then(|first| path.below(&first)).ok_or_else(nowhere)?;
+    let export = String::from_utf8(first.to_vec()).map_err(|_| nowhere())?;
+    Ok(Some((export, below)))
 }

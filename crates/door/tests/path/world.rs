@@ -108,7 +108,7 @@ impl World {
         let to = HostPort { host: to.ip().to_string(), port: to.port() };
         let session = engine::identity::random().unwrap();
         let trust = Trust::Fingerprints(Vec::new());
-        Session::connect(&to, &Connect { trust, keys, plain, timeouts: self.timeouts, session, stays_out: false })
+        Session::connect(&to, &Connect { trust, keys, plain, timeouts: self.timeouts, session, guard: None })
     }
 
     pub fn order(direction: Direction, path: &str) -> Open {

@@ -1,11 +1,12 @@
 //! `longhaul grant`: keys are made, listed and revoked in the state directory, with no node running.
 
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth::{AccessKey, Grant as Granted, Rights};
 use jiff::Timestamp;
-use model::{Exit, RelPath};
+use model::{DEFAULT_PORT, Exit, RelPath};
 use serde::Serialize;
 
 use crate::args::{Grant, GrantAction, NewGrant};
@@ -26,6 +27,9 @@ struct Line<'a> {
     created: String,
     expires: Option<String>,
     expired: bool,
+    /// With the key in it: only where the key is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
 }
 
 fn now() -> i64 {
@@ -76,16 +80,49 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
     granted.name.clone_from(&new.name);
     granted.expires = new.lasting.map(|span| granted.created.saturating_add(span.as_secs() as i64));
     let key = AccessKey::new(id, secret, state.fingerprint()?);
+    let at = authority(new.at.as_deref(), state.last_address())?;
     state.change_grants(|grants| grants.list.push(granted.clone()))?;
+    let url = link(&at, &granted, &key);
     if printer.is_json() {
-        printer.object(&line(&granted));
+        printer.object(&Line { url: Some(url), ..line(&granted) });
     } else if printer.is_chatty() {
         // On stderr, so that the key alone can be sent to a file.
         Printer::note(&describe(&granted));
+        Printer::note(&format!("for browsers and curl, as secret as the key: {url}"));
         Printer::note("the key, to be kept secret (in LONGHAUL_KEY, or in a file for --key-file):");
     }
     printer.line(&key.expose_text());
     Ok(Exit::Done)
+}
+
+/// A link to what a key opens, with the key.
+fn link(authority: &str, grant: &Granted, key: &AccessKey) -> String {
+    let place = [grant.export.as_str(), grant.prefix.as_str()].join("/");
+    let place = web::target::encode(place.trim_end_matches('/').as_bytes());
+    format!("https://{authority}/{place}?authz={}", key.expose_text())
+}
+
+/// Host and port by which clients call a node: as typed, else this host's name; a node that listens on one address alone is
+/// called by that one.
+fn authority(at: Option<&str>, last: Option<SocketAddr>) -> Result<String, Failure> {
+    let port = last.map_or(DEFAULT_PORT, |address| address.port());
+    let Some(text) = at else {
+        let only = last.map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
+        return Ok(match only {
+            Some(ip) => SocketAddr::new(ip, port).to_string(),
+            None => format!("{}:{port}", rustix::system::uname().nodename().to_string_lossy()),
+        });
+    };
+    let bare = text.parse::<std::net::Ipv6Addr>().is_ok();
+    let (host, named) = match text.rsplit_once(':') {
+        _ if bare => (format!("[{text}]"), None),
+        Some((host, port)) if !text.ends_with(']') => (host.to_owned(), Some(port)),
+        _ => (text.to_owned(), None),
+    };
+    let is_name = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b));
+    let port = named.map_or(Ok(port), str::parse::<u16>).ok().filter(|port| *port > 0 && is_name);
+    let wrong = || Failure::usage(format!("--at {text}: write HOST, HOST:PORT or [v6]:PORT"));
+    Ok(format!("{host}:{}", port.ok_or_else(wrong)?))
 }
 
 fn describe(grant: &Granted) -> String {
@@ -109,6 +146,7 @@ fn line(grant: &Granted) -> Line<'_> {
         created: date(grant.created),
         expires: grant.expires.map(date),
         expired: grant.expires.is_some_and(|at| at <= now()),
+        url: None,
     }
 }
 
@@ -121,4 +159,29 @@ fn list(settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_leads_to_the_node() {
+        let last = Some("127.0.0.1:9000".parse().unwrap());
+        let at = |text, last| authority(Some(text), last).ok();
+        assert_eq!(at("dtn.example.org", last).as_deref(), Some("dtn.example.org:9000"));
+        assert_eq!(at("dtn.example.org:443", last).as_deref(), Some("dtn.example.org:443"));
+        assert_eq!(at("2001:db8::1", None).as_deref(), Some("[2001:db8::1]:7411"));
+        assert_eq!(at("[2001:db8::1]:1", None).as_deref(), Some("[2001:db8::1]:1"));
+        for bad in ["", ":1", "h:x", "h:0", "h/x", "h:70000", "u@h"] {
+            assert_eq!(at(bad, None), None, "{bad}");
+        }
+        assert_eq!(authority(None, last).unwrap(), "127.0.0.1:9000");
+        let everywhere = authority(None, Some("[::]:9000".parse().unwrap())).unwrap();
+        assert!(everywhere.ends_with(":9000") && !everywhere.contains("::"), "{everywhere}");
+        let path = RelPath::parse("a b/?".as_bytes()).unwrap();
+        let grant = Granted::new([1; 8], &[2; 32], "data".into(), &path, Rights::Read, 0);
+        let key = AccessKey::new([1; 8], [2; 32], auth::Fingerprint([3; 32]));
+        assert_eq!(link("h:1", &grant, &key), format!("https://h:1/data/a%20b/%3F?authz={}", key.expose_text()));
+    }
 }

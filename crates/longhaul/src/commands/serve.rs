@@ -142,8 +142,12 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         audit: (serve.audit || file.audit.unwrap_or(false)).then_some(tune::told as door::Audit),
     };
     log(printer);
+    let kept = config.state.clone();
     let node = bind(config, &addresses)?;
     let address = node.address().map_err(NodeError::Host)?;
+    if let Err(error) = kept.keep_address(address) {
+        Printer::note(&format!("links that longhaul grant prints will not name this node's port: {error}"));
+    }
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
     let stopper = node.stopper();

@@ -217,9 +217,13 @@ fn a_key_is_shown_once_and_nowhere_else() {
     let out = String::from_utf8(made.stdout).unwrap();
     let key = out.lines().last().unwrap();
     assert!(key.starts_with("lhk1_") && !key.contains(' ') && out.matches("lhk1_").count() == 1, "{out}");
-    assert!(!String::from_utf8(made.stderr).unwrap().contains("lhk1_"));
-    let json = node.grant_command(&["--export", "data", "--json"]);
-    let last = String::from_utf8(json.stdout).unwrap().lines().last().unwrap().to_owned();
+    let link = format!("https://127.0.0.1:{}/data?authz={key}", node.port);
+    assert!(String::from_utf8(made.stderr).unwrap().contains(&link), "the link stands on stderr");
+    let json = node.grant_command(&["--export", "data", "--json", "--at", "dtn.example.org"]);
+    let json = String::from_utf8(json.stdout).unwrap();
+    let (first, last) = json.trim_end().split_once('\n').unwrap();
+    let grant: Value = serde_json::from_str(first).unwrap();
+    assert_eq!(grant["url"], format!("https://dtn.example.org:{}/data?authz={last}", node.port));
     assert!(last.starts_with("lhk1_"));
     let quiet = String::from_utf8(node.grant_command(&["--export", "data", "-q"]).stdout).unwrap();
     assert!(quiet.lines().count() == 1 && quiet.starts_with("lhk1_"), "{quiet}");

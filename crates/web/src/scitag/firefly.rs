@@ -40,7 +40,8 @@ pub struct Firefly {
     pub source: SocketAddr,
     /// The taker of the data.
     pub target: SocketAddr,
-    /// Bytes that this end received, and that it sent and the other acknowledged, from `TCP_INFO` of a socket still open.
+    /// Bytes that the source received and that it sent, whoever reports: a taker of data tells its own numbers the other
+    /// way round, as xrootd does since its pull request 2359. From `TCP_INFO` of a socket still open.
     pub usage: Option<(u64, u64)>,
     /// The round-trip time, milliseconds, from `TCP_INFO`.
     pub rtt_ms: Option<f64>,

@@ -127,9 +127,13 @@ fn account() -> Account {
     }
 }
 
+/// The algorithms that were there when these samples were first written down.
+const THE_FIRST: [Algorithm; 5] =
+    [Algorithm::Crc32c, Algorithm::Adler32, Algorithm::Md5, Algorithm::Sha256, Algorithm::Blake3];
+
 fn questions() -> Vec<(&'static str, Vec<Frame>)> {
     let file = Meta { kind: Kind::File, mode: 0o644, size: 1 << 33, mtime: TIME };
-    let digests = Algorithm::ALL.map(digest).to_vec();
+    let digests = THE_FIRST.map(digest).to_vec();
     let failure = Some(no(Fault::Storage, "input/output error"));
     let lines = vec![
         Listed { path: path(b"run1/x"), meta: file, link: None, digests, failure: None },
@@ -144,7 +148,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         Request::Mkdir(at(b"new")),
         Request::Remove(at(b"old"), true),
         Request::Rename(at(b"a"), at(b"b\xff")),
-        Request::Digest(at(b""), Algorithm::ALL.to_vec()),
+        Request::Digest(at(b""), THE_FIRST.to_vec()),
         Request::Stat(Place::Null),
         Request::Stat(Place::Zero(Bytes(1 << 30))),
     ];

@@ -1,13 +1,16 @@
 //! How far a copy has come, seen by the threads that move bytes and by the one that tells the client.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::{Fault, Retry};
-use web::ClientError;
 use web::copy::outcome::Last;
+use web::scitag::SciTag;
+use web::{Client, ClientError, Dialer, HttpUrl};
+
+use crate::http::fireflies::{Fireflies, Flying};
 
 /// Why a copy failed.
 #[derive(Clone, Debug)]
@@ -75,16 +78,44 @@ impl From<store::Error> for Failure {
 }
 
 /// How far it has come.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Gauge {
     bytes: AtomicU64,
     remotes: Mutex<HashSet<SocketAddr>>,
-    sockets: Mutex<Vec<TcpStream>>,
+    lines: Mutex<HashMap<u64, (TcpStream, Flying)>>,
+    joined: AtomicU64,
     cancelled: AtomicBool,
     moved: AtomicBool,
+    mark: Option<Mark>,
+}
+
+/// For which experiment it is, and whom to tell.
+pub(crate) struct Mark {
+    pub tag: SciTag,
+    pub fireflies: Fireflies,
+    pub we_send: bool,
+}
+
+/// A connection that takes part; it has left when this is dropped.
+pub(crate) struct Joined<'a>(&'a Gauge, u64);
+
+impl Drop for Joined<'_> {
+    fn drop(&mut self) {
+        let left = self.0.lines().remove(&self.1);
+        drop(left);
+    }
 }
 
 impl Gauge {
+    /// Of a copy that is marked.
+    pub fn new(mark: Option<Mark>) -> Gauge {
+        Gauge { mark, ..Gauge::default() }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<u64, (TcpStream, Flying)>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Bytes that arrived.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -105,36 +136,35 @@ impl Gauge {
         self.moved.load(Ordering::Relaxed)
     }
 
-    /// Bytes go to or come from there, over connections that are not ours to end.
-    pub fn is_with(&self, remote: SocketAddr) {
-        self.remotes.lock().unwrap_or_else(PoisonError::into_inner).insert(remote);
-    }
-
     /// How many those were.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes go to or come from there, over connections that are not ours to end.
+    pub fn is_with(&self, remote: SocketAddr) {
+        self.remotes.lock().unwrap_or_else(PoisonError::into_inner).insert(remote);
+    }
+
     /// A connection that carries bytes; it ends when the copy is cancelled.
-    pub fn joins(&self, socket: &TcpStream) {
+    pub fn join(&self, socket: &TcpStream) -> Joined<'_> {
+        let number = self.joined.fetch_add(1, Ordering::Relaxed);
         if let Ok(peer) = socket.peer_addr() {
-            self.remotes.lock().unwrap_or_else(PoisonError::into_inner).insert(peer);
+            self.is_with(peer);
         }
-        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that ended need no ending.
-        sockets.retain(|socket| socket.peer_addr().is_ok());
-        sockets.extend(socket.try_clone());
-        drop(sockets);
+        if let Ok(own) = socket.try_clone() {
+            let flying = self.mark.as_ref().map(|mark| mark.fireflies.begin(mark.tag, socket, mark.we_send));
+            self.lines().insert(number, (own, flying.unwrap_or_default()));
+        }
         if self.is_cancelled() {
             self.cancel();
         }
+        Joined(self, number)
     }
 
-    /// A connection that is done: the copy held here would keep it open.
-    pub fn leaves(&self, socket: &TcpStream) {
-        let name = |socket: &TcpStream| (socket.local_addr().ok(), socket.peer_addr().ok());
-        let own = name(socket);
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| name(other) != own);
+    /// Tells those who watch networks how far it is.
+    pub fn tell(&self) {
+        self.lines().values().for_each(|(_, flying)| flying.ongoing());
     }
 
     /// The far ends of all of them.
@@ -148,7 +178,7 @@ impl Gauge {
     /// Ends every connection.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
-        for socket in self.sockets.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (socket, _) in self.lines().values() {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
@@ -156,5 +186,20 @@ impl Gauge {
     /// Whether somebody did.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
+    }
+}
+
+/// A connection to the other end, and its part in the copy.
+pub(crate) struct Line<'a> {
+    /// First: it ends while the connection is still there to be asked.
+    _joined: Joined<'a>,
+    pub client: Client,
+}
+
+impl<'a> Line<'a> {
+    /// Dials.
+    pub fn dial(dialer: &Dialer, url: &HttpUrl, gauge: &'a Gauge) -> Result<Line<'a>, Failure> {
+        let client = Client::new(dialer, url)?;
+        Ok(Line { _joined: gauge.join(client.conn().socket()), client })
     }
 }

@@ -90,8 +90,7 @@ impl Native {
         let trust = Trust::Fingerprints(vec![self.node]);
         let keys = std::slice::from_ref(&self.key);
         // Whether one may go there was asked before; the address is that one.
-        let connect =
-            Connect { trust, keys, plain: self.plain, timeouts: Timeouts::default(), session, stays_out: false };
+        let connect = Connect { trust, keys, plain: self.plain, timeouts: Timeouts::default(), session, guard: None };
         Session::connect(&self.at, &connect)
     }
 

@@ -11,7 +11,7 @@ use web::copy::Order;
 use web::range::ContentRange;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
-use super::gauge::{Failure, Gauge};
+use super::gauge::{Failure, Gauge, Line};
 use super::ranges::{Parts, Task};
 use super::remote::{self, Found, before};
 use super::{accept, done, early, native, watch};
@@ -20,7 +20,7 @@ use crate::http::digests::Stamp;
 use crate::http::put::{self, Sums};
 use crate::http::refused::{Outcome, Trouble, refuse};
 use crate::http::visit::Visit;
-use crate::http::{buffer, now};
+use crate::http::{buffer, get, now};
 
 /// A file is worth another connection from here on.
 const CONNECTION_BYTES: u64 = 64 << 20;
@@ -57,7 +57,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     let found = remote::look(&dialer, order, source).map_err(before)?;
     let promised = expected(order, &found)?;
     put::room(&*reach.store, &reach.path, found.size.unwrap_or(0))?;
-    let gauge = Gauge::default();
+    let gauge = remote::gauge(visit, order, false);
     let mut accepted = false;
     if let Some(native) = native::Native::offered(&dialer, &found, false).filter(|_| order.repr_digest.is_none()) {
         accept(visit)?;
@@ -85,7 +85,8 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
         put::compare(&sums, &promised).map_err(|trouble| failed(trouble, Fault::Integrity))?;
         let place = || {
             let _turn = visit.web.unfinished.turn(&reach);
-            let replace = order.overwrite && put::may_replace(visit)?;
+            let is_there = get::kind(&reach)?.is_some();
+            let replace = is_there && order.overwrite && (there.is_some() || put::may_replace(visit)?);
             put::put_in_place(visit, &reach, &*unfinished.0, &sums, now(), replace)
         };
         place().map_err(|trouble| failed(trouble, Fault::Storage))?;
@@ -156,7 +157,7 @@ fn expected(order: &Order, found: &Found) -> Outcome<Vec<Digest>> {
     Ok(promised)
 }
 
-fn fetch(job: &Job<'_>, order: &Order, first: Client, serial: &[Algorithm]) -> Result<Sums, Failure> {
+fn fetch<'a>(job: &Job<'a>, order: &Order, first: Line<'a>, serial: &[Algorithm]) -> Result<Sums, Failure> {
     let (size, block) = match job.found.size {
         Some(size) if size > 0 => (size, in_parts(job, order, first, size)?),
         // Of an empty file too the source is asked: some say 0 to HEAD where they do not know.
@@ -171,7 +172,7 @@ fn fetch(job: &Job<'_>, order: &Order, first: Client, serial: &[Algorithm]) -> R
     Ok(Sums { size, block, serial })
 }
 
-fn in_parts(job: &Job<'_>, order: &Order, first: Client, size: u64) -> Result<BlockSum, Failure> {
+fn in_parts<'a>(job: &Job<'a>, order: &Order, first: Line<'a>, size: u64) -> Result<BlockSum, Failure> {
     let asked = order.streams.map_or(CONNECTIONS.min(size / CONNECTION_BYTES), u64::from).clamp(1, CONNECTIONS_MAX);
     let connections = if job.found.takes_ranges { asked.min(size.div_ceil(1 << 20).max(1)) } else { 1 };
     let parts = Parts::new(size, connections);
@@ -193,15 +194,15 @@ fn in_parts(job: &Job<'_>, order: &Order, first: Client, size: u64) -> Result<Bl
 }
 
 /// One connection's work: part after part, over breaks of the line.
-fn work(job: &Job<'_>, parts: &Parts, mut client: Option<Client>, connections: u64) -> Result<(), Failure> {
+fn work<'a>(job: &Job<'a>, parts: &Parts, mut line: Option<Line<'a>>, connections: u64) -> Result<(), Failure> {
     let (mut breaks, mut last) = (0, u64::MAX);
     while let Some(task) = parts.take() {
-        let result = match client.take().map_or_else(|| connect(job), Ok) {
-            Ok(client) => part(job, parts, &task, client, connections),
+        let result = match line.take().map_or_else(|| connect(job), Ok) {
+            Ok(line) => part(job, parts, &task, line, connections),
             Err(failure) => Err(failure),
         };
         match result {
-            Ok(kept) => (client, breaks) = (kept, 0),
+            Ok(kept) => (line, breaks) = (kept, 0),
             Err(failure) => {
                 parts.give_back(&task);
                 let came_further = task.at != last;
@@ -219,31 +220,29 @@ fn work(job: &Job<'_>, parts: &Parts, mut client: Option<Client>, connections: u
     Ok(())
 }
 
-fn connect(job: &Job<'_>) -> Result<Client, Failure> {
-    let client = Client::new(job.dialer, &job.found.url)?;
-    job.gauge.joins(client.conn().socket());
-    Ok(client)
+fn connect<'a>(job: &Job<'a>) -> Result<Line<'a>, Failure> {
+    Line::dial(job.dialer, &job.found.url, job.gauge)
 }
 
 /// Fetches a part; gives the connection back if it can be used again.
-fn part(
-    job: &Job<'_>,
+fn part<'a>(
+    job: &Job<'a>,
     parts: &Parts,
     task: &Task,
-    client: Client,
+    line: Line<'a>,
     connections: u64,
-) -> Result<Option<Client>, Failure> {
+) -> Result<Option<Line<'a>>, Failure> {
     let whole = connections == 1 && task.at == 0;
     let mut headers = job.found.headers.clone();
     if !whole {
         headers.add("Range", format!("bytes={}-{}", task.at, task.end - 1));
     }
-    let Got { mut client, response, body, url } = get(job, client, headers)?;
+    let Got { mut line, response, body, url } = fetch_from(job, line, headers)?;
     match response.status {
         200 if whole => {}
         206 if !whole => check_range(&response, task, job.found)?,
         200 => return Err(Failure::new(Fault::Peer, 502, "the source takes no ranges, though it said so")),
-        _ => return Err(remote::refused(&mut client, &response, body, "GET", &url)),
+        _ => return Err(remote::refused(&mut line.client, &response, body, "GET", &url)),
     }
     // Who keeps the bytes may tag them otherwise than who keeps the names.
     let moved_on = url.as_str() != job.found.url.as_str();
@@ -255,37 +254,34 @@ fn part(
         let (said, sends) = (task.end - task.at, length.unwrap_or(0));
         return Err(Failure::new(Fault::Peer, 502, format!("the source sends {sends} bytes where {said} were due")));
     }
-    let reached = copy(job, parts, task, &mut client, body)?;
-    job.gauge.leaves(client.conn().socket());
+    let reached = copy(job, parts, task, &mut line.client, body)?;
     let keeps = reached == task.end && !moved_on && !response.headers.lists("connection", "close");
-    Ok(keeps.then_some(client))
+    Ok(keeps.then_some(line))
 }
 
 /// An answer to a GET, and where it came from.
-struct Got {
-    client: Client,
+struct Got<'a> {
+    line: Line<'a>,
     response: Response,
     body: Body,
     url: HttpUrl,
 }
 
 /// Sends a GET, and goes where it is sent: doors that know of a file themselves send on whoever wants its bytes.
-fn get(job: &Job<'_>, mut client: Client, mut headers: Headers) -> Result<Got, Failure> {
+fn fetch_from<'a>(job: &Job<'a>, mut line: Line<'a>, mut headers: Headers) -> Result<Got<'a>, Failure> {
     let mut url = job.found.url.clone();
     for _ in 0..=REDIRECTS_MAX {
-        client.send(&Method::Get, url.path_and_query(), &headers)?;
-        let (response, body) = client.answer(&Method::Get)?;
-        let Some(to) = redirect(&response, &url) else { return Ok(Got { client, response, body, url }) };
+        line.client.send(&Method::Get, url.path_and_query(), &headers)?;
+        let (response, body) = line.client.answer(&Method::Get)?;
+        let Some(to) = redirect(&response, &url) else { return Ok(Got { line, response, body, url }) };
         if url.is_secure() && !to.is_secure() {
             return Err(Failure::new(Fault::Auth, 403, "the source redirects from TLS to a clear line"));
         }
         if !url.is_same_origin(&to) {
             headers = without_credentials(&headers);
         }
-        job.gauge.leaves(client.conn().socket());
         url = to;
-        client = Client::new(job.dialer, &url)?;
-        job.gauge.joins(client.conn().socket());
+        line = Line::dial(job.dialer, &url, job.gauge)?;
     }
     Err(Failure::new(Fault::Peer, 508, "the source redirects in circles"))
 }
@@ -362,15 +358,16 @@ fn fill(job: &Job<'_>, client: &mut Client, body: &mut Body, buffer: &mut [u8]) 
 }
 
 /// A source that does not say how long its file is sends it over one connection, until it ends.
-fn of_unknown_size(job: &Job<'_>, client: Client) -> Result<(u64, BlockSum), Failure> {
-    let Got { mut client, response, mut body, url } = get(job, client, job.found.headers.clone())?;
+fn of_unknown_size<'a>(job: &Job<'a>, line: Line<'a>) -> Result<(u64, BlockSum), Failure> {
+    let Got { mut line, response, mut body, url } = fetch_from(job, line, job.found.headers.clone())?;
+    let client = &mut line.client;
     if response.status != 200 {
-        return Err(remote::refused(&mut client, &response, body, "GET", &url));
+        return Err(remote::refused(client, &response, body, "GET", &url));
     }
     let (mut at, mut sum) = (0, BlockSum::of(&[], true));
     buffer::with(|buffer| {
         loop {
-            let got = fill(job, &mut client, &mut body, buffer).map_err(|(_, failure)| failure)?;
+            let got = fill(job, client, &mut body, buffer).map_err(|(_, failure)| failure)?;
             if got == 0 {
                 return Ok((at, sum));
             }

@@ -11,7 +11,7 @@ use web::client::{REDIRECTS_MAX, redirect, without_credentials};
 use web::copy::Order;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
-use super::gauge::{Failure, Gauge};
+use super::gauge::{Failure, Gauge, Line};
 use super::remote::{self, before};
 use super::{accept, done, early, native, watch};
 use crate::host::Reach;
@@ -52,7 +52,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
     }
     let digest = known(visit, order, &source, &reach.path)?;
     let dialer = remote::dialer(visit, order);
-    let gauge = Gauge::default();
+    let gauge = remote::gauge(visit, order, true);
     let headers = remote::without_authorization(destination, remote::headers(order));
     if !order.overwrite && !order.no_head {
         refuse_existing(&dialer, destination, &headers).map_err(before)?;
@@ -66,17 +66,16 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
             return done(visit, &gauge, result);
         }
     }
-    let client = match Client::new(&dialer, destination) {
-        Ok(client) => client,
-        Err(error) => return early(visit, &gauge, accepted, error.into()),
+    let line = match Line::dial(&dialer, destination, &gauge) {
+        Ok(line) => line,
+        Err(failure) => return early(visit, &gauge, accepted, failure),
     };
-    gauge.joins(client.conn().socket());
     if !accepted {
         accept(visit)?;
     }
     let must_verify = order.require_checksum == Some(true);
     let job = Job { dialer: &dialer, source: &*source, size: stat.meta.size, digest, must_verify, gauge: &gauge };
-    let result = watch::run(visit, &gauge, false, || send(&job, client, destination, &headers))?;
+    let result = watch::run(visit, &gauge, false, || send(&job, line, destination, &headers))?;
     done(visit, &gauge, result)
 }
 
@@ -124,25 +123,18 @@ fn refuse_existing(dialer: &Dialer, destination: &HttpUrl, headers: &Headers) ->
     }
 }
 
-fn send(job: &Job<'_>, first: Client, destination: &HttpUrl, headers: &Headers) -> Result<u64, Failure> {
-    let (mut client, mut url, mut headers) = (Some(first), destination.clone(), headers.clone());
+fn send<'a>(job: &Job<'a>, first: Line<'a>, destination: &HttpUrl, headers: &Headers) -> Result<u64, Failure> {
+    let (mut line, mut url, mut headers) = (Some(first), destination.clone(), headers.clone());
     for _ in 0..=REDIRECTS_MAX {
-        let mut line = match client.take() {
-            Some(client) => client,
-            None => {
-                let client = Client::new(job.dialer, &url)?;
-                job.gauge.joins(client.conn().socket());
-                client
-            }
-        };
-        let (response, body) = put(job, &mut line, &url, &headers)?;
+        let mut line = line.take().map_or_else(|| Line::dial(job.dialer, &url, job.gauge), Ok)?;
+        let (response, body) = put(job, &mut line.client, &url, &headers)?;
         let Some(to) = redirect(&response, &url) else {
             return match response.status {
                 200 | 201 | 202 | 204 | 205 => {
                     drop(line);
                     verify(job, &url, &headers).map(|()| job.size)
                 }
-                _ => Err(remote::refused(&mut line, &response, body, "PUT", &url)),
+                _ => Err(remote::refused(&mut line.client, &response, body, "PUT", &url)),
             };
         };
         if url.is_secure() && !to.is_secure() {
@@ -151,7 +143,6 @@ fn send(job: &Job<'_>, first: Client, destination: &HttpUrl, headers: &Headers) 
         if !url.is_same_origin(&to) {
             headers = without_credentials(&headers);
         }
-        job.gauge.leaves(line.conn().socket());
         url = to;
     }
     Err(Failure::new(Fault::Peer, 508, "the destination redirects in circles"))

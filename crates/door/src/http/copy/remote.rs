@@ -8,7 +8,7 @@ use web::client::{Answer, ask, without_credentials};
 use web::copy::Order;
 use web::{Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
-use super::gauge::Failure;
+use super::gauge::{Failure, Gauge, Mark};
 use crate::http::refused::{Trouble, refuse};
 use crate::http::visit::Visit;
 
@@ -30,6 +30,12 @@ pub(crate) fn dialer(visit: &Visit<'_>, order: &Order) -> Dialer {
         connect: CONNECT_WITHIN,
         silence: SILENCE,
     }
+}
+
+/// The gauge of a copy, with its mark.
+pub(crate) fn gauge(visit: &Visit<'_>, order: &Order, we_send: bool) -> Gauge {
+    let fireflies = visit.web.fireflies.clone();
+    Gauge::new(order.scitag.filter(|tag| tag.is_marked()).map(|tag| Mark { tag, fireflies, we_send }))
 }
 
 /// What every request to the other end carries.

@@ -123,6 +123,7 @@ fn attend<T: Send>(
             }
             if told.elapsed() >= patience.marker && ends.is_none() {
                 told = Instant::now();
+                gauge.tell();
                 if client.tell(&marker(gauge)).is_err() {
                     ends = Some(Failure::new(Fault::Interrupted, 499, "the client hung up"));
                     gauge.cancel();

@@ -51,7 +51,6 @@ fn heads_that_are_none_are_refused() {
         ("a bare carriage return", bytes("GET /data/f HTTP/1.1\r\nHost: h\r\nA: b\rc\r\n\r\n"), 400),
         ("a space before the colon", bytes("PUT /data/g HTTP/1.1\r\nHost: h\r\nContent-Length : 3\r\n\r\nabc"), 400),
         ("a folded field", bytes("GET /data/f HTTP/1.1\r\nHost: h\r\nA: b\r\n c\r\n\r\n"), 400),
-        ("HTTP/2 words", bytes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505),
         ("HTTP/9", bytes("GET /data/f HTTP/9.1\r\nHost: h\r\n\r\n"), 505),
         ("no version", bytes("GET /data/f\r\nHost: h\r\n\r\n"), 400),
     ]);

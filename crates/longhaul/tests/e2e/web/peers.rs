@@ -12,8 +12,6 @@ pub struct Heard {
     pub target: String,
     /// Names in lower case.
     pub fields: Vec<(String, String)>,
-    /// The requests before this one, all connections together.
-    pub before: usize,
 }
 
 impl Heard {
@@ -96,8 +94,7 @@ fn serve(mut socket: TcpStream, all: &Mutex<Vec<Heard>>, script: &Script) {
         let (method, target) = (words.next().unwrap(), words.next().unwrap());
         let heard = {
             let mut all = all.lock().unwrap();
-            let before = all.len();
-            all.push(Heard { method, target, fields, before });
+            all.push(Heard { method, target, fields });
             all.last().unwrap().clone()
         };
         if !script(&heard, &mut socket) {

@@ -42,7 +42,10 @@ fn a_no_of_the_source_is_the_answer() {
         assert!(told.text().contains(&format!("status code {status}")), "{}", told.text());
         assert_eq!(source.heard().len(), 1);
     }
-    let garbage = Peer::new(|_, socket| socket.write_all(b"SSH-2.0-OpenSSH_9\r\n\r\n").is_ok() && false);
+    let garbage = Peer::new(|_, socket| {
+        let _ = socket.write_all(b"SSH-2.0-OpenSSH_9\r\n\r\n");
+        false
+    });
     assert_eq!(pull(&node, &garbage.url("/f"), &[]).status, 502);
     let silent = Peer::new(|_, _| false);
     assert_eq!(pull(&node, &silent.url("/f"), &[]).status, 502);

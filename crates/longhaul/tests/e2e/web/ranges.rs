@@ -81,7 +81,7 @@ fn bombs_of_ranges_bring_the_file_once() {
         format!("bytes={}", (0..10_000).map(|at| at.to_string() + "-").collect::<Vec<_>>().join(",")),
         format!("bytes={}", vec!["0-99999"; 100].join(",")),
         format!("bytes={}", (0..1000).rev().map(|at| format!("{at}-{at}")).collect::<Vec<_>>().join(",")),
-        format!("bytes={}", vec!["-99999"; 5].join(",")),
+        format!("bytes={}", ["-99999"; 5].join(",")),
     ];
     for bomb in bombs {
         let answer = ranged(&node, &bomb);

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
@@ -43,40 +43,35 @@ pub(crate) struct Decision<'a> {
 
 /// Where decisions are written.
 pub(crate) struct Trail {
-    path: PathBuf,
+    /// None where nothing is written down.
+    path: Option<PathBuf>,
     open: Mutex<Option<(File, u64)>>,
 }
 
 impl Trail {
     /// In this state directory.
-    pub fn new(state: &std::path::Path) -> Trail {
-        Trail { path: state.join("audit.jsonl"), open: Mutex::default() }
+    pub fn new(state: &Path) -> Trail {
+        Trail { path: Some(state.join("audit.jsonl")), open: Mutex::default() }
     }
 
-    /// Where it is.
-    #[cfg(test)]
-    pub fn path(&self) -> &std::path::Path {
-        &self.path
-    }
-
-    fn reopen(&self) -> std::io::Result<(File, u64)> {
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)?;
-        let bytes = file.metadata()?.len();
-        Ok((file, bytes))
+    /// Nowhere.
+    pub fn none() -> Trail {
+        Trail { path: None, open: Mutex::default() }
     }
 
     /// Adds a line. One that cannot be written is said in the log: a node that stopped for it would serve nobody.
     pub fn add(&self, decision: &Decision<'_>) {
+        let Some(path) = &self.path else { return };
         let Ok(mut line) = serde_json::to_vec(decision) else { return };
         line.push(b'\n');
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.as_ref().is_some_and(|(_, bytes)| *bytes >= TRAIL_BYTES_MAX) {
             *open = None;
-            let _ = fs::rename(&self.path, self.path.with_extension("jsonl.1"));
+            let _ = fs::rename(path, path.with_extension("jsonl.1"));
         }
         let mut write = || -> std::io::Result<()> {
             if open.is_none() {
-                *open = Some(self.reopen()?);
+                *open = Some(reopen(path)?);
             }
             if let Some((file, bytes)) = open.as_mut() {
                 // One call: lines of several nodes that share a state stay whole.
@@ -86,9 +81,15 @@ impl Trail {
             Ok(())
         };
         if let Err(error) = write() {
-            tracing::error!(path = %self.path.display(), %error, "a decision could not be written to the audit trail");
+            tracing::error!(path = %path.display(), %error, "a decision could not be written to the audit trail");
         }
     }
+}
+
+fn reopen(path: &Path) -> std::io::Result<(File, u64)> {
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok((file, bytes))
 }
 
 #[cfg(test)]
@@ -114,7 +115,7 @@ mod tests {
         };
         trail.add(&decision);
         trail.add(&decision);
-        let text = fs::read_to_string(trail.path()).unwrap();
+        let text = fs::read_to_string(state.path().join("audit.jsonl")).unwrap();
         let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!((lines.len(), &lines[0]["who"]), (2, &serde_json::json!("a\nb")));
     }

@@ -1,0 +1,195 @@
+//! `make bench-door`: arguments, and what is written in the end.
+#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bench::account::Accounts;
+use bench::contestant::find_program;
+use bench::door::asks::{Question, rate};
+use bench::door::cells::{Cell, small_name};
+use bench::door::pki::Pki;
+use bench::door::report::{About, AskRow, IdleRow, Outcome, markdown};
+use bench::door::run::{Bench, make_files, on_disk};
+use bench::door::servers::Makers;
+use bench::door::{Who, idle, picture};
+use bench::machine;
+use clap::Parser;
+
+/// The HTTP door beside xrootd's, over loopback.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Rounds that count
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Only cells whose name has one of these in it: curl-get-clear, …, pull-tls, small-put-clear, idle, asks
+    #[arg(long, value_delimiter = ',', value_name = "WORD")]
+    only: Vec<String>,
+    /// MiB of the large file
+    #[arg(long, default_value_t = 4096, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    size: u64,
+    /// Number of small files
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
+    files: u64,
+    /// Number of idle connections
+    #[arg(long, default_value_t = 10_000)]
+    connections: usize,
+    /// Seconds of questions in a round
+    #[arg(long, default_value_t = 3)]
+    seconds: u64,
+    /// Where files go, on a disk; default: a fresh directory below the current one
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// A second xrootd in Longhaul's place: how far from each other two equal servers are
+    #[arg(long)]
+    stand_in: bool,
+    /// The longhaul binary; default: beside this one
+    #[arg(long, value_name = "FILE")]
+    longhaul: Option<PathBuf>,
+    /// Where door.md and door.svg go; default: docs/results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("bench-door: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Args {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|word| name.contains(word.as_str()))
+    }
+}
+
+/// Whether all targets were met.
+fn run(args: &Args) -> Result<bool> {
+    let own = std::env::current_exe()?;
+    let build = own.parent().context("this program has a directory")?;
+    let longhaul = args.longhaul.clone().unwrap_or_else(|| build.join("longhaul"));
+    ensure!(args.stand_in || longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
+    ensure!(!args.stand_in || args.out.is_some(), "--stand-in wants --out: its numbers are no results of ours");
+    for program in ["xrootd", "curl", "davix-get", "davix-put", "taskset"] {
+        let found = find_program(program.as_ref());
+        ensure!(found.is_some(), "{program} is not there; scripts/setup.sh installs it");
+    }
+    let below = args.scratch.clone().map_or_else(std::env::current_dir, Ok)?;
+    let scratch = tempfile::Builder::new().prefix("longhaul-door-").tempdir_in(&below)?;
+    on_disk(scratch.path())?;
+    idle::raise_descriptors(args.connections as u64 + 1000)?;
+    let pki_dir = scratch.path().join("pki");
+    fs::create_dir(&pki_dir)?;
+    bench::data::open_to_all(scratch.path())?;
+    let makers =
+        Makers { longhaul, stand_in: args.stand_in, scratch: scratch.path().to_owned(), pki: Pki::make(&pki_dir)? };
+    let large = args.size << 20;
+    println!("making the files");
+    make_files(&makers, large, args.files)?;
+    let accounts = Accounts::open();
+    let about = about(args, &accounts, large)?;
+    let cells: Vec<Cell> = Cell::all().into_iter().filter(|cell| args.wants(&cell.name())).collect();
+    let bench = Bench { makers: &makers, accounts: &accounts, rounds: args.rounds, large, small: args.files };
+    let mut outcome = Outcome::default();
+    if args.wants("idle") {
+        outcome.idle = idle_rows(args, &makers, &accounts);
+    }
+    if args.wants("asks") {
+        outcome.asks = ask_rows(args, &makers, &accounts);
+    }
+    if !cells.is_empty() {
+        outcome.rows = bench.run(&cells)?;
+    }
+    let (text, met) = markdown(&about, &outcome)?;
+    let out = args.out.clone().unwrap_or_else(machine::repository_results);
+    fs::create_dir_all(&out)?;
+    fs::write(out.join("door.md"), &text)?;
+    fs::write(out.join("door.svg"), picture::svg(&outcome.rows, args.stand_in)?)?;
+    println!("{text}\nwritten: {}", out.join("door.md").display());
+    Ok(met)
+}
+
+fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<About> {
+    let mut command = String::from("make bench-door");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if !words.is_empty() {
+        command += &format!(" BENCH=\"{}\"", words.join(" "));
+    }
+    let davix = machine::first_line("davix-get", &["--version"]);
+    let below = args.scratch.clone().unwrap_or_else(|| ".".into());
+    Ok(About {
+        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        machine: machine::describe("loopback")?,
+        file_system: machine::file_system(&below),
+        rounds: args.rounds,
+        large,
+        method: accounts.method(),
+        versions: format!(
+            "Peers: xrootd {}; {}; davix {davix}",
+            xrootd_version(),
+            machine::first_line("curl", &["--version"])
+        ),
+        command,
+        stand_in: args.stand_in,
+    })
+}
+
+/// xrootd tells its version on stderr.
+fn xrootd_version() -> String {
+    let output = std::process::Command::new("xrootd").arg("-v").output();
+    let said = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+    String::from_utf8_lossy(&said).lines().next().unwrap_or_default().trim().to_owned()
+}
+
+fn idle_rows(args: &Args, makers: &Makers, accounts: &Accounts) -> Vec<IdleRow> {
+    let mut rows = Vec::new();
+    for tls in [false, true] {
+        for who in Who::ALL {
+            println!("{} idle connections, {}", args.connections, who.name());
+            let name = format!("idle-{}-{}", who.name(), if tls { "tls" } else { "clear" });
+            // A fresh server: what others left in its memory is not what is measured.
+            let idle = makers.start(who, &name, accounts, None).and_then(|server| {
+                let ca = tls.then_some(makers.pki.ca.as_path());
+                idle::measure(&server, ca, args.connections, &format!("/data/{}", small_name(0)))
+            });
+            println!("  {idle:?}");
+            rows.push((who, tls, idle.map_err(|error| format!("{error:#}"))));
+        }
+    }
+    rows
+}
+
+fn ask_rows(args: &Args, makers: &Makers, accounts: &Accounts) -> Vec<AskRow> {
+    let mut rows: Vec<AskRow> = Vec::new();
+    for question in Question::ALL {
+        rows.extend(Who::ALL.map(|who| (who, question, Ok(Vec::new()))));
+    }
+    let servers = Who::ALL.map(|who| makers.start(who, &format!("asks-{}", who.name()), accounts, Some(0)));
+    let core = std::thread::available_parallelism().map_or(0, |n| n.get() - 1);
+    for round in 0..=args.rounds {
+        for (who, question, rates) in &mut rows {
+            let Ok(so_far) = rates else { continue };
+            let path = format!("/data/{}", small_name(0));
+            let time = Duration::from_secs(args.seconds);
+            let now = match &servers[*who as usize] {
+                Ok(server) => rate(server.port, &path, *question, time, core).map_err(|error| format!("{error:#}")),
+                Err(error) => Err(format!("{error:#}")),
+            };
+            println!("{}, {}: {now:?}", question.name(), who.name());
+            match now {
+                Ok(rate) if round > 0 => so_far.push(rate),
+                Ok(_) => {}
+                Err(why) => *rates = Err(why),
+            }
+        }
+    }
+    rows
+}

@@ -1,0 +1,42 @@
+//! An authority and a host certificate for this run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+
+use crate::data::open_to_all;
+
+/// Where they are.
+#[derive(Clone, Debug)]
+pub struct Pki {
+    /// The authority's certificate.
+    pub ca: PathBuf,
+    /// The host's, for localhost and 127.0.0.1.
+    pub certificate: PathBuf,
+    /// And its key. Both servers have P-256, the default of the day.
+    pub key: PathBuf,
+}
+
+impl Pki {
+    /// Makes them in a directory.
+    pub fn make(dir: &Path) -> Result<Pki> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "bench authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate()?;
+        let pki = Pki { ca: dir.join("ca.pem"), certificate: dir.join("host.pem"), key: dir.join("host.key") };
+        fs::write(&pki.ca, params.self_signed(&key)?.pem())?;
+        let issuer = Issuer::new(params, key);
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()])?;
+        params.distinguished_name.push(DnType::CommonName, "localhost");
+        fs::write(&pki.certificate, params.signed_by(&key, &issuer)?.pem())?;
+        fs::write(&pki.key, key.serialize_pem())?;
+        // A key of an hour; whoever runs xrootd wants it for itself alone.
+        open_to_all(dir)?;
+        Ok(pki)
+    }
+}

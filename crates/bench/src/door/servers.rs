@@ -1,0 +1,124 @@
+//! The servers: ours and xrootd's, on the same files, in clear and in TLS on one port each.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use anyhow::{Context, Result, bail};
+
+use super::Who;
+use super::pki::Pki;
+use crate::account::Accounts;
+use crate::data::open_to_all;
+use crate::process::Server;
+
+/// What servers are made of.
+#[derive(Clone, Debug)]
+pub struct Makers {
+    /// The longhaul binary.
+    pub longhaul: PathBuf,
+    /// A second xrootd stands in Longhaul's place.
+    pub stand_in: bool,
+    /// The scratch directory. `files/data` in it is what all of them show as `/data`.
+    pub scratch: PathBuf,
+    /// Certificates.
+    pub pki: Pki,
+}
+
+/// Third-party copies between these servers stay on this machine. The one place that knows the policy's words.
+const ACCESS: &str = "[third_party]\nlocal = true\n";
+
+impl Makers {
+    /// What all servers show as `/data`.
+    pub fn data(&self) -> PathBuf {
+        self.scratch.join("files/data")
+    }
+
+    /// Starts one under a name of its own; `core` holds it to one processor.
+    pub fn start(&self, who: Who, name: &str, accounts: &Accounts, core: Option<usize>) -> Result<Server> {
+        let port = quiet_port()?;
+        let state = self.scratch.join(name);
+        fs::create_dir_all(&state)?;
+        let mut words = match who {
+            Who::Ours if !self.stand_in => self.ours(&state, port)?,
+            _ => self.theirs(&state, port)?,
+        };
+        if let Some(core) = core {
+            words.splice(0..0, ["taskset".to_owned(), "-c".into(), core.to_string()]);
+        }
+        let log = self.scratch.join(format!("{name}.log"));
+        let server = Server::start(accounts.side(name)?, &words, port, &log);
+        server.with_context(|| format!("{name}: {}", words.join(" ")))
+    }
+
+    fn ours(&self, state: &Path, port: u16) -> Result<Vec<String>> {
+        let access = state.join("access.toml");
+        fs::write(&access, ACCESS)?;
+        let mut words: Vec<String> = vec![self.longhaul.display().to_string()];
+        words.extend(["serve", "--quiet", "--plain", "--anonymous", "rw", "--export"].map(String::from));
+        words.push(format!("data={}:rw", self.data().display()));
+        words.extend(["--listen".into(), format!("127.0.0.1:{port}")]);
+        for (flag, path) in [
+            ("--state", &state.join("node")),
+            ("--certificate", &self.pki.certificate),
+            ("--certificate-key", &self.pki.key),
+            ("--cacert", &self.pki.ca),
+            ("--access", &access),
+        ] {
+            words.extend([flag.into(), path.display().to_string()]);
+        }
+        Ok(words)
+    }
+
+    fn theirs(&self, state: &Path, port: u16) -> Result<Vec<String>> {
+        let (own, configuration, key) = (state.join("own"), state.join("xrootd.cfg"), state.join("host.key"));
+        fs::create_dir_all(&own)?;
+        open_to_all(&own)?;
+        let [own, root, ca, certificate] =
+            [&own, &self.scratch.join("files"), &self.pki.ca, &self.pki.certificate].map(|p| p.display().to_string());
+        let text = format!(
+            "xrd.port {port}\nall.export /data\noss.localroot {root}\nall.adminpath {own}\nall.pidpath {own}\n\
+             xrd.tls {certificate} {key}\nxrd.tlsca certfile {ca}\nxrootd.chksum max 2 adler32 crc32c md5\n\
+             xrd.protocol http:{port} libXrdHttp.so\nhttp.exthandler xrdtpc libXrdHttpTPC.so\n\
+             http.cafile {ca}\nhttp.cert {certificate}\nhttp.key {key}\n",
+            key = key.display()
+        );
+        fs::write(&configuration, text)?;
+        fs::copy(&self.pki.key, &key)?;
+        let mut words: Vec<String> = ["xrootd", "-n", "bench", "-c"].map(String::from).into();
+        words.push(configuration.display().to_string());
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o400))?;
+        if rustix::process::geteuid().is_root() {
+            // It refuses to serve as root, and wants its key to be its own.
+            let nobody = 65_534;
+            std::os::unix::fs::chown(&key, Some(nobody), Some(nobody))?;
+            words.extend(["-R", "nobody"].map(String::from));
+        }
+        Ok(words)
+    }
+}
+
+/// A port that is free on every address and that no client's own end can have: ten thousand connections from
+/// 127.0.0.x, or what is left of them for a minute, would keep a server from listening on all addresses.
+fn quiet_port() -> Result<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")?;
+    let clients: u16 = range.split_whitespace().next().context("no range of ports")?.parse()?;
+    let room = clients.saturating_sub(10_000).max(1);
+    let first = 10_000 + (std::process::id() % u32::from(room)) as u16;
+    for _ in 0..room {
+        let port = first.saturating_add(NEXT.fetch_add(1, Ordering::Relaxed)).min(clients - 1);
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port from {first} to {clients}");
+}
+
+/// The URL of a path below `/data`.
+pub fn url(server: &Server, tls: bool, path: &str) -> String {
+    let scheme = if tls { "https://localhost" } else { "http://127.0.0.1" };
+    format!("{scheme}:{}/data/{path}", server.port)
+}

@@ -1,0 +1,178 @@
+//! Who is let in: by a key, by the policy, by a key for one job. One answer for every protocol of the node.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use auth::access::GUEST;
+use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Policy, Rights, Visitor};
+use model::fault::Fault;
+use model::locator::Place;
+use wire::frame::{JobName, KeyProof, Refusal};
+
+use super::{Exports, refuse, unix_seconds};
+
+/// How long a key for one job is good for: longer than any job, short enough to be forgotten.
+const ERRAND_KEY_SECONDS: i64 = 30 * 24 * 3600;
+
+/// Keys for single jobs that are out at once, for each guest that may ask for them.
+const ERRAND_KEYS_MAX: usize = 256;
+
+fn unreadable(error: &crate::StateError) -> Refusal {
+    tracing::error!(%error, "grants cannot be read: nobody is let in");
+    Refusal::new(Fault::Local, "the node cannot read its grants; its operator must look at its log")
+}
+
+impl Exports {
+    /// What the policy says now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.policy()
+    }
+
+    /// What anybody may in every export, besides what the policy gives them.
+    pub fn anonymous(&self) -> Option<Rights> {
+        self.anonymous
+    }
+
+    /// Whether there is such an export, whoever may see it; and if so whether it can be written to.
+    pub fn is_writable(&self, export: &str) -> Option<bool> {
+        self.served.iter().find(|served| served.export.name == export).map(|served| served.export.writable)
+    }
+
+    /// The state directory.
+    pub fn state(&self) -> &crate::StateDir {
+        &self.state
+    }
+
+    /// A login of the native protocol.
+    pub(super) fn let_in(&self, key: Option<&KeyProof>, address: IpAddr) -> Result<Access, Refusal> {
+        let policy = self.policy();
+        // Before a key is looked at: who is shut out learns nothing about keys.
+        if !policy.admits(address) {
+            return Err(refuse(&Denied::Address(address)));
+        }
+        let grant = key.map(|key| self.grant_of_proof(&key.id, &key.secret)).transpose()?;
+        let visitor = Visitor { grant: grant.as_ref(), anonymous: self.anonymous, ..Visitor::new(address) };
+        policy.access(&visitor).map_err(|denied| refuse(&denied))
+    }
+
+    /// The grant that a key stands for.
+    pub fn grant_of_key(&self, key: &AccessKey) -> Result<Grant, Refusal> {
+        self.grant_of_proof(&key.id, key.expose_secret())
+    }
+
+    fn grant_of_proof(&self, id: &[u8; 8], secret: &[u8; 32]) -> Result<Grant, Refusal> {
+        let granted = |access: Access| match access {
+            Access::Granted(grant) => Ok(grant),
+            _ => Err(refuse(&Denied::UnknownKey)),
+        };
+        if let Ok(access) = self.grants.check(id, secret, unix_seconds()) {
+            return granted(access);
+        }
+        if let Ok(access) = self.lent.grants().check(id, secret, unix_seconds()) {
+            return granted(access);
+        }
+        let errands = self.state.errand_grants().map_err(|e| unreadable(&e))?;
+        if let Ok(access) = errands.check(id, secret, unix_seconds()) {
+            // Whoever asked for it may have been shut out since.
+            return granted(access).and_then(|grant| match &grant.errand {
+                Some(errand) if self.stands(&errand.parent) => Ok(grant),
+                _ => Err(refuse(&Denied::UnknownKey)),
+            });
+        }
+        let grants = self.state.grants().map_err(|e| unreadable(&e))?;
+        grants.check(id, secret, unix_seconds()).map_err(|e| refuse(&e)).and_then(granted)
+    }
+
+    /// A grant that is valid now.
+    fn grant(&self, id: &str) -> Option<Grant> {
+        let stored = self.state.grants().unwrap_or_default();
+        let mut all = self.grants.list.iter().chain(&stored.list);
+        let valid = |g: &&Grant| g.id == id && g.expires.is_none_or(|expires| expires > unix_seconds());
+        all.find(valid).cloned()
+    }
+
+    /// Whether whoever once held this access may still be thought of as holding it. Tokens and certificates are not kept,
+    /// so of them nothing can be found out: what they led to ends with them.
+    pub fn stands(&self, holder: &str) -> bool {
+        let is_key = !holder.contains(':') || holder.starts_with("key:");
+        !is_key || self.access_of(holder).is_some()
+    }
+
+    /// The access of a job's holder, after a restart; none where the grant is gone. Rules that count only for some
+    /// addresses do not count: from where the holder came is not kept.
+    pub fn access_of(&self, holder: &str) -> Option<Access> {
+        if holder.is_empty() {
+            return self.anonymous.map(Access::Anonymous);
+        }
+        let nowhere = IpAddr::from([0, 0, 0, 0]);
+        let policy = || Policy { addresses: auth::policy::Addresses::default(), ..(*self.policy()).clone() };
+        let visitor = Visitor { anonymous: self.anonymous, ..Visitor::new(nowhere) };
+        if holder == GUEST {
+            return policy().access(&visitor).ok();
+        }
+        let Some(id) = holder.strip_prefix("key:") else { return self.grant(holder).map(Access::Granted) };
+        let grant = self.grant(id)?;
+        policy().access(&Visitor { grant: Some(&grant), ..visitor }).ok()
+    }
+
+    /// A key for one job into a place, with no more rights than its holder has there, for another node to use.
+    pub fn key_for(&self, access: &Access, job: &JobName, place: &Place, delete: bool) -> Result<AccessKey, Refusal> {
+        let (export, path) = match place {
+            Place::Null if access.rights() == Rights::Read => {
+                return Err(refuse(&Denied::Rights { allowed: "read", needed: "create" }));
+            }
+            Place::Null => (String::new(), None),
+            Place::Path { export, path } => {
+                self.allowed(access, Action::Create, place)?;
+                (export.clone(), Some(path))
+            }
+            _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
+        };
+        let may_replace = path.is_none() || self.allowed(access, Action::Modify, place).is_ok();
+        let rights = if may_replace { Rights::Write } else { Rights::Create };
+        let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
+        let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
+        let now = unix_seconds();
+        let mut grant = Grant::new(id, &secret, export, &access.prefix(), rights, now);
+        grant.name = format!("one job of {}", access.who());
+        let most = now + ERRAND_KEY_SECONDS;
+        // Of a token that ended nothing could be found out later: its keys end with it.
+        let ends = access.ticket().and_then(|ticket| ticket.expires);
+        grant.expires = Some(ends.map_or(most, |ends| ends.min(most)));
+        let job = model::id::Uuid::from_bytes(*job).to_string();
+        let (path, parent) = (path.map(|path| auth::hex(path.as_bytes())), access.holder().to_owned());
+        grant.errand = Some(auth::Errand { job, path, parent, delete });
+        self.keep_errand_grant(grant, now)?;
+        let node = self.state.fingerprint().map_err(|error| unwritable(&error))?;
+        Ok(AccessKey::new(id, secret, node))
+    }
+
+    fn keep_errand_grant(&self, grant: Grant, now: i64) -> Result<(), Refusal> {
+        let parent = grant.errand.as_ref().map(|errand| errand.parent.clone());
+        let keep = |grants: &mut Grants| {
+            grants.list.retain(|g| g.expires.is_some_and(|expires| expires > now));
+            let of_parent = |g: &&Grant| g.errand.as_ref().map(|errand| &errand.parent) == parent.as_ref();
+            let room = grants.list.iter().filter(of_parent).count() < ERRAND_KEYS_MAX;
+            if room {
+                grants.list.push(grant);
+            }
+            room
+        };
+        if !self.state.change_errand_grants(keep).map_err(|error| unwritable(&error))? {
+            let reason = format!("{ERRAND_KEYS_MAX} keys for single jobs are out already; they end with their jobs");
+            return Err(Refusal::new(Fault::Auth, reason));
+        }
+        Ok(())
+    }
+
+    /// The job that a key was for is done: the key is, too.
+    pub(super) fn forget_errand_key(&self, access: &Access) {
+        let Some(grant) = access.grant().filter(|grant| grant.errand.is_some()) else { return };
+        let _ = self.state.change_errand_grants(|grants| grants.list.retain(|g| g.id != grant.id));
+    }
+}
+
+fn unwritable(error: &crate::StateError) -> Refusal {
+    tracing::error!(%error, "a key for a job cannot be written down");
+    Refusal::new(Fault::Local, "the node cannot write its grants; its operator must look at its log")
+}

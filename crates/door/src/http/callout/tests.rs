@@ -1,0 +1,67 @@
+//! Programs that answer, that do not, and that would rather do something else.
+
+use auth::policy::When;
+
+use super::*;
+
+fn script(text: &str) -> Callout {
+    let command = ["/bin/sh", "-c", text].map(str::to_owned).to_vec();
+    Callout { command, timeout: Duration::from_secs(5), when: When::Undecided }
+}
+
+fn question<'a>(path: &'a str) -> Question<'a> {
+    let credential = Told { kind: "token", issuer: Some("https://i"), ..Told::default() };
+    let peer = "192.0.2.1".parse().unwrap();
+    let (method, export, action, policy) = ("GET", "data", "read", "refuses");
+    Question { v: 1, peer, who: "a@i", method, export, path, action, policy, credential }
+}
+
+fn ask(text: &str) -> Verdict {
+    Callouts::default().ask(&script(text), "token:1", b"p", &question("p"))
+}
+
+#[test]
+fn it_is_told_and_it_answers() {
+    let yes = ask(r#"grep -q '"path":"p".*"kind":"token","issuer":"https://i"' && echo '{"allow":true}'"#);
+    assert_eq!(yes, Verdict { allow: true, reason: String::new() });
+    let no = ask(r#"cat >/dev/null; printf '{"allow":false,"reason":"not\\non Sundays"}'"#);
+    assert_eq!(no, Verdict { allow: false, reason: "noton Sundays".into() });
+    // Nothing of the node's own surroundings.
+    assert!(ask(r#"test -z "$HOME$CARGO_PKG_NAME" && test -n "$PATH" && echo '{"allow":true}'"#).allow);
+}
+
+#[test]
+fn anything_but_a_yes_is_a_no() {
+    for text in ["exit 0", "echo yes", "echo '{\"allow\":true}'; exit 1", "echo '{\"allow\":\"true\"}'", "kill -9 $$"] {
+        assert!(!ask(text).allow, "{text}");
+    }
+    let missing = Callout { command: vec!["/no/such/program".into()], ..script("") };
+    assert!(!Callouts::default().ask(&missing, "h", b"p", &question("p")).allow);
+}
+
+#[test]
+fn who_does_not_answer_is_ended_with_all_it_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("mark");
+    let slow = Callout {
+        timeout: Duration::from_millis(200),
+        ..script(&format!("(sleep 1; touch {}) & sleep 30", mark.display()))
+    };
+    let began = Instant::now();
+    assert!(!Callouts::default().ask(&slow, "h", b"p", &question("p")).allow);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    std::thread::sleep(Duration::from_millis(1200));
+    assert!(!mark.exists());
+}
+
+#[test]
+fn an_answer_is_remembered_for_who_and_where() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = dir.path().join("count");
+    let callout = script(&format!("echo >>{}; echo '{{\"allow\":true}}'", count.display()));
+    let callouts = Callouts::default();
+    for (holder, path) in [("a", "p"), ("a", "p"), ("b", "p"), ("a", "q"), ("a", "p")] {
+        assert!(callouts.ask(&callout, holder, path.as_bytes(), &question(path)).allow);
+    }
+    assert_eq!(std::fs::read_to_string(count).unwrap().lines().count(), 3);
+}

@@ -1,0 +1,173 @@
+//! Fetching an issuer's keys: its metadata (RFC 8414, OpenID Connect Discovery), and what they point at.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::{ClientConfig, RootCertStore};
+use serde::Deserialize;
+use web::client::{Client, ClientError, Dialer, redirect};
+use web::url::HttpUrl;
+use web::{Headers, Method, Response, date};
+
+/// For all of it.
+const WITHIN: Duration = Duration::from_secs(10);
+/// A document is not longer.
+const BYTES_MAX: usize = 512 << 10;
+/// Redirects followed for one document.
+const REDIRECTS_MAX: usize = 3;
+/// A clock that is further off is worth a word: tokens are judged by it.
+const SKEW_SECONDS: i64 = auth::limits::SKEW_SECONDS;
+
+const DISCOVERY: &str = "/.well-known/openid-configuration";
+
+#[derive(Deserialize)]
+struct Metadata {
+    issuer: String,
+    jwks_uri: String,
+}
+
+/// How issuers are reached: over TLS that these authorities vouch for. Where they lie is the operator's choice.
+pub(super) fn dialer(authorities: &Arc<RootCertStore>) -> Option<Dialer> {
+    let config =
+        ClientConfig::builder_with_provider(engine::identity::provider()).with_safe_default_protocol_versions();
+    let mut tls = config.ok()?.with_root_certificates(Arc::clone(authorities)).with_no_client_auth();
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Some(Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect: WITHIN, silence: WITHIN })
+}
+
+/// Where an issuer's metadata may lie: as RFC 8414 says, between host and path, and as OpenID Connect says, behind both.
+fn places(iss: &str) -> Option<Vec<String>> {
+    let rest = iss.strip_prefix("https://")?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if host.is_empty() || iss.contains(['?', '#', '@']) {
+        return None;
+    }
+    let path = path.trim_end_matches('/');
+    let mut places = vec![format!("https://{host}{DISCOVERY}{path}"), format!("https://{host}{path}{DISCOVERY}")];
+    places.dedup();
+    Some(places)
+}
+
+fn chain(error: &ClientError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+fn secure(text: &str) -> Result<HttpUrl, String> {
+    let url = HttpUrl::parse(text).map_err(|error| error.to_string())?;
+    if url.is_secure() && text.starts_with("https://") { Ok(url) } else { Err(format!("{url} is not https")) }
+}
+
+/// The issuer's key set, as it wrote it.
+pub(super) fn fetch(dialer: &Dialer, iss: &str, now: i64) -> Result<String, String> {
+    let deadline = Instant::now() + WITHIN;
+    let places = places(iss).ok_or_else(|| format!("{iss} is not the URL of an issuer (https, no query)"))?;
+    let mut failures = Vec::new();
+    for place in places {
+        match metadata(dialer, &place, iss, deadline, now) {
+            Ok(metadata) => {
+                let url = secure(&metadata.jwks_uri).map_err(|why| format!("jwks_uri of {place}: {why}"))?;
+                let bytes = get(dialer, url, deadline, now).map_err(|why| format!("jwks_uri of {place}: {why}"))?;
+                return String::from_utf8(bytes).map_err(|_| "its key set is not text".to_owned());
+            }
+            Err(why) => failures.push(format!("{place}: {why}")),
+        }
+    }
+    Err(failures.join("; "))
+}
+
+fn metadata(dialer: &Dialer, place: &str, iss: &str, deadline: Instant, now: i64) -> Result<Metadata, String> {
+    let bytes = get(dialer, secure(place)?, deadline, now)?;
+    let read: Result<Metadata, _> = serde_json::from_slice(&bytes);
+    let metadata = read.map_err(|_| "not a JSON object with issuer and jwks_uri")?;
+    // One server's metadata must not stand in for another's (RFC 8414, section 3.3).
+    if metadata.issuer != iss {
+        return Err(format!(
+            "it is about the issuer {:?}, not {iss:?}: iss must be written as the issuer does",
+            metadata.issuer
+        ));
+    }
+    Ok(metadata)
+}
+
+fn get(dialer: &Dialer, mut url: HttpUrl, deadline: Instant, now: i64) -> Result<Vec<u8>, String> {
+    for _ in 0..=REDIRECTS_MAX {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late());
+        }
+        let dialer = Dialer { connect: left, silence: left, ..dialer.clone() };
+        let mut client = Client::new(&dialer, &url).map_err(|error| chain(&error))?;
+        let headers = Headers::new()
+            .with("Accept", "application/json")
+            .with("User-Agent", concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+            .with("Connection", "close");
+        client.send(&Method::Get, url.path_and_query(), &headers).map_err(|error| chain(&error))?;
+        let (response, mut body) = client.answer(&Method::Get).map_err(|error| chain(&error))?;
+        if let Some(to) = redirect(&response, &url) {
+            url = secure(to.as_str())?;
+            continue;
+        }
+        if response.status != 200 {
+            return Err(format!("{} answers {}", url, response.status));
+        }
+        compare_clocks(&url, &response, now);
+        let mut all = Vec::new();
+        let mut piece = vec![0; 16 << 10];
+        loop {
+            let got = client.read(&mut body, &mut piece).map_err(|error| chain(&error))?;
+            all.extend_from_slice(&piece[..got]);
+            match got {
+                0 => return Ok(all),
+                _ if all.len() > BYTES_MAX => return Err(format!("more than {BYTES_MAX} bytes")),
+                _ if Instant::now() > deadline => return Err(late()),
+                _ => {}
+            }
+        }
+    }
+    Err(format!("more than {REDIRECTS_MAX} redirects"))
+}
+
+fn late() -> String {
+    format!("no whole answer within {} s", WITHIN.as_secs())
+}
+
+/// An issuer whose clock is off makes tokens that look too young or too old.
+fn compare_clocks(url: &HttpUrl, response: &Response, now: i64) {
+    let theirs = response.headers.get("date").and_then(date::parse_http);
+    let ahead = theirs.map_or(0, |theirs| theirs.seconds - now);
+    if ahead.abs() > SKEW_SECONDS {
+        tracing::warn!(server = %url, ahead_s = ahead, "an issuer's clock and this host's differ: tokens may seem too young or old");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_lies_between_host_and_path_or_behind() {
+        let found = |iss| places(iss).unwrap_or_default();
+        assert_eq!(found("https://i.example/"), ["https://i.example/.well-known/openid-configuration"]);
+        assert_eq!(
+            found("https://i.example:8443/realms/x"),
+            [
+                "https://i.example:8443/.well-known/openid-configuration/realms/x",
+                "https://i.example:8443/realms/x/.well-known/openid-configuration"
+            ]
+        );
+        for bad in ["http://i/", "https://", "https://u@i/", "https://i/?x", "i"] {
+            assert!(places(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn keys_come_over_tls_alone() {
+        assert!(secure("http://i/k").is_err() && secure("s3://i/k").is_err() && secure("https://i/k").is_ok());
+    }
+}

@@ -1,0 +1,154 @@
+//! Macaroons for those who may have them: POST of `application/macaroon-request` to any path (dCache, XrdMacaroons, gfal2),
+//! or a token request of OAuth 2 (RFC 6749, section 4.4) at `/.oauth2/token`, found as RFC 8414 says.
+//!
+//! Clients ask on every connection and fall back where the answer is no: a no is quick, and comes before the body.
+
+use auth::macaroon::{Birth, Issued, MacaroonRequest};
+use auth::{Denied, Policy};
+use model::RelPath;
+use model::id::Uuid;
+use serde_json::{Value, json};
+use web::method::ALLOW;
+use web::target::{encode, location};
+use web::{Headers, Response};
+
+use super::exchange::Length;
+use super::now;
+use super::refused::{Done, Outcome, Refused, Trouble, refuse};
+use super::visit::{Visit, named};
+
+/// Where the description of the token end point is asked for (RFC 8414, section 3.1).
+const METADATA: &[u8] = b".well-known/oauth-authorization-server";
+/// Where forms go.
+const TOKEN: &[u8] = b".oauth2/token";
+
+/// Whether a GET asks how macaroons are asked for.
+pub(crate) fn is_asked_about(visit: &Visit<'_>) -> bool {
+    visit.target.path.as_bytes() == METADATA
+}
+
+/// Says where tokens are asked for.
+pub(crate) fn describe(visit: &mut Visit<'_>) -> Outcome {
+    if !visit.web.host.policy().macaroons.on {
+        return Err(refuse(404, "this node gives no macaroons"));
+    }
+    let origin = visit.origin();
+    let metadata = json!({
+        "issuer": origin,
+        "token_endpoint": format!("{origin}/.oauth2/token"),
+        "grant_types_supported": ["client_credentials"],
+        "response_types_supported": [],
+    });
+    send(visit, &metadata)
+}
+
+/// Answers POST.
+pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
+    let policy = visit.web.host.policy();
+    let is_form = visit.target.path.as_bytes() == TOKEN;
+    if !policy.macaroons.on {
+        let refused = Refused::new(405, "POST does nothing here: this node gives no macaroons");
+        return Err(refused.with("Allow", ALLOW.replace("POST,", "")).into());
+    }
+    check_type(visit, is_form)?;
+    if visit.visitor.is_nobody {
+        let reason = "a macaroon is given to whoever says who they are: show a key, a token or a certificate";
+        return Err(visit.web.keeper.challenge_nobody(reason));
+    }
+    let request = read(visit, &policy, is_form)?;
+    let path = match request.paths.first() {
+        Some(path) if is_form || visit.target.path.is_root() => path.clone(),
+        _ => visit.target.path.clone(),
+    };
+    let issued = issue(visit, &path, &request)?;
+    let answer = if is_form { token(&issued) } else { macaroon(visit, &path, &issued) };
+    send(visit, &answer)
+}
+
+fn check_type(visit: &Visit<'_>, is_form: bool) -> Outcome<()> {
+    let due = if is_form { "application/x-www-form-urlencoded" } else { "application/macaroon-request" };
+    let given = visit.request().headers.get("content-type").unwrap_or_default();
+    let given = given.split(';').next().unwrap_or_default().trim();
+    if given.eq_ignore_ascii_case(due) {
+        return Ok(());
+    }
+    Err(refuse(415, format!("POST takes a request for a macaroon here, with Content-Type: {due}")))
+}
+
+fn read(visit: &mut Visit<'_>, policy: &Policy, is_form: bool) -> Outcome<MacaroonRequest> {
+    let most = auth::limits::REQUEST_BYTES;
+    let too_long = || refuse(413, format!("a request for a macaroon is at most {most} bytes long"));
+    if visit.exchange.body_length().is_some_and(|bytes| bytes > most as u64) {
+        return Err(too_long());
+    }
+    let mut body = Vec::new();
+    let mut piece = [0; 1024];
+    loop {
+        match visit.exchange.read(&mut piece)? {
+            0 => break,
+            got if body.len() + got > most => return Err(too_long()),
+            got => body.extend_from_slice(&piece[..got]),
+        }
+    }
+    let seconds_max = policy.macaroons.max_validity.as_secs();
+    let read = if is_form { MacaroonRequest::parse_form } else { MacaroonRequest::parse };
+    read(&body, seconds_max).map_err(|error| refuse(400, error.to_string()))
+}
+
+fn issue(visit: &Visit<'_>, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
+    let host = &visit.web.host;
+    let (export, below) = named(path)?.ok_or_else(|| refuse(400, "ask for a macaroon at a path: /EXPORT/PATH"))?;
+    let writable = host.is_writable(&export).filter(|_| visit.access().may_see(&export));
+    let writable = writable.ok_or_else(|| refuse(404, Denied::NoExport(export.clone()).to_string()))?;
+    let lacking = |error: &dyn std::fmt::Display| {
+        tracing::error!(%error, "no macaroon can be made");
+        refuse(500, "the node cannot make macaroons; its operator must look at its log")
+    };
+    let secret = host.state().macaroon_key().map_err(|error| lacking(&error))?;
+    let random = engine::identity::random::<16>().map_err(|error| lacking(&error))?;
+    let uuid = Uuid::from_bytes(random).to_string();
+    let origin = visit.origin();
+    let location = origin.split_once("://").map_or("longhaul", |(_, name)| name);
+    let now = now().seconds;
+    let birth = Birth { access: visit.access(), export: &export, writable, path: &below, location, uuid: &uuid, now };
+    let issued = auth::macaroon::issue(&secret, &birth, request).map_err(|denied| refused(visit, &denied))?;
+    let (who, expires_in_s, activities) = (visit.access().who(), issued.expires_in, issued.activities.to_string());
+    tracing::info!(target: "access", who, uuid, path = %path, activities, expires_in_s, "gave a macaroon");
+    Ok(issued)
+}
+
+fn refused(visit: &Visit<'_>, denied: &Denied) -> Trouble {
+    visit.web.keeper.unwelcome(&visit.visitor, refuse(403, denied.to_string()))
+}
+
+/// The answer of dCache and XrdMacaroons.
+fn macaroon(visit: &Visit<'_>, path: &RelPath, issued: &Issued) -> Value {
+    let (origin, text) = (visit.origin(), &issued.text);
+    let target = location(&origin, path, visit.target.is_dir, None);
+    let secret = encode(text.as_bytes());
+    json!({
+        "macaroon": text,
+        "uri": {
+            "targetWithMacaroon": format!("{target}?authz={secret}"),
+            "baseWithMacaroon": format!("{origin}/?authz={secret}"),
+            "target": target,
+            "base": format!("{origin}/"),
+        },
+        "expires_in": issued.expires_in,
+    })
+}
+
+/// The answer of RFC 6749, section 5.1.
+fn token(issued: &Issued) -> Value {
+    json!({ "access_token": issued.text, "token_type": "bearer", "expires_in": issued.expires_in })
+}
+
+fn send(visit: &mut Visit<'_>, answer: &Value) -> Outcome {
+    let text = format!("{answer}\n");
+    let headers = Headers::new().with("Content-Type", "application/json").with("Cache-Control", "no-store");
+    let bytes = text.len() as u64;
+    visit.exchange.begin(Response { headers, ..Response::new(200) }, Length::Known(bytes))?;
+    visit.exchange.write(text.as_bytes())?;
+    visit.exchange.end(&Headers::new())?;
+    Ok(Done { status: 200, bytes })
+}

@@ -1,0 +1,171 @@
+//! Fireflies of a node that serves files over HTTP: a client says what its transfer is for, a collector hears of it.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
+use std::time::Duration;
+
+use auth::Rights;
+use door::{Export, Node, NodeConfig, StateDir, Stop, WebConfig};
+use serde_json::Value;
+
+const BYTES: usize = 1 << 20;
+/// What an answer's head may add to a body, and a request's.
+const HEAD_BYTES_MAX: u64 = 1000;
+
+struct World {
+    dir: tempfile::TempDir,
+    address: SocketAddr,
+    stop: Stop,
+    collectors: [UdpSocket; 2],
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+fn config(dir: &Path, fireflies: Vec<SocketAddr>) -> NodeConfig {
+    NodeConfig {
+        listen: ([127, 0, 0, 1], 0).into(),
+        exports: vec![Export { name: "data".into(), dir: dir.join("data"), writable: true }],
+        anonymous: Some(Rights::Write),
+        grants: Default::default(),
+        plain: true,
+        state: StateDir::open(&dir.join("state")).unwrap(),
+        responders: Default::default(),
+        audit: None,
+        timeouts: Default::default(),
+        web: WebConfig { fireflies, ..WebConfig::default() },
+        own_guests: true,
+    }
+}
+
+impl World {
+    fn new() -> World {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("data")).unwrap();
+        std::fs::write(dir.path().join("data/file"), vec![7; BYTES]).unwrap();
+        let collectors = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let fireflies = collectors.iter().map(|collector| collector.local_addr().unwrap()).collect();
+        let node = Node::bind(config(dir.path(), fireflies)).unwrap();
+        let (address, stop) = (node.address().unwrap(), node.stopper());
+        std::thread::spawn(move || node.run().unwrap());
+        World { dir, address, stop, collectors }
+    }
+
+    fn dial(&self) -> TcpStream {
+        let socket = TcpStream::connect(self.address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket
+    }
+
+    /// The next two fireflies: both collectors hear the same.
+    fn flow(&self) -> [Value; 2] {
+        let [first, second] = self.collectors.each_ref().map(|collector| [heard(collector), heard(collector)]);
+        assert_eq!(first, second);
+        first
+    }
+}
+
+fn heard(collector: &UdpSocket) -> Value {
+    collector.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut bytes = [0; 2048];
+    let got = collector.recv(&mut bytes).expect("a firefly within ten seconds");
+    let text = String::from_utf8(bytes[..got].to_vec()).unwrap();
+    let (header, json) = text.split_once(" - firefly-json - ").unwrap();
+    assert!(header.starts_with("<134>1 ") && header.ends_with(" longhaul"), "{header}");
+    serde_json::from_str(json).unwrap()
+}
+
+/// Sends a request and takes its answer; gives its status and body.
+fn ask(socket: &mut TcpStream, request: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    socket.write_all(&[request.as_bytes(), body].concat()).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        head.extend(byte);
+    }
+    let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+    let status = head[9..12].parse().unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |n| n.parse().unwrap());
+    let mut body = vec![0; if request.starts_with("HEAD") { 0 } else { length }];
+    socket.read_exact(&mut body).unwrap();
+    (status, body)
+}
+
+fn get(socket: &mut TcpStream, fields: &str) -> (u16, Vec<u8>) {
+    ask(socket, &format!("GET /data/file HTTP/1.1\r\nHost: node\r\n{fields}\r\n"), b"")
+}
+
+/// What the schema requires (version 1), and what the flow is.
+fn check(told: &Value, state: &str, source: SocketAddr, target: SocketAddr) {
+    assert_eq!((&told["version"], &told["flow-lifecycle"]["state"]), (&1.into(), &state.into()), "{told}");
+    let time = |name: &str| told["flow-lifecycle"][name].as_str().map(|text| text.ends_with('Z') && text.len() == 27);
+    let ended = (state == "end").then_some(true);
+    assert_eq!([time("current-time"), time("start-time"), time("end-time")], [Some(true), Some(true), ended], "{told}");
+    assert_eq!(told["context"], serde_json::json!({"experiment-id": 7, "activity-id": 4, "application": "longhaul"}));
+    let flow = serde_json::json!({
+        "afi": "ipv4", "src-ip": source.ip().to_string(), "dst-ip": target.ip().to_string(), "protocol": "tcp",
+        "src-port": source.port(), "dst-port": target.port(),
+    });
+    assert_eq!(told["flow-id"], flow);
+    assert!(told["netlink"]["rtt"].as_f64().is_some_and(|rtt| rtt > 0.0), "{told}");
+}
+
+fn usage(told: &Value) -> (u64, u64) {
+    (told["usage"]["received"].as_u64().unwrap(), told["usage"]["sent"].as_u64().unwrap())
+}
+
+#[test]
+fn what_is_fetched_and_brought_is_told() {
+    let world = World::new();
+    let mut socket = world.dial();
+    let own = socket.local_addr().unwrap();
+    // Nothing is said of what is not marked, of what is only asked about, and of what is refused.
+    assert_eq!(get(&mut socket, "").1.len(), BYTES);
+    assert_eq!(get(&mut socket, "SciTag: 64\r\n").1.len(), BYTES);
+    assert_eq!(ask(&mut socket, "HEAD /data/file HTTP/1.1\r\nHost: node\r\nSciTag: 452\r\n\r\n", b"").0, 200);
+    assert_eq!(ask(&mut socket, "GET /data/none HTTP/1.1\r\nHost: node\r\nSciTag: 452\r\n\r\n", b"").0, 404);
+    // Two flows of one connection, with their own numbers each; the second of a part.
+    for (fields, status, bytes) in [("", 200, BYTES), ("Range: bytes=0-99999\r\n", 206, 100_000)] {
+        let (answered, body) = get(&mut socket, &format!("{fields}SciTag: 452\r\n"));
+        assert_eq!((answered, body.len()), (status, bytes));
+        let [start, end] = world.flow();
+        check(&start, "start", world.address, own);
+        check(&end, "end", world.address, own);
+        let (received, sent) = usage(&end);
+        assert_eq!((received, usage(&start)), (0, (0, 0)));
+        assert!((bytes as u64..bytes as u64 + HEAD_BYTES_MAX).contains(&sent), "{sent} of {bytes}");
+    }
+    // What comes has its source at the client; small ones come in one piece with their head.
+    for bytes in [200_000, 10] {
+        let head =
+            format!("PUT /data/new-{bytes} HTTP/1.1\r\nHost: node\r\nSciTag: 452\r\nContent-Length: {bytes}\r\n\r\n");
+        assert_eq!(ask(&mut socket, &head, &vec![3; bytes]).0, 201);
+        let [start, end] = world.flow();
+        check(&start, "start", own, world.address);
+        check(&end, "end", own, world.address);
+        assert_eq!(usage(&end), (0, bytes as u64), "the client received nothing, and sent the body");
+    }
+    assert!(world.dir.path().join("data/new-10").exists());
+}
+
+#[test]
+fn a_client_that_hangs_up_ends_its_flow() {
+    let world = World::new();
+    let mut socket = world.dial();
+    let own = socket.local_addr().unwrap();
+    let head = format!("PUT /data/cut HTTP/1.1\r\nHost: node\r\nSciTag: 452\r\nContent-Length: {BYTES}\r\n\r\n");
+    socket.write_all(&[head.as_bytes(), &[3; 5000]].concat()).unwrap();
+    drop(socket);
+    let [start, end] = world.flow();
+    check(&start, "start", own, world.address);
+    check(&end, "end", own, world.address);
+    let (received, sent) = usage(&end);
+    assert!(received == 0 && (5000..=5001).contains(&sent), "{received} {sent}, the end of the line may count as one");
+}

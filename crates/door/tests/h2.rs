@@ -1,0 +1,269 @@
+//! HTTP/2 against a node, by the library's own client: many streams, bodies both ways, and streams that end before they should.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use auth::Rights;
+use bytes::Bytes;
+use door::{Export, Node, NodeConfig, StateDir};
+use engine::Timeouts;
+use h2::client::SendRequest;
+use h2::{Reason, RecvStream};
+use http::{Request, Response};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+const MIB: usize = 1 << 20;
+
+struct World {
+    dir: tempfile::TempDir,
+    node: Arc<Node>,
+    address: SocketAddr,
+}
+
+impl World {
+    fn new(plain: bool) -> World {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        let config = NodeConfig {
+            listen: ([127, 0, 0, 1], 0).into(),
+            exports: vec![Export { name: "data".into(), dir: data, writable: true }],
+            anonymous: Some(Rights::Write),
+            grants: Default::default(),
+            plain,
+            state: StateDir::open(&dir.path().join("state")).unwrap(),
+            responders: Default::default(),
+            audit: None,
+            timeouts: Timeouts::default(),
+            web: Default::default(),
+            own_guests: true,
+        };
+        let node = Arc::new(Node::bind(config).unwrap());
+        let (address, runs) = (node.address().unwrap(), Arc::clone(&node));
+        std::thread::spawn(move || runs.run().unwrap());
+        World { dir, node, address }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("data").join(name)
+    }
+
+    fn write(&self, name: &str, bytes: usize) -> Vec<u8> {
+        let content = content(bytes, name.len());
+        std::fs::write(self.path(name), &content).unwrap();
+        content
+    }
+
+    /// What is in the directory, whatever it is called.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path("")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    async fn clear(&self) -> SendRequest<Bytes> {
+        client(TcpStream::connect(self.address).await.unwrap()).await
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.node.stopper().stop();
+    }
+}
+
+fn content(bytes: usize, seed: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at.wrapping_mul(31) ^ (at >> 11) ^ seed) as u8).collect()
+}
+
+async fn client(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> SendRequest<Bytes> {
+    let (requests, connection) = h2::client::handshake(io).await.unwrap();
+    tokio::spawn(connection);
+    requests.ready().await.unwrap()
+}
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await.unwrap() })
+}
+
+fn request(method: &str, name: &str) -> Request<()> {
+    Request::builder().method(method).uri(format!("http://node/data/{name}")).body(()).unwrap()
+}
+
+async fn read(body: &mut RecvStream) -> Result<Vec<u8>, h2::Error> {
+    let mut all = Vec::new();
+    while let Some(piece) = body.data().await {
+        let piece = piece?;
+        body.flow_control().release_capacity(piece.len())?;
+        all.extend_from_slice(&piece);
+    }
+    Ok(all)
+}
+
+async fn ask(client: &SendRequest<Bytes>, request: Request<()>) -> (Response<()>, Vec<u8>) {
+    let mut client = client.clone().ready().await.unwrap();
+    let (response, _) = client.send_request(request, true).unwrap();
+    let (head, mut body) = response.await.unwrap().into_parts();
+    let body = read(&mut body).await.unwrap();
+    (Response::from_parts(head, ()), body)
+}
+
+/// Sends a body as the node has room for it; where it says no before, that is no error.
+async fn put(client: &SendRequest<Bytes>, request: Request<()>, body: &[u8]) -> (Response<()>, Vec<u8>) {
+    let mut client = client.clone().ready().await.unwrap();
+    let (response, mut out) = client.send_request(request, false).unwrap();
+    let mut at = 0;
+    while at < body.len() {
+        out.reserve_capacity(body.len() - at);
+        let Some(Ok(room)) = std::future::poll_fn(|cx| out.poll_capacity(cx)).await else { break };
+        let piece = &body[at..at + room];
+        at += room;
+        if out.send_data(Bytes::copy_from_slice(piece), at == body.len()).is_err() {
+            break;
+        }
+    }
+    let (head, mut body) = response.await.unwrap().into_parts();
+    let body = read(&mut body).await.unwrap();
+    (Response::from_parts(head, ()), body)
+}
+
+async fn many(world: &World, client: SendRequest<Bytes>) {
+    let contents: Vec<Vec<u8>> = (0..40).map(|n| world.write(&"x".repeat(n + 1), MIB + n)).collect();
+    let tasks: Vec<_> = (0..40)
+        .map(|n| {
+            let client = client.clone();
+            tokio::spawn(async move { ask(&client, request("GET", &"x".repeat(n + 1))).await })
+        })
+        .collect();
+    for (task, content) in tasks.into_iter().zip(contents) {
+        let (head, body) = task.await.unwrap();
+        assert_eq!(head.status(), 200);
+        assert_eq!(head.headers()["content-length"], content.len().to_string());
+        assert!(body == content);
+    }
+}
+
+#[test]
+fn many_streams_over_one_connection_in_clear() {
+    let world = World::new(true);
+    run(async { many(&world, world.clear().await).await });
+}
+
+#[test]
+fn heads_are_those_of_http_2() {
+    let world = World::new(true);
+    world.write("file", 1000);
+    run(async {
+        let client = world.clear().await;
+        let (head, body) = ask(&client, request("HEAD", "file")).await;
+        assert_eq!((head.status().as_u16(), body.len()), (200, 0));
+        assert_eq!(head.headers()["content-length"], "1000");
+        assert!(!head.headers().contains_key("connection") && !head.headers().contains_key("transfer-encoding"));
+        let (head, body) = ask(&client, request("GET", "none")).await;
+        assert_eq!(head.status(), 404);
+        assert_eq!(head.headers()["content-length"], body.len().to_string());
+        let mut range = request("GET", "file");
+        range.headers_mut().insert("range", "bytes=990-".parse().unwrap());
+        let (head, body) = ask(&client, range).await;
+        assert_eq!((head.status().as_u16(), body.len()), (206, 10));
+        let mut other = request("GET", "file");
+        other.headers_mut().insert("host", "elsewhere".parse().unwrap());
+        assert_eq!(ask(&client, other).await.0.status(), 400);
+        assert_eq!(ask(&client, request("DELETE", "file")).await.0.status(), 204);
+    });
+}
+
+#[test]
+fn bodies_come_in_whole_or_not_at_all() {
+    let world = World::new(true);
+    let body = content(24 * MIB + 5, 7);
+    run(async {
+        let client = world.clear().await;
+        // More than all windows together, with and without a length.
+        let mut sized = request("PUT", "sized");
+        sized.headers_mut().insert("content-length", body.len().to_string().parse().unwrap());
+        assert_eq!(put(&client, sized, &body).await.0.status(), 201);
+        assert_eq!(put(&client, request("PUT", "open"), &body).await.0.status(), 201);
+        assert!(std::fs::read(world.path("sized")).unwrap() == body);
+        assert!(std::fs::read(world.path("open")).unwrap() == body);
+        // Reset midway.
+        let mut sender = client.clone().ready().await.unwrap();
+        let (_response, mut out) = sender.send_request(request("PUT", "half"), false).unwrap();
+        out.send_data(Bytes::copy_from_slice(&body[..MIB]), false).unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        out.send_reset(Reason::CANCEL);
+        // A connection that closes midway.
+        let mut other = world.clear().await;
+        let (_response, mut out) = other.send_request(request("PUT", "cut"), false).unwrap();
+        out.send_data(Bytes::copy_from_slice(&body[..MIB]), false).unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    });
+    // The runtime is gone, and its connections with it.
+    world.node.wait_idle(Duration::from_secs(10));
+    let mut names = world.names();
+    names.sort();
+    assert_eq!((world.node.connections(), names), (0, vec!["open".to_owned(), "sized".to_owned()]));
+}
+
+#[test]
+fn bodies_that_nobody_reads_take_no_room_for_good() {
+    let world = World::new(true);
+    let body = content(MIB, 3);
+    run(async {
+        let client = world.clear().await;
+        for n in 0..64 {
+            let mut part = request("PUT", "part");
+            part.headers_mut().insert("content-range", "bytes 0-9/10".parse().unwrap());
+            assert_eq!(put(&client, part, &body).await.0.status(), 400, "{n}");
+        }
+        assert_eq!(put(&client, request("PUT", "whole"), &body).await.0.status(), 201);
+    });
+}
+
+#[test]
+fn an_answer_that_cannot_go_on_is_reset() {
+    let world = World::new(true);
+    world.write("shrinks", 32 * MIB);
+    let error = run(async {
+        let mut client = world.clear().await;
+        let (response, _) = client.send_request(request("GET", "shrinks"), true).unwrap();
+        let mut body = response.await.unwrap().into_body();
+        // Nothing is released yet: the node waits for room.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        std::fs::File::options().write(true).open(world.path("shrinks")).unwrap().set_len(MIB as u64).unwrap();
+        read(&mut body).await.unwrap_err()
+    });
+    assert_eq!(error.reason(), Some(Reason::INTERNAL_ERROR), "{error}");
+}
+
+#[test]
+fn in_clear_only_where_that_is_allowed() {
+    let world = World::new(false);
+    let error = run(async {
+        let socket = TcpStream::connect(world.address).await.unwrap();
+        let (mut requests, connection) = h2::client::handshake::<_>(socket).await.unwrap();
+        let _ = requests.send_request(request("GET", "x"), true);
+        connection.await.unwrap_err()
+    });
+    assert_eq!(error.reason(), Some(Reason::INADEQUATE_SECURITY), "{error}");
+}
+
+#[test]
+fn idle_connections_do_not_hold_up_a_node_that_stops() {
+    let world = World::new(true);
+    run(async {
+        let client = world.clear().await;
+        assert_eq!(ask(&client, request("GET", "none")).await.0.status(), 404);
+        let (node, began) = (Arc::clone(&world.node), Instant::now());
+        let ends = tokio::task::spawn_blocking(move || node.end_sessions(Duration::from_secs(20)));
+        ends.await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert_eq!(world.node.connections(), 0);
+    });
+}

@@ -1,0 +1,371 @@
+//! Who may what over HTTP: tokens, macaroons, keys, certificates, programs, and nothing at all.
+
+use std::fs;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rcgen::DnType;
+use serde_json::{Value, json};
+
+use crate::client::{Client, words};
+use crate::https::{Asker, IssuerServer, certificate, file, nothing_leaks, setup, token};
+use crate::node::{LONGHAUL, Node};
+use crate::wait::{LONG, until};
+
+const ISS: &str = "https://issuer.example/";
+
+const POLICY: &str = r#"
+audiences = ["https://node.example"]
+[[issuer]]
+name = "vo"
+iss = "https://issuer.example/"
+export = "data"
+path = "store"
+jwks = "keys.json"
+[[allow]]
+issuer = "vo"
+group = "/vo/prod"
+export = "data"
+path = "prod"
+rights = ["read"]
+[[allow]]
+anyone = true
+export = "public"
+rights = ["read"]
+[[allow]]
+dn = "/O=Example/CN=Robot"
+export = "data"
+rights = ["read"]
+[macaroons]
+max_validity = "1h"
+"#;
+
+fn node(policy: &str) -> Node {
+    let setup = setup(policy);
+    for below in ["store/a/f", "store/ab/f", "prod/x", "other", "dir/f"] {
+        file(&setup.data(), below, b"here");
+    }
+    setup.start()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// The claims of a good token, some of them changed.
+fn claims(changes: Value) -> Value {
+    let now = now();
+    let mut claims = json!({"iss": ISS, "sub": "robot", "jti": "7", "aud": "https://node.example", "wlcg.ver": "1.0",
+        "iat": now - 10, "nbf": now - 10, "exp": now + 600, "scope": "storage.read:/"});
+    for (name, value) in changes.as_object().unwrap() {
+        claims[name] = value.clone();
+    }
+    claims
+}
+
+fn signed(changes: Value) -> String {
+    token(&json!({"alg": "ES256", "kid": "k1"}), &claims(changes))
+}
+
+fn scoped(scope: &str) -> String {
+    signed(json!({ "scope": scope }))
+}
+
+#[test]
+fn what_a_token_says_is_what_it_opens() {
+    let node = node(POLICY);
+    let group = json!({"scope": "openid", "wlcg.groups": ["/vo/prod"]});
+    let both = json!({"scope": "storage.read:/a", "wlcg.groups": ["/vo/prod"]});
+    let scitoken = json!({"iss": ISS, "ver": "scitoken:2.0", "aud": "ANY", "exp": now() + 60, "scope": "read:/a"});
+    let write = scoped("storage.read:/ storage.modify:/");
+    let (read, create) = (scoped("storage.read:/"), scoped("storage.create:/"));
+    let (part, stage) = (scoped("storage.read:/a"), scoped("storage.stage:/"));
+    let (group, both) = (signed(group), signed(both));
+    let scitoken = token(&json!({"alg": "ES256", "kid": "k1"}), &scitoken);
+    let table = [
+        (&write, "PUT", "/data/store/new", 201),
+        (&write, "PUT", "/data/store/new", 204),
+        (&write, "GET", "/data/store/new", 200),
+        (&write, "PUT", "/data/other", 403),
+        (&write, "DELETE", "/data/store/new", 204),
+        (&read, "GET", "/data/store/a/f", 200),
+        (&read, "HEAD", "/data/store/a/f", 200),
+        (&read, "PROPFIND", "/data/store/a/f", 207),
+        (&read, "PUT", "/data/store/new", 403),
+        (&read, "DELETE", "/data/store/a/f", 403),
+        (&create, "PUT", "/data/store/deep/made", 201),
+        (&create, "PUT", "/data/store/deep/made", 403),
+        (&create, "GET", "/data/store/deep/made", 403),
+        (&create, "HEAD", "/data/store/deep/made", 200),
+        (&create, "DELETE", "/data/store/deep/made", 403),
+        (&part, "GET", "/data/store/a/f", 200),
+        (&part, "GET", "/data/store/ab/f", 403),
+        (&part, "GET", "/data/other", 403),
+        (&stage, "GET", "/data/store/a/f", 403),
+        (&group, "GET", "/data/prod/x", 200),
+        (&group, "GET", "/data/store/a/f", 403),
+        (&both, "GET", "/data/prod/x", 403),
+        (&scitoken, "GET", "/data/store/a/f", 200),
+        (&scitoken, "GET", "/data/store/ab/f", 403),
+        (&read, "GET", "/public/f", 200),
+    ];
+    for (token, method, target, status) in table {
+        let body: &[u8] = if method == "PUT" { b"put" } else { b"" };
+        let asker = Asker::bearer(token).with("Depth", "0");
+        let answer = asker.ask(&node, method, target, body);
+        assert_eq!(answer.status, status, "{method} {target}: {answer:?}");
+        assert_eq!(answer.challenge().contains("insufficient_scope"), status == 403, "{answer:?}");
+        let encoded = token.replace('.', "%2E");
+        let in_query = Asker::default().ask(&node, "HEAD", &format!("{target}?authz=Bearer%20{encoded}"), b"");
+        assert_ne!(in_query.status, 401, "the query counts as the field does");
+    }
+    nothing_leaks(&node, &[write, read, create, part, stage, group, both, scitoken]);
+}
+
+#[test]
+fn a_token_that_lies_opens_nothing() {
+    let node = node(POLICY);
+    let good = scoped("storage.read:/");
+    let changed = format!("{}{}", &good[..good.len() - 2], if good.ends_with('A') { "BB" } else { "AA" });
+    let header = |alg: &str, kid: &str| token(&json!({"alg": alg, "kid": kid}), &claims(json!({})));
+    let table = [
+        (signed(json!({"exp": now() - 1})), "expired"),
+        (signed(json!({"nbf": now() + 3600})), "clock"),
+        (signed(json!({"aud": "https://other.example"})), "https://other.example"),
+        (signed(json!({"iss": "https://evil.example/"})), "not trusted"),
+        (signed(json!({"iss": "https://issuer.example"})), "not trusted"),
+        (signed(json!({"wlcg.ver": "9.9"})), "version"),
+        (signed(json!({"scope": "storage.read"})), "no path"),
+        (header("ES256", "k2"), "k2"),
+        (header("none", "k1"), "not signed"),
+        (header("HS256", "k1"), "shared secret"),
+        (changed, "changed or forged"),
+        ("nonsense".to_owned(), "JSON Web Token"),
+    ];
+    for (token, word) in &table {
+        let answer = Asker::bearer(token).get(&node, "/data/store/a/f");
+        let challenge = answer.challenge();
+        assert_eq!(answer.status, 401, "{word}: {answer:?}");
+        assert!(challenge.contains("error=\"invalid_token\"") && challenge.contains(word), "{word}: {challenge}");
+        assert!(answer.body.contains(word) && !answer.body.contains(token.as_str()), "{answer:?}");
+        // Who comes with a bad token is nobody, not anyone.
+        assert_eq!(Asker::bearer(token).get(&node, "/public/f").status, 401);
+        assert_eq!(Asker::bearer(&good).get(&node, "/data/store/a/f").status, 200);
+    }
+    nothing_leaks(&node, &table.map(|(token, _)| token).into_iter().filter(|t| t.len() > 40).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_open_is_open_beside_what_is_not() {
+    let node = node(POLICY);
+    let nobody = Asker::default();
+    assert_eq!(nobody.get(&node, "/public/f").body, "open");
+    for target in ["/data/store/a/f", "/data/", "/nowhere/f"] {
+        let answer = nobody.get(&node, target);
+        assert_eq!(answer.status, 401, "{target}");
+        assert!(answer.challenge().contains("Bearer realm") && !answer.challenge().contains("error="), "{answer:?}");
+    }
+    let root = nobody.get(&node, "/");
+    assert!(root.body.contains("public") && !root.body.contains("data"), "{root:?}");
+    assert_eq!(nobody.ask(&node, "PUT", "/public/g", b"x").status, 401);
+    let closed = crate::https::setup("").start();
+    assert_eq!((nobody.get(&closed, "/").status, nobody.get(&closed, "/public/f").status), (401, 401));
+    assert_eq!(nobody.ask(&closed, "OPTIONS", "/", b"").status, 200);
+}
+
+#[test]
+fn a_certificate_has_a_name() {
+    let node = node(POLICY);
+    let named = |names: &[(DnType, &str)]| Asker { certificate: Some(certificate(&[], names)), ..Asker::default() };
+    let robot = named(&[(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot")]);
+    assert_eq!(robot.get(&node, "/data/other").status, 200);
+    assert_eq!(robot.get(&node, "/public/f").status, 200);
+    let denied = robot.ask(&node, "DELETE", "/data/other", b"");
+    assert!(denied.status == 403 && denied.body.contains("/O=Example/CN=Robot"), "{denied:?}");
+    let other = named(&[(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot/CN=x")]);
+    assert_eq!(other.get(&node, "/data/other").status, 404, "what is not for it is not there for it");
+    // A narrow token holds even whoever has a certificate besides.
+    let both = Asker { certificate: robot.certificate.clone(), ..Asker::bearer(&scoped("storage.read:/a")) };
+    assert_eq!(both.get(&node, "/data/other").status, 403);
+}
+
+#[test]
+fn macaroons_are_made_narrowed_and_end_with_their_key() {
+    let node = node(POLICY);
+    let key = node.grant(&["--export", "data", "--path", "dir", "--write"]);
+    let body = br#"{"caveats":["activity:DOWNLOAD,LIST,UPLOAD"],"validity":"PT10M"}"#;
+    let typed = |asker: Asker| asker.with("Content-Type", "application/macaroon-request");
+    let holder = typed(Asker::bearer(&key));
+    let made = holder.ask(&node, "POST", "/data/dir", body);
+    assert_eq!(made.status, 200, "{made:?}");
+    let (text, answer) = (made.json()["macaroon"].as_str().unwrap().to_owned(), made.json());
+    assert_eq!(answer["expires_in"], 600);
+    let link = answer["uri"]["targetWithMacaroon"].as_str().unwrap();
+    assert!(link.starts_with(&format!("https://127.0.0.1:{}/data/dir?authz=", node.port)), "{link}");
+    let bearer = Asker::bearer(&text);
+    assert_eq!(bearer.get(&node, "/data/dir/f").body, "here");
+    assert_eq!(Asker::default().get(&node, &format!("/data/dir/f?authz={text}")).body, "here");
+    assert_eq!(bearer.get(&node, "/data/other").status, 403);
+    assert_eq!(bearer.ask(&node, "PUT", "/data/dir/new", b"n").status, 201);
+    assert_eq!(bearer.ask(&node, "PUT", "/data/dir/f", b"n").status, 403, "UPLOAD replaces nothing");
+    let narrow = auth::macaroon::attenuate(&text, "activity:LIST").unwrap();
+    assert_eq!(Asker::bearer(&narrow).get(&node, "/data/dir/f").status, 403);
+    assert_eq!(Asker::bearer(&narrow).get(&node, "/data/dir/").status, 200);
+    let strange = auth::macaroon::attenuate(&text, "ip:192.0.2.1").unwrap();
+    assert_eq!(Asker::bearer(&strange).get(&node, "/data/dir/f").status, 401);
+    assert_eq!(typed(Asker::default()).ask(&node, "POST", "/data/dir", body).status, 401);
+    assert_eq!(typed(bearer.clone()).ask(&node, "POST", "/data/dir", body).status, 403);
+    assert_eq!(Asker::bearer(&key).ask(&node, "POST", "/data/dir", body).status, 415);
+    assert_eq!(holder.ask(&node, "POST", "/data/dir", &[b' '; 5000]).status, 413);
+    assert_eq!(holder.ask(&node, "POST", "/data/dir", b"{}").status, 400);
+    let metadata = Asker::default().get(&node, "/.well-known/oauth-authorization-server").json();
+    assert!(metadata["token_endpoint"].as_str().unwrap().ends_with("/.oauth2/token"), "{metadata}");
+    let form = Asker::bearer(&key).with("Content-Type", "application/x-www-form-urlencoded");
+    let scope = b"grant_type=client_credentials&expire_in=60&scope=DOWNLOAD%3A%2Fdata%2Fdir%2Ff";
+    let second = form.ask(&node, "POST", "/.oauth2/token", scope).json();
+    let second = second["access_token"].as_str().unwrap().to_owned();
+    assert_eq!(Asker::bearer(&second).get(&node, "/data/dir/f").status, 200);
+    let list = String::from_utf8(node.grant_command(&["list"]).stdout).unwrap();
+    node.grant_command(&["revoke", list.split_whitespace().next().unwrap()]);
+    let revoked = Asker::bearer(&text).get(&node, "/data/dir/f");
+    assert!(revoked.status == 401 && revoked.body.contains("not valid any more"), "{revoked:?}");
+    nothing_leaks(&node, &[key, text, narrow, second]);
+    let off = crate::https::setup("").start();
+    assert_eq!(typed(Asker::default()).ask(&off, "POST", "/data", body).status, 405);
+    assert_eq!(Asker::default().get(&off, "/.well-known/oauth-authorization-server").status, 404);
+}
+
+#[test]
+fn a_program_is_asked_and_silence_is_a_no() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = file(
+        dir.path(),
+        "ask",
+        br#"
+read -r question
+case "$question" in
+  *'"path":"dir/slow"'*) sleep 30 ;;
+  *'"path":"prod/x"'*) echo '{"allow":false,"reason":"closed on Sundays"}' ;;
+  *'"path":"dir/f","action":"read"'*'"kind":"token","id":"7","issuer":"https://issuer.example/"'*) echo '{"allow":true}' ;;
+  *'"policy":"allows"'*) echo '{"allow":true}' ;;
+  *) echo '{"allow":false}' ;;
+esac
+"#,
+    );
+    let with = |when: &str| {
+        let command = program.display();
+        let text =
+            format!("{POLICY}[callout]\ncommand = [\"/bin/sh\", \"{command}\"]\ntimeout = \"1s\"\nwhen = \"{when}\"\n");
+        node(&text)
+    };
+    let (undecided, always) = (with("undecided"), with("always"));
+    let (token, group) = (scoped("storage.read:/"), signed(json!({"scope": "", "wlcg.groups": ["/vo/prod"]})));
+    let (token, group) = (Asker::bearer(&token), Asker::bearer(&group));
+    assert_eq!(token.get(&undecided, "/data/dir/f").status, 200, "no rule, but the program");
+    assert_eq!(token.ask(&undecided, "PUT", "/data/dir/f", b"x").status, 403, "not for everything");
+    assert_eq!(Asker::default().get(&undecided, "/data/dir/f").status, 401);
+    assert_eq!(token.get(&undecided, "/data/other").status, 403);
+    let began = Instant::now();
+    assert_eq!(token.get(&undecided, "/data/dir/slow").status, 403);
+    assert!(began.elapsed() >= Duration::from_secs(1) && undecided.log().contains("call-out"), "{}", undecided.log());
+    assert_eq!(group.get(&undecided, "/data/prod/x").status, 200, "a rule decides");
+    let refused = group.get(&always, "/data/prod/x");
+    assert!(refused.status == 403 && refused.body.contains("closed on Sundays"), "{refused:?}");
+    assert_eq!(token.get(&always, "/data/store/a/f").status, 200);
+}
+
+#[test]
+fn an_issuers_keys_outlive_its_server() {
+    let server = IssuerServer::start();
+    let policy = format!(
+        "audiences = [\"https://node.example\"]\n[[issuer]]\nname = \"vo\"\niss = \"{}\"\nexport = \"data\"\n",
+        server.iss
+    );
+    let mut node = node(&policy);
+    let good = Asker::bearer(&signed(json!({"iss": server.iss})));
+    let strange = token(&json!({"alg": "ES256", "kid": "k9"}), &claims(json!({"iss": server.iss})));
+    let answer = good.get(&node, "/data/store/a/f");
+    assert_eq!(answer.status, 200, "{answer:?} {}", node.log());
+    for _ in 0..3 {
+        assert_eq!(Asker::bearer(&strange).get(&node, "/data/store/a/f").status, 401);
+        assert_eq!(good.get(&node, "/data/store/a/f").status, 200);
+    }
+    assert_eq!(server.asked.load(Ordering::Acquire), 1, "unknown names do not make the node ask on and on");
+    let iss = server.iss.clone();
+    drop(server);
+    node.restart();
+    assert_eq!(good.get(&node, "/data/store/a/f").status, 200);
+    // Without what was kept there is nothing to go by.
+    fs::remove_dir_all(node.state().join("issuers")).unwrap();
+    node.restart();
+    let answer = good.get(&node, "/data/store/a/f");
+    assert!(answer.status == 503 && answer.body.contains(&iss), "{answer:?}");
+    assert!(node.log().contains("cannot be fetched"), "{}", node.log());
+}
+
+#[test]
+fn the_policy_changes_while_the_node_runs() {
+    let mut node = node(POLICY);
+    let file = node.state().join("access.toml");
+    let get = |node: &Node| Asker::default().get(node, "/public/f").status;
+    assert_eq!(get(&node), 200);
+    fs::write(&file, format!("{POLICY}\n[nonsense]\n")).unwrap();
+    until("the slip is said", LONG, || get(&node) == 200 && node.log().contains("does not read"));
+    fs::write(&file, format!("{POLICY}\n[addresses]\nrefuse = [\"127.0.0.0/8\"]\n")).unwrap();
+    until("the address is refused", LONG, || get(&node) == 403);
+    let key = node.grant(&["--export", "data"]);
+    Client::with_key(&key).run(words!["ls", node.at("data")]).refused(4, &["127.0.0.1", "addresses"]);
+    fs::write(&file, POLICY).unwrap();
+    until("the address is served", LONG, || get(&node) == 200);
+    let client = Client::with_key(&key);
+    client.run(words!["ls", node.at("data")]).expect(0);
+    let trail = fs::read_to_string(node.state().join("audit.jsonl")).unwrap();
+    let lines: Vec<Value> = trail.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let has = |by: &str, action: &str, outcome: &str| {
+        lines.iter().any(|line| line["by"] == by && line["action"] == action && line["outcome"] == outcome)
+    };
+    assert!(has("https", "GET", "allowed") && has("https", "GET", "denied"), "{trail}");
+    assert!(has("native", "login", "denied") && has("native", "login", "allowed"), "{trail}");
+    assert!(has("native", "ask", "allowed"), "{trail}");
+    nothing_leaks(&node, &[key]);
+    node.kill();
+    fs::write(&file, "[[allow]]\nanyone = 7\n").unwrap();
+    let state = node.state();
+    let started = std::process::Command::new(LONGHAUL)
+        .args(["serve", "--listen", "127.0.0.1:0", "--state"])
+        .arg(state)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&started.stderr).into_owned();
+    assert!(!started.status.success() && said.contains("access.toml") && said.contains("line 2"), "{said}");
+}
+
+#[test]
+fn a_link_is_enough_for_a_browser() {
+    let node = node("");
+    let made = node.grant_command(&["--export", "data", "--path", "dir"]);
+    let said = String::from_utf8(made.stderr).unwrap();
+    let link = said.split_whitespace().find(|word| word.starts_with("https://")).unwrap().to_owned();
+    let target = link.strip_prefix(&format!("https://127.0.0.1:{}", node.port)).unwrap();
+    let browser = Asker::default().with("Accept", "text/html");
+    let sent_on = browser.get(&node, target);
+    assert_eq!(sent_on.status, 307, "{sent_on:?}");
+    let page = browser.get(&node, sent_on.headers.get("location").unwrap());
+    assert_eq!((page.status, page.headers.get("referrer-policy")), (200, Some("no-referrer")), "{page:?}");
+    let href = page.body.split("href=\"./").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    assert_eq!(browser.get(&node, &format!("/data/dir/{href}")).body, "here");
+    assert_eq!(browser.get(&node, &target.replace("/data/dir", "/data/other")).status, 403);
+    let key = target.split('=').nth(1).unwrap().to_owned();
+    nothing_leaks(&node, &[key]);
+}
+
+#[test]
+fn guessing_is_slowed_down() {
+    let node = node(POLICY);
+    let began = Instant::now();
+    for _ in 0..8 {
+        assert_eq!(Asker::bearer("a.b.c").get(&node, "/public/f").status, 401);
+    }
+    // The sixth waits 0.1 s, the seventh 0.2 s, the eighth 0.4 s.
+    assert!(began.elapsed() >= Duration::from_millis(700), "{:?}", began.elapsed());
+}

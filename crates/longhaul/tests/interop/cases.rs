@@ -1,0 +1,54 @@
+//! The cases, client by client; the order here is that of the table.
+
+mod curl_auth;
+mod curl_dav;
+mod curl_digests;
+mod curl_macaroons;
+mod curl_read;
+mod curl_write;
+mod davix;
+mod gfal;
+mod gfal_copy;
+mod rclone;
+mod third_party;
+mod third_party_errors;
+mod xrdcp;
+
+use crate::case::Case;
+
+/// What digests are known of.
+const NINE: &[u8] = b"123456789";
+/// What ranges are taken of.
+const FORTY: &[u8] = b"0123456789abcdefghijABCDEFGHIJ!#$%&()*+,";
+
+/// All of them.
+pub fn all() -> Vec<Case> {
+    [
+        curl_read::CASES,
+        curl_write::CASES,
+        curl_dav::CASES,
+        curl_digests::CASES,
+        curl_auth::CASES,
+        curl_macaroons::CASES,
+        davix::CASES,
+        gfal::CASES,
+        gfal_copy::CASES,
+        rclone::CASES,
+        xrdcp::CASES,
+        third_party::CASES,
+        third_party_errors::CASES,
+    ]
+    .concat()
+}
+
+/// Bytes that are not the same twice.
+fn pattern(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes as u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::from_fn(|| Some(next())).flatten().take(bytes).collect()
+}

@@ -1,0 +1,243 @@
+//! curl reads: GET, HEAD, ranges, conditions, listings, connections.
+
+use super::{FORTY, pattern};
+use crate::case::Case;
+use crate::scene::Scene;
+
+const CURL: &str = "curl";
+
+pub const CASES: &[Case] = &[
+    Case::new(CURL, "get", "GET", "200, Content-Length, ETag, Last-Modified, Accept-Ranges", get)
+        .stock("no ETag, Last-Modified, Accept-Ranges"),
+    Case::new(CURL, "get-tls", "GET over TLS", "200", get_tls),
+    Case::new(CURL, "get-large", "GET of 64 MB, in clear and over TLS", "200, every byte", get_large),
+    Case::new(CURL, "get-empty", "GET of an empty file", "200, Content-Length: 0", get_empty),
+    Case::new(CURL, "get-missing", "GET of nothing", "404", get_missing),
+    Case::new(CURL, "get-odd-names", "GET of names with blanks, `%`, `+`, `#`, `?`, umlauts", "200", get_odd_names)
+        .stock("takes `%3F` for a query"),
+    Case::new(CURL, "get-outside", "GET with `..` towards the outside of the export", "400 or 404", get_outside),
+    Case::new(CURL, "head", "HEAD", "200 with the length and no body", head),
+    Case::new(CURL, "range", "GET, `Range: bytes=5-9`", "206, Content-Range", range),
+    Case::new(CURL, "range-suffix", "GET, `Range: bytes=-5`", "206, the last five", range_suffix).stock("200, all"),
+    Case::new(CURL, "range-open", "GET, `Range: bytes=35-`", "206, from there on", range_open)
+        .stock("206 with an impossible Content-Range"),
+    Case::new(CURL, "range-many", "GET, `Range: bytes=0-4,10-14`", "206, multipart/byteranges", range_many),
+    Case::new(CURL, "range-beyond", "GET, `Range: bytes=100-200` of 40", "416, `bytes */40`", range_beyond)
+        .stock("206 and no body"),
+    Case::new(CURL, "range-nonsense", "GET, `Range: lines=1-2`", "200, all", range_nonsense).stock("206"),
+    Case::new(
+        CURL,
+        "if-none-match",
+        "GET, `If-None-Match` with the file's ETag",
+        "304; 200 with another",
+        if_none_match,
+    )
+    .stock("no ETag"),
+    Case::new(CURL, "if-range", "GET, `Range` and `If-Range` with another ETag", "200, all", if_range).stock("206"),
+    Case::new(CURL, "http2", "GET and HEAD over HTTP/2 (TLS)", "200, `HTTP/2`", http2).stock("HTTP/1.1 only"),
+    Case::new(CURL, "keep-alive", "two GETs", "one connection", keep_alive),
+    Case::new(CURL, "keep-alive-404", "GET of nothing, and another GET", "one connection", keep_alive_404)
+        .stock("closes after 404"),
+    Case::new(CURL, "http10", "GET with HTTP/1.0", "200, and the connection ends", http10),
+    Case::new(CURL, "listing", "GET of a directory, `Accept: text/html`", "200, text/html with links", listing)
+        .stock("no Content-Type"),
+    Case::new(CURL, "read-only", "PUT into an export that is only read", "403", read_only).stock("500"),
+    Case::new(CURL, "resume", "`curl -C -` on half a file", "the whole file", resume)
+        .stock("206 with an impossible Content-Range"),
+    Case::new(CURL, "scitag", "GET with `SciTag: 452`", "a firefly for experiment 7, activity 4", scitag)
+        .stock("ignores the header"),
+];
+
+fn get(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", FORTY);
+    let reply = scene.curl(&[&room.http("f")]).is(200).of(FORTY).with("content-length", "40");
+    let reply = reply.with("accept-ranges", "bytes").has("last-modified", "GMT").has("etag", "\"");
+    assert_eq!(reply.version, "HTTP/1.1");
+}
+
+fn get_tls(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", FORTY);
+    scene.curl(&[&room.https("f")]).is(200).of(FORTY).with("content-length", "40");
+}
+
+fn get_large(scene: &Scene) {
+    let (room, bytes) = (scene.open(), pattern(64_000_000));
+    room.put("f", &bytes);
+    scene.curl(&[&room.http("f")]).is(200).of(&bytes);
+    scene.curl(&[&room.https("f")]).is(200).of(&bytes);
+}
+
+fn get_empty(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", b"");
+    scene.curl(&[&room.http("f")]).is(200).of(b"").with("content-length", "0");
+}
+
+fn get_missing(scene: &Scene) {
+    let room = scene.open();
+    scene.curl(&[&room.http("f")]).is(404);
+    scene.curl(&[&room.http("d/f")]).is(404);
+}
+
+fn get_odd_names(scene: &Scene) {
+    let room = scene.open();
+    for (name, encoded) in [
+        ("a b", "a%20b"),
+        ("50%", "50%25"),
+        ("a+b", "a+b"),
+        ("a#b", "a%23b"),
+        ("a?b", "a%3Fb"),
+        ("grün", "gr%C3%BCn"),
+        ("a&b;c", "a%26b%3Bc"),
+    ] {
+        room.put(name, name.as_bytes());
+        scene.curl(&[&room.http(encoded)]).is(200).of(name.as_bytes());
+    }
+}
+
+fn get_outside(scene: &Scene) {
+    let room = scene.open();
+    std::fs::write(room.server().files.join("secret"), b"secret").unwrap();
+    for path in ["../../secret", "%2e%2e/%2e%2e/secret", "..%2f..%2fsecret", "../../data/../secret"] {
+        let url = room.http(path);
+        scene.curl(&["--path-as-is", &url]).answers_one_of(&[400, 403, 404]).keeps_silent_of("secret\n");
+    }
+}
+
+fn head(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", FORTY);
+    scene.curl(&["-I", &room.http("f")]).is(200).with("content-length", "40");
+    scene.curl(&["-I", &room.http("missing")]).is(404);
+}
+
+fn ranged(scene: &Scene, range: &str) -> crate::clients::Reply {
+    let room = scene.open();
+    room.put("f", FORTY);
+    scene.curl(&["-H", &format!("Range: {range}"), &room.http("f")])
+}
+
+fn range(scene: &Scene) {
+    ranged(scene, "bytes=5-9").is(206).of(&FORTY[5..10]).with("content-range", "bytes 5-9/40");
+}
+
+fn range_suffix(scene: &Scene) {
+    ranged(scene, "bytes=-5").is(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
+}
+
+fn range_open(scene: &Scene) {
+    ranged(scene, "bytes=35-").is(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
+    // An end beyond the end is cut (RFC 9110 14.1.2).
+    ranged(scene, "bytes=35-1000").is(206).of(&FORTY[35..]).with("content-range", "bytes 35-39/40");
+}
+
+fn range_many(scene: &Scene) {
+    let reply = ranged(scene, "bytes=0-4,10-14").is(206).has("content-type", "multipart/byteranges");
+    let text = reply.text().to_lowercase();
+    for part in ["content-range: bytes 0-4/40", "content-range: bytes 10-14/40", "01234", "abcde"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+fn range_beyond(scene: &Scene) {
+    ranged(scene, "bytes=100-200").is(416).with("content-range", "bytes */40");
+}
+
+fn range_nonsense(scene: &Scene) {
+    ranged(scene, "lines=1-2").is(200).of(FORTY);
+    ranged(scene, "bytes=9-5").is(200).of(FORTY);
+}
+
+fn if_none_match(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", FORTY);
+    let url = room.http("f");
+    let tag = scene.curl(&[&url]).is(200).header("etag").expect("an ETag");
+    scene.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).is(304).of(b"");
+    scene.curl(&["-H", "If-None-Match: \"another\"", &url]).is(200).of(FORTY);
+    room.put("f", &FORTY[1..]);
+    scene.curl(&["-H", &format!("If-None-Match: {tag}"), &url]).is(200).of(&FORTY[1..]);
+}
+
+fn if_range(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", FORTY);
+    let words = ["-H", "Range: bytes=5-9", "-H", "If-Range: \"another\""];
+    scene.curl(&[&words[..], &[&room.http("f")]].concat()).is(200).of(FORTY);
+}
+
+fn http2(scene: &Scene) {
+    let (room, bytes) = (scene.open(), pattern(3_000_000));
+    room.put("f", &bytes);
+    let reply = scene.curl(&["--http2", &room.https("f")]).is(200).of(&bytes);
+    assert_eq!(reply.version, "HTTP/2");
+    let reply = scene.curl(&["--http2", "-I", &room.https("f")]).is(200).with("content-length", "3000000");
+    assert_eq!(reply.version, "HTTP/2");
+    let file = scene.write("up", &bytes);
+    scene.curl(&["--http2", "-T", &file, &room.https("up")]).is(201);
+    assert!(room.get("up") == bytes);
+}
+
+/// Both in one run of curl; whether the second found the first one's connection.
+fn twice(scene: &Scene, first: &str, second: &str) {
+    let words = ["-v", "-o", "/dev/null", first, "-o", "/dev/null", second];
+    let seen = scene.run(&[&["curl", "-sS"], &words[..]].concat()).well();
+    seen.says("left intact").says("Re-using existing connection");
+}
+
+fn keep_alive(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", FORTY);
+    twice(scene, &room.http("f"), &room.http("f"));
+}
+
+fn keep_alive_404(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", FORTY);
+    twice(scene, &room.http("missing"), &room.http("f"));
+}
+
+fn http10(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", FORTY);
+    scene.curl(&["--http1.0", &room.http("f")]).is(200).of(FORTY);
+}
+
+fn listing(scene: &Scene) {
+    let room = scene.open();
+    room.put("a b", FORTY);
+    room.put("d/f", FORTY);
+    let reply = scene.curl(&["-H", "Accept: text/html", &room.http("")]).is(200).has("content-type", "text/html");
+    assert!(reply.text().contains("a%20b") && reply.text().contains("d/"), "{}", reply.text());
+}
+
+fn read_only(scene: &Scene) {
+    let (room, file) = (scene.open(), scene.write("f", FORTY));
+    let url = format!("http://{}/pub/f", room.address());
+    scene.curl(&["-T", &file, &url]).is(403);
+    std::fs::write(room.server().files.join("pub/f"), FORTY).unwrap();
+    scene.curl(&[&url]).is(200).of(FORTY);
+    scene.curl(&["-X", "DELETE", &url]).is(403);
+}
+
+fn resume(scene: &Scene) {
+    let (room, bytes) = (scene.open(), pattern(1_000_000));
+    room.put("f", &bytes);
+    let file = scene.write("half", &bytes[..400_000]);
+    scene.run(&["curl", "-sS", "-f", "-C", "-", "-o", &file, &room.http("f")]).well();
+    assert!(std::fs::read(&file).unwrap() == bytes);
+}
+
+fn scitag(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", &pattern(1_000_000));
+    // 7 << 6 | 4 (scitags.org).
+    scene.curl(&["-H", "SciTag: 452", &room.http("f")]).is(200);
+    let seen = || scene.world.collector.of_activity(4);
+    crate::wait::until("a firefly arrives", crate::wait::LONG, || !seen().is_empty());
+    let firefly = seen().remove(0);
+    assert_eq!((&firefly["version"], &firefly["context"]["experiment-id"]), (&1.into(), &7.into()), "{firefly}");
+    assert_eq!(firefly["flow-id"]["protocol"], "tcp", "{firefly}");
+}

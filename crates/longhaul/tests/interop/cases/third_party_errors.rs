@@ -1,0 +1,224 @@
+//! Third-party copies that cannot be: what is said before the stream begins, what in it, and what is left behind.
+
+use super::{FORTY, pattern};
+use crate::case::Case;
+use crate::clients::Reply;
+use crate::scene::{Room, Scene, skip};
+use crate::slow::Slow;
+use crate::wait::{LONG, until};
+
+const ERRORS: &str = "third-party-errors";
+
+pub const CASES: &[Case] = &[
+    Case::new(ERRORS, "missing-source", "pull of nothing", "404, no file", missing_source)
+        .stock("201, `failure`, an empty file"),
+    Case::new(ERRORS, "missing-local", "push of nothing", "404", missing_local).stock("400"),
+    Case::new(ERRORS, "source-token", "pull with a bad token for the source", "401 or 403, no file", source_token)
+        .stock("201, `failure`"),
+    Case::new(ERRORS, "own-token", "pull without a token for ourselves", "401, no file", own_token),
+    Case::new(
+        ERRORS,
+        "target-token",
+        "push with a bad token for the target",
+        "4xx, or 202 and `failure`",
+        target_token,
+    )
+    .stock("201, `failure`"),
+    Case::new(ERRORS, "exists", "pull over a file, `Overwrite: F`", "412, the file as it was", exists),
+    Case::new(ERRORS, "both", "COPY with Source and Destination", "400", both).stock("takes the first"),
+    Case::new(ERRORS, "neither", "COPY with neither", "400", neither),
+    Case::new(ERRORS, "gridsite", "`Credential: gridsite`", "400", gridsite),
+    Case::new(ERRORS, "overwrite-nonsense", "`Overwrite: perhaps`", "400", overwrite).stock("taken as T"),
+    Case::new(ERRORS, "streams", "`X-Number-Of-Streams: 101`", "400", streams).stock("500"),
+    Case::new(ERRORS, "scheme", "a source of another scheme: ftp, file", "400", scheme).stock("201, `failure`"),
+    Case::new(ERRORS, "refused", "a source where nobody listens", "502, or 202 and `failure`; no file", refused)
+        .stock("201, an empty file"),
+    Case::new(ERRORS, "local", "a source on this machine, without leave to go there", "403", local)
+        .stock("before 5.9.3 it goes there"),
+    Case::new(ERRORS, "untrusted", "a source whose certificate nobody signed", "502, or 202 and `failure`", untrusted)
+        .stock("201, `failure`"),
+    Case::new(ERRORS, "full", "pull where there is no room", "507, or 202 and `failure`; no file", full)
+        .stock("201, a part of the file"),
+    Case::new(ERRORS, "cancel", "the client hangs up during a pull", "nothing is left", cancel)
+        .stock("leaves a part of the file"),
+];
+
+fn copy(scene: &Scene, headers: &[&str], url: &str) -> Reply {
+    let mut words = vec!["-X", "COPY"];
+    headers.iter().for_each(|header| words.extend(["-H", header]));
+    words.push(url);
+    scene.curl(&words)
+}
+
+fn pull(scene: &Scene, to: &Room, source: &str, more: &[&str]) -> Reply {
+    let source = format!("Source: {source}");
+    copy(scene, &[&[source.as_str()], more].concat(), &to.http("g"))
+}
+
+/// It was refused with a status, or failed within the stream; nothing has come of it.
+fn failed(reply: &Reply, room: &Room, statuses: &[u16]) {
+    if reply.status == 202 {
+        let text = reply.text();
+        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        assert!(last.starts_with("failure: "), "{text}");
+    } else {
+        assert!(statuses.contains(&reply.status), "{reply:?}");
+    }
+    until("nothing is left of it", LONG, || room.names().is_empty());
+}
+
+fn missing_source(scene: &Scene) {
+    let room = scene.open();
+    pull(scene, &room, &scene.stock().http("f"), &[]).is(404);
+    assert!(room.names().is_empty(), "{:?}", room.names());
+}
+
+fn missing_local(scene: &Scene) {
+    let (ours, theirs) = (scene.open(), scene.stock());
+    copy(scene, &[&format!("Destination: {}", theirs.http("g"))], &ours.http("f")).is(404);
+    assert!(theirs.names().is_empty());
+}
+
+fn source_token(scene: &Scene) {
+    let (ours, theirs) = (scene.closed(), scene.guarded());
+    theirs.put("f", FORTY);
+    let own = format!("Authorization: Bearer {}", scene.token(&["modify"]));
+    let bad = format!("TransferHeaderAuthorization: Bearer {}", scene.world.tokens.expired(&scene.scope("read")));
+    let source = format!("Source: {}", theirs.https("f"));
+    copy(scene, &[&own, &bad, &source, "Credential: none"], &ours.https("g")).answers_one_of(&[401, 403]);
+    assert!(ours.names().is_empty(), "{:?}", ours.names());
+}
+
+fn own_token(scene: &Scene) {
+    let (ours, theirs) = (scene.closed(), scene.guarded());
+    theirs.put("f", FORTY);
+    let other = format!("TransferHeaderAuthorization: Bearer {}", scene.token(&["read"]));
+    let source = format!("Source: {}", theirs.https("f"));
+    copy(scene, &[&other, &source, "Credential: none"], &ours.https("g")).is(401);
+    assert!(ours.names().is_empty(), "{:?}", ours.names());
+}
+
+fn target_token(scene: &Scene) {
+    let (ours, theirs) = (scene.closed(), scene.guarded());
+    ours.put("f", FORTY);
+    let own = format!("Authorization: Bearer {}", scene.token(&["read"]));
+    let bad = format!("TransferHeaderAuthorization: Bearer {}", scene.token(&["read"]));
+    let target = format!("Destination: {}", theirs.https("g"));
+    let reply = copy(scene, &[&own, &bad, &target, "Credential: none"], &ours.https("f"));
+    failed(&reply, &theirs, &[401, 403, 502]);
+}
+
+fn exists(scene: &Scene) {
+    let (room, theirs) = (scene.open(), scene.stock());
+    room.put("g", b"old");
+    theirs.put("f", FORTY);
+    pull(scene, &room, &theirs.http("f"), &["Overwrite: F"]).is(412);
+    assert_eq!(room.get("g"), b"old");
+}
+
+fn both(scene: &Scene) {
+    let (room, theirs) = (scene.open(), scene.stock());
+    theirs.put("f", FORTY);
+    pull(scene, &room, &theirs.http("f"), &[&format!("Destination: {}", theirs.http("h"))]).is(400);
+    assert!(room.names().is_empty() && theirs.names() == ["f"]);
+}
+
+fn neither(scene: &Scene) {
+    copy(scene, &[], &scene.open().http("g")).is(400);
+}
+
+fn gridsite(scene: &Scene) {
+    let (room, theirs) = (scene.open(), scene.stock());
+    theirs.put("f", FORTY);
+    pull(scene, &room, &theirs.http("f"), &["Credential: gridsite"]).is(400);
+    assert!(room.names().is_empty());
+}
+
+fn overwrite(scene: &Scene) {
+    let (room, theirs) = (scene.open(), scene.stock());
+    theirs.put("f", FORTY);
+    pull(scene, &room, &theirs.http("f"), &["Overwrite: perhaps"]).is(400);
+    assert!(room.names().is_empty());
+}
+
+fn streams(scene: &Scene) {
+    let (room, theirs) = (scene.open(), scene.stock());
+    theirs.put("f", FORTY);
+    pull(scene, &room, &theirs.http("f"), &["X-Number-Of-Streams: 101"]).is(400);
+    assert!(room.names().is_empty());
+}
+
+fn scheme(scene: &Scene) {
+    let room = scene.open();
+    for source in ["ftp://127.0.0.1/f", "file:///etc/hostname", "gopher://127.0.0.1/", "no-url"] {
+        pull(scene, &room, source, &[]).is(400);
+    }
+    assert!(room.names().is_empty());
+}
+
+fn refused(scene: &Scene) {
+    let room = scene.open();
+    // Port 1 of this machine: whoever listens there is nobody's test.
+    let reply = pull(scene, &room, "http://127.0.0.1:1/f", &[]);
+    failed(&reply, &room, &[502, 504]);
+}
+
+fn local(scene: &Scene) {
+    let (room, theirs) = (scene.cautious(), scene.stock());
+    theirs.put("f", FORTY);
+    let reply = pull(scene, &room, &theirs.http("f"), &[]).is(403).keeps_silent_of("0123456789");
+    assert_eq!(reply.status, 403);
+    pull(scene, &room, "http://169.254.169.254/latest/", &[]).is(403);
+    assert!(room.names().is_empty());
+}
+
+fn untrusted(scene: &Scene) {
+    let (room, theirs) = (scene.open(), scene.stock());
+    theirs.put("f", FORTY);
+    // The certificate names localhost and its addresses, of which this is none.
+    let source = theirs.https("f").replace("localhost", "127.0.0.2");
+    let reply = pull(scene, &room, &source, &[]);
+    failed(&reply, &room, &[502]);
+}
+
+/// A file system of 4 MB in the room, for as long as the case lasts.
+struct Small(std::path::PathBuf);
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+fn full(scene: &Scene) {
+    let (room, theirs) = (scene.open(), scene.stock());
+    theirs.put("f", &pattern(16_000_000));
+    room.make_dir("small");
+    let at = room.disk("small");
+    let mounted =
+        std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m,mode=777", "tmpfs"]).arg(&at).output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        skip("no small file system can be mounted (that takes root)");
+    }
+    let _small = Small(at.clone());
+    let source = format!("Source: {}", theirs.http("f"));
+    let reply = copy(scene, &[&source], &room.http("small/g"));
+    if reply.status == 202 {
+        assert!(reply.text().contains("failure: "), "{}", reply.text());
+    } else {
+        assert_eq!(reply.status, 507, "{reply:?}");
+    }
+    until("nothing is left of it", LONG, || std::fs::read_dir(&at).unwrap().next().is_none());
+    let file = scene.write("up", &pattern(16_000_000));
+    scene.curl(&["-T", &file, &room.http("small/h")]).is(507);
+    until("nothing is left of it", LONG, || std::fs::read_dir(&at).unwrap().next().is_none());
+}
+
+fn cancel(scene: &Scene) {
+    let (room, slow) = (scene.open(), Slow::start());
+    let (source, url) = (format!("Source: http://{}/f", slow.address), room.http("g"));
+    let client = scene.begin(&["curl", "-sS", "-X", "COPY", "-H", &source, &url]);
+    until("the pull has begun", LONG, || slow.gets() > 0);
+    drop(client);
+    until("nothing is left of it", LONG, || room.names().is_empty());
+}

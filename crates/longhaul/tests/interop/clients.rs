@@ -1,0 +1,192 @@
+//! Runs a client to its end, or to the end of patience, and says what it said.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than any client here may take.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Whether a program can be run.
+pub fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// How a client ended.
+#[derive(Debug)]
+pub struct Seen {
+    words: String,
+    /// The exit code; 128 and the signal's number where one ended it.
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+/// Runs a command; its output goes to files of this name.
+pub fn run(mut command: Command, files: &Path) -> Seen {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words = words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+    let (out, err) = (files.with_extension("out"), files.with_extension("err"));
+    command.stdin(Stdio::null()).stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{words}: {error}"));
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if started.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{words}: not over after {PATIENCE:?}; it said {}", text(&err));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+    Seen { words, code, out: text(&out), err: text(&err) }
+}
+
+fn text(path: &PathBuf) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+impl Seen {
+    /// It ended well.
+    #[track_caller]
+    pub fn well(self) -> Seen {
+        self.with(0)
+    }
+
+    /// It ended with this code.
+    #[track_caller]
+    pub fn with(self, code: i32) -> Seen {
+        assert_eq!(self.code, code, "{self:#?}");
+        self
+    }
+
+    /// It failed.
+    #[track_caller]
+    pub fn badly(self) -> Seen {
+        assert_ne!(self.code, 0, "{self:#?}");
+        self
+    }
+
+    /// It said this, on stdout or stderr; large and small letters are one.
+    #[track_caller]
+    pub fn says(self, what: &str) -> Seen {
+        let said = format!("{}\n{}", self.out, self.err).to_lowercase();
+        assert!(said.contains(&what.to_lowercase()), "{what:?} is not said: {self:#?}");
+        self
+    }
+
+    /// It did not say this.
+    #[track_caller]
+    pub fn keeps_silent_of(self, what: &str) -> Seen {
+        let said = format!("{}\n{}", self.out, self.err).to_lowercase();
+        assert!(!said.contains(&what.to_lowercase()), "{what:?} is said: {self:#?}");
+        self
+    }
+
+    /// The lines of stdout.
+    pub fn lines(&self) -> Vec<&str> {
+        self.out.lines().map(str::trim).collect()
+    }
+}
+
+/// An answer, as curl wrote it down: the last one where there were several.
+pub struct Reply {
+    words: String,
+    pub status: u16,
+    pub version: String,
+    headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub verbose: String,
+}
+
+impl fmt::Debug for Reply {
+    /// All but the middle of a long body.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let beginning = String::from_utf8_lossy(&self.body[..self.body.len().min(1000)]);
+        f.debug_struct("Reply")
+            .field("words", &self.words)
+            .field("status", &self.status)
+            .field("version", &self.version)
+            .field("headers", &self.headers)
+            .field("body_bytes", &self.body.len())
+            .field("body", &beginning)
+            .field("verbose", &self.verbose)
+            .finish()
+    }
+}
+
+impl Reply {
+    /// Reads what `curl -D HEAD -o BODY` left.
+    pub fn read(seen: Seen, head: &Path, body: &Path) -> Reply {
+        let text = String::from_utf8_lossy(&fs::read(head).unwrap_or_default()).replace("\r\n", "\n");
+        let last = text.split("\n\n").filter(|block| block.starts_with("HTTP/")).last();
+        let last = last.unwrap_or_else(|| panic!("no answer: {seen:#?}"));
+        let mut lines = last.lines();
+        let mut first = lines.next().unwrap().split_whitespace();
+        let (version, status) = (first.next().unwrap().to_owned(), first.next().unwrap().parse().unwrap());
+        let headers = lines.filter_map(|line| line.split_once(':'));
+        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.trim().to_owned())).collect();
+        let body = fs::read(body).unwrap_or_default();
+        Reply { words: seen.words, status, version, headers, body, verbose: seen.err }
+    }
+
+    /// It has this status.
+    #[track_caller]
+    pub fn is(self, status: u16) -> Reply {
+        self.answers_one_of(&[status])
+    }
+
+    /// It has one of these.
+    #[track_caller]
+    pub fn answers_one_of(self, statuses: &[u16]) -> Reply {
+        assert!(statuses.contains(&self.status), "not {statuses:?}: {self:#?}");
+        self
+    }
+
+    /// A header's value; values where it is there several times, joined by commas.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let values: Vec<&str> = self.headers.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str()).collect();
+        (!values.is_empty()).then(|| values.join(", "))
+    }
+
+    /// A header has this in it; large and small letters are one.
+    #[track_caller]
+    pub fn has(self, name: &str, part: &str) -> Reply {
+        let value = self.header(name).unwrap_or_default();
+        assert!(value.to_lowercase().contains(&part.to_lowercase()), "{name} without {part:?}: {self:#?}");
+        self
+    }
+
+    /// A header is exactly this.
+    #[track_caller]
+    pub fn with(self, name: &str, value: &str) -> Reply {
+        assert_eq!(self.header(name).as_deref(), Some(value), "{name}: {self:#?}");
+        self
+    }
+
+    /// The body is exactly this.
+    #[track_caller]
+    pub fn of(self, body: &[u8]) -> Reply {
+        assert!(self.body == body, "another body: {self:#?}");
+        self
+    }
+
+    /// The body does not say this.
+    #[track_caller]
+    pub fn keeps_silent_of(self, what: &str) -> Reply {
+        assert!(!self.text().contains(what), "{what:?} is said: {self:#?}");
+        self
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}

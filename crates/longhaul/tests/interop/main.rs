@@ -1,0 +1,45 @@
+//! Stock clients and servers beside a node: curl, davix, gfal2, rclone, xrdcp and xrootd's HTTP server, each as its
+//! distribution packs it, over real sockets.
+//!
+//! `make test-interop` runs all; `cargo test -p longhaul --test interop -- curl/put` those whose name has that in it;
+//! `--list` names them. A complete run that passes is compared with the table in docs/http-clients.md, or writes it where
+//! `LONGHAUL_WRITE_DOCS=1`. With `LONGHAUL_INTEROP_AGAINST=stock` a stock xrootd stands where the node would: that shows
+//! that the clients are called rightly, and in which answers that server differs (each case says so).
+//!
+//! A harness of its own, since servers are started once for all cases and must be ended with them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+#![allow(clippy::print_stderr, reason = "what could not be tested is said where people look")]
+
+mod case;
+mod cases;
+mod clients;
+mod firefly;
+#[path = "../e2e/node.rs"]
+#[allow(dead_code, reason = "the end-to-end tests need more of it")]
+mod node;
+mod ours;
+mod pki;
+mod runner;
+mod scene;
+mod slow;
+mod table;
+mod tokens;
+#[path = "../e2e/wait.rs"]
+#[allow(dead_code, reason = "the end-to-end tests need more of it")]
+mod wait;
+mod world;
+mod xrootd;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let options = runner::Options::read(std::env::args().skip(1));
+    let cases: Vec<_> = cases::all().into_iter().filter(|case| options.wants(case)).collect();
+    if options.list {
+        cases.iter().for_each(|case| println!("{}: test", case.id()));
+        return ExitCode::SUCCESS;
+    }
+    if runner::run(&cases, &options) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

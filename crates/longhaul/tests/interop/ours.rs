@@ -1,0 +1,61 @@
+//! Our own servers of a world: how a node is told what the cases need. What its words are is said here and nowhere else.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use crate::node::{Node, Setup};
+use crate::pki::Pki;
+use crate::tokens::{AUDIENCE, ISSUER, Tokens};
+
+/// How open a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Anybody reads and writes; third-party copies may go to this machine.
+    Open,
+    /// Only who may: keys, tokens, certificates, macaroons.
+    Closed,
+    /// As open, but with the caution towards local addresses that a node has by itself.
+    Cautious,
+}
+
+/// The policy: the one place that knows its words.
+fn access(jwks: &Path, kind: Kind) -> String {
+    let mut text = format!("audiences = [\"{AUDIENCE}\"]\n");
+    if kind == Kind::Closed {
+        text += &format!(
+            "[[issuer]]\nname = \"test\"\niss = \"{ISSUER}\"\nexport = \"data\"\njwks = \"{}\"\n\
+             [macaroons]\n[[allow]]\ndn = \"/DC=test/CN=alice\"\nexport = \"data\"\nrights = [\"read\", \"create\", \"modify\"]\n",
+            jwks.display()
+        );
+    }
+    if kind != Kind::Cautious {
+        text += "[third_party]\nlocal = true\n";
+    }
+    text
+}
+
+/// Starts a node with the exports `data` (to be written) and `pub` (to be read).
+pub fn start(kind: Kind, pki: &Pki, tokens: &Tokens, collector: SocketAddr) -> Node {
+    let setup = Setup::new();
+    let (data, beside) = (setup.data(), setup.data().with_file_name("pub"));
+    std::fs::create_dir(&beside).unwrap();
+    let (jwks, policy) = (data.with_file_name("jwks.json"), data.with_file_name("access.toml"));
+    std::fs::write(&jwks, tokens.jwks().to_string()).unwrap();
+    std::fs::write(&policy, access(&jwks, kind)).unwrap();
+    // One that serves the world does not copy to this machine for strangers.
+    let setup = if kind == Kind::Cautious { setup.everywhere() } else { setup };
+    let mut setup = setup.data_export("rw").export("pub", &beside, "ro").arg("--plain");
+    for (flag, path) in [
+        ("--certificate", &pki.host.certificate),
+        ("--certificate-key", &pki.host.key),
+        ("--client-ca", &pki.ca),
+        ("--cacert", &pki.ca),
+        ("--access", &policy),
+    ] {
+        setup = setup.arg(flag).arg(path);
+    }
+    if kind != Kind::Closed {
+        setup = setup.arg("--anonymous").arg("rw");
+    }
+    setup.arg("--fireflies").arg(collector.to_string()).start()
+}

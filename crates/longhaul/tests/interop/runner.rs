@@ -1,0 +1,170 @@
+//! Runs cases beside one another, tells how each ended, and counts.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use crate::case::Case;
+use crate::clients::is_there;
+use crate::scene::{Scene, Skip};
+use crate::table;
+use crate::wait::skipped;
+use crate::world::World;
+
+/// What the command line asked for. Words of the usual harness that mean nothing here are let pass.
+pub struct Options {
+    filters: Vec<String>,
+    exact: bool,
+    pub list: bool,
+    /// A stock xrootd stands where the node would.
+    pub against_stock: bool,
+}
+
+/// How a case ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Passed,
+    Failed(String),
+    Skipped(String),
+    /// A stock server in the node's place answers otherwise, and was said to. In what, nobody compares.
+    Differs,
+}
+
+impl Options {
+    pub fn read(words: impl Iterator<Item = String>) -> Options {
+        let against = std::env::var("LONGHAUL_INTEROP_AGAINST").unwrap_or_default();
+        assert!(against.is_empty() || against == "stock", "LONGHAUL_INTEROP_AGAINST: `stock` or nothing");
+        let mut options =
+            Options { filters: Vec::new(), exact: false, list: false, against_stock: !against.is_empty() };
+        for word in words {
+            match word.as_str() {
+                "--list" => options.list = true,
+                "--exact" => options.exact = true,
+                _ if word.starts_with('-') => {}
+                _ => options.filters.push(word),
+            }
+        }
+        options
+    }
+
+    pub fn wants(&self, case: &Case) -> bool {
+        let id = case.id();
+        let is = |filter: &String| if self.exact { id == *filter } else { id.contains(filter.as_str()) };
+        self.filters.is_empty() || self.filters.iter().any(is)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.filters.is_empty() && !self.against_stock
+    }
+}
+
+thread_local! {
+    static LAST_WORDS: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs all; whether all is well.
+pub fn run(cases: &[Case], options: &Options) -> bool {
+    println!("\nrunning {} cases", cases.len());
+    let started = Instant::now();
+    std::panic::set_hook(Box::new(|info| LAST_WORDS.with(|words| *words.borrow_mut() = info.to_string())));
+    let world = match catch_unwind(|| World::start(options.against_stock)) {
+        Ok(world) => world,
+        Err(_) => {
+            println!("the servers do not start: {}", LAST_WORDS.take());
+            return false;
+        }
+    };
+    let endings = all(cases, &world, options);
+    let ended = catch_unwind(AssertUnwindSafe(|| drop(world)));
+    let count = |which: fn(&Ending) -> bool| endings.iter().filter(|ending| which(ending)).count();
+    let failed = count(|ending| matches!(ending, Ending::Failed(_)));
+    for (case, ending) in cases.iter().zip(&endings) {
+        if let Ending::Failed(why) = ending {
+            println!("\n---- {} ----\n{why}", case.id());
+        }
+    }
+    if ended.is_err() {
+        println!("\na node's log tells of a panic: {}", LAST_WORDS.take());
+    }
+    println!(
+        "\ncases: {} passed; {failed} failed; {} skipped; {} differ on a stock server; finished in {:.0} s",
+        count(|ending| *ending == Ending::Passed),
+        count(|ending| matches!(ending, Ending::Skipped(_))),
+        count(|ending| *ending == Ending::Differs),
+        started.elapsed().as_secs_f64()
+    );
+    let told = !options.is_complete() || failed > 0 || table::holds(cases, &endings);
+    failed == 0 && told && ended.is_ok()
+}
+
+fn all(cases: &[Case], world: &World, options: &Options) -> Vec<Ending> {
+    let next = AtomicUsize::new(0);
+    let endings = Mutex::new(vec![Ending::Passed; cases.len()]);
+    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4));
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((at, case)) = next_of(cases, &next) {
+                    let ending = judge(case, one(case, world), options);
+                    endings.lock().unwrap()[at] = ending;
+                }
+            });
+        }
+    });
+    endings.into_inner().unwrap()
+}
+
+fn next_of<'a>(cases: &'a [Case], next: &AtomicUsize) -> Option<(usize, &'a Case)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    cases.get(at).map(|case| (at, case))
+}
+
+fn one(case: &Case, world: &World) -> Ending {
+    if let Some(program) = case.programs().iter().find(|program| !is_there(program)) {
+        return Ending::Skipped(format!("{program} is not installed (scripts/setup.sh installs it)"));
+    }
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let scene = Scene::set(case, world);
+        (case.run)(&scene);
+    }));
+    match result {
+        Ok(()) => Ending::Passed,
+        Err(payload) => match payload.downcast::<Skip>() {
+            Ok(skip) => Ending::Skipped(skip.0),
+            Err(_) => Ending::Failed(LAST_WORDS.take()),
+        },
+    }
+}
+
+/// Against a stock server, those that it answers otherwise are not failures; that they now are answered as they should
+/// be is worth a word.
+fn judge(case: &Case, ending: Ending, options: &Options) -> Ending {
+    let id = case.id();
+    match (ending, case.stock.filter(|_| options.against_stock)) {
+        (Ending::Failed(why), Some(how)) => {
+            println!("case {id} ... stock differs: {how} ({} …)", short(&why));
+            Ending::Differs
+        }
+        (Ending::Passed, Some(how)) => {
+            println!("case {id} ... ok, though it was said to differ: {how}");
+            Ending::Passed
+        }
+        (Ending::Skipped(why), _) => {
+            skipped(&format!("interop {id}"), &why);
+            Ending::Skipped(why)
+        }
+        (ending, _) => {
+            println!("case {id} ... {}", if ending == Ending::Passed { "ok" } else { "FAILED" });
+            ending
+        }
+    }
+}
+
+/// The beginning of why a case failed, without the command.
+fn short(why: &str) -> String {
+    let (head, rest) = why.split_once("words: \"").unwrap_or((why, ""));
+    let rest = rest.split_once("\",").map_or("", |(_, rest)| rest);
+    [head, rest].concat().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(240).collect()
+}

@@ -1,0 +1,256 @@
+//! Where one case happens: directories of its own on every server and for the client, and the client's environment.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
+
+use crate::case::Case;
+use crate::clients::{Reply, Seen, run};
+use crate::pki::Identity;
+use crate::world::{Server, World, open_to_all};
+
+/// A case's own place.
+pub struct Scene<'a> {
+    pub world: &'a World,
+    name: String,
+    dir: TempDir,
+    runs: AtomicU32,
+}
+
+/// What a case panics with that cannot run here.
+pub struct Skip(pub String);
+
+/// Ends a case that cannot run here.
+pub fn skip(why: &str) -> ! {
+    std::panic::panic_any(Skip(why.to_owned()))
+}
+
+/// A directory on a server, of one case.
+pub struct Room<'a> {
+    server: &'a Server,
+    name: String,
+}
+
+impl<'a> Scene<'a> {
+    /// Makes it.
+    pub fn set(case: &Case, world: &'a World) -> Scene<'a> {
+        let dir = tempfile::Builder::new().prefix("interop-case-").tempdir().unwrap();
+        Scene { world, name: case.id().replace('/', "-"), dir, runs: AtomicU32::new(0) }
+    }
+
+    fn room(&self, server: &'a Server) -> Room<'a> {
+        if !server.is_there() {
+            skip("no xrootd (scripts/setup.sh installs it)");
+        }
+        let room = Room { server, name: self.name.clone() };
+        if !room.disk("").exists() {
+            fs::create_dir(room.disk("")).unwrap();
+            open_to_all(&room.disk(""));
+        }
+        room
+    }
+
+    /// On the server that is tested and lets anybody in.
+    pub fn open(&self) -> Room<'a> {
+        self.room(&self.world.open)
+    }
+
+    /// On the server that is tested and asks who one is.
+    pub fn closed(&self) -> Room<'a> {
+        self.room(&self.world.closed)
+    }
+
+    /// On the server that is tested and goes to no local address.
+    pub fn cautious(&self) -> Room<'a> {
+        self.room(&self.world.cautious)
+    }
+
+    /// On the stock server that lets anybody in.
+    pub fn stock(&self) -> Room<'a> {
+        self.room(&self.world.stock)
+    }
+
+    /// On the stock server that asks for tokens.
+    pub fn guarded(&self) -> Room<'a> {
+        self.room(&self.world.guarded)
+    }
+
+    /// A token for this case's rooms, with such rights: `read`, `create`, `modify`, …
+    pub fn token(&self, rights: &[&str]) -> String {
+        let scopes: Vec<String> = rights.iter().map(|right| format!("storage.{right}:/{}", self.name)).collect();
+        self.world.tokens.wlcg(&scopes.join(" "))
+    }
+
+    /// The scope of a right on this case's rooms.
+    pub fn scope(&self, right: &str) -> String {
+        format!("storage.{right}:/{}", self.name)
+    }
+
+    /// A path where the client's own files are.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file there.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    }
+
+    /// A client's command with nothing of the tester's own environment but where programs are.
+    fn command(&self, words: &[&str], more: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(words[0]);
+        command
+            .args(&words[1..])
+            .current_dir(self.dir.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.dir.path())
+            .env("LC_ALL", "C.UTF-8")
+            .env("TZ", "UTC")
+            .env("X509_CERT_DIR", &self.world.pki.directory)
+            .env("GFAL_PYTHONBIN", "/usr/bin/python3")
+            .env("RCLONE_CONFIG", "/dev/null")
+            .env("XRD_PLUGINCONFDIR", "/etc/xrootd/client.plugins.d")
+            .env("XRD_CONNECTIONRETRY", "1")
+            .env("XRD_REQUESTTIMEOUT", "30")
+            .envs(more.iter().copied());
+        command
+    }
+
+    fn files(&self) -> PathBuf {
+        self.dir.path().join(format!("run-{}", self.runs.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Runs a client.
+    pub fn run(&self, words: &[&str]) -> Seen {
+        self.run_with(&[], words)
+    }
+
+    /// Runs a client with more in its environment.
+    pub fn run_with(&self, more: &[(&str, &str)], words: &[&str]) -> Seen {
+        run(self.command(words, more), &self.files())
+    }
+
+    /// Starts a client that is to be ended.
+    pub fn begin(&self, words: &[&str]) -> Running {
+        let mut command = self.command(words, &[]);
+        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Asks with curl, which must get an answer, whatever that is.
+    pub fn curl(&self, words: &[&str]) -> Reply {
+        self.curl_ending(0, words)
+    }
+
+    /// Asks with curl, which must end with this code.
+    pub fn curl_ending(&self, code: i32, words: &[&str]) -> Reply {
+        let files = self.files();
+        let (head, body) = (files.with_extension("head"), files.with_extension("body"));
+        let (head_text, body_text) = (head.display().to_string(), body.display().to_string());
+        let ca = self.world.pki.ca.display().to_string();
+        let mut all = vec!["curl", "-sS", "--cacert", &ca, "-D", &head_text, "-o", &body_text];
+        all.extend(words);
+        let seen = run(self.command(&all, &[]), &files).with(code);
+        Reply::read(seen, &head, &body)
+    }
+
+    /// Curl's words for a certificate.
+    pub fn identity(&self, who: &'a Identity) -> [String; 4] {
+        let text = |path: &Path| path.display().to_string();
+        ["--cert".into(), text(&who.certificate), "--key".into(), text(&who.key)]
+    }
+}
+
+/// A client that runs until it is dropped.
+pub struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Room<'_> {
+    fn url(&self, scheme: &str, host: &str, path: &str) -> String {
+        format!("{scheme}://{host}:{}/data/{}/{path}", self.server.port, self.name)
+    }
+
+    /// A path in clear.
+    pub fn http(&self, path: &str) -> String {
+        self.url("http", "127.0.0.1", path)
+    }
+
+    /// A path in TLS.
+    pub fn https(&self, path: &str) -> String {
+        self.url("https", "localhost", path)
+    }
+
+    /// A path in xrootd's own protocol, where the server speaks it.
+    pub fn root(&self, path: &str) -> String {
+        self.url("root", "127.0.0.1", path).replace("/data/", "//data/")
+    }
+
+    /// Its path on the server: `/data/CASE/…`.
+    pub fn target(&self, path: &str) -> String {
+        format!("/data/{}/{path}", self.name)
+    }
+
+    /// What is on the disk.
+    pub fn disk(&self, path: &str) -> PathBuf {
+        let dir = self.server.files.join("data").join(&self.name);
+        if path.is_empty() { dir } else { dir.join(path) }
+    }
+
+    /// Writes a file there, behind the server's back.
+    pub fn put(&self, path: &str, bytes: &[u8]) {
+        let file = self.disk(path);
+        let parent = file.parent().unwrap();
+        if !parent.exists() {
+            self.make_dir(Path::new(path).parent().unwrap().to_str().unwrap());
+        }
+        fs::write(&file, bytes).unwrap();
+        open_to_all(&file);
+    }
+
+    /// Makes a directory there.
+    pub fn make_dir(&self, path: &str) {
+        fs::create_dir_all(self.disk(path)).unwrap();
+        open_to_all(&self.disk(path));
+    }
+
+    /// The bytes of a file there.
+    #[track_caller]
+    pub fn get(&self, path: &str) -> Vec<u8> {
+        fs::read(self.disk(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Whether something is there.
+    pub fn has(&self, path: &str) -> bool {
+        self.disk(path).exists()
+    }
+
+    /// All that is in the room, unfinished files too.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.disk("")).unwrap();
+        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// The server's host and port.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.server.port)
+    }
+
+    /// The server.
+    pub fn server(&self) -> &Server {
+        self.server
+    }
+}

@@ -1,0 +1,55 @@
+//! A source that never ends: it says how long a file is, sends a part of it, and falls silent.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What it says that there is.
+const SAYS: u64 = 100 << 20;
+/// What it sends.
+const SENDS: usize = 1 << 20;
+
+/// A server of one endless file under every name.
+pub struct Slow {
+    pub address: SocketAddr,
+    gets: Arc<AtomicUsize>,
+}
+
+impl Slow {
+    /// Answers until the process ends.
+    pub fn start() -> Slow {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, gets) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+        let counts = gets.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let counts = counts.clone();
+                std::thread::spawn(move || answer(stream, &counts));
+            }
+        });
+        Slow { address, gets }
+    }
+
+    /// How many asked for the bytes.
+    pub fn gets(&self) -> usize {
+        self.gets.load(Ordering::Relaxed)
+    }
+}
+
+fn answer(mut stream: TcpStream, gets: &AtomicUsize) -> Option<()> {
+    let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
+    loop {
+        let request = lines.next()?.ok()?;
+        while !lines.next()?.ok()?.is_empty() {}
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {SAYS}\r\nAccept-Ranges: none\r\n\r\n");
+        stream.write_all(head.as_bytes()).ok()?;
+        if request.starts_with("GET") {
+            stream.write_all(&vec![b'x'; SENDS]).ok()?;
+            gets.fetch_add(1, Ordering::Relaxed);
+            // Until the other side has had enough.
+            while lines.next()?.is_ok() {}
+            return None;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! All servers of a run, and what they share.
+
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::clients::is_there;
+use crate::firefly::Collector;
+use crate::node::Node;
+use crate::ours::{self, Kind};
+use crate::pki::Pki;
+use crate::tokens::Tokens;
+use crate::xrootd::Xrootd;
+
+/// What serves.
+pub enum Process {
+    Ours(Node),
+    Stock(Xrootd),
+    /// Not installed.
+    Absent,
+}
+
+/// A server: an `http`, an `https` and perhaps a `root` one on one port, with the exports `data` and `pub`.
+pub struct Server {
+    pub process: Process,
+    pub port: u16,
+    /// What `/` is on the disk.
+    pub files: PathBuf,
+}
+
+impl Server {
+    fn ours(node: Node) -> Server {
+        let files = node.data("").parent().unwrap().to_owned();
+        Server { port: node.port, files, process: Process::Ours(node) }
+    }
+
+    fn stock(pki: &Pki, tokens: Option<&Tokens>) -> Server {
+        // The keys of its tokens are put in place with the Python that gfal2 runs on.
+        let seeded = tokens.is_none() || Path::new("/usr/bin/python3").exists();
+        if !is_there("xrootd") || !is_there("setpriv") || !seeded {
+            return Server { process: Process::Absent, port: 0, files: PathBuf::new() };
+        }
+        let xrootd = Xrootd::start(pki, tokens);
+        Server { port: xrootd.port, files: xrootd.files(), process: Process::Stock(xrootd) }
+    }
+
+    /// Whether it runs.
+    pub fn is_there(&self) -> bool {
+        !matches!(self.process, Process::Absent)
+    }
+
+    /// Makes a key for it, where it is ours.
+    pub fn grant(&self, options: &[&str]) -> Option<String> {
+        match &self.process {
+            Process::Ours(node) => Some(node.grant(options)),
+            _ => None,
+        }
+    }
+
+    /// What it wrote down.
+    pub fn log(&self) -> String {
+        match &self.process {
+            Process::Ours(node) => node.log(),
+            Process::Stock(xrootd) => xrootd.log(),
+            Process::Absent => String::new(),
+        }
+    }
+}
+
+/// All of it.
+pub struct World {
+    pub pki: Pki,
+    pub tokens: Tokens,
+    /// What is tested: lets anybody in.
+    pub open: Server,
+    /// What is tested, and asks who one is.
+    pub closed: Server,
+    /// What is tested, and goes to no local address.
+    pub cautious: Server,
+    /// The other party, which lets anybody in.
+    pub stock: Server,
+    /// The other party, which asks for tokens.
+    pub guarded: Server,
+    pub collector: Collector,
+    /// Last, so that it goes last.
+    _dir: TempDir,
+}
+
+impl World {
+    /// Starts everything; with stock servers in the place of ours, if so wished.
+    pub fn start(against_stock: bool) -> World {
+        let dir = tempfile::Builder::new().prefix("interop-").tempdir().unwrap();
+        open_to_all(dir.path());
+        let (pki, tokens) = (Pki::make(dir.path()), Tokens::new());
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let collector = Collector::start(socket);
+        let subject = |kind: Kind| {
+            if against_stock {
+                Server::stock(&pki, (kind == Kind::Closed).then_some(&tokens))
+            } else {
+                Server::ours(ours::start(kind, &pki, &tokens, collector.address))
+            }
+        };
+        World {
+            open: subject(Kind::Open),
+            closed: subject(Kind::Closed),
+            cautious: subject(Kind::Cautious),
+            stock: Server::stock(&pki, None),
+            guarded: Server::stock(&pki, Some(&tokens)),
+            pki,
+            tokens,
+            collector,
+            _dir: dir,
+        }
+    }
+}
+
+/// Lets servers that run as somebody else read and write there.
+pub fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = if path.is_dir() { 0o777 } else { 0o666 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}

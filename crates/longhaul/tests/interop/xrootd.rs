@@ -1,0 +1,128 @@
+//! A stock xrootd: its native protocol, HTTP, WebDAV and third-party copy on one port, in clear and in TLS.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+use crate::pki::Pki;
+use crate::tokens::{AUDIENCE, ISSUER, Tokens};
+use crate::wait::{LONG, until};
+
+/// A running server.
+pub struct Xrootd {
+    dir: TempDir,
+    child: Child,
+    pub port: u16,
+}
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A path for configurations, which have no quotes.
+fn plain(path: &Path) -> String {
+    let text = path.display().to_string();
+    assert!(!text.contains(char::is_whitespace), "{text:?} has blanks in it");
+    text
+}
+
+impl Xrootd {
+    /// Starts one that asks nobody who he is, or one that asks for tokens.
+    pub fn start(pki: &Pki, tokens: Option<&Tokens>) -> Xrootd {
+        let dir = tempfile::Builder::new().prefix("interop-xrootd-").tempdir().unwrap();
+        let own = |name: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(&path).unwrap();
+            path
+        };
+        for name in ["files/data", "files/pub", "own", "cache"] {
+            own(name);
+        }
+        // Its key is its own copy: it does not run as who made the certificates.
+        let key = dir.path().join("host.key");
+        fs::copy(&pki.host.key, &key).unwrap();
+        if let Some(tokens) = tokens {
+            tokens.seed_scitokens(&dir.path().join("cache"));
+        }
+        let port = free_port();
+        let configuration = dir.path().join("xrootd.cfg");
+        fs::write(&configuration, configured(dir.path(), pki, &key, port, tokens.is_some())).unwrap();
+        if geteuid().is_root() {
+            let chown = Command::new("chown").args(["-R", "nobody"]).arg(dir.path()).status().unwrap();
+            assert!(chown.success());
+        }
+        let child = command(dir.path(), pki).spawn().unwrap();
+        let mut server = Xrootd { dir, child, port };
+        until("xrootd listens", LONG, || {
+            let ended = server.child.try_wait().unwrap();
+            assert!(ended.is_none(), "xrootd ended at once: {}", server.log());
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        server
+    }
+
+    /// What it offers as `/`.
+    pub fn files(&self) -> PathBuf {
+        self.dir.path().join("files")
+    }
+
+    /// What it wrote down.
+    pub fn log(&self) -> String {
+        let at = self.dir.path().join("own");
+        let named = [at.join("interop/log"), at.join("log")].into_iter().find_map(|path| fs::read(path).ok());
+        String::from_utf8_lossy(&named.unwrap_or_default()).into_owned()
+    }
+}
+
+impl Drop for Xrootd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// It refuses to serve as root; and where the tests are killed, it goes with them.
+fn command(dir: &Path, pki: &Pki) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]);
+    if geteuid().is_root() {
+        command.args(["--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]);
+    }
+    command.args(["xrootd", "-n", "interop", "-c"]).arg(dir.join("xrootd.cfg"));
+    command.arg("-l").arg(dir.join("own/log"));
+    command
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .env("X509_CERT_DIR", &pki.directory)
+        .env("HOME", dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+fn configured(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) -> String {
+    let (certificate, key, authorities) = (plain(&pki.host.certificate), plain(key), plain(&pki.directory));
+    let dir = plain(dir);
+    let mut text = format!(
+        "xrd.port {port}\nall.export /data\nall.export /pub r/o\noss.localroot {dir}/files\n\
+         all.adminpath {dir}/own\nall.pidpath {dir}/own\n\
+         xrd.tls {certificate} {key}\nxrd.tlsca certdir {authorities}\n\
+         xrootd.chksum max 2 adler32 crc32c md5\n\
+         xrd.protocol http:{port} libXrdHttp.so\nhttp.exthandler xrdtpc libXrdHttpTPC.so\n\
+         http.cadir {authorities}\nhttp.cert {certificate}\nhttp.key {key}\n"
+    );
+    if asks_for_tokens {
+        text += &format!(
+            "http.header2cgi Authorization authz\nofs.authorize\nofs.authlib libXrdAccSciTokens.so config={dir}/scitokens.cfg\n"
+        );
+        let policy = format!("[Global]\naudience = {AUDIENCE}\n[Issuer test]\nissuer = {ISSUER}\nbase_path = /data\n");
+        fs::write(format!("{dir}/scitokens.cfg"), policy).unwrap();
+    }
+    text
+}
