@@ -23,6 +23,9 @@ use crate::url::HttpUrl;
 /// Redirects followed before somebody is believed to run in circles.
 pub const REDIRECTS_MAX: usize = 10;
 
+/// Interim answers that one answer is waited for: servers that work long send one every few seconds.
+const INTERIM_MAX: usize = 100;
+
 /// Looks at an address before it is dialled: a sentence says why not.
 pub type Guard = dyn Fn(&SocketAddr) -> Result<(), String> + Send + Sync;
 /// Does something to a socket before it connects.
@@ -218,12 +221,19 @@ impl Client {
 
     /// The final answer to what was sent.
     pub fn answer(&mut self, method: &Method) -> Result<(Response, Body), ClientError> {
-        loop {
-            let (response, body) = self.receive(method)?;
+        self.answer_within(method, self.silence)
+    }
+
+    /// The same, with a bound of its own between two heads.
+    pub fn answer_within(&mut self, method: &Method, within: Duration) -> Result<(Response, Body), ClientError> {
+        for _ in 0..=INTERIM_MAX {
+            let (response, body) = self.receive_within(method, within)?;
             if response.status >= 200 {
                 return Ok((response, body));
             }
         }
+        let why = format!("more than {INTERIM_MAX} interim answers and no other");
+        Err(ClientError::Protocol { host: self.host.clone(), why })
     }
 
     /// Some bytes of an answer's body; 0 at its end.

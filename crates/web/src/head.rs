@@ -100,6 +100,10 @@ pub fn parse_request(bytes: &[u8]) -> Result<Option<(Request, usize)>, HeadError
     if taken > HEAD_BYTES_MAX {
         return Err(HeadError::TooLarge);
     }
+    // Who waits for CR LF would see the head end elsewhere (RFC 9112, section 2.2 lets us take it for an end, or not).
+    if bytes[..taken].windows(2).any(|pair| pair[1] == b'\n' && pair[0] != b'\r') {
+        return Err(HeadError::Malformed("a line does not end as lines do"));
+    }
     let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
         return Err(HeadError::Malformed("the first line is not one of HTTP"));
     };
@@ -150,6 +154,12 @@ impl Request {
     /// Whether the client waits for a word before it sends the body (RFC 9110, section 10.1.1).
     pub fn waits(&self) -> bool {
         self.minor > 0 && self.headers.lists("expect", "100-continue")
+    }
+
+    /// Whether it expects something that nobody here can promise: 417 (RFC 9110, section 10.1.1).
+    pub fn expects_too_much(&self) -> bool {
+        let mut all = self.headers.all("expect").flat_map(|value| value.split(',')).map(str::trim);
+        self.minor > 0 && all.any(|one| !one.is_empty() && !one.eq_ignore_ascii_case("100-continue"))
     }
 }
 
@@ -250,9 +260,13 @@ mod tests {
         let endless = format!("GET / HTTP/1.1\r\nHost: h\r\na: {}", "b".repeat(HEAD_BYTES_MAX));
         assert_eq!(request(&endless), Err(HeadError::TooLarge));
         assert_eq!(request("GET / HTTP/3.0\r\nHost: h\r\n\r\n"), Err(HeadError::Version));
-        for bad in
-            ["GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "\x01\x02 / HTTP/1.1\r\n\r\n"]
-        {
+        for bad in [
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+            "\x01\x02 / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\nHost: a\n\n",
+            "GET / HTTP/1.1\r\nHost: a\nB: c\r\n\r\n",
+        ] {
             assert!(matches!(request(bad), Err(HeadError::Malformed(_))), "{bad:?}");
         }
     }

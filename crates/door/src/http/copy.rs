@@ -45,6 +45,11 @@ fn accept(visit: &mut Visit<'_>) -> Outcome<()> {
     Ok(())
 }
 
+/// A failure before a byte has moved: a status, or the last line where 202 has been said already.
+fn early(visit: &mut Visit<'_>, gauge: &Gauge, accepted: bool, failure: Failure) -> Outcome {
+    if accepted { done(visit, gauge, Err(failure)) } else { Err(remote::before(failure)) }
+}
+
 /// The last line.
 fn close(visit: &mut Visit<'_>, last: &copy::outcome::Last) -> std::io::Result<()> {
     visit.exchange.write(last.line().as_bytes())?;

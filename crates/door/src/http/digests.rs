@@ -34,6 +34,8 @@ pub(crate) struct Stamp {
 }
 
 type Key = (u64, u64);
+/// Whose turn it is to read a file.
+type Turn = Arc<Mutex<()>>;
 
 /// What the node knows of digests.
 pub(crate) struct Digests {
@@ -41,7 +43,7 @@ pub(crate) struct Digests {
     /// By device and inode, for files that keep no notes; read from the state directory when first needed.
     kept: Mutex<Option<HashMap<Key, String>>>,
     /// Files that are being read for their digests.
-    busy: Mutex<HashMap<(Key, Algorithm), Arc<Mutex<()>>>>,
+    busy: Mutex<HashMap<(Key, Algorithm), Turn>>,
 }
 
 /// The algorithms offered, the usual one first.

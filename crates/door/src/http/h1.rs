@@ -18,8 +18,11 @@ use crate::crowd::Seat;
 const HEAD_WITHIN: Duration = Duration::from_secs(20);
 /// A thread stays with a connection that long after an answer: who asks twelve questions asks them at once.
 const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-/// Bytes of a body that nobody wanted which are read, so that the connection can go on.
+/// Bytes of a body that nobody wanted which are read, so that the connection can go on, and how long they may take.
 const UNWANTED_BYTES_MAX: u64 = 1 << 20;
+const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
+/// How long a client that still sends is listened to after our last word, lest a reset take that from it.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Without a byte for that long a body has stalled, and an answer is not read any more.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 /// An answer's body up to here goes out with its head, in one piece.
@@ -83,6 +86,9 @@ impl Connection {
             return false;
         }
         match body::of_request(&request) {
+            Ok(_) if request.expects_too_much() => {
+                self.refuse(web, 417, "of expectations, only 100-continue is known here")
+            }
             Ok(framing) => {
                 let mut exchange = H1::new(self, request, framing);
                 web.answer(&mut exchange);
@@ -122,16 +128,15 @@ impl Connection {
     /// Closing with bytes unread would send a reset, which overtakes the last word.
     fn farewell(&mut self) {
         self.conn.close();
-        let deadline = Instant::now() + Duration::from_secs(2);
-        let mut left = UNWANTED_BYTES_MAX;
-        let mut piece = [0; 1 << 14];
-        while left > 0 && Instant::now() < deadline {
+        let deadline = Instant::now() + FAREWELL;
+        let mut piece = [0; 1 << 16];
+        while Instant::now() < deadline {
             if self.conn.set_read_within(Duration::from_secs(1)).is_err() {
                 return;
             }
             match io::Read::read(&mut self.conn.socket(), &mut piece) {
                 Ok(0) | Err(_) => break,
-                Ok(got) => left = left.saturating_sub(got as u64),
+                Ok(_) => {}
             }
         }
         let _ = self.conn.socket().shutdown(Shutdown::Both);
@@ -204,7 +209,12 @@ impl<'a> H1<'a> {
             return false;
         }
         let mut piece = [0; 1 << 14];
+        let deadline = Instant::now() + UNWANTED_WITHIN;
         while !self.body_over {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.line.conn.set_read_within(left).is_err() {
+                return false;
+            }
             match self.line.conn.read_body(&mut self.body, &mut piece) {
                 Ok(0) => self.body_over = true,
                 Ok(_) if self.body.bytes_read() <= UNWANTED_BYTES_MAX => {}
@@ -255,6 +265,9 @@ impl Exchange for H1<'_> {
     fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
         // A client that still waits may or may not send its body now: nobody could tell it from the next request.
         self.keeps &= !self.waits && !self.broken;
+        // Nor does one go on that has more of a body to come than is read past.
+        let to_come = self.body.length().unwrap_or(0).saturating_sub(self.body.bytes_read());
+        self.keeps &= to_come <= UNWANTED_BYTES_MAX;
         let bodiless = matches!(response.status, 204 | 304);
         self.answer = match length {
             _ if bodiless => Answer::Done,

@@ -61,7 +61,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     }
     let Some((export, path)) = visit.place()? else { return Err(refuse(404, "a key is for one file")) };
     let action = if question.write { Action::Create } else { Action::Read };
-    visit.reach(action, &export, &path)?;
+    let reach = visit.reach(action, &export, &path)?;
+    if reach.store.is_dir(&reach.path) {
+        return Err(refuse(409, "a key is for one file, and this is a directory"));
+    }
     let replaces = question.write && visit.reach(Action::Overwrite, &export, &path).is_ok();
     let job = question.write.then_some(*question.job.as_bytes());
     let key = visit.web.host.lend(visit.access(), &export, &path, job, replaces)?;

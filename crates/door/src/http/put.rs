@@ -31,11 +31,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     if there.is_some() {
         visit.reach(Action::Overwrite, &export, &path)?;
     }
-    let stat = reach.store.open(&reach.path).and_then(|source| source.stat()).ok();
-    let current = stat.filter(|_| there.is_some()).map(|stat| current(&stat));
-    if judge(visit.request(), false, current.as_ref()) != Verdict::Proceed {
-        return Err(refuse(412, "what is there is not what If-Match or If-None-Match mean"));
-    }
+    conditions(visit, &reach, there.is_some())?;
     check(visit.request())?;
     let length = visit.exchange.body_length();
     room(&*reach.store, &reach.path, length.unwrap_or(0))?;
@@ -44,12 +40,28 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     let flying = visit.fly(false);
     let sums = receive(visit, &*unfinished.0, &promised)?;
     flying.end();
-    let replaced = there.is_some();
-    let headers = finish(visit, &reach, &*unfinished.0, &sums, &promised, replaced)?;
+    let (headers, replaced) = finish(visit, &reach, &*unfinished.0, &sums, &promised, there.is_some())?;
     let status = if replaced { 204 } else { 201 };
     visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
     visit.exchange.end(&Headers::new())?;
     Ok(Done { status, bytes: sums.size })
+}
+
+/// What is there has to be what the conditions of the request mean.
+fn conditions(visit: &Visit<'_>, reach: &Reach, is_there: bool) -> Outcome<()> {
+    // What this node may not read is there all the same.
+    let look = || reach.store.open(&reach.path).and_then(|source| source.stat());
+    let stat = is_there.then(|| look().or_else(|_| reach.store.stat(&reach.path)).ok()).flatten();
+    match judge(visit.request(), false, stat.map(|stat| current(&stat)).as_ref()) {
+        Verdict::Proceed => Ok(()),
+        _ => Err(refuse(412, "what is there is not what If-Match or If-None-Match mean")),
+    }
+}
+
+/// Whether what may stand there by the time a file is whole goes for it: that may have come meanwhile.
+pub(crate) fn may_replace(visit: &Visit<'_>) -> Outcome<bool> {
+    let Some((export, path)) = visit.place()? else { return Ok(false) };
+    Ok(visit.reach(Action::Overwrite, &export, &path).is_ok())
 }
 
 /// What is there already, if a file may come in its place.
@@ -57,12 +69,6 @@ pub(crate) fn target(visit: &Visit<'_>, reach: &Reach, names_dir: bool) -> Outco
     let shown = visit.shown();
     if names_dir || reach.path.is_root() {
         return Err(refuse(409, format!("{shown} names a directory; a file needs a name of its own")));
-    }
-    if reach.path.name().is_some_and(|name| store::posix::is_temporary_name(name.as_bytes())) {
-        return Err(refuse(
-            403,
-            format!("{shown} is a name for files that are not finished, which are this node's own"),
-        ));
     }
     match get::kind(reach)? {
         Some(Kind::Dir) => Err(refuse(409, format!("{shown} is a directory"))),
@@ -209,9 +215,14 @@ fn finish(
     sink: &dyn Sink,
     sums: &Sums,
     promised: &[Digest],
-    replace: bool,
-) -> Outcome<Headers> {
+    was_there: bool,
+) -> Outcome<(Headers, bool)> {
     compare(sums, promised)?;
+    // Others put too, and of those with the same condition one has its way.
+    let _turn = visit.web.unfinished.turn(reach);
+    let is_there = get::kind(reach)?.is_some();
+    conditions(visit, reach, is_there)?;
+    let replace = is_there && (was_there || may_replace(visit)?);
     // ownCloud's field, which rclone and others send.
     let told = visit.request().headers.get("x-oc-mtime").and_then(|text| text.trim().parse::<i64>().ok());
     let mtime = told.map_or_else(now, |seconds| Timestamp { seconds, nanos: 0 });
@@ -219,7 +230,7 @@ fn finish(
     if told.is_some() {
         headers.add("X-OC-Mtime", "accepted");
     }
-    Ok(headers)
+    Ok((headers, is_there))
 }
 
 /// Gives a file its name, and its digests with it. What came into its place meanwhile is replaced only by those who may.

@@ -82,7 +82,7 @@ fn destination(visit: &Visit<'_>) -> Outcome<(String, RelPath, bool)> {
     let text = visit.request().headers.get("destination");
     let text = text.ok_or_else(|| refuse(400, "this needs a field Destination: where to"))?;
     let to = target::parse(text).map_err(|e| refuse(e.status(), format!("Destination: {e}")))?;
-    if to.authority.as_deref().is_some_and(|authority| !visit.is_own_authority(authority)) {
+    if to.authority.is_some() && !web::copy::is_local(text, visit.called().unwrap_or_default()) {
         return Err(refuse(502, format!("Destination {} is on another server", target::redacted(text))));
     }
     let (export, path) = place(&to)?.ok_or_else(|| refuse(403, "the root is no place to write to"))?;
@@ -129,9 +129,6 @@ fn ends(visit: &Visit<'_>, takes: Action, gives: Action) -> Outcome<Ends> {
     may_overwrite(visit)?;
     if !to.store.is_dir(&to.path.parent()) {
         return Err(refuse(409, "the directory above the target is not there"));
-    }
-    if to.path.name().is_some_and(|name| store::posix::is_temporary_name(name.as_bytes())) {
-        return Err(refuse(403, "names of unfinished files are this node's own"));
     }
     Ok(Ends { from, to, kind, replaces })
 }

@@ -1,9 +1,10 @@
 //! The names of files that are not finished, and the lists by which a later start removes what a killed node left.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::leftovers::Leftovers;
 
@@ -14,12 +15,29 @@ pub(crate) struct Unfinished {
     state: PathBuf,
     lists: Mutex<HashMap<PathBuf, (String, Option<Leftovers>)>>,
     last: AtomicU64,
+    turns: [Mutex<()>; TURNS],
 }
+
+/// Names that can be given at the same time: enough that nobody waits for another file's.
+const TURNS: usize = 64;
 
 impl Unfinished {
     /// With its lists in this state directory.
     pub fn new(state: &std::path::Path) -> Unfinished {
-        Unfinished { state: state.to_owned(), lists: Mutex::default(), last: AtomicU64::new(0) }
+        Unfinished {
+            state: state.to_owned(),
+            lists: Mutex::default(),
+            last: AtomicU64::new(0),
+            turns: [const { Mutex::new(()) }; TURNS],
+        }
+    }
+
+    /// The turn of whoever gives a file this name: what stands there is looked at and replaced by one at a time.
+    pub fn turn(&self, reach: &Reach) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        (&reach.dir, reach.path.as_bytes()).hash(&mut hasher);
+        let at = (hasher.finish() % TURNS as u64) as usize;
+        self.turns[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A tag that no other unfinished file has; its directory is written down.

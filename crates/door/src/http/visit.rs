@@ -71,11 +71,6 @@ impl Visit<'_> {
         called.filter(plain).map_or_else(String::new, |called| format!("{scheme}://{called}"))
     }
 
-    /// Whether a host and port are this node, as far as this client is concerned: the name that it called us by itself.
-    pub fn is_own_authority(&self, authority: &str) -> bool {
-        self.called().is_some_and(|called| called.eq_ignore_ascii_case(authority))
-    }
-
     /// The store and path behind a name, if the action is allowed there: by the policy, and by the program that it may name.
     pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
         if action.changes() && self.web.host.is_read_only(self.access(), export) {
@@ -84,8 +79,12 @@ impl Visit<'_> {
         }
         let reach = self.decide(action, export, path);
         let reach = reach.map_err(|refusal| self.web.keeper.unwelcome(&self.visitor, refusal.into()))?;
-        if path.name().is_some_and(|name| store::posix::is_temporary_name(name.as_bytes())) && !action.changes() {
-            return Err(refuse(404, "a file that is not finished is nobody's yet"));
+        // As a directory's name too: what would come below it could not be seen.
+        if path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
+            return Err(match action.changes() {
+                true => refuse(403, "names of unfinished files are this node's own"),
+                false => refuse(404, "a file that is not finished is nobody's yet"),
+            });
         }
         // Where only the program allows, no permit says what it counts for.
         let by_rules = self.access().allow(action, export, true, path).is_ok();

@@ -45,5 +45,6 @@ mod tree;
 mod tune;
 mod wait;
 mod warm;
+mod web;
 mod web_access;
 mod wrappers;

@@ -85,6 +85,7 @@ pub(crate) struct Gauge {
     lines: Mutex<HashMap<u64, (TcpStream, Flying)>>,
     joined: AtomicU64,
     cancelled: AtomicBool,
+    moved: AtomicBool,
     mark: Option<Mark>,
 }
 
@@ -123,6 +124,16 @@ impl Gauge {
     /// So many bytes have arrived in all.
     pub fn set(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// All bytes have moved; what is left to do takes its time without one.
+    pub fn all_moved(&self) {
+        self.moved.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they have.
+    pub fn has_all_moved(&self) -> bool {
+        self.moved.load(Ordering::Relaxed)
     }
 
     /// How many those were.

@@ -6,20 +6,21 @@ use auth::Action;
 use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, Fault};
 use store::Sink;
+use web::client::{REDIRECTS_MAX, redirect, without_credentials};
 use web::copy::Order;
 use web::range::ContentRange;
-use web::{Client, Dialer, HttpUrl, Method};
+use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
 use super::gauge::{Failure, Gauge, Line};
 use super::ranges::{Parts, Task};
 use super::remote::{self, Found, before};
-use super::{accept, done, native, watch};
+use super::{accept, done, early, native, watch};
 use crate::host::Reach;
 use crate::http::digests::Stamp;
 use crate::http::put::{self, Sums};
 use crate::http::refused::{Outcome, Trouble, refuse};
 use crate::http::visit::Visit;
-use crate::http::{buffer, now};
+use crate::http::{buffer, get, now};
 
 /// A file is worth another connection from here on.
 const CONNECTION_BYTES: u64 = 64 << 20;
@@ -65,10 +66,16 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
             return done(visit, &gauge, result);
         }
     }
-    let unfinished = put::begin(visit, &reach, found.size)?;
+    let unfinished = match put::begin(visit, &reach, found.size) {
+        Ok(unfinished) => unfinished,
+        Err(trouble) => return early(visit, &gauge, accepted, failed(trouble, Fault::Storage)),
+    };
     let job = Job { dialer: &dialer, found: &found, sink: &*unfinished.0, gauge: &gauge };
     // The connection that the markers name is there before the first of them.
-    let first = connect(&job).map_err(before)?;
+    let first = match connect(&job) {
+        Ok(first) => first,
+        Err(failure) => return early(visit, &gauge, accepted, failure),
+    };
     if !accepted {
         accept(visit)?;
     }
@@ -76,8 +83,13 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     let fetched = watch::run(visit, &gauge, true, || fetch(&job, order, first, &serial))?;
     let result = fetched.and_then(|sums| {
         put::compare(&sums, &promised).map_err(|trouble| failed(trouble, Fault::Integrity))?;
-        let placed = put::put_in_place(visit, &reach, &*unfinished.0, &sums, now(), order.overwrite);
-        placed.map_err(|trouble| failed(trouble, Fault::Storage))?;
+        let place = || {
+            let _turn = visit.web.unfinished.turn(&reach);
+            let is_there = get::kind(&reach)?.is_some();
+            let replace = is_there && order.overwrite && (there.is_some() || put::may_replace(visit)?);
+            put::put_in_place(visit, &reach, &*unfinished.0, &sums, now(), replace)
+        };
+        place().map_err(|trouble| failed(trouble, Fault::Storage))?;
         Ok(sums.size)
     });
     // Before the last line, which tells the client that it may look.
@@ -101,10 +113,11 @@ fn natively(
     })?;
     match moved {
         Ok(moved) => {
-            let source = reach.store.open(&reach.path)?;
-            let stat = source.stat()?;
-            let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
-            visit.web.digests.keep(&*source, stat.identity, stamp, &moved.digests);
+            let placed = reach.store.open(&reach.path).and_then(|source| Ok((source.stat()?, source)));
+            if let Ok((stat, source)) = placed {
+                let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
+                visit.web.digests.keep(&*source, stat.identity, stamp, &moved.digests);
+            }
             Ok(Some(Ok(moved.bytes)))
         }
         Err(failure) if native::may_fall_back(&failure, gauge) => {
@@ -146,9 +159,11 @@ fn expected(order: &Order, found: &Found) -> Outcome<Vec<Digest>> {
 
 fn fetch<'a>(job: &Job<'a>, order: &Order, first: Line<'a>, serial: &[Algorithm]) -> Result<Sums, Failure> {
     let (size, block) = match job.found.size {
-        Some(size) => (size, in_parts(job, order, first, size)?),
-        None => of_unknown_size(job, first)?,
+        Some(size) if size > 0 => (size, in_parts(job, order, first, size)?),
+        // Of an empty file too the source is asked: some say 0 to HEAD where they do not know.
+        _ => of_unknown_size(job, first)?,
     };
+    job.gauge.all_moved();
     let serial = match serial {
         [] => Vec::new(),
         // Read back from the cache: bytes came in parts, and these digests want them in order.
@@ -169,10 +184,12 @@ fn in_parts<'a>(job: &Job<'a>, order: &Order, first: Line<'a>, size: u64) -> Res
         results.insert(0, own);
         results
     });
-    if let Some(sum) = parts.whole(size) {
+    // The first to fail ends the others: what broke them is not the reason.
+    let failure = results.into_iter().filter_map(Result::err).min_by_key(Failure::passes);
+    // Somebody who lied is not believed although all bytes are there.
+    if let Some(sum) = parts.whole(size).filter(|_| failure.as_ref().is_none_or(Failure::passes)) {
         return Ok(sum);
     }
-    let failure = results.into_iter().find_map(Result::err);
     Err(failure.unwrap_or_else(|| Failure::new(Fault::Path, 502, "the source sent less than it said")))
 }
 
@@ -212,32 +229,61 @@ fn part<'a>(
     job: &Job<'a>,
     parts: &Parts,
     task: &Task,
-    mut line: Line<'a>,
+    line: Line<'a>,
     connections: u64,
 ) -> Result<Option<Line<'a>>, Failure> {
-    let client = &mut line.client;
     let whole = connections == 1 && task.at == 0;
     let mut headers = job.found.headers.clone();
     if !whole {
         headers.add("Range", format!("bytes={}-{}", task.at, task.end - 1));
     }
-    client.send(&Method::Get, job.found.url.path_and_query(), &headers)?;
-    let (response, body) = client.answer(&Method::Get)?;
+    let Got { mut line, response, body, url } = fetch_from(job, line, headers)?;
     match response.status {
         200 if whole => {}
         206 if !whole => check_range(&response, task, job.found)?,
         200 => return Err(Failure::new(Fault::Peer, 502, "the source takes no ranges, though it said so")),
-        _ => return Err(remote::refused(client, &response, body, "GET", &job.found.url)),
+        _ => return Err(remote::refused(&mut line.client, &response, body, "GET", &url)),
     }
-    unchanged(&response, job.found)?;
+    // Who keeps the bytes may tag them otherwise than who keeps the names.
+    let moved_on = url.as_str() != job.found.url.as_str();
+    if !moved_on {
+        unchanged(&response, job.found)?;
+    }
     let length = body.length();
     if length.is_some_and(|length| length != task.end - task.at) {
         let (said, sends) = (task.end - task.at, length.unwrap_or(0));
         return Err(Failure::new(Fault::Peer, 502, format!("the source sends {sends} bytes where {said} were due")));
     }
-    let reached = copy(job, parts, task, client, body)?;
-    let keeps = reached == task.end && !response.headers.lists("connection", "close");
+    let reached = copy(job, parts, task, &mut line.client, body)?;
+    let keeps = reached == task.end && !moved_on && !response.headers.lists("connection", "close");
     Ok(keeps.then_some(line))
+}
+
+/// An answer to a GET, and where it came from.
+struct Got<'a> {
+    line: Line<'a>,
+    response: Response,
+    body: Body,
+    url: HttpUrl,
+}
+
+/// Sends a GET, and goes where it is sent: doors that know of a file themselves send on whoever wants its bytes.
+fn fetch_from<'a>(job: &Job<'a>, mut line: Line<'a>, mut headers: Headers) -> Result<Got<'a>, Failure> {
+    let mut url = job.found.url.clone();
+    for _ in 0..=REDIRECTS_MAX {
+        line.client.send(&Method::Get, url.path_and_query(), &headers)?;
+        let (response, body) = line.client.answer(&Method::Get)?;
+        let Some(to) = redirect(&response, &url) else { return Ok(Got { line, response, body, url }) };
+        if url.is_secure() && !to.is_secure() {
+            return Err(Failure::new(Fault::Auth, 403, "the source redirects from TLS to a clear line"));
+        }
+        if !url.is_same_origin(&to) {
+            headers = without_credentials(&headers);
+        }
+        url = to;
+        line = Line::dial(job.dialer, &url, job.gauge)?;
+    }
+    Err(Failure::new(Fault::Peer, 508, "the source redirects in circles"))
 }
 
 fn check_range(response: &web::Response, task: &Task, found: &Found) -> Result<(), Failure> {
@@ -270,15 +316,18 @@ fn copy(job: &Job<'_>, parts: &Parts, task: &Task, client: &mut Client, mut body
         loop {
             let end = parts.end(task);
             if at >= end {
+                // Chunks say only at their end how many there are.
+                if end == task.end && body.length().is_none() && client.read(&mut body, &mut buffer[..1])? > 0 {
+                    return Err(Failure::new(Fault::Peer, 502, "the source sends more bytes than it said"));
+                }
                 return Ok(at);
             }
             let most = (end - at).min(buffer.len() as u64) as usize;
-            let filled = fill(client, &mut body, &mut buffer[..most]);
+            let filled = fill(job, client, &mut body, &mut buffer[..most]);
             let got = *filled.as_ref().unwrap_or_else(|(got, _)| got);
             let piece = &buffer[..got];
             job.sink.write_at(piece, at)?;
             parts.came(task, at, got as u64, BlockSum::of(piece, true));
-            job.gauge.add(got as u64);
             at += got as u64;
             match filled {
                 Err((_, error)) => return Err(error),
@@ -292,12 +341,16 @@ fn copy(job: &Job<'_>, parts: &Parts, task: &Task, client: &mut Client, mut body
 }
 
 /// Fills the buffer as far as bytes come; what came before a break counts.
-fn fill(client: &mut Client, body: &mut web::Body, buffer: &mut [u8]) -> Result<usize, (usize, Failure)> {
+fn fill(job: &Job<'_>, client: &mut Client, body: &mut Body, buffer: &mut [u8]) -> Result<usize, (usize, Failure)> {
     let mut filled = 0;
     while filled < buffer.len() {
         match client.read(body, &mut buffer[filled..]) {
             Ok(0) => break,
-            Ok(got) => filled += got,
+            Ok(got) => {
+                filled += got;
+                // As they come: a slow source is not one that stalls.
+                job.gauge.add(got as u64);
+            }
             Err(error) => return Err((filled, error.into())),
         }
     }
@@ -305,23 +358,21 @@ fn fill(client: &mut Client, body: &mut web::Body, buffer: &mut [u8]) -> Result<
 }
 
 /// A source that does not say how long its file is sends it over one connection, until it ends.
-fn of_unknown_size(job: &Job<'_>, mut line: Line<'_>) -> Result<(u64, BlockSum), Failure> {
+fn of_unknown_size<'a>(job: &Job<'a>, line: Line<'a>) -> Result<(u64, BlockSum), Failure> {
+    let Got { mut line, response, mut body, url } = fetch_from(job, line, job.found.headers.clone())?;
     let client = &mut line.client;
-    client.send(&Method::Get, job.found.url.path_and_query(), &job.found.headers)?;
-    let (response, mut body) = client.answer(&Method::Get)?;
     if response.status != 200 {
-        return Err(remote::refused(client, &response, body, "GET", &job.found.url));
+        return Err(remote::refused(client, &response, body, "GET", &url));
     }
     let (mut at, mut sum) = (0, BlockSum::of(&[], true));
     buffer::with(|buffer| {
         loop {
-            let got = fill(client, &mut body, buffer).map_err(|(_, failure)| failure)?;
+            let got = fill(job, client, &mut body, buffer).map_err(|(_, failure)| failure)?;
             if got == 0 {
                 return Ok((at, sum));
             }
             job.sink.write_at(&buffer[..got], at)?;
             sum = sum.then(BlockSum::of(&buffer[..got], true), got as u64);
-            job.gauge.add(got as u64);
             at += got as u64;
         }
     })

@@ -13,7 +13,7 @@ use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
 use super::gauge::{Failure, Gauge, Line};
 use super::remote::{self, before};
-use super::{accept, done, native, watch};
+use super::{accept, done, early, native, watch};
 use crate::host::Reach;
 use crate::http::exchange::PIECE_BYTES;
 use crate::http::refused::{Outcome, refuse};
@@ -66,7 +66,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
             return done(visit, &gauge, result);
         }
     }
-    let line = Line::dial(&dialer, destination, &gauge).map_err(before)?;
+    let line = match Line::dial(&dialer, destination, &gauge) {
+        Ok(line) => line,
+        Err(failure) => return early(visit, &gauge, accepted, failure),
+    };
     if !accepted {
         accept(visit)?;
     }
@@ -167,12 +170,9 @@ fn put(job: &Job<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -> 
             _ => Err(failure),
         };
     }
-    loop {
-        let (response, body) = client.receive_within(&Method::Put, FINISH_WITHIN)?;
-        if response.status >= 200 {
-            return Ok((response, body));
-        }
-    }
+    // From here on the bound is FINISH_WITHIN.
+    job.gauge.all_moved();
+    Ok(client.answer_within(&Method::Put, FINISH_WITHIN)?)
 }
 
 /// What the destination says to the head: none where the body may come.

@@ -17,10 +17,36 @@ use crate::http::visit::Visit;
 const MARKER_EVERY: Duration = Duration::from_secs(5);
 /// How often it is looked whether the client is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Without a byte for that long a copy has stalled.
-const STALLED_AFTER: Duration = Duration::from_secs(60);
-/// Before the first byte: a peer may have to make a digest or to fetch the file from tape.
-const STALLED_BEFORE_FIRST: Duration = Duration::from_secs(120);
+/// The bounds on waiting of a copy.
+struct Patience {
+    /// Between two markers.
+    marker: Duration,
+    /// Without a byte for that long a copy has stalled.
+    stall: Duration,
+    /// Before the first byte: a peer may have to make a digest or to fetch the file from tape.
+    first: Duration,
+}
+
+const PATIENCE: Patience =
+    Patience { marker: MARKER_EVERY, stall: Duration::from_secs(60), first: Duration::from_secs(120) };
+
+/// The client that is told how far it is.
+trait Listener {
+    /// Tells it something.
+    fn tell(&mut self, text: &str) -> std::io::Result<()>;
+    /// Whether it has hung up.
+    fn is_gone(&self) -> bool;
+}
+
+impl Listener for Visit<'_> {
+    fn tell(&mut self, text: &str) -> std::io::Result<()> {
+        self.exchange.write(text.as_bytes())
+    }
+
+    fn is_gone(&self) -> bool {
+        self.exchange.is_gone()
+    }
+}
 
 /// Where the copy is by now.
 pub(crate) fn marker(gauge: &Gauge) -> String {
@@ -48,7 +74,17 @@ pub(crate) fn run<T: Send>(
     pulls: bool,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> Outcome<Result<T, Failure>> {
-    visit.exchange.write(marker(gauge).as_bytes())?;
+    Ok(attend(visit, gauge, pulls, &PATIENCE, work)?)
+}
+
+fn attend<T: Send>(
+    client: &mut dyn Listener,
+    gauge: &Gauge,
+    pulls: bool,
+    patience: &Patience,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> std::io::Result<Result<T, Failure>> {
+    client.tell(&marker(gauge))?;
     let (sender, result) = channel();
     let run = move || {
         let bug = |_| Err(Failure::new(Fault::Bug, 500, "the node failed while copying; its log says where"));
@@ -70,14 +106,14 @@ pub(crate) fn run<T: Send>(
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if progress.1 != gauge.bytes() {
+            if progress.1 != gauge.bytes() || gauge.has_all_moved() {
                 progress = (Instant::now(), gauge.bytes());
             }
-            let patience = if progress.1 == 0 { STALLED_BEFORE_FIRST } else { STALLED_AFTER };
-            let reason = if visit.exchange.is_gone() {
+            let bound = if progress.1 == 0 { patience.first } else { patience.stall };
+            let reason = if client.is_gone() {
                 Some(Failure::new(Fault::Interrupted, 499, "the client hung up"))
-            } else if progress.0.elapsed() > patience {
-                Some(stalled(pulls, patience))
+            } else if progress.0.elapsed() > bound {
+                Some(stalled(pulls, bound))
             } else {
                 None
             };
@@ -85,14 +121,91 @@ pub(crate) fn run<T: Send>(
                 ends = Some(reason);
                 gauge.cancel();
             }
-            if told.elapsed() >= MARKER_EVERY && ends.is_none() {
+            if told.elapsed() >= patience.marker && ends.is_none() {
                 told = Instant::now();
                 gauge.tell();
-                if visit.exchange.write(marker(gauge).as_bytes()).is_err() {
+                if client.tell(&marker(gauge)).is_err() {
                     ends = Some(Failure::new(Fault::Interrupted, 499, "the client hung up"));
                     gauge.cancel();
                 }
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hears so many markers, then hangs up.
+    struct Heard(Vec<String>, usize);
+
+    impl Listener for Heard {
+        fn tell(&mut self, text: &str) -> std::io::Result<()> {
+            self.0.push(text.to_owned());
+            Ok(())
+        }
+
+        fn is_gone(&self) -> bool {
+            self.0.len() >= self.1
+        }
+    }
+
+    fn patience(marker_ms: u64, stall_ms: u64, first_ms: u64) -> Patience {
+        let [marker, stall, first] = [marker_ms, stall_ms, first_ms].map(Duration::from_millis);
+        Patience { marker, stall, first }
+    }
+
+    fn until_cancelled(gauge: &Gauge) -> Result<(), Failure> {
+        while !gauge.is_cancelled() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(Failure::new(Fault::Path, 502, "the connection broke"))
+    }
+
+    #[test]
+    fn what_stalls_is_ended_and_says_so() {
+        let bounds = patience(10_000, 400, 1200);
+        for (bytes, pulls, least, said) in [(0, true, 1200, "received from the source"), (9, false, 400, "destination")]
+        {
+            let (gauge, mut client) = (Gauge::default(), Heard(Vec::new(), 99));
+            gauge.add(bytes);
+            let began = Instant::now();
+            let failure = attend(&mut client, &gauge, pulls, &bounds, || until_cancelled(&gauge)).unwrap().unwrap_err();
+            assert!(began.elapsed() >= Duration::from_millis(least), "{:?}", began.elapsed());
+            let last = failure.last().line();
+            // These words FTS takes for a reason to try again.
+            assert!(last.contains(said) && last.contains("operation timeout"), "{last}");
+            assert_eq!((failure.status, client.0.len()), (504, 1));
+        }
+    }
+
+    #[test]
+    fn bytes_that_have_moved_leave_time_for_the_rest() {
+        let (gauge, mut client) = (Gauge::default(), Heard(Vec::new(), 99));
+        let work = || {
+            gauge.add(1);
+            gauge.all_moved();
+            std::thread::sleep(Duration::from_millis(1500));
+            Ok(())
+        };
+        attend(&mut client, &gauge, true, &patience(500, 300, 300), work).unwrap().unwrap();
+        assert!(client.0.len() >= 3 && client.0.iter().all(|marker| marker.ends_with("End\n")), "{:?}", client.0);
+    }
+
+    #[test]
+    fn a_client_that_hangs_up_ends_it() {
+        let (gauge, mut client) = (Gauge::default(), Heard(Vec::new(), 1));
+        let began = Instant::now();
+        let bounds = patience(10_000, 60_000, 60_000);
+        let failure = attend(&mut client, &gauge, true, &bounds, || until_cancelled(&gauge)).unwrap().unwrap_err();
+        assert!(failure.last().line().starts_with("aborted: ") && began.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn work_that_panics_is_a_failure() {
+        let (gauge, mut client) = (Gauge::default(), Heard(Vec::new(), 99));
+        let result = attend(&mut client, &gauge, true, &PATIENCE, || -> Result<(), Failure> { panic!("meant to") });
+        assert_eq!(result.unwrap().unwrap_err().status, 500);
+    }
 }

@@ -1,0 +1,20 @@
+//! The HTTP side of a node: clients that keep to nothing, peers that lie, storage that says no.
+//!
+//! Requests are bytes on a socket of the test's own, so that nothing between the test and the node puts them right.
+
+mod digests;
+mod escapes;
+mod frames;
+mod kills;
+mod native;
+mod peers;
+mod pulls;
+mod pushes;
+mod puts;
+mod ranges;
+mod raw;
+mod sealed;
+mod slow;
+mod storage;
+mod targets;
+mod trees;

@@ -1,0 +1,144 @@
+//! Copies between two nodes of ours: by the native engine where that can be, by HTTP where it cannot, and the client sees the
+//! same.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+
+use super::raw::{Answer, ask, assert_swept, open, plain};
+use crate::node::{Node, Setup};
+use crate::tree::pattern;
+use crate::wait::{LONG, until};
+
+fn url(port: u16, path: &str) -> String {
+    format!("http://127.0.0.1:{port}/{path}")
+}
+
+fn pull(node: &Node, from: &str, fields: &[(&str, &str)]) -> Answer {
+    ask(node, "COPY", "/data/f", &[&[("Source", from)], fields].concat(), &[])
+}
+
+fn push(node: &Node, to: &str, fields: &[(&str, &str)]) -> Answer {
+    ask(node, "COPY", "/data/f", &[&[("Destination", to)], fields].concat(), &[])
+}
+
+/// How often the other node heard of something.
+fn heard(node: &Node, event: &str) -> usize {
+    node.log()
+        .lines()
+        .filter(|line| line.contains(&format!("event=\"{event}\"")) || line.contains(&format!("event={event} ")))
+        .count()
+}
+
+/// A way to a node on which nothing but HTTP in clear gets through.
+fn http_only(to: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let mut first = [0];
+            if !matches!(near.peek(&mut first), Ok(1)) || first[0] == 0x16 {
+                continue;
+            }
+            let far = TcpStream::connect(("127.0.0.1", to)).unwrap();
+            for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+                thread::spawn(move || {
+                    let mut buffer = vec![0; 64 << 10];
+                    while let Ok(len @ 1..) = from.read(&mut buffer) {
+                        if to.write_all(&buffer[..len]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn two_nodes_use_the_native_engine() {
+    let (here, there) = (open(), open());
+    let data = pattern(20 << 20);
+    fs::write(there.data("f"), &data).unwrap();
+    let told = pull(&here, &url(there.port, "data/f"), &[]).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert!(fs::read(here.data("f")).unwrap() == data);
+    until("the other node says so", LONG, || heard(&there, "login") == 1);
+    assert_eq!(heard(&there, "GET"), 0, "{}", there.log());
+    assert!(told.text().contains(&format!("RemoteConnections: tcp:127.0.0.1:{}", there.port)), "{}", told.text());
+    assert!(told.text().contains(&format!("Stripe Bytes Transferred: {}", data.len())), "{}", told.text());
+    let told = push(&here, &url(there.port, "data/new/g"), &[]).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert!(fs::read(there.data("new/g")).unwrap() == data);
+    assert_eq!((heard(&there, "login"), heard(&there, "PUT")), (2, 0), "{}", there.log());
+    assert_swept(&here);
+    assert_swept(&there);
+}
+
+#[test]
+fn where_only_http_gets_through_it_does() {
+    let (here, there) = (open(), open());
+    let data = pattern(3 << 20);
+    fs::write(there.data("f"), &data).unwrap();
+    let way = http_only(there.port);
+    let told = pull(&here, &url(way, "data/f"), &[]).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert!(fs::read(here.data("f")).unwrap() == data);
+    assert_eq!((heard(&there, "login"), heard(&there, "GET")), (0, 1), "{}", there.log());
+    let told = push(&here, &url(way, "data/g"), &[]).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert!(fs::read(there.data("g")).unwrap() == data);
+    assert_eq!((heard(&there, "login"), heard(&there, "PUT")), (0, 1), "{}", there.log());
+}
+
+#[test]
+fn rights_are_those_of_the_credentials_sent_along() {
+    let there = Setup::new().data_export("rw").arg("--plain").start();
+    let here = open();
+    fs::write(there.data("f"), b"theirs").unwrap();
+    fs::write(here.data("mine"), b"mine").unwrap();
+    let from = url(there.port, "data/f");
+    assert_eq!(pull(&here, &from, &[]).status, 401);
+    let read = there.grant(&["--export", "data"]);
+    let bearer = format!("Bearer {read}");
+    let along = [("TransferHeaderAuthorization", bearer.as_str())];
+    let told = pull(&here, &from, &along).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert_eq!(fs::read(here.data("f")).unwrap(), b"theirs");
+    // A key to read writes nothing, by neither way.
+    let told = push(&here, &url(there.port, "data/g"), &along);
+    assert!(told.status == 403 || told.last_line().starts_with("failure: Permission denied"), "{}", told.text());
+    assert!(!there.data("g").exists());
+    assert!(!here.log().contains(&read) && !there.log().contains(&read), "a key is in the log");
+}
+
+#[test]
+fn what_is_there_is_kept_where_that_is_asked() {
+    let (here, there) = (open(), plain().start());
+    fs::write(here.data("f"), b"here").unwrap();
+    fs::write(there.data("f"), b"there").unwrap();
+    let other = url(there.port, "data/f");
+    assert_eq!(pull(&here, &other, &[("Overwrite", "F")]).status, 412);
+    assert_eq!(push(&here, &other, &[("Overwrite", "F")]).status, 412);
+    assert_eq!(fs::read(here.data("f")).unwrap(), b"here");
+    assert_eq!(fs::read(there.data("f")).unwrap(), b"there");
+    assert_eq!(pull(&here, &url(there.port, "data/none"), &[]).status, 404);
+    // A key is lent for a file, not for a tree.
+    let question = br#"{"v":1,"write":false,"job":"00000000-0000-4000-8000-000000000000"}"#;
+    let kind = [("Content-Type", "application/vnd.longhaul.session+json")];
+    assert_eq!(ask(&there, "POST", "/data/", &kind, question).status, 409);
+    assert_eq!(ask(&there, "POST", "/data", &kind, question).status, 409);
+    assert_eq!(ask(&there, "POST", "/data/f", &kind, question).status, 200);
+    for nonsense in [&b"{}"[..], b"", b"[1,2", br#"{"v":9,"write":false,"job":"00000000-0000-4000-8000-000000000000"}"#]
+    {
+        assert_eq!(ask(&there, "POST", "/data/f", &kind, nonsense).status, 400);
+    }
+    assert_eq!(ask(&there, "POST", "/data/f", &kind, &[b' '; 5000]).status, 413);
+    assert!(matches!(ask(&there, "POST", "/data/f", &[], b"x").status, 405 | 415));
+    let told = pull(&here, &other, &[]).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert_eq!(fs::read(here.data("f")).unwrap(), b"there");
+}

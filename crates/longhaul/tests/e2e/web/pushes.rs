@@ -1,0 +1,166 @@
+//! Pushes to destinations that refuse, lead elsewhere, die or keep something else than they were sent.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+
+use super::peers::{Peer, answer, begin, take};
+use super::raw::{Answer, ask, open};
+use crate::node::Node;
+use crate::tree::pattern;
+
+fn push(node: &Node, destination: &str, fields: &[(&str, &str)]) -> Answer {
+    let fields = [&[("Destination", destination)], fields].concat();
+    ask(node, "COPY", "/data/f", &fields, &[])
+}
+
+fn with_file(len: usize) -> (Node, Vec<u8>) {
+    let (node, data) = (open(), pattern(len));
+    fs::write(node.data("f"), &data).unwrap();
+    (node, data)
+}
+
+#[track_caller]
+fn fails(told: Answer, saying: &str) {
+    let last = told.clone().expect(202).last_line();
+    assert!(told.whole && last.starts_with("failure: ") && last.contains(saying), "{saying}: {}", told.text());
+}
+
+#[test]
+fn a_refusal_before_the_body_is_told_with_its_status() {
+    let (node, _) = with_file(3 << 20);
+    for (status, words) in [
+        (403, "Permission denied"),
+        (507, "status code 507"),
+        (404, "No such file"),
+        (500, "status code 500"),
+        (409, "409"),
+    ] {
+        let peer = Peer::new(move |heard, socket| match heard.method.as_str() {
+            "PUT" => {
+                assert_eq!(heard.field("expect"), Some("100-continue"));
+                answer(socket, status, "", b"not here, thank you\n") && {
+                    // Not a byte of the body comes.
+                    socket.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+                    assert!(!socket.read(&mut [0]).is_ok_and(|got| got > 0));
+                    false
+                }
+            }
+            _ => answer(socket, 405, "", b""),
+        });
+        let told = push(&node, &peer.url("/g"), &[]);
+        assert!(told.text().contains("not here, thank you"), "{}", told.text());
+        fails(told, words);
+    }
+    assert_eq!(push(&node, "http://127.0.0.1:1/g", &[]).status, 502);
+    assert_eq!(ask(&node, "COPY", "/data/none", &[("Destination", "http://127.0.0.1:1/g")], &[]).status, 404);
+}
+
+/// A destination that keeps what it is sent, and tells this digest of it.
+fn keeper(kept: &Arc<Mutex<Vec<u8>>>, digest: &'static str) -> Peer {
+    let kept = Arc::clone(kept);
+    Peer::new(move |heard, socket| match heard.method.as_str() {
+        "PUT" => {
+            let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
+            *kept.lock().unwrap() = take(socket, heard);
+            answer(socket, 201, "", b"")
+        }
+        "HEAD" => begin(socket, 200, kept.lock().unwrap().len(), digest),
+        _ => answer(socket, 405, "", b""),
+    })
+}
+
+#[test]
+fn what_is_kept_there_is_compared() {
+    let (node, data) = with_file(9);
+    fs::write(node.data("f"), b"123456789").unwrap();
+    let kept = Arc::default();
+    let must = [("RequireChecksumVerification", "true")];
+    let right = keeper(&kept, "Digest: adler32=091e01de\r\n");
+    assert_eq!(push(&node, &right.url("/g"), &must).expect(202).last_line(), "success: Created");
+    assert_eq!(*kept.lock().unwrap(), b"123456789");
+    let wrong = keeper(&kept, "Digest: adler32=091e01df\r\n");
+    let told = push(&node, &wrong.url("/g"), &must);
+    assert!(told.last_line().to_ascii_uppercase().contains("CHECKSUM MISMATCH"), "{}", told.text());
+    fails(told, "mismatch");
+    fails(push(&node, &keeper(&kept, "").url("/g"), &must), "no checksum");
+    assert_eq!(push(&node, &keeper(&kept, "").url("/g"), &[]).expect(202).last_line(), "success: Created");
+    drop(data);
+    let shorter = Peer::new(|heard, socket| match heard.method.as_str() {
+        "PUT" => {
+            take(socket, heard);
+            answer(socket, 201, "", b"")
+        }
+        "HEAD" => begin(socket, 200, 4, "Digest: adler32=091e01de\r\n"),
+        _ => answer(socket, 405, "", b""),
+    });
+    fails(push(&node, &shorter.url("/g"), &must), "MISMATCH");
+}
+
+#[test]
+fn a_redirect_before_the_body_is_followed_without_credentials() {
+    let (node, data) = with_file(2 << 20);
+    let kept: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let pool = keeper(&kept, "");
+    let to = pool.url("/pool/g");
+    let door = Peer::new(move |heard, socket| match heard.method.as_str() {
+        "PUT" => answer(socket, 307, &format!("Location: {to}\r\n"), b""),
+        _ => answer(socket, 405, "", b""),
+    });
+    let told = push(&node, &door.url("/g"), &[("TransferHeaderAuthorization", "Bearer for-the-door")]).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert!(*kept.lock().unwrap() == data);
+    assert_eq!(door.heard_of("PUT")[0].field("authorization"), Some("Bearer for-the-door"));
+    assert!(pool.heard().iter().all(|heard| heard.field("authorization").is_none()));
+    let circle = Peer::new(|heard, socket| match heard.method.as_str() {
+        "PUT" => answer(socket, 307, "Location: /g\r\n", b""),
+        _ => answer(socket, 405, "", b""),
+    });
+    fails(push(&node, &circle.url("/g"), &[]), "circles");
+}
+
+#[test]
+fn a_destination_that_dies_is_a_failure() {
+    let (node, _) = with_file(24 << 20);
+    let dies = Peer::new(|heard, socket| match heard.method.as_str() {
+        "PUT" => {
+            let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
+            let _ = socket.read_exact(&mut vec![0; 1 << 20]);
+            false
+        }
+        _ => answer(socket, 405, "", b""),
+    });
+    fails(push(&node, &dies.url("/g"), &[]), "broke");
+    // One that says why, in the midst.
+    let full = Peer::new(|heard, socket| match heard.method.as_str() {
+        "PUT" => {
+            let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
+            let _ = socket.read_exact(&mut vec![0; 1 << 20]);
+            answer(socket, 507, "Connection: close\r\n", b"full\n");
+            let _ = socket.shutdown(std::net::Shutdown::Write);
+            let _ = std::io::copy(socket, &mut std::io::sink());
+            false
+        }
+        _ => answer(socket, 405, "", b""),
+    });
+    fails(push(&node, &full.url("/g"), &[]), "status code 507");
+    // One that takes everything and never answers.
+    let silent = Peer::new(|heard, socket| match heard.method.as_str() {
+        "PUT" => {
+            let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
+            take(socket, heard);
+            false
+        }
+        _ => answer(socket, 405, "", b""),
+    });
+    fails(push(&node, &silent.url("/g"), &[]), "broke");
+}
+
+#[test]
+fn what_is_there_stays_where_that_is_asked() {
+    let (node, _) = with_file(9);
+    let kept: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let there = keeper(&kept, "");
+    assert_eq!(push(&node, &there.url("/g"), &[("Overwrite", "F")]).status, 412);
+    assert!(there.heard_of("PUT").is_empty());
+}

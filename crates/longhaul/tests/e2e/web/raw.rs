@@ -1,0 +1,316 @@
+//! A client that says what it is told to, byte by byte, and takes answers apart.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
+
+use crate::node::Node;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// An answer, taken apart.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    pub status: u16,
+    pub fields: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// Fields behind the last chunk.
+    pub trailers: Vec<(String, String)>,
+    /// Whether the body came to its end.
+    pub whole: bool,
+}
+
+impl Answer {
+    /// A field's value; names in lower case.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The last line of a copy.
+    pub fn last_line(&self) -> String {
+        self.text().lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// Fails the test where the status is another.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{:?} {}", self.fields, self.text());
+        self
+    }
+}
+
+/// What bytes go over.
+pub trait Line: Read + Write + Send {}
+impl<T: Read + Write + Send> Line for T {}
+
+/// A connection to a node.
+pub struct Raw {
+    pub socket: TcpStream,
+    line: Box<dyn Line>,
+    inbox: Vec<u8>,
+}
+
+impl Raw {
+    /// In clear.
+    pub fn to(node: &Node) -> Raw {
+        Raw::to_port(node.port)
+    }
+
+    /// In clear, to a port of this host.
+    pub fn to_port(port: u16) -> Raw {
+        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        Raw { line: Box::new(socket.try_clone().unwrap()), socket, inbox: Vec::new() }
+    }
+
+    /// In TLS, believing whoever answers.
+    pub fn sealed(node: &Node) -> Raw {
+        let socket = TcpStream::connect(("127.0.0.1", node.port)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let tls = ClientConnection::new(Arc::new(believing()), ServerName::try_from("localhost").unwrap()).unwrap();
+        let line = StreamOwned::new(tls, socket.try_clone().unwrap());
+        Raw { line: Box::new(line), socket, inbox: Vec::new() }
+    }
+
+    /// Sends bytes; whether they went.
+    pub fn try_say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.line.write_all(bytes.as_ref()).and_then(|()| self.line.flush()).is_ok()
+    }
+
+    /// Sends bytes that must go.
+    #[track_caller]
+    pub fn say(&mut self, bytes: impl AsRef<[u8]>) {
+        assert!(self.try_say(bytes), "the node does not take these bytes");
+    }
+
+    fn more(&mut self) -> usize {
+        let mut piece = vec![0; 64 << 10];
+        let got = self.line.read(&mut piece).unwrap_or(0);
+        self.inbox.extend_from_slice(&piece[..got]);
+        got
+    }
+
+    fn take(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        while self.inbox.len() < bytes {
+            if self.more() == 0 {
+                return None;
+            }
+        }
+        Some(self.inbox.drain(..bytes).collect())
+    }
+
+    /// A line without its end.
+    pub fn line(&mut self) -> Option<String> {
+        loop {
+            if let Some(at) = self.inbox.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = self.inbox.drain(..=at).collect();
+                return Some(String::from_utf8_lossy(&line).trim_end().to_owned());
+            }
+            if self.more() == 0 {
+                return None;
+            }
+        }
+    }
+
+    fn fields(&mut self) -> Option<Vec<(String, String)>> {
+        let mut fields = Vec::new();
+        loop {
+            let line = self.line()?;
+            if line.is_empty() {
+                return Some(fields);
+            }
+            let (name, value) = line.split_once(':')?;
+            fields.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+    }
+
+    /// The head of the next answer; none where the connection ends before.
+    pub fn head(&mut self) -> Option<Answer> {
+        let line = self.line()?;
+        let status = line.split(' ').nth(1)?.parse().ok()?;
+        Some(Answer { status, fields: self.fields()?, ..Answer::default() })
+    }
+
+    /// A chunk of a body; empty at its end.
+    pub fn chunk(&mut self) -> Option<Vec<u8>> {
+        let size = usize::from_str_radix(&self.line()?, 16).ok()?;
+        let chunk = if size > 0 { self.take(size)? } else { return Some(Vec::new()) };
+        self.line()?;
+        Some(chunk)
+    }
+
+    fn body(&mut self, answer: &mut Answer) -> Option<()> {
+        if answer.field("transfer-encoding") == Some("chunked") {
+            loop {
+                let chunk = self.chunk()?;
+                if chunk.is_empty() {
+                    answer.trailers = self.fields()?;
+                    return Some(());
+                }
+                answer.body.extend(chunk);
+            }
+        }
+        match answer.field("content-length").map(|text| text.parse::<usize>().unwrap()) {
+            Some(length) => {
+                while self.inbox.len() < length && self.more() > 0 {}
+                let there = self.inbox.len().min(length);
+                answer.body = self.inbox.drain(..there).collect();
+                (there == length).then_some(())
+            }
+            None if matches!(answer.status, 204 | 304) => Some(()),
+            None => {
+                while self.more() > 0 {}
+                answer.body = std::mem::take(&mut self.inbox);
+                Some(())
+            }
+        }
+    }
+
+    /// The next final answer; none where the connection ends before its head.
+    pub fn hear(&mut self) -> Option<Answer> {
+        let mut answer = self.head()?;
+        while answer.status < 200 {
+            answer = self.head()?;
+        }
+        answer.whole = self.body(&mut answer).is_some();
+        Some(answer)
+    }
+
+    /// The next final answer, to HEAD.
+    pub fn hear_head(&mut self) -> Option<Answer> {
+        self.head()
+    }
+
+    /// Whether the node has ended the connection, and said nothing more before.
+    pub fn ends(&mut self) -> bool {
+        self.inbox.is_empty() && self.more() == 0
+    }
+
+    /// Sends a request.
+    pub fn request(&mut self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) {
+        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n");
+        for (name, value) in fields {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !body.is_empty() || method == "PUT" {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        head.push_str("\r\n");
+        // Who refuses may stop reading.
+        let _ = self.try_say([head.as_bytes(), body].concat());
+    }
+
+    /// Sends a request and hears its answer.
+    #[track_caller]
+    pub fn ask(&mut self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.request(method, target, fields, body);
+        let answer = if method == "HEAD" { self.hear_head() } else { self.hear() };
+        answer.unwrap_or_else(|| panic!("{method} {target}: the connection ended without an answer"))
+    }
+
+    /// Nothing more comes from this side.
+    pub fn shut(&self) {
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+}
+
+/// One request over a connection of its own.
+#[track_caller]
+pub fn ask(node: &Node, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
+    Raw::to(node).ask(method, target, fields, body)
+}
+
+/// The answer to these bytes; none where the node just hangs up.
+pub fn told(node: &Node, bytes: impl AsRef<[u8]>) -> Option<Answer> {
+    let mut raw = Raw::to(node);
+    raw.try_say(bytes);
+    raw.hear()
+}
+
+/// A file, put.
+#[track_caller]
+pub fn put(node: &Node, target: &str, body: &[u8]) -> Answer {
+    ask(node, "PUT", target, &[], body)
+}
+
+/// What a GET brings.
+#[track_caller]
+pub fn get(node: &Node, target: &str) -> Answer {
+    ask(node, "GET", target, &[], &[])
+}
+
+/// A node that anybody may read and write, in clear too.
+pub fn open() -> Node {
+    plain().start()
+}
+
+/// The same, not started yet.
+pub fn plain() -> crate::node::Setup {
+    crate::node::Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain")
+}
+
+/// Nothing of a file that is not finished is left.
+pub fn assert_swept(node: &Node) {
+    crate::wait::until("nothing unfinished is left", crate::wait::LONG, || {
+        crate::client::unfinished(&node.data("")).is_empty()
+    });
+}
+
+#[derive(Debug)]
+struct Believer;
+
+impl ServerCertVerifier for Believer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        engine::identity::provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+fn believing() -> ClientConfig {
+    let builder = ClientConfig::builder_with_provider(engine::identity::provider());
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let verifier = Arc::new(Believer);
+    let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config
+}

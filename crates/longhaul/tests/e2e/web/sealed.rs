@@ -1,0 +1,119 @@
+//! Sources behind TLS: whom the node believes, and that it does not leave TLS for a clear line because somebody says so.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::peers::{Peer, answer, honest};
+use super::pulls::pull;
+use super::raw::plain;
+use crate::wait::skipped;
+
+/// A certificate that vouches for itself, for this host's address; none where nobody can make one.
+fn certificate(dir: &Path, test: &str) -> Option<()> {
+    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    let names = "subjectAltName=IP:127.0.0.1";
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]);
+    openssl.args(["-subj", "/CN=test", "-addext", names, "-addext", "basicConstraints=critical,CA:FALSE"]);
+    openssl.arg("-keyout").arg(key).arg("-out").arg(cert);
+    match openssl.output() {
+        Ok(output) if output.status.success() => Some(()),
+        Ok(output) => {
+            skipped(test, String::from_utf8_lossy(&output.stderr).trim());
+            None
+        }
+        Err(error) => {
+            skipped(test, &format!("openssl: {error}"));
+            None
+        }
+    }
+}
+
+/// TLS in front of a peer, one request for each connection.
+fn in_front_of(peer: &Peer, dir: &Path) -> u16 {
+    let chain: Vec<_> = CertificateDer::pem_file_iter(dir.join("cert.pem")).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();
+    let builder = ServerConfig::builder_with_provider(engine::identity::provider());
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = Arc::new(builder.with_single_cert(chain, key).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, to) = (listener.local_addr().unwrap().port(), peer.port);
+    thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let mut tls = StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), socket);
+            thread::spawn(move || {
+                let (mut head, mut byte) = (Vec::new(), [0]);
+                while !head.ends_with(b"\r\n\r\n") && matches!(tls.read(&mut byte), Ok(1)) {
+                    head.push(byte[0]);
+                }
+                let mut clear = TcpStream::connect(("127.0.0.1", to)).unwrap();
+                let _ = clear.write_all(&head);
+                let _ = clear.shutdown(Shutdown::Write);
+                let mut said = Vec::new();
+                let _ = clear.read_to_end(&mut said);
+                let _ = tls.write_all(&said);
+                tls.conn.send_close_notify();
+                let _ = tls.flush();
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn nobody_leads_out_of_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(()) = certificate(dir.path(), "web::sealed::nobody_leads_out_of_tls") else { return };
+    let node = plain().arg("--cacert").arg(dir.path().join("cert.pem")).start();
+    let data = crate::tree::pattern(700_000);
+    let of_peer = data.clone();
+    let clear = Peer::new(|heard, socket| honest(heard, socket, b"in clear", ""));
+    let to = clear.url("/f");
+    let inner = Peer::new(move |heard, socket| match (heard.target.as_str(), heard.method.as_str()) {
+        ("/away", _) | ("/late", "GET") => answer(socket, 307, &format!("Location: {to}\r\n"), b""),
+        ("/round", _) => answer(socket, 307, "Location: /fine\r\n", b""),
+        _ => honest(heard, socket, &of_peer, ""),
+    });
+    let port = in_front_of(&inner, dir.path());
+    let url = |path: &str| format!("https://127.0.0.1:{port}{path}");
+    let told = pull(&node, &url("/away"), &[]).expect(403);
+    assert!(told.text().contains("clear line"), "{}", told.text());
+    let told = pull(&node, &url("/late"), &[]).expect(202);
+    assert!(told.last_line().contains("clear line"), "{}", told.text());
+    assert!(clear.heard().is_empty() && node.is_empty());
+    for (path, streams) in [("/fine", "1"), ("/round", "1"), ("/fine", "2")] {
+        let told = pull(&node, &url(path), &[("X-Number-Of-Streams", streams)]).expect(202);
+        assert_eq!(told.last_line(), "success: Created", "{path}: {}", told.text());
+        assert!(std::fs::read(node.data("f")).unwrap() == data);
+    }
+    let davs = pull(&node, &format!("davs://127.0.0.1:{port}/fine"), &[]).expect(202);
+    assert_eq!(davs.last_line(), "success: Created");
+}
+
+#[test]
+fn who_is_not_vouched_for_is_not_believed() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(()) = certificate(dir.path(), "web::sealed::who_is_not_vouched_for_is_not_believed") else { return };
+    let other = tempfile::tempdir().unwrap();
+    certificate(other.path(), "the same").unwrap();
+    let inner = Peer::new(|heard, socket| honest(heard, socket, b"x", ""));
+    let port = in_front_of(&inner, dir.path());
+    // Another's authority; and the right one, for another name.
+    let doubting = plain().arg("--cacert").arg(other.path().join("cert.pem")).start();
+    let trusting = plain().arg("--cacert").arg(dir.path().join("cert.pem")).start();
+    for (node, host) in [(&doubting, "127.0.0.1"), (&trusting, "localhost")] {
+        let told = pull(node, &format!("https://{host}:{port}/f"), &[]).expect(502);
+        assert!(told.text().contains("TLS"), "{}", told.text());
+        assert!(node.is_empty());
+    }
+    // TLS where a clear line is due.
+    assert_eq!(pull(&trusting, &format!("http://127.0.0.1:{port}/f"), &[]).status, 502);
+}

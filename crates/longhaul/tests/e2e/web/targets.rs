@@ -1,0 +1,98 @@
+//! Where a node that the world can reach does not go for others: to itself.
+
+use std::net::TcpListener;
+
+use super::peers::{Peer, honest};
+use super::pulls::pull;
+use super::raw::{ask, put};
+use crate::node::{Node, Setup};
+
+fn everywhere() -> Node {
+    Setup::new().everywhere().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start()
+}
+
+#[test]
+fn a_node_of_the_world_fetches_nothing_from_its_own_host() {
+    let node = everywhere();
+    let inner = Peer::new(|heard, socket| honest(heard, socket, b"secret", ""));
+    let port = inner.port;
+    for host in [
+        "127.0.0.1",
+        "127.1",
+        "127.255.255.254",
+        "0.0.0.0",
+        "0",
+        "2130706433",
+        "0x7f000001",
+        "017700000001",
+        "0x7f.0.0.1",
+        "127.0.0.1.",
+        "localhost",
+        "LOCALHOST.",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[0:0:0:0:0:ffff:7f00:0001]",
+        "169.254.169.254",
+        "[fe80::1]",
+        "[::ffff:169.254.1.1]",
+        "①②⑦.⓪.⓪.①",
+        "%31%32%37.0.0.1",
+    ] {
+        for fields in [&[][..], &[("X-Number-Of-Streams", "4")], &[("Copy-Flags", "NoHead")]] {
+            let answer = pull(&node, &format!("http://{host}:{port}/f"), fields);
+            // Names that this host's resolver does not know lead nowhere either.
+            let nowhere = host.contains("ocalhost") || host.ends_with('.') || host.contains("OCALHOST");
+            assert!(
+                answer.status == 403 || answer.status == 400 || nowhere && answer.status == 502,
+                "{host}: {answer:?}"
+            );
+        }
+    }
+    assert!(inner.heard().is_empty(), "{:?}", inner.heard());
+    assert!(node.is_empty());
+    // Neither does it bring anything there.
+    put(&node, "/data/f", b"x").expect(201);
+    for host in ["127.0.0.1", "[::1]", "localhost", "2130706433"] {
+        let to = format!("http://{host}:{port}/g");
+        assert_eq!(ask(&node, "COPY", "/data/f", &[("Destination", to.as_str())], &[]).status, 403, "{host}");
+    }
+    assert!(inner.heard().is_empty());
+}
+
+/// An address of this host that is neither loopback nor link-local, if it has one.
+fn own_address() -> Option<String> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && TcpListener::bind((address, 0)).is_ok()).then(|| address.to_string())
+}
+
+#[test]
+fn redirects_lead_nobody_to_the_node_itself() {
+    let Some(own) = own_address() else {
+        return crate::wait::skipped(
+            "web::targets::redirects_lead_nobody_to_the_node_itself",
+            "no address but loopback",
+        );
+    };
+    let node = everywhere();
+    let inner = Peer::new(|heard, socket| honest(heard, socket, b"secret", ""));
+    let port = inner.port;
+    let outer = Peer::at(&own, move |heard, socket| {
+        let redirect = format!("Location: http://127.0.0.1:{port}/f\r\n");
+        match (heard.target.as_str(), heard.method.as_str()) {
+            ("/late", "HEAD") => honest(heard, socket, b"secret", ""),
+            _ => super::peers::answer(socket, 307, &redirect, b""),
+        }
+    });
+    let url = |path: &str| format!("http://{own}:{}{path}", outer.port);
+    assert_eq!(pull(&node, &url("/f"), &[]).status, 403);
+    let late = pull(&node, &url("/late"), &[]).expect(202);
+    assert!(late.last_line().starts_with("failure: Permission denied"), "{}", late.text());
+    put(&node, "/data/f", b"x").expect(201);
+    let pushed = ask(&node, "COPY", "/data/f", &[("Destination", &url("/f"))], &[]).expect(202);
+    assert!(pushed.last_line().starts_with("failure: Permission denied"), "{}", pushed.text());
+    assert!(inner.heard().is_empty(), "{:?}", inner.heard());
+}

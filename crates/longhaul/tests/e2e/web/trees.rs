@@ -1,0 +1,135 @@
+//! Documents that a stranger sends, and listings as long as directories are.
+
+use std::fs;
+
+use super::raw::{ask, get, open, plain};
+use crate::node::Node;
+use crate::tree::set_time;
+
+fn asked(node: &Node, body: &str) -> u16 {
+    ask(node, "PROPFIND", "/data/", &[("Depth", "1"), ("Content-Type", "application/xml")], body.as_bytes()).status
+}
+
+/// Kilobytes that the node's process has held at most.
+fn peak_kb(node: &Node) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", node.pid())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn documents_that_explode_are_refused() {
+    let node = open();
+    let laughs: String =
+        (1..10).map(|n| format!("<!ENTITY l{n} \"{}\">", format!("&l{};", n - 1).repeat(10))).collect();
+    let deep = format!("{}{}", "<a>".repeat(10_000), "</a>".repeat(10_000));
+    let attributes: String = (0..5000).map(|n| format!(" a{n}=\"x\"")).collect();
+    for (what, body) in [
+        ("a billion laughs", format!("<?xml version=\"1.0\"?><!DOCTYPE p [<!ENTITY l0 \"lol\">{laughs}]><p>&l9;</p>")),
+        ("a file as an entity", "<!DOCTYPE p [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><p>&e;</p>".into()),
+        ("a DTD elsewhere", "<!DOCTYPE p SYSTEM \"http://127.0.0.1:1/d.dtd\"><p/>".into()),
+        ("an entity that nobody declared", "<D:propfind xmlns:D=\"DAV:\"><D:prop>&e;</D:prop></D:propfind>".into()),
+        ("ten thousand levels", deep),
+        ("attributes without end", format!("<D:propfind xmlns:D=\"DAV:\"{attributes}/>")),
+        ("no end", "<D:propfind xmlns:D=\"DAV:\"><D:prop>".into()),
+        ("an unknown prefix", "<D:propfind><D:allprop/></D:propfind>".into()),
+        ("no document", "what is this".into()),
+    ] {
+        let status = asked(&node, &body);
+        assert!(matches!(status, 400 | 413 | 422), "{what}: {status}");
+    }
+    assert_eq!(asked(&node, &format!("<!--{}--><p/>", "x".repeat(1 << 20))), 413);
+    assert_eq!(asked(&node, "<D:propfind xmlns:D=\"DAV:\"><D:allprop/></D:propfind>"), 207);
+    assert!(peak_kb(&node) < 100_000, "{} kB", peak_kb(&node));
+}
+
+#[test]
+fn a_listing_is_written_as_it_goes() {
+    let node = open();
+    let entries = 20_000;
+    for at in 0..entries {
+        fs::File::create(node.data(&format!("{at:05}-{}", "n".repeat(100)))).unwrap();
+    }
+    let before = peak_kb(&node);
+    let answer = ask(&node, "PROPFIND", "/data/", &[("Depth", "1")], &[]).expect(207);
+    assert!(answer.whole);
+    let text = answer.text();
+    assert_eq!(text.matches("<D:response>").count().max(text.matches("<d:response>").count()), entries + 1);
+    assert!(answer.body.len() > 4 << 20);
+    let grown = peak_kb(&node) - before;
+    assert!(grown < 4 << 10, "{grown} kB more for {} bytes", answer.body.len());
+    let page = get(&node, "/data/").expect(200);
+    assert!(page.text().contains("Only the first 10000"));
+    // Everything below, without a word of RFC 4918 for it: refused at once.
+    assert_eq!(ask(&node, "PROPFIND", "/data/", &[("Depth", "infinity")], &[]).status, 403);
+    assert_eq!(ask(&node, "PROPFIND", "/data/", &[("Depth", "2")], &[]).status, 400);
+}
+
+#[test]
+fn times_before_and_after_all_others_are_dates() {
+    let node = open();
+    for (name, seconds) in [("before", -86_400 * 365 * 60), ("after", 253_402_300_799), ("epoch", 0), ("eve", -1)] {
+        let path = node.data(name);
+        fs::write(&path, b"x").unwrap();
+        set_time(&path, seconds, 5);
+        let target = format!("/data/{name}");
+        let answer = get(&node, &target).expect(200);
+        let (tag, modified) = (answer.field("etag").unwrap(), answer.field("last-modified").unwrap());
+        assert!(modified.ends_with(" GMT") && modified.len() == 29, "{name}: {modified}");
+        assert!(tag.starts_with('"') && tag.ends_with('"'), "{name}: {tag}");
+        assert_eq!(ask(&node, "GET", &target, &[("If-None-Match", tag)], &[]).status, 304, "{name}");
+        assert_eq!(ask(&node, "GET", &target, &[("If-Modified-Since", modified)], &[]).status, 304, "{name}");
+        assert_eq!(ask(&node, "GET", &target, &[("If-Unmodified-Since", modified)], &[]).status, 200, "{name}");
+        assert_eq!(ask(&node, "GET", &target, &[("If-Match", tag)], &[]).status, 200, "{name}");
+        assert_eq!(ask(&node, "GET", &target, &[("Range", "bytes=0-0"), ("If-Range", tag)], &[]).status, 206);
+        assert_eq!(ask(&node, "PROPFIND", &target, &[("Depth", "0")], &[]).status, 207, "{name}");
+        assert_eq!(ask(&node, "HEAD", &target, &[("Want-Digest", "adler32")], &[]).status, 200, "{name}");
+    }
+    get(&node, "/data/").expect(200);
+    fs::write(node.data("now"), b"x").unwrap();
+    // A date that is still to come is no date to compare with (RFC 9110, section 13.1.3), or none that is earlier.
+    let ahead = "Fri, 31 Dec 2100 23:59:59 GMT";
+    let status = ask(&node, "GET", "/data/now", &[("If-Modified-Since", ahead)], &[]).status;
+    assert!(matches!(status, 200 | 304), "{status}");
+    for nonsense in ["yesterday", "Fri, 99 Foo 2100 23:59:59 GMT", "", "0"] {
+        assert_eq!(ask(&node, "GET", "/data/now", &[("If-Modified-Since", nonsense)], &[]).status, 200, "{nonsense}");
+    }
+}
+
+#[test]
+fn what_is_put_back_in_time_or_ahead_is_served() {
+    let node = open();
+    for seconds in ["-5000000000", "253402300799", "9223372036854775807", "-9223372036854775808", "nonsense"] {
+        let put = ask(&node, "PUT", "/data/t", &[("X-OC-Mtime", seconds)], b"x");
+        assert!(matches!(put.status, 201 | 204 | 400), "{seconds}: {put:?}");
+        let answer = get(&node, "/data/t").expect(200);
+        assert!(answer.field("last-modified").unwrap().ends_with("GMT"), "{seconds}");
+        ask(&node, "PROPFIND", "/data/", &[("Depth", "1")], &[]).expect(207);
+    }
+}
+
+#[test]
+fn a_directory_goes_only_when_that_is_said() {
+    let node = plain().start();
+    fs::create_dir_all(node.data("d/e")).unwrap();
+    fs::write(node.data("d/e/f"), b"x").unwrap();
+    assert_eq!(ask(&node, "DELETE", "/data/d", &[], &[]).status, 409);
+    assert_eq!(ask(&node, "DELETE", "/data", &[("Depth", "infinity")], &[]).status, 403);
+    assert_eq!(ask(&node, "DELETE", "/data/", &[("Depth", "infinity")], &[]).status, 403);
+    assert_eq!(ask(&node, "DELETE", "/", &[("Depth", "infinity")], &[]).status, 403);
+    assert_eq!(ask(&node, "MOVE", "/data/d", &[("Destination", "/data/d/e/g")], &[]).status, 403);
+    assert_eq!(ask(&node, "COPY", "/data/d", &[("Destination", "/data/d/e/g")], &[]).status, 403);
+    // What a move would replace is not emptied for it.
+    fs::create_dir(node.data("g")).unwrap();
+    assert_eq!(ask(&node, "MOVE", "/data/g", &[("Destination", "/data/d")], &[]).status, 409);
+    assert_eq!(ask(&node, "COPY", "/data/d/e/f", &[("Destination", "/data/d")], &[]).status, 409);
+    assert_eq!(fs::read(node.data("d/e/f")).unwrap(), b"x");
+    // Neither does a file go for a copy that cannot be made.
+    fs::write(node.data("keep"), b"keep").unwrap();
+    assert_eq!(ask(&node, "COPY", "/data/d", &[("Destination", "/data/keep"), ("Depth", "1")], &[]).status, 400);
+    assert_eq!(fs::read(node.data("keep")).unwrap(), b"keep");
+    assert_eq!(ask(&node, "MOVE", "/data/keep", &[("Destination", "/data/none/keep")], &[]).status, 409);
+    assert_eq!(ask(&node, "MOVE", "/data/keep", &[("Destination", "/data/g"), ("Overwrite", "F")], &[]).status, 412);
+    assert_eq!(ask(&node, "MOVE", "/data/keep", &[("Destination", "/data/g"), ("Overwrite", "X")], &[]).status, 400);
+    assert_eq!(fs::read(node.data("keep")).unwrap(), b"keep");
+}
