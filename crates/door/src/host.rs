@@ -32,10 +32,10 @@ use wire::join::SessionId;
 use lending::Lent;
 
 use crate::audit::Trail;
+use crate::config::NodeConfig;
 use crate::errands::Errands;
 use crate::exports::Served;
 use crate::jobs::Jobs;
-use crate::listen::NodeConfig;
 use crate::policy_file::PolicyFile;
 use crate::probes::Probes;
 use crate::questions;

@@ -42,8 +42,8 @@ use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
 use self::visit::Visit;
 use crate::audit::Decision;
+use crate::config::WebConfig;
 use crate::host::Exports;
-use crate::listen::WebConfig;
 
 /// The HTTP side of a node.
 pub(crate) struct Web {

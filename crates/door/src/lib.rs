@@ -5,6 +5,7 @@
 //! It accepts; what it carries to other nodes for its guests is dialled by the engine.
 
 mod audit;
+mod config;
 mod crowd;
 mod errands;
 pub mod exports;
@@ -23,8 +24,9 @@ pub mod state;
 mod tls;
 mod warm;
 
+pub use config::{Audit, NodeConfig, WebConfig};
 pub use exports::{Export, ExportError};
-pub use listen::{Audit, Node, NodeConfig, NodeError, NodeJobs, Stop, WebConfig};
+pub use listen::{Node, NodeError, NodeJobs, Stop};
 pub use policy_file::PolicyFileError;
 pub use responders::Responders;
 pub use state::{StateDir, StateError};

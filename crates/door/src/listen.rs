@@ -4,23 +4,21 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use auth::{Grants, Rights};
 use engine::link::Link;
 use engine::{Error, Timeouts, node};
 use model::v1;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustls::RootCertStore;
 use sys::waker::Waker;
 use wire::frame::{JobName, Refusal};
 use wire::join::{JOIN_BYTES, Join};
 
+use crate::config::NodeConfig;
 use crate::crowd::{Crowd, Seat};
-use crate::exports::{Export, ExportError, Served};
+use crate::exports::{ExportError, Served};
 use crate::host::Exports;
 use crate::http::Web;
 use crate::http::{h1, h2};
@@ -28,10 +26,10 @@ use crate::jobs::Jobs;
 use crate::lounge::Lounge;
 use crate::policy_file::{PolicyFile, PolicyFileError};
 use crate::registry::Registry;
-use crate::responders::{Desk, Responders};
+use crate::responders::Desk;
 use crate::sniff::{Speaks, sniff};
-use crate::state::{StateDir, StateError};
-use crate::tls::{Faces, Guest, H2, SiteCertificate, client_name};
+use crate::state::StateError;
+use crate::tls::{Faces, Guest, H2, client_name};
 
 /// Connections that are being attended to at once; others wait. Sessions count until they have logged in.
 const ATTENDED_MAX: usize = 2048;
@@ -39,52 +37,6 @@ const ATTENDED_MAX: usize = 2048;
 const SESSIONS_MAX: usize = 4096;
 /// A connection of HTTP between two requests is kept so long: longer than clients pause within a piece of work.
 const KEPT_FOR: Duration = Duration::from_secs(300);
-
-/// Looks at the host: a line that says whose audit it is, then one for each finding.
-pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
-
-/// What a node is to offer.
-#[derive(Clone, Debug)]
-pub struct NodeConfig {
-    /// Address and port; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// Directories.
-    pub exports: Vec<Export>,
-    /// What whoever comes without a key may do, on every export.
-    pub anonymous: Option<Rights>,
-    /// Grants held in memory only, besides those of the state directory.
-    pub grants: Grants,
-    /// Whether payload may go in clear.
-    pub plain: bool,
-    /// Identity, grants, unfinished jobs.
-    pub state: StateDir,
-    /// Bounds on waiting.
-    pub timeouts: Timeouts,
-    /// Tests that are answered without a key.
-    pub responders: Responders,
-    /// How the host's settings stand, for those who have a key; none where nobody is told.
-    pub audit: Option<Audit>,
-    /// What HTTP needs besides.
-    pub web: WebConfig,
-    /// Its guests are its operator, and it lives for one copy: what it carries for them may go to any address, loopback as
-    /// well, and is not gone on with by a later node.
-    pub own_guests: bool,
-}
-
-/// What HTTP needs besides the rest.
-#[derive(Clone, Debug, Default)]
-pub struct WebConfig {
-    /// The site's certificate; without one the node shows its own, which no browser trusts.
-    pub certificate: Option<Arc<SiteCertificate>>,
-    /// Who vouches for certificates of clients; without any, none is asked for.
-    pub client_authorities: Option<Arc<RootCertStore>>,
-    /// Who vouches for the servers that third-party copies go to, and for issuers of tokens.
-    pub authorities: Option<Arc<RootCertStore>>,
-    /// The file that says who may do what; else `access.toml` in the state directory, where there is one.
-    pub access: Option<PathBuf>,
-    /// Where fireflies go that say which experiment a flow is for.
-    pub fireflies: Vec<SocketAddr>,
-}
 
 /// Why a node cannot start.
 #[derive(Debug, thiserror::Error)]

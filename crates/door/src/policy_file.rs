@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use auth::Policy;
 
-use crate::listen::NodeConfig;
+use crate::config::NodeConfig;
 
 /// Between two looks at the file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -18,7 +18,7 @@ use probe::disk::Ground;
 use probe::tcp::Bounds;
 use wire::frame::Refusal;
 
-use crate::listen::Audit;
+use crate::config::Audit;
 
 /// Within which bounds tests run here. A grant lifts the last one.
 pub(crate) const LIMITS: Limits = Limits {

@@ -17,8 +17,8 @@ use super::issuers::Issuers;
 use super::now;
 use super::refused::{Outcome, Refused, Trouble, refuse};
 use super::slow::Slow;
+use crate::config::WebConfig;
 use crate::host::Exports;
-use crate::listen::WebConfig;
 
 /// Somebody who asks.
 pub(crate) struct Visitor {

@@ -1,0 +1,61 @@
+//! What a node is to offer, as whoever starts it says.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use auth::{Grants, Rights};
+use engine::Timeouts;
+use rustls::RootCertStore;
+use wire::frame::Refusal;
+
+use crate::exports::Export;
+use crate::responders::Responders;
+use crate::state::StateDir;
+use crate::tls::SiteCertificate;
+
+/// Looks at the host: a line that says whose audit it is, then one for each finding.
+pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
+
+/// What a node is to offer.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Address and port; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Directories.
+    pub exports: Vec<Export>,
+    /// What whoever comes without a key may do, on every export.
+    pub anonymous: Option<Rights>,
+    /// Grants held in memory only, besides those of the state directory.
+    pub grants: Grants,
+    /// Whether payload may go in clear.
+    pub plain: bool,
+    /// Identity, grants, unfinished jobs.
+    pub state: StateDir,
+    /// Bounds on waiting.
+    pub timeouts: Timeouts,
+    /// Tests that are answered without a key.
+    pub responders: Responders,
+    /// How the host's settings stand, for those who have a key; none where nobody is told.
+    pub audit: Option<Audit>,
+    /// What HTTP needs besides.
+    pub web: WebConfig,
+    /// Its guests are its operator, and it lives for one copy: what it carries for them may go to any address, loopback as
+    /// well, and is not gone on with by a later node.
+    pub own_guests: bool,
+}
+
+/// What HTTP needs besides the rest.
+#[derive(Clone, Debug, Default)]
+pub struct WebConfig {
+    /// The site's certificate; without one the node shows its own, which no browser trusts.
+    pub certificate: Option<Arc<SiteCertificate>>,
+    /// Who vouches for certificates of clients; without any, none is asked for.
+    pub client_authorities: Option<Arc<RootCertStore>>,
+    /// Who vouches for the servers that third-party copies go to, and for issuers of tokens.
+    pub authorities: Option<Arc<RootCertStore>>,
+    /// The file that says who may do what; else `access.toml` in the state directory, where there is one.
+    pub access: Option<PathBuf>,
+    /// Where fireflies go that say which experiment a flow is for.
+    pub fireflies: Vec<SocketAddr>,
+}
