@@ -51,7 +51,10 @@ pub(crate) struct Trail {
 impl Trail {
     /// In this state directory.
     pub fn new(state: &Path) -> Trail {
-        Trail { path: Some(state.join("audit.jsonl")), open: Mutex::default() }
+        let path = state.join("audit.jsonl");
+        // At once, so that a node holds as many descriptors before its first guest as after.
+        let open = Mutex::new(reopen(&path).ok());
+        Trail { path: Some(path), open }
     }
 
     /// Nowhere.

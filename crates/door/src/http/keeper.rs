@@ -3,7 +3,6 @@
 pub(super) mod shown;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use auth::{Access, AccessKey, Actions, Claims, Denied, Held, Policy, Ticket, TokenError};
 use model::Fault;
@@ -106,7 +105,10 @@ impl Keeper {
                 self.admit(exchange, &policy, checked)
             }
             Err(Bad::Credential(why)) => {
-                std::thread::sleep(self.slow.failed(address, Instant::now()));
+                if !self.slow.hold_up(address) {
+                    let reason = "too many credentials that are not good have come from there; try again later";
+                    return Err(Refused::new(429, reason).with("Retry-After", "10").into());
+                }
                 Err(self.challenge(Refused::new(401, why.clone()), Some(("invalid_token", &why))).into())
             }
             Err(Bad::Elsewhere(why)) => {

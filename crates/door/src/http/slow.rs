@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,10 @@ use crate::crowd::neighbourhood;
 const FREE: u32 = 5;
 /// The wait after the first failure that costs; it doubles with each.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest wait.
-const LONGEST: Duration = Duration::from_secs(10);
+/// The longest wait: a bound on guesses, and short enough for a client with a stale token to hear its answer.
+const LONGEST: Duration = Duration::from_secs(2);
+/// Threads that wait for this at once; who comes then is turned away at once, for a thread that waits serves nobody.
+const WAITING_MAX: usize = 128;
 /// After so long without one, failures are forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(15 * 60);
 /// Neighbourhoods that are remembered.
@@ -20,7 +23,10 @@ const REMEMBERED_MAX: usize = 65_536;
 
 /// Who failed, how often and when last.
 #[derive(Debug, Default)]
-pub(crate) struct Slow(Mutex<HashMap<IpAddr, (u32, Instant)>>);
+pub(crate) struct Slow {
+    known: Mutex<HashMap<IpAddr, (u32, Instant)>>,
+    waiting: AtomicUsize,
+}
 
 /// The wait after so many failures.
 fn wait(failures: u32) -> Duration {
@@ -31,9 +37,9 @@ fn wait(failures: u32) -> Duration {
 }
 
 impl Slow {
-    /// Somebody showed a credential that is not good: how long its answer waits.
-    pub fn failed(&self, address: IpAddr, now: Instant) -> Duration {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// How long the answer waits to somebody who has failed once more.
+    fn failed(&self, address: IpAddr, now: Instant) -> Duration {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED_MAX {
             known.retain(|_, (_, last)| now.saturating_duration_since(*last) < FORGOTTEN_AFTER);
         }
@@ -49,9 +55,23 @@ impl Slow {
         wait(*failures)
     }
 
+    /// Somebody showed a credential that is not good, and waits for the answer; `false` if too many wait already.
+    pub fn hold_up(&self, address: IpAddr) -> bool {
+        let wait = self.failed(address, Instant::now());
+        if wait.is_zero() {
+            return true;
+        }
+        let has_room = self.waiting.fetch_add(1, Ordering::AcqRel) < WAITING_MAX;
+        if has_room {
+            std::thread::sleep(wait);
+        }
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        has_room
+    }
+
     /// Somebody showed a good one.
     pub fn succeeded(&self, address: IpAddr) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.is_empty() {
             known.remove(&neighbourhood(address));
         }
