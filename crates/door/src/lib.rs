@@ -9,6 +9,7 @@ mod config;
 mod crowd;
 mod errands;
 pub mod exports;
+mod hall;
 mod host;
 mod http;
 mod jobs;

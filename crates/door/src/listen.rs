@@ -1,10 +1,11 @@
 //! Listening: connections come in, are told apart, and run on threads of their own within bounds.
 
+mod attending;
+
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,11 @@ use sys::waker::Waker;
 use wire::frame::{JobName, Refusal};
 use wire::join::{JOIN_BYTES, Join};
 
+use self::attending::Attended;
 use crate::config::NodeConfig;
-use crate::crowd::{Crowd, Seat};
+use crate::crowd::{Crowd, Seat, neighbourhood};
 use crate::exports::{ExportError, Served};
+use crate::hall::Hall;
 use crate::host::Exports;
 use crate::http::Web;
 use crate::http::{h1, h2};
@@ -31,8 +34,6 @@ use crate::sniff::{Speaks, sniff};
 use crate::state::StateError;
 use crate::tls::{Faces, Guest, H2, client_name};
 
-/// Connections that are being attended to at once; others wait. Sessions count until they have logged in.
-const ATTENDED_MAX: usize = 2048;
 /// Sessions of the native protocol at once; each holds at most `wire::limits::STREAMS_MAX` streams.
 const SESSIONS_MAX: usize = 4096;
 /// A connection of HTTP between two requests is kept so long: longer than clients pause within a piece of work.
@@ -107,7 +108,7 @@ struct Inner {
     registry: Registry,
     timeouts: Timeouts,
     crowd: Arc<Crowd>,
-    attended: AtomicUsize,
+    hall: Hall<Resting>,
     lounge: Lounge<Resting>,
     sessions: Sessions,
     desk: Desk,
@@ -130,6 +131,15 @@ struct Fresh {
     peer: SocketAddr,
     accepted: u64,
     seat: Seat,
+}
+
+impl Resting {
+    fn peer(&self) -> SocketAddr {
+        match self {
+            Resting::Fresh(fresh) => fresh.peer,
+            Resting::Http(connection) => connection.peer(),
+        }
+    }
 }
 
 impl AsFd for Resting {
@@ -213,10 +223,10 @@ impl Node {
             let source = io::Error::new(source.kind(), format!("for datagrams: {source}"));
             NodeError::Listen { address: datagrams, source }
         })?;
-        let (crowd, attended, lounge) = (Crowd::new(), AtomicUsize::new(0), Lounge::new()?);
+        let (crowd, hall, lounge) = (Crowd::new(), Hall::new(), Lounge::new()?);
         let sessions = Sessions::default();
         let h2 = h2::House::new();
-        let inner = Inner { faces, host, registry, timeouts, crowd, attended, lounge, sessions, desk, plain, web, h2 };
+        let inner = Inner { faces, host, registry, timeouts, crowd, hall, lounge, sessions, desk, plain, web, h2 };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -250,6 +260,7 @@ impl Node {
         self.inner.host.stop();
         self.inner.desk.stop();
         self.inner.lounge.close();
+        self.inner.hall.close();
         self.inner.h2.close();
         self.inner.sessions.end_all();
         self.wait_idle(within);
@@ -270,7 +281,8 @@ impl Node {
             // It hears the same wake-up, which stays set.
             scope.spawn(|| self.inner.desk.take_datagrams(&self.stop));
             scope.spawn(|| {
-                let watched = self.inner.lounge.watch(&self.stop, |guest| Inner::attend(&self.inner, guest));
+                let attend = |guest| Inner::attend(&self.inner, guest);
+                let watched = self.inner.lounge.watch(&self.stop, attend, || self.inner.send_away_the_late());
                 if let Err(error) = watched {
                     tracing::error!(%error, "cannot wait for connections to speak: the node stops");
                     self.stop.wake();
@@ -321,15 +333,6 @@ impl Node {
     }
 }
 
-/// Counts an attended connection down, also when its thread panics.
-struct Attended<'a>(&'a AtomicUsize);
-
-impl Drop for Attended<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// Listens. Of port 0 both numbers are wanted, that of UDP as well: another one is as good.
 fn bind(at: SocketAddr) -> io::Result<TcpListener> {
     for _ in 0..16 {
@@ -341,50 +344,19 @@ fn bind(at: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(at)
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
-}
-
 impl Inner {
-    /// Gives a connection that speaks a thread of its own, as soon as there is one to give.
-    fn attend(inner: &Arc<Inner>, guest: Resting) {
-        while inner.attended.load(Ordering::Acquire) >= ATTENDED_MAX {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        inner.attended.fetch_add(1, Ordering::AcqRel);
-        let own = Arc::clone(inner);
-        let serve = move || {
-            let attended = Attended(&own.attended);
-            match guest {
-                Resting::Fresh(fresh) => {
-                    let peer = fresh.peer;
-                    if let Err(error) = own.serve(fresh, attended) {
-                        tracing::info!(target: "access", %peer, outcome = "failed", error = %chain(&error));
-                    }
-                }
-                Resting::Http(connection) => own.http(connection),
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("connection".into()).spawn(serve) {
-            inner.attended.fetch_sub(1, Ordering::AcqRel);
-            tracing::warn!(%error, "cannot start a thread for a connection");
-        }
-    }
-
     fn http(&self, connection: h1::Connection) {
-        let Some(idle) = connection.serve(&self.web) else { return };
+        let Some(idle) = connection.serve(&self.web, &|| self.hall.has_line()) else { return };
+        // What was read ahead no descriptor tells of.
+        if idle.has_unread() {
+            return self.hall.wait(neighbourhood(idle.peer().ip()), Resting::Http(idle));
+        }
         if let Err(error) = self.lounge.rest(Resting::Http(idle), KEPT_FOR) {
             tracing::warn!(%error, "cannot watch a connection");
         }
     }
 
-    fn serve(&self, fresh: Fresh, attended: Attended<'_>) -> engine::Result<()> {
+    fn serve(&self, fresh: Fresh, attended: Attended) -> engine::Result<()> {
         let Fresh { socket, peer, accepted, seat } = fresh;
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
         socket.set_nonblocking(false).map_err(broken)?;
@@ -429,7 +401,7 @@ impl Inner {
         }
     }
 
-    fn tls(&self, socket: TcpStream, peer: SocketAddr, seat: Seat, attended: Attended<'_>) -> engine::Result<()> {
+    fn tls(&self, socket: TcpStream, peer: SocketAddr, seat: Seat, attended: Attended) -> engine::Result<()> {
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
         match self.faces.meet(&socket, self.timeouts.handshake, self.h2.has_room()).map_err(broken)? {
             Guest::Native(tls) => {

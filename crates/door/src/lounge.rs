@@ -70,8 +70,8 @@ impl<T: AsFd> Lounge<T> {
         drop(guests);
     }
 
-    /// Hands guests on as they speak, until woken.
-    pub fn watch(&self, stop: &Waker, mut hand_on: impl FnMut(T)) -> io::Result<()> {
+    /// Hands guests on as they speak, until woken, and lets others look round as well, once a second. Neither may wait.
+    pub fn watch(&self, stop: &Waker, mut hand_on: impl FnMut(T), mut look: impl FnMut()) -> io::Result<()> {
         epoll::add(&self.epoll, stop, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
         let mut events = Vec::with_capacity(EVENTS);
         let mut looked = Instant::now();
@@ -96,6 +96,7 @@ impl<T: AsFd> Lounge<T> {
             if looked.elapsed() >= Duration::from_secs(1) {
                 looked = Instant::now();
                 self.see_out(looked);
+                look();
             }
         }
     }
@@ -130,7 +131,7 @@ mod tests {
         lounge.rest(patient_near, Duration::from_secs(60)).unwrap();
         let (handed, mut heard) = (std::sync::mpsc::channel(), Vec::new());
         std::thread::scope(|scope| {
-            let watcher = scope.spawn(|| lounge.watch(&stop, |guest| handed.0.send(guest).unwrap()));
+            let watcher = scope.spawn(|| lounge.watch(&stop, |guest| handed.0.send(guest).unwrap(), || {}));
             speaks.write_all(b"x").unwrap();
             heard.push(handed.1.recv_timeout(Duration::from_secs(10)).unwrap());
             // The silent one sees its line closed.

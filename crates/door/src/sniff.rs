@@ -61,6 +61,13 @@ fn judge(first: &[u8]) -> Option<Speaks> {
     }
 }
 
+/// Whether what has come so far is HTTP in clear. Does not wait: the socket does not block any more afterwards.
+pub(crate) fn seems_http(socket: &TcpStream) -> bool {
+    let mut first = [0; 8];
+    let got = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut first)).unwrap_or(0);
+    judge(&first[..got]) == Some(Speaks::Http)
+}
+
 /// Looks at the first bytes until they tell, or the time is up.
 pub(crate) fn sniff(socket: &TcpStream, within: Duration) -> io::Result<Speaks> {
     let deadline = Instant::now() + within;

@@ -7,11 +7,17 @@ use std::time::{Duration, Instant};
 use store::Source;
 use web::{Headers, Request, Response};
 
+use super::h1::SILENCE;
+use super::refused::{Outcome, cut_short, refuse};
+
 /// Bytes of a file that pass through this process at once: they stay in the second-level cache.
 pub(crate) const PIECE_BYTES: usize = 256 << 10;
-/// A body brings at least so many bytes in a window of [`PACE_WINDOW`]: 10 kB/s, as other servers ask for.
+/// A body brings, and a client takes, at least so many bytes in a window of [`PACE_WINDOW`]: 10 kB/s, as other servers ask for.
 const PACE_BYTES: u64 = 1_200_000;
 const PACE_WINDOW: Duration = Duration::from_secs(120);
+/// A body up to here fits into one packet or some, and has so long in all: over before any window is.
+pub(crate) const LITTLE_BYTES: usize = 64 << 10;
+const LITTLE_WITHIN: Duration = Duration::from_secs(20);
 
 /// How a body's length is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +42,8 @@ pub(crate) trait Exchange {
     fn body_length(&self) -> Option<u64>;
     /// Some bytes of it; 0 at its end. The first call lets a client go on that waits for that.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// The body is to be a short one, whatever it says of itself: all of it comes within [`LITTLE_WITHIN`].
+    fn expect_little(&mut self);
     /// The answer's head.
     fn begin(&mut self, response: Response, length: Length) -> io::Result<()>;
     /// Bytes of the answer's body.
@@ -64,24 +72,95 @@ pub(crate) trait Exchange {
 }
 
 /// How fast a body comes. A sender of drops holds a thread; so drops are not enough.
-pub(crate) struct Pace(Instant, u64);
+pub(crate) struct Pace {
+    since: Instant,
+    bytes: u64,
+    is_little: bool,
+    /// When a short body has to be here, from when it was first asked for.
+    due: Option<Instant>,
+}
 
 impl Pace {
-    /// From now on.
-    pub fn new() -> Pace {
-        Pace(Instant::now(), 0)
+    /// Of a body of this length, from now on.
+    pub fn new(length: Option<u64>) -> Pace {
+        let is_little = length.is_some_and(|bytes| bytes <= LITTLE_BYTES as u64);
+        Pace { since: Instant::now(), bytes: 0, is_little, due: None }
+    }
+
+    /// It is a short one, whatever it says.
+    pub fn expect_little(&mut self) {
+        self.is_little = true;
+    }
+
+    /// How long the next bytes may be waited for.
+    pub fn patience(&mut self) -> io::Result<Duration> {
+        self.patience_at(Instant::now())
+    }
+
+    fn patience_at(&mut self, now: Instant) -> io::Result<Duration> {
+        if !self.is_little {
+            return Ok(SILENCE);
+        }
+        let due = *self.due.get_or_insert(now + LITTLE_WITHIN);
+        match due.saturating_duration_since(now) {
+            Duration::ZERO => {
+                let seconds = LITTLE_WITHIN.as_secs();
+                Err(io::Error::new(io::ErrorKind::TimedOut, format!("a short body has {seconds} s")))
+            }
+            left => Ok(left),
+        }
     }
 
     /// So many bytes have come.
     pub fn took(&mut self, bytes: usize) -> io::Result<()> {
-        self.1 += bytes as u64;
-        if self.0.elapsed() > PACE_WINDOW {
-            if self.1 < PACE_BYTES {
+        self.bytes += bytes as u64;
+        if self.since.elapsed() > PACE_WINDOW {
+            if self.bytes < PACE_BYTES {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the body comes at less than 10 kB/s"));
             }
-            *self = Pace::new();
+            (self.since, self.bytes) = (Instant::now(), 0);
         }
         Ok(())
+    }
+}
+
+/// How fast a client takes its answer: by the time that it lets us wait alone.
+#[derive(Debug, Default)]
+pub(crate) struct Uptake {
+    bytes: u64,
+    waited: Duration,
+}
+
+impl Uptake {
+    /// So many bytes were given, and so long we waited for room.
+    pub fn gave(&mut self, bytes: u64, waited: Duration) -> io::Result<()> {
+        self.bytes += bytes;
+        self.waited += waited;
+        if self.waited > PACE_WINDOW {
+            if self.bytes < PACE_BYTES {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes less than 10 kB/s"));
+            }
+            *self = Uptake::default();
+        }
+        Ok(())
+    }
+}
+
+/// All of a body that is a short one: at most so many bytes, in at most 20 s.
+pub(crate) fn read_little(exchange: &mut dyn Exchange, most: usize, what: &str) -> Outcome<Vec<u8>> {
+    let too_long = || refuse(413, format!("{what} is at most {most} bytes long"));
+    if exchange.body_length().is_some_and(|bytes| bytes > most as u64) {
+        return Err(too_long());
+    }
+    exchange.expect_little();
+    let mut body = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        match exchange.read(&mut piece).map_err(cut_short)? {
+            0 => return Ok(body),
+            got if body.len() + got > most => return Err(too_long()),
+            got => body.extend_from_slice(&piece[..got]),
+        }
     }
 }
 
@@ -110,4 +189,45 @@ pub(crate) fn pump(
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_body_has_one_deadline() {
+        let now = Instant::now();
+        let mut long = Pace::new(Some(LITTLE_BYTES as u64 + 1));
+        assert_eq!(long.patience_at(now).unwrap(), SILENCE);
+        assert_eq!(long.patience_at(now + LITTLE_WITHIN * 2).unwrap(), SILENCE);
+        let mut open = Pace::new(None);
+        assert_eq!(open.patience_at(now).unwrap(), SILENCE);
+        open.expect_little();
+        for mut little in [Pace::new(Some(10)), open] {
+            // Drops do not make it longer.
+            assert_eq!(little.patience_at(now).unwrap(), LITTLE_WITHIN);
+            little.took(1).unwrap();
+            assert_eq!(little.patience_at(now + LITTLE_WITHIN / 2).unwrap(), LITTLE_WITHIN / 2);
+            assert_eq!(little.patience_at(now + LITTLE_WITHIN).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        }
+    }
+
+    #[test]
+    fn who_takes_drops_is_given_up_and_who_waits_for_us_is_not() {
+        let second = Duration::from_secs(1);
+        let gives = |bytes: u64, waited: Duration, times: u32| {
+            let mut uptake = Uptake::default();
+            (0..times).take_while(|_| uptake.gave(bytes, waited).is_ok()).count()
+        };
+        assert_eq!(gives(9_000, second, 1000), 120, "9 kB/s");
+        assert_eq!(gives(11_000, second, 1000), 1000, "11 kB/s");
+        // A disk of ours that brings a byte a minute is not the client's fault.
+        assert_eq!(gives(1, Duration::ZERO, 1000), 1000);
+        // Nor is much at first credit for ever.
+        assert!(gives(0, second, 1000) < 200);
+        let mut uptake = Uptake::default();
+        uptake.gave(1 << 30, Duration::ZERO).unwrap();
+        assert!((0..250).any(|_| uptake.gave(1, second).is_err()));
+    }
 }

@@ -11,7 +11,7 @@ use web::conn::ReadError;
 use web::{Body, Conn, Framing, Headers, Method, Request, Response, body};
 
 use super::Web;
-use super::exchange::{Exchange, Length, Pace, pump, shorter};
+use super::exchange::{Exchange, Length, PIECE_BYTES, Pace, Uptake, pump, shorter};
 use crate::crowd::Seat;
 
 /// For a whole head, from its first byte.
@@ -25,6 +25,8 @@ const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Without a byte for that long a body has stalled, and an answer is not read any more.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+/// How often the kernel is asked how far behind a client is.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// An answer's body up to here goes out with its head, in one piece.
 const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 
@@ -47,13 +49,24 @@ impl Connection {
         Connection { conn, client_name, seat }
     }
 
+    /// The other end.
+    pub fn peer(&self) -> SocketAddr {
+        self.conn.peer()
+    }
+
+    /// Whether more of it is here already than has been answered.
+    pub fn has_unread(&self) -> bool {
+        self.conn.has_unread()
+    }
+
     fn speaks_within(&self, span: &Timespec) -> bool {
         let mut fds = [PollFd::new(self.conn.socket(), PollFlags::IN | PollFlags::RDHUP)];
         self.conn.has_unread() || poll(&mut fds, Some(span)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Answers what is asked; gives the connection back when it has nothing to say for a moment.
-    pub fn serve(mut self, web: &Web) -> Option<Connection> {
+    /// Answers what is asked; gives the connection back when it has nothing to say for a moment, or has an answer while others
+    /// wait for theirs.
+    pub fn serve(mut self, web: &Web, others_wait: &dyn Fn() -> bool) -> Option<Connection> {
         loop {
             if !self.speaks_within(&LINGER) {
                 self.conn.rest();
@@ -62,6 +75,26 @@ impl Connection {
             if !self.answer(web) {
                 self.farewell();
                 return None;
+            }
+            if others_wait() {
+                self.conn.rest();
+                return Some(self);
+            }
+        }
+    }
+
+    /// Ends it because nobody can attend to it. Does not wait: what does not go at once is not said.
+    pub fn send_away(mut self) {
+        if self.conn.socket().set_nonblocking(true).is_err() {
+            return;
+        }
+        self.say_no(503, "this node is busy; try again later");
+        self.conn.close();
+        // What stays unread would turn the end into a reset, which overtakes the last word.
+        let mut piece = [0; 1 << 14];
+        for _ in 0..UNWANTED_BYTES_MAX >> 14 {
+            if !matches!(io::Read::read(&mut self.conn.socket(), &mut piece), Ok(1..)) {
+                break;
             }
         }
     }
@@ -117,10 +150,13 @@ impl Connection {
 
     fn say_no(&mut self, status: u16, reason: &str) {
         let text = format!("{reason}\n");
-        let head = Response::new(status)
+        let mut head = Response::new(status)
             .with("Content-Type", "text/plain; charset=utf-8")
             .with("Content-Length", text.len().to_string())
             .with("Connection", "close");
+        if status == 503 {
+            head = head.with("Retry-After", "10");
+        }
         let _ = self.conn.set_write_within(SILENCE);
         let _ = self.conn.write_all(&[head.to_bytes(), text.into_bytes()].concat());
     }
@@ -172,14 +208,19 @@ pub(crate) struct H1<'a> {
     keeps: bool,
     broken: bool,
     pace: Pace,
+    uptake: Uptake,
+    /// When the kernel was last asked how long this line has been behind, and what it said.
+    looked: (Instant, Option<Duration>),
 }
 
 impl<'a> H1<'a> {
     fn new(line: &'a mut Connection, request: Request, framing: Framing) -> H1<'a> {
         let (waits, keeps) = (request.waits() && framing != Framing::Length(0), request.keeps());
         let body_over = framing == Framing::Length(0);
-        let (answer, held, pace) = (Answer::None, Vec::new(), Pace::new());
-        H1 { line, request, body: Body::new(framing), body_over, waits, answer, held, keeps, broken: false, pace }
+        let (answer, held, body) = (Answer::None, Vec::new(), Body::new(framing));
+        let (pace, uptake, looked) = (Pace::new(body.length()), Uptake::default(), (Instant::now(), None));
+        let broken = false;
+        H1 { line, request, body, body_over, waits, answer, held, keeps, broken, pace, uptake, looked }
     }
 
     fn is_head(&self) -> bool {
@@ -191,13 +232,32 @@ impl<'a> H1<'a> {
         result
     }
 
+    /// So many bytes went out. How long the client let them wait the kernel knows: it counts the time in which there was
+    /// something to send, or to be acknowledged, so that a disk of ours that is slow is not taken for a client that is.
+    fn sent(&mut self, bytes: u64) -> io::Result<()> {
+        let is_due = self.looked.0.elapsed() >= LOOK_EVERY;
+        let behind = if is_due { self.look() } else { Duration::ZERO };
+        self.uptake.gave(bytes, behind)
+    }
+
+    /// How long that was since the last look; nothing at the first.
+    fn look(&mut self) -> Duration {
+        let busy = sys::tcp::info(self.line.conn.socket()).map(|info| info.busy).ok();
+        let before = std::mem::replace(&mut self.looked, (Instant::now(), busy)).1;
+        before.zip(busy).map_or(Duration::ZERO, |(before, now)| now.saturating_sub(before))
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let sent = self.line.conn.write_all(bytes).and_then(|()| self.sent(bytes.len() as u64));
+        self.guarded(sent)
+    }
+
     fn flush_head(&mut self) -> io::Result<()> {
         if self.held.is_empty() {
             return Ok(());
         }
         let held = std::mem::take(&mut self.held);
-        let sent = self.line.conn.write_all(&held);
-        self.guarded(sent)
+        self.write_all(&held)
     }
 
     /// Whether the connection can go on: the body that nobody read is out of the way, and all was answered.
@@ -254,12 +314,18 @@ impl Exchange for H1<'_> {
             let sent = self.line.conn.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
             self.guarded(sent)?;
         }
+        let within = self.pace.patience().and_then(|within| self.line.conn.set_read_within(within));
+        self.guarded(within)?;
         let got = self.line.conn.read_body(&mut self.body, buffer);
         let got = self.guarded(got)?;
         let paced = self.pace.took(got);
         self.guarded(paced)?;
         self.body_over |= got == 0 && !buffer.is_empty();
         Ok(got)
+    }
+
+    fn expect_little(&mut self) {
+        self.pace.expect_little();
     }
 
     fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
@@ -302,30 +368,26 @@ impl Exchange for H1<'_> {
         match self.answer {
             Answer::Left(left) if (bytes.len() as u64) <= left => {
                 self.answer = Answer::Left(left - bytes.len() as u64);
-                let sent = if self.held.is_empty() {
-                    self.line.conn.write_all(bytes)
-                } else {
-                    self.held.extend_from_slice(bytes);
-                    let held = std::mem::take(&mut self.held);
-                    self.line.conn.write_all(&held)
-                };
-                self.guarded(sent)
+                if self.held.is_empty() {
+                    return self.write_all(bytes);
+                }
+                self.held.extend_from_slice(bytes);
+                self.flush_head()
             }
             Answer::Chunks if !bytes.is_empty() => {
                 let chunk = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
-                let sent = self.line.conn.write_all(&chunk);
-                self.guarded(sent)
+                self.write_all(&chunk)
             }
-            Answer::Raw => {
-                let sent = self.line.conn.write_all(bytes);
-                self.guarded(sent)
-            }
+            Answer::Raw => self.write_all(bytes),
             // Nobody waits for a body.
             _ => Ok(()),
         }
     }
 
     fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
+        if bytes > TOGETHER_BYTES_MAX && self.looked.1.is_none() {
+            self.look();
+        }
         let by_kernel = source.descriptor().filter(|_| self.line.conn.sends_files());
         let (Answer::Left(left), Some(file)) = (self.answer, by_kernel) else {
             return pump(source, offset, bytes, &mut |piece| self.write(piece));
@@ -338,8 +400,11 @@ impl Exchange for H1<'_> {
         self.guarded(sent)?;
         let mut at = 0;
         while at < bytes {
-            let sent = match self.line.conn.send_file(file, offset + at, bytes - at) {
+            // No more at once: while a call lasts nobody looks at how fast the client takes what it asked for.
+            let most = (bytes - at).min(PIECE_BYTES as u64);
+            let sent = match self.line.conn.send_file(file, offset + at, most) {
                 Ok(0) => Err(shorter()),
+                Ok(sent) => self.sent(sent).map(|()| sent),
                 other => other,
             };
             at += self.guarded(sent)?;
@@ -355,8 +420,7 @@ impl Exchange for H1<'_> {
                 let mut text = "0\r\n".to_owned();
                 trailers.write(&mut text);
                 text.push_str("\r\n");
-                let sent = self.line.conn.write_all(text.as_bytes());
-                self.guarded(sent)?;
+                self.write_all(text.as_bytes())?;
                 self.answer = Answer::Done;
             }
             Answer::Left(0) => self.answer = Answer::Done,

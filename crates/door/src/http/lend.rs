@@ -8,7 +8,7 @@ use model::id::Uuid;
 use serde::{Deserialize, Serialize};
 use web::{Headers, Response};
 
-use super::exchange::Length;
+use super::exchange::{Length, read_little};
 use super::refused::{Done, Outcome, refuse};
 use super::visit::Visit;
 
@@ -43,23 +43,17 @@ pub(crate) struct Lent {
 
 /// Answers a POST of that type.
 pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let mut body = Vec::new();
-    let mut piece = [0; 1024];
-    loop {
-        match visit.exchange.read(&mut piece)? {
-            0 => break,
-            got => body.extend_from_slice(&piece[..got]),
-        }
-        if body.len() > QUESTION_BYTES_MAX {
-            return Err(refuse(413, format!("a question for a key is at most {QUESTION_BYTES_MAX} bytes long")));
-        }
+    let Some((export, path)) = visit.place()? else { return Err(refuse(404, "a key is for one file")) };
+    // Before the question is read: whoever may neither read nor write there is not waited for.
+    if let Err(trouble) = visit.reach(Action::Read, &export, &path) {
+        visit.reach(Action::Create, &export, &path).map_err(|_| trouble)?;
     }
+    let body = read_little(visit.exchange, QUESTION_BYTES_MAX, "a question for a key")?;
     let question: Question =
         serde_json::from_slice(&body).map_err(|e| refuse(400, format!("not a question for a key: {e}")))?;
     if question.v != 1 {
         return Err(refuse(400, format!("a question for a key of version {} is not known here, 1 is", question.v)));
     }
-    let Some((export, path)) = visit.place()? else { return Err(refuse(404, "a key is for one file")) };
     let action = if question.write { Action::Create } else { Action::Read };
     let reach = visit.reach(action, &export, &path)?;
     if reach.store.is_dir(&reach.path) {

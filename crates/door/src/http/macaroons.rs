@@ -12,7 +12,7 @@ use web::method::ALLOW;
 use web::target::{encode, location};
 use web::{Headers, Response, date};
 
-use super::exchange::Length;
+use super::exchange::{Length, read_little};
 use super::keeper::shown::{Shown, shown};
 use super::now;
 use super::refused::{Done, Outcome, Refused, Trouble, refuse};
@@ -81,19 +81,7 @@ fn check_type(visit: &Visit<'_>, is_form: bool) -> Outcome<()> {
 
 fn read(visit: &mut Visit<'_>, policy: &Policy, is_form: bool) -> Outcome<MacaroonRequest> {
     let most = auth::limits::REQUEST_BYTES;
-    let too_long = || refuse(413, format!("a request for a macaroon is at most {most} bytes long"));
-    if visit.exchange.body_length().is_some_and(|bytes| bytes > most as u64) {
-        return Err(too_long());
-    }
-    let mut body = Vec::new();
-    let mut piece = [0; 1024];
-    loop {
-        match visit.exchange.read(&mut piece)? {
-            0 => break,
-            got if body.len() + got > most => return Err(too_long()),
-            got => body.extend_from_slice(&piece[..got]),
-        }
-    }
+    let body = read_little(visit.exchange, most, "a request for a macaroon")?;
     let seconds_max = policy.macaroons.max_validity.as_secs();
     let read = if is_form { MacaroonRequest::parse_form } else { MacaroonRequest::parse };
     read(&body, seconds_max).map_err(|error| refuse(400, error.to_string()))

@@ -6,7 +6,7 @@ use store::{Stat, Store};
 use web::dav::{self, Ask, Depth, Quota, Resource, multistatus};
 use web::{Headers, Response, target};
 
-use super::exchange::Length;
+use super::exchange::{Length, read_little};
 use super::get::etag;
 use super::refused::{Done, Outcome, Refused, refuse};
 use super::visit::Visit;
@@ -14,29 +14,22 @@ use super::visit::Visit;
 /// Bytes of the document that are sent together.
 const TOGETHER_BYTES: usize = 64 << 10;
 
-fn question(visit: &mut Visit<'_>) -> Outcome<(Depth, Ask)> {
-    let depth = Depth::parse(visit.request().headers.get("depth"));
-    let depth = depth.map_err(|e| refuse(400, e.to_string()))?;
-    let mut body = Vec::new();
-    let mut piece = [0; 4096];
-    loop {
-        match visit.exchange.read(&mut piece) {
-            Ok(0) => break,
-            Ok(got) => body.extend_from_slice(&piece[..got]),
-            Err(error) => return Err(error.into()),
-        }
-        if body.len() > dav::BODY_BYTES_MAX {
-            return Err(refuse(413, format!("a PROPFIND is at most {} bytes long", dav::BODY_BYTES_MAX)));
-        }
-    }
-    let ask = dav::propfind::parse(&body).map_err(|e| refuse(400, e.to_string()))?;
-    if depth == Depth::Infinity {
+fn depth(visit: &Visit<'_>) -> Outcome<Depth> {
+    match Depth::parse(visit.request().headers.get("depth")).map_err(|e| refuse(400, e.to_string()))? {
         // RFC 4918, section 9.1: a server may say no, in these very words.
-        let body = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
-        let refused = Refused::new(403, body).with("Content-Type", "application/xml; charset=utf-8");
-        return Err(refused.into());
+        Depth::Infinity => {
+            let body = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
+            let refused = Refused::new(403, body).with("Content-Type", "application/xml; charset=utf-8");
+            Err(refused.into())
+        }
+        depth => Ok(depth),
     }
-    Ok((depth, ask))
+}
+
+/// What is asked, once it is known that whoever asks may: strangers' bodies are not waited for.
+fn question(visit: &mut Visit<'_>) -> Outcome<Ask> {
+    let body = read_little(visit.exchange, dav::BODY_BYTES_MAX, "a PROPFIND")?;
+    dav::propfind::parse(&body).map_err(|e| refuse(400, e.to_string()))
 }
 
 /// The facts of an entry, as a resource.
@@ -111,17 +104,18 @@ fn facts(store: &dyn Store, path: &RelPath, stat: Stat) -> Stat {
 
 /// Answers PROPFIND.
 pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let (depth, ask) = question(visit)?;
-    let Some((export, path)) = visit.place()? else { return root(visit, depth, &ask) };
+    let Some((export, path)) = visit.place()? else { return root(visit) };
     let reach = visit.reach(Action::Stat, &export, &path)?;
     let stat = match reach.store.stat(&reach.path) {
         Ok(stat) => facts(&*reach.store, &reach.path, stat),
         Err(error) => return Err(error.into()),
     };
+    let depth = depth(visit)?;
     let is_dir = stat.meta.kind == Kind::Dir;
     if is_dir && depth == Depth::One {
         visit.reach(Action::List, &export, &path)?;
     }
+    let ask = question(visit)?;
     let entries = (is_dir && depth == Depth::One).then(|| reach.store.list(&reach.path)).transpose()?;
     let (own, origin) = (visit.target.path.clone(), visit.origin());
     begin(visit, entries.is_some())?;
@@ -145,7 +139,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
 }
 
 /// The root of the node: the exports.
-fn root(visit: &mut Visit<'_>, depth: Depth, ask: &Ask) -> Outcome {
+fn root(visit: &mut Visit<'_>) -> Outcome {
     let names: Vec<String> = visit.web.host.visible(visit.access()).map(|s| s.export.name.clone()).collect();
     if names.is_empty() && visit.visitor.is_nobody {
         return Err(visit
@@ -153,13 +147,15 @@ fn root(visit: &mut Visit<'_>, depth: Depth, ask: &Ask) -> Outcome {
             .keeper
             .challenge_nobody("this node shows nothing to those who have not said who they are"));
     }
+    let depth = depth(visit)?;
+    let ask = question(visit)?;
     let origin = visit.origin();
     begin(visit, depth == Depth::One)?;
     let mut document = Document { visit, waiting: multistatus::open(), bytes: 0 };
     let dir = |href: String| Resource { href, is_dir: true, ..Resource::default() };
-    document.add(&multistatus::response(&dir(format!("{origin}/")), ask))?;
+    document.add(&multistatus::response(&dir(format!("{origin}/")), &ask))?;
     for name in names.iter().filter(|_| depth == Depth::One) {
-        document.add(&multistatus::response(&dir(format!("{origin}/{}/", target::encode(name.as_bytes()))), ask))?;
+        document.add(&multistatus::response(&dir(format!("{origin}/{}/", target::encode(name.as_bytes()))), &ask))?;
     }
     end(document)
 }

@@ -62,6 +62,15 @@ impl From<io::Error> for Trouble {
     }
 }
 
+/// A body that ended too soon: whoever is still there hears why.
+pub(crate) fn cut_short(error: io::Error) -> Trouble {
+    match error.kind() {
+        io::ErrorKind::TimedOut => refuse(408, format!("the body did not come in time: {error}")),
+        io::ErrorKind::InvalidData => refuse(400, format!("the body cannot be read: {error}")),
+        _ => Trouble::Broken(error),
+    }
+}
+
 /// The status of a system's error.
 pub(crate) fn status_of(error: &io::Error) -> u16 {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -15,7 +16,7 @@ use web::{Headers, Method, Request, Response};
 
 use super::{Facts, Job, broken, wait, words};
 use crate::http::Web;
-use crate::http::exchange::{Exchange, Length, Pace, pump};
+use crate::http::exchange::{Exchange, Length, Pace, Uptake, pump};
 use crate::http::h1::SILENCE;
 
 /// Bytes of an answer that are handed over at once.
@@ -32,6 +33,7 @@ pub(super) struct H2<'a> {
     /// The client waits for a word before it sends its body.
     waits: bool,
     pace: Pace,
+    uptake: Uptake,
     /// Looked at where nothing else may change.
     out: RefCell<Out>,
     /// Bytes that the answer still owes, where it said how many.
@@ -61,10 +63,10 @@ pub(super) fn answer(job: Job, facts: &Facts, web: &Web) {
     };
     let waits = request.waits() && body_length != Some(0);
     let out = RefCell::new(Out { respond, body: None });
-    let (piece, pace) = (Bytes::new(), Pace::new());
+    let (piece, pace, uptake) = (Bytes::new(), Pace::new(body_length), Uptake::default());
     let (left, ended, broken, left_to_http1) = (None, false, false, false);
     let mut stream =
-        H2 { facts, request, body, body_length, piece, waits, pace, out, left, ended, broken, left_to_http1 };
+        H2 { facts, request, body, body_length, piece, waits, pace, uptake, out, left, ended, broken, left_to_http1 };
     match bad {
         None => web.answer(&mut stream),
         Some((status, reason)) => {
@@ -103,8 +105,8 @@ impl H2<'_> {
     /// Fetches bytes of the body; whether there are any.
     fn fetch(&mut self) -> io::Result<bool> {
         while self.piece.is_empty() {
-            let body = &mut self.body;
-            match wait::until(SILENCE, |cx| body.poll_data(cx)) {
+            let (within, body) = (self.pace.patience()?, &mut self.body);
+            match wait::until(within, |cx| body.poll_data(cx)) {
                 Some(Some(Ok(piece))) => self.piece = piece,
                 Some(Some(Err(error))) => return Err(broken(error)),
                 Some(None) => return Ok(false),
@@ -138,6 +140,7 @@ impl H2<'_> {
         while at < bytes.len() {
             let most = (bytes.len() - at).min(PIECE_BYTES);
             out.reserve_capacity(most);
+            let began = Instant::now();
             let room = wait::until(SILENCE, |cx| match out.capacity() {
                 0 => match out.poll_capacity(cx) {
                     Poll::Ready(Some(Ok(0))) => {
@@ -155,9 +158,11 @@ impl H2<'_> {
                 Some(None) => return Err(hung_up()),
                 None => return Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")),
             };
+            let waited = began.elapsed();
             let piece = Bytes::copy_from_slice(&bytes[at..at + room]);
             at += room;
             out.send_data(piece, last && at == bytes.len()).map_err(broken)?;
+            self.uptake.gave(room as u64, waited)?;
         }
         Ok(())
     }
@@ -205,6 +210,10 @@ impl Exchange for H2<'_> {
         }
         let got = self.take(buffer);
         self.guarded(got)
+    }
+
+    fn expect_little(&mut self) {
+        self.pace.expect_little();
     }
 
     fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
