@@ -164,6 +164,11 @@ impl Exports {
         self.served.iter().filter(|s| access.may_see(&s.export.name))
     }
 
+    /// Where the exports lie, by name.
+    pub fn dirs(&self) -> impl Iterator<Item = (&str, &std::path::Path)> {
+        self.served.iter().map(|served| (served.export.name.as_str(), served.export.dir.as_path()))
+    }
+
     /// Whether an export that somebody may know of takes no changes, whoever asks.
     pub fn is_read_only(&self, access: &Access, export: &str) -> bool {
         self.visible(access).any(|served| served.export.name == export && !served.export.writable)
@@ -299,7 +304,7 @@ impl Host for Exports {
     }
 
     fn ask(&self, asker: Asker<'_>, request: &Request, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
-        if asker.access.grant().is_some_and(|grant| grant.errand.is_some()) {
+        if asker.access.grant().is_some_and(|grant| grant.errand.is_some() || self.is_lent(grant)) {
             return Err(Refusal::new(Fault::Auth, "this access key is for one job, and for nothing else"));
         }
         match request {

@@ -51,6 +51,10 @@ impl Exports {
             return Err(refuse(&Denied::Address(address)));
         }
         let grant = key.map(|key| self.grant_of_proof(&key.id, &key.secret)).transpose()?;
+        // One for a single copy is for nothing else, whatever rules say.
+        if let Some(grant) = grant.as_ref().filter(|grant| self.is_lent(grant)) {
+            return Ok(Access::Granted(grant.clone()));
+        }
         let visitor = Visitor { grant: grant.as_ref(), anonymous: self.anonymous, ..Visitor::new(address) };
         policy.access(&visitor).map_err(|denied| refuse(&denied))
     }
@@ -68,8 +72,8 @@ impl Exports {
         if let Ok(access) = self.grants.check(id, secret, unix_seconds()) {
             return granted(access);
         }
-        if let Ok(access) = self.lent.grants().check(id, secret, unix_seconds()) {
-            return granted(access);
+        if let Some((grant, parent)) = self.lent.check(id, secret, unix_seconds()) {
+            return if self.stands(&parent) { Ok(grant) } else { Err(refuse(&Denied::UnknownKey)) };
         }
         let errands = self.state.errand_grants().map_err(|e| unreadable(&e))?;
         if let Ok(access) = errands.check(id, secret, unix_seconds()) {

@@ -1,5 +1,7 @@
-//! Keys for single copies between nodes, good for a moment, kept in memory alone: a node that stops takes them with it.
+//! Keys for single copies between nodes, good for a moment, kept in memory alone: a node that stops takes them with it. They
+//! count for the native protocol, no longer than what they were lent on behalf of, and lead to no further ones.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use auth::{Access, AccessKey, Fingerprint, Grant, Grants, Rights};
@@ -15,17 +17,46 @@ const LENT_SECONDS: i64 = 15 * 60;
 /// Such keys that are out at once.
 const LENT_MAX: usize = 10_000;
 
-/// What is out, and whose keys they are.
+/// What is out.
 #[derive(Default)]
 pub(super) struct Lent {
-    grants: Mutex<Grants>,
+    out: Mutex<Out>,
     node: OnceLock<Fingerprint>,
 }
 
+/// The grants, and by their ids the holders on whose behalf they were lent.
+#[derive(Default)]
+struct Out {
+    grants: Grants,
+    parents: HashMap<String, String>,
+}
+
+impl Out {
+    fn forget_the_ended(&mut self, now: i64) {
+        self.grants.list.retain(|grant| grant.expires.is_some_and(|expires| expires > now));
+        if self.parents.len() > self.grants.list.len() {
+            let left: HashSet<&str> = self.grants.list.iter().map(|grant| grant.id.as_str()).collect();
+            self.parents.retain(|id, _| left.contains(id.as_str()));
+        }
+    }
+}
+
 impl Lent {
-    /// The grants that are out.
-    pub fn grants(&self) -> MutexGuard<'_, Grants> {
-        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    fn out(&self) -> MutexGuard<'_, Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The grant of a lent key, and the holder on whose behalf it was lent.
+    pub fn check(&self, id: &[u8; 8], secret: &[u8; 32], now: i64) -> Option<(Grant, String)> {
+        let out = self.out();
+        let Ok(Access::Granted(grant)) = out.grants.check(id, secret, now) else { return None };
+        let parent = out.parents.get(&grant.id)?.clone();
+        Some((grant, parent))
+    }
+
+    /// Whether a grant was lent.
+    pub fn has(&self, id: &str) -> bool {
+        self.out().parents.contains_key(id)
     }
 }
 
@@ -37,6 +68,11 @@ impl Exports {
         }
         let read = self.state.fingerprint()?;
         Ok(*self.lent.node.get_or_init(|| read))
+    }
+
+    /// Whether somebody is here with a key for one copy.
+    pub fn is_lent(&self, grant: &Grant) -> bool {
+        self.lent.has(&grant.id)
     }
 
     /// A key for one file and for a moment, for another node that copies it on behalf of somebody who may: to read it, or,
@@ -59,23 +95,26 @@ impl Exports {
         };
         let mut grant = Grant::new(id, &secret, export.to_owned(), &prefix, rights, now);
         grant.name = format!("one copy of {}", access.who());
-        grant.expires = Some(now + LENT_SECONDS);
+        // Nobody lends for longer than they have.
+        let most = now + LENT_SECONDS;
+        grant.expires = Some(access.expires().map_or(most, |ends| ends.min(most)));
         grant.errand = job.map(|job| auth::Errand {
             job: model::id::Uuid::from_bytes(job).to_string(),
             path: Some(auth::hex(path.as_bytes())),
             parent: access.holder().to_owned(),
             delete: false,
         });
-        let mut lent = self.lent.grants();
-        lent.list.retain(|grant| grant.expires.is_some_and(|expires| expires > now));
-        if lent.list.len() >= LENT_MAX {
+        let mut out = self.lent.out();
+        out.forget_the_ended(now);
+        if out.grants.list.len() >= LENT_MAX {
             return Err(Refusal::new(
                 Fault::Local,
                 format!("{LENT_MAX} keys for copies are out already; try again later"),
             ));
         }
-        lent.list.push(grant);
-        drop(lent);
+        out.parents.insert(grant.id.clone(), access.holder().to_owned());
+        out.grants.list.push(grant);
+        drop(out);
         let node = self.fingerprint().map_err(|error| {
             tracing::error!(%error, "the node's identity cannot be read");
             Refusal::new(Fault::Local, "the node cannot read its identity; its operator must look at its log")

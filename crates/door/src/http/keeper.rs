@@ -130,8 +130,9 @@ impl Keeper {
 
     fn check_key(&self, key: &AccessKey) -> Result<Checked, Bad> {
         let grant = self.host.grant_of_key(key)?;
-        // Its job and its target are asked about by the native protocol alone.
-        if grant.errand.is_some() {
+        // Its job and its target are asked about by the native protocol alone. And a key that was lent for a copy must not
+        // lead to the next one: it would never end.
+        if grant.errand.is_some() || self.host.is_lent(&grant) {
             return Err(Bad::Elsewhere(
                 "this access key is for one job of the native protocol, and for nothing else".into(),
             ));
