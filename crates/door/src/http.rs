@@ -75,7 +75,7 @@ impl Web {
         state: &std::path::Path,
         on_loopback: bool,
     ) -> Result<Web, rustls::Error> {
-        let (digests, unfinished) = (Digests::new(state), Unfinished::new(state));
+        let (digests, unfinished) = (Digests::new(state), Unfinished::new(state, host.dirs()));
         let dialling = Dialling::new(&host, config.authorities.clone(), on_loopback)?;
         let fireflies = Fireflies::new(config.fireflies.clone(), fireflies::host_name());
         Ok(Web { keeper: Keeper::new(Arc::clone(&host), config), host, digests, unfinished, fireflies, dialling })

@@ -13,7 +13,8 @@ use web::{Headers, Request, Response, digest};
 use super::digests::Stamp;
 use super::exchange::Length;
 use super::get::{current, judge};
-use super::refused::{Done, Outcome, Refused, Trouble, refuse};
+use super::refused::{Done, Outcome, Refused, cut_short, refuse};
+use super::unfinished::Tag;
 use super::visit::Visit;
 use super::{buffer, get, now};
 use crate::host::Reach;
@@ -126,15 +127,19 @@ impl Drop for Unfinished {
     }
 }
 
+/// The same, and its place on the list of those, which it leaves after it is gone or has its name.
+pub(crate) struct Begun(pub Arc<dyn Sink>, #[expect(dead_code, reason = "held, not looked at")] (Unfinished, Tag));
+
 /// Starts a file beside its final name, with its directories and its room.
-pub(crate) fn begin(visit: &Visit<'_>, reach: &Reach, length: Option<u64>) -> Outcome<Unfinished> {
+pub(crate) fn begin(visit: &Visit<'_>, reach: &Reach, length: Option<u64>) -> Outcome<Begun> {
     store::make_dirs(&*reach.store, &reach.path.parent())?;
     let tag = visit.web.unfinished.tag(reach);
-    let sink = Unfinished(reach.store.create(&reach.path, &tag)?);
+    let sink = reach.store.create(&reach.path, &tag)?;
+    let begun = Begun(Arc::clone(&sink), (Unfinished(sink), tag));
     if let Some(bytes) = length.filter(|bytes| *bytes >= RESERVED_FROM) {
-        sink.0.reserve(bytes)?;
+        begun.0.reserve(bytes)?;
     }
-    Ok(sink)
+    Ok(begun)
 }
 
 /// What was made of bytes while they passed.
@@ -186,15 +191,6 @@ fn fill(visit: &mut Visit<'_>, buffer: &mut [u8]) -> Outcome<usize> {
         }
     }
     Ok(filled)
-}
-
-/// A body that ended too soon: whoever is still there hears why.
-fn cut_short(error: std::io::Error) -> Trouble {
-    match error.kind() {
-        std::io::ErrorKind::TimedOut => refuse(408, format!("the body did not come in time: {error}")),
-        std::io::ErrorKind::InvalidData => refuse(400, format!("the body cannot be read: {error}")),
-        _ => Trouble::Broken(error),
-    }
 }
 
 /// Holds what came against what was promised.

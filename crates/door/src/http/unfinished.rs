@@ -2,30 +2,60 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::leftovers::Leftovers;
+use model::RelPath;
 
 use crate::host::Reach;
 
-/// One list for each directory that somebody was let into.
+/// One list for each export, whatever parts of it credentials are confined to: a list is an open file.
 pub(crate) struct Unfinished {
     state: PathBuf,
-    lists: Mutex<HashMap<PathBuf, (String, Option<Leftovers>)>>,
+    /// Where the exports lie.
+    roots: Vec<(String, PathBuf)>,
+    lists: Mutex<HashMap<PathBuf, Arc<List>>>,
     last: AtomicU64,
     turns: [Mutex<()>; TURNS],
 }
 
 /// Names that can be given at the same time: enough that nobody waits for another file's.
 const TURNS: usize = 64;
+/// Names that are given before a list is put aside for a new one: it remembers the directories of all of them. It is gone with
+/// the last file that it is about.
+const NAMES_MAX: u64 = 4096;
+
+/// A list, and what the names on it have in common.
+struct List {
+    tag: String,
+    leftovers: Option<Leftovers>,
+    given: AtomicU64,
+}
+
+/// What stands in the name of one unfinished file. The list lives as long: keep it until the file has its own name.
+pub(crate) struct Tag {
+    text: String,
+    _list: Arc<List>,
+}
+
+impl Deref for Tag {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
 
 impl Unfinished {
-    /// With its lists in this state directory.
-    pub fn new(state: &std::path::Path) -> Unfinished {
+    /// With its lists in this state directory, for exports that lie there.
+    pub fn new<'a>(state: &Path, exports: impl Iterator<Item = (&'a str, &'a Path)>) -> Unfinished {
         Unfinished {
             state: state.to_owned(),
+            roots: exports.map(|(name, dir)| (name.to_owned(), dir.to_owned())).collect(),
             lists: Mutex::default(),
             last: AtomicU64::new(0),
             turns: [const { Mutex::new(()) }; TURNS],
@@ -40,22 +70,89 @@ impl Unfinished {
         self.turns[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A tag that no other unfinished file has; its directory is written down.
-    pub fn tag(&self, reach: &Reach) -> String {
-        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        let (tag, list) = lists.entry(reach.dir.clone()).or_insert_with(|| {
-            let number = self.last.fetch_add(1, Ordering::Relaxed);
-            // Without random numbers the process and the count are what tells tags apart.
-            let tag = engine::identity::random_tag().unwrap_or_else(|_| format!("{}x{number}", std::process::id()));
-            let list = Leftovers::begin(&self.state, &reach.dir, &tag);
-            let list = list.inspect_err(|error| {
-                tracing::warn!(%error, "cannot write down unfinished files; if this node is killed they stay");
-            });
-            (tag, list.ok())
+    /// The directory that a list is kept for, and where in it a file will be.
+    fn place(&self, reach: &Reach) -> (PathBuf, RelPath) {
+        let dir = reach.path.parent();
+        let root = self.roots.iter().find(|(name, _)| *name == reach.export).map(|(_, root)| root);
+        let below = root.and_then(|root| {
+            let confined = reach.dir.strip_prefix(root).ok()?;
+            let confined = RelPath::parse(confined.as_os_str().as_bytes()).ok()?;
+            Some((root.clone(), confined.join_path(&dir)))
         });
-        if let Some(list) = list {
-            list.opening(&reach.path.parent());
+        below.unwrap_or_else(|| (reach.dir.clone(), dir))
+    }
+
+    fn begin(&self, root: &Path) -> Arc<List> {
+        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        // Without random numbers the process and the count are what tells tags apart.
+        let tag = engine::identity::random_tag().unwrap_or_else(|_| format!("{}x{number}", std::process::id()));
+        let leftovers = Leftovers::begin(&self.state, root, &tag).inspect_err(|error| {
+            tracing::warn!(%error, "cannot write down unfinished files; if this node is killed they stay");
+        });
+        Arc::new(List { tag, leftovers: leftovers.ok(), given: AtomicU64::new(0) })
+    }
+
+    /// A tag that no other unfinished file has; its directory is written down.
+    pub fn tag(&self, reach: &Reach) -> Tag {
+        let (root, dir) = self.place(reach);
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if lists.get(&root).is_some_and(|list| list.given.load(Ordering::Relaxed) >= NAMES_MAX) {
+            lists.remove(&root);
         }
-        format!("{tag}-{:x}", self.last.fetch_add(1, Ordering::Relaxed))
+        let list = lists.entry(root).or_insert_with_key(|root| self.begin(root));
+        list.given.fetch_add(1, Ordering::Relaxed);
+        let list = Arc::clone(list);
+        if let Some(leftovers) = &list.leftovers {
+            leftovers.opening(&dir);
+        }
+        let text = format!("{}-{:x}", list.tag, self.last.fetch_add(1, Ordering::Relaxed));
+        Tag { text, _list: list }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::parse(text.as_bytes()).unwrap()
+    }
+
+    fn reach(dir: PathBuf, name: &str) -> Reach {
+        Reach { store: Arc::new(store::memory::Memory::default()), path: path(name), dir, export: "data".into() }
+    }
+
+    fn lists(state: &Path) -> usize {
+        std::fs::read_dir(state.join("unfinished")).map_or(0, Iterator::count)
+    }
+
+    #[test]
+    fn parts_of_an_export_share_its_list() {
+        let (state, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let unfinished = Unfinished::new(state.path(), [("data", root.path())].into_iter());
+        let part = |at: usize| reach(root.path().join(format!("part{at}")), "sub/f");
+        let tags: Vec<Tag> = (0..50).map(|at| unfinished.tag(&part(at))).collect();
+        assert_eq!(lists(state.path()), 1);
+        let mut texts: Vec<&str> = tags.iter().map(|tag| &**tag).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        assert_eq!(texts.len(), 50);
+        // What a killed node leaves in a part is found from the export's own directory.
+        assert_eq!(unfinished.place(&part(7)), (root.path().to_owned(), path("part7/sub")));
+        assert_eq!(unfinished.place(&reach(root.path().to_owned(), "f")), (root.path().to_owned(), RelPath::root()));
+    }
+
+    #[test]
+    fn a_long_list_is_gone_with_the_last_file_on_it() {
+        let (state, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let unfinished = Unfinished::new(state.path(), [("data", root.path())].into_iter());
+        let one = || unfinished.tag(&reach(root.path().to_owned(), "f"));
+        let first = one();
+        (1..NAMES_MAX).for_each(|_| drop(one()));
+        assert_eq!(lists(state.path()), 1);
+        drop(one());
+        assert_eq!(lists(state.path()), 2, "a file on the first one is not finished");
+        drop(first);
+        assert_eq!(lists(state.path()), 1);
     }
 }
