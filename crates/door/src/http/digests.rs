@@ -3,10 +3,14 @@
 //!
 //! A note says for which size, time of change and inode its digests hold. It is not written for a file that changed a moment
 //! ago: another change within the same tick of the clock would not show. Two who ask for the same digest of the same file
-//! at once have it read once.
+//! at once have it read once ([`turns`]), and nobody reads for a client that has hung up.
+
+mod reading;
+mod turns;
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -14,9 +18,11 @@ use std::time::{Duration, SystemTime};
 use model::checksum::Digest;
 use model::{Algorithm, RelPath, Timestamp};
 use store::Source;
-use web::{Headers, Request, digest};
+use web::{Headers, Method, digest};
 
-use super::refused::Outcome;
+use self::turns::{NoTurn, Turns};
+use super::exchange::Exchange;
+use super::refused::{Outcome, Refused, Trouble};
 
 /// The note's name on the file.
 const NOTE: &str = "digests";
@@ -34,8 +40,6 @@ pub(crate) struct Stamp {
 }
 
 type Key = (u64, u64);
-/// Whose turn it is to read a file.
-type Turn = Arc<Mutex<()>>;
 
 /// What the node knows of digests.
 pub(crate) struct Digests {
@@ -43,7 +47,7 @@ pub(crate) struct Digests {
     /// By device and inode, for files that keep no notes; read from the state directory when first needed.
     kept: Mutex<Option<HashMap<Key, String>>>,
     /// Files that are being read for their digests.
-    busy: Mutex<HashMap<(Key, Algorithm), Turn>>,
+    turns: Turns<(Key, Algorithm)>,
 }
 
 /// The algorithms offered, the usual one first.
@@ -86,7 +90,7 @@ fn read(note: &str, stamp: &Stamp) -> Vec<Digest> {
 impl Digests {
     /// With rows in this state directory for files that keep no notes.
     pub fn new(state: &std::path::Path) -> Digests {
-        Digests { rows: state.join("digests"), kept: Mutex::default(), busy: Mutex::default() }
+        Digests { rows: state.join("digests"), kept: Mutex::default(), turns: Turns::new() }
     }
 
     fn note(&self, source: &dyn Source, key: Key) -> Option<String> {
@@ -136,19 +140,31 @@ impl Digests {
 
     /// One digest of a file, made if it is not known.
     pub fn make(&self, source: &dyn Source, path: &RelPath, algorithm: Algorithm) -> Outcome<Digest> {
-        if let Some(known) = self.known(source)?.into_iter().find(|d| d.algorithm() == algorithm) {
+        self.make_for(source, path, algorithm, &|| false)
+    }
+
+    /// The same, for a client that may hang up meanwhile. Where too many are being made it is refused with 503.
+    fn make_for(
+        &self,
+        source: &dyn Source,
+        path: &RelPath,
+        algorithm: Algorithm,
+        is_gone: &dyn Fn() -> bool,
+    ) -> Outcome<Digest> {
+        let is_it = |digest: &Digest| digest.algorithm() == algorithm;
+        if let Some(known) = self.known(source)?.into_iter().find(is_it) {
             return Ok(known);
         }
         let (_, key) = Stamp::of(source)?;
-        let turn = {
-            let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-            // Nobody works on those that only this map holds.
-            busy.retain(|_, turn| Arc::strong_count(turn) > 1);
-            Arc::clone(busy.entry((key, algorithm)).or_default())
-        };
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turns.take(&(key, algorithm), is_gone).map_err(|why| match why {
+            NoTurn::Gone => hung_up(),
+            NoTurn::Busy => {
+                let reason = "too many digests are being made on this node; try again later";
+                Refused::new(503, reason).with("Retry-After", "30").into()
+            }
+        })?;
         let mut known = self.known(source)?;
-        if let Some(at) = known.iter().position(|d| d.algorithm() == algorithm) {
+        if let Some(at) = known.iter().position(is_it) {
             return Ok(known.swap_remove(at));
         }
         let (before, began) = (Stamp::of(source)?.0, SystemTime::now());
@@ -157,32 +173,44 @@ impl Digests {
             Algorithm::Crc32c | Algorithm::Adler32 => vec![Algorithm::Adler32, Algorithm::Crc32c],
             serial => vec![serial],
         };
-        let made = store::digest::of_file(source, path, &wanted)?;
+        let made = reading::digests(source, path, &wanted, is_gone)?;
         let after = Stamp::of(source)?.0;
         if before == after && settled(&before, began) {
             known.extend(made.iter().cloned());
             self.keep(source, key, before, &known);
         }
-        let found = made.into_iter().find(|d| d.algorithm() == algorithm);
+        let found = made.into_iter().find(is_it);
         found.ok_or_else(|| super::refused::refuse(500, "the digest that was asked for was not made"))
     }
 
-    /// Adds the digests that a request wants to the fields of its answer.
+    /// Adds the digests that a request wants to the fields of its answer. Where this node is too busy for that, a file goes
+    /// without, as RFC 3230 and RFC 9530 allow; who asks for the digest and not for the file (HEAD) is told to come again.
     pub fn tell(
         &self,
-        request: &Request,
+        exchange: &dyn Exchange,
         source: &Arc<dyn Source>,
         path: &RelPath,
         headers: &mut Headers,
     ) -> Outcome<()> {
+        let request = exchange.request();
         // Want-Digest wins where both are there, as elsewhere.
-        if let Some(algorithm) = digest::wanted(request.headers.all("want-digest"), &OFFERED) {
-            headers.add("Digest", digest::format(&self.make(&**source, path, algorithm)?));
-        } else if let Some(algorithm) = digest::repr::wanted(request.headers.all("want-repr-digest"), &OFFERED) {
-            headers.add("Repr-Digest", digest::repr::format(&self.make(&**source, path, algorithm)?));
+        let asked = digest::wanted(request.headers.all("want-digest"), &OFFERED).map(|algorithm| (algorithm, false));
+        let asked = asked.or_else(|| {
+            digest::repr::wanted(request.headers.all("want-repr-digest"), &OFFERED).map(|algorithm| (algorithm, true))
+        });
+        let Some((algorithm, is_repr)) = asked else { return Ok(()) };
+        match self.make_for(&**source, path, algorithm, &|| exchange.is_gone()) {
+            Ok(made) if is_repr => headers.add("Repr-Digest", digest::repr::format(&made)),
+            Ok(made) => headers.add("Digest", digest::format(&made)),
+            Err(Trouble::Refused(refused)) if refused.status == 503 && request.method == Method::Get => {}
+            Err(trouble) => return Err(trouble),
         }
         Ok(())
     }
+}
+
+fn hung_up() -> Trouble {
+    Trouble::Broken(io::Error::new(io::ErrorKind::BrokenPipe, "the client hung up before its digest was made"))
 }
 
 fn settled(stamp: &Stamp, began: SystemTime) -> bool {
@@ -231,6 +259,45 @@ mod tests {
         let source = file(data.path(), "f");
         digests.make(&*source, &RelPath::root(), Algorithm::Md5).unwrap();
         assert_eq!(digests.known(&*source).unwrap(), []);
+    }
+
+    #[test]
+    fn nothing_is_read_for_a_client_that_is_gone() {
+        let (data, state) = (tempfile::tempdir_in("/var/tmp").unwrap(), tempfile::tempdir().unwrap());
+        let digests = Digests::new(state.path());
+        let (len, looks) = (64 << 20, std::cell::Cell::new(0));
+        for is_hole in [false, true] {
+            let made = std::fs::File::create(data.path().join("f")).unwrap();
+            if is_hole {
+                made.set_len(100 * len).unwrap()
+            } else {
+                std::fs::write(data.path().join("f"), vec![7; 4 << 20]).unwrap()
+            }
+            let source = file(data.path(), "f");
+            looks.set(0);
+            let gone = || {
+                looks.set(looks.get() + 1);
+                looks.get() >= 2
+            };
+            let told = digests.make_for(&*source, &RelPath::root(), Algorithm::Md5, &gone);
+            assert!(matches!(told, Err(Trouble::Broken(_))), "{told:?}");
+            assert_eq!(looks.get(), 2);
+            assert_eq!(digests.known(&*source).unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn what_is_read_here_is_what_is_read_elsewhere() {
+        let data = tempfile::tempdir_in("/var/tmp").unwrap();
+        let made = std::fs::File::create(data.path().join("f")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&made, &[3; 3000], 5 << 20).unwrap();
+        made.set_len(7 << 20).unwrap();
+        let source = file(data.path(), "f");
+        let mut here = reading::digests(&*source, &RelPath::root(), &OFFERED, &|| false).unwrap();
+        let mut there = store::digest::of_file(&*source, &RelPath::root(), &OFFERED).unwrap();
+        here.sort_by_key(Digest::hex);
+        there.sort_by_key(Digest::hex);
+        assert_eq!(here, there);
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
         }
     }
     visit.introduce(&mut headers);
-    visit.web.digests.tell(visit.exchange.request(), &whole.source, &whole.path, &mut headers)?;
+    visit.web.digests.tell(&*visit.exchange, &whole.source, &whole.path, &mut headers)?;
     send(visit, &whole, headers)
 }
 
