@@ -1,4 +1,8 @@
-//! A program of the operator's that is asked about visitors: JSON in, JSON out, within a time. No answer is a no.
+//! A program of the operator's that is asked about visitors: JSON in, JSON out, within a time. No answer is a no, but one that
+//! is forgotten at once; where too many are asked about, nobody is told no: they are told to come again.
+//!
+//! [`RUNNING_MAX`] programs run at once. Half of those places are for visitors with a credential, whoever else comes; and a
+//! neighbourhood of strangers, or of others, has its bound as well.
 //!
 //! What the program never gets is a secret: it is told who somebody turned out to be, not how they proved it.
 
@@ -7,8 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use auth::policy::Callout;
@@ -17,18 +20,28 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::crowd::neighbourhood;
+
 /// An answer is good for so long: clients ask a dozen questions about a file within a second.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 /// Answers that are remembered.
 const REMEMBERED_MAX: usize = 4096;
 /// Programs that run at once.
 const RUNNING_MAX: usize = 64;
+/// Of them, those that may be about visitors who have shown nothing: all of them, and those of one neighbourhood.
+const ABOUT_NOBODY_MAX: usize = RUNNING_MAX / 2;
+const ABOUT_NOBODY_THERE_MAX: usize = RUNNING_MAX / 8;
+/// Those that may be about visitors of one neighbourhood who have shown something: a site may be behind one address.
+const ABOUT_SOMEBODY_THERE_MAX: usize = RUNNING_MAX / 2;
 /// An answer is not longer.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// A reason that is passed on is not longer.
 const REASON_CHARS_MAX: usize = 300;
 /// Where programs are looked for that the program runs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The kind of what those have shown who have shown nothing.
+pub(crate) const NOBODY: &str = "none";
 
 /// What the program is asked.
 #[derive(Debug, Serialize)]
@@ -50,7 +63,7 @@ pub(crate) struct Question<'a> {
 /// What the program hears of a credential.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Told<'a> {
-    /// "none", "key", "token", "macaroon", "certificate".
+    /// [`NOBODY`], "key", "token", "macaroon", "certificate".
     pub kind: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<&'a str>,
@@ -77,7 +90,55 @@ pub(crate) struct Verdict {
 pub(crate) struct Callouts {
     /// By the hash of the question.
     said: Mutex<HashMap<[u8; 32], (Instant, Verdict)>>,
-    running: AtomicUsize,
+    running: Mutex<Running>,
+    ended: Condvar,
+}
+
+/// About whom programs run.
+#[derive(Debug, Default)]
+struct Running {
+    all: usize,
+    about_nobody: usize,
+    /// By neighbourhood, and whether something was shown.
+    there: HashMap<(IpAddr, bool), usize>,
+}
+
+/// Too many are asked about: the question was not put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+impl Running {
+    fn has_room(&self, from: IpAddr, is_somebody: bool) -> bool {
+        let there = self.there.get(&(from, is_somebody)).copied().unwrap_or(0);
+        let (in_all, there_max) = match is_somebody {
+            true => (self.all < RUNNING_MAX, ABOUT_SOMEBODY_THERE_MAX),
+            false => (self.all < RUNNING_MAX && self.about_nobody < ABOUT_NOBODY_MAX, ABOUT_NOBODY_THERE_MAX),
+        };
+        in_all && there < there_max
+    }
+}
+
+/// A place among those that run, given back when dropped.
+struct Place<'a> {
+    callouts: &'a Callouts,
+    from: IpAddr,
+    is_somebody: bool,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut running = self.callouts.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.all -= 1;
+        running.about_nobody -= usize::from(!self.is_somebody);
+        if let Some(there) = running.there.get_mut(&(self.from, self.is_somebody)) {
+            *there -= 1;
+            if *there == 0 {
+                running.there.remove(&(self.from, self.is_somebody));
+            }
+        }
+        drop(running);
+        self.callouts.ended.notify_all();
+    }
 }
 
 fn about(parts: &[&[u8]]) -> [u8; 32] {
@@ -89,32 +150,29 @@ fn about(parts: &[&[u8]]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-struct Running<'a>(&'a AtomicUsize);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 impl Callouts {
     /// What the program thinks. `place` is the path in its very bytes, `holder` who owns the visitor's jobs.
-    pub fn ask(&self, callout: &Callout, holder: &str, place: &[u8], question: &Question<'_>) -> Verdict {
+    pub fn ask(&self, callout: &Callout, holder: &str, place: &[u8], question: &Question<'_>) -> Result<Verdict, Full> {
         let text = serde_json::to_vec(question).unwrap_or_default();
         let about = about(&[&text, holder.as_bytes(), place]);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, verdict)) = said.get(&about).filter(|(at, _)| at.elapsed() < REMEMBERED_FOR) {
-            return verdict.clone();
+            return Ok(verdict.clone());
         }
         drop(said);
-        let verdict = self.run(callout, &text).unwrap_or_else(|why| {
-            let program = callout.command.first().map_or("", String::as_str);
-            tracing::error!(program, error = why, who = question.who, "the call-out gave no answer: refused");
-            Verdict {
-                allow: false,
-                reason: "the program that decides about this gave no answer; ask the node's operator".into(),
+        let running = self.enter(question.peer, question.credential.kind != NOBODY, callout.timeout)?;
+        let verdict = run(callout, &text);
+        drop(running);
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
+            Err(why) => {
+                let program = callout.command.first().map_or("", String::as_str);
+                tracing::error!(program, error = why, who = question.who, "the call-out gave no answer: refused");
+                let reason = "the program that decides about this gave no answer; ask the node's operator".into();
+                // Not remembered: a moment's silence is no verdict.
+                return Ok(Verdict { allow: false, reason });
             }
-        });
+        };
         said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= REMEMBERED_MAX {
             said.retain(|_, (at, _)| at.elapsed() < REMEMBERED_FOR);
@@ -122,22 +180,35 @@ impl Callouts {
         if said.len() < REMEMBERED_MAX {
             said.insert(about, (Instant::now(), verdict.clone()));
         }
-        verdict
-    }
-
-    fn run(&self, callout: &Callout, question: &[u8]) -> Result<Verdict, String> {
-        let before = self.running.fetch_add(1, Ordering::AcqRel);
-        let _running = Running(&self.running);
-        if before >= RUNNING_MAX {
-            return Err(format!("{RUNNING_MAX} of them run already"));
-        }
-        let answer = converse(callout, question)?;
-        let mut verdict: Verdict = serde_json::from_slice(&answer).map_err(|_| {
-            "its answer is not of the form {\"allow\":true} or {\"allow\":false,\"reason\":\"…\"}".to_owned()
-        })?;
-        verdict.reason = verdict.reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect();
         Ok(verdict)
     }
+
+    /// A place to run the program, waited for as long as an answer may take.
+    fn enter(&self, peer: IpAddr, is_somebody: bool, within: Duration) -> Result<Place<'_>, Full> {
+        let from = neighbourhood(peer);
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |running: &mut Running| !running.has_room(from, is_somebody);
+        let waited = self.ended.wait_timeout_while(running, within, full);
+        let (mut running, over) = waited.unwrap_or_else(PoisonError::into_inner);
+        if over.timed_out() {
+            tracing::warn!(%peer, "no place was free to ask the call-out in time");
+            return Err(Full);
+        }
+        running.all += 1;
+        running.about_nobody += usize::from(!is_somebody);
+        *running.there.entry((from, is_somebody)).or_default() += 1;
+        drop(running);
+        Ok(Place { callouts: self, from, is_somebody })
+    }
+}
+
+fn run(callout: &Callout, question: &[u8]) -> Result<Verdict, String> {
+    let answer = converse(callout, question)?;
+    let mut verdict: Verdict = serde_json::from_slice(&answer).map_err(|_| {
+        "its answer is not of the form {\"allow\":true} or {\"allow\":false,\"reason\":\"…\"}".to_owned()
+    })?;
+    verdict.reason = verdict.reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect();
+    Ok(verdict)
 }
 
 /// Ends the program and whatever it started, whatever became of it.

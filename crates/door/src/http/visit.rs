@@ -13,11 +13,11 @@ use web::{Headers, Method, Request};
 use wire::frame::Refusal;
 
 use super::Web;
-use super::callout::{Question, Told, Verdict};
+use super::callout::{Full, NOBODY, Question, Told, Verdict};
 use super::exchange::Exchange;
 use super::fireflies::Flying;
 use super::keeper::{Credential, Visitor};
-use super::refused::{Outcome, refuse};
+use super::refused::{Outcome, Refused, refuse};
 use crate::host::Reach;
 
 /// A request being answered.
@@ -78,7 +78,7 @@ impl Visit<'_> {
             return Err(refuse(403, format!("the export {export} is read-only on this node")));
         }
         let reach = self.decide(action, export, path);
-        let reach = reach.map_err(|refusal| self.web.keeper.unwelcome(&self.visitor, refusal.into()))?;
+        let reach = reach.map_err(|trouble| self.web.keeper.unwelcome(&self.visitor, trouble))?;
         // As a directory's name too: what would come below it could not be seen.
         if path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
             return Err(match action.changes() {
@@ -108,30 +108,38 @@ impl Visit<'_> {
     }
 
     /// Where no rule decides the program of the policy may allow, and where it is always asked it may refuse.
-    fn decide(&self, action: Action, export: &str, path: &RelPath) -> Result<Reach, Refusal> {
+    fn decide(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
         let (policy, host) = (self.web.host.policy(), &self.web.host);
         let place = Place::Path { export: export.to_owned(), path: path.clone() };
         // An export that nobody has, or may write to, is no question of who.
         let open = host.is_writable(export).filter(|writable| *writable || !action.changes());
         let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
-            return host.allowed(self.access(), action, &place);
+            return Ok(host.allowed(self.access(), action, &place)?);
         };
         let by_rules = self.access().may_see(export) && self.access().allow(action, export, writable, path).is_ok();
         if by_rules && callout.when != When::Always {
-            return host.allowed(self.access(), action, &place);
+            return Ok(host.allowed(self.access(), action, &place)?);
         }
-        let verdict = self.ask_program(callout, action, export, path, by_rules);
-        match (verdict.allow, by_rules) {
+        let verdict = self.ask_program(callout, action, export, path, by_rules)?;
+        let reach = match (verdict.allow, by_rules) {
             (true, false) => host.allowed(&self.just_this(action, export, path), action, &place),
             (true, true) => host.allowed(self.access(), action, &place),
             (false, false) if verdict.reason.is_empty() => host.allowed(self.access(), action, &place),
             (false, _) => {
                 Err(Refusal::new(Fault::Auth, format!("refused by this node's operator: {}", verdict.reason)))
             }
-        }
+        };
+        Ok(reach?)
     }
 
-    fn ask_program(&self, callout: &Callout, action: Action, export: &str, path: &RelPath, allowed: bool) -> Verdict {
+    fn ask_program(
+        &self,
+        callout: &Callout,
+        action: Action,
+        export: &str,
+        path: &RelPath,
+        allowed: bool,
+    ) -> Outcome<Verdict> {
         let (who, place) = (self.access().who(), path.to_string());
         let question = Question {
             v: 1,
@@ -144,7 +152,11 @@ impl Visit<'_> {
             policy: if allowed { "allows" } else { "undecided" },
             credential: told(&self.visitor.credential),
         };
-        self.web.keeper.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question)
+        let said = self.web.keeper.callouts.ask(callout, self.access().holder(), path.as_bytes(), &question);
+        said.map_err(|Full| {
+            let reason = "too many visitors are being asked about; try again later";
+            Refused::new(503, reason).with("Retry-After", "5").into()
+        })
     }
 
     /// The access of whom only the program lets do this one thing at this one place.
@@ -187,7 +199,7 @@ fn word(action: Action) -> &'static str {
 
 fn told(credential: &Credential) -> Told<'_> {
     match credential {
-        Credential::None => Told { kind: "none", ..Told::default() },
+        Credential::None => Told { kind: NOBODY, ..Told::default() },
         Credential::Key { id } => Told { kind: "key", id: Some(id), ..Told::default() },
         Credential::Macaroon { uuid, name } => {
             Told { kind: "macaroon", id: Some(uuid), subject: Some(name), ..Told::default() }

@@ -17,7 +17,7 @@ fn question<'a>(path: &'a str) -> Question<'a> {
 }
 
 fn ask(text: &str) -> Verdict {
-    Callouts::default().ask(&script(text), "token:1", b"p", &question("p"))
+    Callouts::default().ask(&script(text), "token:1", b"p", &question("p")).unwrap()
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn anything_but_a_yes_is_a_no() {
         assert!(!ask(text).allow, "{text}");
     }
     let missing = Callout { command: vec!["/no/such/program".into()], ..script("") };
-    assert!(!Callouts::default().ask(&missing, "h", b"p", &question("p")).allow);
+    assert!(!Callouts::default().ask(&missing, "h", b"p", &question("p")).unwrap().allow);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn who_does_not_answer_is_ended_with_all_it_started() {
         ..script(&format!("(sleep 1; touch {}) & sleep 30", mark.display()))
     };
     let began = Instant::now();
-    assert!(!Callouts::default().ask(&slow, "h", b"p", &question("p")).allow);
+    assert!(!Callouts::default().ask(&slow, "h", b"p", &question("p")).unwrap().allow);
     assert!(began.elapsed() < Duration::from_secs(5));
     std::thread::sleep(Duration::from_millis(1200));
     assert!(!mark.exists());
@@ -61,7 +61,53 @@ fn an_answer_is_remembered_for_who_and_where() {
     let callout = script(&format!("echo >>{}; echo '{{\"allow\":true}}'", count.display()));
     let callouts = Callouts::default();
     for (holder, path) in [("a", "p"), ("a", "p"), ("b", "p"), ("a", "q"), ("a", "p")] {
-        assert!(callouts.ask(&callout, holder, path.as_bytes(), &question(path)).allow);
+        assert!(callouts.ask(&callout, holder, path.as_bytes(), &question(path)).unwrap().allow);
     }
     assert_eq!(std::fs::read_to_string(count).unwrap().lines().count(), 3);
+}
+
+#[test]
+fn silence_is_not_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let mark = dir.path().join("mark");
+    let callout = script(&format!("test -e {0} && echo '{{\"allow\":true}}'; touch {0}", mark.display()));
+    let callouts = Callouts::default();
+    assert!(!callouts.ask(&callout, "h", b"p", &question("p")).unwrap().allow);
+    assert!(callouts.ask(&callout, "h", b"p", &question("p")).unwrap().allow);
+}
+
+#[test]
+fn strangers_leave_room_for_others() {
+    let (callouts, at_once) = (Callouts::default(), Duration::ZERO);
+    let site = |last: u8| IpAddr::from([192, 0, 2, last]);
+    let mut held = Vec::new();
+    let mut fill = |last: u8, is_somebody: bool| {
+        let before = held.len();
+        held.extend(std::iter::from_fn(|| callouts.enter(site(last), is_somebody, at_once).ok()));
+        held.len() - before
+    };
+    assert_eq!(fill(1, false), ABOUT_NOBODY_THERE_MAX);
+    let others: usize = (2..20).map(|last| fill(last, false)).sum();
+    assert_eq!(ABOUT_NOBODY_THERE_MAX + others, ABOUT_NOBODY_MAX);
+    assert_eq!(fill(1, true), ABOUT_SOMEBODY_THERE_MAX, "behind the same address as strangers");
+    assert_eq!(fill(2, true), RUNNING_MAX - ABOUT_NOBODY_MAX - ABOUT_SOMEBODY_THERE_MAX);
+    held.clear();
+    assert!(callouts.running.lock().unwrap().there.is_empty());
+}
+
+#[test]
+fn full_is_no_verdict_and_a_place_is_waited_for() {
+    let callouts = Callouts::default();
+    let peer = question("p").peer;
+    let mut held: Vec<_> =
+        (0..ABOUT_SOMEBODY_THERE_MAX).map(|_| callouts.enter(peer, true, Duration::ZERO).unwrap()).collect();
+    let callout = Callout { timeout: Duration::from_millis(50), ..script("echo '{\"allow\":true}'") };
+    assert_eq!(callouts.ask(&callout, "h", b"p", &question("p")), Err(Full));
+    let patient = script("echo '{\"allow\":true}'");
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| callouts.ask(&patient, "h", b"p", &question("p")));
+        std::thread::sleep(Duration::from_millis(50));
+        held.pop();
+        assert!(asks.join().unwrap().unwrap().allow);
+    });
 }
