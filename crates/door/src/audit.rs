@@ -1,5 +1,10 @@
 //! The audit trail: a line of JSON for every decision, in the state directory, apart from the log that people read.
+//!
+//! Decisions about those who have shown no credential that counts have a file of their own: strangers can write into that one
+//! as much as they like, and must not be able to push out what was decided about people. For the same reason texts that come
+//! from outside are cut.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,12 +16,19 @@ use serde::Serialize;
 
 /// Bytes of a trail before it is put aside; one older trail is kept.
 const TRAIL_BYTES_MAX: u64 = 256 << 20;
+/// The same of the trail about nobody.
+const NOBODY_BYTES_MAX: u64 = 64 << 20;
+/// Of a text that comes from outside so many bytes are kept: most paths in full, and enough of others to know them by.
+const TEXT_BYTES_MAX: usize = 512;
 
 /// A decision.
 #[derive(Debug, Serialize)]
 pub(crate) struct Decision<'a> {
     /// When, RFC 3339.
     pub time: String,
+    /// Nobody has shown who they are.
+    #[serde(skip)]
+    pub is_nobody: bool,
     /// Whom it is about.
     pub peer: SocketAddr,
     /// By the name that the node has for them.
@@ -27,6 +39,9 @@ pub(crate) struct Decision<'a> {
     pub action: &'a str,
     /// Of what, without secrets.
     pub target: &'a str,
+    /// The other end of a copy or a move, without secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other: Option<&'a str>,
     /// "allowed", "denied", "failed".
     pub outcome: &'a str,
     /// The answer's status; of the native protocol none.
@@ -41,51 +56,90 @@ pub(crate) struct Decision<'a> {
     pub seconds: f64,
 }
 
-/// Where decisions are written.
-pub(crate) struct Trail {
-    /// None where nothing is written down.
-    path: Option<PathBuf>,
+/// Where decisions are written; none where nothing is written down.
+pub(crate) struct Trail(Option<(Pages, Pages)>);
+
+/// One file of it.
+struct Pages {
+    path: PathBuf,
+    bytes_max: u64,
     open: Mutex<Option<(File, u64)>>,
+}
+
+/// A text from outside, as far as it is kept.
+fn cut(text: &str) -> Cow<'_, str> {
+    if text.len() <= TEXT_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    Cow::Owned(format!("{}…", &text[..end]))
+}
+
+impl Decision<'_> {
+    fn line(&self) -> serde_json::Result<Vec<u8>> {
+        let (who, action, target) = (cut(self.who), cut(self.action), cut(self.target));
+        let (other, reason) = (self.other.map(cut), self.reason.map(cut));
+        let kept = Decision {
+            time: self.time.clone(),
+            who: &who,
+            action: &action,
+            target: &target,
+            other: other.as_deref(),
+            reason: reason.as_deref(),
+            ..*self
+        };
+        let mut line = serde_json::to_vec(&kept)?;
+        line.push(b'\n');
+        Ok(line)
+    }
 }
 
 impl Trail {
     /// In this state directory.
     pub fn new(state: &Path) -> Trail {
-        let path = state.join("audit.jsonl");
-        // At once, so that a node holds as many descriptors before its first guest as after.
-        let open = Mutex::new(reopen(&path).ok());
-        Trail { path: Some(path), open }
+        let about = |name: &str, bytes_max| Pages::new(state.join(name), bytes_max);
+        Trail(Some((about("audit.jsonl", TRAIL_BYTES_MAX), about("audit-nobody.jsonl", NOBODY_BYTES_MAX))))
     }
 
     /// Nowhere.
     pub fn none() -> Trail {
-        Trail { path: None, open: Mutex::default() }
+        Trail(None)
     }
 
     /// Adds a line. One that cannot be written is said in the log: a node that stopped for it would serve nobody.
     pub fn add(&self, decision: &Decision<'_>) {
-        let Some(path) = &self.path else { return };
-        let Ok(mut line) = serde_json::to_vec(decision) else { return };
-        line.push(b'\n');
+        let Some((people, nobody)) = &self.0 else { return };
+        let Ok(line) = decision.line() else { return };
+        let pages = if decision.is_nobody { nobody } else { people };
+        if let Err(error) = pages.add(&line) {
+            let path = pages.path.display();
+            tracing::error!(%path, %error, "a decision could not be written to the audit trail");
+        }
+    }
+}
+
+impl Pages {
+    fn new(path: PathBuf, bytes_max: u64) -> Pages {
+        // At once, so that a node holds as many descriptors before its first guest as after.
+        let open = Mutex::new(reopen(&path).ok());
+        Pages { path, bytes_max, open }
+    }
+
+    fn add(&self, line: &[u8]) -> std::io::Result<()> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.as_ref().is_some_and(|(_, bytes)| *bytes >= TRAIL_BYTES_MAX) {
+        if open.as_ref().is_some_and(|(_, bytes)| *bytes >= self.bytes_max) {
             *open = None;
-            let _ = fs::rename(path, path.with_extension("jsonl.1"));
+            let _ = fs::rename(&self.path, self.path.with_extension("jsonl.1"));
         }
-        let mut write = || -> std::io::Result<()> {
-            if open.is_none() {
-                *open = Some(reopen(path)?);
-            }
-            if let Some((file, bytes)) = open.as_mut() {
-                // One call: lines of several nodes that share a state stay whole.
-                file.write_all(&line)?;
-                *bytes += line.len() as u64;
-            }
-            Ok(())
-        };
-        if let Err(error) = write() {
-            tracing::error!(path = %path.display(), %error, "a decision could not be written to the audit trail");
+        if open.is_none() {
+            *open = Some(reopen(&self.path)?);
         }
+        if let Some((file, bytes)) = open.as_mut() {
+            // One call: lines of several nodes that share a state stay whole.
+            file.write_all(line)?;
+            *bytes += line.len() as u64;
+        }
+        Ok(())
     }
 }
 
@@ -99,27 +153,69 @@ fn reopen(path: &Path) -> std::io::Result<(File, u64)> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_line_for_each() {
-        let state = tempfile::tempdir().unwrap();
-        let trail = Trail::new(state.path());
-        let decision = Decision {
+    fn decision<'a>(who: &'a str, target: &'a str) -> Decision<'a> {
+        Decision {
             time: "2026-01-01T00:00:00Z".into(),
+            is_nobody: who == "nobody",
             peer: "127.0.0.1:1".parse().unwrap(),
-            who: "a\nb",
+            who,
             by: "https",
             action: "GET",
-            target: "/d/f",
+            target,
+            other: None,
             outcome: "denied",
             status: Some(403),
             reason: None,
             bytes: 0,
             seconds: 0.5,
-        };
-        trail.add(&decision);
-        trail.add(&decision);
-        let text = fs::read_to_string(state.path().join("audit.jsonl")).unwrap();
-        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        }
+    }
+
+    fn lines(path: &Path) -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_line_for_each() {
+        let state = tempfile::tempdir().unwrap();
+        let trail = Trail::new(state.path());
+        trail.add(&decision("a\nb", "/d/f"));
+        trail.add(&Decision { other: Some("https://h/f"), ..decision("a\nb", "/d/f") });
+        let lines = lines(&state.path().join("audit.jsonl"));
         assert_eq!((lines.len(), &lines[0]["who"]), (2, &serde_json::json!("a\nb")));
+        assert_eq!((lines[0].get("other"), &lines[1]["other"]), (None, &serde_json::json!("https://h/f")));
+        assert_eq!(lines[0].get("is_nobody"), None);
+    }
+
+    #[test]
+    fn strangers_push_out_nobody_but_strangers() {
+        let state = tempfile::tempdir().unwrap();
+        let trail = Trail(Some((
+            Pages::new(state.path().join("audit.jsonl"), 4000),
+            Pages::new(state.path().join("audit-nobody.jsonl"), 4000),
+        )));
+        trail.add(&decision("alice", "/d/f"));
+        (0..1000).for_each(|_| trail.add(&decision("nobody", "/d/f")));
+        assert_eq!(lines(&state.path().join("audit.jsonl")).len(), 1);
+        assert!(!state.path().join("audit.jsonl.1").exists());
+        for name in ["audit-nobody.jsonl", "audit-nobody.jsonl.1"] {
+            let bytes = fs::metadata(state.path().join(name)).unwrap().len();
+            assert!((1..5000).contains(&bytes), "{name}: {bytes}");
+        }
+    }
+
+    #[test]
+    fn what_strangers_say_is_cut() {
+        let (long, two) = ("x".repeat(8000), "é".repeat(4000));
+        for text in [&long, &two] {
+            let said = Decision { reason: Some(text), action: text, other: Some(text), ..decision(text, text) };
+            let line = said.line().unwrap();
+            assert!(line.len() < 6 * TEXT_BYTES_MAX, "{}", line.len());
+            let read: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            assert!(read["target"].as_str().unwrap().ends_with('…'));
+        }
+        let short = "/d/".to_owned() + &"x".repeat(TEXT_BYTES_MAX - 3);
+        assert_eq!(cut(&short), short);
     }
 }

@@ -100,7 +100,7 @@ impl Web {
     /// Answers a request, whatever becomes of it, and writes down what was decided.
     pub fn answer(&self, exchange: &mut dyn Exchange) {
         let began = Instant::now();
-        let mut who = "nobody".to_owned();
+        let mut who = None;
         let outcome = self.handle(exchange, &mut who);
         let (done, reason) = match outcome {
             Ok(done) => (done, None),
@@ -114,14 +114,14 @@ impl Web {
                 (Done { status: 0, bytes: 0 }, Some(format!("the connection broke: {error}")))
             }
         };
-        self.write_down(exchange, &who, done, reason.as_deref(), began);
+        self.write_down(exchange, who.as_ref(), done, reason.as_deref(), began);
     }
 
-    fn handle(&self, exchange: &mut dyn Exchange, who: &mut String) -> Outcome {
+    fn handle(&self, exchange: &mut dyn Exchange, who: &mut Option<Who>) -> Outcome {
         let target = target::parse(&exchange.request().target);
         let target = target.map_err(|e| refuse(e.status(), e.to_string()))?;
         let visitor = self.keeper.who(exchange, &target)?;
-        *who = visitor.access.who();
+        *who = Some(Who { name: visitor.access.who(), is_nobody: visitor.is_nobody });
         let method = exchange.request().method.clone();
         let visit = &mut Visit { web: self, exchange, target, visitor };
         match method {
@@ -143,9 +143,12 @@ impl Web {
         }
     }
 
-    fn write_down(&self, exchange: &dyn Exchange, who: &str, done: Done, reason: Option<&str>, began: Instant) {
+    fn write_down(&self, exchange: &dyn Exchange, who: Option<&Who>, done: Done, reason: Option<&str>, began: Instant) {
         let request = exchange.request();
         let (target, peer) = (target::redacted(&request.target), exchange.peer());
+        let (who, is_nobody) = who.map_or(("nobody", true), |who| (who.name.as_str(), who.is_nobody));
+        let other = other_end(request);
+        let other = other.as_deref();
         let outcome = match done.status {
             200..=399 => "allowed",
             401 | 403 => "denied",
@@ -155,7 +158,7 @@ impl Web {
         let by = if exchange.is_secure() { "https" } else { "http" };
         let agent = request.headers.get("user-agent").unwrap_or_default();
         tracing::info!(
-            target: "access", %peer, who, by, event = request.method.name(), what = target, status, outcome,
+            target: "access", %peer, who, by, event = request.method.name(), what = target, other, status, outcome,
             bytes = done.bytes, seconds, agent, error = reason,
         );
         let time = date::rfc3339_us(now());
@@ -164,11 +167,13 @@ impl Web {
         let target = &target;
         self.host.trail.add(&Decision {
             time,
+            is_nobody,
             peer,
             who,
             by,
             action,
             target,
+            other,
             outcome,
             status,
             reason,
@@ -181,6 +186,22 @@ impl Web {
     pub fn note_garbage(&self, peer: SocketAddr, status: u16, reason: &str) {
         tracing::info!(target: "access", %peer, outcome = "refused", status, error = reason, "not a request");
     }
+}
+
+/// Who it turned out to be.
+struct Who {
+    name: String,
+    is_nobody: bool,
+}
+
+/// The other end of a copy or a move, without secrets.
+fn other_end(request: &web::Request) -> Option<String> {
+    let name = match request.method {
+        Method::Copy => request.headers.get("source").or_else(|| request.headers.get("destination")),
+        Method::Move => request.headers.get("destination"),
+        _ => None,
+    };
+    name.map(target::redacted)
 }
 
 /// Says no, with the reason as text.

@@ -24,27 +24,28 @@ impl Exports {
         let reason = Some(refusal.reason.as_str());
         tracing::info!(target: "access", %peer, event = "login", outcome = "refused", error = reason);
         let outcome = outcome(refusal.fault);
-        self.trail.add(&Decision { outcome, reason, ..decision(peer, "nobody", "login", "") });
+        self.trail.add(&Decision { outcome, reason, ..decision(peer, ("nobody", true), "login", "") });
     }
 
     /// Something happened in a session.
     pub(super) fn write_down(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
         let who = access.who();
+        let whom = (who.as_str(), access.is_guest());
         match event {
             Event::Login { software } => {
                 tracing::info!(target: "access", %peer, who, event = "login", software);
-                self.trail.add(&decision(peer, &who, "login", ""));
+                self.trail.add(&decision(peer, whom, "login", ""));
             }
             Event::Renewed { streams } => {
                 tracing::info!(target: "access", %peer, who, event = "renew", streams);
-                self.trail.add(&decision(peer, &who, "renew", ""));
+                self.trail.add(&decision(peer, whom, "renew", ""));
             }
             Event::Asked { request, refusal } => {
                 let (what, said) = (questions::describe(request), refusal.map_or("done", |_| "refused"));
                 let error = refusal.map(|r| r.reason.as_str());
                 tracing::info!(target: "access", %peer, who, event = "ask", what, outcome = said, error);
                 let outcome = refusal.map_or("allowed", |refusal| outcome(refusal.fault));
-                self.trail.add(&Decision { outcome, reason: error, ..decision(peer, &who, "ask", &what) });
+                self.trail.add(&Decision { outcome, reason: error, ..decision(peer, whom, "ask", &what) });
             }
             Event::Job { .. } => self.write_down_job(peer, access, &who, event),
         }
@@ -77,13 +78,20 @@ impl Exports {
             None => "allowed",
         };
         let bytes = totals.bytes;
-        self.trail.add(&Decision { outcome, reason, bytes, seconds, ..decision(peer, who, event, &places) });
+        self.trail.add(&Decision {
+            outcome,
+            reason,
+            bytes,
+            seconds,
+            ..decision(peer, (who, access.is_guest()), event, &places)
+        });
     }
 }
 
-/// A decision of the native protocol: allowed, until something else is said.
-fn decision<'a>(peer: SocketAddr, who: &'a str, action: &'a str, target: &'a str) -> Decision<'a> {
+/// A decision of the native protocol about somebody, or nobody: allowed, until something else is said.
+fn decision<'a>(peer: SocketAddr, whom: (&'a str, bool), action: &'a str, target: &'a str) -> Decision<'a> {
     let time = web::date::rfc3339_us(crate::http::now());
-    let (by, outcome) = ("native", "allowed");
-    Decision { time, peer, who, by, action, target, outcome, status: None, reason: None, bytes: 0, seconds: 0.0 }
+    let ((who, is_nobody), by, outcome) = (whom, "native", "allowed");
+    let (other, status, reason, bytes, seconds) = (None, None, None, 0, 0.0);
+    Decision { time, is_nobody, peer, who, by, action, target, other, outcome, status, reason, bytes, seconds }
 }
