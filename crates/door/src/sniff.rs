@@ -10,6 +10,10 @@ use wire::join::MAGIC;
 
 use crate::http::h2;
 
+/// Between two looks at a connection that has said too little: at first, and in the end.
+const NAP: Duration = Duration::from_millis(1);
+const NAP_MAX: Duration = Duration::from_millis(200);
+
 /// What a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaks {
@@ -72,7 +76,7 @@ pub(crate) fn seems_http(socket: &TcpStream) -> bool {
 pub(crate) fn sniff(socket: &TcpStream, within: Duration) -> io::Result<Speaks> {
     let deadline = Instant::now() + within;
     let mut first = [0; 8];
-    let mut seen = 0;
+    let (mut seen, mut nap) = (0, NAP);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -87,10 +91,10 @@ pub(crate) fn sniff(socket: &TcpStream, within: Duration) -> io::Result<Speaks> 
             socket.set_read_timeout(None)?;
             return Ok(speaks);
         }
-        // Peeking cannot wait for more than there is.
-        if got == seen {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        // Peeking cannot wait for more than there is. Who lets us wait is looked at less and less: a thousand who say one byte
+        // must not keep a processor busy.
+        nap = if got == seen { (nap * 2).min(NAP_MAX) } else { NAP };
+        std::thread::sleep(nap.min(left));
         seen = got;
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Requests are bytes on a socket of the test's own, so that nothing between the test and the node puts them right.
 
+mod crowds;
 mod digests;
 mod escapes;
 mod frames;
 mod kills;
+mod lent;
 mod native;
 mod peers;
 mod pulls;

@@ -69,7 +69,11 @@ impl Raw {
 
     /// In clear, to a port of this host.
     pub fn to_port(port: u16) -> Raw {
-        let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        Raw::over(TcpStream::connect(("127.0.0.1", port)).unwrap())
+    }
+
+    /// In clear, over a connection that is made.
+    pub fn over(socket: TcpStream) -> Raw {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
         Raw { line: Box::new(socket.try_clone().unwrap()), socket, inbox: Vec::new() }

@@ -1,0 +1,85 @@
+//! Many who mean no good: they hold up their own, and nobody else.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+use super::raw::{Raw, open};
+use crate::guest::Guest;
+use crate::node::Setup;
+use crate::wait::skipped;
+
+/// A connection from another address of this host.
+fn from_elsewhere(port: u16) -> TcpStream {
+    let own: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&own, &SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 0))).unwrap();
+    connect(&own, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+    own.into()
+}
+
+#[test]
+fn one_address_holds_no_door_shut() {
+    const TEST: &str = "web::crowds::one_address_holds_no_door_shut";
+    // More than are attended to at once.
+    const MANY: usize = 2300;
+    if sys::limits::raise_descriptor_limit() < 4 * MANY as u64 {
+        return skipped(TEST, "too few descriptors");
+    }
+    let node = open();
+    fs::write(node.data("f"), b"x").unwrap();
+    let mut many = Vec::new();
+    for _ in 0..MANY {
+        let mut raw = Raw::to(&node);
+        // A head that never ends, and that is not yet known to be one.
+        raw.say(b"G");
+        many.push(raw);
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    for _ in 0..20 {
+        let mut raw = Raw::over(from_elsewhere(node.port));
+        assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x");
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "others waited {:?}", began.elapsed());
+    // Nor are those at the same address refused: their turn comes.
+    assert_eq!(Raw::to(&node).ask("GET", "/data/f", &[], &[]).body, b"x");
+    let _ = Guest::let_in(&node);
+}
+
+#[test]
+fn no_body_is_waited_for_whose_sender_may_not() {
+    let node = Setup::new().data_export("rw").arg("--plain").start();
+    let session = "Content-Type: application/vnd.longhaul.session+json\r\n";
+    for (request, fields) in [("PROPFIND /data/", "Depth: 1\r\n"), ("PROPFIND /", ""), ("POST /data/f", session)] {
+        let (mut raw, began) = (Raw::to(&node), Instant::now());
+        raw.say(format!("{request} HTTP/1.1\r\nHost: h\r\n{fields}Content-Length: 100\r\n\r\n<"));
+        assert_eq!(raw.hear().unwrap().status, 401, "{request}");
+        assert!(began.elapsed() < Duration::from_secs(4), "{request} {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn a_short_body_that_drips_is_given_up() {
+    let node = open();
+    let began = Instant::now();
+    let mut dripping = Vec::new();
+    for request in ["PROPFIND /data/", "PUT /data/f", "PROPFIND /"] {
+        let mut raw = Raw::to(&node);
+        raw.say(format!("{request} HTTP/1.1\r\nHost: h\r\nDepth: 0\r\nContent-Length: 1000\r\n\r\n"));
+        dripping.push(raw);
+    }
+    while began.elapsed() < Duration::from_secs(21) {
+        for raw in &mut dripping {
+            raw.try_say(b" ");
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    for raw in &mut dripping {
+        assert_eq!(raw.hear().unwrap().status, 408);
+    }
+    assert!(began.elapsed() < Duration::from_secs(35), "{:?}", began.elapsed());
+    super::raw::assert_swept(&node);
+}

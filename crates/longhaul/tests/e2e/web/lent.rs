@@ -1,0 +1,77 @@
+//! Keys that a node lends for one copy: for the native protocol alone, no longer than what they were lent for, and no source of
+//! further ones.
+
+use std::time::Duration;
+
+use auth::AccessKey;
+use serde_json::Value;
+use wire::frame::KeyProof;
+
+use super::raw::{Answer, ask};
+use crate::client::{Client, words};
+use crate::guest::Guest;
+use crate::node::{Node, Setup};
+use crate::wait::{LONG, until};
+
+const KIND: (&str, &str) = ("Content-Type", "application/vnd.longhaul.session+json");
+const READ: &[u8] = br#"{"v":1,"write":false,"job":"00000000-0000-4000-8000-000000000000"}"#;
+const WRITE: &[u8] = br#"{"v":1,"write":true,"job":"00000000-0000-4000-8000-000000000000"}"#;
+
+fn closed() -> Node {
+    let node = Setup::new().data_export("rw").arg("--plain").start();
+    std::fs::write(node.data("f"), b"here").unwrap();
+    node
+}
+
+fn borrow(node: &Node, key: &str, question: &[u8]) -> Answer {
+    let bearer = format!("Bearer {key}");
+    ask(node, "POST", "/data/f", &[KIND, ("Authorization", &bearer)], question)
+}
+
+fn lent(node: &Node, key: &str, question: &[u8]) -> String {
+    let told: Value = serde_json::from_slice(&borrow(node, key, question).expect(200).body).unwrap();
+    told["key"].as_str().unwrap().to_owned()
+}
+
+fn proof(key: &str) -> KeyProof {
+    let key: AccessKey = key.parse().unwrap();
+    KeyProof { id: key.id, secret: *key.expose_secret() }
+}
+
+fn lets_in(node: &Node, key: &str) -> bool {
+    Guest::with_key(node, Some(&proof(key))).is_ok()
+}
+
+#[test]
+fn a_lent_key_is_for_the_native_protocol_and_lends_nothing() {
+    let node = closed();
+    let own = node.grant(&["--export", "data", "--write"]);
+    for question in [READ, WRITE] {
+        let key = lent(&node, &own, question);
+        let bearer = format!("Bearer {key}");
+        let along = [("Authorization", bearer.as_str())];
+        assert_eq!(ask(&node, "GET", "/data/f", &along, &[]).status, 403);
+        assert_eq!(ask(&node, "PROPFIND", "/data/f", &along, &[]).status, 403);
+        assert_eq!(borrow(&node, &key, question).status, 403, "one key led to the next");
+        assert!(lets_in(&node, &key));
+    }
+    // Nor is it for questions.
+    let client = Client::with_key(&lent(&node, &own, READ));
+    client.run(words!["ls", node.at("data")]).refused(4, &["one job"]);
+}
+
+#[test]
+fn a_lent_key_ends_with_what_it_was_lent_for() {
+    let node = closed();
+    let (own, short) = (node.grant(&["--export", "data"]), node.grant(&["--export", "data", "--for", "4s"]));
+    let (of_own, of_short) = (lent(&node, &own, READ), lent(&node, &short, READ));
+    assert!(lets_in(&node, &of_own) && lets_in(&node, &of_short));
+    until("the shorter one is over", LONG, || {
+        std::thread::sleep(Duration::from_millis(200));
+        !lets_in(&node, &of_short)
+    });
+    assert!(lets_in(&node, &of_own));
+    let id = auth::hex(&proof(&own).id);
+    assert!(node.grant_command(&["revoke", &id]).status.success());
+    assert!(!lets_in(&node, &of_own), "its parent is revoked");
+}
