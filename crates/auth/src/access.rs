@@ -12,6 +12,7 @@ mod ticket;
 
 pub use actions::{Action, Actions};
 pub use denied::Denied;
+pub(crate) use ticket::Basis;
 pub use ticket::{GUEST, Permit, Ticket};
 
 /// The authority of a session.
@@ -257,12 +258,7 @@ mod tests {
     #[test]
     fn tickets_in_the_words_of_keys() {
         let visitor = |actions: &[Actions]| {
-            let permit = |actions: &Actions| Permit {
-                export: "data".into(),
-                prefix: path("a"),
-                dir_only: false,
-                actions: *actions,
-            };
+            let permit = |actions: &Actions| Permit::own("data".into(), path("a"), false, *actions);
             let permits = actions.iter().map(permit).collect();
             let (who, holder) = ("w".to_owned(), "token:1".to_owned());
             Access::Visitor(Arc::new(Ticket { who, holder, permits, everywhere: Actions::NONE, expires: Some(5) }))

@@ -5,23 +5,27 @@
 //! not understood shuts the door. Does not know: where the node's secret lies, and what its holder may today.
 
 use aws_lc_rs::hmac;
+use ipnet::IpNet;
 use jiff::Timestamp;
 use model::name::RelPath;
 use subtle::ConstantTimeEq;
 
 use crate::access::Actions;
 use crate::limits::{CAVEATS, MACAROON_BYTES};
+use crate::policy::prefix;
 
 mod activity;
 mod error;
 mod issue;
 mod packet;
 mod request;
+mod standing;
 
 pub use activity::Activities;
 pub use error::{MacaroonError, RequestError};
 pub use issue::{Birth, Issued, issue};
 pub use request::MacaroonRequest;
+pub use standing::Standing;
 
 use packet::Packets;
 
@@ -31,18 +35,22 @@ const HOLDER: &str = "macaroon:";
 /// What a macaroon whose signature is good, and whose caveats hold, is worth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// `UUID:HOLDER`, as it was minted.
+    /// `UUID:HOLDER`, and what it stands on, as it was minted.
     pub identifier: String,
     /// Which macaroon it descends from.
     pub uuid: String,
     /// The holder of the access that it was made from: while that is a grant, the door checks that it still exists.
     pub origin: String,
+    /// What that access came from; none where it was a grant alone.
+    pub standing: Option<Standing>,
     /// Who asked for it, as the node wrote it down.
     pub name: String,
     /// What all of its `activity:` caveats leave.
     pub activities: Activities,
     /// The path that all of its `path:` caveats leave: an export and what is below it.
     pub path: RelPath,
+    /// From where it counts: each of its `ip:` caveats, and all of them have to hold.
+    pub from: Vec<Vec<IpNet>>,
     /// When it ends, seconds since 1970: the earliest of its `before:` caveats.
     pub before: Option<i64>,
 }
@@ -72,7 +80,8 @@ fn chain<'a>(secret: &[u8; 32], identifier: &[u8], caveats: impl Iterator<Item =
     caveats.fold(hmac_sha256(&key, identifier), |signature, caveat| hmac_sha256(&signature, caveat))
 }
 
-/// A macaroon, as text. `identifier` is `UUID:HOLDER`; see [`issue`] for making one from a request.
+/// A macaroon, as text. `identifier` is `UUID:HOLDER`, and what it stands on ([`Standing`]); see [`issue`] for making one from
+/// a request.
 pub fn mint(secret: &[u8; 32], location: &str, identifier: &str, caveats: &[String]) -> String {
     let bytes = || caveats.iter().map(|caveat| caveat.as_bytes());
     let packets = Packets {
@@ -113,6 +122,10 @@ pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<Held, MacaroonE
     }
     let identifier = String::from_utf8(packets.identifier).map_err(|_| MacaroonError::Identifier)?;
     let (uuid, origin) = identifier.split_once(':').ok_or(MacaroonError::Identifier)?;
+    let (origin, standing) = match origin.split_once(' ') {
+        Some((origin, words)) => (origin, Some(Standing::parse(words).ok_or(MacaroonError::Identifier)?)),
+        None => (origin, None),
+    };
     let (uuid, origin) = (uuid.to_owned(), origin.to_owned());
     let left = Left::after(&packets.caveats)?;
     if let Some(before) = left.before.filter(|before| *before <= now) {
@@ -122,9 +135,11 @@ pub fn verify(secret: &[u8; 32], text: &str, now: i64) -> Result<Held, MacaroonE
         identifier,
         uuid,
         origin,
+        standing,
         name: left.name.unwrap_or_default(),
         activities: left.activities.ok_or(MacaroonError::NoActivity)?,
         path: left.path.ok_or(MacaroonError::NoPath)?,
+        from: left.from,
         before: left.before,
     })
 }
@@ -135,6 +150,7 @@ struct Left {
     name: Option<String>,
     activities: Option<Activities>,
     path: Option<RelPath>,
+    from: Vec<Vec<IpNet>>,
     before: Option<i64>,
 }
 
@@ -160,6 +176,8 @@ impl Left {
                     let path = value.starts_with('/').then(|| RelPath::parse(value.as_bytes()).ok()).flatten();
                     left.narrow(path.ok_or_else(unknown)?)?;
                 }
+                // As dCache has it: addresses and prefixes with commas between them.
+                "ip" => left.from.push(value.split(',').map(prefix).collect::<Option<_>>().ok_or_else(unknown)?),
                 "before" => {
                     let before = value.parse::<Timestamp>().map_err(|_| unknown())?.as_second();
                     left.before = Some(left.before.map_or(before, |all| all.min(before)));

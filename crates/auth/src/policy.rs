@@ -15,10 +15,12 @@ mod file;
 mod judge;
 mod rule;
 
+pub(crate) use address::prefix;
 pub use address::{Addresses, ThirdParty};
 pub use dn::{DistinguishedName, DnError};
 pub use error::PolicyError;
 pub use judge::Visitor;
+pub(crate) use rule::mark;
 pub use rule::{Rule, Who};
 
 use crate::access::Actions;

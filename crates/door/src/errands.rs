@@ -48,6 +48,8 @@ struct Ways {
     timeouts: Timeouts,
     /// Where this node listens on the loopback interface alone errands may lead there, whatever the policy says.
     may_stay_here: bool,
+    /// It lives for one copy of its own user, who may dial what he likes.
+    is_users_own: bool,
     /// Sessions of earlier errands.
     warm: Arc<Warm>,
 }
@@ -70,7 +72,8 @@ impl Errands {
     ) -> Errands {
         // A node that lives for a single copy has no second errand to keep anything for.
         let warm = Warm::new(if lasting { timeouts.warm } else { Duration::ZERO });
-        Errands { host, jobs, dir, ways: Ways { timeouts, may_stay_here, warm }, lasting }
+        let ways = Ways { timeouts, may_stay_here, is_users_own: !lasting, warm };
+        Errands { host, jobs, dir, ways, lasting }
     }
 
     /// The node stops: no session is kept any longer.
@@ -239,8 +242,8 @@ impl Ways {
             engine::identity::random().map_err(|_| Error::Order("the system gives no random numbers".into()))?;
         let trust = Trust::Fingerprints(vec![Fingerprint(errand.node)]);
         let policy = host.policy();
-        let local = policy.third_party.local || self.may_stay_here;
-        let third_party = ThirdParty { local, ..policy.third_party.clone() };
+        let local = policy.third_party.local || self.is_users_own;
+        let third_party = ThirdParty { local, loopback: self.may_stay_here, ..policy.third_party.clone() };
         let guard = move |address| third_party.check(address).map_err(|denied| denied.to_string());
         let (timeouts, plain) = (self.timeouts, errand.plain);
         let connect = Connect { trust, keys, plain, timeouts, session, guard: Some(&guard) };

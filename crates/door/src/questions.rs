@@ -79,7 +79,8 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
             let (from, to) = (&source.path, target.path);
             let into = target.store.is_dir(&to) && to != *from;
             let to = from.name().filter(|_| into).map_or_else(|| to.clone(), |name| to.join(&name));
-            source.store.rename(from, &to).map_err(storage)
+            // As mv does, too.
+            source.store.rename(from, &to, true).map_err(storage)
         }
         Request::Digest(place, algorithms) => {
             let Reach { store, path, .. } = exports.allowed(access, Action::Read, place)?;

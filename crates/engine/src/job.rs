@@ -168,6 +168,8 @@ pub enum Streams<'a> {
         to: Arc<dyn Dial>,
         /// How many to begin with, where the job's settings do not say.
         count: u32,
+        /// How many at most, whoever wants more; 0 for no bound.
+        most: u32,
         /// Streams opened in this session so far: numbers are never used twice.
         opened: &'a mut u32,
         /// What stayed of the last job.

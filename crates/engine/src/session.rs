@@ -61,6 +61,8 @@ pub struct Connect<'a> {
 pub struct Means {
     /// Streams to begin with; 0 leaves it to the evidence.
     pub streams: u32,
+    /// Streams at most, whatever the evidence and the job's settings say; 0 for no bound of ours.
+    pub streams_max: u32,
     /// Where the job's course is written down.
     pub series: Option<Series>,
     /// What earlier jobs found out about paths.
@@ -309,7 +311,8 @@ impl Session {
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
-            let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened, kept };
+            let (to, most) = (Arc::clone(&self.dial), means.streams_max);
+            let dial = Streams::Dial { to, count: streams, most, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         self.kept = std::mem::take(&mut driven.kept);
@@ -346,7 +349,8 @@ impl Session {
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| receiving.clerk());
             let side: Arc<dyn Side> = receiving.clone();
-            let dial = Streams::Dial { to: Arc::clone(&self.dial), count: streams, opened: &mut self.opened, kept };
+            let (to, most) = (Arc::clone(&self.dial), means.streams_max);
+            let dial = Streams::Dial { to, count: streams, most, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         let result = opened.and(result).and_then(|()| self.await_facts(&mut driven));

@@ -95,7 +95,7 @@ impl Store for End {
         Err(Error::Unsupported { what: "removing", store: self.word() })
     }
 
-    fn rename(&self, _from: &RelPath, _to: &RelPath) -> Result<()> {
+    fn rename(&self, _from: &RelPath, _to: &RelPath, _replace: bool) -> Result<()> {
         Err(Error::Unsupported { what: "renaming", store: self.word() })
     }
 }

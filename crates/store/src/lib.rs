@@ -145,8 +145,8 @@ pub trait Store: Send + Sync + Debug {
     fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()>;
     /// Removes a file, a link or an empty directory.
     fn remove(&self, path: &RelPath) -> Result<()>;
-    /// Renames, replacing a file of the new name.
-    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()>;
+    /// Renames; a file of the new name is replaced where allowed, and so is an empty directory by another one.
+    fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()>;
 }
 
 /// A file being read.

@@ -201,12 +201,15 @@ impl Store for Memory {
         tree.remove(path).map(drop).ok_or_else(|| not_found("remove", path))
     }
 
-    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+    fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
         let mut tree = self.tree();
         Self::not_the_root("rename", from)?;
         Self::not_the_root("rename", to)?;
         Self::parent_is_dir(&tree, "rename", to)?;
         let from_dir = matches!(tree.get(from).ok_or_else(|| not_found("rename", from))?, Node::Dir { .. });
+        if !replace && tree.contains_key(to) {
+            return Err(Error::Exists(shown(to)));
+        }
         let refused = match tree.get(to) {
             _ if from != to && to.starts_with(from) => Some(ErrorKind::InvalidInput),
             _ if from == to => None,

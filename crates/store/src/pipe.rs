@@ -86,7 +86,7 @@ impl Store for Pipe {
         unsupported("removing")
     }
 
-    fn rename(&self, _from: &RelPath, _to: &RelPath) -> Result<()> {
+    fn rename(&self, _from: &RelPath, _to: &RelPath, _replace: bool) -> Result<()> {
         unsupported("renaming")
     }
 }

@@ -10,7 +10,7 @@ mod file;
 mod list;
 mod way;
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -110,15 +110,26 @@ impl Posix {
         let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         match rustix::fs::renameat_with(dir, temporary, dir, name.as_bytes(), flags) {
             // NFS, Lustre and old kernels do not know the flag.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !replace => Self::put_by_link(dir, temporary, name),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !replace => {
+                Self::rename_by_link((dir, temporary), (dir, name.as_bytes()))
+            }
             other => other,
         }
     }
 
-    /// Gives a temporary entry its name unless that is taken, in two steps: a link refuses a taken name everywhere.
-    fn put_by_link(dir: &OwnedFd, temporary: &[u8], name: &Name) -> rustix::io::Result<()> {
-        rustix::fs::linkat(dir, temporary, dir, name.as_bytes(), AtFlags::empty())?;
-        rustix::fs::unlinkat(dir, temporary, AtFlags::empty())
+    /// Renames unless the new name is taken, in two steps: a link refuses a taken name everywhere.
+    fn rename_by_link(from: (&OwnedFd, &[u8]), to: (&OwnedFd, &[u8])) -> rustix::io::Result<()> {
+        rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
+        rustix::fs::unlinkat(from.0, from.1, AtFlags::empty())
+    }
+
+    /// The same of a directory, which has no second name: of what came between the look and the rename an empty directory
+    /// alone can be replaced.
+    fn rename_dir_by_looking(from: (&OwnedFd, &Name), to: (&OwnedFd, &Name)) -> rustix::io::Result<()> {
+        match Self::stat_kind(to.0, to.1) {
+            Some(_) => Err(Errno::EXIST),
+            None => rustix::fs::renameat(from.0, from.1.as_bytes(), to.0, to.1.as_bytes()),
+        }
     }
 
     fn put_or_remove(dir: &OwnedFd, temporary: &[u8], path: &RelPath, name: &Name, replace: bool) -> Result<()> {
@@ -367,11 +378,25 @@ impl Store for Posix {
         rustix::fs::unlinkat(&dir, name.as_bytes(), flags).map_err(|e| error("remove", path, e))
     }
 
-    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
+    fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
         let (from_dir, from_name) = self.parent("rename", from)?;
         let (to_dir, to_name) = self.parent("rename", to)?;
-        rustix::fs::renameat(from_dir.as_fd(), from_name.as_bytes(), to_dir.as_fd(), to_name.as_bytes())
-            .map_err(|e| Error::io("rename", from, e))
+        let (old, new) = ((&from_dir, from_name.as_bytes()), (&to_dir, to_name.as_bytes()));
+        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        let renamed = match rustix::fs::renameat_with(old.0, old.1, new.0, new.1, flags) {
+            // As in `put`; or a directory was to come to lie within itself, which fails once more.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !replace => {
+                match Self::stat_kind(&from_dir, &from_name) {
+                    Some(Kind::Dir) => Self::rename_dir_by_looking((&from_dir, &from_name), (&to_dir, &to_name)),
+                    _ => Self::rename_by_link(old, new),
+                }
+            }
+            other => other,
+        };
+        renamed.map_err(|e| match e {
+            Errno::EXIST if !replace => Error::Exists(shown(to)),
+            other => Error::io("rename", from, other),
+        })
     }
 }
 
@@ -384,15 +409,22 @@ mod tests {
     fn a_link_stands_in_for_a_rename_that_must_not_replace() {
         let temp = tempfile::tempdir().unwrap();
         let dir = OwnedFd::from(std::fs::File::open(temp.path()).unwrap());
-        let name = Name::new(b"f").unwrap();
+        let put = |temporary: &[u8], name: &[u8]| Posix::rename_by_link((&dir, temporary), (&dir, name));
         std::fs::write(temp.path().join("part"), "new").unwrap();
-        Posix::put_by_link(&dir, b"part", &name).unwrap();
+        put(b"part", b"f").unwrap();
         assert!(!temp.path().join("part").exists());
         std::fs::write(temp.path().join("part"), "newer").unwrap();
-        assert_eq!(Posix::put_by_link(&dir, b"part", &name), Err(Errno::EXIST));
+        assert_eq!(put(b"part", b"f"), Err(Errno::EXIST));
         assert_eq!(std::fs::read(temp.path().join("f")).unwrap(), b"new");
         std::os::unix::fs::symlink("nowhere", temp.path().join("link")).unwrap();
-        Posix::put_by_link(&dir, b"link", &Name::new(b"l").unwrap()).unwrap();
+        put(b"link", b"l").unwrap();
         assert_eq!(std::fs::read_link(temp.path().join("l")).unwrap(), Path::new("nowhere"));
+        let name = |text: &str| Name::new(text.as_bytes()).unwrap();
+        std::fs::create_dir(temp.path().join("d")).unwrap();
+        std::fs::create_dir(temp.path().join("e")).unwrap();
+        let rename = |from: &str, to: &str| Posix::rename_dir_by_looking((&dir, &name(from)), (&dir, &name(to)));
+        assert_eq!((rename("d", "e"), rename("d", "f")), (Err(Errno::EXIST), Err(Errno::EXIST)));
+        rename("d", "new").unwrap();
+        assert!(temp.path().join("new").is_dir() && !temp.path().join("d").exists());
     }
 }

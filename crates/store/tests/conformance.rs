@@ -65,7 +65,8 @@ on_every_store! {
         durable_files_read_back two_files_at_once a_temporary_name_in_use_is_left_alone a_tag_is_only_a_name;
     dirs: trees_nest make_dir_twice_is_once make_dir_makes_usable a_file_is_in_the_way finish_dir_sets_mode_and_time
         make_dirs_makes_parents remove_takes_what_is_empty remove_all_takes_the_tree remove_all_goes_deep
-        rename_moves_trees rename_replaces_files rename_refuses_nonsense an_empty_directory_lists_nothing
+        rename_moves_trees rename_replaces_files rename_replaces_only_where_allowed rename_refuses_nonsense
+        an_empty_directory_lists_nothing
         a_large_directory_lists_all is_dir_tells the_root_stays;
     links: symlinks_are_verbatim symlinks_replace remove_all_takes_links_not_their_targets
         hard_links_share_one_file hard_links_replace hard_links_need_a_file;

@@ -101,8 +101,8 @@ fn everything_fails(store: &Posix, via: &str) {
     assert!(store.make_symlink(&below("new"), b"x", zero, true, "t").is_err(), "make_symlink {via}");
     assert!(store.make_hard_link(&path("stolen"), &below("secret"), true, "t").is_err(), "hard link from {via}");
     assert!(store.make_hard_link(&below("new"), &path("real/secret"), true, "t").is_err(), "hard link to {via}");
-    assert!(store.rename(&below("secret"), &path("stolen")).is_err(), "rename from {via}");
-    assert!(store.rename(&path("real/secret"), &below("secret")).is_err(), "rename to {via}");
+    assert!(store.rename(&below("secret"), &path("stolen"), true).is_err(), "rename from {via}");
+    assert!(store.rename(&path("real/secret"), &below("secret"), true).is_err(), "rename to {via}");
     assert!(store.remove(&below("secret")).is_err(), "remove {via}");
     assert!(store::remove_all(store, &below("sub")).is_err(), "remove_all {via}");
     assert!(store.finish_dir(&path(via), 0o777, zero).is_err(), "finish_dir {via}");
@@ -259,7 +259,7 @@ fn trespass(store: &Posix, round: u64, through: &AtomicU64) {
     }
     if round.is_multiple_of(3) {
         let _ = store.remove(&path("real/sub/secret"));
-        let _ = store.rename(&path("linked"), &path("real/secret"));
+        let _ = store.rename(&path("linked"), &path("real/secret"), true);
         let _ = store::remove_all(store, &path("real/made"));
         let _ = write(store, &path("real/sub/secret"), INSIDE);
     }

@@ -141,7 +141,7 @@ fn a_read_only_target_is_fatal() {
             store.make_symlink(&path("l"), b"x", zero, true, "t"),
             store.make_hard_link(&path("h"), &f, true, "t"),
             store.finish_dir(&path("d"), 0o700, zero),
-            store.rename(&f, &path("d/g")),
+            store.rename(&f, &path("d/g"), true),
             store.remove(&f),
         ];
         for (n, refused) in refused.into_iter().enumerate() {
@@ -172,7 +172,7 @@ fn another_file_system_below_is_no_obstacle() {
         // What must cross says so, and does not speak of escapes.
         let link = store.make_hard_link(&path("mnt/link"), &path("h"), true, "t").unwrap_err();
         assert_eq!((kind(&link), link.fault()), (Some(ErrorKind::CrossesDevices), Fault::Storage), "{link}");
-        let rename = store.rename(&path("h"), &path("mnt/h")).unwrap_err();
+        let rename = store.rename(&path("h"), &path("mnt/h"), true).unwrap_err();
         assert_eq!((kind(&rename), rename.fault()), (Some(ErrorKind::CrossesDevices), Fault::Storage), "{rename}");
         assert_eq!(names(&store, &path("mnt")), [b"f", b"g"]);
     });

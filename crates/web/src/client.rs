@@ -247,8 +247,30 @@ impl Client {
     }
 }
 
-/// Fields that stay behind when a redirect leads to another server.
+/// Fields that are credentials wherever they are sent.
 const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+
+/// Fields that go along when a redirect leads to another server: what says of the request what it is. Secrets have too many
+/// names to leave them out one by one (`X-Auth-Token`, `Private-Token`, `X-Amz-Security-Token`, …).
+const ANYWHERE: [&str; 17] = [
+    "accept",
+    "content-length",
+    "content-type",
+    "digest",
+    "expect",
+    "if-match",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "longhaul-offer",
+    "range",
+    "repr-digest",
+    "scitag",
+    "transfer-encoding",
+    "user-agent",
+    "want-digest",
+    "want-repr-digest",
+];
 
 /// Where a redirect leads; none where the answer is none.
 pub fn redirect(response: &Response, from: &HttpUrl) -> Option<HttpUrl> {
@@ -257,9 +279,18 @@ pub fn redirect(response: &Response, from: &HttpUrl) -> Option<HttpUrl> {
     from.join(location).ok()
 }
 
+fn is_among(names: &[&str], name: &str) -> bool {
+    names.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
 /// What is sent along to another server.
+pub fn for_others(headers: &Headers) -> Headers {
+    headers.iter().filter(|(name, _)| is_among(&ANYWHERE, name)).collect()
+}
+
+/// What is sent where the URL itself is the credential; of the other fields some may be signed with it.
 pub fn without_credentials(headers: &Headers) -> Headers {
-    headers.iter().filter(|(name, _)| !CREDENTIALS.iter().any(|c| name.eq_ignore_ascii_case(c))).collect()
+    headers.iter().filter(|(name, _)| !is_among(&CREDENTIALS, name)).collect()
 }
 
 /// An answer, where it came from, and the connection it came over.
@@ -276,8 +307,8 @@ pub struct Answer {
     pub headers: Headers,
 }
 
-/// Asks without a body, following redirects; credentials stay behind where these lead to another server, and a line in TLS is
-/// not left for a clear one.
+/// Asks without a body, following redirects; where these lead to another server only fields go along that are known to be no
+/// secrets, and a line in TLS is not left for a clear one.
 pub fn ask(dialer: &Dialer, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<Answer, ClientError> {
     let (mut url, mut headers) = (url.clone(), headers.clone());
     for _ in 0..=REDIRECTS_MAX {
@@ -292,9 +323,33 @@ pub fn ask(dialer: &Dialer, method: &Method, url: &HttpUrl, headers: &Headers) -
             return Err(ClientError::Forbidden { host: to.authority().to_owned(), why });
         }
         if !url.is_same_origin(&to) {
-            headers = without_credentials(&headers);
+            headers = for_others(&headers);
         }
         url = to;
     }
     Err(ClientError::Redirects { host: url.authority().to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn to_others_goes_only_what_is_no_secret() {
+        let all = Headers::new()
+            .with("AUTHORIZATION", "Bearer x")
+            .with("X-Auth-Token", "x")
+            .with("Private-Token", "x")
+            .with("X-Amz-Security-Token", "x")
+            .with("X-Api-Key", "x")
+            .with("Cookie", "x")
+            .with("X-Amz-Meta-Run", "7")
+            .with("range", "bytes=0-1")
+            .with("Want-Digest", "adler32")
+            .with("User-Agent", "me");
+        let names = |headers: &Headers| headers.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&for_others(&all)), ["range", "Want-Digest", "User-Agent"]);
+        let signed = without_credentials(&all);
+        assert!(signed.get("x-amz-meta-run").is_some() && signed.get("authorization").is_none());
+    }
 }

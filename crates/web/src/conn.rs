@@ -32,6 +32,8 @@ pub struct Conn {
     cipher_taken: usize,
     /// Bytes that TLS has decrypted and that are still with it.
     decrypted: usize,
+    /// The peer has said in TLS that nothing more comes; a line that is cut says no such thing.
+    farewell: bool,
     /// What the socket's own timeouts are set to, so that they are set only where they change.
     read_within: Option<Duration>,
     write_within: Option<Duration>,
@@ -83,6 +85,11 @@ impl Body {
         }
     }
 
+    /// Whether only the end of the connection ends it.
+    pub fn ends_with_line(&self) -> bool {
+        self.framing == Framing::UntilClose
+    }
+
     /// Bytes read so far.
     pub fn bytes_read(&self) -> u64 {
         self.read
@@ -118,6 +125,7 @@ impl Conn {
             cipher,
             cipher_taken: 0,
             decrypted: 0,
+            farewell: false,
             read_within,
             write_within,
         })
@@ -294,9 +302,10 @@ impl Conn {
             match tls.reader().read(buffer) {
                 Ok(got) => {
                     self.decrypted = self.decrypted.saturating_sub(got);
+                    self.farewell |= got == 0;
                     return Ok(got);
                 }
-                // Without a farewell of TLS: the framing of the message says whether anything is missing.
+                // Without a farewell of TLS: where the framing of the message says so, nothing need be missing.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e),
@@ -332,7 +341,8 @@ impl Conn {
         }
     }
 
-    /// Some bytes of a body; 0 at its end. A line that closes before is an error.
+    /// Some bytes of a body; 0 at its end. A line that closes before is an error; so is, for a body that ends with its line,
+    /// a line in TLS that is cut without a farewell (RFC 9112, section 9.8).
     pub fn read_body(&mut self, body: &mut Body, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -345,10 +355,16 @@ impl Conn {
                 }
                 self.read_some(&mut buffer[..left])?
             }
-            Framing::UntilClose => return self.read_some(buffer).inspect(|got| body.read += *got as u64),
+            Framing::UntilClose => self.read_some(buffer)?,
             Framing::Chunked => self.read_chunk(body, buffer)?,
         };
-        if got == 0 && body.framing != Framing::Chunked {
+        let is_whole = match body.framing {
+            Framing::Length(_) => false,
+            // In clear nobody can tell; in TLS whoever cuts the line cannot take leave in the peer's name.
+            Framing::UntilClose => self.tls.is_none() || self.farewell,
+            Framing::Chunked => true,
+        };
+        if got == 0 && !is_whole {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         body.read += got as u64;

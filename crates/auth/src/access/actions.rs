@@ -111,6 +111,13 @@ impl Actions {
     /// Everything.
     pub const ALL: Actions = Actions(Self::FOR_READ.0 | Self::FOR_MODIFY.0 | Self::FOR_STAGE.0);
 
+    /// Reads `read+list`, as it is written; none where a word is not known.
+    pub fn parse(text: &str) -> Option<Actions> {
+        text.split('+').try_fold(Actions::NONE, |all, word| {
+            WORDS.iter().find(|(_, known)| *known == word).map(|(one, _)| all | *one)
+        })
+    }
+
     /// Whether all of `other` is in it.
     pub fn contains(self, other: Actions) -> bool {
         self.0 & other.0 == other.0
@@ -190,5 +197,7 @@ mod tests {
             (Actions::FOR_READ.to_string(), Actions::NONE.to_string()),
             ("read+list+stat".into(), "nothing".into())
         );
+        assert_eq!(Actions::parse(&Actions::ALL.to_string()), Some(Actions::ALL));
+        assert_eq!((Actions::parse("read+fly"), Actions::parse("")), (None, None));
     }
 }

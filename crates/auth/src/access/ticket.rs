@@ -1,5 +1,6 @@
 //! What a token, a macaroon, a certificate or an open door came to: permits, path by path. Does not know which it was.
 
+use ipnet::IpNet;
 use model::name::RelPath;
 
 use super::actions::{Action, Actions};
@@ -19,9 +20,29 @@ pub struct Permit {
     pub dir_only: bool,
     /// What may be done.
     pub actions: Actions,
+    /// From where; anywhere if empty. Whoever holds it comes from there.
+    pub from: Vec<IpNet>,
+    /// The mark of the rule's [`Who`](crate::policy::Who) that it comes from; none for what a credential says by itself.
+    pub by: Option<String>,
+}
+
+/// What actions at a path come from.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Basis {
+    /// What the credential gives by itself.
+    pub rights: Actions,
+    /// The marks of the rules that give the rest.
+    pub rules: Vec<String>,
+    /// The addresses that these are for: all of these lists count.
+    pub from: Vec<Vec<IpNet>>,
 }
 
 impl Permit {
+    /// One that a credential gives by itself.
+    pub fn own(export: String, prefix: RelPath, dir_only: bool, actions: Actions) -> Permit {
+        Permit { export, prefix, dir_only, actions, from: Vec::new(), by: None }
+    }
+
     /// Whether it is about a path, or about one above its own where the action reaches up.
     fn covers(&self, action: Action, export: &str, path: &RelPath) -> bool {
         let within = path.starts_with(&self.prefix) || (action.reaches_up() && self.prefix.starts_with(path));
@@ -49,6 +70,28 @@ impl Ticket {
     pub fn actions_below(&self, export: &str, path: &RelPath) -> Actions {
         let here = self.permits.iter().filter(|p| p.export == export && path.starts_with(&p.prefix));
         here.fold(self.everywhere, |all, permit| all | permit.actions)
+    }
+
+    /// What these actions at a path and everywhere below it come from, as far as they are allowed there.
+    pub(crate) fn basis(&self, export: &str, path: &RelPath, wanted: Actions) -> Basis {
+        let here = self.permits.iter().filter(|p| p.export == export && path.starts_with(&p.prefix));
+        let (own, mut ruled): (Vec<_>, Vec<_>) = here.partition(|p| p.by.is_none());
+        let mut have = own.iter().fold(self.everywhere, |all, permit| all | permit.actions);
+        let mut basis = Basis { rights: have & wanted, ..Basis::default() };
+        // First those that count anywhere: only what needs them brings its addresses along.
+        ruled.sort_by_key(|permit| !permit.from.is_empty());
+        for permit in ruled {
+            if have.contains(permit.actions & wanted) {
+                continue;
+            }
+            have |= permit.actions;
+            match &permit.by {
+                Some(by) if !basis.rules.contains(by) => basis.rules.push(by.clone()),
+                _ => {}
+            }
+            basis.from.extend(Some(permit.from.clone()).filter(|from| !from.is_empty()));
+        }
+        basis
     }
 
     /// The permits that cover a path and have at least part of what the action needs.
@@ -127,7 +170,7 @@ mod tests {
     }
 
     fn permit(export: &str, prefix: &str, actions: Actions) -> Permit {
-        Permit { export: export.into(), prefix: path(prefix), dir_only: prefix.ends_with('/'), actions }
+        Permit::own(export.into(), path(prefix), prefix.ends_with('/'), actions)
     }
 
     fn ticket(permits: Vec<Permit>) -> Ticket {
@@ -170,6 +213,28 @@ mod tests {
         assert!(!ticket.allows(Action::Modify, "data", &path("a/c")));
         assert_eq!(ticket.shared_prefix(), path("a"));
         assert_eq!(ticket.ground(Action::Modify, "data", &path("a/b/c")), path("a"));
+    }
+
+    #[test]
+    fn addresses_come_along_only_with_what_needs_them() {
+        let near: Vec<IpNet> = vec!["192.0.2.0/24".parse().unwrap()];
+        let by = |mark: &str, from: &[IpNet], permit: Permit| Permit {
+            by: Some(mark.into()),
+            from: from.to_vec(),
+            ..permit
+        };
+        let ticket = ticket(vec![
+            permit("data", "a", Actions::STAT),
+            by("bound", &near, permit("data", "a", Actions::FOR_MODIFY | Actions::FOR_READ)),
+            by("free", &[], permit("data", "", Actions::FOR_READ)),
+            by("elsewhere", &[], permit("data", "b", Actions::FOR_MODIFY)),
+        ]);
+        let basis = |wanted| ticket.basis("data", &path("a/x"), wanted);
+        let reading = basis(Actions::FOR_READ);
+        assert_eq!((reading.rights, reading.rules, reading.from), (Actions::STAT, vec!["free".to_owned()], vec![]));
+        let writing = basis(Actions::ALL);
+        assert_eq!((writing.rules, writing.from), (vec!["free".to_owned(), "bound".to_owned()], vec![near]));
+        assert!(basis(Actions::STAT).rules.is_empty());
     }
 
     #[test]

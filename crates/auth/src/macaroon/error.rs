@@ -1,5 +1,7 @@
 //! Why a macaroon, or a request for one, is refused. No word of it is the macaroon.
 
+use std::net::IpAddr;
+
 use model::fault::{Blame, Fault};
 
 use crate::limits::{CAVEATS, MACAROON_BYTES, REQUEST_BYTES};
@@ -34,7 +36,7 @@ pub enum MacaroonError {
     Identifier,
     /// A caveat that is not understood: whoever wrote it wanted to forbid something.
     #[error(
-        "caveat {number} of the macaroon does not read (activity:, path:/, before:TIME, name: do); it is refused whole"
+        "caveat {number} of the macaroon does not read (activity:, path:/, before:TIME, ip:, name: do); it is refused whole"
     )]
     Caveat {
         /// Which, from one.
@@ -52,6 +54,14 @@ pub enum MacaroonError {
     /// It says not where.
     #[error("the macaroon has no path caveat; ask this node for a new one")]
     NoPath,
+    /// Shown from elsewhere.
+    #[error("the macaroon does not count from {0}: its ip: caveats name other addresses")]
+    Address(IpAddr),
+    /// What it was made of is gone.
+    #[error(
+        "what this macaroon was made of gives nothing here any more (a rule or an issuer is gone); ask for a new one"
+    )]
+    Void,
     /// Not on this node.
     #[error("macaroons do not count on this node; its operator can turn them on ([macaroons] in access.toml)")]
     Off,

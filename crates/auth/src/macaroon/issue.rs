@@ -1,14 +1,18 @@
-//! Making a macaroon for somebody who has access: it gets no more than they have at that path, and ends no later.
+//! Making a macaroon for somebody who has access: it gets no more than they have at that path, and ends no later. What they
+//! have by a rule that is for some addresses counts for these, and what they have of rules and issuers counts while these are
+//! there.
 
+use ipnet::IpNet;
 use jiff::Timestamp;
 use model::name::{Name, RelPath};
 
 use super::activity::Activities;
 use super::error::MacaroonError;
 use super::request::MacaroonRequest;
-use super::{HOLDER, mint};
-use crate::access::{Access, Denied};
+use super::{HOLDER, Standing, mint};
+use crate::access::{Access, Basis, Denied};
 use crate::limits::MACAROON_BYTES;
+use crate::policy::mark;
 use crate::token::shown;
 
 /// What a macaroon is made of, besides the request.
@@ -16,6 +20,8 @@ use crate::token::shown;
 pub struct Birth<'a> {
     /// The access of whoever asks.
     pub access: &'a Access,
+    /// The issuer of the token that was shown, if it was one.
+    pub issuer: Option<&'a str>,
     /// The export that was asked.
     pub export: &'a str,
     /// Whether that export may be written to.
@@ -85,11 +91,30 @@ pub fn issue(secret: &[u8; 32], birth: &Birth<'_>, request: &MacaroonRequest) ->
             .push(format!("path:/{}", text.map_err(|_| refused("hand on names that are not UTF-8:", "not".into()))?));
     }
     caveats.push(format!("before:{time}"));
-    let text = mint(secret, birth.location, &format!("{}:{}", birth.uuid, access.holder()), &caveats);
+    // Whoever could look at facts still can: see `Left::after`.
+    let worth =
+        if held.contains(Activities::READ_METADATA) { activities | Activities::READ_METADATA } else { activities };
+    let basis = access.ticket().map(|ticket| ticket.basis(export, birth.path, worth.actions()));
+    caveats.extend(basis.iter().flat_map(|basis| &basis.from).map(|from| ip(from)));
+    let text = mint(secret, birth.location, &identifier(birth, basis), &caveats);
     if text.len() > MACAROON_BYTES {
         return Err(MacaroonError::TooLong { bytes: text.len() }.into());
     }
     Ok(Issued { text, expires_in, activities })
+}
+
+/// The caveat that only these addresses may use it.
+fn ip(from: &[IpNet]) -> String {
+    let from: Vec<String> = from.iter().map(IpNet::to_string).collect();
+    format!("ip:{}", from.join(","))
+}
+
+/// Which macaroon it is, who asked for it, and what that access came from.
+fn identifier(birth: &Birth<'_>, basis: Option<Basis>) -> String {
+    let standing =
+        basis.map(|basis| Standing { rights: basis.rights, issuer: birth.issuer.map(mark), rules: basis.rules });
+    let words = standing.map_or_else(String::new, |standing| standing.words());
+    format!("{}:{}{words}", birth.uuid, birth.access.holder())
 }
 
 /// Whether somebody may have macaroons at all.

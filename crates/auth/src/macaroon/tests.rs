@@ -140,7 +140,10 @@ fn what_is_not_understood_shuts_the_door() {
         "before:",
         "before:soon",
         "before:2030-01-01",
-        "ip:192.0.2.1",
+        "ip:",
+        "ip:node.example",
+        "ip:192.0.2.1,",
+        "ip:192.0.2.1/33",
         "Activity:LIST",
         "root:/data",
         "time < 2030-01-01",
@@ -151,6 +154,24 @@ fn what_is_not_understood_shuts_the_door() {
     assert_eq!(bare(&["path:/d"]), Err(MacaroonError::NoActivity));
     assert_eq!(bare(&["activity:LIST"]), Err(MacaroonError::NoPath));
     assert_eq!(held(&mint(&SECRET, "l", "no-colon", &[])), Err(MacaroonError::Identifier));
+}
+
+#[test]
+fn addresses_are_read_and_add_up() {
+    let held = narrowed(&["ip:192.0.2.0/24,2001:db8::1", "ip:192.0.2.7"]).unwrap();
+    let shown: Vec<Vec<String>> = held.from.iter().map(|nets| nets.iter().map(ToString::to_string).collect()).collect();
+    assert_eq!(shown, [vec!["192.0.2.0/24", "2001:db8::1/128"], vec!["192.0.2.7/32"]]);
+}
+
+#[test]
+fn what_it_stands_on_is_signed() {
+    let text = mint(&SECRET, "l", "u:token:h rights=read issuer=i rule=r", &caveats(&["activity:LIST", "path:/d"]));
+    let held = held(&text).unwrap();
+    assert_eq!((held.origin.as_str(), held.holder()), ("token:h", "macaroon:u".to_owned()));
+    let standing = Standing { rights: Actions::READ, issuer: Some("i".into()), rules: vec!["r".into()] };
+    assert_eq!(held.standing, Some(standing));
+    let odd = mint(&SECRET, "l", "u:token:h what=ever", &caveats(&["activity:LIST", "path:/d"]));
+    assert_eq!(verify(&SECRET, &odd, NOW), Err(MacaroonError::Identifier));
 }
 
 #[test]
@@ -185,7 +206,8 @@ fn granted(prefix: &str, rights: Rights) -> Access {
 
 fn ask(access: &Access, at: &str, request: &str) -> Result<Held, Denied> {
     let path = path(at);
-    let birth = Birth { access, export: "data", writable: true, path: &path, location: "node", uuid: "u-1", now: NOW };
+    let (export, location, uuid) = ("data", "node", "u-1");
+    let birth = Birth { access, issuer: None, export, writable: true, path: &path, location, uuid, now: NOW };
     let request = MacaroonRequest::parse(request.as_bytes(), 3600).unwrap();
     let issued = issue(&SECRET, &birth, &request)?;
     assert!(!format!("{issued:?}").contains(&issued.text), "it is a secret");

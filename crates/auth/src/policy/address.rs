@@ -27,6 +27,10 @@ impl Addresses {
 pub struct ThirdParty {
     /// Also to this machine and its links.
     pub local: bool,
+    /// Also to this machine by its loopback addresses, and to no link: whoever reaches a node that listens on loopback alone
+    /// reaches what else listens there, but not the neighbours of the machine, such as a cloud's metadata. The node's own
+    /// affair, not the file's.
+    pub loopback: bool,
     /// Also to private networks.
     pub private: bool,
     /// Only to these, if there are any; these even where they are local or private.
@@ -39,7 +43,14 @@ pub struct ThirdParty {
 
 impl Default for ThirdParty {
     fn default() -> ThirdParty {
-        ThirdParty { local: false, private: true, allow: Vec::new(), refuse: Vec::new(), max_streams: 16 }
+        ThirdParty {
+            local: false,
+            loopback: false,
+            private: true,
+            allow: Vec::new(),
+            refuse: Vec::new(),
+            max_streams: 16,
+        }
     }
 }
 
@@ -61,7 +72,9 @@ impl ThirdParty {
         if !self.allow.is_empty() {
             return refuse("which is not among those allowed");
         }
-        if !self.local && all().any(is_local) {
+        // The address itself: a gateway's 127.0.0.1 is another machine.
+        let is_own_loopback = self.loopback && address.to_canonical().is_loopback();
+        if !self.local && !is_own_loopback && all().any(is_local) {
             return refuse("which is this machine or one of its links");
         }
         if !self.private && all().any(is_private) {
@@ -78,7 +91,7 @@ pub(super) fn is_in(prefixes: &[IpNet], address: IpAddr) -> bool {
 }
 
 /// A prefix as operators write it: `192.0.2.0/24`, `2001:db8::/32`, or one address.
-pub(super) fn prefix(text: &str) -> Option<IpNet> {
+pub(crate) fn prefix(text: &str) -> Option<IpNet> {
     let net = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
     match net {
         // ::ffff:192.0.2.0/120 is 192.0.2.0/24: visitors are compared as v4.
@@ -197,6 +210,33 @@ mod tests {
         for nobody in ["224.0.0.1", "ff02::1", "255.255.255.255", "::ffff:224.0.0.1"] {
             assert!(refused(&ThirdParty { local: true, ..ThirdParty::default() }, nobody), "{nobody}");
         }
+    }
+
+    #[test]
+    fn loopback_is_no_link() {
+        let here = ThirdParty { loopback: true, ..ThirdParty::default() };
+        for (address, dialled) in [
+            ("127.0.0.1", true),
+            ("127.8.9.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("192.0.2.1", true),
+            ("169.254.169.254", false),
+            ("::ffff:169.254.169.254", false),
+            ("fe80::1", false),
+            ("fec0::1", false),
+            ("0.0.0.0", false),
+            ("::", false),
+            ("64:ff9b::7f00:1", false),
+            ("64:ff9b::a9fe:a9fe", false),
+            ("2002:a9fe:a9fe::", false),
+        ] {
+            assert_eq!(here.check(ip(address)).is_ok(), dialled, "{address}");
+        }
+        let shut = ThirdParty { refuse: nets(&["127.0.0.0/8"]), ..here };
+        assert!(shut.check(ip("127.0.0.1")).is_err(), "what is shut out stays so");
+        let link = ThirdParty { allow: nets(&["169.254.0.0/16"]), ..ThirdParty::default() };
+        assert!(link.check(ip("169.254.1.1")).is_ok(), "what is said in so many words counts");
     }
 
     #[test]

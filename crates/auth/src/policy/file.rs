@@ -265,6 +265,7 @@ fn third_party(raw: Copies) -> Result<ThirdParty, Complaint> {
     }
     Ok(ThirdParty {
         local: raw.local.unwrap_or(usual.local),
+        loopback: usual.loopback,
         private: raw.private.unwrap_or(usual.private),
         allow: nets(&raw.allow)?,
         refuse: nets(&raw.refuse)?,

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use model::name::RelPath;
 use sha2::{Digest, Sha256};
 
+use super::address::is_in;
 use super::dn::DistinguishedName;
-use super::rule::{Rule, Who};
+use super::rule::{Rule, Who, mark};
 use super::{Issuer, Policy};
 use crate::access::{Access, Actions, Denied, GUEST, Permit, Ticket};
 use crate::grant::{Grant, Rights, hex};
@@ -84,7 +85,7 @@ impl Policy {
             return Ok(self.of_grant(visitor, grant));
         }
         if let Some(held) = visitor.held {
-            return self.of_macaroon(held);
+            return self.of_macaroon(visitor, held);
         }
         if let Some(claims) = visitor.claims {
             return self.of_token(visitor, claims);
@@ -114,22 +115,50 @@ impl Policy {
         let mut ticket = ticket(who, format!("key:{}", grant.id), grant.expires);
         if let Some(prefix) = grant.prefix_path() {
             let actions = grant.rights.actions();
-            ticket.permits.push(Permit { export: grant.export.clone(), prefix, dir_only: false, actions });
+            ticket.permits.push(Permit::own(grant.export.clone(), prefix, false, actions));
         }
         ticket.permits.extend(self.permits(visitor, |who| *who == Who::Key(grant.id.clone())));
         ticket
     }
 
-    /// A macaroon's caveats say all: the first component of its path is the export.
-    fn of_macaroon(&self, held: &Held) -> Result<Ticket, Denied> {
+    /// A macaroon's caveats say what it may, and of that counts what it stands on still gives: the first component of its
+    /// path is the export.
+    fn of_macaroon(&self, visitor: &Visitor<'_>, held: &Held) -> Result<Ticket, Denied> {
         if !self.macaroons.on {
             return Err(MacaroonError::Off.into());
         }
+        if held.from.iter().any(|from| !is_in(from, visitor.address)) {
+            return Err(MacaroonError::Address(visitor.address).into());
+        }
         let name = if held.name.is_empty() { &held.uuid } else { &held.name };
         let mut ticket = ticket(format!("macaroon {}", shown(name)), held.holder(), held.before);
-        let permit = |(export, prefix)| Permit { export, prefix, dir_only: false, actions: held.actions() };
-        ticket.permits = split(&held.path).map(permit).into_iter().collect();
+        if let Some((export, prefix)) = split(&held.path) {
+            let actions = held.actions() & self.remains(visitor, held, &export, &prefix);
+            if actions.is_empty() && !held.actions().is_empty() {
+                return Err(MacaroonError::Void.into());
+            }
+            ticket.permits.push(Permit::own(export, prefix, false, actions));
+        }
         Ok(ticket)
+    }
+
+    /// What whoever a macaroon was made for would still have of what it was made of.
+    fn remains(&self, visitor: &Visitor<'_>, held: &Held, export: &str, path: &RelPath) -> Actions {
+        let Some(standing) = &held.standing else {
+            // Made of a grant alone: that it still exists is the door's to see.
+            return if held.origin.contains(':') { Actions::NONE } else { Actions::ALL };
+        };
+        let is_trusted = match &standing.issuer {
+            Some(known) => self.issuers.iter().any(|issuer| mark(&issuer.iss) == *known),
+            None => !held.origin.starts_with("token:"),
+        };
+        if !is_trusted {
+            return Actions::NONE;
+        }
+        let here =
+            |rule: &&Rule| rule.export == export && path.starts_with(&rule.path) && rule.is_from(visitor.address);
+        let counting = self.rules.iter().filter(here).filter(|rule| standing.rules.contains(&rule.who.mark()));
+        counting.fold(standing.rights, |all, rule| all | rule.actions)
     }
 
     fn of_token(&self, visitor: &Visitor<'_>, claims: &Claims) -> Result<Ticket, Denied> {
@@ -157,7 +186,7 @@ impl Issuer {
         let Capability { actions, dir_only, ref path } = *capability;
         let mut permit = |export: &str, below: &RelPath| {
             let prefix = self.path.join_path(below);
-            ticket.permits.push(Permit { export: export.to_owned(), prefix, dir_only, actions });
+            ticket.permits.push(Permit::own(export.to_owned(), prefix, dir_only, actions));
         };
         match (&self.export, &self.exports) {
             (Some(export), _) => permit(export, path),

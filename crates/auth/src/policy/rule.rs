@@ -5,9 +5,12 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use model::name::RelPath;
 
+use sha2::{Digest, Sha256};
+
 use super::address::is_in;
 use super::dn::DistinguishedName;
 use crate::access::{Actions, Permit};
+use crate::grant::hex;
 
 /// Whom a rule is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +37,18 @@ pub enum Who {
     Key(String),
 }
 
+/// A short name for something, by which what was made of it finds it again.
+pub(crate) fn mark(text: &str) -> String {
+    hex(&Sha256::digest(text)[..8])
+}
+
+impl Who {
+    /// Its mark: the same for all rules that are for the same visitors.
+    pub fn mark(&self) -> String {
+        mark(&format!("{self:?}"))
+    }
+}
+
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -57,6 +72,7 @@ impl Rule {
 
     /// What it permits.
     pub fn permit(&self) -> Permit {
-        Permit { export: self.export.clone(), prefix: self.path.clone(), dir_only: false, actions: self.actions }
+        let permit = Permit::own(self.export.clone(), self.path.clone(), false, self.actions);
+        Permit { from: self.from.clone(), by: Some(self.who.mark()), ..permit }
     }
 }

@@ -16,7 +16,8 @@ pub(crate) struct Dialling {
 }
 
 impl Dialling {
-    /// With these authorities; where the policy lets it go, and to this host itself where the node listens there alone.
+    /// With these authorities; where the policy lets it go, and to this host's loopback addresses where the node listens there
+    /// alone.
     pub fn new(
         host: &Arc<Exports>,
         authorities: Option<Arc<RootCertStore>>,
@@ -30,7 +31,7 @@ impl Dialling {
         let host = Arc::clone(host);
         let guard = move |address: &SocketAddr| {
             let rules = host.policy().third_party.clone();
-            let rules = ThirdParty { local: rules.local || on_loopback, ..rules };
+            let rules = ThirdParty { loopback: on_loopback, ..rules };
             rules.check(address.ip()).map_err(|denied| denied.to_string())
         };
         Ok(Dialling { tls: Arc::new(tls), guard: Arc::new(guard) })

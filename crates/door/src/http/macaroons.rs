@@ -13,6 +13,7 @@ use web::target::{encode, location};
 use web::{Headers, Response, date};
 
 use super::exchange::{Length, read_little};
+use super::keeper::Credential;
 use super::keeper::shown::{Shown, shown};
 use super::now;
 use super::refused::{Done, Outcome, Refused, Trouble, refuse};
@@ -102,7 +103,12 @@ fn issue(visit: &Visit<'_>, path: &RelPath, request: &MacaroonRequest) -> Outcom
     let origin = visit.origin();
     let location = origin.split_once("://").map_or("longhaul", |(_, name)| name);
     let now = now().seconds;
-    let birth = Birth { access: visit.access(), export: &export, writable, path: &below, location, uuid: &uuid, now };
+    let (access, export, path_below, uuid) = (visit.access(), export.as_str(), &below, uuid.as_str());
+    let issuer = match &visit.visitor.credential {
+        Credential::Token { claims } => Some(claims.issuer.as_str()),
+        _ => None,
+    };
+    let birth = Birth { access, issuer, export, writable, path: path_below, location, uuid, now };
     let issued = auth::macaroon::issue(&secret, &birth, request).map_err(|denied| refused(visit, &denied))?;
     let (who, expires_in_s, activities) = (visit.access().who(), issued.expires_in, issued.activities.to_string());
     tracing::info!(target: "access", who, uuid, path = %path, activities, expires_in_s, "gave a macaroon");

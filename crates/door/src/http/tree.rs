@@ -59,6 +59,8 @@ pub(crate) fn delete(visit: &mut Visit<'_>) -> Outcome {
     if reach.path.is_root() {
         return Err(refuse(403, "the top of an export, or of what a key opens, cannot be removed"));
     }
+    // Others put: what goes is what the conditions were held against.
+    let turn = visit.web.unfinished.turn(&reach);
     conditions(visit, &reach)?;
     let stat = reach.store.stat(&reach.path)?;
     if visit.target.is_dir && stat.meta.kind != Kind::Dir {
@@ -69,10 +71,13 @@ pub(crate) fn delete(visit: &mut Visit<'_>) -> Outcome {
         let how = "remove what is in it first, or say `Depth: infinity` to remove all of it";
         return Err(refuse(409, format!("the directory {shown} is not empty; {how}")));
     }
-    if all {
-        store::remove_all(&*reach.store, &reach.path)?
+    if all && stat.meta.kind == Kind::Dir {
+        // A tree takes its time, and its conditions say nothing of what is below.
+        drop(turn);
+        store::remove_all(&*reach.store, &reach.path)?;
     } else {
-        reach.store.remove(&reach.path)?
+        reach.store.remove(&reach.path)?;
+        drop(turn);
     }
     brief(visit, 204)
 }
@@ -97,11 +102,20 @@ fn may_overwrite(visit: &Visit<'_>) -> Outcome<bool> {
     }
 }
 
-/// The two ends of a MOVE or COPY within this node, and whether something is in the target's place.
+/// The two ends of a MOVE or COPY within this node.
 struct Ends {
     from: Reach,
     to: Reach,
+    /// The target's export, and its path there.
+    place: (String, RelPath),
+    /// The target would lie within what goes there.
+    is_within: bool,
+}
+
+/// What is at the two ends.
+struct There {
     kind: Kind,
+    /// What is in the target's place.
     replaces: Option<Kind>,
 }
 
@@ -110,35 +124,41 @@ fn ends(visit: &Visit<'_>, takes: Action, gives: Action) -> Outcome<Ends> {
     let from = visit.reach(takes, &export, &path)?;
     let (to_export, to_path, _) = destination(visit)?;
     let to = visit.reach(gives, &to_export, &to_path)?;
-    let shown = visit.shown();
     if from.path.is_root() || to.path.is_root() {
         return Err(refuse(403, "the top of an export, or of what a key opens, stays where it is"));
     }
-    let kind = get::kind(&from)?.ok_or_else(|| refuse(404, format!("{shown} is not there")))?;
-    conditions(visit, &from)?;
-    if to_export == export && to_path.starts_with(&path) {
+    let is_within = to_export == export && to_path.starts_with(&path);
+    Ok(Ends { from, to, place: (to_export, to_path), is_within })
+}
+
+/// Looks at both ends, and whether the request may do what it means there.
+fn look(visit: &Visit<'_>, ends: &Ends) -> Outcome<There> {
+    let Ends { from, to, place, is_within } = ends;
+    let kind = get::kind(from)?.ok_or_else(|| refuse(404, format!("{} is not there", visit.shown())))?;
+    conditions(visit, from)?;
+    if *is_within {
         return Err(refuse(403, "a place cannot come to lie within itself"));
     }
-    let replaces = get::kind(&to)?;
+    let replaces = get::kind(to)?;
+    let may = may_overwrite(visit)?;
     if replaces.is_some() {
-        if !may_overwrite(visit)? {
+        if !may {
             return Err(refuse(412, "the target is there already (Overwrite: F)"));
         }
-        visit.reach(Action::Overwrite, &to_export, &to_path)?;
+        visit.reach(Action::Overwrite, &place.0, &place.1)?;
     }
-    may_overwrite(visit)?;
     if !to.store.is_dir(&to.path.parent()) {
         return Err(refuse(409, "the directory above the target is not there"));
     }
-    Ok(Ends { from, to, kind, replaces })
+    Ok(There { kind, replaces })
 }
 
 /// Makes room for what comes in its place: a directory there goes only if it is empty.
-fn clear(ends: &Ends) -> Outcome<()> {
-    match ends.replaces {
-        Some(Kind::Dir) => ends.to.store.remove(&ends.to.path).map_err(Into::into),
+fn clear(to: &Reach, there: &There) -> Outcome<()> {
+    match there.replaces {
+        Some(Kind::Dir) => to.store.remove(&to.path).map_err(Into::into),
         // A directory cannot come in the place of a file in one step.
-        Some(_) if ends.kind == Kind::Dir => ends.to.store.remove(&ends.to.path).map_err(Into::into),
+        Some(_) if there.kind == Kind::Dir => to.store.remove(&to.path).map_err(Into::into),
         _ => Ok(()),
     }
 }
@@ -146,12 +166,22 @@ fn clear(ends: &Ends) -> Outcome<()> {
 /// MOVE (RFC 4918, section 9.9).
 pub(crate) fn rename(visit: &mut Visit<'_>) -> Outcome {
     let ends = ends(visit, Action::Rename, Action::Rename)?;
+    // From the look to the rename: others put, and what was seen of the target is to hold for as long.
+    let turn = visit.web.unfinished.turn(&ends.to);
+    let there = look(visit, &ends)?;
     if ends.from.export != ends.to.export || ends.from.dir != ends.to.dir {
         return Err(refuse(502, "a rename stays within one export, and within what one key opens; copy and remove"));
     }
-    clear(&ends)?;
-    ends.from.store.rename(&ends.from.path, &ends.to.path)?;
-    brief(visit, if ends.replaces.is_some() { 204 } else { 201 })
+    clear(&ends.to, &there)?;
+    // Where nothing was to be replaced nothing is, whoever else writes to this directory.
+    let replaces = there.replaces.is_some();
+    let renamed = ends.from.store.rename(&ends.from.path, &ends.to.path, replaces);
+    renamed.map_err(|error| match error {
+        store::Error::Exists(_) => refuse(412, "something came into the target's place meanwhile"),
+        other => other.into(),
+    })?;
+    drop(turn);
+    brief(visit, if replaces { 204 } else { 201 })
 }
 
 /// COPY from one place here to another (RFC 4918, section 9.8).
@@ -163,8 +193,9 @@ pub(crate) fn copy(visit: &mut Visit<'_>) -> Outcome {
         Some(other) if other.eq_ignore_ascii_case("infinity") => false,
         Some(_) => return Err(refuse(400, "COPY has Depth 0 or infinity")),
     };
-    clear(&ends)?;
-    let Ends { from, to, kind, replaces } = &ends;
+    let there = look(visit, &ends)?;
+    clear(&ends.to, &there)?;
+    let (Ends { from, to, .. }, There { kind, replaces }) = (&ends, &there);
     let bytes = match kind {
         Kind::Dir if shallow => to.store.make_dir(&to.path).map(|()| 0)?,
         Kind::Dir => directory(visit, (from, &from.path), (to, &to.path), DEPTH_MAX)?,

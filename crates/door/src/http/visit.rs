@@ -167,8 +167,7 @@ impl Visit<'_> {
             Access::Granted(grant) => format!("key:{}", grant.id),
             Access::Visitor(ticket) => ticket.holder.clone(),
         };
-        let permit =
-            Permit { export: export.to_owned(), prefix: path.clone(), dir_only: false, actions: action.needs() };
+        let permit = Permit::own(export.to_owned(), path.clone(), false, action.needs());
         let (who, expires) = (access.who(), access.expires());
         let ticket = Ticket { who, holder, permits: vec![permit], everywhere: Actions::NONE, expires };
         Access::Visitor(Arc::new(ticket))

@@ -188,8 +188,8 @@ impl Store for Faulty {
     fn remove(&self, path: &RelPath) -> Result<()> {
         self.inner.remove(path)
     }
-    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
-        self.inner.rename(from, to)
+    fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
+        self.inner.rename(from, to, replace)
     }
 }
 

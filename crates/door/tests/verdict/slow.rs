@@ -105,8 +105,8 @@ impl Store for Slow {
     fn remove(&self, path: &RelPath) -> Result<()> {
         self.inner.remove(path)
     }
-    fn rename(&self, from: &RelPath, to: &RelPath) -> Result<()> {
-        self.inner.rename(from, to)
+    fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
+        self.inner.rename(from, to, replace)
     }
 }
 

@@ -44,9 +44,9 @@ impl Supply {
             // The job is not over: a stream that ended in peace was refused, or closed by something in between.
             let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
             let error = driven.note(end, &mut gauge.ended).map_or_else(|error| error, |()| early());
-            if let Streams::Dial { to, count, opened, .. } = &mut *streams {
+            if let Streams::Dial { to, count, most, opened, .. } = &mut *streams {
                 // Or it was one too many.
-                if crew.running >= wanted(*count, steered) as usize {
+                if crew.running >= wanted(*count, steered, *most) as usize {
                     continue;
                 }
                 let arrived = crew.side.progress().bytes_arrived;
@@ -68,13 +68,13 @@ impl Supply {
     /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
     fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, steered: u32) -> Result<()> {
         match streams {
-            Streams::Dial { to, count, opened, kept } => {
+            Streams::Dial { to, count, most, opened, kept } => {
                 // What stayed is as many as the evidence asked for; more than somebody asks for now it may be.
                 if steered > 0 {
                     kept.truncate(steered as usize);
                 }
                 std::mem::take(kept).into_iter().for_each(|stream| crew.resume(stream));
-                let wanted = wanted(*count, steered);
+                let wanted = wanted(*count, steered, *most);
                 if !self.dialled && !crew.side.wants_streams() || wanted == self.wanted {
                     return Ok(());
                 }
@@ -116,7 +116,21 @@ impl Supply {
     }
 }
 
-/// How many streams there should be: what the job's settings say, else what the client chose.
-fn wanted(count: u32, steered: u32) -> u32 {
-    if steered > 0 { steered } else { count }
+/// How many streams there should be: what the job's settings or the evidence say, else what the client chose, up to a bound.
+fn wanted(count: u32, steered: u32, most: u32) -> u32 {
+    let wanted = if steered > 0 { steered } else { count };
+    if most > 0 { wanted.min(most) } else { wanted }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_holds_whoever_wants_more() {
+        assert_eq!(
+            [wanted(3, 0, 0), wanted(3, 7, 0), wanted(3, 0, 2), wanted(1, 7, 2), wanted(1, 0, 2)],
+            [3, 7, 2, 2, 1]
+        );
+    }
 }

@@ -405,7 +405,7 @@ impl Job<'_> {
                 Some(Series::new(Box::new(out)).map_err(failed)?)
             }
         };
-        Ok(Means { streams: 0, series, history, commons: None })
+        Ok(Means { series, history, ..Means::default() })
     }
 
     fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {

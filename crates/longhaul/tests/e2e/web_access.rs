@@ -248,6 +248,31 @@ fn macaroons_are_made_narrowed_and_end_with_their_key() {
 }
 
 #[test]
+fn macaroons_end_with_what_they_were_made_of() {
+    let node = node(POLICY);
+    let made = |asker: Asker, at: &str| {
+        let asker = asker.with("Content-Type", "application/macaroon-request");
+        let body = br#"{"caveats":["activity:DOWNLOAD"],"validity":"PT10M"}"#;
+        let answer = asker.ask(&node, "POST", at, body);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        Asker::bearer(answer.json()["macaroon"].as_str().unwrap())
+    };
+    let names = [(DnType::OrganizationName, "Example"), (DnType::CommonName, "Robot")];
+    let by_name = made(Asker { certificate: Some(certificate(&[], &names)), ..Asker::default() }, "/data/dir");
+    let by_scope = made(Asker::bearer(&scoped("storage.read:/a")), "/data/store/a");
+    let status = |asker: &Asker, at: &str| asker.get(&node, at).status;
+    assert_eq!((status(&by_name, "/data/dir/f"), status(&by_scope, "/data/store/a/f")), (200, 200));
+    let file = node.state().join("access.toml");
+    fs::write(&file, POLICY.replace("CN=Robot", "CN=Another")).unwrap();
+    until("the rule is gone", LONG, || status(&by_name, "/data/dir/f") == 401);
+    assert!(by_name.get(&node, "/data/dir/f").body.contains("gives nothing here any more"));
+    assert_eq!(status(&by_scope, "/data/store/a/f"), 200, "its issuer is there");
+    fs::write(&file, POLICY.replace("https://issuer.example/", "https://another.example/")).unwrap();
+    until("the issuer is gone", LONG, || status(&by_scope, "/data/store/a/f") == 401);
+    assert_eq!(status(&by_name, "/data/dir/f"), 200, "its rule is back");
+}
+
+#[test]
 fn a_program_is_asked_and_silence_is_a_no() {
     let dir = tempfile::tempdir().unwrap();
     let program = file(

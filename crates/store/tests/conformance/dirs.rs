@@ -130,22 +130,43 @@ pub fn rename_moves_trees(store: &dyn Store) {
     write(store, &path("a/b/f"), b"moved").unwrap();
     write(store, &path("a2"), b"stays").unwrap();
     store.make_dir(&path("z")).unwrap();
-    store.rename(&path("a"), &path("z/a")).unwrap();
+    store.rename(&path("a"), &path("z/a"), true).unwrap();
     assert_eq!(names(store, &path("")), [&b"a2"[..], b"z"]);
     assert_eq!(read(store, &path("z/a/b/f")).unwrap(), b"moved");
-    assert!(store.rename(&path("a"), &path("b")).unwrap_err().is_not_found());
-    assert!(store.rename(&path("a2"), &path("missing/a2")).unwrap_err().is_not_found());
+    assert!(store.rename(&path("a"), &path("b"), true).unwrap_err().is_not_found());
+    assert!(store.rename(&path("a2"), &path("missing/a2"), true).unwrap_err().is_not_found());
     assert_eq!(read(store, &path("a2")).unwrap(), b"stays");
 }
 
 pub fn rename_replaces_files(store: &dyn Store) {
     write(store, &path("f"), b"new").unwrap();
     write(store, &path("g"), b"old").unwrap();
-    store.rename(&path("f"), &path("g")).unwrap();
+    store.rename(&path("f"), &path("g"), true).unwrap();
     assert_eq!(names(store, &path("")), [b"g"]);
     assert_eq!(read(store, &path("g")).unwrap(), b"new");
-    store.rename(&path("g"), &path("g")).unwrap();
+    store.rename(&path("g"), &path("g"), true).unwrap();
     assert_eq!(read(store, &path("g")).unwrap(), b"new");
+}
+
+/// What came into the place that a caller saw empty stays.
+pub fn rename_replaces_only_where_allowed(store: &dyn Store) {
+    write(store, &path("f"), b"new").unwrap();
+    write(store, &path("g"), b"old").unwrap();
+    make_dirs(store, &path("a/b")).unwrap();
+    store.make_dir(&path("empty")).unwrap();
+    for (from, to) in [("f", "g"), ("f", "empty"), ("a", "empty"), ("a", "g"), ("f", "f"), ("a", "a")] {
+        let error = store.rename(&path(from), &path(to), false).unwrap_err();
+        assert!(matches!(error, store::Error::Exists(_)), "{from} -> {to}: {error}");
+    }
+    assert_eq!((read(store, &path("f")).unwrap(), read(store, &path("g")).unwrap()), (b"new".into(), b"old".into()));
+    store.rename(&path("f"), &path("h"), false).unwrap();
+    store.rename(&path("a"), &path("z"), false).unwrap();
+    assert_eq!(names(store, &path("")), [&b"empty"[..], b"g", b"h", b"z"]);
+    assert_eq!((read(store, &path("h")).unwrap(), names(store, &path("z"))), (b"new".into(), vec![b"b".to_vec()]));
+    for nonsense in ["z/b/c", "z/c"] {
+        assert!(store.rename(&path("z"), &path(nonsense), false).is_err(), "{nonsense}");
+    }
+    assert!(store.rename(&path("none"), &path("x"), false).unwrap_err().is_not_found());
 }
 
 pub fn rename_refuses_nonsense(store: &dyn Store) {
@@ -153,13 +174,13 @@ pub fn rename_refuses_nonsense(store: &dyn Store) {
     make_dirs(store, &path("full/d")).unwrap();
     write(store, &path("f"), b"kept").unwrap();
     for (from, to) in [("a", "a/b/c"), ("a", "a/c"), ("f", "a"), ("a", "f"), ("a", "full"), ("", "x"), ("a", "")] {
-        assert!(store.rename(&path(from), &path(to)).is_err(), "{from} -> {to}");
+        assert!(store.rename(&path(from), &path(to), true).is_err(), "{from} -> {to}");
     }
     assert_eq!(names(store, &path("")), [&b"a"[..], b"f", b"full"]);
     assert_eq!(names(store, &path("a")), [b"b"]);
     assert_eq!(read(store, &path("f")).unwrap(), b"kept");
     // An empty directory gives way to another, as rename(2) has it.
-    store.rename(&path("a"), &path("full/d")).unwrap();
+    store.rename(&path("a"), &path("full/d"), true).unwrap();
     assert_eq!(names(store, &path("full/d")), [b"b"]);
 }
 

@@ -16,7 +16,7 @@ pub fn errors_name_the_path_and_the_deed(store: &dyn Store) {
     failing("create", write(store, &at, b""));
     failing("make_dir", store.make_dir(&at));
     failing("remove", store.remove(&at));
-    failing("rename", store.rename(&at, &path("x")));
+    failing("rename", store.rename(&at, &path("x"), true));
     if store.capabilities().posix {
         failing("read_link", store.read_link(&at).map(drop));
         failing("make_symlink", store.make_symlink(&at, b"x", Timestamp::default(), true, "t"));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::Action;
-use crate::macaroon::Activities;
+use crate::macaroon::{Activities, Birth, MacaroonRequest};
 use crate::token::Profile;
 
 const POLICY: &str = r#"
@@ -218,9 +218,11 @@ fn macaroons() {
         identifier: "u:0101010101010101".into(),
         uuid: "u".into(),
         origin: "0101010101010101".into(),
+        standing: None,
         name: "alice".into(),
         activities: Activities::DOWNLOAD | Activities::LIST,
         path: path("cms/store"),
+        from: Vec::new(),
         before: Some(7),
     };
     let access = policy().access(&Visitor { held: Some(&held), ..visitor() }).unwrap();
@@ -246,4 +248,76 @@ fn holders_are_told_apart() {
     assert!(odd.bytes().all(|b| b.is_ascii_graphic()));
     let shown = with_token(&claims("https://one.example", "a\nb", &[], &[])).unwrap().who();
     assert_eq!(shown, "a?b@https://one.example");
+}
+
+/// What a macaroon that is made by this visitor under this policy is worth.
+fn made(policy: &Policy, visitor: &Visitor<'_>, at: &str, activities: &str) -> Held {
+    let access = policy.access(visitor).unwrap();
+    let (export, below) = at.split_once('/').unwrap_or((at, ""));
+    let (path, issuer, now) = (path(below), visitor.claims.map(|claims| claims.issuer.as_str()), 10);
+    let birth = Birth { access: &access, issuer, export, writable: true, path: &path, location: "l", uuid: "u", now };
+    let request = format!(r#"{{"caveats":["activity:{activities}"],"validity":"PT1M"}}"#);
+    let request = MacaroonRequest::parse(request.as_bytes(), 60).unwrap();
+    let issued = crate::macaroon::issue(&[7; 32], &birth, &request).unwrap();
+    crate::macaroon::verify(&[7; 32], &issued.text, now).unwrap()
+}
+
+/// What its holder may from an address.
+fn with(policy: &Policy, held: &Held, address: &str) -> Result<Access, Denied> {
+    policy.access(&Visitor { held: Some(held), ..Visitor::new(address.parse().unwrap()) })
+}
+
+#[test]
+fn a_macaroon_counts_from_where_its_rule_does() {
+    let text =
+        POLICY.replace("    dn = \"/DC=org/CN=Alice\"", "    from = [\"192.0.2.0/24\"]\n    dn = \"/DC=org/CN=Alice\"");
+    let bound = Policy::parse(&text).unwrap();
+    let alice = Visitor { dn: Some("/DC=org/CN=Alice"), ..Visitor::new("192.0.2.1".parse().unwrap()) };
+    let held = made(&bound, &alice, "cms", "DOWNLOAD,LIST");
+    assert_eq!(held.from.len(), 1);
+    assert!(may(&with(&bound, &held, "192.0.2.9").unwrap(), Action::Read, "cms/x"));
+    let denied = with(&bound, &held, "198.51.100.7").unwrap_err();
+    assert!(matches!(denied, Denied::Macaroon(MacaroonError::Address(_))) && denied.is_unauthenticated(), "{denied}");
+    // What is free for all is not bound because of it.
+    let free = made(&bound, &alice, "public", "DOWNLOAD");
+    assert!(free.from.is_empty() && with(&bound, &free, "198.51.100.7").is_ok());
+}
+
+#[test]
+fn a_macaroon_goes_with_what_it_was_made_of() {
+    let (all, here) = (policy(), "198.51.100.7");
+    let gone = |policy: &Policy, held: &Held| {
+        let denied = with(policy, held, here).unwrap_err();
+        assert!(matches!(denied, Denied::Macaroon(MacaroonError::Void)) && denied.is_unauthenticated(), "{denied}");
+    };
+    let without = |is_gone: &dyn Fn(&Who) -> bool| {
+        let mut left = all.clone();
+        left.rules.retain(|rule| !is_gone(&rule.who));
+        left
+    };
+    let mut untrusted = all.clone();
+    untrusted.issuers.retain(|issuer| issuer.name != "one");
+    // A certificate, by its rule.
+    let dn = made(&all, &Visitor { dn: Some("/DC=org/CN=Alice"), ..visitor() }, "cms", "DOWNLOAD");
+    assert!(may(&with(&all, &dn, here).unwrap(), Action::Read, "cms/x"));
+    gone(&without(&|who| matches!(who, Who::Dn(_))), &dn);
+    // A group, by its rule and its issuer; another rule of the same issuer does not stand in.
+    let claims = |scopes: &[(Actions, &str)]| claims("https://one.example", "eve", scopes, &["/cms/prod"]);
+    let group = made(&all, &Visitor { claims: Some(&claims(&[])), ..visitor() }, "cms/store/prod", "DOWNLOAD");
+    assert!(may(&with(&all, &group, here).unwrap(), Action::Read, "cms/store/prod/x"));
+    gone(&without(&|who| matches!(who, Who::Group { .. })), &group);
+    gone(&untrusted, &group);
+    // Scopes need no rule, but their issuer.
+    let scopes = claims(&[(Actions::FOR_READ, "/user")]);
+    let scopes = made(&all, &Visitor { claims: Some(&scopes), ..visitor() }, "cms/store/user", "DOWNLOAD");
+    assert!(may(&with(&without(&|_| true), &scopes, here).unwrap(), Action::Read, "cms/store/user/x"));
+    gone(&untrusted, &scopes);
+    // A rule takes back what it gave; what the key itself gives stays.
+    let grant = Grant::new([1; 8], &[3; 32], "scratch".into(), &path("a"), Rights::Create, 0);
+    let key = made(&all, &Visitor { grant: Some(&grant), ..visitor() }, "scratch/a", "DOWNLOAD,UPLOAD");
+    assert!(may(&with(&all, &key, here).unwrap(), Action::Read, "scratch/a/x"));
+    let left = with(&without(&|who| matches!(who, Who::Key(_))), &key, here).unwrap();
+    assert!(!may(&left, Action::Read, "scratch/a/x") && may(&left, Action::Create, "scratch/a/x"));
+    // Made before these things were written down.
+    gone(&all, &Held { standing: None, ..dn });
 }

@@ -115,7 +115,12 @@ impl Native {
             id: JobId(self.job),
             options,
             congestion: None,
-            means: Means { history: host.history(), commons: host.commons(), ..Means::default() },
+            means: Means {
+                streams_max: host.policy().third_party.max_streams.into(),
+                history: host.history(),
+                commons: host.commons(),
+                ..Means::default()
+            },
             ends,
             files: None,
             retry_for: RETRY_FOR,
@@ -145,8 +150,8 @@ impl Native {
         Ok(Moved { bytes: report.totals.bytes, digests: report.digests })
     }
 
-    /// The file comes here.
-    pub fn pull(&self, visit: &Context<'_>, gauge: &Gauge, overwrite: bool) -> Result<Moved, Failure> {
+    /// The file comes here; in the place of another one only where whoever ordered it may replace.
+    pub fn pull(&self, visit: &Context<'_>, gauge: &Gauge, replace: bool) -> Result<Moved, Failure> {
         let reach = visit.reach;
         let make = |options: &Options, waker| {
             let tag = engine::identity::random_tag()
@@ -158,10 +163,10 @@ impl Native {
             Ok(Receiving::new(Arc::clone(&reach.store), target, policy, waker, opening))
         };
         let ends = Ends::Pull { sources: vec![self.place.clone()], target: &make };
-        self.run(&visit.host, &visit.holder, gauge, ends, overwrite)
+        self.run(&visit.host, &visit.holder, gauge, ends, replace)
     }
 
-    /// The file goes there.
+    /// The file goes there; whether it may replace one there that node says of its key.
     pub fn push(&self, visit: &Context<'_>, gauge: &Gauge, overwrite: bool) -> Result<Moved, Failure> {
         let reach = visit.reach;
         let name = reach.path.name().ok_or_else(|| Failure::new(Fault::Config, 409, "a copy begins with a file"))?;

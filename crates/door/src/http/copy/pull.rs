@@ -6,14 +6,14 @@ use auth::Action;
 use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, Fault};
 use store::Sink;
-use web::client::{REDIRECTS_MAX, redirect, without_credentials};
+use web::client::{REDIRECTS_MAX, for_others, redirect};
 use web::copy::Order;
 use web::range::ContentRange;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
 use super::gauge::{Failure, Gauge, Line};
 use super::ranges::{Parts, Task};
-use super::remote::{self, Found, before};
+use super::remote::{self, Found, Secrets, before};
 use super::{accept, done, early, native, watch};
 use crate::host::Reach;
 use crate::http::digests::Stamp;
@@ -26,8 +26,6 @@ use crate::http::{buffer, get, now};
 const CONNECTION_BYTES: u64 = 64 << 20;
 /// Connections, where the client does not say how many.
 const CONNECTIONS: u64 = 4;
-/// Connections at most, whatever the client says.
-const CONNECTIONS_MAX: u64 = 16;
 /// Times that a connection may break without a byte in between.
 const BREAKS_MAX: u32 = 4;
 
@@ -37,6 +35,11 @@ struct Job<'a> {
     found: &'a Found,
     sink: &'a dyn Sink,
     gauge: &'a Gauge,
+    secrets: Secrets,
+    /// There is a digest that the bytes must have.
+    has_promise: bool,
+    /// Connections at most.
+    most: u64,
 }
 
 /// Answers a COPY with a Source.
@@ -62,7 +65,9 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     if let Some(native) = native::Native::offered(&dialer, &found, false).filter(|_| order.repr_digest.is_none()) {
         accept(visit)?;
         accepted = true;
-        if let Some(result) = natively(visit, &native, &reach, &gauge, order.overwrite)? {
+        // As over HTTP: what came into this place meanwhile goes for nobody who may only create.
+        let replace = order.overwrite && put::may_replace(visit)?;
+        if let Some(result) = natively(visit, &native, &reach, &gauge, replace)? {
             return done(visit, &gauge, result);
         }
     }
@@ -70,7 +75,9 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
         Ok(unfinished) => unfinished,
         Err(trouble) => return early(visit, &gauge, accepted, failed(trouble, Fault::Storage)),
     };
-    let job = Job { dialer: &dialer, found: &found, sink: &*unfinished.0, gauge: &gauge };
+    let (secrets, has_promise) = (Secrets::of(order), !promised.is_empty());
+    let (sink, most) = (&*unfinished.0, visit.web.host.policy().third_party.max_streams.into());
+    let job = Job { dialer: &dialer, found: &found, sink, gauge: &gauge, secrets, has_promise, most };
     // The connection that the markers name is there before the first of them.
     let first = match connect(&job) {
         Ok(first) => first,
@@ -103,13 +110,13 @@ fn natively(
     native: &native::Native,
     reach: &Reach,
     gauge: &Gauge,
-    overwrite: bool,
+    replace: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
     let context = native::Context::new(visit, reach);
     gauge.is_with(native.at());
     let moved = watch::run(visit, gauge, true, || {
         store::make_dirs(&*reach.store, &reach.path.parent())?;
-        native.pull(&context, gauge, overwrite)
+        native.pull(&context, gauge, replace)
     })?;
     match moved {
         Ok(moved) => {
@@ -173,7 +180,7 @@ fn fetch<'a>(job: &Job<'a>, order: &Order, first: Line<'a>, serial: &[Algorithm]
 }
 
 fn in_parts<'a>(job: &Job<'a>, order: &Order, first: Line<'a>, size: u64) -> Result<BlockSum, Failure> {
-    let asked = order.streams.map_or(CONNECTIONS.min(size / CONNECTION_BYTES), u64::from).clamp(1, CONNECTIONS_MAX);
+    let asked = order.streams.map_or(CONNECTIONS.min(size / CONNECTION_BYTES), u64::from).clamp(1, job.most);
     let connections = if job.found.takes_ranges { asked.min(size.div_ceil(1 << 20).max(1)) } else { 1 };
     let parts = Parts::new(size, connections);
     let results = std::thread::scope(|scope| {
@@ -242,7 +249,7 @@ fn part<'a>(
         200 if whole => {}
         206 if !whole => check_range(&response, task, job.found)?,
         200 => return Err(Failure::new(Fault::Peer, 502, "the source takes no ranges, though it said so")),
-        _ => return Err(remote::refused(&mut line.client, &response, body, "GET", &url)),
+        _ => return Err(remote::refused(&mut line.client, &response, body, "GET", &url, &job.secrets)),
     }
     // Who keeps the bytes may tag them otherwise than who keeps the names.
     let moved_on = url.as_str() != job.found.url.as_str();
@@ -278,7 +285,7 @@ fn fetch_from<'a>(job: &Job<'a>, mut line: Line<'a>, mut headers: Headers) -> Re
             return Err(Failure::new(Fault::Auth, 403, "the source redirects from TLS to a clear line"));
         }
         if !url.is_same_origin(&to) {
-            headers = without_credentials(&headers);
+            headers = for_others(&headers);
         }
         url = to;
         line = Line::dial(job.dialer, &url, job.gauge)?;
@@ -362,7 +369,12 @@ fn of_unknown_size<'a>(job: &Job<'a>, line: Line<'a>) -> Result<(u64, BlockSum),
     let Got { mut line, response, mut body, url } = fetch_from(job, line, job.found.headers.clone())?;
     let client = &mut line.client;
     if response.status != 200 {
-        return Err(remote::refused(client, &response, body, "GET", &url));
+        return Err(remote::refused(client, &response, body, "GET", &url, &job.secrets));
+    }
+    if body.ends_with_line() && client.conn().tls().is_none() && !job.has_promise {
+        let text = "the source does not say how long its file is, and over a line in clear a file that was cut short looks \
+                    whole; a digest (Repr-Digest, or one that the source tells) or https would show it";
+        return Err(Failure::new(Fault::Peer, 502, text));
     }
     let (mut at, mut sum) = (0, BlockSum::of(&[], true));
     buffer::with(|buffer| {

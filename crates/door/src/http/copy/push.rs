@@ -7,12 +7,12 @@ use auth::Action;
 use model::checksum::Digest;
 use model::{Algorithm, Fault, RelPath};
 use store::Source;
-use web::client::{REDIRECTS_MAX, redirect, without_credentials};
+use web::client::{REDIRECTS_MAX, for_others, redirect};
 use web::copy::Order;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
 use super::gauge::{Failure, Gauge, Line};
-use super::remote::{self, before};
+use super::remote::{self, Secrets, before};
 use super::{accept, done, early, native, watch};
 use crate::host::Reach;
 use crate::http::exchange::PIECE_BYTES;
@@ -33,6 +33,7 @@ struct Job<'a> {
     /// What the bytes are, as far as that is known or has to be.
     digest: Option<Digest>,
     must_verify: bool,
+    secrets: Secrets,
     gauge: &'a Gauge,
 }
 
@@ -74,7 +75,8 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
         accept(visit)?;
     }
     let must_verify = order.require_checksum == Some(true);
-    let job = Job { dialer: &dialer, source: &*source, size: stat.meta.size, digest, must_verify, gauge: &gauge };
+    let (size, secrets) = (stat.meta.size, Secrets::of(order));
+    let job = Job { dialer: &dialer, source: &*source, size, digest, must_verify, secrets, gauge: &gauge };
     let result = watch::run(visit, &gauge, false, || send(&job, line, destination, &headers))?;
     done(visit, &gauge, result)
 }
@@ -134,14 +136,14 @@ fn send<'a>(job: &Job<'a>, first: Line<'a>, destination: &HttpUrl, headers: &Hea
                     drop(line);
                     verify(job, &url, &headers).map(|()| job.size)
                 }
-                _ => Err(remote::refused(&mut line.client, &response, body, "PUT", &url)),
+                _ => Err(remote::refused(&mut line.client, &response, body, "PUT", &url, &job.secrets)),
             };
         };
         if url.is_secure() && !to.is_secure() {
             return Err(Failure::new(Fault::Auth, 403, "the destination redirects from TLS to a clear line"));
         }
         if !url.is_same_origin(&to) {
-            headers = without_credentials(&headers);
+            headers = for_others(&headers);
         }
         url = to;
     }

@@ -4,7 +4,10 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::raw::{Answer, ask, assert_swept, open, plain};
 use crate::node::{Node, Setup};
@@ -31,31 +34,43 @@ fn heard(node: &Node, event: &str) -> usize {
         .count()
 }
 
-/// A way to a node on which nothing but HTTP in clear gets through.
-fn http_only(to: u16) -> u16 {
+/// A way to a node, for connections whose first byte passes; of another node of ours that of TLS, of its streams `L`.
+fn way(to: u16, passes: impl Fn(u8) -> bool + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let (port, passes) = (listener.local_addr().unwrap().port(), Arc::new(passes));
+    let carry = move |near: TcpStream| {
+        let mut first = [0];
+        if !matches!(near.peek(&mut first), Ok(1)) || !passes(first[0]) {
+            return;
+        }
+        let far = TcpStream::connect(("127.0.0.1", to)).unwrap();
+        for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+            thread::spawn(move || {
+                let mut buffer = vec![0; 64 << 10];
+                while let Ok(len @ 1..) = from.read(&mut buffer) {
+                    if to.write_all(&buffer[..len]).is_err() {
+                        break;
+                    }
+                }
+                let _ = to.shutdown(Shutdown::Write);
+            });
+        }
+    };
     thread::spawn(move || {
         for near in listener.incoming().flatten() {
-            let mut first = [0];
-            if !matches!(near.peek(&mut first), Ok(1)) || first[0] == 0x16 {
-                continue;
-            }
-            let far = TcpStream::connect(("127.0.0.1", to)).unwrap();
-            for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
-                thread::spawn(move || {
-                    let mut buffer = vec![0; 64 << 10];
-                    while let Ok(len @ 1..) = from.read(&mut buffer) {
-                        if to.write_all(&buffer[..len]).is_err() {
-                            break;
-                        }
-                    }
-                    let _ = to.shutdown(Shutdown::Write);
-                });
-            }
+            let carry = carry.clone();
+            thread::spawn(move || carry(near));
         }
     });
     port
+}
+
+/// The first byte of TLS.
+const TLS: u8 = 0x16;
+
+/// A way on which nothing but HTTP in clear gets through.
+fn http_only(to: u16) -> u16 {
+    way(to, |first| first != TLS)
 }
 
 #[test]
@@ -141,4 +156,57 @@ fn what_is_there_is_kept_where_that_is_asked() {
     let told = pull(&here, &other, &[]).expect(202);
     assert_eq!(told.last_line(), "success: Created", "{}", told.text());
     assert_eq!(fs::read(here.data("f")).unwrap(), b"there");
+}
+
+#[test]
+fn what_came_meanwhile_goes_only_for_who_may_replace() {
+    let there = open();
+    let here = Setup::new().data_export("rw").arg("--plain").start();
+    fs::write(there.data("f"), b"fetched").unwrap();
+    for (right, left) in [("--create", &b"came meanwhile"[..]), ("--write", &b"fetched"[..])] {
+        let bearer = format!("Bearer {}", here.grant(&["--export", "data", right]));
+        // The native copy waits until something is in the place that was empty when it was ordered.
+        let (begins, goes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (seen, go) = (Arc::clone(&begins), Arc::clone(&goes));
+        let way = way(there.port, move |first| {
+            seen.fetch_or(first == TLS, Ordering::SeqCst);
+            while first == TLS && !go.load(Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(5));
+            }
+            true
+        });
+        let told = thread::scope(|scope| {
+            let copy = scope.spawn(|| pull(&here, &url(way, "data/f"), &[("Authorization", &bearer)]));
+            until("the native copy begins", LONG, || begins.load(Ordering::SeqCst));
+            fs::write(here.data("f"), b"came meanwhile").unwrap();
+            goes.store(true, Ordering::SeqCst);
+            copy.join().unwrap().expect(202)
+        });
+        assert_eq!(told.last_line().starts_with("failure: "), right == "--create", "{right}: {}", told.text());
+        assert_eq!(fs::read(here.data("f")).unwrap(), left, "{right}: {}", told.text());
+        assert_eq!(heard(&there, "GET"), 0, "{right}: {}", there.log());
+        assert_swept(&here);
+        fs::remove_file(here.data("f")).unwrap();
+    }
+}
+
+#[test]
+fn the_operator_bounds_native_streams_too() {
+    let there = open();
+    let data = pattern(24 << 20);
+    fs::write(there.data("f"), &data).unwrap();
+    let setup = plain();
+    fs::create_dir(setup.state()).unwrap();
+    fs::write(setup.state().join("access.toml"), "[third_party]\nmax_streams = 1\n").unwrap();
+    let here = setup.start();
+    let streams = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&streams);
+    let way = way(there.port, move |first| {
+        counted.fetch_add(usize::from(first == b'L'), Ordering::SeqCst);
+        true
+    });
+    let told = pull(&here, &url(way, "data/f"), &[]).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert!(fs::read(here.data("f")).unwrap() == data);
+    assert_eq!((streams.load(Ordering::SeqCst), heard(&there, "login")), (1, 1), "{}", there.log());
 }

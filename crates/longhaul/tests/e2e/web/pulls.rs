@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::peers::{Heard, Peer, answer, begin, honest};
-use super::raw::{Answer, Raw, ask, assert_swept, open, put};
+use super::raw::{Answer, Raw, ask, assert_swept, open, plain, put};
 use crate::node::Node;
 use crate::tree::pattern;
 use crate::wait::{LONG, until};
@@ -262,7 +262,12 @@ fn a_wrong_digest_is_a_mismatch() {
 #[test]
 fn credentials_stay_with_the_host_they_are_for() {
     let node = open();
-    let secret = [("TransferHeaderAuthorization", "Bearer for-the-door"), ("TransferHeaderX-Other", "goes along")];
+    let secret = [
+        ("TransferHeaderAuthorization", "Bearer for-the-door"),
+        ("TransferHeaderX-Auth-Token", "for-the-door as well"),
+        ("TransferHeaderX-Other", "who knows"),
+        ("TransferHeaderUser-Agent", "goes along"),
+    ];
     let authorized = |heard: &Heard| heard.field("authorization").map(str::to_owned);
     let pool = Arc::new(Peer::new(|heard, socket| honest(heard, socket, b"from the pool", "")));
     let to = pool.url("/pool/f");
@@ -277,10 +282,13 @@ fn credentials_stay_with_the_host_they_are_for() {
         assert_eq!(told.last_line(), "success: Created", "{head_too}: {}", told.text());
         assert_eq!(fs::read(node.data("f")).unwrap(), b"from the pool");
         assert_eq!(authorized(&door.heard()[0]).as_deref(), Some("Bearer for-the-door"));
+        assert_eq!(door.heard()[0].field("x-auth-token"), Some("for-the-door as well"));
+        assert_eq!(door.heard()[0].field("x-other"), Some("who knows"));
     }
     for heard in pool.heard() {
         assert_eq!(authorized(&heard), None, "{heard:?}");
-        assert_eq!(heard.field("x-other"), Some("goes along"));
+        assert_eq!((heard.field("x-auth-token"), heard.field("x-other")), (None, None), "{heard:?}");
+        assert_eq!(heard.field("user-agent"), Some("goes along"));
     }
     // On the same host they go along.
     let own = Peer::new(|heard, socket| match heard.target.as_str() {
@@ -387,4 +395,70 @@ fn markers_tell_the_truth() {
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] < 7.0), "{times:?}");
     assert!(bytes.is_sorted() && *bytes.last().unwrap() == size as u64, "{bytes:?}");
     assert!(bytes[1] > 50_000 && bytes[1] < 250_000, "{bytes:?}");
+}
+
+#[test]
+fn what_the_source_was_shown_is_not_quoted() {
+    let node = open();
+    let says = |heard: &Heard| format!("{} is no good here\n", heard.field("authorization").unwrap_or("nothing"));
+    let early = Peer::new(move |heard, socket| match heard.method.as_str() {
+        "HEAD" => answer(socket, 405, "", b""),
+        _ => answer(socket, 403, "", says(heard).as_bytes()),
+    });
+    let secret = [("TransferHeaderAuthorization", "Bearer eyJhbGciOiJub25lIn0.e30.secret")];
+    let told = pull(&node, &early.url("/f"), &secret).expect(202);
+    assert!(told.last_line().contains("… is no good here"), "{}", told.text());
+    let trail = fs::read_to_string(node.state().join("audit.jsonl")).unwrap();
+    for text in [told.text(), node.log(), trail] {
+        assert!(!text.contains("eyJhbGciOiJub25lIn0"), "{text}");
+    }
+}
+
+/// A source that does not say how long its file is: the end of the line is the end of the file.
+fn until_the_line_ends(fields: &'static str) -> Peer {
+    Peer::new(move |heard, socket| {
+        let body = if heard.method == "GET" { "123456789" } else { "" };
+        let _ = socket.write_all(format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}").as_bytes());
+        false
+    })
+}
+
+#[test]
+fn where_an_end_looks_like_a_cut_a_digest_tells() {
+    let node = open();
+    put(&node, "/data/f", b"old").expect(201);
+    let silent = until_the_line_ends("");
+    fails(&node, &silent.url("/f"), &[], "cut short");
+    fails(&node, &silent.url("/f"), &[("RequireChecksumVerification", "false")], "cut short");
+    let cut = until_the_line_ends("Digest: adler32=12345678\r\n");
+    fails(&node, &cut.url("/f"), &[], "checksum mismatch");
+    let whole = until_the_line_ends("Digest: adler32=091e01de\r\n");
+    assert_eq!(pull(&node, &whole.url("/f"), &[]).expect(202).last_line(), "success: Created");
+    put(&node, "/data/f", b"old").expect(204);
+    let right = [("Repr-Digest", "md5=:JfnnlDI7RTiF9RgfG2JNCw==:")];
+    assert_eq!(pull(&node, &silent.url("/f"), &right).expect(202).last_line(), "success: Created");
+    assert_eq!(fs::read(node.data("f")).unwrap(), b"123456789");
+}
+
+#[test]
+fn the_operator_bounds_connections() {
+    let setup = plain();
+    fs::create_dir(setup.state()).unwrap();
+    fs::write(setup.state().join("access.toml"), "[third_party]\nmax_streams = 2\n").unwrap();
+    let node = setup.start();
+    let data = Arc::new(pattern(8 << 20));
+    let (of_peer, under_way, most) = (Arc::clone(&data), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&most);
+    let source = Peer::new(move |heard, socket| {
+        if heard.method == "GET" {
+            seen.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(300));
+            under_way.fetch_sub(1, Ordering::SeqCst);
+        }
+        honest(heard, socket, &of_peer, "")
+    });
+    let told = pull(&node, &source.url("/f"), &[("X-Number-Of-Streams", "8")]).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert!(fs::read(node.data("f")).unwrap() == *data);
+    assert_eq!(most.load(Ordering::SeqCst), 2);
 }

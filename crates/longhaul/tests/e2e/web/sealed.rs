@@ -37,7 +37,7 @@ fn certificate(dir: &Path, test: &str) -> Option<()> {
     }
 }
 
-/// TLS in front of a peer, one request for each connection.
+/// TLS in front of a peer, one request for each connection. What is below `/cut` ends without TLS's farewell.
 fn in_front_of(peer: &Peer, dir: &Path) -> u16 {
     let chain: Vec<_> = CertificateDer::pem_file_iter(dir.join("cert.pem")).unwrap().map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_file(dir.join("key.pem")).unwrap();
@@ -60,7 +60,9 @@ fn in_front_of(peer: &Peer, dir: &Path) -> u16 {
                 let mut said = Vec::new();
                 let _ = clear.read_to_end(&mut said);
                 let _ = tls.write_all(&said);
-                tls.conn.send_close_notify();
+                if !String::from_utf8_lossy(&head).contains(" /cut") {
+                    tls.conn.send_close_notify();
+                }
                 let _ = tls.flush();
             });
         }
@@ -116,4 +118,24 @@ fn who_is_not_vouched_for_is_not_believed() {
     }
     // TLS where a clear line is due.
     assert_eq!(pull(&trusting, &format!("http://127.0.0.1:{port}/f"), &[]).status, 502);
+}
+
+#[test]
+fn a_line_that_is_cut_is_not_the_end_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(()) = certificate(dir.path(), "web::sealed::a_line_that_is_cut_is_not_the_end_of_a_file") else { return };
+    let node = plain().arg("--cacert").arg(dir.path().join("cert.pem")).start();
+    // Neither a length nor chunks: the end of the line is all there is.
+    let inner = Peer::new(|heard, socket| {
+        let body = if heard.method == "GET" { "all of it" } else { "" };
+        let _ = socket.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes());
+        false
+    });
+    let port = in_front_of(&inner, dir.path());
+    let told = pull(&node, &format!("https://127.0.0.1:{port}/cut"), &[]).expect(202);
+    assert!(told.last_line().starts_with("failure: ") && told.last_line().contains("broke"), "{}", told.text());
+    assert!(node.is_empty());
+    let told = pull(&node, &format!("https://127.0.0.1:{port}/whole"), &[]).expect(202);
+    assert_eq!(told.last_line(), "success: Created", "{}", told.text());
+    assert_eq!(std::fs::read(node.data("f")).unwrap(), b"all of it");
 }

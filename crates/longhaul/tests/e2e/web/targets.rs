@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use super::peers::{Peer, honest};
 use super::pulls::pull;
-use super::raw::{ask, put};
+use super::raw::{ask, open, put};
 use crate::node::{Node, Setup};
 
 fn everywhere() -> Node {
@@ -95,4 +95,16 @@ fn redirects_lead_nobody_to_the_node_itself() {
     let pushed = ask(&node, "COPY", "/data/f", &[("Destination", &url("/f"))], &[]).expect(202);
     assert!(pushed.last_line().starts_with("failure: Permission denied"), "{}", pushed.text());
     assert!(inner.heard().is_empty(), "{:?}", inner.heard());
+}
+
+#[test]
+fn a_node_on_loopback_goes_to_none_of_its_links() {
+    let node = open();
+    for host in ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "0.0.0.0", "[::]"]
+    {
+        let told = pull(&node, &format!("http://{host}/latest/meta-data/"), &[]).expect(403);
+        assert!(told.text().contains("one of its links"), "{host}: {}", told.text());
+    }
+    let inner = Peer::new(|heard, socket| honest(heard, socket, b"beside it", ""));
+    assert_eq!(pull(&node, &inner.url("/f"), &[]).expect(202).last_line(), "success: Created");
 }

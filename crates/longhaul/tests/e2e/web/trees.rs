@@ -1,8 +1,10 @@
 //! Documents that a stranger sends, and listings as long as directories are.
 
 use std::fs;
+use std::sync::Barrier;
+use std::thread;
 
-use super::raw::{ask, get, open, plain};
+use super::raw::{Raw, ask, get, open, plain};
 use crate::node::Node;
 use crate::tree::set_time;
 
@@ -132,4 +134,31 @@ fn a_directory_goes_only_when_that_is_said() {
     assert_eq!(ask(&node, "MOVE", "/data/keep", &[("Destination", "/data/g"), ("Overwrite", "F")], &[]).status, 412);
     assert_eq!(ask(&node, "MOVE", "/data/keep", &[("Destination", "/data/g"), ("Overwrite", "X")], &[]).status, 400);
     assert_eq!(fs::read(node.data("keep")).unwrap(), b"keep");
+}
+
+#[test]
+fn of_two_moves_to_one_name_one_comes_too_late() {
+    let node = open();
+    for round in 0..60 {
+        let (to, start) = (format!("/data/to{round}"), Barrier::new(2));
+        let names = ["a", "b"];
+        names.iter().for_each(|name| fs::write(node.data(name), name).unwrap());
+        let statuses = thread::scope(|scope| {
+            let moves = names.map(|name| {
+                let (node, to, start) = (&node, &to, &start);
+                scope.spawn(move || {
+                    let mut raw = Raw::to(node);
+                    start.wait();
+                    let fields = [("Destination", to.as_str()), ("Overwrite", "F")];
+                    raw.ask("MOVE", &format!("/data/{name}"), &fields, &[]).status
+                })
+            });
+            moves.map(|one| one.join().unwrap())
+        });
+        assert!(matches!(statuses, [201, 412] | [412, 201]), "{round}: {statuses:?}");
+        // Who came too late still has what he wanted to move.
+        let (first, late) = if statuses[0] == 201 { ("a", "b") } else { ("b", "a") };
+        assert_eq!(fs::read(node.data(&format!("to{round}"))).unwrap(), first.as_bytes());
+        assert_eq!(fs::read(node.data(late)).unwrap(), late.as_bytes());
+    }
 }
