@@ -37,6 +37,8 @@ pub struct Conn {
     /// What the socket's own timeouts are set to, so that they are set only where they change.
     read_within: Option<Duration>,
     write_within: Option<Duration>,
+    /// When what is being read has to be there, however many reads of the socket it takes.
+    until: Option<Instant>,
 }
 
 /// What a connection is made of. What was read ahead comes before what the socket still has.
@@ -128,6 +130,7 @@ impl Conn {
             farewell: false,
             read_within,
             write_within,
+            until: None,
         })
     }
 
@@ -176,7 +179,14 @@ impl Conn {
         if left.is_zero() {
             return Err(timed_out());
         }
+        self.until = Some(deadline);
         self.set_read_within(left)
+    }
+
+    /// Before one more read of the socket for the same thing: a peer that sends a byte now and then, of a record of TLS or of
+    /// the line that begins a chunk, must not begin the wait anew with each.
+    fn read_on(&mut self) -> io::Result<()> {
+        self.until.map_or(Ok(()), |until| self.read_before(until))
     }
 
     /// The TLS handshake, if there is one to make.
@@ -297,7 +307,11 @@ impl Conn {
 
     /// Reads through TLS. Ciphertext is fetched in large pieces: the library itself would ask for 4 KiB at a time.
     fn read_sealed(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
+        let mut again = false;
         loop {
+            if std::mem::replace(&mut again, true) && self.cipher_taken == self.cipher.len() {
+                self.read_on()?;
+            }
             let Some(tls) = &mut self.tls else { return Err(io::ErrorKind::NotConnected.into()) };
             match tls.reader().read(buffer) {
                 Ok(got) => {
@@ -347,6 +361,16 @@ impl Conn {
         if buffer.is_empty() {
             return Ok(0);
         }
+        let within = self.read_within;
+        self.until = within.map(|within| Instant::now() + within);
+        let got = self.read_piece(body, buffer);
+        if let Some(within) = within {
+            self.set_read_within(within)?;
+        }
+        got
+    }
+
+    fn read_piece(&mut self, body: &mut Body, buffer: &mut [u8]) -> io::Result<usize> {
         let got = match body.framing {
             Framing::Length(bytes) => {
                 let left = (bytes - body.read).min(buffer.len() as u64) as usize;
@@ -372,6 +396,7 @@ impl Conn {
     }
 
     fn read_chunk(&mut self, body: &mut Body, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut again = false;
         loop {
             let next = body.chunks.next(&self.inbox[self.taken..]);
             match next.map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))? {
@@ -387,6 +412,9 @@ impl Conn {
                     return Ok(got);
                 }
                 Next::More => {
+                    if std::mem::replace(&mut again, true) {
+                        self.read_on()?;
+                    }
                     if self.sip()? == 0 {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }

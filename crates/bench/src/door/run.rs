@@ -1,4 +1,5 @@
-//! Rounds of a cell: ours, xrootd, ours, xrootd, …
+//! Rounds of a cell: ours, xrootd; xrootd, ours; … Who comes first changes from round to round, because the first one finds
+//! other memory than the second.
 
 use std::fs;
 use std::path::Path;
@@ -58,7 +59,11 @@ impl Bench<'_> {
         println!("{}", row.title);
         // The first run of each warms caches and does not count.
         for round in 0..=self.rounds {
-            for who in Who::ALL {
+            let mut order = Who::ALL;
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for who in order {
                 let turn = self.turn(cell, who, round, servers[who as usize], other);
                 match turn {
                     Ok(sample) if round > 0 => row.samples[who as usize].push(sample),

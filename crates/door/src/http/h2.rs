@@ -7,10 +7,10 @@
 //! - Threads: each connection has one hand for sure and up to [`crew::HANDS_MAX`] while there are any to lend
 //!   ([`LENT_MAX`] in the node). 512 connections, 512 first hands and 1024 lent ones: as many as HTTP/1.1 may have.
 //! - Memory of bodies on their way in: what a client may send before it is read is the window of its connection. 16 MiB carry
-//!   1.3 Gbit/s over 100 ms; the first [`WIDE_MAX`] connections get that, the others 1 MiB: 48 × 16 + 464 × 1 = 1232 MiB at the
+//!   1.3 Gbit/s over 100 ms; the first [`WIDE_MAX`] connections get that, the others 1 MiB: 16 × 16 + 496 × 1 = 752 MiB at the
 //!   very worst, when nobody's body is read. One stream takes half of it, so that another one can still be heard.
-//! - Memory of answers that nobody fetches: 128 KiB for each stream of a wide connection, 32 KiB of the others, of a hundred
-//!   streams each: 48 × 12.5 + 464 × 3.1 = 2050 MiB at the very worst; and the 512 KiB that the line may hold back.
+//! - Memory of answers that nobody fetches: 512 KiB for each stream of a wide connection, 32 KiB of the others, of a hundred
+//!   streams each: 16 × 50 + 496 × 3.1 = 2338 MiB at the very worst; and the 512 KiB that the line may hold back.
 //! - Floods: h2's own bounds on streams that are reset, on small frames and on continuations are kept; streams that are reset
 //!   while they wait for a hand keep their place until a hand has looked at them.
 //!
@@ -47,7 +47,7 @@ pub(crate) const PREFACE: &[u8] = b"PRI ";
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 512;
 /// Connections of them that get a wide window.
-const WIDE_MAX: usize = 48;
+const WIDE_MAX: usize = 16;
 /// Hands in the node besides the first one of each connection.
 const LENT_MAX: usize = 1024;
 /// Streams of a connection at once; those without a hand wait. What RFC 9113, section 6.5.2, recommends at least, and what
@@ -57,7 +57,7 @@ const STREAMS_MAX: u32 = 100;
 const WIDE_BYTES: u32 = 16 << 20;
 const NARROW_BYTES: u32 = 1 << 20;
 /// Bytes of an answer that wait for the line, for each stream.
-const WIDE_SEND_BYTES: usize = 128 << 10;
+const WIDE_SEND_BYTES: usize = 512 << 10;
 const NARROW_SEND_BYTES: usize = 32 << 10;
 /// Bytes of a frame that we take: four times the least, since each one costs a look.
 const FRAME_BYTES: u32 = 64 << 10;

@@ -19,8 +19,8 @@ use crate::http::Web;
 use crate::http::exchange::{Exchange, Length, Pace, Uptake, pump};
 use crate::http::h1::SILENCE;
 
-/// Bytes of an answer that are handed over at once.
-const PIECE_BYTES: usize = 64 << 10;
+/// Bytes of an answer that are handed over at once, where there is room for so many: each time costs a wake-up or two.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// A request being answered.
 pub(super) struct H2<'a> {
@@ -274,10 +274,11 @@ impl Exchange for H2<'_> {
     }
 
     fn leave_to_http1(&mut self) -> bool {
-        // curl asks again by itself (RFC 9113, section 7); of others some fail. For GET alone: a body that it has begun to
-        // send curl does not begin again (7.88).
+        // libcurl asks again by itself (RFC 9113, section 7), in xrootd's copies as well; of others some fail. For GET alone:
+        // a body that it has begun to send curl does not begin again (7.88).
         let agent = self.request.headers.get("user-agent").unwrap_or_default();
-        if self.has_begun() || !agent.starts_with("curl/") {
+        let takes_it_well = ["curl/", "xrootd-tpc/"].iter().any(|known| agent.starts_with(known));
+        if self.has_begun() || !takes_it_well {
             return false;
         }
         self.out.get_mut().respond.send_reset(Reason::HTTP_1_1_REQUIRED);
