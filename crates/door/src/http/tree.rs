@@ -167,7 +167,7 @@ fn clear(to: &Reach, there: &There) -> Outcome<()> {
 pub(crate) fn rename(visit: &mut Visit<'_>) -> Outcome {
     let ends = ends(visit, Action::Rename, Action::Rename)?;
     // From the look to the rename: others put, and what was seen of the target is to hold for as long.
-    let turn = visit.web.unfinished.turn(&ends.to);
+    let turn = visit.web.unfinished.turns(&ends.from, &ends.to);
     let there = look(visit, &ends)?;
     if ends.from.export != ends.to.export || ends.from.dir != ends.to.dir {
         return Err(refuse(502, "a rename stays within one export, and within what one key opens; copy and remove"));

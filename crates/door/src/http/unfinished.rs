@@ -1,6 +1,7 @@
 //! The names of files that are not finished, and the lists by which a later start removes what a killed node left.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
@@ -28,6 +29,13 @@ const TURNS: usize = 64;
 /// Names that are given before a list is put aside for a new one: it remembers the directories of all of them. It is gone with
 /// the last file that it is about.
 const NAMES_MAX: u64 = 4096;
+
+/// Which turn is a file's. By the whole of its place: a credential for a part of an export sees a shorter path.
+fn which(reach: &Reach) -> usize {
+    let mut hasher = DefaultHasher::new();
+    reach.dir.join(OsStr::from_bytes(reach.path.as_bytes())).hash(&mut hasher);
+    (hasher.finish() % TURNS as u64) as usize
+}
 
 /// A list, and what the names on it have in common.
 struct List {
@@ -64,9 +72,17 @@ impl Unfinished {
 
     /// The turn of whoever gives a file this name: what stands there is looked at and replaced by one at a time.
     pub fn turn(&self, reach: &Reach) -> MutexGuard<'_, ()> {
-        let mut hasher = DefaultHasher::new();
-        (&reach.dir, reach.path.as_bytes()).hash(&mut hasher);
-        let at = (hasher.finish() % TURNS as u64) as usize;
+        self.turn_at(which(reach))
+    }
+
+    /// The turns of both ends of a rename. Always in the same order, so that two renames never wait for each other.
+    pub fn turns(&self, one: &Reach, other: &Reach) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
+        let (one, other) = (which(one), which(other));
+        let first = self.turn_at(one.min(other));
+        (first, (one != other).then(|| self.turn_at(one.max(other))))
+    }
+
+    fn turn_at(&self, at: usize) -> MutexGuard<'_, ()> {
         self.turns[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,6 +140,15 @@ mod tests {
 
     fn lists(state: &Path) -> usize {
         std::fs::read_dir(state.join("unfinished")).map_or(0, Iterator::count)
+    }
+
+    #[test]
+    fn a_place_has_one_turn_however_it_is_reached() {
+        let (whole, part) = (reach("/srv/data".into(), "a/f"), reach("/srv/data/a".into(), "f"));
+        assert_eq!(which(&whole), which(&part));
+        let unfinished = Unfinished::new(Path::new("/nonexistent"), std::iter::empty());
+        // Both ends of a rename onto itself are one.
+        assert!(unfinished.turns(&whole, &part).1.is_none());
     }
 
     #[test]
