@@ -413,7 +413,12 @@ impl Inner {
             }
             Guest::Http(tls) => {
                 let mut conn = web::Conn::new(socket, Some(tls)).map_err(broken)?;
-                conn.handshake(Instant::now() + self.timeouts.handshake).map_err(broken)?;
+                if let Err(error) = conn.handshake(Instant::now() + self.timeouts.handshake) {
+                    let error =
+                        format!("no TLS: {error} (certificates of clients count with an authority of --client-ca)");
+                    tracing::info!(target: "access", %peer, outcome = "refused", error);
+                    return Ok(());
+                }
                 let name = conn.tls().and_then(client_name);
                 if conn.tls().is_some_and(|tls| tls.alpn_protocol() == Some(H2)) {
                     let answered = h2::serve(conn, name, &self.h2, &self.web);

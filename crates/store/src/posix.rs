@@ -49,8 +49,9 @@ impl Posix {
     pub fn open(root: &Path, links: Links) -> Result<Posix> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(root, flags, Mode::empty());
-        let path = || RelPath::parse(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str())).unwrap_or_default();
-        let root = opened.map_err(|e| Error::io("open the directory", &path(), e))?;
+        let shown = || model::name::show_bytes(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
+        let cannot = |e: Errno| Error::Io { doing: "open the directory", path: shown(), source: e.into() };
+        let root = opened.map_err(cannot)?;
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         if links == Links::Refuse {
             resolve |= ResolveFlags::NO_SYMLINKS;

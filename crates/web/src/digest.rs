@@ -100,6 +100,21 @@ pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Digest> {
     members(values).filter_map(|member| one(member.split_once('=')?)).collect()
 }
 
+/// The first member of a `Digest` header that names an algorithm which is known, with a value that is none of its. Whoever
+/// sent it believes that the bytes were held against it.
+pub fn damaged<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    members(values).find(|member| is_damaged(member.split_once('=')))
+}
+
+/// The same of what ownCloud writes.
+pub fn damaged_oc(value: &str) -> Option<&str> {
+    value.split_whitespace().take(MEMBERS_MAX).find(|word| is_damaged(word.split_once(':')))
+}
+
+fn is_damaged(member: Option<(&str, &str)>) -> bool {
+    member.is_some_and(|member| algorithm(member.0).is_some() && one(member).is_none())
+}
+
 /// A digest from its name and its value in hexadecimal or base64, whichever it is.
 fn one((name, value): (&str, &str)) -> Option<Digest> {
     let algorithm = algorithm(name)?;

@@ -67,6 +67,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     };
     let reach = visit.reach(action, &export, &path)?;
     if reach.store.is_dir(&reach.path) {
+        // Another node that is to copy it: a page about it is no copy of it.
+        if visit.request().headers.get("longhaul-offer").is_some() {
+            return Err(refuse(409, format!("{} is a directory; files are copied one by one", visit.shown())));
+        }
         return page::directory(visit, &*reach.store, &reach.path);
     }
     if visit.target.is_dir {

@@ -238,7 +238,9 @@ impl Keeper {
     pub fn unwelcome(&self, visitor: &Visitor, trouble: Trouble) -> Trouble {
         match trouble {
             Trouble::Refused(refused) if visitor.is_nobody && matches!(refused.status, 403 | 404) => {
-                self.challenge(Refused { status: 401, ..*refused }, None).into()
+                // Whether there is such a place is not for somebody who has not said who they are.
+                let reason = "nothing here is open to everybody; show a key, a token, a macaroon or a certificate";
+                self.challenge(Refused { status: 401, reason: reason.into(), ..*refused }, None).into()
             }
             Trouble::Refused(refused) if refused.status == 403 => {
                 self.too_little(*refused, visitor.credential.is_borne()).into()

@@ -36,7 +36,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     check(visit.request())?;
     let length = visit.exchange.body_length();
     room(&*reach.store, &reach.path, length.unwrap_or(0))?;
-    let promised = promised(visit.request());
+    let promised = promised(visit.request())?;
     let unfinished = begin(visit, &reach, length)?;
     let flying = visit.fly(false);
     let sums = receive(visit, &*unfinished.0, &promised)?;
@@ -107,14 +107,26 @@ pub(crate) fn room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()>
     }
 }
 
-/// The digests that the client says its bytes have.
-pub(crate) fn promised(request: &Request) -> Vec<Digest> {
+/// The digests that the client says its bytes have. Of algorithms that are not known here nothing can be said; one that is
+/// known and does not read would be taken for verified by whoever sent it.
+fn promised(request: &Request) -> Outcome<Vec<Digest>> {
     let headers = &request.headers;
+    let md5 = headers.all("content-md5").find(|value| digest::parse_content_md5(value).is_none());
+    let damaged = digest::damaged(headers.all("digest")).or(md5);
+    let damaged = damaged
+        .or_else(|| ["repr-digest", "content-digest"].iter().find_map(|n| digest::repr::damaged(headers.all(n))));
+    let damaged = damaged.or_else(|| headers.all("oc-checksum").find_map(digest::damaged_oc));
+    if let Some(damaged) = damaged {
+        let shown = model::name::show_bytes(damaged.as_bytes());
+        return Err(refuse(400, format!("the digest {shown} does not read; send it whole, or leave it out")));
+    }
     let mut promised = digest::parse(headers.all("digest"));
     promised.extend(digest::repr::parse(headers.all("repr-digest")));
+    // What is sent is the file itself: codings and parts have been refused.
+    promised.extend(digest::repr::parse(headers.all("content-digest")));
     promised.extend(headers.get("content-md5").and_then(digest::parse_content_md5));
     promised.extend(headers.all("oc-checksum").flat_map(digest::parse_oc));
-    promised
+    Ok(promised)
 }
 
 /// A file that is not finished, and where it stands.

@@ -88,7 +88,9 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
     } else if printer.is_chatty() {
         // On stderr, so that the key alone can be sent to a file.
         Printer::note(&describe(&granted));
-        Printer::note(&format!("for browsers and curl, as secret as the key: {url}"));
+        // What only creates shows nothing to a browser.
+        let whom = if rights == Rights::Create { "curl -T" } else { "browsers and curl" };
+        Printer::note(&format!("for {whom}, as secret as the key: {url}"));
         Printer::note("the key, to be kept secret (in LONGHAUL_KEY, or in a file for --key-file):");
     }
     printer.line(&key.expose_text());

@@ -46,12 +46,19 @@ pub fn format(digest: &Digest) -> String {
     format!("{}=:{}:", name(digest.algorithm()), STANDARD.encode(digest.bytes()))
 }
 
+/// The first member that names an algorithm which is known, with a value that is none of its.
+pub fn damaged<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut members = members(values);
+    members.find(|text| member(text).is_some_and(|member| algorithm(member.0).is_some() && one(member).is_none()))
+}
+
+fn one((key, value): (&str, &str)) -> Option<Digest> {
+    let encoded = value.strip_prefix(':')?.strip_suffix(':')?;
+    Digest::new(algorithm(key)?, &STANDARD.decode(encoded).ok()?)
+}
+
 /// Reads all lines of a `Repr-Digest` (or `Content-Digest`) header; what is unknown or malformed is left out.
 pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Digest> {
-    let one = |(key, value): (&str, &str)| {
-        let encoded = value.strip_prefix(':')?.strip_suffix(':')?;
-        Digest::new(algorithm(key)?, &STANDARD.decode(encoded).ok()?)
-    };
     members(values).filter_map(member).filter_map(one).collect()
 }
 

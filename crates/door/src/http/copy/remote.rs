@@ -107,7 +107,14 @@ pub(crate) fn refused(
     secrets: &Secrets,
 ) -> Failure {
     let said = client.read_all(&mut body, 16 << 10).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
+    let mut said = String::from_utf8_lossy(&said);
+    // A HEAD is answered without a body: the challenge says why as well.
+    let challenge = answer.headers.get("www-authenticate").unwrap_or_default();
+    if said.is_empty()
+        && let Some((_, why)) = challenge.split_once("error_description=\"")
+    {
+        said = why.split('"').next().unwrap_or_default().into();
+    }
     // A page for a browser says nothing in one line.
     let said = said.trim().lines().next().filter(|line| !line.starts_with('<')).unwrap_or_default();
     let said = secrets.hide(said, url);

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -21,6 +21,10 @@ use crate::http::h1::SILENCE;
 
 /// Bytes of an answer that are handed over at once, where there is room for so many: each time costs a wake-up or two.
 const PIECE_BYTES: usize = 256 << 10;
+
+/// What is read past of a body that nobody wants, for so long: clients stop when they have heard the answer.
+const UNWANTED_BYTES_MAX: usize = 16 << 20;
+const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A request being answered.
 pub(super) struct H2<'a> {
@@ -68,7 +72,10 @@ pub(super) fn answer(job: Job, facts: &Facts, web: &Web) {
     let mut stream =
         H2 { facts, request, body, body_length, piece, waits, pace, uptake, out, left, ended, broken, left_to_http1 };
     match bad {
-        None => web.answer(&mut stream),
+        None => {
+            web.answer(&mut stream);
+            stream.hear_out();
+        }
         Some((status, reason)) => {
             web.note_garbage(facts.peer, status, &reason);
             let _ = stream.say_no(status, &reason);
@@ -131,6 +138,27 @@ impl H2<'_> {
         self.body.flow_control().release_capacity(got).map_err(broken)?;
         self.pace.took(got)?;
         Ok(got)
+    }
+
+    /// Reads past what the client is still sending after it was answered. Dropped before, the stream would be reset with
+    /// NO_ERROR (RFC 9113, section 8.1), upon which curl (7.88) forgets the answer.
+    fn hear_out(&mut self) {
+        if !self.ended || self.broken || self.left_to_http1 {
+            return;
+        }
+        let deadline = Instant::now() + UNWANTED_WITHIN;
+        let mut past = self.piece.len();
+        while past <= UNWANTED_BYTES_MAX {
+            let _ = self.body.flow_control().release_capacity(std::mem::take(&mut self.piece).len());
+            let body = &mut self.body;
+            match wait::until(deadline.saturating_duration_since(Instant::now()), |cx| body.poll_data(cx)) {
+                Some(Some(Ok(piece))) => {
+                    past += piece.len();
+                    self.piece = piece;
+                }
+                _ => return,
+            }
+        }
     }
 
     /// Sends bytes as the client has room for them.
