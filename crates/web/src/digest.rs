@@ -162,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_read_is_told_from_what_is_not_known() {
+        for (value, told) in [
+            ("sha-256=AAAA, adler32=8f040a5d", Some("sha-256=AAAA")),
+            ("adler32=zz", Some("adler32=zz")),
+            ("unixcksum=7, adler32=8f040a5d", None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(damaged([value]), told, "{value}");
+        }
+        assert_eq!(damaged_oc("ADLER32:8f040a5d SHA1:0"), Some("SHA1:0"));
+        assert_eq!(repr::damaged(["sha-256=:AAAA:, x=:AA:"]), Some("sha-256=:AAAA:"));
+        assert_eq!(repr::damaged(["adler=:jwQKXQ==:"]), None);
+    }
+
+    #[test]
     fn wishes() {
         for (value, answer) in [
             ("ADLER32", Some(Algorithm::Adler32)),
