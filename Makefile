@@ -53,6 +53,18 @@ bench-eta: build ## how good the time left is that cp tells: real jobs over emul
 soak: build ## random faults by the thousand, then an hour at full rate; writes docs/results
 	cargo xtask soak
 
+.PHONY: deb
+deb: build ## a Debian package, into target/dist
+	cargo xtask deb
+
+.PHONY: dist
+dist: build ## an archive for other systems with its checksums, into target/dist
+	cargo xtask dist
+
+.PHONY: try-deb
+try-deb: build ## the package on a system of its own, from installing to purging, upgraded under a transfer; as root
+	cargo xtask try-deb
+
 .PHONY: man
 man: build ## manual pages and completions, into target/man
 	target/release/longhaul man --out target/man

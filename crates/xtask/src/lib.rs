@@ -2,5 +2,7 @@
 #![allow(clippy::print_stdout, reason = "tasks talk to the one who called them")]
 
 pub mod demo;
+pub mod package;
 pub mod soak;
 pub mod tidy;
+pub mod try_deb;

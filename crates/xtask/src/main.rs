@@ -1,8 +1,10 @@
 //! `cargo xtask <task>`: finds the task and reports what it says.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use xtask::{demo, soak, tidy};
+use xtask::package::Order;
+use xtask::{demo, soak, tidy, try_deb};
 
 const USAGE: &str = "usage: cargo xtask <task>
 
@@ -10,7 +12,11 @@ tasks:
   tidy    check the house rules, which `cargo test -p xtask` checks as well
   demo    two nodes on this machine and a real tree from one to the other
   soak    random faults by the thousand, then an hour at full rate; writes docs/results
-          [--minutes M] [--faults N]";
+          [--minutes M] [--faults N]
+  deb     a Debian package of the release program, into target/dist
+  dist    an archive of it, with checksums, into target/dist
+          both: [--binary FILE] [--version V] [--out DIR]
+  try-deb the package on a system of its own: installed, started, upgraded under a transfer, removed, purged; as root";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +28,9 @@ fn main() -> ExitCode {
             Some(asked) => task("soak", soak::run(asked)),
             None => say(USAGE, ExitCode::from(2)),
         },
+        ["deb", ref rest @ ..] => task("deb", wrapped(rest, Order::deb)),
+        ["dist", ref rest @ ..] => task("dist", wrapped(rest, Order::dist)),
+        ["try-deb", ref rest @ ..] => task("try-deb", try_deb::run(rest)),
         ["--help" | "-h" | "help"] => say(USAGE, ExitCode::SUCCESS),
         _ => say(USAGE, ExitCode::from(2)),
     }
@@ -38,6 +47,12 @@ fn task(name: &str, result: anyhow::Result<()>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => say(&format!("{name}: {error:#}"), ExitCode::FAILURE),
     }
+}
+
+/// Wraps the program up, and says where the result lies.
+fn wrapped(words: &[&str], wrap: fn(&Order) -> anyhow::Result<PathBuf>) -> anyhow::Result<()> {
+    say(&wrap(&Order::parse(words)?)?.display().to_string(), ExitCode::SUCCESS);
+    Ok(())
 }
 
 fn report() -> ExitCode {

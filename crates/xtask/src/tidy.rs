@@ -4,8 +4,11 @@
 //! Does not know: types. It reads text and the manifests; what the compiler and clippy can hold is left to them.
 
 mod arrows;
+mod links;
+mod markdown;
 mod names;
 mod papers;
+mod quotes;
 mod shape;
 mod text;
 mod words;
@@ -82,6 +85,8 @@ pub const RULES: &[Rule] = &[
     ("the_licence_is_there", papers::licence),
     ("committed_files_are_small_texts", papers::small_texts),
     ("documents_name_no_machine", papers::machine_paths),
+    ("links_lead_somewhere", links::lead_somewhere),
+    ("messages_are_quoted_as_they_are", quotes::check),
 ];
 
 impl Tree {

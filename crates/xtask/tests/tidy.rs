@@ -39,4 +39,6 @@ rules! {
     the_licence_is_there
     committed_files_are_small_texts
     documents_name_no_machine
+    links_lead_somewhere
+    messages_are_quoted_as_they_are
 }

@@ -1,0 +1,69 @@
+//! CHANGELOG.md in the form that Debian's tools read (deb-changelog(5)).
+
+use jiff::Timestamp;
+
+/// Who answers for the package, unless the environment says (DEBFULLNAME, DEBEMAIL, as for Debian's own tools).
+pub fn maintainer() -> String {
+    let said = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let name = said("DEBFULLNAME").unwrap_or_else(|| "The authors of Longhaul".into());
+    let mail = said("DEBEMAIL").unwrap_or_else(|| "authors@longhaul.invalid".into());
+    format!("{name} <{mail}>")
+}
+
+/// As RFC 5322 writes times.
+fn date(epoch: u64) -> String {
+    let at = Timestamp::from_second(epoch.cast_signed()).unwrap_or_default();
+    at.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string()
+}
+
+/// What is not released is this version; each other section's heading begins with its own.
+pub fn debian(text: &str, version: &str, epoch: u64, maintainer: &str) -> String {
+    let mut out = String::new();
+    for section in text.split("\n## ").skip(1) {
+        let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
+        let heading = heading.split_whitespace().next().unwrap_or_default();
+        let version = if heading.eq_ignore_ascii_case("unreleased") { version } else { heading };
+        out += &format!("longhaul ({version}) unstable; urgency=medium\n\n{}", entries(body));
+        out += &format!(" -- {maintainer}  {}\n\n", date(epoch));
+    }
+    out.truncate(out.trim_end().len());
+    out + "\n"
+}
+
+/// Points begin with an asterisk, what is above them stands in brackets.
+fn entries(body: &str) -> String {
+    let mut out = String::new();
+    let paragraphs = body.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty());
+    for paragraph in paragraphs {
+        if !paragraph.starts_with("- ") {
+            let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+            out += &format!("  [ {line} ]\n");
+            continue;
+        }
+        for line in paragraph.lines() {
+            match line.strip_prefix("- ") {
+                Some(point) => out += &format!("  * {point}\n"),
+                None => out += &format!("    {}\n", line.trim()),
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_become_versions() {
+        let text = "# Changelog\n\n## Unreleased\n\nOne.\n\n- a\n  b\n- c\n\nTwo.\n\n- d\n\n## 0.0.9 (old)\n\n- e\n";
+        let said = debian(text, "0.1.0", 1_700_000_000, "A <a@b.invalid>");
+        let line = " -- A <a@b.invalid>  Tue, 14 Nov 2023 22:13:20 +0000\n";
+        let expected = format!(
+            "longhaul (0.1.0) unstable; urgency=medium\n\n  [ One. ]\n  * a\n    b\n  * c\n\n  [ Two. ]\n  * d\n\n{line}\n\
+             longhaul (0.0.9) unstable; urgency=medium\n\n  * e\n\n{line}"
+        );
+        assert_eq!(said, expected);
+    }
+}

@@ -1,0 +1,139 @@
+//! A document as the rules see it: which of its characters are prose, which are code, and what its headings are called
+//! in links.
+//!
+//! Does not know: tables of contents, HTML, footnotes. It reads what the documents here are written with.
+
+use super::{Paper, Tree};
+
+/// One document, line by line.
+#[derive(Debug)]
+pub struct Document {
+    /// Below the root, with slashes.
+    pub path: String,
+    /// Its lines without fenced blocks: those are empty here.
+    pub lines: Vec<String>,
+    /// The same with code between backticks blanked out.
+    pub prose: Vec<String>,
+}
+
+/// All documents of a tree.
+pub fn documents(tree: &Tree) -> impl Iterator<Item = Document> + '_ {
+    tree.papers.iter().filter(|paper| paper.path.ends_with(".md")).map(Document::new)
+}
+
+impl Document {
+    /// Reads one.
+    pub fn new(paper: &Paper) -> Document {
+        let text = String::from_utf8_lossy(&paper.bytes);
+        let open = without_fences(&text);
+        let split = |text: &str| text.lines().map(String::from).collect();
+        Document { path: paper.path.clone(), prose: split(&without_code(&open)), lines: split(&open) }
+    }
+
+    /// What links call its headings, as GitHub and its kin make these names.
+    pub fn anchors(&self) -> Vec<String> {
+        let mut anchors: Vec<String> = Vec::new();
+        for line in &self.lines {
+            let text = line.trim_start_matches('#');
+            if text.len() == line.len() || !text.starts_with(' ') {
+                continue;
+            }
+            let name = anchor(text);
+            let before = anchors.iter().filter(|known| **known == name).count();
+            anchors.push(if before == 0 { name } else { format!("{name}-{before}") });
+        }
+        anchors
+    }
+}
+
+/// A heading's name: its words in small letters, blanks as hyphens, without other marks. Of a link its text counts.
+fn anchor(heading: &str) -> String {
+    let mut text = String::new();
+    let mut rest = heading.trim();
+    while let Some((before, after)) = rest.split_once("](") {
+        text.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    text.push_str(rest);
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// Empties the lines of fenced blocks, fences included.
+fn without_fences(text: &str) -> String {
+    let mut fence: Option<&str> = None;
+    let mut out = String::new();
+    for line in text.lines() {
+        let bare = line.trim_start();
+        let mark = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
+        match (fence, mark) {
+            (None, Some(mark)) => fence = Some(mark),
+            (Some(open), Some(mark)) if open == mark => fence = None,
+            (None, None) => out.push_str(line),
+            (Some(_), _) => {}
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Blanks what stands between backticks, which may be more than one and may go over the end of a line, not of a paragraph.
+fn without_code(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut out = chars.clone();
+    let mut at = 0;
+    while at < chars.len() {
+        let run = run_of_ticks(&chars, at);
+        match closing(&chars, at + run, run).filter(|_| run > 0) {
+            Some(end) => {
+                out[at..end].iter_mut().filter(|c| **c != '\n').for_each(|c| *c = ' ');
+                at = end;
+            }
+            None => at += run.max(1),
+        }
+    }
+    out.into_iter().collect()
+}
+
+fn run_of_ticks(chars: &[char], at: usize) -> usize {
+    chars[at..].iter().take_while(|c| **c == '`').count()
+}
+
+/// Where the run of as many backticks ends that closes what was opened; none before the end of the paragraph.
+fn closing(chars: &[char], from: usize, ticks: usize) -> Option<usize> {
+    let mut at = from;
+    while at < chars.len() {
+        if chars[at] == '\n' && chars.get(at + 1) == Some(&'\n') {
+            return None;
+        }
+        match run_of_ticks(chars, at) {
+            0 => at += 1,
+            run if run == ticks => return Some(at + run),
+            run => at += run,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(text: &str) -> Document {
+        Document::new(&Paper { path: "docs/a.md".into(), bytes: text.into() })
+    }
+
+    #[test]
+    fn code_is_no_prose() {
+        let read = document("a `[b](c)` d\n```sh\n[e](f)\n```\n`over\nlines` g\n``h ` i`` j `k\n\nl` m\n");
+        let prose: Vec<&str> = read.prose.iter().map(|line| line.trim()).collect();
+        assert_eq!(prose, ["a          d", "", "", "", "", "g", "j `k", "", "l` m"]);
+        assert_eq!(read.lines[0], "a `[b](c)` d");
+    }
+
+    #[test]
+    fn headings_have_names() {
+        let read = document("# What `--plain` gives up\n## A: b, c_d\n## [Links](x.md) too\n#no\n## A: b, c_d\n");
+        assert_eq!(read.anchors(), ["what---plain-gives-up", "a-b-c_d", "links-too", "a-b-c_d-1"]);
+    }
+}
