@@ -1,9 +1,10 @@
-//! Exports: the directories that a node offers, by name.
+//! Exports: the directories that a node offers, by name; or places on other people's servers.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use store::Store;
 use store::posix::{Links, Posix};
 
 /// A directory offered under a name.
@@ -11,10 +12,19 @@ use store::posix::{Links, Posix};
 pub struct Export {
     /// Its name: no slash, no colon.
     pub name: String,
-    /// The directory.
+    /// The directory; of a place elsewhere its address.
     pub dir: PathBuf,
     /// Whether anything below it may be changed.
     pub writable: bool,
+    /// What it is where it is no directory of this host.
+    pub abroad: Option<Arc<dyn Store>>,
+}
+
+impl Export {
+    /// A directory of this host.
+    pub fn here(name: impl Into<String>, dir: impl Into<PathBuf>, writable: bool) -> Export {
+        Export { name: name.into(), dir: dir.into(), writable, abroad: None }
+    }
 }
 
 /// Why an export cannot be offered.
@@ -54,7 +64,7 @@ impl FromStr for Export {
         if dir.is_empty() {
             return Err(ExportError::Form(text.into()));
         }
-        Ok(Export { name: name.into(), dir: PathBuf::from(dir), writable })
+        Ok(Export::here(name, dir, writable))
     }
 }
 
@@ -62,12 +72,15 @@ impl FromStr for Export {
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub export: Export,
-    pub store: Arc<Posix>,
+    pub store: Arc<dyn Store>,
 }
 
 impl Served {
     /// Opens the directory. It stays open: a directory moved while the node runs is still the one that was meant.
     pub fn open(export: Export) -> Result<Served, ExportError> {
+        if let Some(store) = &export.abroad {
+            return Ok(Served { store: Arc::clone(store), export });
+        }
         let store = Posix::open(&export.dir, Links::Inside)
             .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
         Ok(Served { export, store: Arc::new(store.without_privilege_bits()) })

@@ -3,6 +3,7 @@
 mod admission;
 mod lending;
 mod notes;
+mod offer;
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Action, Denied, Grants, Rights};
+use auth::{Access, Action, Denied, Grants};
 use engine::commons::Commons;
 use engine::control::Control;
 use engine::history::History;
@@ -30,13 +31,14 @@ use wire::frame::{Direction, KeyProof, Open, Refusal, Request};
 use wire::join::SessionId;
 
 use lending::Lent;
+pub(crate) use offer::Offer;
 
 use crate::audit::Trail;
 use crate::config::NodeConfig;
+use crate::current::Current;
 use crate::errands::Errands;
 use crate::exports::Served;
 use crate::jobs::Jobs;
-use crate::policy_file::PolicyFile;
 use crate::probes::Probes;
 use crate::questions;
 use crate::registry::Registry;
@@ -46,10 +48,8 @@ use crate::state::StateDir;
 pub(crate) struct Exports {
     /// The jobs of this node, which share paths.
     commons: Commons,
-    served: Vec<Served>,
-    anonymous: Option<Rights>,
+    offer: Current<Offer>,
     grants: Grants,
-    plain: bool,
     state: StateDir,
     registry: Registry,
     pub jobs: Jobs,
@@ -58,23 +58,26 @@ pub(crate) struct Exports {
     /// Tests that run.
     pub probes: Probes,
     stopping: AtomicBool,
-    policy: PolicyFile,
     /// Where decisions are written down.
     pub trail: Trail,
 }
 
 /// What somebody may reach: a store, a path in it, and where that store lies.
+#[derive(Clone)]
 pub(crate) struct Reach {
     pub store: Arc<dyn Store>,
     pub path: RelPath,
     pub dir: PathBuf,
     pub export: String,
+    /// It is no directory of this host.
+    pub abroad: bool,
 }
 
 impl Reach {
     fn whole(served: &Served, path: &RelPath) -> Reach {
         let (store, dir) = (Arc::clone(&served.store), served.export.dir.clone());
-        Reach { store, path: path.clone(), dir, export: served.export.name.clone() }
+        let abroad = served.export.abroad.is_some();
+        Reach { store, path: path.clone(), dir, export: served.export.name.clone(), abroad }
     }
 }
 
@@ -96,18 +99,14 @@ fn unix_seconds() -> i64 {
 }
 
 impl Exports {
-    pub fn new(
-        me: Weak<Exports>,
-        served: Vec<Served>,
-        policy: PolicyFile,
-        config: NodeConfig,
-        registry: Registry,
-    ) -> Exports {
-        let NodeConfig { listen, anonymous, grants, plain, state, timeouts, own_guests, audit, .. } = config;
-        policy.compare(served.iter().map(|served| served.export.name.as_str()));
+    pub fn new(me: Weak<Exports>, offer: Offer, config: NodeConfig, registry: Registry) -> Exports {
+        let NodeConfig { listen, grants, state, timeouts, own_guests, .. } = config;
+        if !own_guests {
+            offer.warn();
+        }
         // What its operator does with a node of his own is nobody's business to look up.
         let trail = if own_guests { Trail::none() } else { Trail::new(state.path()) };
-        let probes = Probes::new(audit);
+        let probes = Probes::default();
         let jobs = Jobs::default();
         let dir = state.path().join("errands");
         let errands =
@@ -115,10 +114,8 @@ impl Exports {
         let stopping = AtomicBool::new(false);
         let commons = Commons::default();
         Exports {
-            served,
-            anonymous,
+            offer: Current::new(offer),
             grants,
-            plain,
             state,
             registry,
             jobs,
@@ -127,9 +124,17 @@ impl Exports {
             probes,
             stopping,
             commons,
-            policy,
             trail,
         }
+    }
+
+    /// Offers this from now on; what has begun goes on as it began.
+    pub fn replace(&self, offer: Offer) {
+        offer.warn();
+        let changes = offer.changes_since(&self.offer.now());
+        let exports = if changes.is_empty() { "as before" } else { changes.as_str() };
+        tracing::info!(exports, "the settings were read again, and count from now on");
+        self.offer.replace(offer);
     }
 
     /// The node stops: what it carries ends, to go on with the next start, and no session is kept.
@@ -155,23 +160,29 @@ impl Exports {
             let why = format!("the disk is tested where an export, or your part of it, begins: lh://HOST/{export}");
             return Err(Refusal::new(Fault::Config, why));
         }
+        if reach.abroad {
+            let why = format!("{export} is no disk of that node: it lies on somebody else's server");
+            return Err(Refusal::new(Fault::Config, why));
+        }
         let identity = reach.store.stat(&RelPath::root()).map_err(storage)?.identity;
         Ground::open_same(&reach.dir, identity).map_err(|e| refuse(&e))
     }
 
-    /// Exports that somebody may know of.
-    pub fn visible<'a>(&'a self, access: &'a Access) -> impl Iterator<Item = &'a Served> {
-        self.served.iter().filter(|s| access.may_see(&s.export.name))
+    /// The names of the exports that somebody may know of.
+    pub fn visible(&self, access: &Access) -> Vec<String> {
+        self.offer.now().visible(access).map(|served| served.export.name.clone()).collect()
     }
 
-    /// Where the exports lie, by name.
-    pub fn dirs(&self) -> impl Iterator<Item = (&str, &std::path::Path)> {
-        self.served.iter().map(|served| (served.export.name.as_str(), served.export.dir.as_path()))
+    /// Where the exports lie on this host, by name.
+    pub fn dirs(&self) -> Vec<(String, PathBuf)> {
+        let offer = self.offer.now();
+        let here = offer.served.iter().filter(|served| served.export.abroad.is_none());
+        here.map(|served| (served.export.name.clone(), served.export.dir.clone())).collect()
     }
 
     /// Whether an export that somebody may know of takes no changes, whoever asks.
     pub fn is_read_only(&self, access: &Access, export: &str) -> bool {
-        self.visible(access).any(|served| served.export.name == export && !served.export.writable)
+        self.offer.now().visible(access).any(|served| served.export.name == export && !served.export.writable)
     }
 
     /// The store and path behind a place, if the action is allowed there.
@@ -187,7 +198,8 @@ impl Exports {
             let reason = format!("{what} cannot be used for this; name a path: lh://HOST/EXPORT/PATH");
             return Err(Refusal::new(Fault::Config, reason));
         };
-        let served = self.served.iter().find(|s| s.export.name == *export && access.may_see(export));
+        let offer = self.offer.now();
+        let served = offer.export(export).filter(|_| access.may_see(export));
         let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;
         access.allow(action, export, served.export.writable, path).map_err(|e| refuse(&e))?;
         let prefix = access.ground(action, export, path);
@@ -204,9 +216,9 @@ impl Exports {
         if action.changes() {
             store::make_dirs(&*served.store, &confined).map_err(|e| refuse(&e))?;
         }
-        let store = served.store.below(&confined).map_err(storage)?;
+        let store = store::below(&served.store, &confined).map_err(storage)?;
         let dir = served.export.dir.join(std::ffi::OsStr::from_bytes(confined.as_bytes()));
-        Ok(Reach { store: Arc::new(store), path, dir, export: export.clone() })
+        Ok(Reach { store, path, dir, export: export.clone(), abroad: served.export.abroad.is_some() })
     }
 
     fn names_a_file(&self, served: &Served, access: &Access, path: &RelPath) -> bool {
@@ -217,9 +229,13 @@ impl Exports {
     }
 
     /// Writes down where unfinished files are made, so that a later job can sweep them if this one is killed.
-    pub fn watch_leftovers(&self, dir: &std::path::Path, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
+    pub fn watch_leftovers(&self, reach: &Reach, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
+        if reach.abroad {
+            // Nobody sweeps there, and what is unfinished is removed by the store as far as the server can be reached.
+            return Box::new(|_| {});
+        }
         Leftovers::sweep(self.state.path());
-        match Leftovers::begin(self.state.path(), dir, tag) {
+        match Leftovers::begin(self.state.path(), &reach.dir, tag) {
             Ok(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
             Err(error) => {
                 tracing::warn!(%error, "cannot write down unfinished files; if this job is killed they stay");
@@ -248,7 +264,7 @@ impl Host for Exports {
     }
 
     fn allows_plain(&self) -> bool {
-        self.plain
+        self.offer.now().plain
     }
 
     fn source(&self, access: &Access, place: &Place) -> Result<SourceRoot, Refusal> {
@@ -291,7 +307,7 @@ impl Host for Exports {
             let reason = "a key that may only create cannot say who owns what it creates (--owner)";
             return Err(Refusal::new(Fault::Auth, reason));
         }
-        let opening = self.watch_leftovers(&reach.dir, tag);
+        let opening = self.watch_leftovers(&reach, tag);
         journal::sweep(self.state.path(), journal::KEPT_FOR);
         let journals = Journals::new(self.state.path(), &reach.dir);
         let journals = Some(if may_replace.is_ok() { journals } else { journals.of(access.holder()) });
@@ -309,8 +325,8 @@ impl Host for Exports {
         }
         match request {
             Request::Probe(ask) => {
-                let access = asker.access;
-                self.probes.answer(asker, ask, &|place| self.testing_ground(access, place), emit)
+                let (access, audit) = (asker.access, self.offer.now().audit);
+                self.probes.answer(asker, ask, (&|place| self.testing_ground(access, place), audit), emit)
             }
             other => questions::answer(self, asker.access, other, emit),
         }

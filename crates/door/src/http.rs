@@ -37,12 +37,14 @@ use self::dialling::Dialling;
 use self::digests::Digests;
 use self::exchange::{Exchange, Length};
 use self::fireflies::Fireflies;
+use self::issuers::Issuers;
 use self::keeper::Keeper;
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
 use self::visit::Visit;
 use crate::audit::Decision;
 use crate::config::WebConfig;
+use crate::current::Current;
 use crate::host::Exports;
 
 /// The HTTP side of a node.
@@ -51,8 +53,17 @@ pub(crate) struct Web {
     pub keeper: Keeper,
     pub digests: Digests,
     pub unfinished: Unfinished,
-    pub fireflies: Fireflies,
+    fireflies: Current<Fireflies>,
+    dialling: Current<Dialling>,
+    /// This host itself is reached from the node's address.
+    on_loopback: bool,
+}
+
+/// How other servers are reached: what an operator may replace while the node runs.
+pub(crate) struct Ways {
+    fireflies: Fireflies,
     dialling: Dialling,
+    issuers: Issuers,
 }
 
 /// The time, as files have it.
@@ -76,14 +87,33 @@ impl Web {
         on_loopback: bool,
     ) -> Result<Web, rustls::Error> {
         let (digests, unfinished) = (Digests::new(state), Unfinished::new(state, host.dirs()));
-        let dialling = Dialling::new(&host, config.authorities.clone(), on_loopback)?;
-        let fireflies = Fireflies::new(config.fireflies.clone(), fireflies::host_name());
-        Ok(Web { keeper: Keeper::new(Arc::clone(&host), config), host, digests, unfinished, fireflies, dialling })
+        let Ways { fireflies, dialling, issuers } = ways(&host, config, on_loopback)?;
+        let (fireflies, dialling) = (Current::new(fireflies), Current::new(dialling));
+        let keeper = Keeper::new(Arc::clone(&host), issuers);
+        Ok(Web { keeper, host, digests, unfinished, fireflies, dialling, on_loopback })
+    }
+
+    /// Other ways, to be used with [`Web::replace`].
+    pub fn prepare_ways(&self, config: &WebConfig) -> Result<Ways, rustls::Error> {
+        ways(&self.host, config, self.on_loopback)
+    }
+
+    /// Goes these ways from now on, and to the exports that the node has by now.
+    pub fn replace(&self, Ways { fireflies, dialling, issuers }: Ways) {
+        self.unfinished.replace_roots(self.host.dirs());
+        self.fireflies.replace(fireflies);
+        self.dialling.replace(dialling);
+        self.keeper.replace_issuers(issuers);
     }
 
     /// How other servers are dialled on behalf of guests.
-    pub fn dialling(&self) -> &Dialling {
-        &self.dialling
+    pub fn dialling(&self) -> Arc<Dialling> {
+        self.dialling.now()
+    }
+
+    /// Whom to tell of marked flows.
+    pub fn fireflies(&self) -> Arc<Fireflies> {
+        self.fireflies.now()
     }
 
     /// What is done to a socket before it connects, for a copy with this mark.
@@ -186,6 +216,14 @@ impl Web {
     pub fn note_garbage(&self, peer: SocketAddr, status: u16, reason: &str) {
         tracing::info!(target: "access", %peer, outcome = "refused", status, error = reason, "not a request");
     }
+}
+
+fn ways(host: &Arc<Exports>, config: &WebConfig, on_loopback: bool) -> Result<Ways, rustls::Error> {
+    Ok(Ways {
+        fireflies: Fireflies::new(config.fireflies.clone(), fireflies::host_name()),
+        dialling: Dialling::new(host, config.authorities.clone(), on_loopback)?,
+        issuers: Issuers::new(host.state().path(), config.authorities.as_ref()),
+    })
 }
 
 /// Who it turned out to be.

@@ -7,6 +7,7 @@
 mod audit;
 mod config;
 mod crowd;
+mod current;
 mod errands;
 pub mod exports;
 mod hall;

@@ -1,6 +1,7 @@
 //! Listening: connections come in, are told apart, and run on threads of their own within bounds.
 
 mod attending;
+mod reload;
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -10,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::link::Link;
-use engine::{Error, Timeouts, node};
+use engine::node::Host;
+use engine::{Error, NodeIdentity, Timeouts, node};
 use model::v1;
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::waker::Waker;
@@ -20,14 +22,15 @@ use wire::join::{JOIN_BYTES, Join};
 use self::attending::Attended;
 use crate::config::NodeConfig;
 use crate::crowd::{Crowd, Seat, neighbourhood};
-use crate::exports::{ExportError, Served};
+use crate::current::Current;
+use crate::exports::ExportError;
 use crate::hall::Hall;
-use crate::host::Exports;
+use crate::host::{Exports, Offer};
 use crate::http::Web;
 use crate::http::{h1, h2};
 use crate::jobs::Jobs;
 use crate::lounge::Lounge;
-use crate::policy_file::{PolicyFile, PolicyFileError};
+use crate::policy_file::PolicyFileError;
 use crate::registry::Registry;
 use crate::responders::Desk;
 use crate::sniff::{Speaks, sniff};
@@ -63,6 +66,9 @@ pub enum NodeError {
     /// TLS.
     #[error("the node's certificate and key cannot be used")]
     Tls(#[from] rustls::Error),
+    /// Datagrams, of a node that runs.
+    #[error("no test with datagrams can be answered: this node could not have the UDP port when it started")]
+    Datagrams(#[source] io::Error),
     /// The host.
     #[error("cannot wait for connections on this host")]
     Host(#[from] io::Error),
@@ -103,7 +109,8 @@ pub struct Node {
 }
 
 struct Inner {
-    faces: Faces,
+    identity: NodeIdentity,
+    faces: Current<Faces>,
     host: Arc<Exports>,
     registry: Registry,
     timeouts: Timeouts,
@@ -112,7 +119,6 @@ struct Inner {
     lounge: Lounge<Resting>,
     sessions: Sessions,
     desk: Desk,
-    plain: bool,
     web: Web,
     h2: h2::House,
 }
@@ -192,16 +198,9 @@ impl Node {
     /// Opens the exports and the port. Connections wait from here on; [`Node::run`] serves them.
     pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
         let identity = config.state.identity()?;
-        let (web, plain) = (config.web.clone(), config.plain);
-        let policy = PolicyFile::of(&config)?;
+        let web = config.web.clone();
+        let offer = Offer::open(&config)?;
         let faces = Faces::new(&identity, web.certificate.as_deref(), web.client_authorities.as_ref())?;
-        let mut served: Vec<Served> = Vec::new();
-        for export in config.exports.iter().cloned() {
-            if served.iter().any(|s| s.export.name == export.name) {
-                return Err(ExportError::Twice(export.name).into());
-            }
-            served.push(Served::open(export)?);
-        }
         let swept = engine::leftovers::Leftovers::sweep(config.state.path());
         if swept > 0 {
             tracing::info!(files = swept, "removed what interrupted jobs left unfinished");
@@ -214,7 +213,7 @@ impl Node {
         let responders = config.responders.clone();
         let datagrams = config.listen;
         let state = config.state.path().to_owned();
-        let host = Arc::new_cyclic(|me| Exports::new(me.clone(), served, policy, config, registry.clone()));
+        let host = Arc::new_cyclic(|me| Exports::new(me.clone(), offer, config, registry.clone()));
         let on_loopback = listener.local_addr()?.ip().is_loopback();
         let web = Web::new(Arc::clone(&host), &web, &state, on_loopback)?;
         let probes = &host.probes;
@@ -226,7 +225,8 @@ impl Node {
         let (crowd, hall, lounge) = (Crowd::new(), Hall::new(), Lounge::new()?);
         let sessions = Sessions::default();
         let h2 = h2::House::new();
-        let inner = Inner { faces, host, registry, timeouts, crowd, hall, lounge, sessions, desk, plain, web, h2 };
+        let faces = Current::new(faces);
+        let inner = Inner { identity, faces, host, registry, timeouts, crowd, hall, lounge, sessions, desk, web, h2 };
         Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
     }
 
@@ -367,7 +367,7 @@ impl Inner {
             Speaks::Http => {
                 let conn = web::Conn::new(socket, None).map_err(broken)?;
                 let connection = h1::Connection::new(conn, None, Some(seat));
-                if self.plain {
+                if self.host.allows_plain() {
                     self.http(connection);
                 } else {
                     connection
@@ -377,7 +377,7 @@ impl Inner {
             }
             Speaks::Http2 => {
                 let conn = web::Conn::new(socket, None).map_err(broken)?;
-                let answered = match self.plain {
+                let answered = match self.host.allows_plain() {
                     true => h2::serve(conn, None, &self.h2, &self.web),
                     false => h2::turn_away_unsealed(conn),
                 };
@@ -403,7 +403,7 @@ impl Inner {
 
     fn tls(&self, socket: TcpStream, peer: SocketAddr, seat: Seat, attended: Attended) -> engine::Result<()> {
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
-        match self.faces.meet(&socket, self.timeouts.handshake, self.h2.has_room()).map_err(broken)? {
+        match self.faces.now().meet(&socket, self.timeouts.handshake, self.h2.has_room()).map_err(broken)? {
             Guest::Native(tls) => {
                 let _held = self.sessions.hold(&socket).map_err(broken)?;
                 let mut link = Link::new(socket, tls, peer.to_string(), self.timeouts)?;

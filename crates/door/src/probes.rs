@@ -43,8 +43,6 @@ pub(crate) struct Probes {
     pub flows: probe::flow::Flows,
     /// The node stops.
     pub stop: Stop,
-    /// How the host's settings stand, where that is told.
-    audit: Option<Audit>,
 }
 
 /// What runs for one guest.
@@ -122,11 +120,6 @@ fn task(task: &Task) -> &'static str {
 pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<Ground, Refusal>;
 
 impl Probes {
-    /// None yet; `audit` tells how the host's settings stand, where that is told.
-    pub fn new(audit: Option<Audit>) -> Probes {
-        Probes { audit, ..Probes::default() }
-    }
-
     /// A place for a test of a guest, whose datagrams take so much; `bound` is what all of its tests may take.
     fn seat(&self, holder: &str, udp_bit_s: f64, bound: f64) -> Result<Seat<'_>, Refusal> {
         let mut running = lock(&self.running);
@@ -173,12 +166,13 @@ impl Probes {
         entry.1 < LIMITS.bytes_a_day
     }
 
-    /// Runs the far half of a test.
+    /// Runs the far half of a test: on the disk in a directory that is opened for it; of the host's settings where it is told
+    /// how they stand.
     pub fn answer(
         &self,
         asker: Asker<'_>,
         ask: &str,
-        directory: Directory<'_>,
+        (directory, audit): (Directory<'_>, Option<Audit>),
         emit: &mut dyn FnMut(Said) -> bool,
     ) -> Result<(), Refusal> {
         let unknown =
@@ -198,7 +192,7 @@ impl Probes {
             )));
         }
         // Those without a key have none of their own: they are told apart by where they are.
-        let is_guest = asker.access.grant().is_none();
+        let is_guest = asker.access.is_guest();
         let holder = if is_guest { network(peer).to_string() } else { asker.access.holder().to_owned() };
         let bound = if is_guest { LIMITS.anonymous_udp_bit_s as f64 } else { f64::INFINITY };
         let udp_bit_s = match &ask.test {
@@ -210,27 +204,9 @@ impl Probes {
             Test::Tcp(order) => self.tcp(asker, order, ask.first_stream, emit),
             Test::Flows(flows) => self.flows(&asker, flows, emit),
             Test::Disk(disk) => self.disk(&directory(&disk.place)?, &disk.order, emit),
-            Test::Audit(ask) => self.audit(asker.access, ask, emit),
+            Test::Audit(ask) => tell_audit(audit, asker.access, ask, emit),
             Test::Limits => Ok(()),
         }
-    }
-
-    /// How this host stands, for somebody who has a key. It tells a stranger too much of where it is weak.
-    fn audit(&self, access: &Access, ask: &v1::tune::Ask, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
-        let refused = |why: &str| Refusal::new(Fault::Auth, why);
-        let audit =
-            self.audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
-        if access.grant().is_none() {
-            return Err(refused(
-                "this node tells how its settings stand to those who have a key: ask its operator for one",
-            ));
-        }
-        for line in audit(ask)? {
-            if !emit(Said::Text(line)) {
-                break;
-            }
-        }
-        Ok(())
     }
 
     fn tcp(
@@ -284,6 +260,28 @@ impl Probes {
         say(&line);
         Ok(())
     }
+}
+
+/// How this host stands, for somebody who has a key. It tells a stranger too much of where it is weak.
+fn tell_audit(
+    audit: Option<Audit>,
+    access: &Access,
+    ask: &v1::tune::Ask,
+    emit: &mut dyn FnMut(Said) -> bool,
+) -> Result<(), Refusal> {
+    let refused = |why: &str| Refusal::new(Fault::Auth, why);
+    let audit = audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
+    if access.is_guest() {
+        return Err(refused(
+            "this node tells how its settings stand to those who have a key: ask its operator for one",
+        ));
+    }
+    for line in audit(ask)? {
+        if !emit(Said::Text(line)) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn within(seconds: f64) -> Result<(), Refusal> {

@@ -44,7 +44,7 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
         Request::List(Place::Exports) | Request::Stat(Place::Exports) => {
             let line =
                 |name: &str| Listed::plain(RelPath::parse(name.as_bytes()).unwrap_or_default(), dir_meta(), None);
-            emit(Said::Lines(exports.visible(access).map(|s| line(&s.export.name)).collect()));
+            emit(Said::Lines(exports.visible(access).iter().map(|name| line(name)).collect()));
             Ok(())
         }
         Request::Stat(place) => {

@@ -13,6 +13,7 @@ use probe::stamp::{HostClock, Reflector, Responder, Trust};
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::waker::Waker;
 
+use crate::current::Current;
 use crate::probes::{LIMITS, Probes};
 
 /// Which protocols are answered, and whom.
@@ -81,7 +82,7 @@ fn network(text: &str) -> Option<IpNet> {
 /// The responders of a running node.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    who: Responders,
+    who: Current<Responders>,
     iperf3: Server,
     /// Connections so far: stock's clients expect theirs to be counted in the order in which they were opened.
     accepted: AtomicU64,
@@ -111,7 +112,20 @@ impl Desk {
             ..Bounds::default()
         };
         let (iperf3, accepted) = (Server::new(bounds), AtomicU64::new(0));
-        Ok(Desk { who, iperf3, accepted, stop, datagrams, flows })
+        Ok(Desk { who: Current::new(who), iperf3, accepted, stop, datagrams, flows })
+    }
+
+    /// Whether these could be answered: not where the UDP port is somebody else's.
+    pub fn could_answer(&self, who: &Responders) -> io::Result<()> {
+        match self.datagrams.is_some() || *who == Responders::default() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::AddrInUse.into()),
+        }
+    }
+
+    /// Whose tests are answered from now on.
+    pub fn replace(&self, who: Responders) {
+        self.who.replace(who);
     }
 
     /// The number under which a connection was accepted.
@@ -126,7 +140,7 @@ impl Desk {
 
     /// Whether this peer's iperf3 is answered.
     pub fn answers_iperf3(&self, peer: SocketAddr) -> bool {
-        self.who.answers_iperf3(peer.ip())
+        self.who.now().answers_iperf3(peer.ip())
     }
 
     /// A connection that begins with a cookie of iperf3; its bytes count as those of other tests do.
@@ -150,7 +164,7 @@ impl Desk {
     /// Takes the datagrams that belong to no flow yet, until the node stops.
     pub fn take_datagrams(&self, over: &Waker) {
         let Some(socket) = &self.datagrams else { return };
-        let (mut reflector, trust) = (Reflector::default(), |from| self.who.trusts(from));
+        let (mut reflector, trust) = (Reflector::default(), |from| self.who.now().trusts(from));
         let stamp = Responder::new(socket, &HostClock, &mut reflector, &trust);
         let mut stamp = match stamp {
             Ok(stamp) => stamp,
@@ -173,7 +187,7 @@ impl Desk {
             if self.flows.datagram(arrival.from, datagram) {
                 continue;
             }
-            if self.who.answers_iperf3(arrival.from.ip()) && self.iperf3.datagram(arrival.from, datagram) {
+            if self.who.now().answers_iperf3(arrival.from.ip()) && self.iperf3.datagram(arrival.from, datagram) {
                 continue;
             }
             stamp.take(&buffer, &arrival);

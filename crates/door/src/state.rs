@@ -6,11 +6,12 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use auth::{Fingerprint, Grants};
 use engine::NodeIdentity;
+use rustix::fs::OFlags;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// A state directory.
@@ -74,10 +75,26 @@ impl StateDir {
     /// Holds the directory's lock until the file is dropped.
     fn lock(&self) -> Result<File> {
         let path = self.path.join("lock");
-        let open = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let open = match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path)
+            }
+            made => made.and_then(|file| self.hand_over(&file).map(|()| file)),
+        };
         let file = open.map_err(|e| self.error("open", &path, e))?;
         file.lock().map_err(|e| self.error("lock", &path, e))?;
         Ok(file)
+    }
+
+    /// What root makes in the state of another user's node is that user's: `longhaul grant` is run as root, and the node
+    /// must be able to read what it says. Only ever for files made this moment: whoever owns the directory could have put
+    /// a link to anybody's in the place of one that was there.
+    fn hand_over(&self, made: &File) -> io::Result<()> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let owner = fs::metadata(&self.path)?;
+        if owner.uid() == 0 { Ok(()) } else { fchown(made, Some(owner.uid()), Some(owner.gid())) }
     }
 
     /// Writes a file whole or not at all. Call with the lock held.
@@ -87,6 +104,7 @@ impl StateDir {
         let write = || -> io::Result<()> {
             let _ = fs::remove_file(&temporary);
             let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
+            self.hand_over(&file)?;
             file.write_all(bytes)?;
             file.sync_all()?;
             fs::rename(&temporary, &path)
@@ -231,6 +249,25 @@ mod tests {
             }
         });
         assert_eq!(state.grants().unwrap().list.len(), 8);
+    }
+
+    #[test]
+    fn what_root_writes_is_for_the_owner_of_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
+        }
+        let state = StateDir::open(dir.path()).unwrap();
+        state.change_grants(|grants| grants.list.clear()).unwrap();
+        let owner = |path: &Path| fs::metadata(path).map(|of| (of.uid(), of.gid())).unwrap();
+        for name in ["lock", GRANTS] {
+            assert_eq!(owner(&dir.path().join(name)), owner(dir.path()), "{name}");
+        }
+        // In place of the lock a link to somebody else's file is not followed.
+        fs::write(dir.path().join("else"), b"").unwrap();
+        fs::remove_file(dir.path().join("lock")).unwrap();
+        std::os::unix::fs::symlink("else", dir.path().join("lock")).unwrap();
+        assert!(state.change_grants(|grants| grants.list.clear()).is_err());
     }
 
     #[test]

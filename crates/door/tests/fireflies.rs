@@ -31,7 +31,7 @@ impl Drop for World {
 fn config(dir: &Path, fireflies: Vec<SocketAddr>) -> NodeConfig {
     NodeConfig {
         listen: ([127, 0, 0, 1], 0).into(),
-        exports: vec![Export { name: "data".into(), dir: dir.join("data"), writable: true }],
+        exports: vec![Export::here("data", dir.join("data"), true)],
         anonymous: Some(Rights::Write),
         grants: Default::default(),
         plain: true,

@@ -33,7 +33,7 @@ impl World {
         std::fs::create_dir(&data).unwrap();
         let config = NodeConfig {
             listen: ([127, 0, 0, 1], 0).into(),
-            exports: vec![Export { name: "data".into(), dir: data, writable: true }],
+            exports: vec![Export::here("data", data, true)],
             anonymous: Some(Rights::Write),
             grants: Default::default(),
             plain,

@@ -27,6 +27,8 @@ pub struct Context {
     pub connect_s: f64,
     /// What held the job back.
     pub limited_by: v1::Limit,
+    /// Both ends in numbers.
+    pub ends: Vec<v1::End>,
     /// Versions at both ends.
     pub versions: v1::Versions,
     /// Nothing was changed.
@@ -106,6 +108,7 @@ pub fn build(report: &Report, context: Context) -> v1::Receipt {
         digests: context.checksums.iter().map(verified).collect(),
         streams: report.streams.clone(),
         limited_by: context.limited_by,
+        ends: context.ends,
         versions: context.versions,
         error: report.error.as_ref().map(|e| Refusal::from_error(e).reason),
     }

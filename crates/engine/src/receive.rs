@@ -9,6 +9,7 @@ mod dry;
 mod file;
 mod porter;
 mod space;
+mod turns;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +37,7 @@ use crate::stream::{DataStream, RecordBuffer};
 use file::Incoming;
 use porter::Slow;
 use space::Room;
+use turns::Crowd;
 
 /// What the receiving side may do with what is there.
 #[derive(Clone, Debug)]
@@ -77,6 +79,8 @@ pub struct Receiving {
     /// The porter waits here.
     slow_work: Condvar,
     room: Room,
+    /// Streams that wait for their turn where the target takes files in order.
+    crowd: Arc<Crowd>,
     busy: Mutex<String>,
     /// The job is over; whoever sleeps is woken.
     over: AtomicBool,
@@ -117,6 +121,7 @@ impl Receiving {
             slow: Mutex::default(),
             slow_work: Condvar::new(),
             room: Room::default(),
+            crowd: Arc::default(),
             busy: Mutex::default(),
             over: AtomicBool::new(false),
             sleepers: Default::default(),
@@ -335,6 +340,7 @@ impl Side for Receiving {
     }
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
+        let _joined = self.crowd.join();
         let result = self.receive_loop(&mut stream);
         StreamEnd::of(stream, result)
     }

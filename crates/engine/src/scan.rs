@@ -246,7 +246,7 @@ impl<'a> Scanner<'a> {
         stat: &Stat,
         attributes: Option<Box<Attributes>>,
     ) -> Option<()> {
-        let endless = !root.store.capabilities().random_write;
+        let endless = !root.store.capabilities().sized;
         let size = if endless { UNKNOWN_SIZE } else { stat.meta.size };
         let offered = Offered::File { mode: stat.meta.mode, mtime: stat.meta.mtime, size };
         if stat.names < 2 {
@@ -271,6 +271,7 @@ impl<'a> Scanner<'a> {
             refusal.fault = Fault::Missing;
         }
         debug_assert!(refusal.fault == error.fault() || error.is_not_found());
+        self.sending.unreachable(&refusal);
         self.refuse(source, at, refusal)
     }
 

@@ -194,6 +194,7 @@ impl Sending {
                 Next::Order(Order::Send(ranges)) => ranges,
                 Next::Order(Order::Compare { range, known }) => {
                     let equal = meter.within(Stage::Storage, || self.compare(&range, &known));
+                    equal.as_ref().err().into_iter().for_each(|refusal| self.unreachable(refusal));
                     self.state().machine.compared(range.file, equal);
                     self.work.notify_all();
                     self.waker.wake();
@@ -239,8 +240,18 @@ impl Sending {
     }
 
     fn drop_file(&self, id: u64, refusal: Refusal) {
+        self.unreachable(&refusal);
         self.state().machine.drop_file(id, refusal);
         self.waker.wake();
+    }
+
+    /// A source that cannot be reached now would be so for every further file: the attempt ends, for another to go on.
+    pub(crate) fn unreachable(&self, refusal: &Refusal) {
+        if refusal.fault == Fault::Path {
+            let (fault, message) = (refusal.fault, refusal.reason.clone());
+            self.state().failure.get_or_insert(Error::Later { fault, message });
+            self.waker.wake();
+        }
     }
 
     /// What did not make it, by name, as far as this side knows.

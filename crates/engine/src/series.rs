@@ -1,5 +1,8 @@
 //! A job over time, as CSV: where the threads' time went per record, what the kernel says about each stream, and how
 //! full the queues are. One row per stream, four times a second, and one for the other end as often as it tells.
+//! [`rows`] reads it back.
+
+pub mod rows;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,16 +14,23 @@ use model::account::{Account, Spent, Stage};
 
 use crate::pilot::Sight;
 
-/// The columns, units in their names. `stream` is the stream's number, or `far` for all threads of the other end.
+/// The columns, units in their names. `stream` is the stream's number, or `far` for all threads of the other end; `job` is
+/// said once, in the first row. New ones come at the end.
 pub const COLUMNS: &str = "time_s,stream,records,storage_ms_per_record,compute_ms_per_record,socket_ms_per_record,\
 pace_ms_per_record,idle_ms_per_record,storage_longest_ms,socket_longest_ms,delivered_mbit_s,rtt_ms,min_rtt_ms,\
 cwnd_segments,mss_bytes,unacked_segments,delivery_rate_mbit_s,pace_mbit_s,sent_bytes,resent_bytes,busy_s,receive_window_limited_s,\
-send_buffer_limited_s,window_bytes,unsent_bytes,unread_bytes,congestion";
+send_buffer_limited_s,window_bytes,unsent_bytes,unread_bytes,congestion,received_bytes,storage_cpu_ms_per_record,compute_cpu_ms_per_record,\
+socket_cpu_ms_per_record,job";
+
+/// Columns between the stages' wall times and their processor times: what only a stream of this end has.
+const KERNEL_COLUMNS: usize = 18;
 
 const EVERY: Duration = Duration::from_millis(250);
 
 struct Sheet {
     out: Box<dyn Write + Send>,
+    /// Until it has been said.
+    job: Option<String>,
     /// Since the first attempt.
     started: Instant,
     written: Option<Instant>,
@@ -40,11 +50,11 @@ impl std::fmt::Debug for Series {
 }
 
 impl Series {
-    /// Writes the head of the table.
-    pub fn new(mut out: Box<dyn Write + Send>) -> std::io::Result<Series> {
+    /// Writes the head of the table. The job's id is what its receipt has as well.
+    pub fn new(mut out: Box<dyn Write + Send>, job: String) -> std::io::Result<Series> {
         writeln!(out, "{COLUMNS}")?;
         let (written, before, far) = (None, HashMap::new(), Spent::default());
-        let sheet = Sheet { out, started: Instant::now(), written, before, far, failed: false };
+        let sheet = Sheet { out, job: Some(job), started: Instant::now(), written, before, far, failed: false };
         Ok(Series(Arc::new(Mutex::new(sheet))))
     }
 
@@ -88,21 +98,31 @@ fn stages(rows: &mut String, spent: &Spent) {
     }
 }
 
+/// How much of the stages was the processor's. Who waits for a limit or for orders uses none.
+fn processor(rows: &mut String, spent: &Spent) {
+    for stage in [Stage::Storage, Stage::Compute, Stage::Socket] {
+        let _ = write!(rows, ",{:.3}", ms(spent.cpu_in(stage)) / spent.records.max(1) as f64);
+    }
+}
+
 impl Sheet {
     fn row(&mut self, rows: &mut String, now: Duration, sight: &Sight) {
         let t = &sight.tcp;
-        let fresh = (Spent::default(), 0, Duration::ZERO);
+        let fresh = (Spent::default(), 0, now.saturating_sub(sight.spent.total()));
         let before = self.before.insert(sight.stream, (sight.spent, t.delivered_segments, now));
+        // Where the path broke, numbers are used again: time that falls is another stream's.
+        let before = before.filter(|(spent, ..)| spent.total() <= sight.spent.total());
         let (spent, segments, at) = before.unwrap_or(fresh);
         // The count wraps, and the size of segments may change.
         let bytes = f64::from(t.delivered_segments.wrapping_sub(segments)) * f64::from(t.mss_bytes);
         let rate = bytes * 8e-6 / now.saturating_sub(at).as_secs_f64().max(1e-3);
         let pace = t.pacing_max_bytes_s.map(|bytes| format!("{:.3}", bytes as f64 * 8e-6)).unwrap_or_default();
+        let spent = sight.spent.since(&spent);
         let _ = write!(rows, "{:.3},{},", now.as_secs_f64(), sight.stream);
-        stages(rows, &sight.spent.since(&spent));
-        let _ = writeln!(
+        stages(rows, &spent);
+        let _ = write!(
             rows,
-            ",{rate:.3},{:.3},{:.3},{},{},{},{:.3},{pace},{},{},{:.3},{:.3},{:.3},{},{},{},{}",
+            ",{rate:.3},{:.3},{:.3},{},{},{},{:.3},{pace},{},{},{:.3},{:.3},{:.3},{},{},{},{},{}",
             ms(t.rtt),
             ms(t.min_rtt),
             t.cwnd_segments,
@@ -118,20 +138,28 @@ impl Sheet {
             t.unsent_bytes,
             sight.unread_bytes,
             sight.congestion,
+            t.bytes_received,
         );
+        self.end_row(rows, &spent);
     }
 
     /// The other end's threads, where it has said something new.
     fn far_row(&mut self, rows: &mut String, now: Duration, peer: &Account) {
-        let before = self.far;
+        let before = std::mem::replace(&mut self.far, peer.spent);
         if peer.spent == before {
             return;
         }
-        self.far = peer.spent;
+        // Another attempt counts from nothing.
+        let spent = if before.total() <= peer.spent.total() { peer.spent.since(&before) } else { peer.spent };
         let _ = write!(rows, "{:.3},far,", now.as_secs_f64());
-        stages(rows, &peer.spent.since(&before));
-        rows.push_str(&",".repeat(COLUMNS.matches(',').count() - 9));
-        rows.push('\n');
+        stages(rows, &spent);
+        rows.push_str(&",".repeat(KERNEL_COLUMNS));
+        self.end_row(rows, &spent);
+    }
+
+    fn end_row(&mut self, rows: &mut String, spent: &Spent) {
+        processor(rows, spent);
+        let _ = writeln!(rows, ",{}", self.job.take().unwrap_or_default());
     }
 }
 
@@ -156,7 +184,7 @@ mod tests {
     #[test]
     fn every_row_has_every_column() {
         let out = Shared::default();
-        let series = Series::new(Box::new(out.clone())).unwrap();
+        let series = Series::new(Box::new(out.clone()), "the-job".into()).unwrap();
         let mut sight = Sight { stream: 3, congestion: "bbr".into(), ..Sight::default() };
         sight.spent.records = 4;
         sight.spent.wall[Stage::Storage as usize] = Duration::from_millis(10);
@@ -170,6 +198,46 @@ mod tests {
         assert!(lines.iter().all(|row| row.len() == lines[0].len()), "{text}");
         assert_eq!((lines[1][1], lines[1][2], lines[1][3]), ("3", "4", "2.500"));
         assert_eq!((lines[2][1], lines[2][2]), ("far", "2"));
+        assert_eq!((lines[0].last(), lines[1].last(), lines[2].last()), (Some(&"job"), Some(&"the-job"), Some(&"")));
         assert!(series.is_whole());
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_stream() {
+        let out = Shared::default();
+        let mut sheet = Sheet {
+            out: Box::new(out.clone()),
+            job: None,
+            started: Instant::now(),
+            written: None,
+            before: HashMap::new(),
+            far: Spent::default(),
+            failed: false,
+        };
+        let sight = |segments, ms| {
+            let mut sight = Sight { stream: 1, ..Sight::default() };
+            sight.tcp.delivered_segments = segments;
+            sight.tcp.mss_bytes = 1000;
+            sight.spent.wall[Stage::Socket as usize] = Duration::from_millis(ms);
+            sight
+        };
+        // A stream of half a second, then 250 ms later; then one that took its number 100 ms before it was seen.
+        let mut rows = String::new();
+        for (at_ms, segments, ms) in [(2_000, 1000, 500), (2_250, 2000, 750), (9_000, 100, 100)] {
+            sheet.row(&mut rows, Duration::from_millis(at_ms), &sight(segments, ms));
+        }
+        let rates: Vec<&str> = rows.lines().filter_map(|row| row.split(',').nth(10)).collect();
+        assert_eq!(rates, ["16.000", "32.000", "8.000"], "Mbit/s: {rows}");
+        let mut far = |ms| {
+            let mut rows = String::new();
+            let mut peer = Account::default();
+            peer.spent.wall[Stage::Idle as usize] = Duration::from_millis(ms);
+            sheet.far_row(&mut rows, Duration::from_secs(10), &peer);
+            rows.split(',').nth(7).map(str::to_owned)
+        };
+        assert_eq!(
+            [far(500), far(500), far(800), far(200)],
+            [Some("500.000"), None, Some("300.000"), Some("200.000")].map(|t| t.map(str::to_owned))
+        );
     }
 }

@@ -418,8 +418,12 @@ impl Session {
     }
 
     fn report(&mut self, driven: Driven, result: Result<()>) -> Report {
+        let streams = match driven.facts.is_empty() {
+            true => driven.streams,
+            false => with_addresses(driven.facts, &driven.streams),
+        };
         let mut report = Report {
-            streams: if driven.facts.is_empty() { driven.streams } else { driven.facts },
+            streams,
             account: driven.account,
             peer: driven.peer,
             scanned_after: driven.scanned_after,
@@ -435,6 +439,16 @@ impl Session {
     pub fn close(mut self) {
         self.link.close();
     }
+}
+
+/// Facts that the node told, with the addresses that this end sees.
+fn with_addresses(mut facts: Vec<v1::Stream>, ours: &[v1::Stream]) -> Vec<v1::Stream> {
+    for stream in &mut facts {
+        if let Some(own) = ours.iter().find(|own| own.id == stream.id) {
+            (stream.address, stream.peer_address) = (own.address.clone(), own.peer_address.clone());
+        }
+    }
+    facts
 }
 
 /// What shows that a key is held.

@@ -9,7 +9,7 @@
 //! ```
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -130,6 +130,8 @@ pub struct DataStream {
     base: TcpInfo,
     /// The most that it was given while a queue stood on its path, bytes per second: its share of what the path gives.
     share: Arc<AtomicU64>,
+    /// Of this end and of the peer, as they were: a connection that is over has none.
+    addresses: (String, String),
 }
 
 impl DataStream {
@@ -137,6 +139,7 @@ impl DataStream {
     pub fn new(socket: TcpStream, id: u32, peer: String, sealers: Option<(Sealer, Sealer)>) -> DataStream {
         let (seal, open) = sealers.unzip();
         DataStream {
+            addresses: (shown(socket.local_addr()), shown(socket.peer_addr())),
             socket,
             id,
             peer,
@@ -268,7 +271,8 @@ impl DataStream {
     /// What the kernel says about this stream.
     pub fn facts(&self) -> v1::Stream {
         let payload = if self.seal.is_some() { "sealed" } else { "plain" };
-        facts(&self.socket, self.id, self.bytes, payload, &self.base)
+        let (address, peer_address) = self.addresses.clone();
+        v1::Stream { address, peer_address, ..facts(&self.socket, self.id, self.bytes, payload, &self.base) }
     }
 
     /// The error of a stream that the other end closed before the job was over.
@@ -306,7 +310,14 @@ pub fn facts(socket: &TcpStream, id: u32, bytes: u64, payload: &str, base: &TcpI
         window_scaling: info.window_scaling,
         congestion: sys::tcp::congestion(socket),
         payload: payload.into(),
+        address: shown(socket.local_addr()),
+        peer_address: shown(socket.peer_addr()),
     }
+}
+
+/// An address as people write it; empty where there is none any more.
+fn shown(address: io::Result<SocketAddr>) -> String {
+    address.map_or_else(|_| String::new(), |at| SocketAddr::new(at.ip().to_canonical(), at.port()).to_string())
 }
 
 #[cfg(test)]

@@ -218,6 +218,7 @@ impl Transfer<'_> {
             seconds: done.elapsed.as_secs_f64(),
             connect_s: done.connected.as_secs_f64(),
             limited_by: verdict::of(&case),
+            ends: verdict::ends(&case),
             versions: done.versions.clone(),
             dry_run: self.options.dry_run,
         };

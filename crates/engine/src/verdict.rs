@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use model::account::{Account, Stage};
 use model::units::BitRate;
-use model::v1::{Limit, Stream};
+use model::v1::{self, Limit, Stream};
 
 use crate::session::Report;
 
-use shares::Shares;
+pub use shares::{Held, Shares, held};
 
 /// What a verdict is about.
 pub struct Case<'a> {
@@ -44,9 +44,13 @@ struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// None where its threads did nothing at all. `waits` is where a thread is that has nothing to carry.
-    fn of(account: &'a Account, spare: f64, waits: Stage, pipe: bool) -> Option<End<'a>> {
-        Some(End { account, shares: Shares::of(account, spare, waits)?, pipe })
+    /// None where its threads did nothing at all.
+    fn sending(account: &'a Account, spare: f64, pipe: bool) -> Option<End<'a>> {
+        Some(End { account, shares: Shares::of_sender(account, spare)?, pipe })
+    }
+
+    fn receiving(account: &'a Account, spare: f64, pipe: bool) -> Option<End<'a>> {
+        Some(End { account, shares: Shares::of_receiver(account, spare)?, pipe })
     }
 }
 
@@ -56,12 +60,13 @@ const MOST: f64 = 0.5;
 /// A stream that carried less than this part of what the busiest one did was not needed.
 const SPARE: f64 = 0.05;
 
-/// The part of the streams that carried next to nothing: one file with a digest that must see it in order goes on one of
-/// them, however many there are, and the others' waiting says nothing.
-fn spare(streams: &[&Stream]) -> f64 {
-    let most = streams.iter().map(|s| s.bytes).max().unwrap_or(0) as f64;
-    let unused = streams.iter().filter(|s| (s.bytes as f64) < most * SPARE).count();
-    unused as f64 / streams.len().max(1) as f64
+/// The part of the streams, by the bytes of each, that carried next to nothing: one file with a digest that must see it in
+/// order goes on one of them, however many there are, and the others' waiting says nothing.
+pub fn spare(bytes: impl Iterator<Item = f64> + Clone) -> f64 {
+    let most = bytes.clone().fold(0.0, f64::max);
+    let (unused, all) =
+        bytes.fold((0.0, 0.0), |(unused, all), bytes| (unused + f64::from(u8::from(bytes < most * SPARE)), all + 1.0));
+    if all > 0.0 { unused / all } else { 0.0 }
 }
 
 fn percent(share: f64) -> String {
@@ -74,34 +79,70 @@ fn limit(part: &str, evidence: String, remedy: impl Into<String>) -> Limit {
 
 /// The limiting part of a job.
 pub fn of(case: &Case<'_>) -> Limit {
-    let streams: Vec<&Stream> = case.report.streams.iter().filter(|s| s.id > 0).collect();
-    let (ours, theirs) = (Some(&case.report.account), case.report.peer.as_ref());
-    let (sent_by, received_by) = if case.pushing { (ours, theirs) } else { (theirs, ours) };
-    let spare = spare(&streams);
-    let sender = sent_by.and_then(|a| End::of(a, spare, Stage::Idle, case.pipe && case.pushing));
-    let receiver = received_by.and_then(|a| End::of(a, spare, Stage::Socket, case.pipe && !case.pushing));
+    let streams = data_streams(case);
+    let (sent_by, received_by) = accounts(case);
+    let (sender, receiver) = threads(case);
     let t = &case.report.totals;
     let all_there = t.files == 0 && t.bytes == 0 && t.skipped > 0;
     if all_there || sender.is_none() && receiver.is_none() {
         return without_streams(case);
     }
-    if let Some(capped) = sender.and_then(|s| cap(case, &s.shares)) {
-        return capped;
+    let held = held(sender.as_ref().map(|s| &s.shares), receiver.as_ref().map(|r| &r.shares));
+    match (held, &sender, &receiver) {
+        (Held::Cap, Some(s), _) => cap(case, &s.shares),
+        (Held::Target | Held::ReceiverCpu, _, Some(r)) => receiving(r, sender.as_ref(), &network::idle(case, &streams)),
+        (Held::Source | Held::SenderCpu, Some(s), _) => sending(s, receiver.as_ref(), &network::idle(case, &streams)),
+        (Held::Orders, Some(s), _) => starved(case, s, receiver.as_ref()),
+        _ => {
+            let waited = sender.or(receiver).map_or(0.0, |end| end.shares.socket);
+            network::verdict(&network::Facts { case, streams: &streams, sent_by, received_by, waited })
+        }
     }
-    let (from, to) = (sender.filter(|s| s.shares.is_busy()), receiver.filter(|r| r.shares.is_busy()));
-    let used = |end: Option<End<'_>>| end.map_or(0.0, |end| end.shares.used());
-    // Who waits for the other works less: where both are busy, as within one machine, the busier one is the limit.
-    if let Some(r) = to.filter(|_| used(to) >= used(from)) {
-        return receiving(&r, sender.as_ref(), &network::idle(case, &streams));
-    }
-    if let Some(s) = from {
-        return sending(&s, receiver.as_ref(), &network::idle(case, &streams));
-    }
-    if let Some(s) = sender.filter(|s| s.shares.idle > MOST) {
-        return starved(case, &s, receiver.as_ref());
-    }
-    let waited = sender.or(receiver).map_or(0.0, |end| end.shares.socket);
-    network::verdict(&network::Facts { case, streams: &streams, sent_by, received_by, waited })
+}
+
+/// Both ends in numbers, this one first, for who wants more than the verdict.
+pub fn ends(case: &Case<'_>) -> Vec<v1::End> {
+    let (sender, receiver) = threads(case);
+    let (ours, theirs) = if case.pushing { (sender, receiver) } else { (receiver, sender) };
+    let end = |here: bool, end: Option<End<'_>>| {
+        let End { account, shares, .. } = end?;
+        let share = |share: f64| (share * 1e4).round() / 1e4;
+        Some(v1::End {
+            here,
+            sends: here == case.pushing,
+            threads: account.threads,
+            processors: account.processors,
+            busy: f64::from(account.busy_permille) / 1e3,
+            receive_buffer_max_bytes: account.receive_buffer_max,
+            send_buffer_max_bytes: account.send_buffer_max,
+            window_scaling: account.scales_windows,
+            cpu: share(shares.cpu),
+            storage: share(shares.storage),
+            socket: share(shares.socket),
+            pace: share(shares.pace),
+            idle: share(shares.idle),
+        })
+    };
+    [end(true, ours), end(false, theirs)].into_iter().flatten().collect()
+}
+
+fn data_streams<'a>(case: &Case<'a>) -> Vec<&'a Stream> {
+    case.report.streams.iter().filter(|s| s.id > 0).collect()
+}
+
+/// The end that sent, and the one that received.
+fn accounts<'a>(case: &Case<'a>) -> (Option<&'a Account>, Option<&'a Account>) {
+    let (ours, theirs) = (Some(&case.report.account), case.report.peer.as_ref());
+    if case.pushing { (ours, theirs) } else { (theirs, ours) }
+}
+
+/// The same, where their threads did anything.
+fn threads<'a>(case: &Case<'a>) -> (Option<End<'a>>, Option<End<'a>>) {
+    let spare = spare(data_streams(case).iter().map(|s| s.bytes as f64));
+    let (sent_by, received_by) = accounts(case);
+    let sender = sent_by.and_then(|a| End::sending(a, spare, case.pipe && case.pushing));
+    let receiver = received_by.and_then(|a| End::receiving(a, spare, case.pipe && !case.pushing));
+    (sender, receiver)
 }
 
 /// Nothing went on a stream.
@@ -120,14 +161,11 @@ fn without_streams(case: &Case<'_>) -> Limit {
 }
 
 /// A limit was waited for.
-fn cap(case: &Case<'_>, sender: &Shares) -> Option<Limit> {
+fn cap(case: &Case<'_>, sender: &Shares) -> Limit {
     let waited = sender.pace;
-    if waited < sender.used() || waited < sender.socket || waited < sender.idle {
-        return None;
-    }
     if case.limit_bit_s == 0 {
         let evidence = format!("sending threads waited {} of their time for a limit or a pause", percent(waited));
-        return Some(limit("cap", evidence, "nothing now: neither is in force any more"));
+        return limit("cap", evidence, "nothing now: neither is in force any more");
     }
     let whose = if case.limit_is_theirs { "set at the other end" } else { "set here" };
     let evidence = format!(
@@ -139,7 +177,7 @@ fn cap(case: &Case<'_>, sender: &Shares) -> Option<Limit> {
         true => "ask whoever runs the other end to lift it: `longhaul job set ID --limit none`",
         false => "raise --limit, or `longhaul job set ID --limit none`",
     };
-    Some(limit("cap", evidence, remedy))
+    limit("cap", evidence, remedy)
 }
 
 /// The receiving host is the limit.

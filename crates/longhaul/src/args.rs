@@ -3,8 +3,11 @@
 //! The texts here are the help, the manual page and the completions.
 
 mod bound;
+mod help;
 mod lab;
 mod probe;
+mod report;
+mod support;
 mod tune;
 
 use std::ffi::OsString;
@@ -21,6 +24,8 @@ pub use probe::{
     Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
     ProbeScan, ProbeTcp, ProbeTest, ProbeUdp,
 };
+pub use report::Report;
+pub use support::Support;
 pub use tune::{
     RATE_MAX, RTT_MAX, Tune, TuneAction, TuneApply, TuneAudit, TuneCalc, TuneCompare, TunePlan, TunePurpose, TuneRole,
     TuneTarget, TuneUndo, TuneVerify, TuneWatch,
@@ -28,7 +33,7 @@ pub use tune::{
 
 /// Moves science data between sites: one job fills the path, verified and encrypted.
 #[derive(Debug, Parser)]
-#[command(name = "longhaul", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "longhaul", version, max_term_width = 100, after_help = help::AFTER)]
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
@@ -37,21 +42,6 @@ pub struct Args {
     #[command(subcommand)]
     pub command: Command,
 }
-
-const AFTER_HELP: &str = "\
-LOCATORS
-  lh://HOST[:PORT]/EXPORT/PATH   a path on a node       lh://HOST/            its exports
-  lh://HOST/null:, zero:[SIZE]   a node's memory ends   PATH, null:, zero:[SIZE], -   here
-  [USER@]HOST:PATH               a path over ssh, with no node running there
-
-EXIT STATUS
-  0 done   1 failed, nothing or not all arrived   2 usage   3 partial (named in the receipt)
-  4 refused (key, identity, policy)   5 peer or path unreachable   6 storage (full, quota, permission, I/O)
-  7 integrity   8 version or protocol   130 interrupted, resumable   70 a bug of ours
-
-ENVIRONMENT
-  LONGHAUL_KEY    access keys, separated by commas; the one for the node's identity is used
-  LONGHAUL_STATE  the state directory (identity, grants, pinned nodes)";
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Common {
@@ -88,6 +78,8 @@ pub enum Command {
     Probe(Probe),
     /// Audit a data transfer node: explain its settings, change them, take that back
     Tune(Tune),
+    /// Show jobs and tests as a page: rates, limits, streams, verdict
+    Report(Report),
     /// Run a node: offer directories to others
     Serve(Serve),
     /// Hand out, list and revoke access keys
@@ -109,6 +101,8 @@ pub enum Command {
     /// Print the manual page (roff), or write all of them into a directory
     #[command(hide = true)]
     Man(Man),
+    /// Collect what somebody needs who is to help with this host, and no secrets
+    Support(Support),
     /// Print completions for a shell
     Completions(Completions),
     /// The other end of a copy over ssh
@@ -331,12 +325,12 @@ impl From<SyncLevel> for spec::Sync {
 
 /// Run a node: offer directories to others.
 ///
-/// Prints `listening on HOST:PORT` on stdout once ready, then serves until it is stopped (SIGINT, SIGTERM). Nobody is
-/// let in without a key (`longhaul grant`) unless --anonymous says so. Every option has a key of the same name in the
-/// TOML file of --config; what is typed wins.
+/// Prints `listening on HOST:PORT` on stdout once ready, then serves until it is stopped (SIGINT, SIGTERM). SIGHUP reads the
+/// file of --config again, and drops no transfer. Nobody is let in without a key (`longhaul grant`) unless --anonymous says
+/// so. Every option has a key of the same name in that TOML file; what is typed wins.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Serve {
-    /// Offer a directory: NAME=DIR (read-only), NAME=DIR:rw
+    /// Offer a directory: NAME=DIR (read-only), NAME=DIR:rw; or a place on a WebDAV or S3 server: NAME=URL
     #[arg(long, value_name = "NAME=DIR[:ro|:rw]")]
     pub export: Vec<String>,
     /// Where to listen; port 0 takes a free one

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod ask;
+pub mod between;
 pub mod carry;
 pub mod cp;
 pub mod far_end;
@@ -9,7 +10,9 @@ pub mod job;
 pub mod lab;
 pub mod manual;
 pub mod probe;
+pub mod report;
 pub mod serve;
 pub mod standing;
+pub mod support;
 pub mod test;
 pub mod tune;

@@ -26,16 +26,7 @@ impl Failure {
 
     /// An error with its chain of causes, each said once.
     pub fn from_chain(fault: Fault, error: &dyn std::error::Error) -> Failure {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            let text = inner.to_string();
-            if !message.contains(&text) {
-                message = format!("{message}: {text}");
-            }
-            cause = inner.source();
-        }
-        Failure { exit: fault.into(), fault, message }
+        Failure { exit: fault.into(), fault, message: model::fault::with_causes(error) }
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one room that owns the terminal")]
 
+mod abroad;
 mod args;
 mod commands;
 mod failure;
@@ -69,7 +70,9 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Mv(mv) => commands::ask::mv(&mv, &settings),
         Command::Digest(digest) => commands::ask::digest(&digest, &settings, printer),
         Command::Man(man) => commands::manual::man(&man),
+        Command::Report(report) => commands::report::run(&report, printer),
         Command::Job(job) => commands::job::run(&job, &settings, printer),
+        Command::Support(support) => commands::support::run(&support, &args.common, &settings, printer),
         Command::FarEnd => commands::far_end::run(&settings),
         Command::Completions(shell) => commands::manual::completions(&shell),
     };

@@ -34,6 +34,15 @@ impl Printer {
         let _ = writeln!(std::io::stdout().lock(), "{text}");
     }
 
+    /// A page, which is all of a command's output. A reader that has gone away is not an error; a full disk is.
+    pub fn page(&self, text: &str) -> std::io::Result<()> {
+        let mut out = std::io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
+    }
+
     /// A JSON object on a line of its own.
     pub fn object(&self, object: &impl Serialize) {
         if let Ok(text) = serde_json::to_string(object) {

@@ -6,9 +6,8 @@ use model::v1;
 /// How many failures are shown to people; the receipt has more.
 const FAILURES_SHOWN: usize = 10;
 
-/// The lines for people.
-pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
-    let mut out = Vec::new();
+/// What was done, in a few words.
+pub fn headline(receipt: &v1::Receipt) -> String {
     let word = match receipt.state {
         v1::State::Done if receipt.dry_run => "dry run, nothing changed: would send",
         v1::State::Done => "done",
@@ -21,12 +20,12 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
         0 if receipt.bytes > 0 => String::new(),
         n => format!(" in {}", count(n, "file")),
     };
-    out.push(format!(
-        "{word}: {}{files} in {:.2} s, {}",
-        Bytes(receipt.bytes),
-        receipt.seconds,
-        BitRate(receipt.rate_bit_s)
-    ));
+    format!("{word}: {}{files} in {:.2} s, {}", Bytes(receipt.bytes), receipt.seconds, BitRate(receipt.rate_bit_s))
+}
+
+/// The lines for people.
+pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
+    let mut out = vec![headline(receipt)];
     let mut also = Vec::new();
     if receipt.directories > 0 {
         let noun = if receipt.directories == 1 { "directory" } else { "directories" };
@@ -70,13 +69,14 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     out
 }
 
-fn count(n: u64, noun: &str) -> String {
+/// So many of them.
+pub fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// What held the job back, for people.
-fn limited(by: &v1::Limit) -> String {
-    let part = match by.part.as_str() {
+/// A part that holds jobs back, as people call it.
+pub fn part(name: &str) -> &str {
+    match name {
         "source" => "source storage",
         "target" => "target storage",
         "sender_cpu" => "the sending host's processors",
@@ -84,7 +84,12 @@ fn limited(by: &v1::Limit) -> String {
         "network" => "the network",
         "cap" => "a limit that was set",
         other => other,
-    };
+    }
+}
+
+/// What held the job back, for people.
+fn limited(by: &v1::Limit) -> String {
+    let part = part(&by.part);
     let remedy = if by.remedy.is_empty() { String::new() } else { format!(" → {}", by.remedy) };
     format!("  limited by {part}: {}{remedy}", by.evidence)
 }

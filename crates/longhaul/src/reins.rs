@@ -96,7 +96,10 @@ fn ask(path: &Path, ask: &Ask) -> io::Result<Vec<String>> {
 
 /// The sockets of those who run now. What a killed process left goes.
 fn sockets(state: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(dir(state)) else { return Vec::new() };
+    let dir = dir(state);
+    // What is stale is removed: not where a link leads to, that another user may have put there.
+    let is_dir = std::fs::symlink_metadata(&dir).is_ok_and(|facts| facts.is_dir());
+    let Some(entries) = std::fs::read_dir(dir).ok().filter(|_| is_dir) else { return Vec::new() };
     let paths =
         entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "sock"));
     let alive = |path: &PathBuf| match UnixStream::connect(path) {

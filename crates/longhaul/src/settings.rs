@@ -18,6 +18,11 @@ use crate::known_nodes::KnownNodes;
 use crate::printer::Printer;
 use crate::ssh::FarEnd;
 
+/// Where systems keep the authorities that they trust: all in one file.
+const SYSTEM_AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+/// Where grids keep theirs: a file each.
+const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
+
 /// Everything a client command needs besides its own arguments.
 pub struct Settings {
     state: PathBuf,
@@ -64,6 +69,19 @@ pub fn read_authorities(file: &Path, option: &str) -> Result<Arc<RootCertStore>,
     if roots.is_empty() { Err(fail("there is no certificate in it".into())) } else { Ok(Arc::new(roots)) }
 }
 
+/// The authorities that this system trusts. What does not read is passed over: there are always some.
+pub fn system_authorities() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let bundle = SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.exists());
+    let grid = std::fs::read_dir(GRID_AUTHORITIES).into_iter().flatten().flatten().map(|entry| entry.path());
+    let pem = |file: &PathBuf| file.extension().is_some_and(|ending| ending == "pem" || ending == "0");
+    for file in bundle.into_iter().chain(grid.filter(pem)) {
+        let read = CertificateDer::pem_file_iter(&file).into_iter().flatten().flatten();
+        roots.add_parsable_certificates(read);
+    }
+    roots
+}
+
 impl Settings {
     /// Reads the environment and the files that the options name.
     pub fn new(common: &Common) -> Result<Settings, Failure> {
@@ -77,6 +95,11 @@ impl Settings {
     /// Where the state lies, whether it is there or not.
     pub fn state_path(&self) -> &Path {
         &self.state
+    }
+
+    /// Who vouches for other people's servers: whom `--cacert` names, else whom this system trusts.
+    pub fn authorities(&self) -> Arc<RootCertStore> {
+        self.authorities.clone().unwrap_or_else(|| Arc::new(system_authorities()))
     }
 
     /// The lab that a command started by a lab is in.

@@ -42,6 +42,20 @@ pub enum Retry {
     After,
 }
 
+/// An error with the causes behind it, each said once, in one line.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let said = inner.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
 /// Both answers, given by every `Error` in the house.
 pub trait Blame {
     /// Whose fault it is.

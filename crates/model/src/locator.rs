@@ -71,7 +71,7 @@ pub enum Locator {
         /// The path there.
         path: Vec<u8>,
     },
-    /// A scheme known by name whose back end this build does not have.
+    /// A place on somebody else's server.
     Foreign {
         /// The scheme, lower case.
         scheme: String,
@@ -208,6 +208,7 @@ impl Locator {
             Locator::Local(path) => path.as_os_str().as_bytes().ends_with(b"/"),
             Locator::Node { into, .. } => *into,
             Locator::Ssh { path, .. } => path.ends_with(b"/"),
+            Locator::Foreign { url, .. } => url.split(['?', '#']).next().is_some_and(|path| path.ends_with('/')),
             _ => false,
         }
     }
@@ -287,7 +288,11 @@ impl fmt::Display for Locator {
                 write!(f, "lh://{shown}/{place}{slash}")
             }
             Locator::Ssh { login, path } => write!(f, "{login}:{}", show_bytes(path)),
-            Locator::Foreign { url, .. } => f.write_str(url),
+            // What follows is as often as not a secret.
+            Locator::Foreign { url, .. } => match url.split_once('?') {
+                Some((place, _)) => write!(f, "{place}?…"),
+                None => f.write_str(url),
+            },
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Kept apart from the inner types on purpose: a field here is a promise to scripts. Names that are not UTF-8 appear
 //! twice, escaped for people and as base64 in `…_b64`. Rates are bit/s, sizes bytes, times seconds.
 
+mod end;
 mod lab;
 pub mod probe;
 pub mod tune;
@@ -11,6 +12,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+pub use end::End;
 pub use lab::{Lab, LabEmulator, LabLink, LabSite};
 
 /// How a job ended.
@@ -81,6 +83,12 @@ pub struct Stream {
     pub congestion: String,
     /// `sealed` (encrypted) or `plain`.
     pub payload: String,
+    /// Address and port at the end that wrote the receipt.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
+    /// Address and port of its peer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub peer_address: String,
 }
 
 /// What held the job back, with the evidence.
@@ -177,6 +185,9 @@ pub struct Receipt {
     pub streams: Vec<Stream>,
     /// What held the job back.
     pub limited_by: Limit,
+    /// Both ends of the streams, as far as they told; none where all went on the control connection.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<End>,
     /// Program versions at both ends.
     pub versions: Versions,
     /// Why the job failed, where it did.

@@ -108,8 +108,21 @@ impl InOrder {
     }
 }
 
+/// Bytes of a hole that pass between two looks at whether anybody still waits.
+const HOLE_BYTES: u64 = 64 << 20;
+
 /// Digests of a whole file, read once. Holes are not read.
 pub fn of_file(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm]) -> Result<Vec<Digest>> {
+    Ok(of_file_while(source, path, algorithms, &|| true)?.unwrap_or_default())
+}
+
+/// The same as long as somebody wants them, who is asked again and again; none where nobody does any more.
+pub fn of_file_while(
+    source: &dyn Source,
+    path: &RelPath,
+    algorithms: &[Algorithm],
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<Option<Vec<Digest>>> {
     let size = source.stat()?.meta.size;
     let with_adler32 = algorithms.contains(&Algorithm::Adler32);
     let mut serial = InOrder::new(algorithms);
@@ -117,8 +130,13 @@ pub fn of_file(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm]) ->
     let mut buffer = vec![0; 1 << 20];
     let mut at = 0;
     while at < size {
+        if at > 0 && !is_wanted() {
+            return Ok(None);
+        }
         match source.extent(at, size)? {
             Extent::Hole(end) => {
+                // A hole takes time as well, where every byte has to pass.
+                let end = end.min(at + HOLE_BYTES);
                 sum = sum.then(BlockSum::of_zeros(end - at, with_adler32), end - at);
                 serial.feed_hole(at, end - at);
                 at = end;
@@ -145,7 +163,7 @@ pub fn of_file(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm]) ->
         }
     }
     digests.sort_by_key(|d| algorithms.iter().position(|a| *a == d.algorithm()));
-    Ok(digests)
+    Ok(Some(digests))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::name::{Name, RelPath};
 use model::{Kind, Meta, Timestamp};
 
-use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store};
+use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store, Writes};
 
 /// A file of zeros at the root, or the bottomless bin.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,15 @@ impl End {
 
 impl Store for End {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { random_write: true, posix: false, sparse: false, keeps: false }
+        Capabilities {
+            writes: Writes::Anywhere,
+            any_name: true,
+            sized: true,
+            times: true,
+            posix: false,
+            sparse: false,
+            keeps: false,
+        }
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {

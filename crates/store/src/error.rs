@@ -39,6 +39,20 @@ pub enum Error {
         /// What it should be.
         wanted: &'static str,
     },
+    /// Somebody else's server, where the bytes rest, said no, or nothing.
+    #[error("cannot {doing} {path}: {why}")]
+    Server {
+        /// What was being done.
+        doing: &'static str,
+        /// On what.
+        path: String,
+        /// Whose fault it is.
+        fault: Fault,
+        /// Every other file would meet the same.
+        general: bool,
+        /// What happened, in words.
+        why: String,
+    },
     /// The back end cannot do this.
     #[error("{what} is not possible on {store}")]
     Unsupported {
@@ -63,7 +77,7 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 /// A path for people: the root shows as a dot.
-pub(crate) fn shown(path: &RelPath) -> String {
+pub fn shown(path: &RelPath) -> String {
     if path.is_root() { ".".into() } else { path.to_string() }
 }
 
@@ -96,7 +110,11 @@ impl Error {
 
     /// Whether every further file would fail the same way: full, over quota, read-only, broken device.
     pub fn is_fatal(&self) -> bool {
-        let Error::Io { source, .. } = self else { return false };
+        let source = match self {
+            Error::Io { source, .. } => source,
+            Error::Server { general, .. } => return *general,
+            _ => return false,
+        };
         let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::ReadOnlyFilesystem];
         kinds.contains(&source.kind()) || source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
     }
@@ -107,6 +125,7 @@ impl Blame for Error {
         match self {
             Error::Escapes(_) => Fault::Auth,
             Error::Unsupported { .. } => Fault::Config,
+            Error::Server { fault, .. } => *fault,
             Error::Io { source, .. } => match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
                 Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => Fault::Local,
                 _ => Fault::Storage,
@@ -118,6 +137,7 @@ impl Blame for Error {
     fn retry(&self) -> Retry {
         match self {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => Retry::After,
+            Error::Server { fault: Fault::Path, .. } => Retry::After,
             _ => Retry::Never,
         }
     }

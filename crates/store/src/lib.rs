@@ -7,6 +7,7 @@
 //! What this crate does not know: the network, the protocol, who may do what. A store refuses what leads out of its
 //! root; whether somebody may write below it is decided above.
 
+mod below;
 pub mod digest;
 pub mod ends;
 pub mod error;
@@ -18,18 +19,37 @@ use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use model::checksum::Digest;
 use model::entry::Attributes;
 use model::name::{Name, RelPath};
-use model::{Meta, Timestamp};
+use model::{Algorithm, Meta, Timestamp};
 
+pub use below::below;
 pub use error::{Error, Result};
+
+/// In which order the bytes of a file can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// Any range at any time, and once more later.
+    Anywhere,
+    /// From the first byte to the last, each once.
+    InOrder,
+    /// Any range at any time, each once, and none is left out: the back end gathers parts and sends on those that are full.
+    InParts,
+}
 
 /// What a back end can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Files can be written in any order of ranges.
-    pub random_write: bool,
-    /// Modes, times, symbolic and hard links are kept.
+    /// In which order files can be written.
+    pub writes: Writes,
+    /// Any bytes but `/` and NUL are a name; otherwise only text is.
+    pub any_name: bool,
+    /// A file's length is known before it is read.
+    pub sized: bool,
+    /// A file keeps the modification time that it is given; otherwise it has that of its writing.
+    pub times: bool,
+    /// Modes, symbolic and hard links, and times of directories are kept.
     pub posix: bool,
     /// Holes take no room and can be found.
     pub sparse: bool,
@@ -77,6 +97,17 @@ pub struct Space {
     pub total_bytes: u64,
     /// The device.
     pub device: u64,
+}
+
+/// What is known of a file before its first byte is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coming {
+    /// Its length; none where it ends where it ends.
+    pub size: Option<u64>,
+    /// Its last change.
+    pub mtime: Timestamp,
+    /// An existing file of that name may be replaced.
+    pub replace: bool,
 }
 
 /// How a file is finished.
@@ -147,6 +178,15 @@ pub trait Store: Send + Sync + Debug {
     fn remove(&self, path: &RelPath) -> Result<()>;
     /// Renames; a file of the new name is replaced where allowed, and so is an empty directory by another one.
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()>;
+    /// A store rooted in a directory of this one, which nothing in it leads out of. None where a path leads nowhere else
+    /// anyway, so that [`below`] need only put the directory before it.
+    fn confined(&self, _dir: &RelPath) -> Result<Option<Arc<dyn Store>>> {
+        Ok(None)
+    }
+    /// Digests that the back end itself vouches for, of those asked for, without the bytes coming here. Idempotent.
+    fn digests(&self, _path: &RelPath, _wanted: &[Algorithm]) -> Result<Vec<Digest>> {
+        Ok(Vec::new())
+    }
 }
 
 /// A file being read.
@@ -190,6 +230,10 @@ pub trait Sink: Send + Sync + Debug {
             self.write_at(&zeros[..piece as usize], at)?;
             at += piece;
         }
+        Ok(())
+    }
+    /// What is about to be written, said before the first byte of it where anybody knows.
+    fn announce(&self, _coming: &Coming) -> Result<()> {
         Ok(())
     }
     /// Its name is one that a later attempt looks for: from here on it is locked, and neither renamed nor removed where

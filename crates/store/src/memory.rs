@@ -11,7 +11,7 @@ use model::name::RelPath;
 use model::{Kind, Meta, Timestamp};
 
 use crate::error::{in_words, shown};
-use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store};
+use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store, Writes};
 
 #[derive(Clone, Debug)]
 enum Node {
@@ -106,7 +106,15 @@ fn facts(node: &Node, names: &BTreeMap<u64, u64>) -> Stat {
 
 impl Store for Memory {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { random_write: true, posix: true, sparse: false, keeps: true }
+        Capabilities {
+            writes: Writes::Anywhere,
+            any_name: true,
+            sized: true,
+            times: true,
+            posix: true,
+            sparse: false,
+            keeps: true,
+        }
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {

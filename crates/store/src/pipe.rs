@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use model::name::RelPath;
 use model::{Kind, Meta, Timestamp};
 
-use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store};
+use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store, Writes};
 
 /// A pipe, to read from or to write to.
 #[derive(Clone, Debug)]
@@ -39,7 +39,15 @@ fn out_of_order(doing: &'static str) -> Error {
 
 impl Store for Pipe {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { random_write: false, posix: false, sparse: false, keeps: true }
+        Capabilities {
+            writes: Writes::InOrder,
+            any_name: true,
+            sized: false,
+            times: false,
+            posix: false,
+            sparse: false,
+            keeps: true,
+        }
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {

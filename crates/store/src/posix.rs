@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlag
 use rustix::io::Errno;
 
 use crate::error::{in_words, shown};
-use crate::{Asked, Capabilities, Entries, Error, Result, Sink, Source, Space, Stat, Store};
+use crate::{Asked, Capabilities, Entries, Error, Result, Sink, Source, Space, Stat, Store, Writes};
 
 /// What to do about symbolic links on the way to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +51,22 @@ impl Posix {
         let opened = rustix::fs::open(root, flags, Mode::empty());
         let shown = || model::name::show_bytes(std::os::unix::ffi::OsStrExt::as_bytes(root.as_os_str()));
         let cannot = |e: Errno| Error::Io { doing: "open the directory", path: shown(), source: e.into() };
-        let root = opened.map_err(cannot)?;
+        let root = opened.map_err(&cannot)?;
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         if links == Links::Refuse {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        Ok(Posix { root, resolve, drop_privilege_bits: false })
+        let store = Posix { root, resolve, drop_privilege_bits: false };
+        // Where it is missing every file would fail, in words that say nothing of it.
+        match store.open_at(&RelPath::root(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()) {
+            Err(Errno::NOSYS) => {
+                let why = "the system call openat2 is missing: the kernel is older than 5.6, or a filter keeps it away, as \
+                           RestrictSUIDSGID= of systemd does";
+                let source = std::io::Error::new(std::io::ErrorKind::Unsupported, why);
+                Err(Error::Io { doing: "open the directory", path: shown(), source })
+            }
+            _ => Ok(store),
+        }
     }
 
     /// The store below a directory of this one, from which nothing leads back up: not even a link that would stay
@@ -203,7 +213,19 @@ fn facts(stat: &rustix::fs::Stat) -> Stat {
 
 impl Store for Posix {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { random_write: true, posix: true, sparse: true, keeps: true }
+        Capabilities {
+            writes: Writes::Anywhere,
+            any_name: true,
+            sized: true,
+            times: true,
+            posix: true,
+            sparse: true,
+            keeps: true,
+        }
+    }
+
+    fn confined(&self, dir: &RelPath) -> Result<Option<Arc<dyn Store>>> {
+        Ok(Some(Arc::new(self.below(dir)?)))
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {

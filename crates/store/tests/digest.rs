@@ -139,3 +139,24 @@ fn a_file_cut_short_is_an_error() {
         }
     }
 }
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_read_on() {
+    let (_temp, stores) = stores();
+    for store in stores {
+        let bytes = pattern(3 << 20);
+        let source = written(&*store, &[(0, &bytes)], bytes.len() as u64);
+        let asked = std::cell::Cell::new(0);
+        let wanted_until = |most: u32| {
+            asked.set(0);
+            let still = || {
+                asked.set(asked.get() + 1);
+                asked.get() <= most
+            };
+            store::digest::of_file_while(&*source, &path("f"), &[Algorithm::Crc32c], &still).unwrap()
+        };
+        assert_eq!(wanted_until(1), None);
+        assert_eq!(asked.get(), 2, "nothing is read after the no");
+        assert_eq!(wanted_until(9).unwrap(), of_file(&*source, &path("f"), &[Algorithm::Crc32c]).unwrap());
+    }
+}

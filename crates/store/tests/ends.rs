@@ -88,7 +88,7 @@ fn a_pipe_carries_one_file_in_order() {
 #[test]
 fn a_pipe_refuses_what_is_out_of_order() {
     let (reader, writer) = pipe();
-    assert!(!writer.capabilities().random_write);
+    assert!(writer.capabilities().writes == store::Writes::InOrder);
     let sink = writer.create(&path(""), "t").unwrap();
     assert!(sink.write_at(b"x", 1).is_err());
     sink.write_at(b"x", 0).unwrap();

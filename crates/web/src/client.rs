@@ -252,10 +252,11 @@ const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"
 
 /// Fields that go along when a redirect leads to another server: what says of the request what it is. Secrets have too many
 /// names to leave them out one by one (`X-Auth-Token`, `Private-Token`, `X-Amz-Security-Token`, …).
-const ANYWHERE: [&str; 17] = [
+const ANYWHERE: [&str; 19] = [
     "accept",
     "content-length",
     "content-type",
+    "depth",
     "digest",
     "expect",
     "if-match",
@@ -263,6 +264,7 @@ const ANYWHERE: [&str; 17] = [
     "if-range",
     "if-unmodified-since",
     "longhaul-offer",
+    "overwrite",
     "range",
     "repr-digest",
     "scitag",

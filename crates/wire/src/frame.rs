@@ -441,12 +441,6 @@ impl Refusal {
 
     /// A refusal that carries the whole chain of an error's causes.
     pub fn from_error<E: std::error::Error + model::Blame>(error: &E) -> Refusal {
-        let mut reason = error.to_string();
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            reason = format!("{reason}: {inner}");
-            cause = inner.source();
-        }
-        Refusal { fault: error.fault(), reason }
+        Refusal { fault: error.fault(), reason: model::fault::with_causes(error) }
     }
 }

@@ -25,17 +25,17 @@ fn unreadable(error: &crate::StateError) -> Refusal {
 impl Exports {
     /// What the policy says now.
     pub fn policy(&self) -> Arc<Policy> {
-        self.policy.policy()
+        self.offer.now().policy.policy()
     }
 
     /// What anybody may in every export, besides what the policy gives them.
     pub fn anonymous(&self) -> Option<Rights> {
-        self.anonymous
+        self.offer.now().anonymous
     }
 
     /// Whether there is such an export, whoever may see it; and if so whether it can be written to.
     pub fn is_writable(&self, export: &str) -> Option<bool> {
-        self.served.iter().find(|served| served.export.name == export).map(|served| served.export.writable)
+        self.offer.now().export(export).map(|served| served.export.writable)
     }
 
     /// The state directory.
@@ -45,7 +45,8 @@ impl Exports {
 
     /// A login of the native protocol.
     pub(super) fn let_in(&self, key: Option<&KeyProof>, address: IpAddr) -> Result<Access, Refusal> {
-        let policy = self.policy();
+        let offer = self.offer.now();
+        let policy = offer.policy.policy();
         // Before a key is looked at: who is shut out learns nothing about keys.
         if !policy.admits(address) {
             return Err(refuse(&Denied::Address(address)));
@@ -55,7 +56,7 @@ impl Exports {
         if let Some(grant) = grant.as_ref().filter(|grant| self.is_lent(grant)) {
             return Ok(Access::Granted(grant.clone()));
         }
-        let visitor = Visitor { grant: grant.as_ref(), anonymous: self.anonymous, ..Visitor::new(address) };
+        let visitor = Visitor { grant: grant.as_ref(), anonymous: offer.anonymous, ..Visitor::new(address) };
         policy.access(&visitor).map_err(|denied| refuse(&denied))
     }
 
@@ -105,12 +106,13 @@ impl Exports {
     /// The access of a job's holder, after a restart; none where the grant is gone. Rules that count only for some
     /// addresses do not count: from where the holder came is not kept.
     pub fn access_of(&self, holder: &str) -> Option<Access> {
+        let offer = self.offer.now();
         if holder.is_empty() {
-            return self.anonymous.map(Access::Anonymous);
+            return offer.anonymous.map(Access::Anonymous);
         }
         let nowhere = IpAddr::from([0, 0, 0, 0]);
-        let policy = || Policy { addresses: auth::policy::Addresses::default(), ..(*self.policy()).clone() };
-        let visitor = Visitor { anonymous: self.anonymous, ..Visitor::new(nowhere) };
+        let policy = || Policy { addresses: auth::policy::Addresses::default(), ..(*offer.policy.policy()).clone() };
+        let visitor = Visitor { anonymous: offer.anonymous, ..Visitor::new(nowhere) };
         if holder == GUEST {
             return policy().access(&visitor).ok();
         }

@@ -5,7 +5,6 @@
 //! ago: another change within the same tick of the clock would not show. Two who ask for the same digest of the same file
 //! at once have it read once ([`turns`]), and nobody reads for a client that has hung up.
 
-mod reading;
 mod turns;
 
 use std::collections::HashMap;
@@ -173,7 +172,7 @@ impl Digests {
             Algorithm::Crc32c | Algorithm::Adler32 => vec![Algorithm::Adler32, Algorithm::Crc32c],
             serial => vec![serial],
         };
-        let made = reading::digests(source, path, &wanted, is_gone)?;
+        let made = store::digest::of_file_while(source, path, &wanted, &|| !is_gone())?.ok_or_else(hung_up)?;
         let after = Stamp::of(source)?.0;
         if before == after && settled(&before, began) {
             known.extend(made.iter().cloned());
@@ -284,20 +283,6 @@ mod tests {
             assert_eq!(looks.get(), 2);
             assert_eq!(digests.known(&*source).unwrap(), []);
         }
-    }
-
-    #[test]
-    fn what_is_read_here_is_what_is_read_elsewhere() {
-        let data = tempfile::tempdir_in("/var/tmp").unwrap();
-        let made = std::fs::File::create(data.path().join("f")).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&made, &[3; 3000], 5 << 20).unwrap();
-        made.set_len(7 << 20).unwrap();
-        let source = file(data.path(), "f");
-        let mut here = reading::digests(&*source, &RelPath::root(), &OFFERED, &|| false).unwrap();
-        let mut there = store::digest::of_file(&*source, &RelPath::root(), &OFFERED).unwrap();
-        here.sort_by_key(Digest::hex);
-        there.sort_by_key(Digest::hex);
-        assert_eq!(here, there);
     }
 
     #[test]

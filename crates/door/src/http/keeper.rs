@@ -16,7 +16,7 @@ use super::issuers::Issuers;
 use super::now;
 use super::refused::{Outcome, Refused, Trouble, refuse};
 use super::slow::Slow;
-use crate::config::WebConfig;
+use crate::current::Current;
 use crate::host::Exports;
 
 /// Somebody who asks.
@@ -50,7 +50,7 @@ impl Credential {
 pub(crate) struct Keeper {
     host: Arc<Exports>,
     slow: Slow,
-    issuers: Arc<Issuers>,
+    issuers: Current<Issuers>,
     pub callouts: Callouts,
 }
 
@@ -85,9 +85,13 @@ impl From<TokenError> for Bad {
 }
 
 impl Keeper {
-    pub fn new(host: Arc<Exports>, config: &WebConfig) -> Keeper {
-        let issuers = Arc::new(Issuers::new(host.state().path(), config.authorities.as_ref()));
-        Keeper { host, slow: Slow::default(), issuers, callouts: Callouts::default() }
+    pub fn new(host: Arc<Exports>, issuers: Issuers) -> Keeper {
+        Keeper { host, slow: Slow::default(), issuers: Current::new(issuers), callouts: Callouts::default() }
+    }
+
+    /// The keys of issuers come this way from now on.
+    pub fn replace_issuers(&self, issuers: Issuers) {
+        self.issuers.replace(issuers);
     }
 
     /// Who asks, and what they may do.
@@ -146,7 +150,7 @@ impl Keeper {
         let issuer = policy.issuer(&peek.issuer);
         let issuer = issuer.ok_or_else(|| TokenError::Issuer(auth::token::shown(&peek.issuer)))?;
         let seconds = now().seconds;
-        let jwks = self.issuers.keys(issuer, &peek.kid, seconds).map_err(|why| {
+        let jwks = self.issuers.now().keys(issuer, &peek.kid, seconds).map_err(|why| {
             let refused = Refused::new(503, why).with("Retry-After", "60");
             Bad::Unknown(refused.into())
         })?;

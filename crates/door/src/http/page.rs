@@ -132,7 +132,7 @@ pub(crate) fn directory(visit: &mut Visit<'_>, store: &dyn Store, path: &RelPath
 pub(crate) fn exports(visit: &mut Visit<'_>) -> Outcome {
     let visible = visit.web.host.visible(visit.access());
     let line = |name: &str| Line { name: name.as_bytes().to_vec(), is_dir: true, size: None, modified: None };
-    let lines: Vec<Line> = visible.map(|served| line(&served.export.name)).collect();
+    let lines: Vec<Line> = visible.iter().map(|name| line(name)).collect();
     if lines.is_empty() && visit.visitor.is_nobody {
         return Err(visit
             .web

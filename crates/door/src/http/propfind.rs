@@ -140,7 +140,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
 
 /// The root of the node: the exports.
 fn root(visit: &mut Visit<'_>) -> Outcome {
-    let names: Vec<String> = visit.web.host.visible(visit.access()).map(|s| s.export.name.clone()).collect();
+    let names = visit.web.host.visible(visit.access());
     if names.is_empty() && visit.visitor.is_nobody {
         return Err(visit
             .web

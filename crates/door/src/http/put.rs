@@ -6,7 +6,7 @@ use std::sync::Arc;
 use auth::Action;
 use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, Kind, RelPath, Timestamp};
-use store::{Finish, Sink, Store};
+use store::{Coming, Finish, Sink, Store};
 use web::conditions::Verdict;
 use web::{Headers, Request, Response, digest};
 
@@ -148,6 +148,7 @@ pub(crate) fn begin(visit: &Visit<'_>, reach: &Reach, length: Option<u64>) -> Ou
     let tag = visit.web.unfinished.tag(reach);
     let sink = reach.store.create(&reach.path, &tag)?;
     let begun = Begun(Arc::clone(&sink), (Unfinished(sink), tag));
+    begun.0.announce(&Coming { size: length, mtime: now(), replace: true })?;
     if let Some(bytes) = length.filter(|bytes| *bytes >= RESERVED_FROM) {
         begun.0.reserve(bytes)?;
     }
@@ -250,11 +251,19 @@ pub(crate) fn put_in_place(
     mtime: Timestamp,
     replace: bool,
 ) -> Outcome<Headers> {
+    let finish = Finish { size: sums.size, mode: FILE_MODE, mtime, durable: false, replace, attributes: None };
+    if reach.abroad {
+        // What it is there is known when it is there.
+        sink.commit(&finish)?;
+        let there = reach.store.stat(&reach.path)?;
+        let (inode, mtime) = (there.identity.1, there.meta.mtime);
+        let tag = web::conditions::ETag::of_file(inode, sums.size, mtime);
+        return Ok(Headers::new().with("ETag", tag.to_string()).with("Last-Modified", web::date::http(mtime)));
+    }
     let source = sink.as_source()?;
     let identity = source.stat()?.identity;
     let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
     visit.web.digests.keep(&*source, identity, stamp, &sums.digests());
-    let finish = Finish { size: sums.size, mode: FILE_MODE, mtime, durable: false, replace, attributes: None };
     sink.commit(&finish)?;
     let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
     tracing::debug!(path = %reach.path, bytes = sums.size, "put in place");

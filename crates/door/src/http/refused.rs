@@ -102,6 +102,9 @@ impl From<store::Error> for Trouble {
             store::Error::Escapes(_) => 403,
             store::Error::Exists(_) => 412,
             store::Error::Kind { .. } => 409,
+            // An export that lies on somebody else's server: it is not this node that says no.
+            store::Error::Server { fault: Fault::Path, .. } => 504,
+            store::Error::Server { .. } => 502,
             _ => 501,
         };
         let mut reason = error.to_string();

@@ -2,7 +2,7 @@
 
 use auth::Action;
 use model::{Kind, RelPath};
-use store::{Extent, Finish, Source};
+use store::{Coming, Extent, Finish, Source, Writes};
 use web::conditions::Verdict;
 use web::{Headers, Response, target};
 
@@ -234,22 +234,30 @@ fn file(visit: &Visit<'_>, from: (&Reach, &RelPath), to: (&Reach, &RelPath), rep
     let stat = source.stat()?;
     let size = stat.meta.size;
     put::room(&*to.0.store, to.1, size)?;
-    let reach =
-        Reach { store: to.0.store.clone(), path: to.1.clone(), dir: to.0.dir.clone(), export: to.0.export.clone() };
+    let reach = Reach { path: to.1.clone(), ..to.0.clone() };
     let tag = visit.web.unfinished.tag(&reach);
     let sink = put::Unfinished(reach.store.create(to.1, &tag)?);
-    pour(&*source, size, &mut |piece, at| sink.0.write_at(piece, at))?;
-    let (mode, mtime) = (stat.meta.mode & 0o777, super::now());
+    let now = super::now();
+    sink.0.announce(&Coming { size: Some(size), mtime: now, replace })?;
+    let with_holes = to.0.store.capabilities().writes == Writes::Anywhere;
+    pour(&*source, size, with_holes, &mut |piece, at| sink.0.write_at(piece, at))?;
+    let (mode, mtime) = (stat.meta.mode & 0o777, now);
     sink.0.commit(&Finish { size, mode, mtime, durable: false, replace, attributes: None })?;
     Ok(size)
 }
 
-/// The bytes of a file, without its holes.
-fn pour(source: &dyn Source, size: u64, write: &mut dyn FnMut(&[u8], u64) -> store::Result<()>) -> Outcome<()> {
+/// The bytes of a file, without its holes where those may be left out.
+fn pour(
+    source: &dyn Source,
+    size: u64,
+    with_holes: bool,
+    write: &mut dyn FnMut(&[u8], u64) -> store::Result<()>,
+) -> Outcome<()> {
     buffer::with(|buffer| {
         let mut at = 0;
         while at < size {
-            match source.extent(at, size)? {
+            let extent = if with_holes { source.extent(at, size)? } else { Extent::Data(size) };
+            match extent {
                 Extent::Hole(end) => at = end,
                 Extent::Data(end) => {
                     let most = (end - at).min(buffer.len() as u64) as usize;

@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use engine::leftovers::Leftovers;
 use model::RelPath;
 
+use crate::current::Current;
 use crate::host::Reach;
 
 /// One list for each export, whatever parts of it credentials are confined to: a list is an open file.
 pub(crate) struct Unfinished {
     state: PathBuf,
     /// Where the exports lie.
-    roots: Vec<(String, PathBuf)>,
+    roots: Current<Vec<(String, PathBuf)>>,
     lists: Mutex<HashMap<PathBuf, Arc<List>>>,
     last: AtomicU64,
     turns: [Mutex<()>; TURNS],
@@ -60,14 +61,19 @@ impl Deref for Tag {
 
 impl Unfinished {
     /// With its lists in this state directory, for exports that lie there.
-    pub fn new<'a>(state: &Path, exports: impl Iterator<Item = (&'a str, &'a Path)>) -> Unfinished {
+    pub fn new(state: &Path, exports: Vec<(String, PathBuf)>) -> Unfinished {
         Unfinished {
             state: state.to_owned(),
-            roots: exports.map(|(name, dir)| (name.to_owned(), dir.to_owned())).collect(),
+            roots: Current::new(exports),
             lists: Mutex::default(),
             last: AtomicU64::new(0),
             turns: [const { Mutex::new(()) }; TURNS],
         }
+    }
+
+    /// The exports lie there from now on.
+    pub fn replace_roots(&self, exports: Vec<(String, PathBuf)>) {
+        self.roots.replace(exports);
     }
 
     /// The turn of whoever gives a file this name: what stands there is looked at and replaced by one at a time.
@@ -89,7 +95,8 @@ impl Unfinished {
     /// The directory that a list is kept for, and where in it a file will be.
     fn place(&self, reach: &Reach) -> (PathBuf, RelPath) {
         let dir = reach.path.parent();
-        let root = self.roots.iter().find(|(name, _)| *name == reach.export).map(|(_, root)| root);
+        let roots = self.roots.now();
+        let root = roots.iter().find(|(name, _)| *name == reach.export).map(|(_, root)| root);
         let below = root.and_then(|root| {
             let confined = reach.dir.strip_prefix(root).ok()?;
             let confined = RelPath::parse(confined.as_os_str().as_bytes()).ok()?;
@@ -98,14 +105,18 @@ impl Unfinished {
         below.unwrap_or_else(|| (reach.dir.clone(), dir))
     }
 
-    fn begin(&self, root: &Path) -> Arc<List> {
+    fn begin(&self, root: &Path, abroad: bool) -> Arc<List> {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         // Without random numbers the process and the count are what tells tags apart.
         let tag = engine::identity::random_tag().unwrap_or_else(|_| format!("{}x{number}", std::process::id()));
-        let leftovers = Leftovers::begin(&self.state, root, &tag).inspect_err(|error| {
-            tracing::warn!(%error, "cannot write down unfinished files; if this node is killed they stay");
-        });
-        Arc::new(List { tag, leftovers: leftovers.ok(), given: AtomicU64::new(0) })
+        let begin = || {
+            Leftovers::begin(&self.state, root, &tag).inspect_err(|error| {
+                tracing::warn!(%error, "cannot write down unfinished files; if this node is killed they stay");
+            })
+        };
+        // On other people's servers nobody sweeps.
+        let leftovers = if abroad { None } else { begin().ok() };
+        Arc::new(List { tag, leftovers, given: AtomicU64::new(0) })
     }
 
     /// A tag that no other unfinished file has; its directory is written down.
@@ -115,7 +126,7 @@ impl Unfinished {
         if lists.get(&root).is_some_and(|list| list.given.load(Ordering::Relaxed) >= NAMES_MAX) {
             lists.remove(&root);
         }
-        let list = lists.entry(root).or_insert_with_key(|root| self.begin(root));
+        let list = lists.entry(root).or_insert_with_key(|root| self.begin(root, reach.abroad));
         list.given.fetch_add(1, Ordering::Relaxed);
         let list = Arc::clone(list);
         if let Some(leftovers) = &list.leftovers {
@@ -135,7 +146,13 @@ mod tests {
     }
 
     fn reach(dir: PathBuf, name: &str) -> Reach {
-        Reach { store: Arc::new(store::memory::Memory::default()), path: path(name), dir, export: "data".into() }
+        Reach {
+            store: Arc::new(store::memory::Memory::default()),
+            path: path(name),
+            dir,
+            export: "data".into(),
+            abroad: false,
+        }
     }
 
     fn lists(state: &Path) -> usize {
@@ -146,7 +163,7 @@ mod tests {
     fn a_place_has_one_turn_however_it_is_reached() {
         let (whole, part) = (reach("/srv/data".into(), "a/f"), reach("/srv/data/a".into(), "f"));
         assert_eq!(which(&whole), which(&part));
-        let unfinished = Unfinished::new(Path::new("/nonexistent"), std::iter::empty());
+        let unfinished = Unfinished::new(Path::new("/nonexistent"), Vec::new());
         // Both ends of a rename onto itself are one.
         assert!(unfinished.turns(&whole, &part).1.is_none());
     }
@@ -154,7 +171,7 @@ mod tests {
     #[test]
     fn parts_of_an_export_share_its_list() {
         let (state, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let unfinished = Unfinished::new(state.path(), [("data", root.path())].into_iter());
+        let unfinished = Unfinished::new(state.path(), vec![("data".into(), root.path().to_owned())]);
         let part = |at: usize| reach(root.path().join(format!("part{at}")), "sub/f");
         let tags: Vec<Tag> = (0..50).map(|at| unfinished.tag(&part(at))).collect();
         assert_eq!(lists(state.path()), 1);
@@ -170,7 +187,7 @@ mod tests {
     #[test]
     fn a_long_list_is_gone_with_the_last_file_on_it() {
         let (state, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let unfinished = Unfinished::new(state.path(), [("data", root.path())].into_iter());
+        let unfinished = Unfinished::new(state.path(), vec![("data".into(), root.path().to_owned())]);
         let one = || unfinished.tag(&reach(root.path().to_owned(), "f"));
         let first = one();
         (1..NAMES_MAX).for_each(|_| drop(one()));

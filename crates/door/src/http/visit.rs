@@ -101,7 +101,7 @@ impl Visit<'_> {
         let tag = self.request().headers.get("scitag").map(SciTag::parse).unwrap_or_default();
         match self.exchange.socket() {
             Some(socket) if self.request().method != Method::Head => {
-                self.web.fireflies.begin(tag, socket, we_send).with_unread(self.exchange.unread_bytes())
+                self.web.fireflies().begin(tag, socket, we_send).with_unread(self.exchange.unread_bytes())
             }
             _ => Flying::default(),
         }

@@ -4,6 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use engine::node::Host;
+use model::fault::with_causes;
+
 use super::{Inner, Resting};
 use crate::crowd::neighbourhood;
 use crate::http::h1;
@@ -20,16 +23,6 @@ impl Drop for Attended {
         self.inner.hall.leave(self.from);
         Inner::call_in(&self.inner);
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 impl Inner {
@@ -61,7 +54,7 @@ impl Inner {
                 Resting::Fresh(fresh) => {
                     let peer = fresh.peer;
                     if let Err(error) = own.serve(fresh, attended) {
-                        tracing::info!(target: "access", %peer, outcome = "failed", error = %chain(&error));
+                        tracing::info!(target: "access", %peer, outcome = "failed", error = with_causes(&error));
                     }
                 }
                 Resting::Http(connection) => own.http(connection),
@@ -82,7 +75,7 @@ impl Inner {
             tracing::info!(target: "access", %peer, outcome = "refused", error = "no thread was free for it in time");
             match guest {
                 Resting::Http(connection) => connection.send_away(),
-                Resting::Fresh(fresh) if self.plain && seems_http(&fresh.socket) => {
+                Resting::Fresh(fresh) if self.host.allows_plain() && seems_http(&fresh.socket) => {
                     if let Ok(conn) = web::Conn::new(fresh.socket, None) {
                         h1::Connection::new(conn, None, Some(fresh.seat)).send_away();
                     }

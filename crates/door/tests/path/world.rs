@@ -57,7 +57,7 @@ impl World {
         fs::create_dir(dir.path().join("far")).unwrap();
         let config = NodeConfig {
             listen: ([127, 0, 0, 1], 0).into(),
-            exports: vec![Export { name: "far".into(), dir: dir.path().join("far"), writable: true }],
+            exports: vec![Export::here("far", dir.path().join("far"), true)],
             anonymous: Some(Rights::Write),
             grants,
             plain: true,

@@ -116,7 +116,8 @@ impl Receiving {
         format!("{}-{id:x}", self.policy.tag)
     }
 
-    fn may_replace(&self) -> bool {
+    /// Whether an existing file may be replaced.
+    pub(super) fn may_replace(&self) -> bool {
         !self.policy.options.no_overwrite && self.policy.may_replace.is_ok()
     }
 
@@ -235,7 +236,7 @@ impl Receiving {
         }
         match self.promise(&wanted, 0) {
             Ok(promise) => {
-                self.expect_file(Incoming::new(wanted, there, &self.policy.options.checksums, promise));
+                self.expect_file(Incoming::new(self, wanted, there, promise));
                 self.state().machine.judged(id, judgement);
             }
             Err(_) => self.hand_to_porter(Slow { wanted, there }),
@@ -274,7 +275,7 @@ impl Receiving {
                     Err(error) => return Judgement::Refuse(self.refusal(error)),
                 }
             }
-            _ if is_same(sync, &there, wanted) => return Judgement::Skip,
+            _ if is_same(sync, &there, wanted, self.store.capabilities().times) => return Judgement::Skip,
             _ => {}
         }
         if self.policy.options.no_overwrite {
@@ -289,20 +290,26 @@ impl Receiving {
 
     fn digest_of(&self, path: &RelPath) -> store::Result<Digest> {
         let _busy = self.busy_with(format!("making the digest of {path} at the target"));
-        let source = self.store.open(path)?;
-        let digests = store::digest::of_file(&*source, path, &[Algorithm::Crc32c])?;
+        let mut digests = self.store.digests(path, &[Algorithm::Crc32c])?;
+        if digests.is_empty() {
+            let source = self.store.open(path)?;
+            digests = store::digest::of_file(&*source, path, &[Algorithm::Crc32c])?;
+        }
         Ok(digests.first().copied().unwrap_or_else(|| Digest::crc32c(0)))
     }
 }
 
-/// Whether a file that is there counts as the one that is offered.
-fn is_same(sync: Sync, there: &Stat, wanted: &Wanted) -> bool {
+/// Whether a file that is there counts as the one that is offered. Where a store keeps no times, one that was written after
+/// the source was last changed, to the second, is as good as one of the same time: nothing else can be known without reading
+/// it.
+fn is_same(sync: Sync, there: &Stat, wanted: &Wanted, keeps_times: bool) -> bool {
     if wanted.size == UNKNOWN_SIZE {
         return sync == Sync::Exists;
     }
+    let (ours, theirs) = (there.meta.mtime, wanted.mtime);
     // A file system that keeps whole seconds only cannot be expected to show more.
-    let same_time = there.meta.mtime == wanted.mtime
-        || there.meta.mtime.nanos == 0 && there.meta.mtime.seconds == wanted.mtime.seconds;
+    let same_time = ours == theirs || ours.nanos == 0 && ours.seconds == theirs.seconds;
+    let same_time = same_time || !keeps_times && ours.seconds >= theirs.seconds;
     match sync {
         Sync::None => false,
         Sync::Exists => true,

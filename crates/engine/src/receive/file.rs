@@ -6,7 +6,7 @@ use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
 use store::digest::{self, InOrder};
-use store::{Finish, Sink};
+use store::{Coming, Finish, Sink, Writes};
 use wire::WireError;
 use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
 use wire::receiver::{Complete, Stored, Wanted};
@@ -15,6 +15,7 @@ use wire::record::Part;
 use super::Receiving;
 use super::porter::subject;
 use super::space::Promise;
+use super::turns::{Piece, Turn, Turns};
 use crate::error::Error;
 use crate::journal::{Journal, Row};
 
@@ -31,8 +32,10 @@ pub(super) struct Incoming {
     /// Room for it, until that is reserved in the file system, or written.
     promise: Mutex<Option<Promise>>,
     log: Mutex<Log>,
-    /// The unfinished file is an earlier attempt's: what nobody vouches for in it is not zero.
-    goes_on: bool,
+    /// What nobody writes there is not zero by itself: the unfinished file is an earlier attempt's, or there are no holes.
+    fills_holes: bool,
+    /// The target takes the file in order.
+    turns: Option<Turns>,
 }
 
 /// Where the blocks go.
@@ -72,21 +75,24 @@ enum Gate {
 
 impl Incoming {
     pub(super) fn new(
+        receiving: &Receiving,
         wanted: Wanted,
         there: Option<Digest>,
-        checksums: &[Algorithm],
         promise: Option<Promise>,
     ) -> Incoming {
-        let serial = Mutex::new(InOrder::new(checksums));
+        let serial = Mutex::new(InOrder::new(&receiving.policy.options.checksums));
         let (gate, log, promise) = (RwLock::new(Gate::Open), Mutex::default(), Mutex::new(promise));
-        Incoming { wanted, there, sink: Mutex::default(), serial, gate, promise, log, goes_on: false }
+        let writes = receiving.store.capabilities().writes;
+        let turns = (writes == Writes::InOrder).then(|| Turns::new(&receiving.crowd));
+        let (sink, fills_holes) = (Mutex::default(), writes != Writes::Anywhere);
+        Incoming { wanted, there, sink, serial, gate, promise, log, fills_holes, turns }
     }
 
     /// With what an earlier attempt left.
     pub(super) fn going_on(self, sink: Arc<dyn Sink>, journal: Journal) -> Incoming {
         *self.slot() = Slot::Open(sink);
         self.log().journal = Some(journal);
-        Incoming { goes_on: true, ..self }
+        Incoming { fills_holes: true, ..self }
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
@@ -126,9 +132,14 @@ impl Incoming {
         if *gate == Gate::Closed {
             return Ok(Ok(Stored::Unwanted));
         }
-        let written = self.write(receiving, part, bytes).and_then(|()| self.note(receiving, part, sum));
+        let written = self.write(receiving, part, bytes).and_then(|turn| {
+            self.note(receiving, part, sum)?;
+            Ok(turn)
+        });
         match written {
-            Ok(()) => {
+            // Another block's failure, or the end of the job, is the reason, and has been told.
+            Ok(Turn::Late) => Ok(Ok(Stored::Unwanted)),
+            Ok(Turn::Taken) => {
                 if let Some(promise) = &mut *self.promise() {
                     promise.kept(bytes.len() as u64);
                 }
@@ -143,7 +154,7 @@ impl Incoming {
         let mut slot = self.slot();
         match &*slot {
             Slot::Open(sink) => return Ok(Arc::clone(sink)),
-            Slot::Gone => return Err(store::Error::Unsupported { what: "a late block", store: "a file given up" }),
+            Slot::Gone => return Err(late()),
             Slot::Empty => {}
         }
         match self.begin(receiving) {
@@ -172,6 +183,11 @@ impl Incoming {
                 receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?
             }
         };
+        made.announce(&Coming {
+            size: Some(self.wanted.size).filter(|size| *size != UNKNOWN_SIZE),
+            mtime: self.wanted.mtime,
+            replace: receiving.may_replace(),
+        })?;
         let sparse = self.wanted.attributes.as_ref().is_some_and(|a| a.sparse);
         if !sparse && self.wanted.size != UNKNOWN_SIZE && self.wanted.size >= RESERVE_BYTES {
             // Room that is only there, and not taken, stays promised until it is written.
@@ -229,21 +245,33 @@ impl Incoming {
         Ok(())
     }
 
-    fn write(&self, receiving: &Receiving, part: &Part, bytes: &[u8]) -> store::Result<()> {
+    fn write(&self, receiving: &Receiving, part: &Part, bytes: &[u8]) -> store::Result<Turn> {
         let sink = self.sink(receiving)?;
-        let mut serial = self.serial.lock().unwrap_or_else(PoisonError::into_inner);
-        if part.hole {
-            serial.feed_hole(part.offset, part.len);
-            drop(serial);
-            return if self.goes_on { receiving.with_room(|| sink.clear(part.offset, part.len)) } else { Ok(()) };
+        let piece = if part.hole { Piece::Hole(part.len) } else { Piece::Bytes(bytes) };
+        let put = |offset, piece: Piece<'_>| self.put(receiving, &*sink, offset, piece);
+        match &self.turns {
+            Some(turns) => turns.take(part.offset, piece, || receiving.is_over(), put),
+            None => put(part.offset, piece).map(|()| Turn::Taken),
         }
-        serial.feed(part.offset, bytes);
+    }
+
+    fn put(&self, receiving: &Receiving, sink: &dyn Sink, offset: u64, piece: Piece<'_>) -> store::Result<()> {
+        let mut serial = self.serial.lock().unwrap_or_else(PoisonError::into_inner);
+        match piece {
+            Piece::Hole(len) => serial.feed_hole(offset, len),
+            Piece::Bytes(bytes) => serial.feed(offset, bytes),
+        }
         drop(serial);
-        if bytes.is_empty() { Ok(()) } else { receiving.with_room(|| sink.write_at(bytes, part.offset)) }
+        match piece {
+            Piece::Hole(len) if self.fills_holes => receiving.with_room(|| sink.clear(offset, len)),
+            Piece::Hole(_) | Piece::Bytes([]) => Ok(()),
+            Piece::Bytes(bytes) => receiving.with_room(|| sink.write_at(bytes, offset)),
+        }
     }
 
     /// Removes what was written of it.
     fn discard(&self) {
+        self.turns.iter().for_each(Turns::give_up);
         if let Some(sink) = self.take_sink() {
             sink.discard();
         }
@@ -259,6 +287,7 @@ impl Incoming {
     /// Keeps what was written of it for a later attempt, where that is written down. No block is being written then, and
     /// none will be: whoever goes on with it must not be written to behind its back.
     fn keep(&self, receiving: &Receiving) {
+        self.turns.iter().for_each(Turns::give_up);
         *self.gate.write().unwrap_or_else(PoisonError::into_inner) = Gate::Closed;
         let mut log = self.log();
         if !log.broken && !log.waiting.is_empty() {
@@ -305,6 +334,10 @@ impl Incoming {
     }
 }
 
+fn late() -> store::Error {
+    store::Error::Unsupported { what: "a late block", store: "a file given up" }
+}
+
 impl Receiving {
     /// Makes room for a file's blocks, before the sender can hear that it is wanted.
     pub(super) fn expect_file(&self, incoming: Incoming) {
@@ -346,7 +379,7 @@ impl Receiving {
             mode: incoming.wanted.mode,
             mtime: incoming.wanted.mtime,
             durable: self.policy.options.durable,
-            replace: !self.policy.options.no_overwrite && self.policy.may_replace.is_ok(),
+            replace: self.may_replace(),
             attributes: incoming.wanted.attributes.clone().filter(|a| a.owner.is_some() || !a.xattrs.is_empty()),
         };
         self.with_room(|| sink.commit(&finish))?;

@@ -9,7 +9,7 @@ use model::checksum::BlockSum;
 use model::fault::Fault;
 use model::units::Bytes;
 use model::{Algorithm, Digest};
-use store::{Extent, Source};
+use store::{Extent, Source, Writes};
 use wire::frame::{Refusal, UNKNOWN_SIZE};
 use wire::limits::BLOCK_BYTES;
 use wire::receiver::{Judgement, Wanted};
@@ -37,7 +37,8 @@ pub(super) fn subject(wanted: &Wanted) -> Subject {
 impl Receiving {
     /// Whether blocks of a file are written down as they arrive. A file of one block is not worth it.
     pub(super) fn is_journalled(&self, wanted: &Wanted) -> bool {
-        self.policy.journals.is_some() && wanted.size != UNKNOWN_SIZE && wanted.size > BLOCK_BYTES
+        let large = wanted.size != UNKNOWN_SIZE && wanted.size > BLOCK_BYTES;
+        large && self.policy.journals.is_some() && self.store.capabilities().writes == Writes::Anywhere
     }
 
     /// Whether an earlier attempt left something of a file.
@@ -109,7 +110,7 @@ impl Receiving {
             None if rest.is_empty() => Judgement::Want,
             None => Judgement::WantRest(rest.iter().map(|row| (row.offset, row.len, row.sum)).collect()),
         };
-        let incoming = Incoming::new(wanted, there, &self.policy.options.checksums, promise);
+        let incoming = Incoming::new(self, wanted, there, promise);
         let incoming = match kept {
             Some((sink, journal)) => incoming.going_on(sink, journal),
             None => incoming,

@@ -225,3 +225,52 @@ fn other_jobs_of_a_node_and_jobs_of_a_few_round_trips() {
     let case = Case { report: &quick, pushing: true, limit_bit_s: 0, limit_is_theirs: false, pipe: false, elapsed };
     expect(&of(&case), "latency", "the whole job took 5.1 round trips of 303 ms", "nothing");
 }
+
+#[test]
+fn ends_are_told_in_numbers() {
+    let slow = Account { busy_permille: 250, send_buffer_max: 4 << 20, ..account([9.7, 0.2, 0.1, 0.0, 0.0], LITTLE) };
+    let job = report(slow, account(WAITING, LITTLE), stream());
+    let case = |pushing| {
+        let elapsed = Duration::from_secs(60);
+        ends(&Case { report: &job, pushing, limit_bit_s: 0, limit_is_theirs: false, pipe: false, elapsed })
+    };
+    let [here, there] = &case(true)[..] else { panic!("two ends") };
+    assert!(here.here && here.sends && !there.here && !there.sends);
+    assert_eq!((here.busy, here.send_buffer_max_bytes, here.processors, here.threads), (0.25, 4 << 20, 2, 2));
+    assert_eq!((here.storage, here.cpu, here.idle), (0.97, 0.03, 0.0));
+    assert_eq!((there.socket, there.cpu), (0.97, 0.03));
+    let all = here.cpu + here.storage + here.socket + here.pace + here.idle;
+    assert!((all - 1.0).abs() < 1e-3, "{here:?}");
+    assert!(case(false)[0].here && !case(false)[0].sends, "a pull is reported by the end that receives");
+    let none = Report::default();
+    let case = Case {
+        report: &none,
+        pushing: true,
+        limit_bit_s: 0,
+        limit_is_theirs: false,
+        pipe: false,
+        elapsed: Duration::ZERO,
+    };
+    assert!(ends(&case).is_empty());
+}
+
+#[test]
+fn a_moment_is_judged_as_a_job_is() {
+    let busy = |storage: f64, cpu: f64| Shares { storage, cpu, socket: 1.0 - storage - cpu, ..Shares::default() };
+    let waits = Shares { socket: 0.95, cpu: 0.05, ..Shares::default() };
+    for (sender, receiver, wanted) in [
+        (Some(busy(0.8, 0.1)), Some(waits), Held::Source),
+        (Some(busy(0.1, 0.8)), Some(waits), Held::SenderCpu),
+        (Some(waits), Some(busy(0.8, 0.1)), Held::Target),
+        (Some(busy(0.1, 0.7)), Some(busy(0.1, 0.8)), Held::ReceiverCpu),
+        (Some(waits), Some(waits), Held::Network),
+        (None, Some(waits), Held::Network),
+        (Some(Shares { pace: 0.6, socket: 0.4, ..Shares::default() }), Some(waits), Held::Cap),
+        (Some(Shares { idle: 0.6, socket: 0.4, ..Shares::default() }), None, Held::Orders),
+    ] {
+        assert_eq!(held(sender.as_ref(), receiver.as_ref()), wanted, "{sender:?} {receiver:?}");
+    }
+    assert_eq!(Held::ALL.len(), 7);
+    assert_eq!(spare([100.0, 4.0, 5.0, 0.0].into_iter()), 0.5);
+    assert_eq!((spare([0.0, 0.0].into_iter()), spare([].into_iter())), (0.0, 0.0));
+}

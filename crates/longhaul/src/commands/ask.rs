@@ -14,6 +14,7 @@ use serde::Serialize;
 use store::Store;
 use wire::frame::{Listed, Request};
 
+use crate::abroad::{self, Abroad};
 use crate::args::{At, DigestArgs, Ls, Mv, Rm};
 use crate::failure::Failure;
 use crate::local;
@@ -62,14 +63,18 @@ fn entry(line: &Listed, event: &'static str) -> Entry {
     }
 }
 
-/// A place on a node, or a store here.
+/// A place on a node, or a store that this process reaches by itself.
 enum Where {
     Node(HostPort, Place),
     Here(Arc<dyn Store>, RelPath),
 }
 
-fn place(text: &OsStr) -> Result<Where, Failure> {
-    match Locator::parse(text)? {
+fn place(text: &OsStr, settings: &Settings) -> Result<Where, Failure> {
+    let locator = Locator::parse(text)?;
+    if let Some(Abroad { store, path, .. }) = abroad::place(&locator, settings)? {
+        return Ok(Where::Here(store, path));
+    }
+    match locator {
         Locator::Node { at, place, .. } => Ok(Where::Node(at, place)),
         here @ Locator::Local(_) => {
             let root = local::source(&here)?;
@@ -119,7 +124,7 @@ pub fn ls(ls: &Ls, settings: &Settings, printer: &Printer) -> Result<Exit, Failu
             }
         }
     };
-    match place(&ls.locator)? {
+    match place(&ls.locator, settings)? {
         Where::Node(at, place) => ask(settings, &at, Request::List(place), print)?,
         Where::Here(store, path) if store.is_dir(&path) => {
             for item in store.list(&path)? {
@@ -151,7 +156,7 @@ pub fn stat(at: &At, settings: &Settings, printer: &Printer) -> Result<Exit, Fai
             }
         }
     };
-    match place(&at.locator)? {
+    match place(&at.locator, settings)? {
         Where::Node(at, place) => ask(settings, &at, Request::Stat(place), print)?,
         Where::Here(store, path) => print(vec![listed(&*store, &path, path.clone())?]),
     }
@@ -163,7 +168,7 @@ pub fn mkdir(at: &At, settings: &Settings) -> Result<Exit, Failure> {
     match Locator::parse(&at.locator)? {
         Locator::Node { at, place, .. } => ask(settings, &at, Request::Mkdir(place), |_| {})?,
         here => {
-            let target = local::target(&here)?;
+            let target = abroad::target(&here, settings)?;
             store::make_dirs(&*target.store, &target.path)?;
         }
     }
@@ -172,7 +177,7 @@ pub fn mkdir(at: &At, settings: &Settings) -> Result<Exit, Failure> {
 
 /// `longhaul rm`.
 pub fn rm(rm: &Rm, settings: &Settings) -> Result<Exit, Failure> {
-    match place(&rm.locator)? {
+    match place(&rm.locator, settings)? {
         Where::Node(at, place) => ask(settings, &at, Request::Remove(place, rm.recursive), |_| {})?,
         Where::Here(store, path) if rm.recursive => store::remove_all(&*store, &path)?,
         Where::Here(store, path) => store.remove(&path)?,
@@ -197,7 +202,18 @@ pub fn mv(mv: &Mv, settings: &Settings) -> Result<Exit, Failure> {
             };
             std::fs::rename(&from, &to).map_err(fail)?;
         }
-        _ => return Err(Failure::usage("a rename stays on one node; copy with `longhaul cp`, then remove")),
+        (from, to) => {
+            let elsewhere =
+                || Failure::usage("a rename stays on one node or server; copy with `longhaul cp`, then remove");
+            let (from, to) =
+                abroad::place(&from, settings)?.zip(abroad::place(&to, settings)?).ok_or_else(elsewhere)?;
+            if from.server != to.server {
+                return Err(elsewhere());
+            }
+            let into = from.path.name().filter(|_| from.store.is_dir(&to.path));
+            let to = into.map_or(to.path.clone(), |name| to.path.join(&name));
+            from.store.rename(&from.path, &to, true)?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -224,7 +240,7 @@ pub fn digest(args: &DigestArgs, settings: &Settings, printer: &Printer) -> Resu
             line.digests.iter().for_each(|digest| printer.line(&format!("{digest}  {shown}")));
         }
     };
-    match place(&args.locator)? {
+    match place(&args.locator, settings)? {
         Where::Node(at, place) => ask(settings, &at, Request::Digest(place, args.checksum.clone()), print)?,
         Where::Here(store, path) => here(&*store, &path, &RelPath::root(), args, &mut print)?,
     }
@@ -247,8 +263,11 @@ fn here(
             }
         }
         Kind::File => {
-            let source = store.open(path)?;
-            line.digests = store::digest::of_file(&*source, path, &args.checksum)?;
+            line.digests = store.digests(path, &args.checksum)?;
+            // What the server does not vouch for is made of the bytes, which come here for it.
+            if line.digests.len() < args.checksum.len() {
+                line.digests = store::digest::of_file(&*store.open(path)?, path, &args.checksum)?;
+            }
             print(vec![line]);
         }
         _ => {}

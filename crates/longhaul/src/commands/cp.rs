@@ -1,13 +1,14 @@
 //! `longhaul cp`: from locators to a job to a receipt. Which of the two ends are here, on a node or behind ssh decides
 //! how the job is begun; how it goes on is the engine's.
 
+mod near;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use auth::{AccessKey, Rights};
+use auth::AccessKey;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use door::{Export, Node};
 use engine::control::{Control, Label};
 use engine::filelist::FileList;
 use engine::history::History;
@@ -16,7 +17,7 @@ use engine::job::News;
 use engine::journal::{self, Journals};
 use engine::leftovers::Leftovers;
 use engine::receive::{Policy, Receiving};
-use engine::scan::distinct_names;
+use engine::scan::{SourceRoot, distinct_names};
 use engine::series::Series;
 use engine::session::{Means, Session};
 use engine::transfer::{Ends, Note, Transfer};
@@ -29,17 +30,21 @@ use model::{HostPort, Locator, RelPath, v1};
 use wire::frame::Plan as Step;
 use wire::receiver::Target;
 
+use crate::abroad;
 use crate::args::Cp;
-use crate::commands::{carry, test};
+use crate::commands::{between, carry, test};
 use crate::failure::Failure;
-use crate::local::{self, LocalTarget};
-use crate::own_node;
+use crate::local::LocalTarget;
 use crate::printer::Printer;
 use crate::progress::Display;
 use crate::receipt;
 use crate::reins::{self, Stable};
 use crate::settings::Settings;
 use crate::ssh::{self, FarEnd, Role};
+
+/// Streams where somebody else's server is at either end: each waits for that server's answers, file by file, however short the
+/// way to the node is.
+const ABROAD_STREAMS: u32 = 16;
 
 /// Who is at the other end.
 pub enum Peer {
@@ -95,14 +100,20 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     let files = file_list(cp, &locators)?;
     let cancel = interruptible()?;
     let job = Job { cp, settings, printer, into, cancel, sources: &locators, target: &target, files };
-    if locators.iter().all(is_here) && target == Locator::Pipe {
+    if locators.iter().all(|l| is_near(l) && !is_foreign(l)) && target == Locator::Pipe {
         return Err(Failure::usage("from here to standard output is what `cat` does"));
     }
     // What is wrong here is found before anybody is called.
-    if locators.iter().all(is_here) {
-        distinct_names(&local_sources(&locators)?).map_err(|refusal| Failure::usage(refusal.reason))?;
-        if is_here(&target) {
-            return within(&job);
+    if locators.iter().all(is_near) {
+        distinct_names(&near_sources(&locators, settings)?).map_err(|refusal| Failure::usage(refusal.reason))?;
+        if target == Locator::Pipe {
+            return near::outwards(&job);
+        }
+        if is_near(&target) {
+            return match between::run(&job)? {
+                Some(receipt) => job.tell(&receipt).map(|()| carry::exit(&receipt)),
+                None => near::within(&job),
+            };
         }
     }
     match (ends(cp, &locators, Role::Source)?, ends(cp, std::slice::from_ref(&target), Role::Target)?) {
@@ -119,20 +130,22 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
             }
             job.carry(&from, sources, &to, places.remove(0))
         }
-        (End::Here, End::Here) => within(&job),
+        (End::Here, End::Here) => near::within(&job),
     }
 }
 
-fn is_here(locator: &Locator) -> bool {
-    matches!(locator, Locator::Local(_) | Locator::Zero(_) | Locator::Pipe | Locator::Null)
+/// Whether this process reaches it by itself: here, or on somebody else's server.
+fn is_near(locator: &Locator) -> bool {
+    matches!(locator, Locator::Local(_) | Locator::Zero(_) | Locator::Pipe | Locator::Null) || is_foreign(locator)
+}
+
+fn is_foreign(locator: &Locator) -> bool {
+    matches!(locator, Locator::Foreign { .. })
 }
 
 /// What the locators of one end have in common.
 fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<End, Failure> {
     let scattered = || Failure::usage("the sources of one copy must all be here, or all on one node or host");
-    if let Some(Locator::Foreign { scheme, .. }) = locators.iter().find(|l| matches!(l, Locator::Foreign { .. })) {
-        return Err(Failure::usage(format!("{scheme}:// cannot be copied from or to by this version")));
-    }
     match &locators[0] {
         Locator::Node { at, .. } => {
             let place = |l: &Locator| match l {
@@ -153,13 +166,13 @@ fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<End, Failure> {
             let places = std::mem::take(&mut far.places);
             Ok(End::There(Peer::Far(far), places))
         }
-        _ if locators.iter().all(is_here) => Ok(End::Here),
+        _ if locators.iter().all(is_near) => Ok(End::Here),
         _ => Err(scattered()),
     }
 }
 
-fn local_sources(locators: &[Locator]) -> Result<Vec<engine::scan::SourceRoot>, Failure> {
-    locators.iter().map(local::source).collect()
+fn near_sources(locators: &[Locator], settings: &Settings) -> Result<Vec<SourceRoot>, Failure> {
+    locators.iter().map(|locator| abroad::source(locator, settings)).collect()
 }
 
 /// The files that `--files-from` names.
@@ -222,31 +235,6 @@ fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
     Ok(cancel)
 }
 
-/// From here to here: by a node of our own that lives as long as the job, so that a local copy is verified, resumed
-/// and reported like any other.
-fn within(job: &Job<'_>) -> Result<Exit, Failure> {
-    let there = local::target(job.target)?;
-    let export = there.root.map(|dir| Export { name: "here".into(), dir, writable: true });
-    // Others on this host can reach the port as well: only who holds this key, which never leaves the process, gets in.
-    let (config, own) = own_node::prepare(job.settings, ([127, 0, 0, 1], 0).into(), "here", export, Rights::Write)?;
-    let node = Node::bind(config)?;
-    let address = node.address().map_err(door::NodeError::Host)?;
-    let at = HostPort { host: address.ip().to_string(), port: address.port() };
-    let place = match job.target {
-        Locator::Null => Place::Null,
-        _ => Place::Path { export: "here".into(), path: there.path },
-    };
-    std::thread::scope(|scope| {
-        let stopper = node.stopper();
-        scope.spawn(|| node.run());
-        let result = job.push(&Peer::Own(at, own), place);
-        stopper.stop();
-        // An interrupted job's unfinished files are put in order by the node's side, which must not end with this process.
-        node.wait_idle(Timeouts::default().handshake);
-        result
-    })
-}
-
 /// A copy, as it was asked for.
 pub struct Job<'a> {
     pub cp: &'a Cp,
@@ -282,6 +270,11 @@ impl Job<'_> {
         test::is_memory(self.target) && self.sources.iter().all(test::is_memory)
     }
 
+    /// Whether somebody else's server is at either end.
+    fn is_abroad(&self) -> bool {
+        is_foreign(self.target) || self.sources.iter().any(is_foreign)
+    }
+
     fn is_piped(&self) -> bool {
         self.sources.contains(&Locator::Pipe) || *self.target == Locator::Pipe
     }
@@ -306,13 +299,37 @@ impl Job<'_> {
 
     /// The limit and the streams to begin with.
     pub fn steer(&self) -> Steer {
-        let streams = if self.is_piped() { 1 } else { self.cp.streams.unwrap_or(0) };
+        let streams = match self.cp.streams {
+            _ if self.is_piped() => 1,
+            Some(streams) => streams,
+            None if self.is_abroad() => ABROAD_STREAMS,
+            None => 0,
+        };
         Steer { limit_bit_s: self.cp.limit.map_or(0, |rate| rate.0), streams, paused: false }
     }
 
     /// Sources as typed.
     pub fn source_names(&self) -> Vec<String> {
         self.sources.iter().map(ToString::to_string).collect()
+    }
+
+    /// Sources, as read.
+    pub fn sources(&self) -> &[Locator] {
+        self.sources
+    }
+
+    /// The target, as read.
+    pub fn target(&self) -> &Locator {
+        self.target
+    }
+
+    /// Whether nothing is asked for that only this program can do.
+    pub fn is_simple(&self) -> bool {
+        let cp = self.cp;
+        let chosen = cp.delete || cp.dry_run || cp.durable || cp.owner || cp.xattrs || !cp.filters.is_empty();
+        let watched = cp.limit.is_some() || cp.streams.is_some() || cp.series.is_some() || cp.congestion.is_some();
+        let digests = cp.checksum.0 != Options::default().checksums && cp.checksum.0 != [model::Algorithm::Crc32c];
+        !chosen && !watched && !digests && self.files.is_none() && spec::Sync::from(cp.sync) != spec::Sync::Digest
     }
 
     /// Whether the user has ended the command.
@@ -331,13 +348,13 @@ impl Job<'_> {
     }
 
     fn push(&self, peer: &Peer, target: Place) -> Result<Exit, Failure> {
-        let sources = || local_sources(self.sources).map_err(Error::from);
+        let sources = || near_sources(self.sources, self.settings).map_err(Error::from);
         self.transfer(peer, Ends::Push { sources: &sources, target })
     }
 
     fn pull(&self, peer: &Peer, sources: Vec<Place>) -> Result<Exit, Failure> {
         // What is wrong here is found before anybody is called.
-        local::target(self.target)?;
+        abroad::target(self.target, self.settings)?;
         let target = |options: &Options, waker| self.receiving(options, waker).map_err(Error::from);
         self.transfer(peer, Ends::Pull { sources, target: &target })
     }
@@ -363,7 +380,7 @@ impl Job<'_> {
             id,
             options: self.options(),
             congestion: self.cp.congestion.clone(),
-            means: self.means()?,
+            means: self.means(id)?,
             ends,
             files: self.files.clone(),
             retry_for: self.cp.retry_for,
@@ -395,14 +412,14 @@ impl Job<'_> {
     }
 
     /// Streams are left to the evidence; what `--streams` says is a setting of the job that can be changed.
-    fn means(&self) -> Result<Means, Failure> {
+    fn means(&self, job: JobId) -> Result<Means, Failure> {
         let history = self.settings.state().ok().map(|state| History::new(state.path()));
         let series = match &self.cp.series {
             None => None,
             Some(file) => {
                 let failed = |e| Failure::usage(format!("cannot write the series to {}: {e}", file.display()));
                 let out = std::fs::File::create(file).map_err(failed)?;
-                Some(Series::new(Box::new(out)).map_err(failed)?)
+                Some(Series::new(Box::new(out), job.to_string()).map_err(failed)?)
             }
         };
         Ok(Means { series, history, ..Means::default() })
@@ -410,7 +427,7 @@ impl Job<'_> {
 
     fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {
         let tag = random_tag().map_err(|_| Failure::local("the system gives no random numbers"))?;
-        let LocalTarget { store, path, root } = local::target(self.target)?;
+        let LocalTarget { store, path, root } = abroad::target(self.target, self.settings)?;
         let kept = root.as_ref().filter(|_| !options.dry_run).and_then(|root| {
             let state = self.settings.state().ok()?;
             Leftovers::sweep(state.path());

@@ -121,7 +121,7 @@ fn serve(settings: &Settings, hello: &Hello) -> Result<Node, Failure> {
         Role::Source => (Rights::Read, false),
         Role::Target => (Rights::Write, true),
     };
-    let export = Export { name: EXPORT.into(), dir, writable };
+    let export = Export::here(EXPORT, dir, writable);
     let (config, key) = own_node::prepare(settings, ([0u16; 8], 0).into(), EXPORT, Some(export), rights)?;
     let node =
         Node::bind(config.clone()).or_else(|_| Node::bind(NodeConfig { listen: ([0u8; 4], 0).into(), ..config }))?;

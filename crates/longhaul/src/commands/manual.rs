@@ -32,3 +32,6 @@ pub fn completions(shell: &Completions) -> Result<Exit, Failure> {
     std::io::stdout().write_all(&out).map_err(|e| failed(&e))?;
     Ok(Exit::Done)
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
+pub use all::headline;
 pub use target::{Node, Target};
 pub use tcp::Far;
 

@@ -1,57 +1,32 @@
 //! `longhaul serve`: a node in the foreground.
 
+mod asked;
+mod signals;
+mod supervisor;
 mod web;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use auth::{Grants, Rights};
-use door::{Export, Node, NodeConfig, NodeError, NodeJobs, Responders, StateDir};
+use door::{Node, NodeConfig, NodeError, NodeJobs, StateDir};
 use engine::Timeouts;
 use model::id::Uuid;
 use model::{DEFAULT_PORT, Exit, v1};
-use serde::Deserialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::{Anonymous, Common, Serve};
-use crate::commands::tune;
+use self::asked::Asked;
+use self::signals::Running;
+use self::supervisor::Supervisor;
+use crate::args::{Common, Serve};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::reins::{self, Stable};
-use crate::settings::state_dir;
 
-/// The settings file: every option of `serve` under its own name.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    export: Vec<String>,
-    listen: Option<String>,
-    anonymous: Option<Anonymous>,
-    plain: Option<bool>,
-    state: Option<PathBuf>,
-    #[serde(default)]
-    responders: Vec<String>,
-    audit: Option<bool>,
-    certificate: Option<PathBuf>,
-    #[serde(rename = "certificate-key")]
-    certificate_key: Option<PathBuf>,
-    #[serde(rename = "client-ca")]
-    client_ca: Option<PathBuf>,
-    cacert: Option<PathBuf>,
-    access: Option<PathBuf>,
-    #[serde(default)]
-    fireflies: Vec<String>,
-}
-
-fn read(path: &PathBuf) -> Result<File, Failure> {
-    let fail = |why: String| Failure::usage(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
-    toml::from_str(&text).map_err(|e| fail(e.to_string()))
-}
+#[cfg(test)]
+pub(super) use self::asked::File;
+pub use self::asked::{KEYS, state_named};
 
 /// Addresses to try, in order. All addresses of both families by default; IPv4 alone where there is no IPv6.
 fn addresses(listen: Option<&str>) -> Result<Vec<SocketAddr>, Failure> {
@@ -105,62 +80,33 @@ impl Stable for Operator {
 
 /// Runs the node until a signal ends it.
 pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Failure> {
-    let file = serve.config.as_ref().map(read).transpose()?.unwrap_or_default();
-    let exports = if serve.export.is_empty() { file.export } else { serve.export };
-    let exports = exports.iter().map(|text| text.parse::<Export>()).collect::<Result<Vec<_>, _>>()?;
-    let rights = |anonymous| match anonymous {
-        Anonymous::Ro => Rights::Read,
-        Anonymous::Rw => Rights::Write,
-    };
-    let words = if serve.responders.is_empty() { file.responders } else { serve.responders };
-    let responders = Responders::parse(&words).map_err(Failure::usage)?;
-    let listen = serve.listen.or(file.listen);
-    let state = state_dir(common.state.as_ref().or(file.state.as_ref()))?;
-    let addresses = addresses(listen.as_deref())?;
-    if exports.is_empty() {
+    let asked = Asked::new(serve, common.clone());
+    let wanted = asked.read()?;
+    let (listen, addresses) = (wanted.listen.clone(), addresses(wanted.listen.as_deref())?);
+    if wanted.exports.is_empty() {
         Printer::note("no --export: this node offers only its memory ends (null:, zero:SIZE)");
     }
-    let typed = web::Typed {
-        certificate: serve.certificate.or(file.certificate),
-        certificate_key: serve.certificate_key.or(file.certificate_key),
-        client_ca: serve.client_ca.or(file.client_ca),
-        cacert: common.cacert.clone().or(file.cacert),
-        access: serve.access.or(file.access),
-        fireflies: if serve.fireflies.is_empty() { file.fireflies } else { serve.fireflies },
-    };
-    let config = NodeConfig {
-        listen: addresses[0],
-        exports,
-        anonymous: serve.anonymous.or(file.anonymous).map(rights),
-        grants: Grants::default(),
-        plain: serve.plain || file.plain.unwrap_or(false),
-        state: StateDir::open(&state)?,
-        timeouts: Timeouts::default(),
-        web: web::config(&typed)?,
-        own_guests: false,
-        responders,
-        audit: (serve.audit || file.audit.unwrap_or(false)).then_some(tune::told as door::Audit),
-    };
+    let state = StateDir::open(&wanted.state)?;
+    let config = wanted.config(addresses[0], state.clone());
     log(printer);
-    let kept = config.state.clone();
-    let node = bind(config, &addresses)?;
+    // Before it listens: whoever finds it there may send it signals.
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
+    let node = Arc::new(bind(config, &addresses)?);
     let address = node.address().map_err(NodeError::Host)?;
-    if let Err(error) = kept.keep_address(address) {
+    if let Err(error) = state.keep_address(address) {
         Printer::note(&format!("links that longhaul grant prints will not name this node's port: {error}"));
     }
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
-    let stopper = node.stopper();
-    std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            stopper.stop();
-        }
-    });
-    let _reins = reins::listen(&state, Arc::new(Operator(node.jobs())))
+    let _reins = reins::listen(state.path(), Arc::new(Operator(node.jobs())))
         .map_err(|error| Printer::note(&format!("longhaul job will not find this node's jobs: {error}")))
         .ok();
+    let (supervisor, has_terminal) = (Supervisor::of_environment(), std::io::stderr().is_terminal());
     printer.line(&format!("listening on {address}"));
     let _ = std::io::stdout().flush();
+    supervisor.ready(&format!("listening on {address}"));
+    let running =
+        Running { node: Arc::clone(&node), asked, listen: (listen, address), state, supervisor, has_terminal };
+    std::thread::spawn(move || running.heed(&mut signals));
     node.run()?;
     node.end_sessions(Timeouts::default().handshake);
     Ok(Exit::Done)
@@ -174,5 +120,9 @@ fn log(printer: &Printer) {
     } else {
         tracing::Level::WARN
     });
-    if printer.is_json() { builder.json().flatten_event(true).init() } else { builder.with_ansi(false).init() }
+    match (printer.is_json(), supervisor::keeps_time()) {
+        (true, _) => builder.json().flatten_event(true).init(),
+        (false, true) => builder.with_ansi(false).without_time().init(),
+        (false, false) => builder.with_ansi(false).init(),
+    }
 }

@@ -11,7 +11,9 @@ fn help_and_version_are_results() {
     let help = client.run(words!["--help"]).expect(0);
     assert!(help.text().contains("EXIT STATUS") && help.err.is_empty());
     assert!(client.run(words!["--version"]).expect(0).text().starts_with("longhaul "));
-    for command in ["cp", "serve", "grant", "ls", "stat", "mkdir", "rm", "mv", "digest", "job", "lab", "completions"] {
+    for command in
+        ["cp", "serve", "grant", "ls", "stat", "mkdir", "rm", "mv", "digest", "job", "lab", "report", "completions"]
+    {
         let text = client.run(words![command, "--help"]).expect(0).text();
         assert!(text.contains("Usage: longhaul"), "{command}: {text}");
         assert!(help.text().contains(&format!("  {command}")), "{command} is not in the help");
@@ -31,7 +33,7 @@ fn what_makes_no_sense_is_usage() {
         words!["cp", "--retry-for", "later", "a", "b"],
         words!["cp", "a", ""],
         words!["cp", "a", "gopher://x/y"],
-        words!["cp", "a", "https://x/y"],
+        words!["cp", "a", "root://x/y"],
         words!["cp", "a", "user@:b"],
         words!["cp", "a", "lh://host:0/x"],
         words!["ls", "lh://host:notaport/"],

@@ -40,6 +40,11 @@ static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
     Authority { pem, issuer: Issuer::new(params, key) }
 });
 
+/// The authority's own certificate, PEM.
+pub fn authority() -> &'static str {
+    &AUTHORITY.pem
+}
+
 /// A certificate and its key in PEM: for hosts, with a name from the root down.
 pub fn certificate(hosts: &[&str], names: &[(DnType, &str)]) -> String {
     let mut params = CertificateParams::new(hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>()).unwrap();
@@ -259,4 +264,19 @@ pub fn nothing_leaks(node: &Node, secrets: &[String]) {
         let end = &secret[secret.len().saturating_sub(24)..];
         assert!(!said.contains(end), "{end} stands in what the node wrote down");
     }
+}
+
+/// The certificate that a node shows to clients of HTTP, which the authority must have vouched for.
+pub fn shown(node: &Node) -> Vec<u8> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(AUTHORITY.pem.as_bytes()).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(engine::identity::provider());
+    let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    let name = "127.0.0.1".try_into().unwrap();
+    let mut tls = rustls::ClientConnection::new(Arc::new(config.with_no_client_auth()), name).unwrap();
+    let mut socket = TcpStream::connect(("127.0.0.1", node.port)).unwrap();
+    while tls.is_handshaking() {
+        tls.complete_io(&mut socket).unwrap();
+    }
+    tls.peer_certificates().unwrap()[0].to_vec()
 }

@@ -172,6 +172,11 @@ impl Node {
         status.unwrap().code()
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, which: Signal) {
+        signal(&self.child, which);
+    }
+
     /// Keeps its process from running, its connections open.
     pub fn freeze(&self) {
         signal(&self.child, Signal::STOP);

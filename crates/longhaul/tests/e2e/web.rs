@@ -14,7 +14,7 @@ mod pulls;
 mod pushes;
 mod puts;
 mod ranges;
-mod raw;
+pub mod raw;
 mod sealed;
 mod slow;
 mod storage;

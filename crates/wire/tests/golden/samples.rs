@@ -106,6 +106,8 @@ fn facts() -> v1::Stream {
         window_scaling: true,
         congestion: "bbr".into(),
         payload: "sealed".into(),
+        // Addresses are each end's own view: they do not travel.
+        ..v1::Stream::default()
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use model::fault::with_causes;
 use model::{Fault, Retry};
 use web::copy::outcome::Last;
 use web::scitag::SciTag;
@@ -39,20 +40,9 @@ impl Failure {
     }
 }
 
-/// An error with what lies behind it.
-fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
-}
-
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
-        let text = whole(&error);
+        let text = with_causes(&error);
         let timed_out = |source: &std::io::Error| source.kind() == std::io::ErrorKind::TimedOut;
         match &error {
             ClientError::Forbidden { .. } => Failure::new(Fault::Auth, 403, text),
@@ -70,7 +60,7 @@ impl From<ClientError> for Failure {
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
         let full = error.is_full();
-        let text = whole(&error);
+        let text = with_causes(&error);
         let hint = if full { " (ENOSPC: no space left on device)" } else { "" };
         let fault = model::fault::Blame::fault(&error);
         Failure::new(fault, if full { 507 } else { 500 }, format!("{text}{hint}"))

@@ -157,7 +157,7 @@ impl Native {
             let tag = engine::identity::random_tag()
                 .map_err(|_| engine::Error::Order("the system gives no random numbers".into()))?;
             let target = Target { path: reach.path.clone(), into: false, is_dir: false };
-            let opening = visit.host.watch_leftovers(&reach.dir, &tag);
+            let opening = visit.host.watch_leftovers(reach, &tag);
             let policy =
                 Policy { options: options.clone(), may_replace: Ok(()), tag, journals: None, tells_plans: false };
             Ok(Receiving::new(Arc::clone(&reach.store), target, policy, waker, opening))

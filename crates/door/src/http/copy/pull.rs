@@ -5,7 +5,7 @@ use std::time::Duration;
 use auth::Action;
 use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, Fault};
-use store::Sink;
+use store::{Sink, Writes};
 use web::client::{REDIRECTS_MAX, for_others, redirect};
 use web::copy::Order;
 use web::range::ContentRange;
@@ -76,7 +76,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
         Err(trouble) => return early(visit, &gauge, accepted, failed(trouble, Fault::Storage)),
     };
     let (secrets, has_promise) = (Secrets::of(order), !promised.is_empty());
-    let (sink, most) = (&*unfinished.0, visit.web.host.policy().third_party.max_streams.into());
+    // Where a file is taken in order, one connection brings it.
+    let anywhere = reach.store.capabilities().writes == Writes::Anywhere;
+    let most = if anywhere { visit.web.host.policy().third_party.max_streams.into() } else { 1 };
+    let sink = &*unfinished.0;
     let job = Job { dialer: &dialer, found: &found, sink, gauge: &gauge, secrets, has_promise, most };
     // The connection that the markers name is there before the first of them.
     let first = match connect(&job) {

@@ -34,7 +34,7 @@ pub(crate) fn dialer(visit: &Visit<'_>, order: &Order) -> Dialer {
 
 /// The gauge of a copy, with its mark.
 pub(crate) fn gauge(visit: &Visit<'_>, order: &Order, we_send: bool) -> Gauge {
-    let fireflies = visit.web.fireflies.clone();
+    let fireflies = (*visit.web.fireflies()).clone();
     Gauge::new(order.scitag.filter(|tag| tag.is_marked()).map(|tag| Mark { tag, fireflies, we_send }))
 }
 

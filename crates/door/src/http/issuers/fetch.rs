@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::fault::with_causes;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
-use web::client::{Client, ClientError, Dialer, redirect};
+use web::client::{Client, Dialer, redirect};
 use web::url::HttpUrl;
 use web::{Headers, Method, Response, date};
 
@@ -46,16 +47,6 @@ fn places(iss: &str) -> Option<Vec<String>> {
     let mut places = vec![format!("https://{host}{DISCOVERY}{path}"), format!("https://{host}{path}{DISCOVERY}")];
     places.dedup();
     Some(places)
-}
-
-fn chain(error: &ClientError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 fn secure(text: &str) -> Result<HttpUrl, String> {
@@ -102,13 +93,13 @@ fn get(dialer: &Dialer, mut url: HttpUrl, deadline: Instant, now: i64) -> Result
             return Err(late());
         }
         let dialer = Dialer { connect: left, silence: left, ..dialer.clone() };
-        let mut client = Client::new(&dialer, &url).map_err(|error| chain(&error))?;
+        let mut client = Client::new(&dialer, &url).map_err(|error| with_causes(&error))?;
         let headers = Headers::new()
             .with("Accept", "application/json")
             .with("User-Agent", concat!("longhaul/", env!("CARGO_PKG_VERSION")))
             .with("Connection", "close");
-        client.send(&Method::Get, url.path_and_query(), &headers).map_err(|error| chain(&error))?;
-        let (response, mut body) = client.answer(&Method::Get).map_err(|error| chain(&error))?;
+        client.send(&Method::Get, url.path_and_query(), &headers).map_err(|error| with_causes(&error))?;
+        let (response, mut body) = client.answer(&Method::Get).map_err(|error| with_causes(&error))?;
         if let Some(to) = redirect(&response, &url) {
             url = secure(to.as_str())?;
             continue;
@@ -120,7 +111,7 @@ fn get(dialer: &Dialer, mut url: HttpUrl, deadline: Instant, now: i64) -> Result
         let mut all = Vec::new();
         let mut piece = vec![0; 16 << 10];
         loop {
-            let got = client.read(&mut body, &mut piece).map_err(|error| chain(&error))?;
+            let got = client.read(&mut body, &mut piece).map_err(|error| with_causes(&error))?;
             all.extend_from_slice(&piece[..got]);
             match got {
                 0 => return Ok(all),

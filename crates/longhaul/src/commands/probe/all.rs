@@ -209,7 +209,7 @@ fn say(support: &Support, printer: &Printer) {
 }
 
 /// A cause in a few words: what, which way, where.
-pub(super) fn headline(cause: &Cause) -> String {
+pub fn headline(cause: &Cause) -> String {
     let kind = format!("{:?}", cause.kind);
     let spaced = kind.char_indices().flat_map(|(at, c)| {
         let gap = (at > 0 && c.is_uppercase()).then_some(' ');

@@ -8,20 +8,11 @@ use model::v1::probe::latency::{Bucket, Latency};
 use model::v1::probe::tcp::{Interval, Report};
 
 use super::all::headline;
-use crate::html::text;
-
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#222}\
-table{border-collapse:collapse;margin:1rem 0}td,th{border-bottom:1px solid #ddd;padding:.25rem .8rem;text-align:left}\
-svg{width:100%;height:auto;background:#fafafa;border:1px solid #eee}.cause{border-left:4px solid #c33;padding:.1rem 1rem;\
-margin:1rem 0}.well{border-left:4px solid #393;padding:.1rem 1rem}small{color:#666}";
-
-/// Width, height and margin of a plot.
-const PLOT: (f64, f64, f64) = (800.0, 220.0, 46.0);
+use crate::html::{self, Plot, Scale, text};
 
 /// The whole page.
 pub fn page(target: &str, support: &Support) -> String {
-    let mut out = String::from("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">");
-    let _ = write!(out, "<title>Path to {0}</title><style>{STYLE}</style><h1>Path to {0}</h1>", text(target));
+    let mut out = format!("<h1>Path to {}</h1>", text(target));
     causes(&mut out, support);
     let found = &support.findings;
     for (way, name) in [(Way::There, "TCP there"), (Way::Back, "TCP back")] {
@@ -29,9 +20,11 @@ pub fn page(target: &str, support: &Support) -> String {
             tcp(&mut out, name, way, report);
         }
     }
-    for (name, latency) in [("Round trips alone", &found.latency), ("Round trips beside TCP", &found.loaded)] {
+    for (id, name, latency) in
+        [("alone", "Round trips alone", &found.latency), ("loaded", "Round trips beside TCP", &found.loaded)]
+    {
         if let Some(latency) = latency {
-            histogram(&mut out, name, latency);
+            histogram(&mut out, id, name, latency);
         }
     }
     datagrams(&mut out, support);
@@ -40,8 +33,7 @@ pub fn page(target: &str, support: &Support) -> String {
     for why in &found.left_out {
         let _ = write!(out, "<p>Left out: {}</p>", text(why));
     }
-    out.push_str("</html>\n");
-    out
+    html::page(&format!("Path to {target}"), &out)
 }
 
 fn causes(out: &mut String, support: &Support) {
@@ -59,9 +51,10 @@ fn tcp(out: &mut String, name: &str, way: Way, report: &Report) {
     let Some(result) = report.ways.first() else { return };
     let _ = write!(out, "<h2>{name}: {}</h2><p>Limited by {}.</p>", BitRate(result.rate_bit_s), text(&result.limit));
     let intervals = if way == Way::There { &report.far_intervals } else { &report.intervals };
-    let rate = |interval: &Interval| interval.flows.iter().map(|flow| flow.rate_bit_s).sum::<u64>() as f64 / 1e6;
+    let rate = |interval: &Interval| interval.flows.iter().map(|flow| flow.rate_bit_s as f64).sum::<f64>();
+    let id = if way == Way::There { "tcp-there" } else { "tcp-back" };
     let points: Vec<(f64, f64)> = intervals.iter().map(|i| (i.end_s, rate(i))).collect();
-    line(out, &points, "s", "Mbit/s");
+    line(out, (id, "Rate", "What arrived, interval by interval."), &points, Scale::seconds, Scale::rate);
     out.push_str("<table><tr><th>expected at most</th><th>by</th><th>evidence</th></tr>");
     for term in &result.expected {
         let (rate, name, evidence) = (BitRate(term.rate_bit_s), term.name.replace('_', " "), text(&term.evidence));
@@ -70,13 +63,14 @@ fn tcp(out: &mut String, name: &str, way: Way, report: &Report) {
     out.push_str("</table>");
 }
 
-fn histogram(out: &mut String, name: &str, latency: &Latency) {
+fn histogram(out: &mut String, id: &str, name: &str, latency: &Latency) {
     let Some(rtt) = latency.round_trip else { return };
     let (median, p99, lost, sent) = (rtt.median_s * 1e3, rtt.p99_s * 1e3, latency.packets.lost, latency.packets.sent);
     let _ = write!(out, "<h2>{name}: {median:.2} ms</h2><p>99 % below {p99:.2} ms; {lost} of {sent} packets lost.</p>");
     let point = |bucket: &Bucket| ((bucket.from_s + bucket.to_s) * 500.0, bucket.count as f64);
     let points: Vec<(f64, f64)> = latency.histogram.iter().map(point).collect();
-    line(out, &points, "ms", "packets");
+    let (x, y) = (|most| Scale::plain(most, "ms"), |most| Scale::plain(most, "packets"));
+    line(out, (id, "How often", "How many packets took how long, there and back."), &points, x, y);
 }
 
 fn datagrams(out: &mut String, support: &Support) {
@@ -136,50 +130,47 @@ fn hosts(out: &mut String, support: &Support) {
     }
 }
 
-/// A plot of points joined by a line, from 0 upwards.
-fn line(out: &mut String, points: &[(f64, f64)], x_unit: &str, y_unit: &str) {
-    let (width, height, margin) = PLOT;
+/// A plot of points joined by a line, from 0 upwards: its id, title and description, and what its axes are.
+fn line(
+    out: &mut String,
+    (id, title, about): (&str, &str, &str),
+    points: &[(f64, f64)],
+    x: fn(f64) -> Scale,
+    y: fn(f64) -> Scale,
+) {
     let most = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).fold(0.0, f64::max);
     let (x_most, y_most) = (most(|p| p.0), most(|p| p.1));
     if points.len() < 2 || x_most <= 0.0 || y_most <= 0.0 {
         return;
     }
-    let place = |(x, y): &(f64, f64)| {
-        let x = margin + x / x_most * (width - 2.0 * margin);
-        let y = height - margin - y / y_most * (height - 2.0 * margin);
-        format!("{x:.1},{y:.1}")
-    };
-    let path: Vec<String> = points.iter().map(place).collect();
-    let (left, bottom, right) = (margin, height - margin, width - margin);
-    let _ = write!(
-        out,
-        "<svg viewBox=\"0 0 {width} {height}\" role=\"img\"><polyline fill=\"none\" stroke=\"#27c\" stroke-width=\"2\" \
-         points=\"{}\"/><path d=\"M{left} {margin}V{bottom}H{right}\" fill=\"none\" stroke=\"#999\"/>\
-         <text x=\"{left}\" y=\"{}\" font-size=\"13\">{y_most:.0} {y_unit}</text>\
-         <text x=\"{right}\" y=\"{}\" font-size=\"13\" text-anchor=\"end\">{x_most:.1} {x_unit}</text></svg>",
-        path.join(" "),
-        margin - 8.0,
-        bottom + 20.0
-    );
+    let mut plot = Plot::new(id, title, about, x(x_most), y(y_most));
+    plot.curve(0, points);
+    *out += &plot.figure("");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::html::tests::well_formed;
 
     #[test]
     fn names_are_no_markup() {
         let page = page("<script>alert(1)</script>", &Support::default());
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
         assert!(page.contains("Nothing is wrong") && page.trim_end().ends_with("</html>"));
+        well_formed(&page);
     }
 
     #[test]
     fn a_plot_needs_two_points() {
         let mut out = String::new();
-        line(&mut out, &[(1.0, 1.0)], "s", "Mbit/s");
-        assert!(out.is_empty());
-        line(&mut out, &[(1.0, 1.0), (2.0, 3.0)], "s", "Mbit/s");
-        assert!(out.contains("<polyline") && out.contains("3 Mbit/s"));
+        let mut draw = |points: &[(f64, f64)]| {
+            line(&mut out, ("x", "Rate", "All of it."), points, Scale::seconds, Scale::rate);
+            out.clone()
+        };
+        assert!(draw(&[(1.0, 1e6)]).is_empty());
+        let plot = draw(&[(1.0, 1e6), (2.0, 3e6)]);
+        assert!(plot.contains("<polyline") && plot.contains(">Mbit/s<"), "{plot}");
+        well_formed(&plot);
     }
 }

@@ -5,20 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use door::{SiteCertificate, WebConfig};
-use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::failure::Failure;
-use crate::settings::read_authorities;
+use crate::settings::{read_authorities, system_authorities};
 
 /// Where collectors of fireflies listen (scitags.org).
 const FIREFLY_PORT: u16 = 10514;
-/// Where systems keep the authorities that they trust: all in one file.
-const SYSTEM_AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
-/// Where grids keep theirs: a file each.
-const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
-
 /// What was typed.
 #[derive(Clone, Debug, Default)]
 pub struct Typed {
@@ -43,19 +37,6 @@ fn certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<SiteCertificat
         fail(key_file, format!("{e} (--certificate-key takes the private key, PEM, without a password)"))
     })?;
     Ok(SiteCertificate { chain, key })
-}
-
-/// The authorities that this system trusts. What does not read is passed over: there are always some.
-fn system_authorities() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    let bundle = SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.exists());
-    let grid = std::fs::read_dir(GRID_AUTHORITIES).into_iter().flatten().flatten().map(|entry| entry.path());
-    let pem = |file: &PathBuf| file.extension().is_some_and(|ending| ending == "pem" || ending == "0");
-    for file in bundle.into_iter().chain(grid.filter(pem)) {
-        let read = CertificateDer::pem_file_iter(&file).into_iter().flatten().flatten();
-        roots.add_parsable_certificates(read);
-    }
-    roots
 }
 
 fn collector(text: &str) -> Result<SocketAddr, Failure> {

@@ -5,18 +5,11 @@ use std::fmt::Write as _;
 use tune::audit::{Audit, Finding, Status};
 
 use super::show::{by_area, confidence, counts, observed, one_line, persist, severity, wanted, word};
-use crate::html::text;
-
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222}\
-table{border-collapse:collapse;margin:1rem 0;width:100%}td,th{border-bottom:1px solid #ddd;padding:.25rem .6rem;\
-text-align:left;vertical-align:top}code{font-size:13px;overflow-wrap:anywhere}.high{border-left:4px solid #c33}\
-.medium{border-left:4px solid #d80}.low{border-left:4px solid #cc3}.info{border-left:4px solid #ccc}small{color:#666}";
+use crate::html::{self, text};
 
 /// The whole page.
 pub fn page(headline: &str, audit: &Audit) -> String {
-    let mut out = String::from("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">");
-    let _ = write!(out, "<title>Audit of {0}</title><style>{STYLE}</style><h1>Audit</h1><p>{0}</p>", text(headline));
-    let _ = write!(out, "<p>{}</p>", text(&counts(audit)));
+    let mut out = format!("<h1>Audit</h1><p>{}</p><p>{}</p>", text(headline), text(&counts(audit)));
     for (status, head) in [
         (Status::Differs, "Not as wanted"),
         (Status::Unknown, "Unknown"),
@@ -33,16 +26,17 @@ pub fn page(headline: &str, audit: &Audit) -> String {
             table(&mut out, &group);
         }
     }
-    out.push_str("</html>\n");
-    out
+    html::page(&format!("Audit of {headline}"), &out)
 }
 
 fn table(out: &mut String, findings: &[&Finding]) {
-    out.push_str("<table><tr><th>rule</th><th>is</th><th>wanted</th><th>why, and how to change it</th></tr>");
+    out.push_str(
+        "<div class=\"wide\"><table><tr><th>rule</th><th>is</th><th>wanted</th><th>why, and how to change it</th></tr>",
+    );
     for finding in findings {
         row(out, finding);
     }
-    out.push_str("</table>");
+    out.push_str("</table></div>\n");
 }
 
 fn row(out: &mut String, finding: &Finding) {
@@ -51,7 +45,7 @@ fn row(out: &mut String, finding: &Finding) {
     let severity = severity(finding.severity);
     let _ = write!(
         out,
-        "<tr class=\"{severity}\"><td><b>{}</b> {}<br>{}<br><small>{severity}</small></td><td>{}</td><td>{}</td><td>",
+        "<tr class=\"{severity}\"><td><b>{}</b> {}<br/>{}<br/><small>{severity}</small></td><td>{}</td><td>{}</td><td>",
         text(&finding.id),
         text(subject),
         text(&finding.title),
@@ -59,15 +53,15 @@ fn row(out: &mut String, finding: &Finding) {
         text(&wanted)
     );
     if let Some(note) = &finding.note {
-        let _ = write!(out, "{}<br>", text(note));
+        let _ = write!(out, "{}<br/>", text(note));
     }
-    let _ = write!(out, "{}<br><code>{}</code>", text(&one_line(&finding.why)), text(&one_line(&finding.command)));
+    let _ = write!(out, "{}<br/><code>{}</code>", text(&one_line(&finding.why)), text(&one_line(&finding.command)));
     if let Some(conflict) = &finding.conflict {
         let (other, ours) = (text(&one_line(&conflict.other)), text(&one_line(&conflict.ours)));
-        let _ = write!(out, "<br><b>Others:</b> {other}<br><b>Ours:</b> {ours}");
+        let _ = write!(out, "<br/><b>Others:</b> {other}<br/><b>Ours:</b> {ours}");
     }
     let (source, known) = (text(&one_line(&finding.source)), confidence(finding.confidence));
-    let _ = write!(out, "<br><small>{source} ({known}); lasts by {}</small></td></tr>", persist(finding.persist));
+    let _ = write!(out, "<br/><small>{source} ({known}); lasts by {}</small></td></tr>", persist(finding.persist));
 }
 
 #[cfg(test)]

@@ -1,0 +1,86 @@
+//! What a node offers, and on what terms: the part of it that its operator may replace while it runs. It is opened whole or not
+//! at all, and whoever began something under the former offer ends it under that.
+
+use std::path::Path;
+
+use auth::{Access, Rights};
+use rustix::fs::{Access as Asked, access};
+
+use crate::config::{Audit, NodeConfig};
+use crate::exports::{Export, ExportError, Served};
+use crate::listen::NodeError;
+use crate::policy_file::PolicyFile;
+
+/// What is offered.
+pub(crate) struct Offer {
+    pub served: Vec<Served>,
+    /// What whoever comes without a key may do, on every export.
+    pub anonymous: Option<Rights>,
+    /// Whether payload may go in clear.
+    pub plain: bool,
+    pub policy: PolicyFile,
+    /// How the host's settings stand, for those who have a key.
+    pub audit: Option<Audit>,
+}
+
+impl Offer {
+    /// Reads the policy and opens the exports.
+    pub fn open(config: &NodeConfig) -> Result<Offer, NodeError> {
+        let policy = PolicyFile::of(config)?;
+        let mut served: Vec<Served> = Vec::new();
+        for export in config.exports.iter().cloned() {
+            if served.iter().any(|s| s.export.name == export.name) {
+                return Err(ExportError::Twice(export.name).into());
+            }
+            served.push(Served::open(export)?);
+        }
+        let (anonymous, plain, audit) = (config.anonymous, config.plain, config.audit);
+        Ok(Offer { served, anonymous, plain, policy, audit })
+    }
+
+    /// An export, whoever may see it.
+    pub fn export(&self, name: &str) -> Option<&Served> {
+        self.served.iter().find(|served| served.export.name == name)
+    }
+
+    /// Exports that somebody may know of.
+    pub fn visible<'a>(&'a self, access: &'a Access) -> impl Iterator<Item = &'a Served> {
+        self.served.iter().filter(|served| access.may_see(&served.export.name))
+    }
+
+    /// Says what of it will not work as it was meant: now, and not when the first guest finds out.
+    pub fn warn(&self) {
+        self.policy.compare(self.served.iter().map(|served| served.export.name.as_str()));
+        let here = |export: &&Export| export.writable && export.abroad.is_none();
+        for export in self.served.iter().map(|served| &served.export).filter(here) {
+            if let Err(error) = may_write(&export.dir) {
+                let (export, dir) = (&export.name, export.dir.display());
+                let remedy =
+                    "let the user of this node write there; under systemd, ReadWritePaths= must name it as well";
+                tracing::warn!(export, %dir, %error, remedy, "the export is rw, and nothing can be written to it");
+            }
+        }
+    }
+
+    /// What is other than before, in words for the log; nothing where exports are the same.
+    pub fn changes_since(&self, before: &Offer) -> String {
+        let mut said = Vec::new();
+        for Served { export, .. } in &self.served {
+            match before.export(&export.name).map(|served| &served.export) {
+                None => said.push(format!("{} is new", export.name)),
+                Some(old) if old.dir != export.dir => said.push(format!("{} is elsewhere", export.name)),
+                Some(old) if old.writable != export.writable => {
+                    said.push(format!("{} is {}", export.name, if export.writable { "rw" } else { "ro" }));
+                }
+                Some(_) => {}
+            }
+        }
+        let gone = before.served.iter().map(|served| &served.export.name).filter(|name| self.export(name).is_none());
+        said.extend(gone.map(|name| format!("{name} is gone")));
+        said.join(", ")
+    }
+}
+
+fn may_write(dir: &Path) -> Result<(), std::io::Error> {
+    access(dir, Asked::WRITE_OK | Asked::EXEC_OK).map_err(Into::into)
+}

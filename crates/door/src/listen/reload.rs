@@ -1,0 +1,30 @@
+//! New settings for a running node: all of them, or, where one cannot be, none. Nobody is sent away: a connection keeps the
+//! TLS it began with, a session whom it let in, a job and a request what they were told to do.
+
+use super::{Node, NodeError};
+use crate::config::NodeConfig;
+use crate::host::Offer;
+use crate::tls::Faces;
+
+impl Node {
+    /// Exports, who is let in without a key, clear text, certificates, authorities, the policy's file, collectors, responders
+    /// and the audit are as this says from now on. Where the node listens, its state, its bounds on waiting and the grants that
+    /// it holds in memory stay.
+    ///
+    /// # Errors
+    /// Why it cannot be; then everything is as before.
+    pub fn reload(&self, config: &NodeConfig) -> Result<(), NodeError> {
+        let inner = &self.inner;
+        let offer = Offer::open(config)?;
+        let faces =
+            Faces::new(&inner.identity, config.web.certificate.as_deref(), config.web.client_authorities.as_ref())?;
+        let ways = inner.web.prepare_ways(&config.web)?;
+        inner.desk.could_answer(&config.responders).map_err(NodeError::Datagrams)?;
+        // From here on nothing fails.
+        inner.host.replace(offer);
+        inner.web.replace(ways);
+        inner.desk.replace(config.responders.clone());
+        inner.faces.replace(faces);
+        Ok(())
+    }
+}

@@ -1,0 +1,328 @@
+//! A series read back, row after row, whoever wrote it: it may have been cut short, edited, or made by a stranger. What
+//! is no number, or none that a job can have, is named by its line and column; the rows around it are read all the same.
+//!
+//! Does not know: what the numbers mean together. It never holds more than one row.
+
+use std::io::{self, BufRead, Read};
+use std::time::Duration;
+
+use model::account::{Spent, Stage};
+
+use super::COLUMNS;
+
+/// Our own rows have some 200 bytes.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// The columns that this reads.
+const MANY: usize = 32;
+/// From here on are columns that a series may lack.
+const ADDED: usize = 27;
+/// A job's id has 36.
+const NAME_CHARS_MAX: usize = 40;
+/// Thirty years.
+const SECONDS_MAX: f64 = 1e9;
+/// Beyond any rate, count and time: sums of a billion of them are finite still.
+const NUMBER_MAX: f64 = 1e18;
+
+/// Why a row, or all of them, cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RowError {
+    /// What is wrong with a line.
+    #[error("line {line}: {what}")]
+    Line {
+        /// From 1.
+        line: u64,
+        /// What.
+        what: String,
+    },
+    /// The file itself.
+    #[error("cannot be read")]
+    Io(#[from] io::Error),
+}
+
+/// One row: a stream, or all threads of the other end, since their last row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// Since the start of the job.
+    pub time_s: f64,
+    /// Where the threads' time went. Without its processor columns a series has no processor times.
+    pub spent: Spent,
+    /// What the kernel says of the stream; none for the other end.
+    pub kernel: Option<Kernel>,
+    /// The job, where the row says it.
+    pub job: Option<String>,
+}
+
+/// What the kernel says of a stream; counts are since the stream began, times and rates as in [`COLUMNS`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kernel {
+    /// The stream's number.
+    pub stream: u32,
+    /// Since the last row.
+    pub delivered_bit_s: f64,
+    /// Smoothed round-trip time.
+    pub rtt_s: f64,
+    /// The least.
+    pub min_rtt_s: f64,
+    /// Congestion window.
+    pub cwnd_segments: u64,
+    /// Segment size.
+    pub mss_bytes: u64,
+    /// Segments on their way.
+    pub unacked_segments: u64,
+    /// The kernel's estimate of what the path delivers.
+    pub delivery_rate_bit_s: f64,
+    /// The most that the stream may send; none while congestion control alone decides.
+    pub pace_bit_s: Option<f64>,
+    /// Sent, what was sent again included.
+    pub sent_bytes: u64,
+    /// Sent again.
+    pub resent_bytes: u64,
+    /// Time with something on its way or waiting.
+    pub busy_s: f64,
+    /// Of that, with the receive window full.
+    pub receive_window_limited_s: f64,
+    /// Of that, with the send buffer full.
+    pub send_buffer_limited_s: f64,
+    /// The window that the receiver offers.
+    pub window_bytes: u64,
+    /// Waiting in the socket, unsent.
+    pub unsent_bytes: u64,
+    /// Arrived and not yet read.
+    pub unread_bytes: u64,
+    /// Congestion control.
+    pub congestion: String,
+    /// Received; 0 where the series does not say.
+    pub received_bytes: u64,
+}
+
+/// The rows of a series.
+#[derive(Debug)]
+pub struct Rows<R> {
+    input: R,
+    /// Where each of [`COLUMNS`] stands.
+    places: Vec<Option<usize>>,
+    line: u64,
+    text: Vec<u8>,
+    is_over: bool,
+}
+
+fn names(head: &str) -> Vec<&str> {
+    head.trim_start_matches('\u{feff}').split(',').map(str::trim).collect()
+}
+
+/// Whether a file that begins with this line is a series.
+pub fn is_head(line: &str) -> bool {
+    let names = names(line);
+    names.contains(&"time_s") && names.contains(&"stream")
+}
+
+impl<R: BufRead> Rows<R> {
+    /// Reads the names of the columns, which may stand in any order, others between them.
+    pub fn new(mut input: R) -> Result<Rows<R>, RowError> {
+        let mut text = Vec::new();
+        let wrong = |what: String| RowError::Line { line: 1, what };
+        match read_line(&mut input, &mut text)? {
+            Length::Whole | Length::Last => {}
+            Length::TooLong => return Err(wrong(format!("longer than {LINE_BYTES_MAX} bytes"))),
+            Length::Nothing => return Err(wrong("nothing is there".into())),
+        }
+        let head = std::str::from_utf8(&text).map_err(|_| wrong("is no text".into()))?;
+        let names = names(head);
+        let place = |name| names.iter().position(|known| *known == name);
+        let places: Vec<Option<usize>> = COLUMNS.split(',').map(place).collect();
+        if let Some((name, _)) = COLUMNS.split(',').zip(&places).take(ADDED).find(|(_, place)| place.is_none()) {
+            return Err(wrong(format!("has no column {name}, which every series has")));
+        }
+        Ok(Rows { input, places, line: 1, text, is_over: false })
+    }
+
+    /// Whether the series says how much of the time was the processor's.
+    pub fn has_processor_times(&self) -> bool {
+        self.places[ADDED + 1..MANY - 1].iter().all(Option::is_some)
+    }
+}
+
+impl<R: BufRead> Iterator for Rows<R> {
+    type Item = Result<Row, RowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.is_over {
+            self.line += 1;
+            let line = self.line;
+            let wrong = |what: String| Some(Err(RowError::Line { line, what }));
+            let length = match read_line(&mut self.input, &mut self.text) {
+                Ok(length) => length,
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(error.into()));
+                }
+            };
+            self.is_over = matches!(length, Length::Last | Length::Nothing);
+            match (length, std::str::from_utf8(&self.text)) {
+                (Length::Nothing, _) => return None,
+                (Length::TooLong, _) => return wrong(format!("longer than {LINE_BYTES_MAX} bytes")),
+                (_, Err(_)) => return wrong("is no text".into()),
+                (_, Ok(text)) if text.trim().is_empty() => {}
+                (_, Ok(text)) => match row(&self.places, text.trim_end(), length == Length::Last) {
+                    Ok(row) => return Some(Ok(row)),
+                    Err(what) => return wrong(what),
+                },
+            }
+        }
+        None
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Length {
+    Whole,
+    /// Nothing ends it: it may have been cut short.
+    Last,
+    TooLong,
+    Nothing,
+}
+
+/// One line, within bounds; what is too long is passed over.
+fn read_line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Length> {
+    text.clear();
+    input.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', text)?;
+    match text.last() {
+        None => Ok(Length::Nothing),
+        Some(b'\n') => Ok(Length::Whole),
+        Some(_) if text.len() < LINE_BYTES_MAX => Ok(Length::Last),
+        Some(_) => loop {
+            let rest = input.fill_buf()?;
+            let end = rest.iter().position(|byte| *byte == b'\n');
+            let (used, is_over) = (end.map_or(rest.len(), |end| end + 1), end.is_some() || rest.is_empty());
+            input.consume(used);
+            if is_over {
+                return Ok(Length::TooLong);
+            }
+        },
+    }
+}
+
+/// The cells of a row, taken in the order of [`COLUMNS`].
+struct Cells<'a> {
+    places: &'a [Option<usize>],
+    cells: Vec<&'a str>,
+    next: usize,
+}
+
+impl<'a> Cells<'a> {
+    /// Empty where the series lacks the column.
+    fn text(&mut self) -> &'a str {
+        let place = self.places.get(self.next).copied().flatten();
+        self.next += 1;
+        place.and_then(|place| self.cells.get(place)).map_or("", |cell| cell.trim())
+    }
+
+    fn wrong(&self, text: &str) -> String {
+        let name = COLUMNS.split(',').nth(self.next - 1).unwrap_or_default();
+        format!("{name} is {:?}, which is no number that a job can have", short(text))
+    }
+
+    /// None where nothing stands there.
+    fn number_if_any(&mut self) -> Result<Option<f64>, String> {
+        let text = self.text();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let number = text.parse::<f64>().ok().filter(|number| (0.0..=NUMBER_MAX).contains(number));
+        // "-0" is 0.
+        number.map(|number| Some(number.abs())).ok_or_else(|| self.wrong(text))
+    }
+
+    fn number(&mut self) -> Result<f64, String> {
+        self.number_if_any()?.ok_or_else(|| self.wrong(""))
+    }
+
+    fn seconds(&mut self) -> Result<f64, String> {
+        let text = self.text();
+        let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+        seconds.map(f64::abs).ok_or_else(|| self.wrong(text))
+    }
+
+    fn count(&mut self) -> Result<u64, String> {
+        let text = self.text();
+        text.parse().map_err(|_| self.wrong(text))
+    }
+
+    /// A time that is given for each of so many records.
+    fn time(&mut self, records: u64) -> Result<Duration, String> {
+        let ms = self.number_if_any()?.unwrap_or(0.0);
+        let seconds = ms * 1e-3 * records.max(1) as f64;
+        match seconds <= SECONDS_MAX {
+            true => Ok(Duration::from_secs_f64(seconds)),
+            false => Err(self.wrong(&format!("{ms} for each of {records}"))),
+        }
+    }
+}
+
+/// Names and ids are kept, and shown: no more of them than there can be.
+fn short(text: &str) -> String {
+    text.chars().take(NAME_CHARS_MAX).collect()
+}
+
+fn row(places: &[Option<usize>], text: &str, is_last: bool) -> Result<Row, String> {
+    let cells: Vec<&str> = text.split(',').collect();
+    let wanted = places.iter().flatten().max().map_or(0, |last| last + 1);
+    if cells.len() < wanted {
+        let why = if is_last { "the file ends in the middle of it" } else { "some are missing" };
+        return Err(format!("{} columns of {wanted}: {why}", cells.len()));
+    }
+    let mut cells = Cells { places, cells, next: 0 };
+    let time_s = cells.seconds()?;
+    let stream = match cells.text() {
+        "far" => None,
+        number => Some(number.parse::<u32>().map_err(|_| cells.wrong(number))?),
+    };
+    let mut spent = Spent { records: cells.count()?, ..Spent::default() };
+    for stage in [Stage::Storage, Stage::Compute, Stage::Socket, Stage::Pace, Stage::Idle] {
+        spent.wall[stage as usize] = cells.time(spent.records)?;
+    }
+    for stage in [Stage::Storage, Stage::Socket] {
+        spent.longest[stage as usize] = cells.time(1)?;
+    }
+    let kernel = match stream {
+        Some(stream) => Some(kernel(stream, &mut cells)?),
+        None => None,
+    };
+    cells.next = ADDED + 1;
+    for stage in [Stage::Storage, Stage::Compute, Stage::Socket] {
+        spent.cpu[stage as usize] = cells.time(spent.records)?;
+    }
+    let job = Some(cells.text()).filter(|job| !job.is_empty()).map(short);
+    Ok(Row { time_s, spent, kernel, job })
+}
+
+/// The fields stand in the order of the columns: each takes the next one.
+fn kernel(stream: u32, cells: &mut Cells<'_>) -> Result<Kernel, String> {
+    Ok(Kernel {
+        stream,
+        delivered_bit_s: cells.number()? * 1e6,
+        rtt_s: cells.number()? * 1e-3,
+        min_rtt_s: cells.number()? * 1e-3,
+        cwnd_segments: cells.count()?,
+        mss_bytes: cells.count()?,
+        unacked_segments: cells.count()?,
+        delivery_rate_bit_s: cells.number()? * 1e6,
+        pace_bit_s: cells.number_if_any()?.map(|mbit_s| mbit_s * 1e6),
+        sent_bytes: cells.count()?,
+        resent_bytes: cells.count()?,
+        busy_s: cells.seconds()?,
+        receive_window_limited_s: cells.seconds()?,
+        send_buffer_limited_s: cells.seconds()?,
+        window_bytes: cells.count()?,
+        unsent_bytes: cells.count()?,
+        unread_bytes: cells.count()?,
+        congestion: short(cells.text()),
+        received_bytes: match cells.text() {
+            "" => 0,
+            text => text.parse().map_err(|_| cells.wrong(text))?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

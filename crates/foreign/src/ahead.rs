@@ -1,0 +1,312 @@
+//! Reading ahead: a file that is far away is fetched in chunks, several at a time, ahead of whoever reads it.
+//!
+//! A reader asks for a megabyte at an offset, and a question for each would cost a round trip for each: 3.5 MB/s at 300 ms.
+//! Chunks of 8 MiB, eight of them at once, are 64 MiB on their way: 1.8 Gbit/s at 300 ms for each open file. A chunk is
+//! dropped when all of it has been read, or when the reader is far beyond it.
+//!
+//! Does not know: how a chunk is fetched.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use store::{Error, Result};
+
+/// Bytes of a chunk.
+pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
+/// Chunks ahead of the one that is read.
+const AHEAD: u64 = 7;
+/// Chunks behind it that wait for readers that lag.
+const BEHIND: u64 = 8;
+/// Chunks that all files together have on their way or in memory before nothing more is fetched ahead: 512 MiB.
+const CHUNKS_MAX: usize = 64;
+
+/// Chunks of all files together.
+static CHUNKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Fetches a range of a file.
+pub(crate) trait Fetch: Send + Sync {
+    /// All bytes of the range.
+    fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>>;
+    /// Whether ranges can be fetched in any order; otherwise only chunk after chunk is worth asking for.
+    fn is_random(&self) -> bool;
+}
+
+/// A chunk of those that count.
+struct Counted;
+
+impl Counted {
+    fn new() -> Counted {
+        CHUNKS.fetch_add(1, Ordering::Relaxed);
+        Counted
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        CHUNKS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+enum Chunk {
+    Fetching,
+    Ready { bytes: Arc<Vec<u8>>, unread: usize, _counted: Counted },
+    Failed(Error),
+}
+
+#[derive(Default)]
+struct State {
+    chunks: BTreeMap<u64, Chunk>,
+    /// The chunk that was read last.
+    last: Option<u64>,
+}
+
+struct Inner {
+    fetch: Box<dyn Fetch>,
+    size: u64,
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+/// A file that is read ahead of its reader.
+pub(crate) struct Ahead(Arc<Inner>);
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn span(&self, chunk: u64) -> Range<u64> {
+        chunk * CHUNK_BYTES..((chunk + 1) * CHUNK_BYTES).min(self.size)
+    }
+
+    /// Fetches a chunk that is marked as being fetched.
+    fn bring(&self, chunk: u64) {
+        let counted = Counted::new();
+        // Whoever waits is woken, whatever becomes of this thread.
+        let guard = Waited { inner: self, chunk };
+        let fetched = match self.fetch.fetch(self.span(chunk)) {
+            Ok(bytes) => Chunk::Ready { unread: bytes.len(), bytes: Arc::new(bytes), _counted: counted },
+            Err(error) => Chunk::Failed(error),
+        };
+        self.state().chunks.insert(chunk, fetched);
+        drop(guard);
+    }
+}
+
+/// A chunk that somebody may be waiting for.
+struct Waited<'a> {
+    inner: &'a Inner,
+    chunk: u64,
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        let mut state = self.inner.state();
+        if matches!(state.chunks.get(&self.chunk), Some(Chunk::Fetching)) {
+            state.chunks.remove(&self.chunk);
+        }
+        drop(state);
+        self.inner.arrived.notify_all();
+    }
+}
+
+impl Ahead {
+    /// For a file of this length.
+    pub fn new(fetch: Box<dyn Fetch>, size: u64) -> Ahead {
+        Ahead(Arc::new(Inner { fetch, size, state: Mutex::default(), arrived: Condvar::new() }))
+    }
+
+    /// Reads at an offset; fewer bytes than asked only at the end of the file.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let end = offset.saturating_add(buffer.len() as u64).min(self.0.size);
+        let mut at = offset;
+        while at < end {
+            let chunk = at / CHUNK_BYTES;
+            let stop = end.min((chunk + 1) * CHUNK_BYTES);
+            let into = &mut buffer[(at - offset) as usize..(stop - offset) as usize];
+            if self.is_stray(chunk) {
+                into.copy_from_slice(&self.0.fetch.fetch(at..stop)?);
+            } else {
+                self.read_chunk(chunk, (at % CHUNK_BYTES) as usize, into)?;
+            }
+            at = stop;
+        }
+        Ok((end.saturating_sub(offset)) as usize)
+    }
+
+    /// Whether this is a jump: who asks for scattered ranges gets what he asks for, and no more.
+    fn is_stray(&self, chunk: u64) -> bool {
+        let mut state = self.0.state();
+        let follows = match state.last {
+            None => chunk == 0,
+            Some(last) => chunk <= last + 1 && chunk + BEHIND >= last,
+        };
+        if !follows || state.last.is_none_or(|last| chunk > last) {
+            state.last = Some(chunk);
+        }
+        !follows && self.0.fetch.is_random() && !state.chunks.contains_key(&chunk)
+    }
+
+    fn read_chunk(&self, chunk: u64, at: usize, into: &mut [u8]) -> Result<()> {
+        let inner = &self.0;
+        self.fetch_ahead(chunk);
+        let mut state = inner.state();
+        loop {
+            match state.chunks.get_mut(&chunk) {
+                None => {
+                    state.chunks.insert(chunk, Chunk::Fetching);
+                    drop(state);
+                    inner.bring(chunk);
+                    state = inner.state();
+                }
+                Some(Chunk::Fetching) => state = inner.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Chunk::Failed(_)) => {
+                    // For whoever asks next it is tried anew.
+                    if let Some(Chunk::Failed(error)) = state.chunks.remove(&chunk) {
+                        inner.arrived.notify_all();
+                        return Err(error);
+                    }
+                }
+                Some(Chunk::Ready { bytes, unread, .. }) => {
+                    let bytes = Arc::clone(bytes);
+                    *unread = unread.saturating_sub(into.len());
+                    if *unread == 0 {
+                        state.chunks.remove(&chunk);
+                    }
+                    drop(state);
+                    into.copy_from_slice(&bytes[at..at + into.len()]);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Has the chunks behind this one fetched, and forgets those that nobody will come back for.
+    fn fetch_ahead(&self, chunk: u64) {
+        let inner = &self.0;
+        let mut state = inner.state();
+        let newest = state.last.unwrap_or(chunk);
+        state.chunks.retain(|at, held| at + BEHIND >= newest || matches!(held, Chunk::Fetching));
+        if !inner.fetch.is_random() {
+            return;
+        }
+        for next in chunk + 1..=chunk + AHEAD {
+            if next * CHUNK_BYTES >= inner.size || CHUNKS.load(Ordering::Relaxed) >= CHUNKS_MAX {
+                return;
+            }
+            // Up to the newest all were there already; those that are gone have been read.
+            if next <= newest || state.chunks.contains_key(&next) {
+                continue;
+            }
+            state.chunks.insert(next, Chunk::Fetching);
+            let own = Arc::clone(inner);
+            let begun = std::thread::Builder::new().name("read-ahead".into()).spawn(move || own.bring(next));
+            if begun.is_err() {
+                // Whoever gets there fetches it himself.
+                state.chunks.remove(&next);
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    struct Fake {
+        size: u64,
+        random: bool,
+        fetched: Arc<Mutex<Vec<Range<u64>>>>,
+        fail_once: AtomicU64,
+    }
+
+    fn byte(at: u64) -> u8 {
+        (at % 251) as u8 ^ (at >> 20) as u8
+    }
+
+    impl Fetch for Fake {
+        fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>> {
+            assert!(span.end <= self.size && span.start < span.end);
+            self.fetched.lock().unwrap().push(span.clone());
+            if self.fail_once.compare_exchange(span.start, u64::MAX, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                return Err(Error::Unsupported { what: "reading", store: "a fake" });
+            }
+            Ok(span.map(byte).collect())
+        }
+
+        fn is_random(&self) -> bool {
+            self.random
+        }
+    }
+
+    type Fetched = Arc<Mutex<Vec<Range<u64>>>>;
+
+    fn ahead(size: u64, random: bool, fail: u64) -> (Ahead, Fetched) {
+        let fetched = Fetched::default();
+        let fake = Fake { size, random, fetched: Arc::clone(&fetched), fail_once: AtomicU64::new(fail) };
+        (Ahead::new(Box::new(fake), size), fetched)
+    }
+
+    fn is_right(ahead: &Ahead, offset: u64, len: usize) {
+        let mut buffer = vec![0; len];
+        let got = ahead.read_at(&mut buffer, offset).unwrap();
+        assert!((0..got).all(|at| buffer[at] == byte(offset + at as u64)), "at {offset}");
+        assert_eq!(got as u64, (ahead.0.size.saturating_sub(offset)).min(len as u64));
+    }
+
+    #[test]
+    fn a_file_in_order_is_fetched_once() {
+        for random in [true, false] {
+            let size = 3 * CHUNK_BYTES + 12_345;
+            let (ahead, fetched) = ahead(size, random, u64::MAX);
+            (0..=size / 1_000_000).for_each(|at| is_right(&ahead, at * 1_000_000, 1_000_000));
+            is_right(&ahead, size, 10);
+            is_right(&ahead, size + 5, 10);
+            let mut spans = fetched.lock().unwrap().clone();
+            spans.sort_by_key(|span| span.start);
+            assert_eq!(spans.len(), 4);
+            assert!(ahead.0.state().chunks.is_empty(), "what has been read is dropped");
+        }
+    }
+
+    #[test]
+    fn what_is_scattered_is_fetched_as_asked() {
+        let (ahead, fetched) = ahead(100 * CHUNK_BYTES, true, u64::MAX);
+        is_right(&ahead, 50 * CHUNK_BYTES + 7, 1000);
+        is_right(&ahead, 20 * CHUNK_BYTES - 100, 200);
+        let spans = fetched.lock().unwrap().clone();
+        assert_eq!(spans[0], 50 * CHUNK_BYTES + 7..50 * CHUNK_BYTES + 1007);
+        assert_eq!(spans[1], 20 * CHUNK_BYTES - 100..20 * CHUNK_BYTES);
+    }
+
+    #[test]
+    fn a_failure_is_told_and_tried_again() {
+        let (ahead, _) = ahead(CHUNK_BYTES, true, 0);
+        assert!(ahead.read_at(&mut [0; 10], 0).is_err());
+        is_right(&ahead, 0, 10);
+    }
+
+    #[test]
+    fn many_readers_of_one_file() {
+        let size = 5 * CHUNK_BYTES + 3;
+        let (ahead, _) = ahead(size, true, u64::MAX);
+        let next = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    loop {
+                        let at = next.fetch_add(1 << 20, Ordering::Relaxed);
+                        if at >= size {
+                            return;
+                        }
+                        is_right(&ahead, at, 1 << 20);
+                    }
+                });
+            }
+        });
+    }
+}

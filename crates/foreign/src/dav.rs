@@ -1,0 +1,328 @@
+//! A WebDAV or plain HTTP server as a store.
+//!
+//! Does not know: links, modes, owners: WebDAV has none. What a server says it is (`DAV:`) matters less than what it does: the
+//! first question is a PROPFIND, and who cannot answer that is asked for files alone.
+
+mod facts;
+mod reading;
+pub mod third;
+mod writing;
+
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use model::checksum::Digest;
+use model::name::RelPath;
+use model::{Algorithm, Fault, Kind, Timestamp};
+use store::error::shown;
+use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Writes};
+use web::{Headers, HttpUrl, Method, digest, target};
+
+use crate::failed::Failed;
+use crate::known::{Answer, Facts, Known};
+use crate::server::{Asked, Means, Server};
+
+/// Nothing has been heard of the server.
+const UNHEARD: u8 = 0;
+/// It answered a PROPFIND.
+const SPEAKS_DAV: u8 = 1;
+/// It does not, but a HEAD.
+const SPEAKS_HTTP: u8 = 2;
+
+/// A server, from a directory on. Clones share what is known of it.
+#[derive(Clone, Debug)]
+pub struct Dav(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    server: Arc<Server>,
+    /// `https://HOST:PORT`.
+    origin: String,
+    /// What goes behind every address: `?authz=…`.
+    query: String,
+    base: RelPath,
+    known: Known,
+    speaks: AtomicU8,
+    /// Whether files can be renamed there; not asked yet where there is none.
+    moves: OnceLock<bool>,
+    /// They could not, although it said so.
+    moves_not: AtomicBool,
+}
+
+fn unsupported<T>(what: &'static str) -> Result<T> {
+    Err(Error::Unsupported { what, store: "a WebDAV or HTTP server" })
+}
+
+impl Dav {
+    /// The server of an address, from `base` on; the address's query goes with every request. Nothing is asked yet.
+    pub fn new(means: Means, address: &HttpUrl, base: RelPath) -> Dav {
+        let scheme = if address.is_secure() { "https" } else { "http" };
+        Dav(Arc::new(Inner {
+            server: Arc::new(Server::new(means)),
+            origin: format!("{scheme}://{}", address.authority()),
+            query: address.query().map(|query| format!("?{query}")).unwrap_or_default(),
+            base,
+            known: Known::default(),
+            // One file was signed for, and only to be fetched.
+            speaks: AtomicU8::new(if address.is_presigned() { SPEAKS_HTTP } else { UNHEARD }),
+            moves: OnceLock::new(),
+            moves_not: AtomicBool::new(false),
+        }))
+    }
+
+    /// The facts of a path, from memory where that is fresh.
+    fn facts(&self, path: &RelPath) -> std::result::Result<Facts, Failed> {
+        let missing = || Failed::status(self.host(), 404, b"");
+        if path.is_root() {
+            return self.ask_facts(path);
+        }
+        match self.0.known.answer(path) {
+            Answer::There(facts) => return Ok(facts),
+            Answer::Missing => return Err(missing()),
+            Answer::List if self.0.speaks.load(Ordering::Relaxed) == SPEAKS_DAV => {
+                // Who may not list may still ask.
+                if let Ok(entries) = self.ask_entries(&path.parent()) {
+                    self.learn(&path.parent(), &entries);
+                    return self.0.known.last(path).ok_or_else(missing);
+                }
+            }
+            Answer::List | Answer::Ask => {}
+        }
+        let facts = self.ask_facts(path);
+        match &facts {
+            Ok(facts) => self.0.known.learn(path, facts.clone()),
+            Err(_) => self.0.known.forget(path),
+        }
+        facts
+    }
+
+    /// What is there now, if anything is. That nobody can tell is no answer.
+    fn there(&self, path: &RelPath) -> std::result::Result<Option<Facts>, Failed> {
+        match self.ask_facts(path) {
+            Ok(facts) => Ok(Some(facts)),
+            Err(failed) if failed.is(&[404, 410]) => Ok(None),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    fn learn(&self, dir: &RelPath, entries: &[facts::Entry]) {
+        let known = entries.iter().filter_map(|(name, facts)| Some((dir.join(name), facts.as_ref().ok()?.clone())));
+        self.0.known.listed(dir, &known.collect::<Vec<_>>());
+    }
+
+    fn refuse_root(&self, doing: &'static str, path: &RelPath) -> Result<()> {
+        match path.is_root() {
+            true => Err(Error::Unsupported { what: doing, store: "the root itself" }),
+            false => Ok(()),
+        }
+    }
+
+    /// COPY or MOVE within the server.
+    fn relate(
+        &self,
+        method: &Method,
+        (from, to): (&RelPath, &RelPath),
+        is_dir: bool,
+        replace: bool,
+    ) -> std::result::Result<(), Failed> {
+        let (url, target) = (self.url(from, is_dir)?, self.url(to, is_dir)?);
+        let overwrite = if replace { "T" } else { "F" };
+        let headers = Headers::new().with("Destination", target.as_str()).with("Overwrite", overwrite);
+        let whole = self.0.server.whole(&Asked::plain(method, &url, &headers))?;
+        match whole.response.status {
+            // Of a part of it something went wrong; which part stands in the body.
+            207 => Err(self.in_part(&whole.body)),
+            200..300 => Ok(()),
+            // It was moved, and the answer was lost.
+            404 if whole.repeated && self.there(to)?.is_some() => Ok(()),
+            _ => Err(whole.refusal(&url)),
+        }
+    }
+
+    fn in_part(&self, said: &[u8]) -> Failed {
+        Failed::peer(format!("{} did it in part only: {}", self.host(), crate::failed::words(said)))
+    }
+
+    fn host(&self) -> &str {
+        self.0.origin.split_once("://").map_or("", |(_, host)| host)
+    }
+
+    /// The address of a path.
+    fn url(&self, path: &RelPath, is_dir: bool) -> std::result::Result<HttpUrl, Failed> {
+        let href = target::href(&self.0.base.join_path(path), is_dir);
+        let url = HttpUrl::parse(&format!("{}{href}{}", self.0.origin, self.0.query));
+        url.map_err(|e| Failed { fault: Fault::Config, ..Failed::peer(e.to_string()) })
+    }
+}
+
+impl Store for Dav {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            writes: Writes::InOrder,
+            any_name: true,
+            sized: true,
+            times: false,
+            posix: false,
+            sparse: false,
+            keeps: true,
+        }
+    }
+
+    fn stat(&self, path: &RelPath) -> Result<Stat> {
+        self.facts(path).map(|facts| facts.stat(&self.0.origin, path)).map_err(|failed| failed.doing("examine", path))
+    }
+
+    fn is_dir(&self, path: &RelPath) -> bool {
+        path.is_root() || self.facts(path).is_ok_and(|facts| facts.kind == Kind::Dir)
+    }
+
+    fn list(&self, path: &RelPath) -> Result<Entries> {
+        let entries = self.ask_entries(path).map_err(|failed| failed.doing("list", path))?;
+        self.learn(path, &entries);
+        let (dir, origin) = (path.clone(), self.0.origin.clone());
+        let listed = entries.into_iter().map(move |(name, facts)| {
+            let path = dir.join(&name);
+            let stat = facts.map(|facts| facts.stat(&origin, &path)).map_err(|failed| failed.doing("examine", &path));
+            Ok((name, stat))
+        });
+        Ok(Box::new(listed))
+    }
+
+    fn read_link(&self, _path: &RelPath) -> Result<Vec<u8>> {
+        unsupported("a symbolic link")
+    }
+
+    fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
+        let facts = match self.0.known.last(path) {
+            Some(facts) => facts,
+            None => self.facts(path).map_err(|failed| failed.doing("open", path))?,
+        };
+        if facts.kind == Kind::Dir {
+            return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
+        }
+        Ok(Arc::new(reading::File::new(self, path, facts)))
+    }
+
+    fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>> {
+        self.refuse_root("creating", path)?;
+        Ok(Arc::new(writing::Putting::new(self, path, tag)))
+    }
+
+    fn make_dir(&self, path: &RelPath) -> Result<()> {
+        let made = self.url(path, true).and_then(|url| {
+            let method = Method::Mkcol;
+            self.0.server.ask(&method, &url, &Headers::new())
+        });
+        let failed = match made {
+            Ok(_) => {
+                self.0.known.learn(path, Facts::dir());
+                return Ok(());
+            }
+            Err(failed) => failed,
+        };
+        // 405 is what RFC 4918 says to one that is there; others say 409, or send on to it.
+        match self.ask_facts(path) {
+            Ok(facts) if facts.kind == Kind::Dir => {
+                self.0.known.learn(path, facts);
+                Ok(())
+            }
+            Ok(_) => Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory" }),
+            Err(_) if failed.is(&[409]) => Err(Error::io("create", path, std::io::Error::from(ErrorKind::NotFound))),
+            Err(_) => Err(failed.doing("create", path)),
+        }
+    }
+
+    fn make_symlink(&self, _: &RelPath, _: &[u8], _: Timestamp, _: bool, _: &str) -> Result<()> {
+        unsupported("a symbolic link")
+    }
+
+    /// WebDAV has no links: the other name gets a copy, which the server makes by itself.
+    fn make_hard_link(&self, path: &RelPath, to: &RelPath, replace: bool, _tag: &str) -> Result<()> {
+        let cannot = |failed: Failed| failed.doing("create", path);
+        // COPY would put the file in the place of a directory, with all that is in it.
+        if self.there(path).map_err(cannot)?.is_some_and(|there| there.kind == Kind::Dir) {
+            return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
+        }
+        let copied = self.relate(&Method::Copy, (to, path), false, replace);
+        copied.map_err(|failed| match failed.status {
+            Some(412) => Error::Exists(shown(path)),
+            _ => cannot(failed),
+        })?;
+        self.0.known.doubt(path);
+        Ok(())
+    }
+
+    fn finish_dir(&self, _: &RelPath, _: u32, _: Timestamp) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, path: &RelPath) -> Result<()> {
+        self.refuse_root("removing", path)?;
+        let cannot = |failed: Failed| failed.doing("remove", path);
+        let is_dir = self.ask_facts(path).map_err(cannot)?.kind == Kind::Dir;
+        // WebDAV takes a directory with all that is in it.
+        if is_dir && !self.ask_entries(path).map_err(cannot)?.is_empty() {
+            return Err(Error::io("remove", path, std::io::Error::from(ErrorKind::DirectoryNotEmpty)));
+        }
+        let url = self.url(path, is_dir).map_err(cannot)?;
+        let whole = self.0.server.ask(&Method::Delete, &url, &Headers::new()).map_err(cannot)?;
+        if whole.response.status == 207 {
+            return Err(cannot(self.in_part(&whole.body)));
+        }
+        self.0.known.forget(path);
+        Ok(())
+    }
+
+    fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
+        self.refuse_root("renaming", from)?;
+        self.refuse_root("renaming", to)?;
+        let cannot = |failed: Failed| failed.doing("rename", from);
+        let is_dir = self.ask_facts(from).map_err(cannot)?.kind == Kind::Dir;
+        if from == to {
+            return if replace { Ok(()) } else { Err(Error::Exists(shown(to))) };
+        }
+        if to.starts_with(from) {
+            return Err(Error::io("rename", from, std::io::Error::from(ErrorKind::InvalidInput)));
+        }
+        if let Some(there) = self.there(to).map_err(cannot)? {
+            // MOVE would replace whatever is there, with all that is in it.
+            let full = there.kind == Kind::Dir && !self.ask_entries(to).map_err(cannot)?.is_empty();
+            let refused = match (there.kind == Kind::Dir, is_dir) {
+                _ if !replace => return Err(Error::Exists(shown(to))),
+                (true, false) => Some(ErrorKind::IsADirectory),
+                (true, true) if full => Some(ErrorKind::DirectoryNotEmpty),
+                (false, true) => Some(ErrorKind::NotADirectory),
+                _ => None,
+            };
+            if let Some(kind) = refused {
+                return Err(Error::io("rename", from, std::io::Error::from(kind)));
+            }
+        }
+        self.relate(&Method::Move, (from, to), is_dir, replace).map_err(|failed| match failed.status {
+            Some(412) => Error::Exists(shown(to)),
+            Some(409) => Error::io("rename", from, std::io::Error::from(ErrorKind::NotFound)),
+            _ => cannot(failed),
+        })?;
+        self.0.known.forget(from);
+        self.0.known.doubt(to);
+        Ok(())
+    }
+
+    fn digests(&self, path: &RelPath, wanted: &[Algorithm]) -> Result<Vec<Digest>> {
+        let mut told = Vec::new();
+        for algorithm in wanted {
+            let headers = Headers::new().with("Want-Digest", digest::want(&[*algorithm]));
+            let url = self.url(path, false).map_err(|failed| failed.doing("examine", path))?;
+            let whole = match self.0.server.ask(&Method::Head, &url, &headers) {
+                Ok(whole) => whole,
+                // Who answers no such question has nothing to say.
+                Err(failed) if !failed.general && !failed.is(&[404, 410]) => return Ok(Vec::new()),
+                Err(failed) => return Err(failed.doing("examine", path)),
+            };
+            let said = digest::parse(whole.response.headers.all("digest"));
+            told.extend(said.into_iter().find(|digest| digest.algorithm() == *algorithm));
+        }
+        Ok(told)
+    }
+}

@@ -1,0 +1,213 @@
+//! What a server tells of its files: by PROPFIND where it speaks WebDAV, by HEAD where it does not, by the first byte where
+//! it takes neither.
+
+use std::sync::atomic::Ordering;
+
+use model::Kind;
+use model::name::{Name, RelPath};
+use percent_encoding::percent_decode_str;
+use web::dav::{LISTING_BYTES_MAX, Resource, listing};
+use web::range::ContentRange;
+use web::{Headers, HttpUrl, Method, Response, date};
+
+use super::{Dav, SPEAKS_DAV, SPEAKS_HTTP, UNHEARD};
+use crate::failed::Failed;
+use crate::known::Facts;
+use crate::server::{Asked, Whole};
+
+/// A name in a directory, and what is known of it, or why nothing is.
+pub(super) type Entry = (Name, Result<Facts, Failed>);
+
+/// What is asked of every file.
+const PROPFIND: &[u8] = b"<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:propfind xmlns:D=\"DAV:\"><D:prop>\
+<D:resourcetype/><D:getcontentlength/><D:getlastmodified/><D:getetag/></D:prop></D:propfind>";
+
+/// The statuses by which servers say that they do not speak WebDAV, or not with everybody.
+const NOT_DAV: [u16; 7] = [400, 403, 404, 405, 415, 500, 501];
+
+/// What is known of a file from the head of an answer.
+pub(super) fn of_response(response: &Response, size: u64) -> Facts {
+    let mtime = response.headers.get("last-modified").and_then(date::parse_http);
+    let etag = response.headers.get("etag").map(str::to_owned);
+    Facts { mtime, etag, ..Facts::file(size) }
+}
+
+fn of_resource(resource: Resource) -> Option<Facts> {
+    let kind = if resource.is_dir { Kind::Dir } else { Kind::File };
+    // A file without a length cannot be copied: nobody could tell whether all of it came.
+    let size = if resource.is_dir { 0 } else { resource.size? };
+    let executable = resource.executable.unwrap_or(false);
+    Some(Facts { kind, mtime: resource.modified, etag: resource.etag, executable, ..Facts::file(size) })
+}
+
+/// The path of an address as bytes: of a URL or of an absolute path, without the slash at its end.
+fn bytes_of(href: &str) -> Vec<u8> {
+    let path = match href.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("", |at| &rest[at..]),
+        None => href,
+    };
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    percent_decode_str(path.trim_matches('/')).collect()
+}
+
+/// The address of the directory that was listed. Where a server puts a prefix of its own before what it was asked for, the
+/// directory's own entry shows it: all others lie below it.
+fn own_address(resources: &[Resource], asked: &[u8]) -> Vec<u8> {
+    let shown: Vec<_> = resources.iter().map(|resource| (bytes_of(&resource.href), resource.is_dir)).collect();
+    let shortest = shown.iter().filter(|(path, _)| path.ends_with(asked)).min_by_key(|(path, _)| path.len());
+    match shortest {
+        Some((path, true)) if shown.iter().all(|(other, _)| is_within(path, other)) => path.clone(),
+        _ => asked.to_vec(),
+    }
+}
+
+/// Whether one address is another, or lies below it.
+fn is_within(dir: &[u8], other: &[u8]) -> bool {
+    let rest = other.strip_prefix(dir);
+    rest.is_some_and(|rest| dir.is_empty() || rest.is_empty() || rest.starts_with(b"/"))
+}
+
+impl Dav {
+    fn propfind(&self, url: &HttpUrl, depth: &str) -> Result<Whole, Failed> {
+        let headers = Headers::new().with("Depth", depth).with("Content-Type", "application/xml; charset=utf-8");
+        let method = Method::Propfind;
+        let plain = Asked::plain(&method, url, &headers);
+        let asked = Asked { body: PROPFIND, most: LISTING_BYTES_MAX, ..plain };
+        let whole = self.0.server.whole(&asked)?;
+        match whole.response.status {
+            207 => Ok(whole),
+            status if (200..300).contains(&status) => {
+                // Who does not know the method may answer with the page.
+                Err(Failed { status: Some(405), ..Failed::peer(format!("{} is no WebDAV server", url.authority())) })
+            }
+            _ => Err(whole.refusal(url)),
+        }
+    }
+
+    fn resources(&self, url: &HttpUrl, depth: &str) -> Result<Vec<Resource>, Failed> {
+        let whole = self.propfind(url, depth)?;
+        let read = listing::parse(&whole.body);
+        read.map_err(|e| Failed::peer(format!("{} answers with a listing that does not read: {e}", url.authority())))
+    }
+
+    /// Asks what is at a path.
+    pub(super) fn ask_facts(&self, path: &RelPath) -> Result<Facts, Failed> {
+        let speaks = self.0.speaks.load(Ordering::Relaxed);
+        if speaks != SPEAKS_HTTP {
+            match self.by_propfind(path) {
+                Ok(facts) => {
+                    self.0.speaks.store(SPEAKS_DAV, Ordering::Relaxed);
+                    return Ok(facts);
+                }
+                Err(failed) if speaks == UNHEARD && failed.is(&NOT_DAV) => {
+                    let by_head = self.by_head(path);
+                    if by_head.is_ok() && !failed.is(&[404]) {
+                        self.0.speaks.store(SPEAKS_HTTP, Ordering::Relaxed);
+                    }
+                    return by_head;
+                }
+                Err(failed) => return Err(failed),
+            }
+        }
+        self.by_head(path)
+    }
+
+    fn by_propfind(&self, path: &RelPath) -> Result<Facts, Failed> {
+        let url = self.url(path, false)?;
+        let mut resources = self.resources(&url, "0")?;
+        let unsaid = || Failed::peer(format!("{} does not say how long {path} is", url.authority()));
+        match resources.len() {
+            // The listing leaves out what it says is not there.
+            0 => Err(Failed::status(url.authority(), 404, b"")),
+            1 => of_resource(resources.remove(0)).ok_or_else(unsaid),
+            n => Err(Failed::peer(format!("{} answers with {n} files when asked for one", url.authority()))),
+        }
+    }
+
+    fn by_head(&self, path: &RelPath) -> Result<Facts, Failed> {
+        let url = self.url(path, false)?;
+        let headers = Headers::new().with("Accept-Encoding", "identity");
+        if !url.is_presigned() {
+            match self.0.server.ask(&Method::Head, &url, &headers) {
+                Ok(whole) => {
+                    let length = whole.response.headers.get("content-length").and_then(|text| text.trim().parse().ok());
+                    if let Some(size) = length {
+                        return Ok(of_response(&whole.response, size));
+                    }
+                }
+                Err(failed) if failed.is(&[400, 403, 405, 501]) => {}
+                Err(failed) => return Err(failed),
+            }
+        }
+        self.by_first_byte(&url, headers)
+    }
+
+    /// For those who answer GET and nothing else: an address that was signed for GET is good for GET alone.
+    fn by_first_byte(&self, url: &HttpUrl, headers: Headers) -> Result<Facts, Failed> {
+        let headers = headers.with("Range", "bytes=0-0");
+        let method = Method::Get;
+        let begun = self.0.server.begin(&Asked::plain(&method, url, &headers))?;
+        let range = begun.response.headers.get("content-range").and_then(ContentRange::parse);
+        let size = match (begun.response.status, range) {
+            (206, Some(ContentRange::Part(_, Some(size)))) => Some(size),
+            (416, Some(ContentRange::Unsatisfied(size))) => Some(size),
+            (200, _) => begun.body.length(),
+            (206, _) => None,
+            _ => return Err(begun.refusal()),
+        };
+        let unsaid = || Failed::peer(format!("{} does not say how long the file is", url.authority()));
+        Ok(of_response(&begun.response, size.ok_or_else(unsaid)?))
+    }
+
+    /// The entries of a directory. One whose facts make no sense comes with the reason.
+    pub(super) fn ask_entries(&self, path: &RelPath) -> Result<Vec<Entry>, Failed> {
+        if self.0.speaks.load(Ordering::Relaxed) == SPEAKS_HTTP {
+            let why = format!("{} is no WebDAV server: it can be asked for files, not for directories", self.host());
+            return Err(Failed { status: Some(405), ..Failed::peer(why) });
+        }
+        let url = self.url(path, true)?;
+        let resources = self.resources(&url, "1")?;
+        self.0.speaks.store(SPEAKS_DAV, Ordering::Relaxed);
+        let own = self.0.base.join_path(path);
+        let own = own_address(&resources, own.as_bytes());
+        let is_own = |shown: &[u8]| shown == own;
+        let mut entries = Vec::with_capacity(resources.len());
+        for resource in resources {
+            let shown = bytes_of(&resource.href);
+            if is_own(&shown) {
+                if !resource.is_dir {
+                    let why = format!("{path} is a file, not a directory");
+                    return Err(Failed { status: Some(409), ..Failed::peer(why) });
+                }
+                continue;
+            }
+            let (dir, name) = match shown.iter().rposition(|b| *b == b'/') {
+                Some(at) => (&shown[..at], &shown[at + 1..]),
+                None => (&b""[..], &shown[..]),
+            };
+            // Whoever lists what is not in the directory could have files written anywhere, and whoever leaves it out would take
+            // a full directory for an empty one.
+            let Some(name) = Name::new(name).ok().filter(|_| is_own(dir)) else {
+                let why = format!("{} lists {:?} as if it were in {path}", url.authority(), resource.href);
+                return Err(Failed::peer(why));
+            };
+            let unsaid = || Failed::peer(format!("{} does not say how long {name} is", url.authority()));
+            let facts = of_resource(resource).ok_or_else(unsaid);
+            entries.push((name, facts));
+        }
+        Ok(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_paths_or_urls() {
+        for href in ["/a/b%20c/", "https://h:1/a/b%20c", "http://h/a/b%20c?x=/y", "a/b c"] {
+            assert_eq!(bytes_of(href), b"a/b c", "{href}");
+        }
+        assert_eq!((bytes_of("https://h"), bytes_of("/")), (vec![], vec![]));
+    }
+}

@@ -1,0 +1,166 @@
+//! A copy that two servers make between themselves (COPY, as the WLCG has it): the bytes do not come here.
+//!
+//! Whoever has the bytes in the end is asked to fetch them; where that is not to be had, whoever has them now is asked to
+//! bring them. What they say of how it went is believed as far as what is there afterwards bears it out.
+
+use model::fault::Fault;
+use model::name::RelPath;
+use model::{Algorithm, Kind};
+use store::Store;
+use web::copy::marker::{Heard, Markers};
+use web::copy::outcome::Last;
+use web::{Headers, HttpUrl, Method};
+
+use super::Dav;
+use crate::failed::Failed;
+use crate::server::Asked;
+
+/// Bytes read of an answer at a time.
+const PIECE_BYTES: usize = 4 << 10;
+
+/// Why a copy between two servers did not come about.
+#[derive(Debug)]
+pub enum NotCopied {
+    /// Neither of them copies from or to others; why, in words.
+    Cannot(String),
+    /// They tried.
+    Failed(store::Error),
+    /// Whoever asked for it has ended it.
+    Cancelled,
+}
+
+/// A copy, and who hears of it.
+pub struct Between<'a> {
+    /// Where the file is.
+    pub from: (&'a Dav, &'a RelPath),
+    /// Where it is to be.
+    pub to: (&'a Dav, &'a RelPath),
+    /// What is there may be replaced.
+    pub replace: bool,
+    /// Hears of bytes that have arrived so far; `false` ends the copy.
+    pub progress: &'a dyn Fn(u64) -> bool,
+}
+
+/// How far one way of asking got.
+enum Asking {
+    Done,
+    Cancelled,
+}
+
+/// What servers say who do not know COPY from or to others, or do not do it for us.
+const NOT_HERE: [u16; 5] = [400, 403, 405, 501, 502];
+
+impl Between<'_> {
+    /// Has the file copied, and makes sure that it is there. Returns its bytes.
+    pub fn run(&self) -> Result<u64, NotCopied> {
+        let failed = |failed: Failed| NotCopied::Failed(failed.doing("copy", self.from.1));
+        let source = self.from.0.ask_facts(self.from.1).map_err(failed)?;
+        if source.kind != Kind::File {
+            return Err(NotCopied::Cannot("only files are copied".into()));
+        }
+        let before = self.to.0.there(self.to.1).map_err(failed)?;
+        if before.as_ref().is_some_and(|there| there.kind == Kind::Dir) {
+            let path = store::error::shown(self.to.1);
+            return Err(NotCopied::Failed(store::Error::Kind { path, found: "a directory", wanted: "a file" }));
+        }
+        let asked = match self.fetch() {
+            Err(pull) if pull.is(&NOT_HERE) => match self.bring() {
+                Err(push) if push.is(&NOT_HERE) => return Err(NotCopied::Cannot(format!("{pull}; {push}"))),
+                other => other,
+            },
+            other => other,
+        };
+        match asked.map_err(failed)? {
+            Asking::Cancelled => return Err(NotCopied::Cancelled),
+            Asking::Done => {}
+        }
+        let after = self.to.0.there(self.to.1).map_err(failed)?;
+        if before.zip(after).is_some_and(|(before, after)| before.is_untouched(&after)) {
+            return Err(NotCopied::Cannot(format!("{} says that it copied, and did not", self.to.0.host())));
+        }
+        self.verify(source.size).map_err(failed)?;
+        Ok(source.size)
+    }
+
+    /// The target fetches.
+    fn fetch(&self) -> Result<Asking, Failed> {
+        let (from, to) = (self.from.0.url(self.from.1, false)?, self.to.0.url(self.to.1, false)?);
+        self.ask(self.to.0, &to, "Source", &from)
+    }
+
+    /// The source brings.
+    fn bring(&self) -> Result<Asking, Failed> {
+        let (from, to) = (self.from.0.url(self.from.1, false)?, self.to.0.url(self.to.1, false)?);
+        self.ask(self.from.0, &from, "Destination", &to)
+    }
+
+    fn ask(&self, dav: &Dav, url: &HttpUrl, field: &str, other: &HttpUrl) -> Result<Asking, Failed> {
+        let mut headers = Headers::new()
+            .with(field, other.as_str())
+            .with("Overwrite", if self.replace { "T" } else { "F" })
+            .with("Credential", "none")
+            // Compared here, afterwards: some servers know another digest than the one they ask for.
+            .with("RequireChecksumVerification", "false");
+        // The other server is shown what it would be shown by us; never in clear, on neither line.
+        if let Some(token) = dav.0.server.token(other)?.filter(|_| url.is_secure()) {
+            headers.add("TransferHeaderAuthorization", format!("Bearer {token}"));
+        }
+        let method = Method::Copy;
+        let mut begun = dav.0.server.begin(&Asked::plain(&method, url, &headers))?;
+        if !(200..300).contains(&begun.response.status) {
+            return Err(begun.refusal());
+        }
+        let (mut markers, mut piece, mut heard_any) = (Markers::default(), [0; PIECE_BYTES], false);
+        let mut stripes = std::collections::BTreeMap::new();
+        loop {
+            let got = begun.client.read(&mut begun.body, &mut piece)?;
+            let heard = if got == 0 { markers.finish().into_iter().collect() } else { markers.push(&piece[..got]) };
+            for heard in heard {
+                match heard {
+                    Heard::Marker(marker) => {
+                        heard_any = true;
+                        stripes.insert(marker.stripe, marker.bytes);
+                        if !(self.progress)(stripes.values().sum()) {
+                            // Whoever hangs up has the copy ended.
+                            return Ok(Asking::Cancelled);
+                        }
+                    }
+                    Heard::Last(Last::Success) => return Ok(Asking::Done),
+                    Heard::Last(Last::Failure(why) | Last::Aborted(why)) => {
+                        return Err(Failed::peer(format!("{} could not: {why}", url.authority())));
+                    }
+                }
+            }
+            if got == 0 {
+                // Some answer without a word when it is done.
+                let silent = !heard_any && begun.response.status != 202;
+                let why = format!("{} ended its answer without saying how the copy went", url.authority());
+                return if silent { Ok(Asking::Done) } else { Err(Failed::path(why)) };
+            }
+        }
+    }
+
+    /// What is there must be what was: its length, and the digest that both ends know, where they do.
+    fn verify(&self, size: u64) -> Result<(), Failed> {
+        let (dav, path) = self.to;
+        let there = dav.ask_facts(path)?;
+        let damaged = |why: String| Failed { fault: Fault::Integrity, ..Failed::peer(why) };
+        let wrong = if there.size != size {
+            Some(format!("{} has {} bytes of a file of {size}", dav.host(), there.size))
+        } else {
+            let told = |dav: &Dav, path| dav.digests(path, &[Algorithm::Adler32]).unwrap_or_default();
+            let (ours, theirs) = (told(self.from.0, self.from.1), told(dav, path));
+            let differs = ours.first().zip(theirs.first()).filter(|(a, b)| a != b);
+            differs.map(|(a, b)| format!("the source has {a}, and {} has {b}", dav.host()))
+        };
+        dav.0.known.learn(path, there);
+        match wrong {
+            None => Ok(()),
+            Some(why) => {
+                // What is not what it should be must not be taken for it.
+                let _ = dav.remove(path);
+                Err(damaged(why))
+            }
+        }
+    }
+}

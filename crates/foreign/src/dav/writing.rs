@@ -1,0 +1,267 @@
+//! A file on its way to a server: sent from the first byte to the last under a name of its own, held against what the server
+//! then says it has, and renamed. Where the server renames nothing, it is sent under its final name.
+//!
+//! Does not know: a second way. What broke off begins again: HTTP has no way to go on with a PUT that every server takes.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::Kind;
+use model::checksum::{BlockSum, Digest};
+use model::name::{Name, RelPath};
+use model::{Algorithm, Fault};
+use store::error::shown;
+use store::{Coming, Error, Finish, Result, Sink, Source};
+use web::{Headers, Method, digest};
+
+use super::Dav;
+use crate::failed::Failed;
+use crate::known::Facts;
+use crate::server::Upload;
+
+/// Zeros sent at a time where a file has a hole.
+const ZEROS: usize = 256 << 10;
+
+/// A file being sent.
+pub(super) struct Putting {
+    dav: Dav,
+    path: RelPath,
+    /// The name it is sent under; none where that is its final one.
+    temporary: Option<RelPath>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    coming: Option<Coming>,
+    upload: Option<Upload>,
+    at: u64,
+    sum: Option<BlockSum>,
+    /// It has its name, or is given up.
+    over: bool,
+    /// The server may have something under the name it is sent under.
+    begun: bool,
+    /// A part of it is lost: no other part can be sent behind it.
+    failed: bool,
+}
+
+impl std::fmt::Debug for Putting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Putting").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Dav {
+    /// Whether files can be renamed there. A server that does not answer is believed to do what most do.
+    fn can_move(&self) -> bool {
+        let asked = || {
+            let Ok(url) = self.url(&RelPath::root(), true) else { return true };
+            match self.0.server.ask(&Method::Options, &url, &Headers::new()) {
+                Ok(whole) => {
+                    let allowed = whole.response.headers.all("allow").collect::<Vec<_>>();
+                    let classes = whole.response.headers.get("dav").is_some();
+                    if allowed.is_empty() { classes } else { whole.response.headers.lists("allow", "MOVE") }
+                }
+                Err(_) => false,
+            }
+        };
+        *self.0.moves.get_or_init(asked) && !self.0.moves_not.load(Ordering::Relaxed)
+    }
+}
+
+/// Not the name of an unfinished file of ours: nodes hide those, and take none of that name from others.
+fn temporary_name(tag: &str) -> Vec<u8> {
+    format!(".longhaul-{}.upload", tag.replace(['/', '\0'], "_")).into_bytes()
+}
+
+impl Putting {
+    pub fn new(dav: &Dav, path: &RelPath, tag: &str) -> Putting {
+        let name = Name::new(&temporary_name(tag)).ok();
+        let temporary = name.filter(|_| dav.can_move()).map(|name| path.parent().join(&name));
+        Putting { dav: dav.clone(), path: path.clone(), temporary, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sent_as(&self) -> &RelPath {
+        self.temporary.as_ref().unwrap_or(&self.path)
+    }
+
+    fn begin(&self, state: &mut State) -> std::result::Result<Upload, Failed> {
+        let url = self.dav.url(self.sent_as(), false)?;
+        let mut headers = Headers::new().with("Content-Type", "application/octet-stream");
+        if let Some(coming) = &state.coming {
+            // Kept by ownCloud's kin, by dCache and by our own nodes.
+            headers.add("X-OC-Mtime", coming.mtime.seconds.to_string());
+        }
+        let replace = state.coming.is_none_or(|coming| coming.replace);
+        if self.temporary.is_none() && !replace {
+            headers.add("If-None-Match", "*");
+        }
+        let upload = self.dav.0.server.put(&url, &headers, state.coming.and_then(|coming| coming.size))?;
+        state.begun = true;
+        Ok(upload)
+    }
+
+    fn send(&self, state: &mut State, bytes: &[u8]) -> std::result::Result<(), Failed> {
+        let sent = self.send_on(state, bytes);
+        // Room that comes later does not bring the beginning back: the file begins again, and not by itself.
+        let begun = state.at > 0;
+        state.failed |= sent.is_err() && begun;
+        sent.map_err(|failed| if begun { failed.for_good() } else { failed })
+    }
+
+    fn send_on(&self, state: &mut State, bytes: &[u8]) -> std::result::Result<(), Failed> {
+        let mut upload = match state.upload.take() {
+            Some(upload) => upload,
+            None => self.begin(state)?,
+        };
+        upload.write(bytes)?;
+        state.upload = Some(upload);
+        let sum = BlockSum::of(bytes, true);
+        state.sum = Some(state.sum.map_or(sum, |before| before.then(sum, bytes.len() as u64)));
+        state.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// What the server has must be what was sent.
+    fn verify(&self, size: u64, sum: Option<BlockSum>) -> std::result::Result<Facts, Failed> {
+        let (path, host) = (self.sent_as(), self.dav.host());
+        let damaged = |why: String| Failed { fault: Fault::Integrity, ..Failed::peer(why) };
+        let facts = self.dav.ask_facts(path)?;
+        if facts.size != size || facts.kind != Kind::File {
+            return Err(damaged(format!("{host} took {size} bytes and then says it has {}", facts.size)));
+        }
+        let sum = sum.unwrap_or_else(|| BlockSum::of(&[], true));
+        let adler = sum.adler32.and_then(|adler| Digest::new(Algorithm::Adler32, &adler.to_be_bytes()));
+        let ours = [Some(Digest::crc32c(sum.crc32c)), adler];
+        let headers = Headers::new().with("Want-Digest", digest::want(&[Algorithm::Adler32, Algorithm::Crc32c]));
+        let url = self.dav.url(path, false)?;
+        // Who makes no digests, or not for us, has still told the length.
+        let Ok(whole) = self.dav.0.server.ask(&Method::Head, &url, &headers) else { return Ok(facts) };
+        let theirs = digest::parse(whole.response.headers.all("digest"));
+        let differs = |ours: &Digest| theirs.iter().any(|t| t.algorithm() == ours.algorithm() && t != ours);
+        match ours.into_iter().flatten().find(differs) {
+            Some(ours) => Err(damaged(format!("{host} has other bytes than were sent: its digest is not {ours}"))),
+            None => Ok(facts),
+        }
+    }
+
+    fn finish(&self, state: &mut State, finish: &Finish) -> Result<()> {
+        let cannot = |failed: Failed| failed.doing("write", &self.path);
+        while state.at < finish.size {
+            let zeros = vec![0; (finish.size - state.at).min(ZEROS as u64) as usize];
+            self.send(state, &zeros).map_err(cannot)?;
+        }
+        let upload = match state.upload.take() {
+            Some(upload) => upload,
+            None => {
+                state.coming = Some(Coming { size: Some(0), mtime: finish.mtime, replace: finish.replace });
+                self.begin(state).map_err(cannot)?
+            }
+        };
+        upload.finish().map_err(Failed::for_good).map_err(|failed| match failed.status {
+            Some(412) if !finish.replace => Error::Exists(shown(&self.path)),
+            Some(409) => Error::io("create", &self.path, std::io::Error::from(std::io::ErrorKind::NotFound)),
+            _ => cannot(failed),
+        })?;
+        let facts = self.verify(finish.size, state.sum).map_err(|failed| {
+            if failed.fault == Fault::Integrity && self.temporary.is_none() {
+                // By its time it would pass for the newest version.
+                self.remove(&self.path);
+            }
+            cannot(failed)
+        })?;
+        self.place(finish)?;
+        // Its tag and time may be others under another name.
+        let facts = if self.temporary.is_some() { Facts { etag: None, mtime: None, ..facts } } else { facts };
+        self.dav.0.known.learn(&self.path, facts);
+        Ok(())
+    }
+
+    /// As far as the server can be reached.
+    fn remove(&self, path: &RelPath) {
+        if let Ok(url) = self.dav.url(path, false) {
+            let _ = self.dav.0.server.ask(&Method::Delete, &url, &Headers::new());
+        }
+    }
+
+    /// Gives it its final name.
+    fn place(&self, finish: &Finish) -> Result<()> {
+        let Some(temporary) = &self.temporary else { return Ok(()) };
+        // MOVE would put the file in the place of a directory, with all that is in it.
+        let there = self.dav.there(&self.path).map_err(|failed| failed.doing("write", &self.path))?;
+        if there.is_some_and(|there| there.kind == Kind::Dir) {
+            return Err(Error::Kind { path: shown(&self.path), found: "a directory", wanted: "a file" });
+        }
+        let moved = self.dav.relate(&Method::Move, (temporary, &self.path), false, finish.replace);
+        moved.map_err(|failed| match failed.status {
+            Some(412) => Error::Exists(shown(&self.path)),
+            // It said that it renames, and does not: from here on files go under their final names. This one begins again.
+            Some(403 | 405 | 501) => {
+                self.dav.0.moves_not.store(true, Ordering::Relaxed);
+                let why = format!("{} (files are sent under their final names from here on)", failed.why);
+                Failed::path(why).doing("rename", &self.path)
+            }
+            _ => failed.doing("rename", &self.path),
+        })
+    }
+}
+
+impl Sink for Putting {
+    fn announce(&self, coming: &Coming) -> Result<()> {
+        self.state().coming = Some(*coming);
+        Ok(())
+    }
+
+    fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        let mut state = self.state();
+        if state.over || state.failed || offset != state.at {
+            return Err(Error::Unsupported { what: "writing out of order", store: "a WebDAV or HTTP server" });
+        }
+        self.send(&mut state, buffer).map_err(|failed| failed.doing("write", &self.path))
+    }
+
+    fn as_source(&self) -> Result<Arc<dyn Source>> {
+        Err(Error::Unsupported { what: "reading back what is being written", store: "a WebDAV or HTTP server" })
+    }
+
+    fn commit(&self, finish: &Finish) -> Result<()> {
+        let mut state = self.state();
+        if state.over || state.failed {
+            return Err(Error::Unsupported {
+                what: "going on with a file that broke off",
+                store: "a WebDAV or HTTP server",
+            });
+        }
+        let result = self.finish(&mut state, finish);
+        if result.is_ok() {
+            state.over = true;
+        } else {
+            drop(state);
+            self.discard();
+        }
+        result
+    }
+
+    fn discard(&self) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.over, true) {
+            return;
+        }
+        state.upload = None;
+        // Under its final name there may be what was there before: servers that write beside and rename at the end keep it.
+        if let Some(temporary) = self.temporary.as_ref().filter(|_| state.begun) {
+            drop(state);
+            self.remove(temporary);
+        }
+    }
+}
+
+impl Drop for Putting {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}

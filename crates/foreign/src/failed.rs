@@ -1,0 +1,169 @@
+//! What a server failed with, and what that means for a file, for a job, and for trying again.
+//!
+//! Does not know: which store asked, or what a user typed.
+
+use std::time::Duration;
+
+use model::RelPath;
+use model::fault::{Fault, with_causes};
+use store::Error;
+use store::error::shown;
+use web::client::ClientError;
+
+/// A request that brought no answer, or one that says no.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct Failed {
+    /// The status of the answer, where there was one.
+    pub status: Option<u16>,
+    pub fault: Fault,
+    /// Whoever asked for something else would be told the same.
+    pub general: bool,
+    /// One sentence, without a full stop.
+    pub why: String,
+    /// The same request may fare better in a while.
+    pub again: bool,
+    /// How long the server asks to be left alone.
+    pub pause: Option<Duration>,
+}
+
+/// What a status means.
+fn meaning(status: u16) -> (Fault, bool) {
+    match status {
+        401 | 407 => (Fault::Auth, true),
+        403 => (Fault::Auth, false),
+        404 | 410 => (Fault::Missing, false),
+        405 | 501 => (Fault::Config, false),
+        408 | 425 | 429 | 502..=504 => (Fault::Path, true),
+        // Of this request: others may well be answered.
+        500 => (Fault::Peer, false),
+        409 | 412 | 413 | 416 | 423 | 507 => (Fault::Storage, false),
+        _ => (Fault::Peer, false),
+    }
+}
+
+/// Whether an answer of this status may be another one in a while.
+pub(crate) fn may_pass(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500 | 502..=504)
+}
+
+/// What a person can do about it.
+fn remedy(status: u16) -> &'static str {
+    match status {
+        401 => " (a token is needed, or the one there has expired: BEARER_TOKEN, BEARER_TOKEN_FILE)",
+        403 => " (the token or key does not allow this)",
+        429 => " (it asks to be left alone for a while; it was tried again until patience was at its end)",
+        507 => " (it is full; free space there)",
+        _ => "",
+    }
+}
+
+/// A server's own words, as far as a line of ours can hold them: its first line of text.
+pub(crate) fn words(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(4 << 10)]);
+    let text = match xml_message(&text) {
+        Some(message) => message,
+        None if text.trim_start().starts_with('<') => return String::new(),
+        None => text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default(),
+    };
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+/// What S3 and WebDAV servers write between these.
+fn xml_message(text: &str) -> Option<&str> {
+    let of = |tag: &str| {
+        let (_, rest) = text.split_once(tag)?;
+        rest.split('<').next().map(str::trim).filter(|words| !words.is_empty())
+    };
+    of("<Message>").or_else(|| of("message>")).or_else(|| of("<Code>"))
+}
+
+impl Failed {
+    /// A server that does not do as servers do.
+    pub fn peer(why: impl Into<String>) -> Failed {
+        Failed { status: None, fault: Fault::Peer, general: false, why: why.into(), again: false, pause: None }
+    }
+
+    /// The line broke, or nobody is there.
+    pub fn path(why: impl Into<String>) -> Failed {
+        Failed { status: None, fault: Fault::Path, general: true, why: why.into(), again: true, pause: None }
+    }
+
+    /// An answer that says no.
+    pub fn status(host: &str, status: u16, body: &[u8]) -> Failed {
+        let (fault, general) = meaning(status);
+        let said = words(body);
+        let colon = if said.is_empty() { "" } else { ": " };
+        let why = format!("{host} answered {status}{colon}{said}{}", remedy(status));
+        Failed { status: Some(status), fault, general, why, again: may_pass(status), pause: None }
+    }
+
+    /// The same, of something that cannot be tried again as it is: there is nothing left to try it with.
+    pub fn for_good(self) -> Failed {
+        match self.status {
+            Some(507) => Failed { status: None, fault: Fault::Storage, again: false, ..self },
+            _ => self,
+        }
+    }
+
+    pub fn is(&self, statuses: &[u16]) -> bool {
+        self.status.is_some_and(|status| statuses.contains(&status))
+    }
+
+    /// The store's error for it.
+    pub fn doing(self, doing: &'static str, path: &RelPath) -> Error {
+        let io = |kind| Error::io(doing, path, std::io::Error::new(kind, self.why.clone()));
+        match self.status {
+            Some(404 | 410) => io(std::io::ErrorKind::NotFound),
+            Some(507) => io(std::io::ErrorKind::StorageFull),
+            _ => Error::Server { doing, path: shown(path), fault: self.fault, general: self.general, why: self.why },
+        }
+    }
+}
+
+impl From<ClientError> for Failed {
+    fn from(error: ClientError) -> Failed {
+        let why = with_causes(&error);
+        match error {
+            ClientError::Url(_) => Failed { fault: Fault::Config, ..Failed::peer(why) },
+            ClientError::Forbidden { .. } => Failed { fault: Fault::Auth, general: true, ..Failed::peer(why) },
+            // A certificate that nobody vouches for is no better in a while.
+            ClientError::Tls { source, .. } if source.kind() == std::io::ErrorKind::InvalidData => {
+                Failed { fault: Fault::Auth, general: true, ..Failed::peer(why) }
+            }
+            ClientError::Protocol { .. } | ClientError::Redirects { .. } => Failed::peer(why),
+            _ => Failed::path(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::fault::Blame;
+
+    fn error(status: u16) -> Error {
+        Failed::status("h", status, b"no\r\nmore").doing("read", &RelPath::parse(b"d/f").unwrap())
+    }
+
+    #[test]
+    fn statuses_have_a_meaning() {
+        assert!(error(404).is_not_found() && error(507).is_full());
+        assert!(error(401).is_fatal() && !error(403).is_fatal() && error(503).is_fatal());
+        assert_eq!(
+            [401, 403, 418, 503].map(|s| error(s).fault()),
+            [Fault::Auth, Fault::Auth, Fault::Peer, Fault::Path]
+        );
+        assert_eq!(error(418).to_string(), "cannot read d/f: h answered 418: no");
+    }
+
+    #[test]
+    fn words_are_one_line_of_text() {
+        assert_eq!(words(b"\n  too bad \r\nmore"), "too bad");
+        assert_eq!(words(b"<html><body>No</body></html>"), "");
+        assert_eq!(words(b"<?xml?><Error><Code>X</Code><Message>Slow down.</Message></Error>"), "Slow down.");
+        assert_eq!(words(b"<?xml?><Error><Code>AccessDenied</Code><Message></Message></Error>"), "AccessDenied");
+        assert_eq!(words(b"a\x1b[31mb\xff"), "a[31mb\u{fffd}");
+        assert_eq!(words(&[b'x'; 9000]).len(), 200);
+    }
+}

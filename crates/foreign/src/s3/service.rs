@@ -1,0 +1,114 @@
+//! Our HTTP client in the place of the one that `object_store` would bring, and its futures without a runtime.
+//!
+//! Does not know: what S3 is. Requests come signed and are sent as they are.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+};
+use web::{Headers, HttpUrl, Method};
+
+use crate::failed::Failed;
+use crate::server::{Asked, SETTLE, Server};
+
+/// Bytes of an answer: a chunk of a file, or a page of a listing.
+const ANSWER_BYTES: usize = 64 << 20;
+
+/// Whoever waits on this thread is woken.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread. Those of `object_store` wait for nothing but our service, which blocks.
+pub(super) fn drive<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Connector(pub Arc<Server>);
+
+impl HttpConnector for Connector {
+    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+fn error(failed: Failed) -> HttpError {
+    HttpError::new(HttpErrorKind::Unknown, failed)
+}
+
+impl Connector {
+    fn send(&self, request: HttpRequest) -> Result<HttpResponse, Failed> {
+        let (parts, body) = request.into_parts();
+        let url = HttpUrl::parse(&parts.uri.to_string()).map_err(|e| Failed::peer(e.to_string()))?;
+        let mut headers = Headers::new();
+        for (name, value) in &parts.headers {
+            // The client says by itself whom it calls and how long the body is.
+            if !["host", "content-length"].contains(&name.as_str()) {
+                let value = value.to_str().map_err(|e| Failed::peer(e.to_string()))?;
+                headers.add(name.as_str(), value);
+            }
+        }
+        let body = whole(body);
+        let method = Method::parse(parts.method.as_str());
+        let plain = Asked::plain(&method, &url, &headers);
+        let asked = Asked { body: &body, most: ANSWER_BYTES, follow: false, within: SETTLE, ..plain };
+        let whole = self.0.whole(&asked)?;
+        // The library tells these two apart by itself; of all others it makes a sentence with the server's XML in it.
+        if whole.response.status >= 400 && !matches!(whole.response.status, 404 | 412) {
+            return Err(whole.refusal(&url));
+        }
+        let mut response = http::Response::builder().status(whole.response.status);
+        for (name, value) in whole.response.headers.iter() {
+            response = response.header(name, value);
+        }
+        let body = HttpResponseBody::from(Bytes::from(whole.body));
+        response
+            .body(body)
+            .map_err(|e| Failed::peer(format!("{} answers with a head that does not read: {e}", url.authority())))
+    }
+}
+
+/// A request's body in one piece: we put it together from one.
+fn whole(body: object_store::client::HttpRequestBody) -> Bytes {
+    if let Some(bytes) = body.as_bytes() {
+        return bytes.clone();
+    }
+    let mut body = pin!(body);
+    let mut pieces = Vec::new();
+    let waker = Waker::noop();
+    while let Poll::Ready(Some(Ok(frame))) = http_body::Body::poll_frame(body.as_mut(), &mut Context::from_waker(waker))
+    {
+        pieces.extend(frame.into_data());
+    }
+    match <[Bytes; 1]>::try_from(pieces) {
+        Ok([one]) => one,
+        Err(pieces) => pieces.concat().into(),
+    }
+}
+
+#[async_trait]
+impl HttpService for Connector {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        self.send(request).map_err(error)
+    }
+}

@@ -1,0 +1,323 @@
+//! An object on its way to a bucket: gathered into parts, several of which are sent at once. A small one is sent whole.
+//!
+//! An object has its name when all of it is there, and not before: S3 sees to that. Blocks come in any order, so parts are open
+//! as long as a block of theirs is missing; ranges are dealt in order, so about as many are open as there are streams.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use model::Fault;
+use model::name::RelPath;
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use store::error::shown;
+use store::{Coming, Error, Finish, Result, Sink, Source, Store};
+
+use super::service::drive;
+use super::{Asked, S3, facts, failed};
+use crate::failed::Failed;
+
+/// The least bytes of a part: a few seconds of a fast path. S3 takes no part below 5 MiB but the last.
+const PART_BYTES: u64 = 16 << 20;
+/// Parts of an object at most; S3 takes 10,000.
+const PARTS_MAX: u64 = 9_500;
+/// Bytes of a part where nobody knows how long the object will be: 594 GiB at most.
+const BLIND_PART_BYTES: u64 = 64 << 20;
+/// Parts on their way at once.
+const AT_ONCE: usize = 4;
+/// Zeros written at a time.
+const ZEROS: usize = 1 << 20;
+
+/// A part that is not complete.
+#[derive(Debug, Default)]
+struct Part {
+    bytes: Vec<u8>,
+    /// Ranges that are there, apart from each other, in order.
+    there: Vec<(usize, usize)>,
+}
+
+impl Part {
+    /// Enters bytes at a place; those that come a second time are the same.
+    fn put(&mut self, at: usize, piece: &[u8]) {
+        let end = at + piece.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[at..end].copy_from_slice(piece);
+        self.there.push((at, end));
+        self.there.sort_unstable();
+        let mut merged: Vec<(usize, usize)> = Vec::with_capacity(self.there.len());
+        for (from, to) in self.there.drain(..) {
+            match merged.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => merged.push((from, to)),
+            }
+        }
+        self.there = merged;
+    }
+
+    fn is_whole(&self, len: usize) -> bool {
+        self.there == [(0, len)]
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    coming: Option<Coming>,
+    open: BTreeMap<u64, Part>,
+    sent: BTreeMap<u64, PartId>,
+    /// Parts that are complete and have not arrived yet: no block of theirs is needed again.
+    going: BTreeSet<u64>,
+    /// Of those, parts on their way.
+    sending: usize,
+    upload: Option<MultipartId>,
+    over: bool,
+}
+
+/// An object being sent.
+#[derive(Debug)]
+pub(super) struct Putting {
+    s3: S3,
+    path: RelPath,
+    key: Path,
+    state: Mutex<State>,
+    /// A part has arrived.
+    arrived: Condvar,
+}
+
+/// Bytes of each part but the last.
+fn part_bytes(coming: Option<Coming>) -> u64 {
+    match coming.and_then(|coming| coming.size) {
+        Some(size) => size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20).max(PART_BYTES),
+        None => BLIND_PART_BYTES,
+    }
+}
+
+impl Putting {
+    pub fn new(s3: &S3, path: &RelPath, key: Path) -> Putting {
+        let s3 = s3.clone();
+        Putting { s3, path: path.clone(), key, state: Mutex::default(), arrived: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn doing(&self) -> impl Fn(Failed) -> Error + '_ {
+        |failed| failed.doing("write", &self.path)
+    }
+
+    /// Sends a complete part. The name of the upload is asked for by the first; the others wait for it.
+    fn send(&self, at: u64, bytes: Vec<u8>) -> Asked<()> {
+        let id = {
+            let mut state = self.state();
+            while state.sending >= AT_ONCE && !state.over {
+                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.over {
+                return Err(Failed::peer("the file has been given up"));
+            }
+            let id = match &state.upload {
+                Some(id) => id.clone(),
+                // Under the lock: there must be one upload, whoever is first.
+                None => {
+                    let id = drive(self.s3.0.store.create_multipart(&self.key)).map_err(failed)?;
+                    state.upload.insert(id).clone()
+                }
+            };
+            state.sending += 1;
+            id
+        };
+        let sent = drive(self.s3.0.store.put_part(&self.key, &id, at as usize, PutPayload::from(bytes)));
+        let mut state = self.state();
+        state.sending -= 1;
+        self.arrived.notify_all();
+        // One that did not arrive is not had a second time: the object cannot be finished.
+        state.sent.insert(at, sent.map_err(failed)?);
+        state.going.remove(&at);
+        Ok(())
+    }
+
+    fn put(&self, buffer: &[u8], offset: u64) -> Asked<()> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let mut state = self.state();
+            let part_bytes = part_bytes(state.coming);
+            let at = offset + done as u64;
+            let (index, within) = (at / part_bytes, at % part_bytes);
+            let len = ((part_bytes - within) as usize).min(buffer.len() - done);
+            let piece = &buffer[done..done + len];
+            done += len;
+            // A block that comes a second time, after its part has gone.
+            if state.sent.contains_key(&index) || state.going.contains(&index) {
+                continue;
+            }
+            let part = state.open.entry(index).or_default();
+            part.put(within as usize, piece);
+            if part.is_whole(part_bytes as usize) {
+                let bytes = state.open.remove(&index).map(|part| part.bytes).unwrap_or_default();
+                state.going.insert(index);
+                drop(state);
+                self.send(index, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole object in one request.
+    fn put_whole(&self, bytes: Vec<u8>, replace: bool) -> Asked<()> {
+        let mode = if replace { PutMode::Overwrite } else { PutMode::Create };
+        let options = PutOptions { mode, ..PutOptions::default() };
+        drive(self.s3.0.store.put_opts(&self.key, PutPayload::from(bytes), options)).map_err(failed).map(drop)
+    }
+
+    fn finish(&self, finish: &Finish) -> Asked<()> {
+        // Asked for small ones as well: not every server keeps to `If-None-Match`.
+        if !finish.replace && self.s3.there(&self.path)?.is_some() {
+            return Err(Failed { status: Some(412), ..Failed::peer("it is there") });
+        }
+        let (part_bytes, upload) = {
+            let state = self.state();
+            (part_bytes(state.coming), state.upload.clone())
+        };
+        let last = finish.size.saturating_sub(1) / part_bytes;
+        let mut rest = std::mem::take(&mut self.state().open);
+        // What was never written can only be the end of the file.
+        let has_gaps =
+            |(at, part): (&u64, &Part)| *at != last && !part.is_whole(part_bytes as usize) || part.there.len() > 1;
+        if rest.iter().any(has_gaps) {
+            return Err(Failed { fault: Fault::Bug, ..Failed::peer("a part of the file never came") });
+        }
+        if upload.is_none() && last == 0 {
+            let mut bytes = rest.remove(&0).map(|part| part.bytes).unwrap_or_default();
+            bytes.resize(finish.size as usize, 0);
+            self.put_whole(bytes, finish.replace)?;
+            return self.verify(finish.size);
+        }
+        for (at, part) in rest {
+            let len = part_bytes.min(finish.size - at * part_bytes);
+            let mut bytes = part.bytes;
+            bytes.resize(len as usize, 0);
+            self.send(at, bytes)?;
+        }
+        let (id, parts) = {
+            let mut state = self.state();
+            (state.upload.clone(), std::mem::take(&mut state.sent))
+        };
+        let complete = parts.keys().copied().eq(0..=last);
+        let (Some(id), true) = (id, complete) else {
+            return Err(Failed { fault: Fault::Bug, ..Failed::peer("a part of the file never came") });
+        };
+        drive(self.s3.0.store.complete_multipart(&self.key, &id, parts.into_values().collect())).map_err(failed)?;
+        self.verify(finish.size)
+    }
+
+    /// Every request was signed with the digest of its bytes, which the server has held against them; what is left to see is
+    /// that the object is as long as the file.
+    fn verify(&self, size: u64) -> Asked<()> {
+        let meta = drive(self.s3.0.store.head(&self.key)).map_err(failed)?;
+        if meta.size != size {
+            let why = format!("the server took {size} bytes and then says it has {}", meta.size);
+            return Err(Failed { fault: Fault::Integrity, ..Failed::peer(why) });
+        }
+        self.s3.0.known.learn(&self.path, facts(&meta));
+        Ok(())
+    }
+}
+
+impl Sink for Putting {
+    fn announce(&self, coming: &Coming) -> Result<()> {
+        self.state().coming = Some(*coming);
+        Ok(())
+    }
+
+    fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.put(buffer, offset).map_err(self.doing())
+    }
+
+    fn clear(&self, offset: u64, len: u64) -> Result<()> {
+        let zeros = vec![0; len.min(ZEROS as u64) as usize];
+        let mut at = offset;
+        while at < offset + len {
+            let piece = (offset + len - at).min(zeros.len() as u64);
+            self.write_at(&zeros[..piece as usize], at)?;
+            at += piece;
+        }
+        Ok(())
+    }
+
+    fn as_source(&self) -> Result<Arc<dyn Source>> {
+        Err(Error::Unsupported { what: "reading back what is being written", store: "an S3 server" })
+    }
+
+    fn commit(&self, finish: &Finish) -> Result<()> {
+        if self.state().over {
+            return Err(Error::Unsupported { what: "going on with a file that was given up", store: "an S3 server" });
+        }
+        if self.s3.is_dir(&self.path) {
+            self.discard();
+            return Err(Error::Kind { path: shown(&self.path), found: "a directory", wanted: "a file" });
+        }
+        let finished = self.finish(finish).map_err(|failed| match failed.status {
+            Some(412) => Error::Exists(shown(&self.path)),
+            _ => self.doing()(failed.for_good()),
+        });
+        match &finished {
+            Ok(()) => self.state().over = true,
+            Err(_) => self.discard(),
+        }
+        finished
+    }
+
+    fn discard(&self) {
+        let upload = {
+            let mut state = self.state();
+            if std::mem::replace(&mut state.over, true) {
+                return;
+            }
+            state.open.clear();
+            self.arrived.notify_all();
+            // A part that arrives after the end would be kept, and paid for.
+            while state.sending > 0 {
+                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.upload.take()
+        };
+        if let Some(id) = upload {
+            // What is not aborted is kept, and paid for.
+            let _ = drive(self.s3.0.store.abort_multipart(&self.key, &id));
+        }
+    }
+}
+
+impl Drop for Putting {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_when_nothing_is_missing() {
+        let mut part = Part::default();
+        part.put(4, b"efgh");
+        assert!(!part.is_whole(8));
+        part.put(6, b"gh");
+        part.put(0, b"abcd");
+        assert!(part.is_whole(8) && part.bytes == b"abcdefgh");
+    }
+
+    #[test]
+    fn no_file_has_too_many_parts() {
+        let coming = |size| Some(Coming { size, mtime: Default::default(), replace: true });
+        assert_eq!(part_bytes(coming(Some(1))), PART_BYTES);
+        for size in [1u64 << 30, 1 << 40, 5 << 40] {
+            assert!(size.div_ceil(part_bytes(coming(Some(size)))) <= 10_000);
+        }
+        assert_eq!(part_bytes(coming(None)), BLIND_PART_BYTES);
+    }
+}

@@ -1,0 +1,433 @@
+//! Servers that lie, throttle, forget, redirect and break off: survived, or refused in one sentence that says who is at fault.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod script;
+mod servers;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use foreign::{Dav, Means};
+use model::fault::{Blame, Fault};
+use model::{RelPath, Timestamp};
+use script::{Asked, Reply, Script};
+use servers::{means, path};
+use store::{Coming, Finish, Store};
+use web::{Headers, Response};
+
+/// What the honest part of each server has.
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8 ^ (at >> 16) as u8).collect()
+}
+
+fn impatient() -> Means {
+    Means { patience: Duration::from_secs(2), ..means() }
+}
+
+fn dav(script: &Script, means: Means) -> Dav {
+    Dav::new(means, &script.url(), RelPath::root())
+}
+
+/// An honest answer to HEAD, GET and ranged GET of a file; whatever else gets 405.
+fn honest(asked: &Asked, bytes: &[u8]) -> Reply {
+    let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
+    match (asked.method(), asked.range()) {
+        ("HEAD", _) => Reply::head(200, headers.with("Content-Length", bytes.len().to_string())),
+        ("GET", None) => Reply::new(200, headers, bytes),
+        ("GET", Some((from, to))) => {
+            let range = format!("bytes {from}-{to}/{}", bytes.len());
+            Reply::new(206, headers.with("Content-Range", range), &bytes[from..=to])
+        }
+        _ => Reply::new(405, Headers::new(), b""),
+    }
+}
+
+fn read_all(dav: &Dav, len: usize) -> store::Result<Vec<u8>> {
+    let source = dav.open(&path("f"))?;
+    let mut bytes = vec![0; len];
+    let got = source.read_at(&mut bytes, 0)?;
+    bytes.truncate(got);
+    Ok(bytes)
+}
+
+/// Reads a file from a server that answers like this.
+fn read_from(len: usize, answer: impl Fn(&Asked, &[u8]) -> Reply + Send + Sync + 'static) -> store::Result<Vec<u8>> {
+    let bytes = content(len);
+    let script = Script::new(move |asked| answer(asked, &bytes));
+    read_all(&dav(&script, impatient()), len)
+}
+
+fn refused(result: store::Result<Vec<u8>>, fault: Fault, word: &str) {
+    let error = result.unwrap_err();
+    assert!(error.to_string().contains(word), "{error}");
+    assert_eq!(error.fault(), fault, "{error}");
+    assert_eq!(error.to_string().lines().count(), 1, "one sentence: {error}");
+}
+
+const LARGE: usize = (20 << 20) + 77;
+
+#[test]
+fn an_honest_server_is_read_over_several_connections() {
+    let busy = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+    let seen = Arc::clone(&busy);
+    let read = read_from(LARGE, move |asked, bytes| {
+        let now = seen.0.fetch_add(1, Ordering::SeqCst) + 1;
+        seen.1.fetch_max(now, Ordering::SeqCst);
+        let reply = honest(asked, bytes);
+        std::thread::sleep(Duration::from_millis(50));
+        seen.0.fetch_sub(1, Ordering::SeqCst);
+        reply
+    });
+    assert!(read.unwrap() == content(LARGE));
+    assert!(busy.1.load(Ordering::SeqCst) > 1, "chunks are fetched ahead, side by side");
+}
+
+#[test]
+fn another_range_than_asked_for() {
+    let lies = |asked: &Asked, bytes: &[u8]| match asked.range() {
+        Some((from, to)) => {
+            let range = format!("bytes {}-{}/{}", from + 1, to + 1, bytes.len() + 1);
+            Reply::new(206, Headers::new().with("Content-Range", range), &bytes[from..=to])
+        }
+        None => honest(asked, bytes),
+    };
+    refused(read_from(LARGE, lies), Fault::Peer, "when asked for bytes 0-8388607");
+}
+
+#[test]
+fn other_lengths_than_announced() {
+    // More bytes than the range has, under an honest head.
+    let more = |asked: &Asked, bytes: &[u8]| match asked.range() {
+        Some((from, to)) => {
+            let range = format!("bytes {from}-{to}/{}", bytes.len());
+            Reply::new(206, Headers::new().with("Content-Range", range), &[&bytes[from..=to], b"x"].concat())
+        }
+        None => honest(asked, bytes),
+    };
+    refused(read_from(LARGE, more), Fault::Peer, "bytes where");
+    // A file that is shorter than HEAD said.
+    let less = |asked: &Asked, bytes: &[u8]| match asked.method() {
+        "GET" => Reply::new(200, Headers::new(), &bytes[..1000]),
+        _ => honest(asked, bytes),
+    };
+    refused(read_from(5000, less), Fault::Storage, "changed");
+}
+
+#[test]
+fn a_line_that_breaks_is_taken_up_again() {
+    let count = AtomicUsize::new(0);
+    let breaks = move |asked: &Asked, bytes: &[u8]| match asked.method() {
+        "GET" if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => honest(asked, bytes).cut(3000),
+        _ => honest(asked, bytes),
+    };
+    assert!(read_from(LARGE, breaks).unwrap() == content(LARGE));
+}
+
+#[test]
+fn a_server_that_never_finishes_is_given_up() {
+    let began = Instant::now();
+    let cuts = |asked: &Asked, bytes: &[u8]| match asked.method() {
+        "GET" => honest(asked, bytes).cut(3000),
+        _ => honest(asked, bytes),
+    };
+    refused(read_from(LARGE, cuts), Fault::Peer, "broke");
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn no_ranges_but_all_of_it() {
+    let whole = |asked: &Asked, bytes: &[u8]| match asked.method() {
+        "GET" => Reply::new(200, Headers::new().with("ETag", "\"one\""), bytes),
+        _ => honest(asked, bytes),
+    };
+    assert!(read_from(LARGE, whole).unwrap() == content(LARGE));
+}
+
+#[test]
+fn no_ranges_and_many_readers() {
+    let bytes = content(LARGE);
+    let script = Script::new(move |asked| match asked.method() {
+        "GET" => Reply::new(200, Headers::new(), &bytes),
+        _ => honest(asked, &bytes),
+    });
+    let dav = dav(&script, impatient());
+    let source = dav.open(&path("f")).unwrap();
+    let (next, wanted) = (AtomicUsize::new(0), content(LARGE));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1 << 20, Ordering::SeqCst);
+                    if at >= LARGE {
+                        return;
+                    }
+                    let mut piece = vec![0; 1 << 20];
+                    let got = source.read_at(&mut piece, at as u64).unwrap();
+                    assert!(piece[..got] == wanted[at..at + got]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_file_that_changes_midway() {
+    for (name, changed) in [("ETag", "\"two\""), ("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")] {
+        let count = AtomicUsize::new(0);
+        let changes = move |asked: &Asked, bytes: &[u8]| {
+            let mut reply = honest(asked, bytes);
+            reply.set("Last-Modified", "Sat, 05 Nov 1994 08:49:37 GMT");
+            if asked.method() == "GET" && count.fetch_add(1, Ordering::SeqCst) > 0 {
+                reply.set(name, changed);
+            }
+            reply
+        };
+        refused(read_from(LARGE, changes), Fault::Storage, "changed");
+    }
+    let gone = |asked: &Asked, bytes: &[u8]| match asked.method() {
+        "GET" => Reply::new(404, Headers::new(), b""),
+        _ => honest(asked, bytes),
+    };
+    refused(read_from(1000, gone), Fault::Storage, "changed");
+}
+
+#[test]
+fn throttled_and_then_served() {
+    for status in [429, 503] {
+        let count = AtomicUsize::new(0);
+        let began = Instant::now();
+        let busy = move |asked: &Asked, bytes: &[u8]| match count.fetch_add(1, Ordering::SeqCst) {
+            0..2 => Reply::new(status, Headers::new().with("Retry-After", "1"), b"slow down"),
+            _ => honest(asked, bytes),
+        };
+        let bytes = content(1000);
+        let script = Script::new(move |asked| busy(asked, &bytes));
+        assert!(read_all(&dav(&script, means()), 1000).unwrap() == content(1000));
+        assert!(began.elapsed() >= Duration::from_secs(2), "it is left alone for as long as it asks");
+    }
+}
+
+#[test]
+fn throttled_for_ever() {
+    let busy = |_: &Asked, _: &[u8]| Reply::new(503, Headers::new(), b"<h1>no</h1>");
+    refused(read_from(1000, busy), Fault::Path, "answered 503");
+    let asks_much = |_: &Asked, _: &[u8]| Reply::new(429, Headers::new().with("Retry-After", "3600"), b"later");
+    let began = Instant::now();
+    refused(read_from(1000, asks_much), Fault::Path, "answered 429: later");
+    assert!(began.elapsed() < Duration::from_secs(2), "an hour is longer than there is patience: known at once");
+}
+
+/// Whoever issues tokens issues another after three requests, and the former one is not good any more.
+#[test]
+fn a_token_that_expires_is_read_anew() {
+    let bytes = content(LARGE);
+    let (count, issued) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let (now, renewed) = (Arc::clone(&issued), Arc::new(AtomicUsize::new(0)));
+    let turned_away = Arc::clone(&renewed);
+    let script = Script::secure(move |asked| {
+        if count.fetch_add(1, Ordering::SeqCst) == 2 {
+            now.fetch_add(1, Ordering::SeqCst);
+        }
+        let good = format!("Bearer token{}", now.load(Ordering::SeqCst));
+        if asked.headers().get("authorization") == Some(good.as_str()) {
+            return honest(asked, &bytes);
+        }
+        turned_away.fetch_add(1, Ordering::SeqCst);
+        Reply::new(401, Headers::new(), b"expired")
+    });
+    let fresh = move || Ok(Some(format!("token{}", issued.load(Ordering::SeqCst))));
+    let dav = dav(&script, Means { token: Arc::new(fresh), ..script.means() });
+    assert!(read_all(&dav, LARGE).unwrap() == content(LARGE));
+    assert!(renewed.load(Ordering::SeqCst) > 0);
+    // One that is not renewed is refused, with the remedy.
+    let script = Script::secure(|_| Reply::new(401, Headers::new(), b"expired"));
+    let stale = self::dav(&script, Means { token: Arc::new(|| Ok(Some("old".into()))), ..script.means() });
+    refused(read_all(&stale, 10), Fault::Auth, "BEARER_TOKEN");
+}
+
+#[test]
+fn tokens_go_nowhere_in_clear_nor_to_others() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let clear = Script::new(move |asked| {
+        noted.lock().unwrap().push(asked.headers().get("authorization").map(str::to_owned));
+        honest(asked, &content(100))
+    });
+    let token: Arc<foreign::TokenSource> = Arc::new(|| Ok(Some("secret".into())));
+    let dav_clear = dav(&clear, Means { token: Arc::clone(&token), ..impatient() });
+    assert!(read_all(&dav_clear, 100).is_ok());
+    assert!(seen.lock().unwrap().iter().all(Option::is_none), "in clear nobody says who he is");
+    // From one server to another: the request goes, the token stays. From TLS to clear: nothing goes.
+    let to = clear.url();
+    let sends_on =
+        Script::secure(move |_| Reply::new(307, Headers::new().with("Location", to.join("/f").unwrap().as_str()), b""));
+    let store = dav(&sends_on, Means { token: Arc::clone(&token), ..sends_on.means() });
+    refused(read_all(&store, 100), Fault::Auth, "clear line");
+    let noted = Arc::clone(&seen);
+    let other = Script::secure(move |asked| {
+        noted.lock().unwrap().push(asked.headers().get("authorization").map(str::to_owned));
+        honest(asked, &content(100))
+    });
+    let to = other.url();
+    let from = Script::secure_as(&other, move |_| {
+        Reply::new(302, Headers::new().with("Location", to.join("/f").unwrap().as_str()), b"")
+    });
+    let store = dav(&from, Means { token, ..from.means() });
+    assert!(read_all(&store, 100).unwrap() == content(100));
+    assert!(seen.lock().unwrap().iter().all(Option::is_none));
+}
+
+#[test]
+fn circles_end() {
+    let circle = |_: &Asked, _: &[u8]| Reply::new(302, Headers::new().with("Location", "/f"), b"");
+    refused(read_from(1000, circle), Fault::Peer, "redirects");
+}
+
+fn listing(entries: &str) -> Reply {
+    let body = format!("<?xml version='1.0'?><d:multistatus xmlns:d='DAV:'>{entries}</d:multistatus>");
+    Reply::new(207, Headers::new().with("Content-Type", "application/xml"), body.as_bytes())
+}
+
+fn entry(href: &str, dir: bool) -> String {
+    let (kind, size) = match dir {
+        true => ("<d:collection/>", ""),
+        false => ("", "<d:getcontentlength>3</d:getcontentlength>"),
+    };
+    format!(
+        "<d:response><d:href>{href}</d:href><d:propstat><d:prop><d:resourcetype>{kind}</d:resourcetype>{size}</d:prop>\
+         <d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response>"
+    )
+}
+
+#[test]
+fn listings_that_name_what_is_elsewhere() {
+    let honest = [entry("/d/", true), entry("/d/f", false), entry("/d/sub/", true)].concat();
+    let list = |text: String| {
+        let script = Script::new(move |_| listing(&text));
+        let entries = dav(&script, means()).list(&path("d"))?;
+        Ok::<_, store::Error>(entries.map(|e| e.unwrap().0.to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(list(honest.clone()).unwrap(), ["f", "sub"]);
+    // With a prefix of its own, as servers behind others write them.
+    assert_eq!(list(honest.replace("/d/", "/remote/d/")).unwrap(), ["f", "sub"]);
+    for lie in ["/etc/passwd", "/d/../x", "/d/%2e%2e", "/d/a%2fb", "/d/%00", "/dd", "/d/sub/deep"] {
+        let error = list(format!("{honest}{}", entry(lie, false))).unwrap_err();
+        assert!(error.to_string().contains("as if it were in d"), "{lie}: {error}");
+    }
+    let script = Script::new(|_| Reply::new(207, Headers::new(), b"<html>hello"));
+    let error = dav(&script, means()).list(&path("d")).err().unwrap();
+    assert!(error.to_string().contains("listing"), "{error}");
+    let script = Script::new(|_| Reply::new(200, Headers::new(), b"<html>hello</html>"));
+    let error = dav(&script, means()).list(&path("d")).err().unwrap();
+    assert!(error.to_string().contains("no WebDAV server"), "{error}");
+}
+
+/// A server that takes files; what it says of them afterwards is up to the test.
+fn takes(asked: &Asked, says: &dyn Fn() -> Reply) -> Reply {
+    match asked.method() {
+        "PUT" => Reply::new(201, Headers::new(), b""),
+        "OPTIONS" => Reply::new(200, Headers::new().with("Allow", "GET,PUT,MOVE,DELETE").with("DAV", "1"), b""),
+        "MOVE" => Reply::new(201, Headers::new(), b""),
+        "DELETE" => Reply::new(204, Headers::new(), b""),
+        _ => says(),
+    }
+}
+
+fn put(dav: &Dav, bytes: &[u8]) -> store::Result<()> {
+    let sink = dav.create(&path("f"), "tag")?;
+    let mtime = Timestamp { seconds: 1_700_000_000, nanos: 0 };
+    sink.announce(&Coming { size: Some(bytes.len() as u64), mtime, replace: true })?;
+    sink.write_at(bytes, 0)?;
+    let size = bytes.len() as u64;
+    sink.commit(&Finish { size, mode: 0o644, mtime, durable: false, replace: true, attributes: None })
+}
+
+#[test]
+fn a_server_that_has_other_bytes_than_it_took() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (noted, bytes) = (Arc::clone(&asked), content(1000));
+    let script = Script::new(move |asked| {
+        noted.lock().unwrap().push(format!("{} {}", asked.method(), asked.target()));
+        let head = Headers::new().with("Content-Length", "999");
+        match asked.method() {
+            "PROPFIND" => Reply::new(405, Headers::new(), b""),
+            _ => takes(asked, &|| Reply::head(200, head.clone())),
+        }
+    });
+    let error = put(&dav(&script, impatient()), &bytes).unwrap_err();
+    assert_eq!(error.fault(), Fault::Integrity);
+    assert!(error.to_string().contains("took 1000 bytes and then says it has 999"), "{error}");
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked.iter().any(|line| line == "DELETE /.longhaul-tag.upload"), "{asked:?}");
+    assert!(!asked.iter().any(|line| line.starts_with("MOVE")), "{asked:?}");
+    // The right length, and another digest.
+    let script = Script::new(|asked| match asked.method() {
+        "PROPFIND" => Reply::new(405, Headers::new(), b""),
+        _ => takes(asked, &|| {
+            Reply::head(200, Headers::new().with("Content-Length", "1000").with("Digest", "adler32=00000001"))
+        }),
+    });
+    let error = put(&dav(&script, impatient()), &content(1000)).unwrap_err();
+    assert_eq!((error.fault(), error.to_string().contains("other bytes")), (Fault::Integrity, true), "{error}");
+}
+
+#[test]
+fn a_put_goes_where_it_is_sent_before_its_bytes_do() {
+    let stored = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&stored);
+    let keeps = Script::new(move |asked| {
+        *kept.lock().unwrap() = asked.body().to_vec();
+        Reply::new(201, Headers::new(), b"")
+    });
+    let to = keeps.url();
+    let bodies = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&bodies);
+    let names = Script::new(move |asked| match asked.method() {
+        "PUT" => {
+            seen.fetch_add(asked.body().len(), Ordering::SeqCst);
+            Reply::early(Response { status: 307, minor: 1, headers: Headers::new().with("Location", to.as_str()) })
+        }
+        "PROPFIND" => listing(&entry("/f", false).replace(">3<", ">1000<")),
+        _ => takes(asked, &|| Reply::head(200, Headers::new().with("Content-Length", "1000"))),
+    });
+    put(&dav(&names, impatient()), &content(1000)).unwrap();
+    assert!(*stored.lock().unwrap() == content(1000));
+    assert_eq!(bodies.load(Ordering::SeqCst), 0, "whoever knows names alone never sees a byte");
+}
+
+#[test]
+fn a_put_that_breaks_off_is_the_paths_fault() {
+    let script = Script::new(|asked| match asked.method() {
+        "PUT" => Reply::hang_up(),
+        "PROPFIND" => Reply::new(404, Headers::new(), b""),
+        _ => takes(asked, &|| Reply::new(404, Headers::new(), b"")),
+    });
+    let error = put(&dav(&script, impatient()), &content(100)).unwrap_err();
+    assert_eq!((error.fault(), error.is_fatal()), (Fault::Path, true), "{error}");
+}
+
+#[test]
+fn who_says_it_moves_and_does_not_gets_files_by_their_names() {
+    let puts = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&puts);
+    let script = Script::new(move |asked| match asked.method() {
+        "MOVE" => Reply::new(403, Headers::new(), b"no"),
+        "PUT" => {
+            noted.lock().unwrap().push(asked.target().to_owned());
+            Reply::new(201, Headers::new(), b"")
+        }
+        "PROPFIND" => listing(&entry("/f", false).replace(">3<", ">100<")),
+        _ => takes(asked, &|| Reply::head(200, Headers::new().with("Content-Length", "100"))),
+    });
+    let dav = dav(&script, impatient());
+    let error = put(&dav, &content(100)).unwrap_err();
+    assert_eq!(error.fault(), Fault::Path, "to be tried again: {error}");
+    put(&dav, &content(100)).unwrap();
+    let mut puts = puts.lock().unwrap().clone();
+    // The script is asked for the head, and again for the whole.
+    puts.dedup();
+    assert_eq!(puts, ["/.longhaul-tag.upload", "/f"]);
+}

@@ -1,0 +1,206 @@
+//! A server whose answers are up to the test, over real sockets, in clear or in TLS.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use foreign::Means;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ClientConfig, Connection, RootCertStore, ServerConfig, ServerConnection};
+use web::conn::Body;
+use web::{Conn, Headers, HttpUrl, Request, Response, body};
+
+use crate::servers;
+
+/// A request, and its body where that was waited for.
+pub struct Asked {
+    request: Request,
+    body: Vec<u8>,
+}
+
+impl Asked {
+    pub fn method(&self) -> &str {
+        self.request.method.name()
+    }
+
+    pub fn target(&self) -> &str {
+        &self.request.target
+    }
+
+    pub fn headers(&self) -> &Headers {
+        &self.request.headers
+    }
+
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// First and last byte of the range that is asked for.
+    pub fn range(&self) -> Option<(usize, usize)> {
+        let (from, to) = self.headers().get("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        Some((from.parse().ok()?, to.parse().ok()?))
+    }
+}
+
+/// What is sent back.
+pub struct Reply {
+    response: Option<Response>,
+    body: Vec<u8>,
+    /// The line is cut after so many bytes of the body.
+    cut: Option<usize>,
+    /// It is sent without waiting for the body of the request.
+    early: bool,
+}
+
+impl Reply {
+    /// An answer with its length.
+    pub fn new(status: u16, headers: Headers, body: &[u8]) -> Reply {
+        let headers = headers.with("Content-Length", body.len().to_string());
+        Reply { body: body.to_vec(), ..Reply::head(status, headers) }
+    }
+
+    /// An answer as it stands.
+    pub fn head(status: u16, headers: Headers) -> Reply {
+        let response = Some(Response { status, minor: 1, headers });
+        Reply { response, body: Vec::new(), cut: None, early: false }
+    }
+
+    /// An answer to the head alone, instead of `100 Continue`.
+    pub fn early(mut response: Response) -> Reply {
+        response.headers.add("Content-Length", "0");
+        Reply { response: Some(response), body: Vec::new(), cut: None, early: true }
+    }
+
+    /// No answer.
+    pub fn hang_up() -> Reply {
+        Reply { response: None, body: Vec::new(), cut: None, early: false }
+    }
+
+    /// The same, broken off.
+    pub fn cut(self, after: usize) -> Reply {
+        Reply { cut: Some(after), ..self }
+    }
+
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.response.iter_mut().for_each(|response| response.headers.set(name, value));
+    }
+}
+
+type Answer = dyn Fn(&Asked) -> Reply + Send + Sync;
+
+/// A certificate for loopback, and its key.
+struct Identity {
+    certificate: CertificateDer<'static>,
+    server: Arc<ServerConfig>,
+}
+
+impl Identity {
+    fn new() -> Identity {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let certificate = made.cert.der().clone();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let builder = ServerConfig::builder_with_provider(engine::identity::provider());
+        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let server = builder.with_single_cert(vec![certificate.clone()], key).unwrap();
+        Identity { certificate, server: Arc::new(server) }
+    }
+}
+
+pub struct Script {
+    address: SocketAddr,
+    identity: Option<Arc<Identity>>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Script {
+    pub fn new(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Script {
+        Script::start(None, Arc::new(answer))
+    }
+
+    pub fn secure(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Script {
+        Script::start(Some(Arc::new(Identity::new())), Arc::new(answer))
+    }
+
+    /// With the certificate of another, so that who trusts the one trusts both.
+    pub fn secure_as(other: &Script, answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Script {
+        Script::start(other.identity.clone(), Arc::new(answer))
+    }
+
+    fn start(identity: Option<Arc<Identity>>, answer: Arc<Answer>) -> Script {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let (address, stopped) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+        let (ended, tls) = (Arc::clone(&stopped), identity.clone());
+        std::thread::spawn(move || {
+            for socket in listener.incoming().map_while(Result::ok) {
+                if ended.load(Ordering::Acquire) {
+                    return;
+                }
+                let (answer, tls) = (Arc::clone(&answer), tls.as_ref().map(|identity| Arc::clone(&identity.server)));
+                // A line that a client leaves is no failure of the server's.
+                std::thread::spawn(move || serve(socket, tls, &*answer));
+            }
+        });
+        Script { address, identity, stopped }
+    }
+
+    pub fn url(&self) -> HttpUrl {
+        let scheme = if self.identity.is_some() { "https" } else { "http" };
+        HttpUrl::parse(&format!("{scheme}://{}/", self.address)).unwrap()
+    }
+
+    /// Means that trust this server.
+    pub fn means(&self) -> Means {
+        let mut roots = RootCertStore::empty();
+        self.identity.iter().for_each(|identity| roots.add(identity.certificate.clone()).unwrap());
+        let builder = ClientConfig::builder_with_provider(engine::identity::provider());
+        let builder = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let mut means = servers::means();
+        means.dialer.tls = Arc::new(builder.with_no_client_auth());
+        means.patience = Duration::from_secs(2);
+        means
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Release);
+        // The listener sees it when somebody knocks.
+        drop(TcpStream::connect(self.address));
+    }
+}
+
+fn serve(socket: TcpStream, tls: Option<Arc<ServerConfig>>, answer: &Answer) -> Option<()> {
+    let within = Duration::from_secs(20);
+    let tls = tls.map(|config| Connection::Server(ServerConnection::new(config).unwrap()));
+    let mut conn = Conn::new(socket, tls).ok()?;
+    conn.handshake(Instant::now() + within).ok()?;
+    while let Ok(Some(request)) = conn.read_request(Instant::now() + within) {
+        conn.set_read_within(within).ok()?;
+        let framing = body::of_request(&request).ok()?;
+        let mut asked = Asked { request, body: Vec::new() };
+        let expects = asked.headers().get("expect").is_some();
+        // Who answers early is asked twice: the first answer decides.
+        let first = if expects { Some(answer(&asked)).filter(|reply| reply.early) } else { None };
+        let reply = match first {
+            Some(reply) => reply,
+            None => {
+                if expects {
+                    conn.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
+                }
+                asked.body = conn.read_all(&mut Body::new(framing), 64 << 20).ok()?;
+                answer(&asked)
+            }
+        };
+        let response = reply.response?;
+        conn.write_all(&response.to_bytes()).ok()?;
+        let is_head = asked.method() == "HEAD";
+        let most = if is_head { 0 } else { reply.cut.unwrap_or(usize::MAX).min(reply.body.len()) };
+        conn.write_all(&reply.body[..most]).ok()?;
+        if reply.cut.is_some() || reply.early {
+            break;
+        }
+    }
+    conn.close();
+    Some(())
+}

@@ -1,0 +1,99 @@
+//! Servers to test against, each real and each of its own: a node of ours over HTTP, and s3s-fs, an S3 server that holds
+//! signatures against keys.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+mod s3;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::Rights;
+use door::{Export, Node, NodeConfig, StateDir};
+use engine::Timeouts;
+use foreign::s3::{Bucket, Credentials};
+use foreign::{Dav, Means, S3};
+use model::RelPath;
+use rustls::{ClientConfig, RootCertStore};
+use web::{Dialer, HttpUrl};
+
+pub use s3::{KEY, S3Server};
+
+/// Means that trust nobody in TLS, show no token, and give up soon.
+pub fn means() -> Means {
+    let tls = ClientConfig::builder_with_provider(engine::identity::provider()).with_safe_default_protocol_versions();
+    let tls = tls.unwrap().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+    let (connect, silence) = (Duration::from_secs(5), Duration::from_secs(20));
+    let dialer = Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect, silence };
+    Means { dialer, token: Arc::new(|| Ok(None)), patience: Duration::from_secs(5) }
+}
+
+pub fn path(text: &str) -> RelPath {
+    RelPath::parse(text.as_bytes()).unwrap()
+}
+
+/// A node with one export, open to all.
+pub struct OwnNode {
+    pub dir: tempfile::TempDir,
+    node: Arc<Node>,
+    address: SocketAddr,
+}
+
+impl OwnNode {
+    pub fn new() -> OwnNode {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        let config = NodeConfig {
+            listen: ([127, 0, 0, 1], 0).into(),
+            exports: vec![Export::here("data", data, true)],
+            anonymous: Some(Rights::Write),
+            grants: Default::default(),
+            plain: true,
+            state: StateDir::open(&dir.path().join("state")).unwrap(),
+            responders: Default::default(),
+            audit: None,
+            timeouts: Timeouts::default(),
+            web: Default::default(),
+            own_guests: true,
+        };
+        let node = Arc::new(Node::bind(config).unwrap());
+        let (address, runs) = (node.address().unwrap(), Arc::clone(&node));
+        std::thread::spawn(move || runs.run().unwrap());
+        OwnNode { dir, node, address }
+    }
+
+    pub fn url(&self) -> HttpUrl {
+        HttpUrl::parse(&format!("http://{}/", self.address)).unwrap()
+    }
+
+    /// Its export as a store.
+    pub fn store(&self) -> Dav {
+        Dav::new(means(), &self.url(), path("data"))
+    }
+}
+
+impl Drop for OwnNode {
+    fn drop(&mut self) {
+        self.node.stopper().stop();
+    }
+}
+
+impl S3Server {
+    pub fn bucket(&self, secret: &str) -> Bucket {
+        let credentials = Credentials { key: KEY.0.into(), secret: secret.into(), token: None };
+        Bucket {
+            name: "bucket".into(),
+            endpoint: Some(format!("http://{}", self.address)),
+            region: "us-east-1".into(),
+            virtual_hosted: false,
+            credentials: Some(credentials),
+        }
+    }
+
+    /// Its bucket as a store, from a prefix on.
+    pub fn store(&self) -> S3 {
+        S3::new(means(), &self.bucket(KEY.1), path("some/prefix")).unwrap()
+    }
+}

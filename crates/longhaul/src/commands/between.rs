@@ -1,0 +1,234 @@
+//! From one of other people's servers to another: they are asked to copy between themselves, so that the bytes need not come
+//! here and go out again.
+//!
+//! Does not know: how a copy that needs more than that is made (filters, limits, deletions, digests of our choice); such a one
+//! goes through here, as every other copy does.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::receipt::{self, Context};
+use engine::session::Report;
+use foreign::Dav;
+use foreign::dav::third::{Between, NotCopied};
+use model::id::JobId;
+use model::name::RelPath;
+use model::spec::{self, Options};
+use model::{Kind, v1};
+use store::{Stat, Store};
+use wire::frame::{Refusal, Totals};
+use wire::sender::{Miss, Progress};
+
+use super::cp::Job;
+use crate::abroad::{self, Abroad};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::progress::Display;
+
+/// Files that are copied at a time.
+const AT_ONCE: usize = 4;
+
+/// A file to be copied.
+struct Task {
+    from: RelPath,
+    to: RelPath,
+    size: u64,
+}
+
+/// What has come of it so far.
+#[derive(Default)]
+struct Done {
+    totals: Totals,
+    misses: Vec<Miss>,
+    /// They do not copy between each other: why.
+    cannot: Option<String>,
+}
+
+struct Servers<'a> {
+    job: &'a Job<'a>,
+    options: Options,
+    from: &'a Dav,
+    to: &'a Dav,
+    tasks: Vec<Task>,
+    done: Mutex<Done>,
+    /// Bytes of files on their way, beside those that have arrived.
+    moving: AtomicU64,
+}
+
+/// Has the servers copy between themselves; none where they do not, or what is asked for is more than they could do.
+pub fn run(job: &Job<'_>) -> Result<Option<v1::Receipt>, Failure> {
+    let [source] = job.sources() else { return Ok(None) };
+    let places = abroad::place(source, job.settings)?.zip(abroad::place(job.target(), job.settings)?);
+    let Some((Abroad { dav: Some(from), path: source, .. }, Abroad { dav: Some(to), path: target, .. })) = places
+    else {
+        return Ok(None);
+    };
+    if !job.is_simple() {
+        return Ok(None);
+    }
+    let started = Instant::now();
+    let options = job.options();
+    let done = Mutex::default();
+    let (tasks, moving) = (Vec::new(), AtomicU64::new(0));
+    let mut servers = Servers { job, options, from: &from, to: &to, tasks, done, moving };
+    let stat = from.stat(&source)?;
+    let into = servers.options.into || stat.meta.kind != Kind::Dir && to.is_dir(&target);
+    let target = match source.name().filter(|_| into) {
+        Some(name) => target.join(&name),
+        None => target,
+    };
+    servers.plan(&source, &target, &stat)?;
+    let finished = servers.copy_all();
+    let Done { totals, misses, cannot } = servers.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(why) = &cannot {
+        // What they did copy is there, and is skipped.
+        Printer::note(&format!("the servers do not copy between themselves ({why}); the bytes go through here"));
+        return Ok(None);
+    }
+    let error = (!finished).then_some(engine::Error::Interrupted);
+    let report = Report { totals, misses, error, arrived_after: Some(started.elapsed()), ..Report::default() };
+    let part = v1::Limit {
+        part: "unknown".into(),
+        evidence: "the servers copied between themselves".into(),
+        remedy: String::new(),
+    };
+    Ok(Some(receipt::build(
+        &report,
+        Context {
+            job: JobId::random().to_string(),
+            source: job.source_names(),
+            target: job.target_name(),
+            checksums: Vec::new(),
+            seconds: started.elapsed().as_secs_f64(),
+            connect_s: 0.0,
+            limited_by: part,
+            ends: Vec::new(),
+            versions: v1::Versions::default(),
+            dry_run: false,
+        },
+    )))
+}
+
+impl Servers<'_> {
+    /// Makes directories, and lists the files that are to be copied.
+    fn plan(&mut self, from: &RelPath, to: &RelPath, stat: &Stat) -> Result<(), Failure> {
+        if stat.meta.kind != Kind::Dir {
+            if self.is_there(to, stat)? {
+                let totals = &mut self.done().totals;
+                totals.skipped += 1;
+                totals.skipped_bytes += stat.meta.size;
+            } else {
+                self.tasks.push(Task { from: from.clone(), to: to.clone(), size: stat.meta.size });
+            }
+            return Ok(());
+        }
+        if !self.options.recursive {
+            return Err(Failure::usage(format!("{from} is a directory; copy it with -r")));
+        }
+        store::make_dirs(self.to, to)?;
+        self.done().totals.directories += 1;
+        for entry in self.from.list(from)? {
+            let (name, stat) = entry?;
+            self.plan(&from.join(&name), &to.join(&name), &stat?)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what is there counts as the same, as for every other copy to a store that keeps no times.
+    fn is_there(&self, to: &RelPath, wanted: &Stat) -> Result<bool, Failure> {
+        let there = match self.to.stat(to) {
+            Ok(stat) if stat.meta.kind != Kind::Dir => stat.meta,
+            Err(error) if !error.is_not_found() => return Err(error.into()),
+            _ => return Ok(false),
+        };
+        let same_size = there.size == wanted.meta.size;
+        let same = match self.options.sync {
+            spec::Sync::None | spec::Sync::Digest => false,
+            spec::Sync::Exists => true,
+            spec::Sync::Size => same_size,
+            spec::Sync::Mtime => same_size && there.mtime.seconds >= wanted.meta.mtime.seconds,
+        };
+        match same || !self.options.no_overwrite {
+            true => Ok(same),
+            false => Err(store::Error::Exists(to.to_string()).into()),
+        }
+    }
+
+    fn done(&self) -> std::sync::MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies, several at a time. `false` where the user has ended it.
+    fn copy_all(&self) -> bool {
+        let next = AtomicUsize::new(0);
+        let mut display = Display::new(self.job.printer, false);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..AT_ONCE.min(self.tasks.len())).map(|_| scope.spawn(|| self.work(&next))).collect();
+            while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                std::thread::sleep(Duration::from_millis(50));
+                display.update(&self.progress(), "", None);
+            }
+        });
+        display.finish(self.done().totals.bytes);
+        !self.is_cancelled()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.job.cancel().load(Ordering::Acquire)
+    }
+
+    fn progress(&self) -> Progress {
+        let Totals { files, bytes, skipped, skipped_bytes, .. } = self.done().totals;
+        Progress {
+            bytes_offered: self.tasks.iter().map(|task| task.size).sum::<u64>() + skipped_bytes,
+            files_offered: self.tasks.len() as u64 + skipped,
+            bytes_arrived: bytes + skipped_bytes + self.moving.load(Ordering::Relaxed),
+            files_settled: files + skipped,
+            bytes_in_place: skipped_bytes,
+            files_in_place: skipped,
+            scanned: true,
+        }
+    }
+
+    fn work(&self, next: &AtomicUsize) {
+        while let Some(task) = self.tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if self.is_cancelled() || self.done().cannot.is_some() {
+                return;
+            }
+            let last = AtomicU64::new(0);
+            let progress = |bytes: u64| {
+                let before = last.swap(bytes, Ordering::Relaxed);
+                self.moving.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
+                !self.is_cancelled()
+            };
+            let between = Between {
+                from: (self.from, &task.from),
+                to: (self.to, &task.to),
+                replace: !self.options.no_overwrite,
+                progress: &progress,
+            };
+            let copied = between.run();
+            self.moving.fetch_sub(last.load(Ordering::Relaxed), Ordering::Relaxed);
+            let mut done = self.done();
+            match copied {
+                Ok(bytes) => {
+                    done.totals.files += 1;
+                    done.totals.bytes += bytes;
+                }
+                Err(NotCopied::Cancelled) => return,
+                Err(NotCopied::Cannot(why)) => drop(done.cannot.get_or_insert(why)),
+                Err(NotCopied::Failed(error)) => self.missed(&mut done, task, Refusal::from_error(&error)),
+            }
+        }
+    }
+
+    fn missed(&self, done: &mut Done, task: &Task, refusal: Refusal) {
+        done.totals.failed += 1;
+        if done.misses.len() < wire::sender::MISSES_NAMED_MAX {
+            done.misses.push(Miss { path: task.from.clone(), refusal });
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `longhaul report`: receipts, series and TCP tests as one page that goes anywhere by itself.
+
+mod course;
+mod job;
+mod page;
+mod pairs;
+mod read;
+#[cfg(test)]
+mod samples;
+mod series;
+mod shown;
+mod story;
+mod tcp;
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use model::Exit;
+use model::fault::Fault;
+use serde::Serialize;
+
+use crate::args::Report;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// What `--json` says of a page.
+#[derive(Serialize)]
+struct Said<'a> {
+    v: u8,
+    event: &'static str,
+    out: String,
+    /// Jobs and tests on it.
+    stories: usize,
+    /// What could not be read.
+    remarks: &'a [String],
+}
+
+/// Runs the command.
+pub fn run(report: &Report, printer: &Printer) -> Result<Exit, Failure> {
+    if report.out.is_none() && printer.is_json() {
+        return Err(Failure::usage(
+            "--json and the page both want standard output; name a file for the page with --out",
+        ));
+    }
+    let is_input = |file: &&std::path::PathBuf| report.files.iter().any(|input| is_same(input, file));
+    if let Some(file) = report.out.as_ref().filter(is_input) {
+        return Err(Failure::usage(format!(
+            "{} is one of the files to read: --out would write over it",
+            file.display()
+        )));
+    }
+    if report.files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
+        return Err(Failure::usage("- (standard input) is read once"));
+    }
+    let mut pieces = Vec::new();
+    for file in &report.files {
+        pieces.extend(read::read(file)?.into_iter().map(|found| (file.display().to_string(), found)));
+    }
+    let (stories, lost) = pairs::stories(pieces);
+    if printer.is_chatty() {
+        lost.iter().for_each(|lost| Printer::note(lost));
+    }
+    let page = page::page(report.title.as_deref(), &stories);
+    match &report.out {
+        None => printer.page(&page).map_err(|error| unwritten("standard output", &error))?,
+        Some(file) => {
+            let shown = file.display().to_string();
+            fs::write(file, page).map_err(|error| unwritten(&shown, &error))?;
+            if printer.is_json() {
+                let (v, event, stories) = (1, "report", stories.len());
+                printer.object(&Said { v, event, out: shown, stories, remarks: &lost });
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Whether two names are of one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (fs::canonicalize(one), fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+fn unwritten(to: &str, error: &io::Error) -> Failure {
+    let fault = Fault::Storage;
+    Failure { exit: fault.into(), fault, message: format!("cannot write the page to {to}: {error}") }
+}

@@ -1,0 +1,444 @@
+//! A job over time, in so many cells of equal length, however long it was and however many rows told of it: what does
+//! not fit makes all cells twice as long. Means stay exact, and the extremes of each cell are kept, so that a dip of one
+//! look is seen in a job of a week.
+//!
+//! Does not know: files and formats. Times, counts and rates that it is given are finite and not negative.
+
+mod facts;
+
+use std::collections::BTreeMap;
+
+use engine::verdict::{self, Held, Shares};
+use model::account::{Account, STAGES, Spent};
+
+pub use facts::Facts;
+
+/// Cells at most: some three pixels for each, and tables that a person may read.
+pub const CELLS_MAX: usize = 200;
+/// Length of a cell to begin with: that of a look.
+const STEP_S: f64 = 0.25;
+/// Streams that are told apart; a job has 1,024 at most at a time.
+const STREAMS_MAX: usize = 4096;
+
+/// What was sent, and what was received.
+pub type Ways = [f64; 2];
+
+/// Where the time of one end's threads went: on the wall, and of the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times([[f64; STAGES]; 2]);
+
+impl Times {
+    fn add(&mut self, more: &Times, share: f64) {
+        for (sum, more) in self.0.as_flattened_mut().iter_mut().zip(more.0.as_flattened()) {
+            *sum += more * share;
+        }
+    }
+
+    fn account(&self) -> Account {
+        let spans = |of: &[f64; STAGES]| of.map(std::time::Duration::from_secs_f64);
+        Account {
+            spent: Spent { wall: spans(&self.0[0]), cpu: spans(&self.0[1]), ..Spent::default() },
+            ..Account::default()
+        }
+    }
+}
+
+impl From<&Spent> for Times {
+    fn from(spent: &Spent) -> Times {
+        Times([spent.wall.map(|wall| wall.as_secs_f64()), spent.cpu.map(|cpu| cpu.as_secs_f64())])
+    }
+}
+
+/// What TCP did, all streams together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tcp {
+    /// Time of all streams together.
+    pub stream_s: f64,
+    /// Of that, with something on its way or waiting.
+    pub busy_s: f64,
+    /// Of that, with the receive window full.
+    pub receive_window_s: f64,
+    /// Of that, with the send buffer full.
+    pub send_buffer_s: f64,
+    /// Sent again.
+    pub resent_bytes: f64,
+}
+
+/// A stream at a look.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// Its number; none for all of them together.
+    pub stream: Option<u32>,
+    /// Since when this is.
+    pub from_s: f64,
+    /// What it moved.
+    pub bytes: Ways,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    bytes: Ways,
+    low: Ways,
+    high: Ways,
+    covered_s: f64,
+    near: Times,
+    far: Times,
+    tcp: Tcp,
+    /// Round trips: the least, the most, their sum and how many; parts of them where they lasted into other cells.
+    rtt: (f64, f64, f64, f64),
+}
+
+impl Default for Cell {
+    fn default() -> Cell {
+        let (none, zero) = (Times::default(), [0.0; 2]);
+        let low = [f64::INFINITY; 2];
+        let rtt = (f64::INFINITY, 0.0, 0.0, 0.0);
+        Cell { bytes: zero, low, high: zero, covered_s: 0.0, near: none, far: none, tcp: Tcp::default(), rtt }
+    }
+}
+
+impl Cell {
+    fn add(&mut self, other: &Cell) {
+        for way in 0..2 {
+            self.bytes[way] += other.bytes[way];
+            self.low[way] = self.low[way].min(other.low[way]);
+            self.high[way] = self.high[way].max(other.high[way]);
+        }
+        self.covered_s += other.covered_s;
+        self.near.add(&other.near, 1.0);
+        self.far.add(&other.far, 1.0);
+        self.add_tcp(&other.tcp, 1.0);
+        let (rtt, more) = (&mut self.rtt, &other.rtt);
+        *rtt = (rtt.0.min(more.0), rtt.1.max(more.1), rtt.2 + more.2, rtt.3 + more.3);
+    }
+
+    fn add_tcp(&mut self, more: &Tcp, share: f64) {
+        self.tcp.stream_s += more.stream_s * share;
+        self.tcp.busy_s += more.busy_s * share;
+        self.tcp.receive_window_s += more.receive_window_s * share;
+        self.tcp.send_buffer_s += more.send_buffer_s * share;
+        self.tcp.resent_bytes += more.resent_bytes * share;
+    }
+}
+
+/// What a stream moved in a cell, and for how long it was there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    bytes: Ways,
+    covered_s: f64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    parts: Vec<Part>,
+    facts: Facts,
+}
+
+/// A mean over a cell, with its extremes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    /// From here.
+    pub from_s: f64,
+    /// To here.
+    pub to_s: f64,
+    /// Over all of it.
+    pub mean: f64,
+    /// The least that was seen.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+}
+
+/// What both ends' threads, and TCP, did in a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// From here.
+    pub from_s: f64,
+    /// To here.
+    pub to_s: f64,
+    /// The end that sent.
+    pub sender: Option<Shares>,
+    /// The end that received.
+    pub receiver: Option<Shares>,
+    /// What that says, where the end that wrote the series is known.
+    pub held: Option<Held>,
+    /// TCP at the end that sent.
+    pub tcp: Tcp,
+}
+
+/// One end, seen from where the series was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Here.
+    Near,
+    /// There.
+    Far,
+}
+
+/// The course of a job.
+#[derive(Clone, Debug)]
+pub struct Course {
+    step_s: f64,
+    cells: Vec<Cell>,
+    streams: BTreeMap<u32, Stream>,
+    /// The last that anything was said of.
+    end_s: f64,
+    /// Streams were too many to be told apart.
+    is_crowded: bool,
+}
+
+impl Default for Course {
+    fn default() -> Course {
+        Course { step_s: STEP_S, cells: Vec::new(), streams: BTreeMap::new(), end_s: 0.0, is_crowded: false }
+    }
+}
+
+/// Cells in pairs become one.
+fn halve<T: Copy>(cells: &mut Vec<T>, add: impl Fn(&mut T, &T)) {
+    let pair = |pair: &[T]| {
+        let mut sum = pair[0];
+        pair[1..].iter().for_each(|other| add(&mut sum, other));
+        sum
+    };
+    *cells = cells.chunks(2).map(pair).collect();
+}
+
+fn add_part(sum: &mut Part, more: &Part) {
+    sum.bytes = [sum.bytes[0] + more.bytes[0], sum.bytes[1] + more.bytes[1]];
+    sum.covered_s += more.covered_s;
+}
+
+impl Course {
+    /// Makes room for a time.
+    fn reach(&mut self, to_s: f64) {
+        self.end_s = self.end_s.max(to_s);
+        while to_s / self.step_s > CELLS_MAX as f64 {
+            self.step_s *= 2.0;
+            halve(&mut self.cells, |sum, more| sum.add(more));
+            self.streams.values_mut().for_each(|stream| halve(&mut stream.parts, add_part));
+        }
+    }
+
+    /// The cells that a span lies in, each with its share of the span.
+    fn cells_of(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = (usize, f64)> + use<> {
+        let step_s = self.step_s;
+        let last = ((to_s / step_s).ceil() as usize).clamp(1, CELLS_MAX) - 1;
+        let first = ((from_s / step_s) as usize).min(last);
+        let length_s = to_s - from_s;
+        (first..=last).map(move |at| {
+            let (begin, end) = (at as f64 * step_s, (at + 1) as f64 * step_s);
+            let inside_s = (to_s.min(end) - from_s.max(begin)).max(0.0);
+            let share = if length_s > 0.0 { inside_s / length_s } else { f64::from(u8::from(at == last)) };
+            (at, share)
+        })
+    }
+
+    fn cell(&mut self, at: usize) -> &mut Cell {
+        if self.cells.len() <= at {
+            self.cells.resize(at + 1, Cell::default());
+        }
+        &mut self.cells[at]
+    }
+
+    /// What all streams moved until a moment, seen at once. The rate between two looks is what extremes are taken of.
+    pub fn look(&mut self, from_s: f64, to_s: f64, flows: &[Flow]) {
+        self.reach(to_s);
+        let mut rates = [0.0; 2];
+        for flow in flows {
+            let seconds = to_s - flow.from_s;
+            for (rate, bytes) in rates.iter_mut().zip(flow.bytes) {
+                *rate += if seconds > 0.0 { bytes * 8.0 / seconds } else { 0.0 };
+            }
+            for (at, share) in self.cells_of(flow.from_s.min(to_s), to_s) {
+                let cell = self.cell(at);
+                (cell.bytes[0], cell.bytes[1]) =
+                    (cell.bytes[0] + flow.bytes[0] * share, cell.bytes[1] + flow.bytes[1] * share);
+            }
+            self.carry(flow, to_s);
+        }
+        if from_s >= to_s {
+            return;
+        }
+        let half_s = self.step_s / 2.0;
+        for (at, share) in self.cells_of(from_s, to_s) {
+            let inside_s = (to_s - from_s) * share;
+            let cell = self.cell(at);
+            cell.covered_s += inside_s;
+            // A look that only reaches into a cell is not one of it. Each has most of itself in some cell, or fills half of
+            // one: none is lost.
+            if share < 0.5 - 1e-9 && inside_s < half_s {
+                continue;
+            }
+            for (way, rate) in rates.iter().enumerate() {
+                cell.low[way] = cell.low[way].min(*rate);
+                cell.high[way] = cell.high[way].max(*rate);
+            }
+        }
+    }
+
+    fn stream(&mut self, id: u32) -> Option<&mut Stream> {
+        if self.streams.len() >= STREAMS_MAX && !self.streams.contains_key(&id) {
+            self.is_crowded = true;
+            return None;
+        }
+        Some(self.streams.entry(id).or_default())
+    }
+
+    fn carry(&mut self, flow: &Flow, to_s: f64) {
+        let shares = self.cells_of(flow.from_s.min(to_s), to_s);
+        let Some(stream) = flow.stream.and_then(|id| self.stream(id)) else { return };
+        let seconds = (to_s - flow.from_s).max(0.0);
+        stream.facts.carry(flow.bytes, flow.from_s, to_s);
+        for (at, share) in shares {
+            if stream.parts.len() <= at {
+                stream.parts.resize(at + 1, Part::default());
+            }
+            let bytes = flow.bytes.map(|bytes| bytes * share);
+            add_part(&mut stream.parts[at], &Part { bytes, covered_s: seconds * share });
+        }
+    }
+
+    /// Where the threads of one end spent their time.
+    pub fn threads(&mut self, side: Side, from_s: f64, to_s: f64, times: &Times) {
+        self.reach(to_s);
+        for (at, share) in self.cells_of(from_s, to_s) {
+            let cell = self.cell(at);
+            let sum = if side == Side::Near { &mut cell.near } else { &mut cell.far };
+            sum.add(times, share);
+        }
+    }
+
+    /// What TCP did on one stream.
+    pub fn tcp(&mut self, from_s: f64, to_s: f64, tcp: &Tcp) {
+        self.reach(to_s);
+        for (at, share) in self.cells_of(from_s, to_s) {
+            self.cell(at).add_tcp(tcp, share);
+        }
+    }
+
+    /// The round trip that a stream had for a while.
+    pub fn round_trip(&mut self, from_s: f64, to_s: f64, rtt_s: f64) {
+        self.reach(to_s);
+        for (at, share) in self.cells_of(from_s.min(to_s), to_s) {
+            let rtt = &mut self.cell(at).rtt;
+            if share > 0.0 {
+                *rtt = (rtt.0.min(rtt_s), rtt.1.max(rtt_s), rtt.2 + rtt_s * share, rtt.3 + share);
+            }
+        }
+    }
+
+    /// What is to be kept of a stream beside what it moved; none where streams are too many.
+    pub fn facts_of(&mut self, id: u32) -> Option<&mut Facts> {
+        self.stream(id).map(|stream| &mut stream.facts)
+    }
+
+    /// When it ends.
+    pub fn end_s(&self) -> f64 {
+        self.end_s
+    }
+
+    /// Length of a cell.
+    pub fn step_s(&self) -> f64 {
+        self.step_s
+    }
+
+    /// Whether streams were too many to be told apart.
+    pub fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
+    /// Everything that moved.
+    pub fn bytes(&self) -> Ways {
+        let sum = |way: usize| self.cells.iter().map(|cell| cell.bytes[way]).sum();
+        [sum(0), sum(1)]
+    }
+
+    /// Whether the end that wrote the series sent: what it moved more of.
+    pub fn sends(&self) -> bool {
+        let [sent, received] = self.bytes();
+        sent >= received
+    }
+
+    fn way(&self) -> usize {
+        usize::from(!self.sends())
+    }
+
+    fn span(&self, at: usize) -> (f64, f64) {
+        let from_s = at as f64 * self.step_s;
+        (from_s, (from_s + self.step_s).min(self.end_s.max(from_s)))
+    }
+
+    /// The rate of all streams together, bit/s.
+    pub fn rates(&self) -> Vec<Mean> {
+        let way = self.way();
+        let mean = |(at, cell): (usize, &Cell)| {
+            let (from_s, to_s) = self.span(at);
+            let mean = cell.bytes[way] * 8.0 / cell.covered_s;
+            let (low, high) = (cell.low[way].min(mean), cell.high[way].max(mean));
+            (cell.covered_s > 1e-9 && to_s > from_s).then_some(Mean { from_s, to_s, mean, low, high })
+        };
+        self.cells.iter().enumerate().filter_map(mean).collect()
+    }
+
+    /// The streams that are told apart, with what is known of each.
+    pub fn streams(&self) -> impl Iterator<Item = (u32, &Facts)> {
+        self.streams.iter().map(|(id, stream)| (*id, &stream.facts))
+    }
+
+    /// The rate of these streams together, bit/s. A stream that was not there moved nothing.
+    pub fn rates_of(&self, ids: &[u32]) -> Vec<Mean> {
+        let way = self.way();
+        let parts: Vec<&Vec<Part>> =
+            ids.iter().filter_map(|id| self.streams.get(id)).map(|stream| &stream.parts).collect();
+        let mean = |at: usize| {
+            let (from_s, to_s) = self.span(at);
+            let here = || parts.iter().filter_map(|parts| parts.get(at)).filter(|part| part.covered_s > 1e-9);
+            let bytes: f64 = here().map(|part| part.bytes[way]).sum();
+            let mean = bytes * 8.0 / (to_s - from_s);
+            (here().next().is_some() && to_s > from_s).then_some(Mean { from_s, to_s, mean, low: mean, high: mean })
+        };
+        (0..self.cells.len()).filter_map(mean).collect()
+    }
+
+    /// Round trips as the end that sent had them, seconds; empty where the other end wrote the series.
+    pub fn round_trips(&self) -> Vec<Mean> {
+        let mean = |(at, cell): (usize, &Cell)| {
+            let ((from_s, to_s), (low, high, sum, many)) = (self.span(at), cell.rtt);
+            (many > 0.0 && to_s > from_s).then(|| Mean { from_s, to_s, mean: sum / many, low, high })
+        };
+        let cells = if self.sends() { &self.cells[..] } else { &[] };
+        cells.iter().enumerate().filter_map(mean).collect()
+    }
+
+    /// What held the job back, moment by moment.
+    pub fn moments(&self) -> Vec<Moment> {
+        (0..self.cells.len()).filter_map(|at| self.moment(at)).collect()
+    }
+
+    fn moment(&self, at: usize) -> Option<Moment> {
+        let (cell, (from_s, to_s)) = (&self.cells[at], self.span(at));
+        let way = self.way();
+        let parts =
+            self.streams.values().filter_map(|stream| stream.parts.get(at)).filter(|part| part.covered_s > 1e-9);
+        let spare = verdict::spare(parts.map(|part| part.bytes[way]));
+        let (sent, received) = if self.sends() { (&cell.near, &cell.far) } else { (&cell.far, &cell.near) };
+        let sender = Shares::of_sender(&sent.account(), spare);
+        let receiver = Shares::of_receiver(&received.account(), spare);
+        // The end that wrote the series tells of all of its time; the other one's words may reach beyond its streams'.
+        let near = if self.sends() { &sender } else { &receiver };
+        let held = near.as_ref().map(|_| verdict::held(sender.as_ref(), receiver.as_ref()));
+        let is_known = sender.is_some() || receiver.is_some();
+        let tcp = if self.sends() { cell.tcp } else { Tcp::default() };
+        (to_s > from_s && (is_known || tcp.stream_s > 0.0)).then_some(Moment {
+            from_s,
+            to_s,
+            sender,
+            receiver,
+            held,
+            tcp,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

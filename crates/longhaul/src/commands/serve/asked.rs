@@ -1,0 +1,206 @@
+//! What a node is asked to be: the command line over the settings file. Read when it starts, and again at every reload.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use auth::{Grants, Rights};
+use door::{Export, NodeConfig, Responders, StateDir, WebConfig};
+use engine::Timeouts;
+use serde::Deserialize;
+
+use super::web;
+use crate::abroad;
+use crate::args::{Anonymous, Common, Serve};
+use crate::commands::tune;
+use crate::failure::Failure;
+use crate::settings::state_dir;
+
+/// The settings file: every option of `serve` under its own name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::commands) struct File {
+    #[serde(default)]
+    export: Vec<String>,
+    listen: Option<String>,
+    anonymous: Option<Anonymous>,
+    plain: Option<bool>,
+    state: Option<PathBuf>,
+    #[serde(default)]
+    responders: Vec<String>,
+    audit: Option<bool>,
+    certificate: Option<PathBuf>,
+    #[serde(rename = "certificate-key")]
+    certificate_key: Option<PathBuf>,
+    #[serde(rename = "client-ca")]
+    client_ca: Option<PathBuf>,
+    cacert: Option<PathBuf>,
+    access: Option<PathBuf>,
+    #[serde(default)]
+    fireflies: Vec<String>,
+}
+
+/// Both sources.
+pub struct Asked {
+    serve: Serve,
+    common: Common,
+}
+
+/// What they say together.
+pub struct Wanted {
+    pub listen: Option<String>,
+    pub state: PathBuf,
+    pub exports: Vec<Export>,
+    anonymous: Option<Rights>,
+    plain: bool,
+    responders: Responders,
+    audit: bool,
+    web: WebConfig,
+}
+
+/// In one line, also for a log: where, and what.
+fn read(path: &Path) -> Result<File, Failure> {
+    let fail = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+    toml::from_str(&text).map_err(|e| {
+        let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        fail(format!("line {}: {}", before.matches('\n').count() + 1, e.message().replace('\n', " ")))
+    })
+}
+
+impl Asked {
+    /// By this command line, and by the file that it may name.
+    pub fn new(serve: Serve, common: Common) -> Asked {
+        Asked { serve, common }
+    }
+
+    /// Reads the file, and the files that it or the command line names. What is typed wins.
+    pub fn read(&self) -> Result<Wanted, Failure> {
+        let (serve, common) = (&self.serve, &self.common);
+        let file = serve.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let list = |typed: &Vec<String>, filed: Vec<String>| if typed.is_empty() { filed } else { typed.clone() };
+        let exports = list(&serve.export, file.export);
+        let typed = web::Typed {
+            certificate: serve.certificate.clone().or(file.certificate),
+            certificate_key: serve.certificate_key.clone().or(file.certificate_key),
+            client_ca: serve.client_ca.clone().or(file.client_ca),
+            cacert: common.cacert.clone().or(file.cacert),
+            access: serve.access.clone().or(file.access),
+            fireflies: list(&serve.fireflies, file.fireflies),
+        };
+        let rights = |anonymous| match anonymous {
+            Anonymous::Ro => Rights::Read,
+            Anonymous::Rw => Rights::Write,
+        };
+        let web = web::config(&typed)?;
+        let mut exports = exports.iter().map(|text| text.parse::<Export>()).collect::<Result<Vec<_>, _>>()?;
+        for export in &mut exports {
+            export.abroad = abroad::export(&export.dir, web.authorities.as_ref())?;
+        }
+        Ok(Wanted {
+            listen: serve.listen.clone().or(file.listen),
+            state: state_dir(common.state.as_ref().or(file.state.as_ref()))?,
+            exports,
+            anonymous: serve.anonymous.or(file.anonymous).map(rights),
+            plain: serve.plain || file.plain.unwrap_or(false),
+            responders: Responders::parse(&list(&serve.responders, file.responders)).map_err(Failure::usage)?,
+            audit: serve.audit || file.audit.unwrap_or(false),
+            web,
+        })
+    }
+
+    /// Whether a settings file is named.
+    pub fn has_file(&self) -> bool {
+        self.serve.config.is_some()
+    }
+}
+
+impl Wanted {
+    /// A node there, with that state.
+    pub fn config(self, listen: SocketAddr, state: StateDir) -> NodeConfig {
+        NodeConfig {
+            listen,
+            exports: self.exports,
+            anonymous: self.anonymous,
+            grants: Grants::default(),
+            plain: self.plain,
+            state,
+            timeouts: Timeouts::default(),
+            web: self.web,
+            own_guests: false,
+            responders: self.responders,
+            audit: self.audit.then_some(tune::told as door::Audit),
+        }
+    }
+}
+
+/// The keys of the settings file, as `longhaul support` passes them on: their values hold no secrets.
+pub const KEYS: [&str; 13] = [
+    "export",
+    "listen",
+    "anonymous",
+    "plain",
+    "state",
+    "responders",
+    "audit",
+    "certificate",
+    "certificate-key",
+    "client-ca",
+    "cacert",
+    "access",
+    "fireflies",
+];
+
+/// The state directory that a settings file names, if it reads and names one.
+pub fn state_named(path: &Path) -> Option<PathBuf> {
+    read(path).ok()?.state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_wrong_is_so_in_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.toml");
+        for (text, line) in [("plain = true\n\nexpert = 1\n", "line 3"), ("plain = 7", "line 1"), ("\n[", "line 2")] {
+            std::fs::write(&path, text).unwrap();
+            let message = read(&path).unwrap_err().message;
+            assert!(message.contains(line) && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.toml");
+        let text = |key: &str| match key {
+            "export" | "responders" | "fireflies" => format!("{key} = []\n"),
+            "plain" | "audit" => format!("{key} = true\n"),
+            "anonymous" => format!("{key} = \"ro\"\n"),
+            _ => format!("{key} = \"x\"\n"),
+        };
+        std::fs::write(&path, KEYS.map(text).concat()).unwrap();
+        let file = read(&path).unwrap();
+        // A key that was added to the file, and not to the list, would be missing here.
+        let File {
+            listen,
+            anonymous,
+            plain,
+            state,
+            audit,
+            certificate,
+            certificate_key,
+            client_ca,
+            cacert,
+            access,
+            ..
+        } = file;
+        assert!(listen.is_some() && anonymous.is_some() && plain.is_some() && state.is_some() && audit.is_some());
+        assert!([certificate, certificate_key, client_ca, cacert, access].iter().all(Option::is_some));
+        std::fs::write(&path, "keys = 1").unwrap();
+        let said = read(&path).unwrap_err().message;
+        let named: Vec<&str> = said.split('`').skip(3).step_by(2).collect();
+        assert_eq!(named, KEYS, "what the reader expects: {said}");
+    }
+}

@@ -1,0 +1,89 @@
+//! How a node stands, told to whoever started it: the protocol of sd_notify(3), which systemd and others speak. Where nobody
+//! asked for it nothing is said, and a word that does not arrive stops nothing.
+
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Whether what is written to stderr goes to systemd's journal, which keeps the time of every line (systemd.exec(5)). A
+/// terminal may have inherited the word from the journal's own user.
+pub fn keeps_time() -> bool {
+    let said = std::env::var("JOURNAL_STREAM").ok();
+    let is = rustix::fs::fstat(std::io::stderr()).ok().map(|facts| format!("{}:{}", facts.st_dev, facts.st_ino));
+    said.is_some() && said == is
+}
+
+/// Whoever started the node.
+pub struct Supervisor(Option<(UnixDatagram, SocketAddr)>);
+
+impl Supervisor {
+    /// The one that the environment names.
+    pub fn of_environment() -> Supervisor {
+        Supervisor(std::env::var_os("NOTIFY_SOCKET").and_then(|name| Supervisor::at(name.as_bytes())))
+    }
+
+    /// At a path, or with an @ before it, at a name without a file.
+    fn at(name: &[u8]) -> Option<(UnixDatagram, SocketAddr)> {
+        let address = match name.strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name),
+            None if name.starts_with(b"/") => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(name)),
+            None => return None,
+        };
+        Some((UnixDatagram::unbound().ok()?, address.ok()?))
+    }
+
+    fn tell(&self, text: &str) {
+        if let Supervisor(Some((socket, to))) = self {
+            let _ = socket.send_to_addr(text.as_bytes(), to);
+        }
+    }
+
+    /// It serves; `how` is for people.
+    pub fn ready(&self, how: &str) {
+        self.tell(&format!("READY=1\nSTATUS={}", how.replace('\n', " ")));
+    }
+
+    /// It reads its settings again, until it is ready.
+    pub fn reloading(&self) {
+        let now = clock_gettime(ClockId::Monotonic);
+        let us = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000;
+        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
+    }
+
+    /// It ends.
+    pub fn stopping(&self) {
+        self.tell("STOPPING=1\nSTATUS=ending sessions in order");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_arrive_at_either_kind_of_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let hidden = format!("@longhaul-test-{}", std::process::id());
+        let by_path = UnixDatagram::bind(&path).unwrap();
+        let by_name =
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&hidden.as_bytes()[1..]).unwrap()).unwrap();
+        for (name, socket) in [(path.to_str().unwrap(), by_path), (hidden.as_str(), by_name)] {
+            let supervisor = Supervisor(Supervisor::at(name.as_bytes()));
+            let heard = || {
+                let mut bytes = [0; 200];
+                let got = socket.recv(&mut bytes).unwrap();
+                String::from_utf8_lossy(&bytes[..got]).into_owned()
+            };
+            supervisor.ready("a\nb");
+            assert_eq!(heard(), "READY=1\nSTATUS=a b");
+            supervisor.reloading();
+            assert!(heard().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+        }
+        assert!(Supervisor::at(b"relative").is_none());
+        Supervisor(None).stopping();
+        assert!(!keeps_time(), "nobody but systemd sets JOURNAL_STREAM");
+    }
+}

@@ -1,0 +1,189 @@
+//! `longhaul support`: what somebody needs who is to help, in one file without secrets.
+//!
+//! Two walls stand before a secret. What is collected are facts that hold none: of files with secrets only that they are there.
+//! And every text passes [`Redactor`], which takes out what it knows, and what looks like one.
+
+mod host;
+mod node;
+mod redact;
+mod tool;
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use model::Exit;
+use model::fault::Fault;
+use model::units::Bytes;
+use serde::Serialize;
+
+use self::redact::Redactor;
+use crate::args::{Common, Support};
+use crate::commands::serve;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// The settings file of the package.
+const PACKAGED_SETTINGS: &str = "/etc/longhaul/longhaul.toml";
+
+/// A file of the dump.
+struct Member {
+    name: &'static str,
+    /// What it says, for whoever is asked to send it.
+    about: &'static str,
+    text: String,
+}
+
+/// What is looked at.
+struct Subject {
+    state: PathBuf,
+    config: Option<PathBuf>,
+    unit: String,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    v: u32,
+    event: &'static str,
+    path: String,
+    bytes: u64,
+    members: Vec<ToldMember<'a>>,
+}
+
+#[derive(Serialize)]
+struct ToldMember<'a> {
+    name: &'a str,
+    bytes: usize,
+    about: &'a str,
+}
+
+impl Subject {
+    fn of(support: &Support, common: &Common, settings: &Settings) -> Subject {
+        let packaged = || Some(PathBuf::from(PACKAGED_SETTINGS)).filter(|path| path.exists());
+        let config = support.config.clone().or_else(packaged);
+        let said = common.state.is_some() || std::env::var_os("LONGHAUL_STATE").is_some_and(|dir| !dir.is_empty());
+        let named = config.as_deref().filter(|_| !said).and_then(serve::state_named);
+        let state = named.unwrap_or_else(|| settings.state_path().to_owned());
+        Subject { state, config, unit: support.unit.clone() }
+    }
+
+    /// All that is collected, as it was found.
+    fn collect(&self) -> Vec<Member> {
+        let member = |name, about, text| Member { name, about, text };
+        vec![
+            member("version.txt", "the program", host::version()),
+            member("host.txt", "system, kernel, processors, memory, clock", host::host()),
+            member("sysctls.txt", "settings of the kernel that matter to transfers", host::sysctls()),
+            member("network.txt", "links, addresses, routes, the kernel's counters", host::network()),
+            member("limits.txt", "limits of this process, and of open files in all", host::limits()),
+            member("tune-audit.jsonl", "the audit of `longhaul tune`, for 100 ms", host::audit()),
+            member("settings.toml", "the node's settings", node::settings(self.config.as_deref())),
+            member("exports.txt", "file systems of the exports, and room there", node::exports(self.config.as_deref())),
+            member("access.txt", "of keys and rules, how many", node::access(&self.state)),
+            member("state.txt", "names, sizes, modes and times in the state directory", node::state(&self.state)),
+            member("paths.jsonl", "what is known of paths", node::paths(&self.state)),
+            member("jobs.jsonl", "jobs that run now", node::jobs(&self.state)),
+            member("nodes.txt", "nodes that run now", node::nodes(&self.state)),
+            member("unit.txt", "how systemd sees the node", node::unit(&self.unit)),
+            member("log.txt", "the node's recent log", node::log(&self.unit)),
+        ]
+    }
+
+    /// What is known to be secret here, whatever it may have got into.
+    fn secrets(&self, common: &Common) -> Redactor {
+        let mut redactor = Redactor::default();
+        for (name, value) in std::env::vars_os() {
+            let name = name.to_string_lossy().to_ascii_lowercase();
+            if redact::is_secret_name(&name) || name.contains("key") {
+                value.to_string_lossy().split(',').for_each(|secret| redactor.know(secret.trim().as_bytes()));
+            }
+        }
+        for file in ["identity.key.der", "macaroon.key"] {
+            node::read(&self.state.join(file)).iter().for_each(|bytes| redactor.know(bytes));
+        }
+        let grants = ["grants.toml", "errand-grants.toml"].map(|name| self.state.join(name));
+        for file in grants.iter().chain(&common.key_file) {
+            let bytes = node::read(file).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
+            text.split(['"', '\'', '\n'])
+                .filter(|word| word.len() >= 32)
+                .for_each(|word| redactor.know(word.as_bytes()));
+        }
+        redactor
+    }
+}
+
+/// Runs the command.
+pub fn run(support: &Support, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let subject = Subject::of(support, common, settings);
+    let redactor = subject.secrets(common);
+    let mut members = subject.collect();
+    members.iter_mut().for_each(|member| member.text = redactor.clean(&member.text));
+    let now = Timestamp::now();
+    let name = format!("longhaul-support-{}-{}", host::name(), now.strftime("%Y%m%dT%H%M%SZ"));
+    members.insert(0, Member { name: "README.txt", about: "this list", text: readme(&name, &members) });
+    let out = support.out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.tar.gz")));
+    let written = write(&out, &name, &members, now);
+    let bytes = written.map_err(|error| {
+        let message = format!("cannot write {}: {error} (--out says where to write)", out.display());
+        Failure { exit: Exit::Storage, fault: Fault::Storage, message }
+    })?;
+    tell(&out, bytes, &members, printer);
+    Ok(Exit::Done)
+}
+
+fn tell(out: &Path, bytes: u64, members: &[Member], printer: &Printer) {
+    let each = |member: &Member| (member.name, member.text.len(), member.about);
+    if printer.is_json() {
+        let told = |member| {
+            let (name, bytes, about) = each(member);
+            ToldMember { name, bytes, about }
+        };
+        let members = members.iter().map(told).collect();
+        return printer.object(&Told { v: 1, event: "support", path: out.display().to_string(), bytes, members });
+    }
+    printer.line(&format!("wrote {} ({}), which only you can read:", out.display(), Bytes(bytes)));
+    for (name, bytes, about) in members.iter().map(each) {
+        printer.line(&format!("  {name:<17} {:>10}  {about}", Bytes(bytes as u64).to_string()));
+    }
+    printer.line("Secrets were left out. Names of hosts, people, files and addresses were not: look into it before you send it on.");
+}
+
+fn readme(name: &str, members: &[Member]) -> String {
+    let list = members.iter().map(|member| format!("{:<17} {}\n", member.name, member.about));
+    format!(
+        "{name}: what `longhaul support` of version {} found.\n\n{}\nA mark like {} stands where a secret was, or what \
+         might be one. Identity, keys, grants, the\ncontents of journals and data are not here.\n",
+        env!("CARGO_PKG_VERSION"),
+        list.collect::<String>(),
+        redact::GONE,
+    )
+}
+
+/// Writes it for its owner alone, where nothing is yet; its size.
+fn write(out: &Path, name: &str, members: &[Member], now: Timestamp) -> io::Result<u64> {
+    let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(out)?;
+    let written = archive(&file, name, members, now).and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        let _ = std::fs::remove_file(out);
+        return Err(error);
+    }
+    Ok(file.metadata()?.len())
+}
+
+fn archive(file: &std::fs::File, name: &str, members: &[Member], now: Timestamp) -> io::Result<()> {
+    let mut tar = tar::Builder::new(GzEncoder::new(file, Compression::default()));
+    for member in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(member.text.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(now.as_second().unsigned_abs());
+        tar.append_data(&mut header, format!("{name}/{}", member.name), member.text.as_bytes())?;
+    }
+    tar.into_inner()?.finish()?.flush()
+}

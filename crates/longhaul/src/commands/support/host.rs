@@ -1,0 +1,151 @@
+//! Facts of this host for `longhaul support`: what anybody who is logged in may read.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use jiff::Timestamp;
+use model::v1::tune::Ask;
+
+use super::tool;
+use crate::commands::tune;
+
+/// Settings below /proc/sys that transfers live by.
+const SYSCTLS: [&str; 36] = [
+    "fs/file-max",
+    "fs/nr_open",
+    "fs/protected_hardlinks",
+    "kernel/pid_max",
+    "kernel/threads-max",
+    "net/core/bpf_jit_enable",
+    "net/core/busy_poll",
+    "net/core/busy_read",
+    "net/core/default_qdisc",
+    "net/core/dev_weight",
+    "net/core/netdev_budget",
+    "net/core/netdev_budget_usecs",
+    "net/core/netdev_max_backlog",
+    "net/core/optmem_max",
+    "net/core/rmem_default",
+    "net/core/rmem_max",
+    "net/core/somaxconn",
+    "net/core/wmem_default",
+    "net/core/wmem_max",
+    "net/ipv4/ip_local_port_range",
+    "net/ipv4/tcp_allowed_congestion_control",
+    "net/ipv4/tcp_available_congestion_control",
+    "net/ipv4/tcp_congestion_control",
+    "net/ipv4/tcp_ecn",
+    "net/ipv4/tcp_mem",
+    "net/ipv4/tcp_mtu_probing",
+    "net/ipv4/tcp_no_metrics_save",
+    "net/ipv4/tcp_notsent_lowat",
+    "net/ipv4/tcp_rmem",
+    "net/ipv4/tcp_sack",
+    "net/ipv4/tcp_slow_start_after_idle",
+    "net/ipv4/tcp_timestamps",
+    "net/ipv4/tcp_window_scaling",
+    "net/ipv4/tcp_wmem",
+    "vm/dirty_bytes",
+    "vm/dirty_ratio",
+];
+
+/// What a file says, or why it says nothing.
+fn file(path: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| format!("({error})"));
+    format!("== {path}\n{}\n\n", text.trim_end())
+}
+
+/// This host's name, as far as it can stand in a file's.
+pub fn name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let name: String = name.chars().map(plain).take(64).collect();
+    if name.is_empty() { "host".into() } else { name }
+}
+
+/// The program.
+pub fn version() -> String {
+    let (version, arch, os) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH, std::env::consts::OS);
+    let built = if cfg!(debug_assertions) { "for tests" } else { "for use" };
+    let mut text = format!("longhaul {version}, {arch}-{os}, built {built}\n");
+    if let Ok(program) = std::env::current_exe() {
+        let facts = fs::metadata(&program).ok();
+        let bytes = facts.as_ref().map_or(0, fs::Metadata::len);
+        let changed = facts.and_then(|facts| Timestamp::try_from(facts.modified().ok()?).ok());
+        let changed = changed.map_or_else(String::new, |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        let _ = writeln!(text, "{} {bytes} bytes, of {changed}", program.display());
+    }
+    let _ = writeln!(text, "at {}", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"));
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let _ = writeln!(text, "run by user {user}, group {group}");
+    // That they are set is worth knowing, to what is not.
+    for name in
+        ["LONGHAUL_KEY", "LONGHAUL_STATE", "LONGHAUL_LAB", "BEARER_TOKEN", "BEARER_TOKEN_FILE", "X509_USER_PROXY"]
+    {
+        let set = if std::env::var_os(name).is_some() { "set" } else { "not set" };
+        let _ = writeln!(text, "environment: {name} is {set}");
+    }
+    text
+}
+
+/// System, processors, memory, clock.
+pub fn host() -> String {
+    let uname = rustix::system::uname();
+    let words = [uname.sysname(), uname.nodename(), uname.release(), uname.version(), uname.machine()];
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let mut text = format!("{}\n\n", words.join(" "));
+    for path in ["/etc/os-release", "/proc/loadavg", "/proc/uptime", "/proc/meminfo"] {
+        text += &file(path);
+    }
+    for name in ["sys_vendor", "product_name"] {
+        text += &file(&format!("/sys/devices/virtual/dmi/id/{name}"));
+    }
+    // One processor's entry stands for all of them.
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let first = processors.split("\n\n").next().unwrap_or_default();
+    let _ = writeln!(text, "== {} processors for us; the first of /proc/cpuinfo\n{first}\n", sys::limits::processors());
+    match sys::clock_quality::read() {
+        Ok(clock) => {
+            let _ = writeln!(text, "clock: {clock:?}");
+        }
+        Err(error) => {
+            let _ = writeln!(text, "clock: {error}");
+        }
+    }
+    text
+}
+
+/// Settings of the kernel.
+pub fn sysctls() -> String {
+    let line = |name: &&str| {
+        let value = fs::read_to_string(Path::new("/proc/sys").join(name));
+        let value = value.map_or_else(|error| format!("({error})"), |value| value.trim_end().replace('\t', " "));
+        format!("{} = {value}\n", name.replace('/', "."))
+    };
+    SYSCTLS.iter().map(line).collect()
+}
+
+/// Links, addresses, routes, counters.
+pub fn network() -> String {
+    let ip: [&[&str]; 4] = [&["-s", "link"], &["address"], &["route"], &["-6", "route"]];
+    let asked = ip.iter().map(|words| tool::said("ip", words));
+    let files = ["/proc/net/sockstat", "/proc/net/snmp", "/proc/net/netstat"].map(file);
+    asked.chain(files).collect()
+}
+
+/// Limits.
+pub fn limits() -> String {
+    ["/proc/self/limits", "/proc/sys/fs/file-nr", "/proc/self/cgroup", "/proc/pressure/cpu", "/proc/pressure/io"]
+        .map(file)
+        .concat()
+}
+
+/// How the settings stand.
+pub fn audit() -> String {
+    let ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
+    match tune::told(&ask) {
+        Ok(lines) => lines.into_iter().map(|line| line + "\n").collect(),
+        Err(refusal) => format!("({})\n", refusal.reason),
+    }
+}

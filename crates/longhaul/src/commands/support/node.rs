@@ -1,0 +1,279 @@
+//! Facts of the nodes here for `longhaul support`. Of files with secrets it says that they are there; those in the state
+//! directory may have been put there by another user, so no link is followed, and nothing is passed on that was not understood.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use auth::{Grants, Policy};
+use jiff::Timestamp;
+use model::units::Bytes;
+use rustix::fs::OFlags;
+use rustls::pki_types::CertificateDer;
+use serde_json::Value;
+
+use super::redact::GONE;
+use super::tool;
+use crate::commands::serve;
+use crate::reins;
+
+/// Files are read so far.
+const BYTES_MAX: u64 = 4 << 20;
+/// Names that are listed.
+const NAMES_MAX: usize = 5_000;
+/// How deep directories lie in each other in a state directory, and some more.
+const DEPTH_MAX: usize = 4;
+/// Lines of the log.
+const LOG_LINES: &str = "3000";
+/// What is known of a path.
+const PATH_FACTS: [&str; 5] = ["v", "capacity_bit_s", "streams", "min_rtt_s", "loss"];
+
+/// A regular file's content; none where it is anything else.
+pub fn read(path: &Path) -> Option<Vec<u8>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::take(file, BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn text(path: &Path) -> Option<String> {
+    String::from_utf8(read(path)?).ok()
+}
+
+/// The settings: keys that `serve` knows, with what is said of them. Comments and what it does not know may hold anything.
+pub fn settings(path: Option<&Path>) -> String {
+    let Some(path) = path else { return "(no settings file: --config names one)\n".into() };
+    let head = format!("# {}\n", path.display());
+    let table = match fs::read_to_string(path).map(|text| text.parse::<toml::Table>()) {
+        Err(error) => return format!("{head}# {error}\n"),
+        // The error quotes the file.
+        Ok(Err(_)) => return format!("{head}# it is not TOML\n"),
+        Ok(Ok(table)) => table,
+    };
+    let known = |key: &String| serve::KEYS.contains(&key.as_str());
+    let (known, unknown): (Vec<_>, Vec<_>) = table.iter().partition(|(key, _)| known(key));
+    let said = known.iter().map(|(key, value)| format!("{key} = {value}\n")).collect::<String>();
+    let others = unknown.len();
+    let others =
+        if others > 0 { format!("# {others} more, which serve does not know: {GONE}\n") } else { String::new() };
+    format!("{head}{said}{others}")
+}
+
+/// The directories that the settings export, and what lies below them.
+pub fn exports(config: Option<&Path>) -> String {
+    let table = config.and_then(|path| fs::read_to_string(path).ok()?.parse::<toml::Table>().ok()).unwrap_or_default();
+    let texts = table.get("export").and_then(toml::Value::as_array).into_iter().flatten();
+    let exports = texts.filter_map(|text| text.as_str()?.parse::<door::Export>().ok());
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut said = String::new();
+    for export in exports {
+        let mode = if export.writable { "rw" } else { "ro" };
+        let _ = writeln!(said, "{} ({mode}) {}: {}", export.name, export.dir.display(), room(&export.dir, &mounts));
+    }
+    if said.is_empty() { "(the settings file names no directory)\n".into() } else { said }
+}
+
+fn room(dir: &Path, mounts: &str) -> String {
+    let (facts, system) = match (fs::metadata(dir), rustix::fs::statvfs(dir)) {
+        (Ok(facts), Ok(system)) => (facts, system),
+        (Err(error), _) => return error.to_string(),
+        (_, Err(error)) => return error.to_string(),
+    };
+    let bytes = |blocks: u64| Bytes(blocks.saturating_mul(system.f_frsize));
+    let (free, all) = (bytes(system.f_bavail), bytes(system.f_blocks));
+    let (mode, uid, gid) = (facts.mode() & 0o7777, facts.uid(), facts.gid());
+    let mount = mount(dir, mounts).unwrap_or_default();
+    format!("mode {mode:04o}, owner {uid}:{gid}, {free} of {all} free, {} files free; {mount}", system.f_favail)
+}
+
+/// Type, options and source of the mount that a directory is on (proc_pid_mountinfo(5)).
+fn mount(dir: &Path, mounts: &str) -> Option<String> {
+    let dir = fs::canonicalize(dir).ok()?;
+    let at = |line: &&str| line.split(' ').nth(4).map(PathBuf::from).filter(|point| dir.starts_with(point));
+    let line =
+        mounts.lines().filter(|line| at(line).is_some()).max_by_key(|line| at(line).map(|p| p.as_os_str().len()))?;
+    let (mount, system) = line.split_once(" - ")?;
+    let options = mount.split(' ').nth(5)?;
+    Some(format!("{options} on {system}"))
+}
+
+/// How many may do something here, and nothing of who.
+pub fn access(state: &Path) -> String {
+    let mut said = String::new();
+    let now = Timestamp::now().as_second();
+    for (name, what) in [("grants.toml", "grants"), ("errand-grants.toml", "grants for single jobs")] {
+        let grants = text(&state.join(name)).map(|text| toml::from_str::<Grants>(&text));
+        let _ = match grants {
+            None => writeln!(said, "{what}: none here that we may read"),
+            Some(Err(_)) => writeln!(said, "{what}: {name} does not read"),
+            Some(Ok(grants)) => {
+                let over = grants.list.iter().filter(|g| g.expires.is_some_and(|at| at <= now)).count();
+                writeln!(said, "{what}: {}, of which {over} have expired", grants.list.len())
+            }
+        };
+    }
+    let policy = text(&state.join("access.toml")).map(|text| Policy::parse(&text));
+    let _ = match policy {
+        None => writeln!(said, "access.toml: none in the state directory that we may read"),
+        Some(Err(_)) => writeln!(said, "access.toml: it does not read; the node's log says why"),
+        Some(Ok(policy)) => writeln!(
+            said,
+            "access.toml: {} rules, {} issuers, {} audiences; call-out: {}; macaroons: {}",
+            policy.rules.len(),
+            policy.issuers.len(),
+            policy.audiences.len(),
+            policy.callout.is_some(),
+            policy.macaroons.on
+        ),
+    };
+    let shown = read(&state.join("identity.cert.der"))
+        .and_then(|bytes| engine::identity::fingerprint(&CertificateDer::from(bytes)));
+    let shown = shown.map_or_else(|| "none here that we may read".into(), |fingerprint| fingerprint.to_string());
+    let _ = writeln!(said, "identity: {shown}");
+    said
+}
+
+/// What lies in the state directory, by name.
+pub fn state(state: &Path) -> String {
+    let mut rows = BTreeMap::new();
+    list(state, state, 0, &mut rows);
+    let head = format!("{}\nmode  owner        bytes changed              name\n", state.display());
+    let more = if rows.len() >= NAMES_MAX { "(and more)\n" } else { "" };
+    head + &rows.into_values().collect::<String>() + more
+}
+
+fn list(root: &Path, dir: &Path, depth: usize, rows: &mut BTreeMap<PathBuf, String>) {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) => {
+            rows.insert(dir.to_owned(), format!("{}: {error}\n", dir.display()));
+            return;
+        }
+    };
+    for entry in entries.flatten() {
+        let (path, Ok(facts)) = (entry.path(), entry.metadata()) else { continue };
+        if rows.len() >= NAMES_MAX {
+            return;
+        }
+        let changed = Timestamp::from_second(facts.mtime()).map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        let below = path.strip_prefix(root).unwrap_or(&path);
+        let slash = if facts.is_dir() { "/" } else { "" };
+        let (mode, uid, gid, size) = (facts.mode() & 0o7777, facts.uid(), facts.gid(), facts.len());
+        let changed = changed.unwrap_or_default();
+        let row =
+            format!("{mode:04o} {:>11} {size:>11} {changed} {}{slash}\n", format!("{uid}:{gid}"), below.display());
+        rows.insert(path.clone(), row);
+        if facts.is_dir() && depth < DEPTH_MAX {
+            list(root, &path, depth + 1, rows);
+        }
+    }
+}
+
+/// What is known of paths: a line each, the numbers alone.
+pub fn paths(state: &Path) -> String {
+    let mut lines = Vec::new();
+    for path in fs::read_dir(state.join("paths")).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let peer = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(Ok(Value::Object(facts))) = read(&path).map(|bytes| serde_json::from_slice(&bytes)) else { continue };
+        let fact =
+            |name: &&str| facts.get(*name).filter(|value| value.is_number()).map(|v| ((*name).into(), v.clone()));
+        let mut line: serde_json::Map<String, Value> = PATH_FACTS.iter().filter_map(fact).collect();
+        line.insert("peer".into(), peer.into());
+        lines.push(format!("{}\n", Value::Object(line)));
+    }
+    lines.sort();
+    lines.concat()
+}
+
+/// Jobs, from those that run them.
+pub fn jobs(state: &Path) -> String {
+    let line = |job: &model::v1::Job| serde_json::to_string(job).map(|text| text + "\n").unwrap_or_default();
+    reins::list(state).iter().map(line).collect()
+}
+
+/// Who runs here with this state: command line, limits, what it holds.
+pub fn nodes(state: &Path) -> String {
+    let mut said = String::new();
+    for path in fs::read_dir(state.join("run")).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let Some(pid) = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u32>().ok()) else { continue };
+        let proc = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&proc("cmdline")).replace('\0', " ");
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+        let _ = writeln!(said, "== process {pid}: {words}\ndescriptors open: {descriptors}");
+        for name in ["status", "limits", "cgroup"] {
+            let _ = writeln!(said, "-- {name}\n{}", String::from_utf8_lossy(&proc(name)).trim_end());
+        }
+    }
+    if said.is_empty() { "(no process runs with this state directory)\n".into() } else { said }
+}
+
+/// How systemd sees it. Only what is named here: its environment may hold keys.
+pub fn unit(unit: &str) -> String {
+    let wanted = "--property=Id,LoadState,ActiveState,SubState,StatusText,Result,NRestarts,MainPID,ExecMainStartTimestamp,\
+                  FragmentPath,DropInPaths,User,LimitNOFILE,TasksCurrent,TasksMax,MemoryCurrent,MemoryMax,CPUUsageNSec,\
+                  ReadWritePaths,ProtectSystem,CapabilityBoundingSet";
+    tool::said("systemctl", &["show", "--no-pager", wanted, "--", unit])
+}
+
+/// Its recent log.
+pub fn log(unit: &str) -> String {
+    let words = ["--quiet", "--no-pager", "--output=short-iso", "--lines", LOG_LINES, "--unit", unit];
+    tool::said("journalctl", &words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_what_serve_knows() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.toml");
+        fs::write(&path, "# hidden-1\nexport = [\"d=/srv\"]\nplain = true\npassphrase = \"hidden-2\"\n").unwrap();
+        let said = settings(Some(&path));
+        assert!(
+            said.contains("export = [\"d=/srv\"]") && said.contains("plain = true") && said.contains("1 more"),
+            "{said}"
+        );
+        assert!(!said.contains("hidden"), "{said}");
+        fs::write(&path, "password hidden-3").unwrap();
+        assert!(!settings(Some(&path)).contains("hidden"));
+        assert!(settings(None).contains("--config"));
+    }
+
+    #[test]
+    fn no_link_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("f"), b"x").unwrap();
+        std::os::unix::fs::symlink("f", dir.path().join("link")).unwrap();
+        assert_eq!(read(&dir.path().join("f")).as_deref(), Some(&b"x"[..]));
+        assert!(read(&dir.path().join("link")).is_none() && read(dir.path()).is_none());
+    }
+
+    #[test]
+    fn the_mount_of_a_directory_is_the_nearest() {
+        let mounts = "1 0 8:1 / / rw,relatime shared:1 - ext4 /dev/a rw\n\
+                      2 1 0:2 / /proc rw,nosuid - proc proc rw\n";
+        assert_eq!(mount(Path::new("/proc"), mounts).as_deref(), Some("rw,nosuid on proc proc rw"));
+        assert_eq!(mount(Path::new("/usr"), mounts).as_deref(), Some("rw,relatime on ext4 /dev/a rw"));
+    }
+
+    #[test]
+    fn of_paths_the_numbers_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("paths")).unwrap();
+        fs::write(
+            dir.path().join("paths/192.0.2.1.json"),
+            "{\"v\":1,\"loss\":0.5,\"other\":\"hidden\",\"streams\":\"x\"}",
+        )
+        .unwrap();
+        assert_eq!(paths(dir.path()), "{\"loss\":0.5,\"peer\":\"192.0.2.1\",\"v\":1}\n");
+    }
+}

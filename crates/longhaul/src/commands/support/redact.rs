@@ -1,0 +1,289 @@
+//! Takes secrets out of texts: those that are known, in any writing that they may have got into, and what looks like one. Too
+//! much rather than too little: a text that lost a file's name is worth more than a key that was sent on.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+/// What stands in the place of a secret.
+pub const GONE: &str = "[removed]";
+/// What is shorter is no secret, and stands in too many words.
+const SECRET_BYTES_MIN: usize = 6;
+/// Letters, digits and such in one piece: from here on it may be a key.
+const PIECE_CHARS: usize = 32;
+/// Of a hash so much is kept, to know it again by.
+const HASH_CHARS: usize = 8;
+/// In names of what is not to be passed on.
+const NAMES: [&str; 11] = [
+    "passw",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "authz",
+    "signature",
+    "apikey",
+    "api-key",
+    "api_key",
+    "private",
+];
+/// Words before what somebody shows to be let in (RFC 9110, section 11).
+const SCHEMES: [&str; 3] = ["bearer", "basic", "authorization"];
+/// How our own keys begin.
+const KEY_PREFIX: &str = "lhk1_";
+
+/// Whether something of this name, in lower case, is a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    NAMES.iter().any(|part| name.contains(part))
+}
+
+/// What is known to be secret.
+#[derive(Debug, Default)]
+pub struct Redactor {
+    known: Vec<String>,
+}
+
+impl Redactor {
+    /// Knows a secret, as it is and as it may have been written: hexadecimal, base64 of either alphabet.
+    pub fn know(&mut self, secret: &[u8]) {
+        if secret.len() < SECRET_BYTES_MIN {
+            return;
+        }
+        let hex = auth::hex(secret);
+        let mut forms =
+            vec![hex.to_ascii_uppercase(), hex, STANDARD_NO_PAD.encode(secret), URL_SAFE_NO_PAD.encode(secret)];
+        forms.extend(std::str::from_utf8(secret).ok().map(str::to_owned));
+        self.known.extend(forms);
+        // What contains another one goes first.
+        self.known.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        self.known.dedup();
+    }
+
+    /// A text without secrets.
+    pub fn clean(&self, text: &str) -> String {
+        let mut text = without_pem(text);
+        for form in self.known.iter().filter(|form| text.contains(form.as_str())).collect::<Vec<_>>() {
+            text = text.replace(form.as_str(), GONE);
+        }
+        let mut reader = Reader::default();
+        let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());
+        while !rest.is_empty() {
+            let start = rest.find(|c| !is_between(c)).unwrap_or(rest.len());
+            out.push_str(&rest[..start]);
+            let end = start + rest[start..].find(is_between).unwrap_or(rest.len() - start);
+            if end > start {
+                out.push_str(&reader.word(&rest[start..end]));
+            }
+            rest = &rest[end..];
+        }
+        out
+    }
+}
+
+/// What stands between words.
+fn is_between(c: char) -> bool {
+    c.is_whitespace() || "\"'<>(){}[],;|`\\".contains(c)
+}
+
+/// Keys and certificates in PEM, whatever stands for their line breaks.
+fn without_pem(text: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find("-----BEGIN ") {
+        out.push_str(&rest[..at]);
+        out.push_str(GONE);
+        let Some(end) = rest[at..].find("-----END ") else { return out };
+        let after = &rest[at + end + "-----END ".len()..];
+        rest = after.find("-----").map_or("", |close| &after[close + 5..]);
+    }
+    out + rest
+}
+
+/// Reads word by word: what one says the next may be.
+#[derive(Debug, Default)]
+struct Reader {
+    /// The last word named a secret, if a colon or an equals sign follows.
+    named: bool,
+    /// The next word is a secret.
+    pending: bool,
+}
+
+impl Reader {
+    fn word(&mut self, word: &str) -> String {
+        if matches!(word, ":" | "=" | "=>") {
+            self.pending |= std::mem::take(&mut self.named);
+            return word.to_owned();
+        }
+        let lower = word.to_ascii_lowercase();
+        let plain = lower.trim_matches(|c| "-:=".contains(c));
+        if SCHEMES.contains(&plain) {
+            // `Authorization: Bearer X`: one after the other.
+            (self.named, self.pending) = (false, true);
+            return word.to_owned();
+        }
+        if std::mem::take(&mut self.pending) {
+            self.named = false;
+            return GONE.to_owned();
+        }
+        let names = is_secret_name(plain) && !plain.contains(['/', '?', '.', '=', ':']);
+        self.pending = names && (lower.ends_with([':', '=']) || lower.starts_with("--"));
+        self.named = names && !self.pending;
+        without_pieces(&without_named(&without_url_secrets(word)))
+    }
+}
+
+/// Without who asks, without what is asked for: `https://…@host/path?name=…`.
+fn without_url_secrets(word: &str) -> String {
+    // In a path that was made of a URL the question mark is written so that it is none.
+    let marks = ["?", "%3F", "%3f"];
+    let first = marks.iter().filter_map(|mark| Some((word.find(mark)?, *mark))).min();
+    let (address, mark, query) = match first {
+        Some((at, mark)) => (&word[..at], mark, Some(&word[at + mark.len()..])),
+        None => (word, "", None),
+    };
+    let mut out = match address.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            match authority.rsplit_once('@') {
+                Some((_, host)) => format!("{scheme}://{GONE}@{host}{path}"),
+                None => address.to_owned(),
+            }
+        }
+        None => address.to_owned(),
+    };
+    if let Some((before, _)) = out.split_once('#').filter(|_| out.contains("://")) {
+        out = format!("{before}#{GONE}");
+    }
+    let Some(query) = query.filter(|query| !query.is_empty()) else {
+        return out + mark;
+    };
+    let value = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}={GONE}"),
+        None => GONE.to_owned(),
+    };
+    let values: Vec<String> = query.split('&').map(value).collect();
+    out + mark + &values.join("&")
+}
+
+/// Without what stands behind a name that says what it is: `token=…`, `password:…`.
+fn without_named(word: &str) -> String {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-%.".contains(c);
+    for (at, _) in word.match_indices(['=', ':']) {
+        let start = at - word[..at].chars().rev().take_while(|c| is_name(*c)).count();
+        let value = &word[at + 1..];
+        if value.is_empty() || value.starts_with("//") || !is_secret_name(&word[start..at].to_ascii_lowercase()) {
+            continue;
+        }
+        let rest = value.find('&').map_or("", |end| &value[end..]);
+        return format!("{}{GONE}{}", &word[..=at], without_named(rest));
+    }
+    word.to_owned()
+}
+
+/// Without keys: ours, tokens, and every long piece of letters and digits that is no name and no id of a job.
+fn without_pieces(word: &str) -> String {
+    let is_piece = |c: char| c.is_ascii_alphanumeric() || "+_=-".contains(c);
+    if let Some(at) = word.find("eyJ").filter(|at| word[*at..].contains('.')) {
+        let end = word[at..].find(|c: char| !is_piece(c) && c != '.').map_or(word.len(), |end| at + end);
+        return format!("{}{GONE}{}", without_pieces(&word[..at]), without_pieces(&word[end..]));
+    }
+    let (mut out, mut rest) = (String::with_capacity(word.len()), word);
+    while !rest.is_empty() {
+        let start = rest.find(is_piece).unwrap_or(rest.len());
+        out.push_str(&rest[..start]);
+        let end = start + rest[start..].find(|c| !is_piece(c)).unwrap_or(rest.len() - start);
+        let piece = &rest[start..end];
+        // The fingerprint of a node is for everybody to know.
+        let shown = if out.ends_with("SHA256:") { piece.to_owned() } else { shown(piece) };
+        out.push_str(&shown);
+        rest = &rest[end..];
+    }
+    out
+}
+
+fn shown(piece: &str) -> String {
+    if let Some(at) = piece.find(KEY_PREFIX) {
+        return format!("{}{GONE}", &piece[..at]);
+    }
+    let (digits, letters) =
+        (piece.contains(|c: char| c.is_ascii_digit()), piece.contains(|c: char| c.is_ascii_alphabetic()));
+    if piece.len() < PIECE_CHARS || !digits || !letters || is_uuid(piece) {
+        return piece.to_owned();
+    }
+    match piece.bytes().all(|b| b.is_ascii_hexdigit()) {
+        true => format!("{}{GONE}", &piece[..HASH_CHARS]),
+        false => GONE.to_owned(),
+    }
+}
+
+fn is_uuid(piece: &str) -> bool {
+    let parts: Vec<&str> = piece.split('-').collect();
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clean(text: &str) -> String {
+        Redactor::default().clean(text).replace(GONE, "*")
+    }
+
+    #[test]
+    fn what_looks_like_a_secret_goes() {
+        for (text, left) in [
+            ("https://me:pw@host/a?X-Sig=abc&authz=d#f", "https://*@host/a?X-Sig=*&authz=*"),
+            ("lh://host/data/f?", "lh://host/data/f?"),
+            ("https://host/a#access_token=x", "https://host/a#*"),
+            ("GET /a?secret HTTP/1.1", "GET /a?* HTTP/1.1"),
+            ("Authorization: Bearer abc.def next", "Authorization: Bearer * next"),
+            ("authorization: xyz next", "authorization: * next"),
+            ("{\"password\":\"abc\",\"user\":\"me\"}", "{\"password\":\"*\",\"user\":\"me\"}"),
+            ("{\"client_secret\": \"abc\", \"n\": 1}", "{\"client_secret\": \"*\", \"n\": 1}"),
+            ("prog --token abc --rate 5", "prog --token * --rate 5"),
+            ("prog --token=abc --rate=5", "prog --token=* --rate=5"),
+            ("AWS_SECRET_ACCESS_KEY=ab", "AWS_SECRET_ACCESS_KEY=*"),
+            ("passphrase = abc", "passphrase = *"),
+            ("a&token=x&b=y&secret=z", "a&token=*&b=y&secret=*"),
+            ("lh://host/data/f%3Fa=b", "lh://host/data/f%3Fa=*"),
+            ("a key lhk1_abc-DEF_ is", "a key * is"),
+            ("x eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.c2ln y", "x * y"),
+            ("hash 0123456789abcdef0123456789abcdef0123", "hash 01234567*"),
+            ("mac MDAxY2xvY2F0aW9uIE9wdGlvbmFsLmVtcHR5Cg==", "mac *"),
+            ("-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- z", "* z"),
+            ("a -----BEGIN PRIVATE KEY-----\\nabc", "a *"),
+        ] {
+            assert_eq!(clean(text), left, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_needed_stays() {
+        for text in [
+            "job 0198f3a4-7e2b-7c11-9d3e-2f6b5a1c0d9e runs",
+            "identity: SHA256:AbCdEfGhIjKlMnOpQrStUvWxYz0123456789_-abcde",
+            "net.ipv4.tcp_slow_start_after_idle = 0",
+            "certificate-key = \"/etc/longhaul/host.key\"",
+            "lh://node.example:7411/data/run7 -> /srv/data/run7",
+            "{\"id\":\"T01\",\"why\":\"A window is small.\"}",
+            "tokens and secrets in prose, which a colon does not follow",
+            "2026-11-23T02:08:08Z peer=[::1]:4711 who=\"site B\" bytes=7",
+        ] {
+            assert_eq!(clean(text), text);
+        }
+    }
+
+    #[test]
+    fn what_is_known_goes_in_any_writing() {
+        let mut redactor = Redactor::default();
+        let secret = [0xfb, 0xef, 0x00, 0x10, 0x83, 0xff, 0x3f, 0xbe];
+        redactor.know(&secret);
+        redactor.know(b"swordfish");
+        redactor.know(b"short");
+        for text in ["fbef001083ff3fbe", "FBEF001083FF3FBE", "++8AEIP/P74", "--8AEIP_P74=", "swordfish", "c3dvcmRmaXNo"]
+        {
+            let left = redactor.clean(&format!("a{text}b"));
+            assert!(left.contains(GONE) && !left.contains(text.trim_end_matches('=')), "{text}: {left}");
+        }
+        assert_eq!(redactor.clean("short"), "short");
+    }
+}

@@ -1,0 +1,59 @@
+//! What other programs say, where they are there: within a time and a size, and never a reason to fail.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// For a program to answer.
+const WITHIN: Duration = Duration::from_secs(10);
+/// An answer is not longer.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// A program's output, or why there is none.
+pub fn said(program: &str, words: &[&str]) -> String {
+    let said = ask(program, words).unwrap_or_else(|why| format!("({why})\n"));
+    format!("$ {program} {}\n{said}\n", words.join(" "))
+}
+
+/// The same, without the command.
+pub fn ask(program: &str, words: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).env("LC_ALL", "C.UTF-8");
+    let mut child = command.spawn().map_err(|error| format!("{program}: {error}"))?;
+    let out = child.stdout.take().ok_or("no output")?;
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What comes beyond the bound finds the pipe closed.
+        let _ = out.take(BYTES_MAX).read_to_end(&mut bytes);
+        bytes
+    });
+    let deadline = Instant::now() + WITHIN;
+    let status = loop {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) => break status,
+            None if Instant::now() >= deadline => {
+                let _ = child.kill();
+                break child.wait().map_err(|error| error.to_string())?;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let text = reader.join().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    match status.success() || !text.is_empty() {
+        true => Ok(text),
+        false => Err(format!("{program} ended with {status}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_said_to_be_so() {
+        assert!(said("longhaul-no-such-program", &["x"]).contains("No such file"));
+        assert_eq!(ask("echo", &["a", "b"]).as_deref(), Ok("a b\n"));
+        assert!(ask("false", &[]).is_err());
+        assert_eq!(ask("sh", &["-c", "head -c 9000000 /dev/zero"]).unwrap().len() as u64, BYTES_MAX);
+    }
+}

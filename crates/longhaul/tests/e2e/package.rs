@@ -1,0 +1,365 @@
+//! Packages of the program under test: what is in them, what their scripts do to a system, and that the settings that come
+//! with them are those that the program knows.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use flate2::read::GzDecoder;
+use tempfile::TempDir;
+use xtask::package::{Order, Squeeze};
+
+use crate::client::{Client, words};
+use crate::https::certificate;
+use crate::node::LONGHAUL;
+use crate::wait::skipped;
+
+const EPOCH: u64 = 1_700_000_000;
+
+fn order(out: &Path, version: &str) -> Order {
+    Order {
+        binary: LONGHAUL.into(),
+        version: version.into(),
+        out: out.to_owned(),
+        epoch: EPOCH,
+        squeeze: Squeeze::None,
+    }
+}
+
+/// Whether Debian's tools are here.
+fn has_dpkg(test: &str) -> bool {
+    let is_there = Command::new("dpkg-deb").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !is_there {
+        skipped(test, "dpkg-deb is not here: no Debian packages");
+    }
+    is_there
+}
+
+/// A package and what is in it, unpacked; made once.
+struct Unpacked {
+    dir: TempDir,
+    package: PathBuf,
+}
+
+static PACKAGE: LazyLock<Unpacked> = LazyLock::new(|| {
+    let dir = tempfile::tempdir().unwrap();
+    let package = order(dir.path(), "1.2.3").deb().unwrap();
+    let unpacked = Unpacked { dir, package };
+    unpacked.dpkg_deb(&["--raw-extract"], &[&unpacked.root("")]);
+    unpacked
+});
+
+impl Unpacked {
+    fn root(&self, below: &str) -> PathBuf {
+        self.dir.path().join("root").join(below)
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.root(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    fn dpkg_deb(&self, options: &[&str], more: &[&Path]) -> String {
+        let output = Command::new("dpkg-deb").args(options).arg(&self.package).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+#[test]
+fn a_package_holds_what_it_should() {
+    if !has_dpkg("package::a_package_holds_what_it_should") {
+        return;
+    }
+    let listing = PACKAGE.dpkg_deb(&["--contents"], &[]);
+    let rows: BTreeMap<&str, (&str, &str)> = listing
+        .lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words[5].trim_start_matches("./"), (words[0], words[1]))
+        })
+        .collect();
+    for (path, mode) in [
+        ("usr/bin/longhaul", "-rwxr-xr-x"),
+        ("usr/share/man/man1/longhaul.1.gz", "-rw-r--r--"),
+        ("usr/share/man/man1/longhaul-serve.1.gz", "-rw-r--r--"),
+        ("usr/share/man/man1/longhaul-support.1.gz", "-rw-r--r--"),
+        ("usr/share/bash-completion/completions/longhaul", "-rw-r--r--"),
+        ("usr/share/zsh/vendor-completions/_longhaul", "-rw-r--r--"),
+        ("usr/share/fish/vendor_completions.d/longhaul.fish", "-rw-r--r--"),
+        ("usr/lib/systemd/system/longhaul.service", "-rw-r--r--"),
+        ("usr/lib/sysusers.d/longhaul.conf", "-rw-r--r--"),
+        ("usr/lib/tmpfiles.d/longhaul.conf", "-rw-r--r--"),
+        ("etc/longhaul/longhaul.toml", "-rw-r--r--"),
+        ("etc/longhaul/", "drwxr-xr-x"),
+        ("usr/share/doc/longhaul/copyright", "-rw-r--r--"),
+        ("usr/share/doc/longhaul/changelog.gz", "-rw-r--r--"),
+        ("usr/share/doc/longhaul/install.md", "-rw-r--r--"),
+    ] {
+        assert_eq!(rows.get(path).map(|row| row.0), Some(mode), "{path} in\n{listing}");
+    }
+    assert!(rows.values().all(|(_, owner)| *owner == "root/root"), "{listing}");
+    let control = PACKAGE.dpkg_deb(&["--field"], &[]);
+    for line in ["Package: longhaul", "Version: 1.2.3", "Priority: optional", "Section: net"] {
+        assert!(control.lines().any(|had| had == line), "{line} in\n{control}");
+    }
+    let depends = control.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap();
+    let packages: Vec<&str> = depends.split(", ").map(|part| part.split(' ').next().unwrap()).collect();
+    assert!(packages.contains(&"libc6") && packages.contains(&"passwd"), "{depends}");
+    assert!(packages.iter().all(|name| ["libc6", "libgcc-s1", "passwd"].contains(name)), "{depends}");
+    assert_eq!(PACKAGE.text("DEBIAN/conffiles"), "/etc/longhaul/longhaul.toml\n");
+    for script in ["postinst", "prerm", "postrm"] {
+        let checked = Command::new("sh").arg("-n").arg(PACKAGE.root("DEBIAN").join(script)).status().unwrap();
+        assert!(checked.success(), "{script}");
+    }
+    let sums = Command::new("md5sum")
+        .args(["--check", "--strict", "--quiet", "DEBIAN/md5sums"])
+        .current_dir(PACKAGE.root(""))
+        .output();
+    assert!(sums.unwrap().status.success());
+    let mut changes = String::new();
+    let packed = fs::File::open(PACKAGE.root("usr/share/doc/longhaul/changelog.gz")).unwrap();
+    std::io::Read::read_to_string(&mut GzDecoder::new(packed), &mut changes).unwrap();
+    assert!(changes.starts_with("longhaul (1.2.3) unstable; urgency=medium\n"), "{changes}");
+    assert!(changes.contains("Tue, 14 Nov 2023 22:13:20 +0000"), "{changes}");
+}
+
+#[test]
+fn the_same_program_makes_the_same_bytes() {
+    if !has_dpkg("package::the_same_program_makes_the_same_bytes") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let again = order(dir.path(), "1.2.3").deb().unwrap();
+    assert!(fs::read(again).unwrap() == fs::read(&PACKAGE.package).unwrap(), "two packages differ");
+    let archives = ["a", "b"].map(|name| {
+        let out = dir.path().join(name);
+        let archive = order(&out, "1.2.3").dist().unwrap();
+        let checked = Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(&out).output();
+        let checked = String::from_utf8(checked.unwrap().stdout).unwrap();
+        assert_eq!(checked, format!("{}: OK\n", archive.file_name().unwrap().to_str().unwrap()));
+        archive
+    });
+    assert!(fs::read(&archives[0]).unwrap() == fs::read(&archives[1]).unwrap(), "two archives differ");
+    let mut found = BTreeMap::new();
+    for entry in tar::Archive::new(GzDecoder::new(fs::File::open(&archives[0]).unwrap())).entries().unwrap() {
+        let entry = entry.unwrap();
+        let header = entry.header();
+        assert_eq!((header.uid().unwrap(), header.gid().unwrap(), header.mtime().unwrap()), (0, 0, EPOCH));
+        let path = entry.path().unwrap().display().to_string();
+        found.insert(path.split_once('/').unwrap().1.to_owned(), header.mode().unwrap());
+    }
+    for (path, mode) in [
+        ("bin/longhaul", 0o755),
+        ("share/man/man1/longhaul-serve.1", 0o644),
+        ("share/bash-completion/completions/longhaul", 0o644),
+        ("lib/systemd/system/longhaul.service", 0o644),
+        ("etc/longhaul/longhaul.toml", 0o644),
+        ("share/doc/longhaul/README.md", 0o644),
+        ("share/doc/longhaul/LICENSE", 0o644),
+        ("INSTALL.md", 0o644),
+    ] {
+        assert_eq!(found.get(path), Some(&mode), "{path} in {found:?}");
+    }
+}
+
+/// A node by nothing but a settings file and these words, until it is dropped.
+struct Served(Child);
+
+impl Served {
+    fn with(settings: &Path, more: &[&str]) -> Served {
+        let mut child = Command::new(LONGHAUL)
+            .args(["serve", "--config"])
+            .arg(settings)
+            .args(more)
+            .env_remove("LONGHAUL_STATE")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let served = Served(child);
+        assert!(line.starts_with("listening on 127.0.0.1:"), "{line:?}");
+        served
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The settings that come with a package.
+fn example() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/longhaul.toml");
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn the_settings_as_they_come_start_a_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("longhaul.toml");
+    fs::write(&file, example()).unwrap();
+    let state = dir.path().join("state").display().to_string();
+    Served::with(&file, &["--listen", "127.0.0.1:0", "--state", &state]);
+}
+
+#[test]
+fn every_setting_is_in_the_example_and_counts() {
+    let client = Client::new();
+    // What the program expects it says itself.
+    client.write("bad.toml", "no-such-key = 1\n");
+    let said = client.run(words!["serve", "--config", client.path("bad.toml")]).expect(2).err;
+    let keys: Vec<&str> = said.split('`').skip(3).step_by(2).collect();
+    assert!(keys.len() >= 13 && keys.contains(&"client-ca"), "{said}");
+    let example = example();
+    let lines: Vec<(&str, &str)> = example
+        .lines()
+        .filter_map(|line| line.strip_prefix('#')?.split_once(" = "))
+        .filter(|(key, _)| !key.starts_with(' ') && !key.contains(' '))
+        .collect();
+    let there: Vec<&str> = lines.iter().map(|(key, _)| *key).collect();
+    let (mut sorted, mut expected) = (there.clone(), keys.clone());
+    sorted.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(sorted, expected, "each key once");
+    // Every example is one that counts, with places that are here.
+    let at = |name: &str| client.path(name).display().to_string();
+    for dir in ["data", "inbox"] {
+        fs::create_dir(client.path(dir)).unwrap();
+    }
+    let pem = certificate(&["127.0.0.1"], &[]);
+    for name in ["host.pem", "host.key", "client-ca.pem", "ca.pem"] {
+        client.write(name, &pem);
+    }
+    client.write("access.toml", "");
+    let settings: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+    let settings = settings
+        .replace("/srv", &at(""))
+        .replace("/etc/longhaul", &at(""))
+        .replace("[::]:7411", "127.0.0.1:0")
+        .replace("collector.example", "127.0.0.1")
+        .replace("/var/lib/longhaul", &at("state"));
+    client.write("longhaul.toml", &settings);
+    Served::with(&client.path("longhaul.toml"), &[]);
+    assert!(client.path("state/identity.key.der").exists(), "{settings}");
+}
+
+/// What a unit says, by section and key; a key may be said again.
+fn unit() -> BTreeMap<(String, String), Vec<String>> {
+    let text = PACKAGE.text("usr/lib/systemd/system/longhaul.service");
+    let (mut found, mut section) = (BTreeMap::<_, Vec<String>>::new(), String::new());
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(name) => section = name.to_owned(),
+            None => {
+                let (key, value) = line.split_once('=').unwrap();
+                found.entry((section.clone(), key.to_owned())).or_default().push(value.to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_unit_takes_away_what_a_node_does_not_need() {
+    if !has_dpkg("package::the_unit_takes_away_what_a_node_does_not_need") {
+        return;
+    }
+    let unit = unit();
+    let said = |key: &str| unit.get(&("Service".to_owned(), key.to_owned())).map_or("", |all| all[0].as_str());
+    for key in [
+        "NoNewPrivileges",
+        "PrivateTmp",
+        "PrivateDevices",
+        "ProtectHome",
+        "ProtectControlGroups",
+        "ProtectHostname",
+        "ProtectKernelLogs",
+        "ProtectKernelModules",
+        "ProtectKernelTunables",
+        "RestrictNamespaces",
+        "RestrictRealtime",
+        "LockPersonality",
+        "MemoryDenyWriteExecute",
+        "RemoveIPC",
+    ] {
+        assert_eq!(said(key), "yes", "{key}");
+    }
+    for (key, value) in [
+        ("Type", "notify"),
+        ("User", "longhaul"),
+        ("Group", "longhaul"),
+        ("StateDirectory", "longhaul"),
+        ("ProtectSystem", "strict"),
+        ("CapabilityBoundingSet", ""),
+        ("SystemCallFilter", "@system-service"),
+        ("RestrictAddressFamilies", "AF_INET AF_INET6 AF_UNIX AF_NETLINK"),
+        ("Restart", "on-failure"),
+        ("ExecStart", "/usr/bin/longhaul serve --config /etc/longhaul/longhaul.toml"),
+    ] {
+        assert!(unit.contains_key(&("Service".to_owned(), key.to_owned())), "{key}");
+        assert_eq!(said(key), value, "{key}");
+    }
+    assert!(said("ExecReload").contains("kill -HUP") && said("LimitNOFILE").parse::<u32>().unwrap() >= 65_536);
+    assert!(PACKAGE.text("usr/lib/sysusers.d/longhaul.conf").contains("u longhaul "));
+    // The example says how to write exports all the same.
+    assert!(PACKAGE.text("etc/longhaul/longhaul.toml").contains("ReadWritePaths="));
+}
+
+#[test]
+fn systemd_finds_no_fault_with_the_unit() {
+    let test = "package::systemd_finds_no_fault_with_the_unit";
+    if !has_dpkg(test) {
+        return;
+    }
+    let root = PACKAGE.root("").display().to_string();
+    let analyze = |words: &[&str]| Command::new("systemd-analyze").args(words).env("SYSTEMD_COLORS", "0").output();
+    match analyze(&["--version"]) {
+        Ok(output) if output.status.success() => {}
+        _ => return skipped(test, "systemd-analyze is not here"),
+    }
+    let unit = PACKAGE.root("usr/lib/systemd/system/longhaul.service");
+    // The program is where the package will have put it: it is not looked for here.
+    let text = fs::read_to_string(&unit).unwrap().replace("/usr/bin/longhaul serve", "/bin/true serve");
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("longhaul.service");
+    fs::write(&copy, text).unwrap();
+    let verified = analyze(&["verify", "--man=no", &copy.display().to_string()]).unwrap();
+    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+    let ours: Vec<&str> = said.lines().filter(|line| line.contains("longhaul")).collect();
+    assert!(verified.status.success() && ours.is_empty(), "{said}");
+    let judged =
+        analyze(&["security", "--offline=true", "--no-pager", &format!("--root={root}"), "longhaul.service"]).unwrap();
+    let said = String::from_utf8_lossy(&judged.stdout).into_owned();
+    let figure = said.lines().last().and_then(|line| line.split(": ").nth(1)?.split(' ').next()?.parse::<f64>().ok());
+    // From 0 to 10. Later versions weigh a little otherwise; what is lost weighs more than that.
+    assert!(figure.is_some_and(|figure| figure < 2.5), "{said}{}", String::from_utf8_lossy(&judged.stderr));
+}
+
+/// The package on a copy of this system, in memory and gone afterwards: installed, used, upgraded, removed, purged, by
+/// Debian's own tools. No systemd runs there; `cargo xtask try-deb` is the same, and more, with one.
+#[test]
+fn the_scripts_leave_a_system_as_they_found_it() {
+    let test = "package::the_scripts_leave_a_system_as_they_found_it";
+    if !has_dpkg(test) {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        return skipped(test, "mounts and users want root");
+    }
+    let overlay = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if !overlay.contains("overlay") {
+        return skipped(test, "this kernel has no overlay");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let later = order(dir.path(), "1.2.4").deb().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/try.sh");
+    let output = Command::new("sh").arg(script).arg("--scripts").arg(&PACKAGE.package).arg(later).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("PASSED"), "{out}\n{err}");
+}

@@ -1,0 +1,124 @@
+//! A directory of a store as a store of its own: what a key that is for a part of an export may reach.
+//!
+//! Does not know: links. A store that follows them confines itself ([`Store::confined`]); for the others it is enough that
+//! every path begins with the directory.
+
+use std::sync::Arc;
+
+use model::checksum::Digest;
+use model::entry::Attributes;
+use model::name::RelPath;
+use model::{Algorithm, Timestamp};
+
+use crate::{Asked, Capabilities, Entries, Error, Result, Sink, Source, Space, Stat, Store};
+
+/// The store below a directory, from which nothing leads back up.
+pub fn below(store: &Arc<dyn Store>, dir: &RelPath) -> Result<Arc<dyn Store>> {
+    if dir.is_root() {
+        return Ok(Arc::clone(store));
+    }
+    if let Some(confined) = store.confined(dir)? {
+        return Ok(confined);
+    }
+    if !store.is_dir(dir) {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(Error::io("open the directory", dir, missing));
+    }
+    Ok(Arc::new(Below { store: Arc::clone(store), dir: dir.clone() }))
+}
+
+#[derive(Debug)]
+struct Below {
+    store: Arc<dyn Store>,
+    dir: RelPath,
+}
+
+impl Below {
+    fn at(&self, path: &RelPath) -> RelPath {
+        self.dir.join_path(path)
+    }
+}
+
+impl Store for Below {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn stat(&self, path: &RelPath) -> Result<Stat> {
+        self.store.stat(&self.at(path))
+    }
+
+    fn is_dir(&self, path: &RelPath) -> bool {
+        self.store.is_dir(&self.at(path))
+    }
+
+    fn list(&self, path: &RelPath) -> Result<Entries> {
+        self.store.list(&self.at(path))
+    }
+
+    fn read_link(&self, path: &RelPath) -> Result<Vec<u8>> {
+        self.store.read_link(&self.at(path))
+    }
+
+    fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
+        self.store.open(&self.at(path))
+    }
+
+    fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>> {
+        self.store.create(&self.at(path), tag)
+    }
+
+    fn resume(&self, path: &RelPath, tag: &str) -> Result<Option<Arc<dyn Sink>>> {
+        self.store.resume(&self.at(path), tag)
+    }
+
+    fn forget(&self, path: &RelPath, tag: &str) -> Result<()> {
+        self.store.forget(&self.at(path), tag)
+    }
+
+    fn attributes(&self, path: &RelPath, asked: Asked) -> Result<Attributes> {
+        self.store.attributes(&self.at(path), asked)
+    }
+
+    fn set_attributes(&self, path: &RelPath, attributes: &Attributes) -> Result<()> {
+        self.store.set_attributes(&self.at(path), attributes)
+    }
+
+    fn space(&self, path: &RelPath) -> Result<Option<Space>> {
+        self.store.space(&self.at(path))
+    }
+
+    fn make_dir(&self, path: &RelPath) -> Result<()> {
+        self.store.make_dir(&self.at(path))
+    }
+
+    fn make_symlink(&self, path: &RelPath, target: &[u8], mtime: Timestamp, replace: bool, tag: &str) -> Result<()> {
+        self.store.make_symlink(&self.at(path), target, mtime, replace, tag)
+    }
+
+    fn make_hard_link(&self, path: &RelPath, to: &RelPath, replace: bool, tag: &str) -> Result<()> {
+        self.store.make_hard_link(&self.at(path), &self.at(to), replace, tag)
+    }
+
+    fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()> {
+        self.store.finish_dir(&self.at(path), mode, mtime)
+    }
+
+    fn remove(&self, path: &RelPath) -> Result<()> {
+        if path.is_root() {
+            return Err(Error::Unsupported { what: "removing", store: "the root itself" });
+        }
+        self.store.remove(&self.at(path))
+    }
+
+    fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
+        if from.is_root() || to.is_root() {
+            return Err(Error::Unsupported { what: "renaming", store: "the root itself" });
+        }
+        self.store.rename(&self.at(from), &self.at(to), replace)
+    }
+
+    fn digests(&self, path: &RelPath, wanted: &[Algorithm]) -> Result<Vec<Digest>> {
+        self.store.digests(&self.at(path), wanted)
+    }
+}
