@@ -22,6 +22,8 @@ pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
 pub struct NodeConfig {
     /// Address and port; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Where streams are taken besides, each a path of its own; port 0 means that of `listen`.
+    pub advertise: Vec<SocketAddr>,
     /// Directories.
     pub exports: Vec<Export>,
     /// What whoever comes without a key may do, on every export.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use auth::policy::ThirdParty;
 use auth::{Access, AccessKey, Fingerprint};
 use engine::control::{Control, Label};
+use engine::dial::{Elsewhere, Guard};
 use engine::node::Host;
 use engine::scan::SourceRoot;
 use engine::session::{Connect, Means, Session};
@@ -52,6 +53,8 @@ struct Ways {
     is_users_own: bool,
     /// Sessions of earlier errands.
     warm: Arc<Warm>,
+    /// Where nodes said that they are as well.
+    elsewhere: Elsewhere,
 }
 
 /// Errands under way at once, for one guest and for all.
@@ -72,7 +75,7 @@ impl Errands {
     ) -> Errands {
         // A node that lives for a single copy has no second errand to keep anything for.
         let warm = Warm::new(if lasting { timeouts.warm } else { Duration::ZERO });
-        let ways = Ways { timeouts, may_stay_here, is_users_own: !lasting, warm };
+        let ways = Ways { timeouts, may_stay_here, is_users_own: !lasting, warm, elsewhere: Elsewhere::default() };
         Errands { host, jobs, dir, ways, lasting }
     }
 
@@ -244,9 +247,10 @@ impl Ways {
         let policy = host.policy();
         let local = policy.third_party.local || self.is_users_own;
         let third_party = ThirdParty { local, loopback: self.may_stay_here, ..policy.third_party.clone() };
-        let guard = move |address| third_party.check(address).map_err(|denied| denied.to_string());
-        let (timeouts, plain) = (self.timeouts, errand.plain);
-        let connect = Connect { trust, keys, plain, timeouts, session, guard: Some(&guard) };
+        let guard: Arc<Guard> =
+            Arc::new(move |address| third_party.check(address).map_err(|denied| denied.to_string()));
+        let (timeouts, plain, elsewhere) = (self.timeouts, errand.plain, self.elsewhere.clone());
+        let connect = Connect { trust, keys, plain, timeouts, session, guard: Some(guard), elsewhere };
         let mut session = Session::connect(&errand.to, &connect)?;
         if !self.warm.within().is_zero() {
             session.keep(self.warm.within())?;

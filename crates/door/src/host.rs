@@ -58,6 +58,8 @@ pub(crate) struct Exports {
     /// Tests that run.
     pub probes: Probes,
     stopping: AtomicBool,
+    /// Where this node listens.
+    port: u16,
     /// Where decisions are written down.
     pub trail: Trail,
 }
@@ -111,7 +113,7 @@ impl Exports {
         let dir = state.path().join("errands");
         let errands =
             Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback(), !own_guests);
-        let stopping = AtomicBool::new(false);
+        let (stopping, port) = (AtomicBool::new(false), listen.port());
         let commons = Commons::default();
         Exports {
             offer: Current::new(offer),
@@ -123,6 +125,7 @@ impl Exports {
             lent: Lent::default(),
             probes,
             stopping,
+            port,
             commons,
             trail,
         }
@@ -265,6 +268,11 @@ impl Host for Exports {
 
     fn allows_plain(&self) -> bool {
         self.offer.now().plain
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let with_port = |at: &SocketAddr| SocketAddr::new(at.ip(), if at.port() == 0 { self.port } else { at.port() });
+        self.offer.now().advertise.iter().map(with_port).collect()
     }
 
     fn source(&self, access: &Access, place: &Place) -> Result<SourceRoot, Refusal> {

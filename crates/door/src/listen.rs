@@ -211,7 +211,7 @@ impl Node {
         let registry = Registry::default();
         let timeouts = config.timeouts;
         let responders = config.responders.clone();
-        let datagrams = config.listen;
+        let (datagrams, config) = (config.listen, NodeConfig { listen: listener.local_addr()?, ..config });
         let state = config.state.path().to_owned();
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), offer, config, registry.clone()));
         let on_loopback = listener.local_addr()?.ip().is_loopback();

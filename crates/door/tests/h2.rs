@@ -33,6 +33,7 @@ impl World {
         std::fs::create_dir(&data).unwrap();
         let config = NodeConfig {
             listen: ([127, 0, 0, 1], 0).into(),
+            advertise: Vec::new(),
             exports: vec![Export::here("data", data, true)],
             anonymous: Some(Rights::Write),
             grants: Default::default(),

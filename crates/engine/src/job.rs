@@ -3,9 +3,12 @@
 
 mod crew;
 mod gauge;
+mod lanes;
 mod reins;
+mod routes;
 mod supply;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, TcpStream};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
@@ -28,8 +31,9 @@ use supply::Supply;
 
 use crate::commons::Commons;
 use crate::control::Control;
-use crate::dial::Dial;
+use crate::dial::{Dial, Guard};
 use crate::error::{Error, Result};
+use crate::history::History;
 use crate::link::Link;
 use crate::pilot::{self, Evidence, Past, Permitted};
 use crate::seal::{self, Sealer, Secret};
@@ -77,8 +81,8 @@ pub trait Side: Send + Sync + 'static {
     fn steer(&self, to: &Steer);
     /// Whether this side sends.
     fn sends(&self) -> bool;
-    /// Streams beyond so many are to end once all that they carried has arrived.
-    fn keep_streams(&self, most: u32);
+    /// These streams are to end once all that they carried has arrived; others that were to need not.
+    fn retire(&self, streams: &BTreeSet<u32>);
     /// Why nothing moves for a while; empty when it does.
     fn busy(&self) -> String {
         String::new()
@@ -116,8 +120,10 @@ pub struct StreamTerms {
     pub plain: bool,
     /// Congestion controls that this host permits, and the one asked for.
     pub permitted: Permitted,
-    /// What an earlier job found on this path.
+    /// What an earlier job found on the path of the control connection.
     pub past: Option<Past>,
+    /// What earlier jobs found on others.
+    pub history: Option<History>,
     /// Where the job's course is written down.
     pub series: Option<Series>,
     /// The other jobs of this node, and the address of this one's other end.
@@ -160,13 +166,24 @@ impl StreamTerms {
     }
 }
 
+/// Whether streams may go to further addresses of the node.
+#[derive(Clone)]
+pub enum Beside {
+    /// They all take the way of the control connection.
+    None,
+    /// To those that the guard lets us go to, where there is one.
+    Allowed(Option<Arc<Guard>>),
+}
+
 /// Where a job's streams come from.
 pub enum Streams<'a> {
     /// We dial them.
     Dial {
         /// The node.
         to: Arc<dyn Dial>,
-        /// How many to begin with, where the job's settings do not say.
+        /// And where it says that it is as well.
+        beside: Beside,
+        /// How many to begin with on each path, where the job's settings do not say.
         count: u32,
         /// How many at most, whoever wants more; 0 for no bound.
         most: u32,
@@ -195,8 +212,8 @@ pub struct Driven {
     pub account: Account,
     /// The other end as it described itself last.
     pub peer: Option<Account>,
-    /// What the next job on this path should know.
-    pub past: Option<Past>,
+    /// What the next job should know of the paths to these.
+    pub past: Vec<(IpAddr, Past)>,
     /// Streams that stay for the session's next job.
     pub kept: Vec<DataStream>,
     /// Messages that came after the job's own.
@@ -305,6 +322,9 @@ fn run(
             return Ok(());
         }
         supply.tend(link, crew, streams, (reins.applied.streams, gauge), driven)?;
+        if gauge.control_is_cut(link) {
+            return Err(Error::Silent { peer: link.peer().to_owned(), seconds: link.silence().as_secs() });
+        }
         if ticked.elapsed() >= TICK {
             ticked = Instant::now();
             side.tick();
@@ -322,6 +342,7 @@ fn run(
             match frame {
                 Frame::Steer(to) => control.adopt(to),
                 Frame::Account(of) => gauge.peer = Some(of),
+                Frame::Spread(over) => gauge.spread = over,
                 Frame::Busy(why) => reins.peer_busy = Some((why, Instant::now())),
                 frame => {
                     let handled = side.handle(frame);

@@ -3,7 +3,7 @@
 //! It turns bytes into frames and back, answers pings, and notices silence. What the frames mean it does not know.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -39,6 +39,8 @@ pub struct Link {
     /// How often it let us in: at first, and for every new key.
     welcomes: u32,
     kept_for: Option<Duration>,
+    /// Where the node takes streams too.
+    addresses: Vec<SocketAddr>,
     /// We told the peer why this ends.
     aborted: bool,
 }
@@ -74,6 +76,7 @@ impl Link {
             welcome: None,
             welcomes: 0,
             kept_for: None,
+            addresses: Vec::new(),
             aborted: false,
         })
     }
@@ -160,6 +163,11 @@ impl Link {
         self.kept_for
     }
 
+    /// Where the node takes streams too, once it has said so.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
     /// How long the peer has said nothing.
     pub fn silence(&self) -> Duration {
         self.live.silence(self.started.elapsed())
@@ -188,6 +196,7 @@ impl Link {
                 Some(Frame::Keep(seconds)) if matches!(self.tls, Connection::Client(_)) => {
                     self.kept_for = Some(Duration::from_secs(seconds));
                 }
+                Some(Frame::Addresses(at)) if matches!(self.tls, Connection::Client(_)) => self.addresses = at,
                 Some(Frame::Abort(refusal)) => return Err(Error::Refused { peer: self.peer.clone(), refusal }),
                 None if self.closed => {
                     return Err(self.broken(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")));

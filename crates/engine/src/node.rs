@@ -115,6 +115,8 @@ pub trait Host: Send + Sync {
     fn open_gate(&self, session: SessionId, gate: Gate) -> std::result::Result<Box<dyn Send>, Refusal>;
     /// Whether payload may go in clear.
     fn allows_plain(&self) -> bool;
+    /// Where streams are taken besides: each is a path of its own.
+    fn addresses(&self) -> Vec<SocketAddr>;
     /// A place to read from.
     fn source(&self, access: &Access, place: &Place) -> std::result::Result<SourceRoot, Refusal>;
     /// The place that a push writes to.
@@ -218,6 +220,10 @@ impl<'a> Guest<'a> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         link.send(&Frame::Welcome { software: SOFTWARE.into(), suite, plain })?;
+        let addresses = host.addresses();
+        if !addresses.is_empty() {
+            link.send(&Frame::Addresses(addresses))?;
+        }
         host.note(peer, &access, &Event::Login { software: &software });
         let terms = StreamTerms {
             session,
@@ -227,6 +233,7 @@ impl<'a> Guest<'a> {
             plain,
             permitted: Permitted::default(),
             past: None,
+            history: None,
             series: None,
             commons: host.commons().map(|commons| (commons, peer.ip())),
             patience: Duration::ZERO,
@@ -374,8 +381,9 @@ impl<'a> Guest<'a> {
         let permitted = job::permitted(order.congestion.clone());
         let (ip, rtt) = (self.peer.ip(), sys::tcp::info(self.link.socket()).map_or(Duration::ZERO, |i| i.min_rtt));
         let sends = order.direction == Direction::Pull;
-        let past = self.host.history().filter(|_| sends).and_then(|history| history.recall(ip, rtt));
-        StreamTerms { permitted, past, patience, keep: self.keeps && !sends, ..self.terms.clone() }
+        let history = self.host.history().filter(|_| sends);
+        let past = history.as_ref().and_then(|history| history.recall(ip, rtt));
+        StreamTerms { permitted, past, history, patience, keep: self.keeps && !sends, ..self.terms.clone() }
     }
 
     /// The reins of a job, known to those who may hold them for as long as the guard lives.
@@ -444,9 +452,8 @@ impl<'a> Guest<'a> {
         match result {
             (driven, Ok(())) if driven.streams.is_empty() => Ok(totals),
             (driven, Ok(())) => {
-                let past = driven.past.as_ref().filter(|_| control.steer().0.streams == 0);
-                if let (Some(history), Some(past)) = (self.host.history(), past) {
-                    history.keep(self.peer.ip(), past);
+                if let Some(history) = self.host.history().filter(|_| control.steer().0.streams == 0) {
+                    driven.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
                 }
                 let told = self.link.send(&Frame::Account(Box::new(driven.account)));
                 let told = told.and_then(|()| self.link.send(&Frame::Facts(driven.streams)));

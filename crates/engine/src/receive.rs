@@ -11,7 +11,7 @@ mod porter;
 mod space;
 mod turns;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -306,7 +306,7 @@ impl Side for Receiving {
         false
     }
 
-    fn keep_streams(&self, _most: u32) {}
+    fn retire(&self, _streams: &BTreeSet<u32>) {}
 
     fn busy(&self) -> String {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner).clone()

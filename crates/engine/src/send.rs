@@ -32,10 +32,8 @@ struct State {
     machine: Sender,
     over: bool,
     failure: Option<Error>,
-    /// Streams that are to be given work.
-    active: BTreeSet<u32>,
-    /// The most of them; 0 for all that join.
-    streams_max: usize,
+    /// Those that are too many.
+    retired: BTreeSet<u32>,
 }
 
 /// The sending side of one job, shared by its threads.
@@ -65,9 +63,9 @@ impl Sending {
         let checksums = options.checksums.clone();
         let machine = Sender::new(checksums.clone(), names);
         let machine = if options.dry_run { machine.dry() } else { machine };
-        let (active, streams_max) = (BTreeSet::new(), 0);
+        let retired = BTreeSet::new();
         Arc::new(Sending {
-            state: Mutex::new(State { machine, over: false, failure: None, active, streams_max }),
+            state: Mutex::new(State { machine, over: false, failure: None, retired }),
             work: Condvar::new(),
             room: Condvar::new(),
             waker,
@@ -152,7 +150,7 @@ impl Sending {
             if state.over {
                 return Ok(Next::Over);
             }
-            if state.is_retired(stream.id()) {
+            if state.retired.contains(&stream.id()) {
                 return Ok(Next::Retire);
             }
             if let Some(order) = state.machine.next_order(stream.id()) {
@@ -326,13 +324,6 @@ enum Next {
     Over,
 }
 
-impl State {
-    /// The newest streams go first.
-    fn is_retired(&self, stream: u32) -> bool {
-        self.streams_max > 0 && self.active.iter().take(self.streams_max).all(|id| *id != stream)
-    }
-}
-
 impl Side for Sending {
     fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
         let result = self.state().machine.handle_frame(frame);
@@ -356,7 +347,6 @@ impl Side for Sending {
         self.pace.set(to.limit_bit_s.div_ceil(8), to.paused);
         let mut state = self.state();
         state.machine.set_block_bytes(self.pace.block_bytes());
-        state.streams_max = to.streams as usize;
         drop(state);
         self.work.notify_all();
     }
@@ -365,8 +355,8 @@ impl Side for Sending {
         true
     }
 
-    fn keep_streams(&self, most: u32) {
-        self.state().streams_max = most as usize;
+    fn retire(&self, streams: &BTreeSet<u32>) {
+        self.state().retired.clone_from(streams);
         self.work.notify_all();
     }
 
@@ -402,13 +392,8 @@ impl Side for Sending {
     }
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
-        {
-            let mut state = self.state();
-            state.machine.stream_joined(stream.id());
-            state.active.insert(stream.id());
-        }
+        self.state().machine.stream_joined(stream.id());
         let result = self.send_loop(&mut stream);
-        self.state().active.remove(&stream.id());
         if result.is_err() {
             let mut state = self.state();
             state.machine.stream_lost(stream.id());

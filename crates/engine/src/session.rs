@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::history::History;
 use crate::identity::{self, Seen, Trust};
-use crate::job::{self, Driven, Side, StreamTerms, Streams, Watch};
+use crate::job::{self, Beside, Driven, Side, StreamTerms, Streams, Watch};
 use crate::link::Link;
 use crate::pilot;
 use crate::receive::Receiving;
@@ -53,7 +53,9 @@ pub struct Connect<'a> {
     /// A random name for the session.
     pub session: SessionId,
     /// Where one may go, where somebody else asked for it.
-    pub guard: Option<&'a dial::Guard>,
+    pub guard: Option<Arc<dial::Guard>>,
+    /// Where nodes said that they are as well: heard here, and used by whoever connects again.
+    pub elsewhere: dial::Elsewhere,
 }
 
 /// What a job is moved with.
@@ -77,6 +79,9 @@ pub struct Session {
     secret: Secret,
     id: SessionId,
     dial: Arc<dyn Dial>,
+    /// Where streams may go besides.
+    pub(crate) beside: Beside,
+    elsewhere: Option<dial::Elsewhere>,
     pub(crate) opened: u32,
     asked: u32,
     pub(crate) fingerprint: Fingerprint,
@@ -125,10 +130,12 @@ impl Session {
     /// Connects and logs in. The node's answer to the login comes with the answer to the first question.
     pub fn connect(to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
         let started = Instant::now();
-        let socket = dial::dial(to, &connect.timeouts, connect.guard)?;
+        let socket = dial::dial(to, &connect.timeouts, connect.guard.as_deref(), &connect.elsewhere)?;
         let address = socket.peer_addr().map_err(|source| Error::Connect { to: to.to_string(), source })?;
         let mut session = Session::over(socket, Arc::new(address), to, connect)?;
         session.connected_after = started.elapsed();
+        session.beside = Beside::Allowed(connect.guard.clone());
+        session.elsewhere = Some(connect.elsewhere.clone());
         Ok(session)
     }
 
@@ -162,6 +169,8 @@ impl Session {
             link,
             id: connect.session,
             dial,
+            beside: Beside::None,
+            elsewhere: None,
             opened: 0,
             asked: 0,
             fingerprint,
@@ -286,6 +295,7 @@ impl Session {
             plain: self.plain,
             permitted: job::permitted(order.congestion.clone()),
             past,
+            history: means.history.clone().filter(|_| order.direction == Direction::Push),
             series: means.series.clone(),
             commons: means.commons.clone().zip(self.peer_ip()),
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
@@ -312,14 +322,14 @@ impl Session {
             scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
             let (to, most) = (Arc::clone(&self.dial), means.streams_max);
-            let dial = Streams::Dial { to, count: streams, most, opened: &mut self.opened, kept };
+            let beside = self.beside.clone();
+            let dial = Streams::Dial { to, beside, count: streams, most, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         self.kept = std::mem::take(&mut driven.kept);
         // What a number of streams that somebody asked for gave says less of the path.
-        let past = driven.past.as_ref().filter(|_| control.steer().0.streams == 0);
-        if let (Some(history), Some(past), Some(peer)) = (&means.history, past, self.peer_ip()) {
-            history.keep(peer, past);
+        if let Some(history) = means.history.as_ref().filter(|_| control.steer().0.streams == 0) {
+            driven.past.iter().for_each(|(peer, past)| history.keep(*peer, past));
         }
         let mut report = self.report(driven, opened.and(result));
         report.totals = sending.totals();
@@ -350,7 +360,8 @@ impl Session {
             scope.spawn(|| receiving.clerk());
             let side: Arc<dyn Side> = receiving.clone();
             let (to, most) = (Arc::clone(&self.dial), means.streams_max);
-            let dial = Streams::Dial { to, count: streams, most, opened: &mut self.opened, kept };
+            let beside = self.beside.clone();
+            let dial = Streams::Dial { to, beside, count: streams, most, opened: &mut self.opened, kept };
             job::drive(&mut self.link, &side, terms, dial, control, watch)
         });
         let result = opened.and(result).and_then(|()| self.await_facts(&mut driven));
@@ -418,6 +429,9 @@ impl Session {
     }
 
     fn report(&mut self, driven: Driven, result: Result<()>) -> Report {
+        if let Some(elsewhere) = &self.elsewhere {
+            elsewhere.note(self.link.peer(), self.link.addresses());
+        }
         let streams = match driven.facts.is_empty() {
             true => driven.streams,
             false => with_addresses(driven.facts, &driven.streams),

@@ -179,6 +179,11 @@ impl DataStream {
         &self.meter
     }
 
+    /// The address of the other end; none where the connection is over.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.socket.peer_addr().ok()
+    }
+
     /// Another handle on the socket, to end both directions from another thread.
     pub fn handle(&self) -> io::Result<TcpStream> {
         self.socket.try_clone()

@@ -338,6 +338,12 @@ pub struct Serve {
     /// Default: all addresses, port 7411.
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
+    /// Take streams at this address as well, over a path of its own; may be given again
+    ///
+    /// Clients spread a job's streams over the address they were given and all of these, and go on over the others when one
+    /// is cut. For hosts with several interfaces or uplinks.
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_delimiter = ',')]
+    pub advertise: Vec<String>,
     /// Let anybody in without a key: `ro` to read, `rw` to write what exports allow
     #[arg(long, value_name = "ro|rw")]
     pub anonymous: Option<Anonymous>,

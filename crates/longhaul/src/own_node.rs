@@ -25,6 +25,7 @@ pub fn prepare(
     let grant = Grant::new(id, &secret, name.into(), &RelPath::root(), rights, i64::MAX);
     let config = NodeConfig {
         listen,
+        advertise: Vec::new(),
         exports: export.into_iter().collect(),
         anonymous: None,
         grants: Grants { list: vec![grant] },

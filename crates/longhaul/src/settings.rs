@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use auth::{AccessKey, Fingerprint};
 use door::StateDir;
+use engine::dial::Elsewhere;
 use engine::session::{Connect, Session};
 use engine::{Error, Timeouts, Trust};
 use model::HostPort;
@@ -28,6 +29,8 @@ pub struct Settings {
     state: PathBuf,
     keys: Vec<AccessKey>,
     authorities: Option<Arc<RootCertStore>>,
+    /// Where nodes said that they are as well.
+    elsewhere: Elsewhere,
 }
 
 /// Where the state lies: option, environment, then the place that fits the user.
@@ -89,6 +92,7 @@ impl Settings {
             state: state_dir(common.state.as_ref())?,
             keys: read_keys(common)?,
             authorities: common.cacert.as_ref().map(|file| read_authorities(file, "--cacert")).transpose()?,
+            elsewhere: Elsewhere::default(),
         })
     }
 
@@ -127,7 +131,8 @@ impl Settings {
             None => Trust::Fingerprints(accepted),
         };
         let session = random()?;
-        let connect = Connect { trust, keys: &self.keys, plain, timeouts, session, guard: None };
+        let elsewhere = self.elsewhere.clone();
+        let connect = Connect { trust, keys: &self.keys, plain, timeouts, session, guard: None, elsewhere };
         let session = Session::connect(to, &connect).map_err(|e| self.explain(e, pinned, &known))?;
         let shown = session.fingerprint();
         if self.authorities.is_none() && pinned != Some(shown) {
@@ -142,7 +147,15 @@ impl Settings {
     pub fn connect_own(&self, to: &HostPort, key: &AccessKey, timeouts: Timeouts) -> Result<Session, Failure> {
         let trust = Trust::Fingerprints(vec![key.node]);
         let keys = std::slice::from_ref(key);
-        let connect = Connect { trust, keys, plain: true, timeouts, session: random()?, guard: None };
+        let connect = Connect {
+            trust,
+            keys,
+            plain: true,
+            timeouts,
+            session: random()?,
+            guard: None,
+            elsewhere: Elsewhere::default(),
+        };
         Ok(Session::connect(to, &connect)?)
     }
 
@@ -150,7 +163,8 @@ impl Settings {
     pub fn connect_far(&self, far: &FarEnd, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
         let trust = Trust::Fingerprints(vec![far.key.node]);
         let keys = std::slice::from_ref(&far.key);
-        let connect = Connect { trust, keys, plain, timeouts, session: random()?, guard: None };
+        let connect =
+            Connect { trust, keys, plain, timeouts, session: random()?, guard: None, elsewhere: Elsewhere::default() };
         let dial = far.dialer();
         let unreachable = |source| Error::Connect { to: far.at.to_string(), source };
         let socket = dial.dial(&timeouts).map_err(unreachable)?;

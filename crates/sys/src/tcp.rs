@@ -41,6 +41,10 @@ pub struct TcpInfo {
     pub delivered_segments: u32,
     /// Segments sent and not yet acknowledged.
     pub unacked_segments: u32,
+    /// Time since the peer last acknowledged anything, a probe of the window or of its life included.
+    pub since_ack: Duration,
+    /// Time since it last sent something.
+    pub since_data: Duration,
     /// Bytes that wait in the socket, unsent.
     pub unsent_bytes: u32,
     /// Segments that came twice, as the peer says: they were sent again for nothing.
@@ -102,6 +106,7 @@ struct RawTcpInfo {
     rcv_mss: u32,
     unacked: u32,
     sacked_to_fackets: [u32; 4],
+    /// Milliseconds since data was sent, an acknowledgement was sent, data came, an acknowledgement came.
     last_times: [u32; 4],
     pmtu: u32,
     rcv_ssthresh: u32,
@@ -139,6 +144,7 @@ struct RawTcpInfo {
 }
 
 // Offsets from linux/tcp.h; a wrong one would shift every number after it.
+const _: () = assert!(std::mem::offset_of!(RawTcpInfo, last_times) == 44);
 const _: () = assert!(std::mem::offset_of!(RawTcpInfo, rtt_us) == 68);
 const _: () = assert!(std::mem::offset_of!(RawTcpInfo, pacing_rate) == 104);
 const _: () = assert!(std::mem::offset_of!(RawTcpInfo, min_rtt_us) == 148);
@@ -184,6 +190,8 @@ pub fn info(socket: &TcpStream) -> io::Result<TcpInfo> {
         bytes_retransmitted: raw.bytes_retrans,
         delivered_segments: raw.delivered,
         unacked_segments: raw.unacked,
+        since_ack: Duration::from_millis(raw.last_times[3].into()),
+        since_data: Duration::from_millis(raw.last_times[2].into()),
         unsent_bytes: raw.notsent_bytes,
         spurious: raw.dsack_dups,
         send_window_bytes: raw.snd_wnd.into(),
@@ -273,6 +281,15 @@ pub fn set_common(socket: &TcpStream, silence: Duration) -> io::Result<()> {
 /// with a slow disk shuts its window for as long as it likes and is not dead.
 pub fn set_patience(socket: &TcpStream, patience: Duration) -> io::Result<()> {
     SockRef::from(socket).set_tcp_user_timeout(Some(patience))
+}
+
+/// How soon the end that only reads gives up a connection whose path carries nothing any more.
+pub fn set_probes(socket: &TcpStream, silence: Duration) -> io::Result<()> {
+    let second = Duration::from_secs(1);
+    let probes = socket2::TcpKeepalive::new().with_time(second).with_interval(second).with_retries(3);
+    let reference = SockRef::from(socket);
+    reference.set_tcp_keepalive(&probes)?;
+    reference.set_tcp_user_timeout(Some(silence))
 }
 
 /// Whether the peer has closed or reset a connection on which it never sends: looked at, not waited for.

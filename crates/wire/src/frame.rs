@@ -8,6 +8,8 @@ mod decode;
 mod encode;
 
 use model::Algorithm;
+use std::net::SocketAddr;
+
 use model::account::Account;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Timestamp};
@@ -394,6 +396,10 @@ pub enum Frame {
         /// Streams of the last job that the next one begins with.
         kept: Vec<u32>,
     },
+    /// Node, behind its Welcome: where it takes streams too. Each is a path of its own.
+    Addresses(Vec<SocketAddr>),
+    /// Sender that was called: how many streams each path should have; a path is told by one of its streams.
+    Spread(Vec<(u32, u32)>),
 }
 
 impl Frame {
@@ -410,6 +416,7 @@ impl Frame {
                 | Frame::Steer(_)
                 | Frame::Busy(_)
                 | Frame::Account(_)
+                | Frame::Spread(_)
         )
     }
 }

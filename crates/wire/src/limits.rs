@@ -35,6 +35,8 @@ pub const LEDGER_SPANS_MAX: usize = 1 << 20;
 pub const BAD_BLOCKS_MAX: u64 = 1024;
 /// Streams in one session.
 pub const STREAMS_MAX: u32 = 1024;
+/// Addresses that a node advertises: paths of one job.
+pub const ADDRESSES_MAX: usize = 16;
 /// A string on the wire that is not a name: software, a reason.
 pub const TEXT_BYTES_MAX: usize = 4096;
 /// Paths in one request.

@@ -1,6 +1,7 @@
 //! What a node offers, and on what terms: the part of it that its operator may replace while it runs. It is opened whole or not
 //! at all, and whoever began something under the former offer ends it under that.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use auth::{Access, Rights};
@@ -19,6 +20,8 @@ pub(crate) struct Offer {
     /// Whether payload may go in clear.
     pub plain: bool,
     pub policy: PolicyFile,
+    /// Where streams are taken besides; port 0 for the node's own.
+    pub advertise: Vec<SocketAddr>,
     /// How the host's settings stand, for those who have a key.
     pub audit: Option<Audit>,
 }
@@ -35,7 +38,7 @@ impl Offer {
             served.push(Served::open(export)?);
         }
         let (anonymous, plain, audit) = (config.anonymous, config.plain, config.audit);
-        Ok(Offer { served, anonymous, plain, policy, audit })
+        Ok(Offer { served, anonymous, plain, policy, advertise: config.advertise.clone(), audit })
     }
 
     /// An export, whoever may see it.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use auth::{AccessKey, Grants, Rights};
 use door::{Export, Node, NodeConfig, StateDir, Stop};
 use engine::control::{Control, Label};
+use engine::dial::Elsewhere;
 use engine::journal::Journals;
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
@@ -57,6 +58,7 @@ impl World {
         fs::create_dir(dir.path().join("far")).unwrap();
         let config = NodeConfig {
             listen: ([127, 0, 0, 1], 0).into(),
+            advertise: Vec::new(),
             exports: vec![Export::here("far", dir.path().join("far"), true)],
             anonymous: Some(Rights::Write),
             grants,
@@ -108,7 +110,18 @@ impl World {
         let to = HostPort { host: to.ip().to_string(), port: to.port() };
         let session = engine::identity::random().unwrap();
         let trust = Trust::Fingerprints(Vec::new());
-        Session::connect(&to, &Connect { trust, keys, plain, timeouts: self.timeouts, session, guard: None })
+        Session::connect(
+            &to,
+            &Connect {
+                trust,
+                keys,
+                plain,
+                timeouts: self.timeouts,
+                session,
+                guard: None,
+                elsewhere: Elsewhere::default(),
+            },
+        )
     }
 
     pub fn order(direction: Direction, path: &str) -> Open {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,14 @@ use sys::tcp::TcpInfo;
 use sys::waker::Waker;
 use wire::join::Join;
 
+use super::lanes::Path;
 use super::{Driven, Side, StreamEnd, StreamTerms, TICK};
 use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::meter::Meter;
 use crate::pilot::Sight;
+use crate::seal::From;
 use crate::stream::DataStream;
 use crate::timeouts::Timeouts;
 
@@ -27,12 +29,15 @@ const PARTING: Duration = Duration::from_secs(5);
 /// Round trips for which a stream that stayed is held to its share of the path: as long as BBR takes to see that there
 /// is no more to be had.
 const HELD_ROUNDS: u32 = 4;
+/// How soon a receiver gives up a path that is cut, where there are several.
+const SILENT: Duration = Duration::from_secs(4);
 /// A queue that is one.
 const QUEUE_MIN: Duration = Duration::from_millis(3);
 
 /// A running stream, seen from outside its thread.
 struct Carrier {
     socket: TcpStream,
+    path: Option<Path>,
     meter: Arc<Meter>,
     /// What the kernel had counted before this job.
     base: TcpInfo,
@@ -42,9 +47,10 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn of(stream: &DataStream, socket: TcpStream) -> Carrier {
+    fn of(stream: &DataStream, socket: TcpStream, role: From) -> Carrier {
         let (base, share) = (*stream.base(), Arc::clone(stream.share()));
-        let mut carrier = Carrier { socket, meter: Arc::clone(stream.meter()), base, share, held: None };
+        let path = path(role, &socket);
+        let mut carrier = Carrier { socket, path, meter: Arc::clone(stream.meter()), base, share, held: None };
         carrier.hold();
         carrier
     }
@@ -66,6 +72,16 @@ impl Carrier {
     }
 }
 
+/// The ends of a socket; none where it has none any more.
+pub(super) fn path(role: From, socket: &TcpStream) -> Option<Path> {
+    let plain = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+    let (local, peer) = (plain(socket.local_addr().ok()?), plain(socket.peer_addr().ok()?));
+    Some(match role {
+        From::Client => Path { client: local.ip(), node: peer },
+        From::Node => Path { client: peer.ip(), node: local },
+    })
+}
+
 /// What stream threads share.
 struct Common {
     terms: StreamTerms,
@@ -76,6 +92,8 @@ struct Common {
     over: AtomicBool,
     /// It ended in peace, and its streams stay.
     keep: AtomicBool,
+    /// There are several paths: one that is cut is to be found out soon.
+    watches: AtomicBool,
 }
 
 /// The streams of a job.
@@ -96,12 +114,22 @@ impl Common {
         self.carriers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Who only reads learns by probes alone that nothing comes any more.
+    fn watch(&self, stream: u32) {
+        if let Some(carrier) = self.carriers().get(&stream).filter(|_| !self.side.sends()) {
+            let _ = sys::tcp::set_probes(&carrier.socket, SILENT);
+        }
+    }
+
     /// A stream's life in this job.
     fn carry(&self, stream: DataStream) -> Result<StreamEnd> {
         let socket = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
         let _ = sys::tcp::set_patience(&socket, self.timeouts.stall.max(self.terms.patience));
         let id = stream.id();
-        self.carriers().insert(id, Carrier::of(&stream, socket));
+        self.carriers().insert(id, Carrier::of(&stream, socket, self.terms.role));
+        if self.watches.load(Ordering::Acquire) {
+            self.watch(id);
+        }
         if self.over.load(Ordering::Acquire) {
             return Err(Error::Interrupted);
         }
@@ -137,6 +165,7 @@ impl Crew {
             timeouts,
             over: AtomicBool::new(false),
             keep: AtomicBool::new(false),
+            watches: AtomicBool::new(false),
         };
         let (common, waker) = (Arc::new(common), link.waker());
         Crew { side: Arc::clone(side), terms, ends, peer, timeouts, running: 0, common, ended, waker }
@@ -221,6 +250,31 @@ impl Crew {
             let _ = driven.note(end, &mut Spent::default());
         }
         driven.kept.sort_by_key(DataStream::id);
+    }
+
+    /// There are several paths by now.
+    pub(super) fn watch_paths(&self) {
+        if !self.common.watches.swap(true, Ordering::AcqRel) {
+            let streams: Vec<u32> = self.carriers().keys().copied().collect();
+            streams.into_iter().for_each(|stream| self.common.watch(stream));
+        }
+    }
+
+    /// Ends a stream whose path carries nothing any more.
+    pub(super) fn give_up(&self, stream: u32) {
+        if let Some(carrier) = self.carriers().get(&stream) {
+            let _ = carrier.socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// The paths of the running streams.
+    pub(super) fn paths(&self) -> HashMap<u32, Path> {
+        self.carriers().iter().filter_map(|(id, carrier)| Some((*id, carrier.path?))).collect()
+    }
+
+    /// Whether a stream has joined and runs.
+    pub(super) fn runs(&self, stream: u32) -> bool {
+        self.carriers().contains_key(&stream)
     }
 
     fn hang_up(&self) {

@@ -1,18 +1,22 @@
-//! What is seen of a running job, and what follows: the pilot is asked, its orders are carried out, and the other end
-//! hears how this one is doing.
+//! What is seen of a running job, and what follows: the pilot of each path is asked, its orders are carried out, and the other
+//! end hears how this one is doing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use model::account::{Account, Spent};
 use sys::clock::Processors;
 use wire::Frame;
 
-use super::{Crew, Reins, Side, StreamTerms};
+use super::lanes::{Lanes, Path};
+use super::{Crew, Reins, Side, StreamTerms, crew};
 use crate::commons::Seat;
 use crate::error::Result;
+use crate::history::History;
 use crate::link::Link;
-use crate::pilot::{Act, Around, Known, Past, Permitted, Pilot, STREAMS_MAX, Sight};
+use crate::pilot::{Act, Around, Known, Past, Permitted, STREAMS_MAX, Sight};
+use crate::seal;
 use crate::series::Series;
 
 /// Bounds on what a socket may hold unsent; two records at least.
@@ -20,6 +24,8 @@ const UNSENT_BYTES_MIN: u64 = 2 << 20;
 const UNSENT_BYTES_MAX: u64 = 64 << 20;
 /// Below this round-trip time sockets are left alone.
 const NEAR: Duration = Duration::from_millis(2);
+/// A control connection whose last words are not acknowledged for so long is cut, where streams on another path are not.
+const CUT: Duration = Duration::from_secs(2);
 /// How often the other end hears of this one.
 const TELL: Duration = Duration::from_millis(500);
 
@@ -27,15 +33,20 @@ const TELL: Duration = Duration::from_millis(500);
 pub(super) struct Gauge {
     started: Instant,
     processors: Processors,
-    pilot: Option<Pilot>,
-    /// How many streams the pilot wants; 0 while it has no opinion.
-    wish: u32,
-    told: Option<(Instant, u32, u64)>,
+    sends: bool,
+    role: seal::From,
+    lanes: Lanes,
+    history: Option<History>,
+    /// Streams that were told to end.
+    surplus: BTreeSet<u32>,
+    /// What the other end heard last: when, how many streams each path should have, and this job's part.
+    told: Option<(Instant, Vec<(u32, u32)>, u64)>,
     /// What the other end said last.
     pub(super) peer: Option<Box<Account>>,
+    /// How many streams each path should have, as the other end said last.
+    pub(super) spread: Vec<(u32, u32)>,
     /// Time of threads whose streams have ended.
     pub(super) ended: Spent,
-    streams: u32,
     seat: Option<Seat>,
     /// Bytes that had arrived at the last look, and when that was.
     arrived: Option<(Instant, u64)>,
@@ -53,12 +64,15 @@ impl Gauge {
         Gauge {
             started: Instant::now(),
             processors: Processors::read(),
-            pilot: side.sends().then(|| Pilot::new(known)),
-            wish: 0,
+            sends: side.sends(),
+            role: terms.role,
+            lanes: Lanes::new(side.sends(), known),
+            history: terms.history.clone(),
+            surplus: BTreeSet::new(),
             told: None,
             peer: None,
+            spread: Vec::new(),
             ended: Spent::default(),
-            streams: 0,
             seat: terms.commons.as_ref().map(|(commons, peer)| commons.join(*peer)),
             arrived: None,
             share_bytes_s: 0,
@@ -67,57 +81,95 @@ impl Gauge {
         }
     }
 
-    /// How many streams there should be by the evidence, whichever end it is that sends; 0 for no opinion.
-    pub(super) fn wish(&self) -> u32 {
-        let theirs = || self.peer.as_ref().map_or(0, |peer| peer.streams.min(STREAMS_MAX));
-        if self.pilot.is_some() { self.wish } else { theirs() }
+    /// How many streams there should be on the path of these by the evidence, whichever end it is that sends; 0 for no
+    /// opinion.
+    pub(super) fn wish(&self, streams: &BTreeSet<u32>) -> u32 {
+        match self.sends {
+            true => self.lanes.wish(streams),
+            false if self.lanes.are_several() => self.lanes.wish_of(&self.spread, streams).min(STREAMS_MAX),
+            false => self.peer.as_ref().map_or(0, |peer| peer.streams.min(STREAMS_MAX)),
+        }
+    }
+
+    /// The other end of a path.
+    fn peer_of(role: seal::From) -> impl Fn(&Path) -> IpAddr {
+        move |path| match role {
+            seal::From::Client => path.node.ip(),
+            seal::From::Node => path.client,
+        }
     }
 
     pub(super) fn tick(&mut self, link: &mut Link, crew: &Crew, reins: &Reins<'_>) -> Result<()> {
         let now = self.started.elapsed();
         let sights = crew.sights();
-        let side_sends = self.pilot.is_some();
+        let history = &self.history;
+        let past = |peer: IpAddr, sight: &Sight| history.as_ref()?.recall(peer, sight.tcp.min_rtt);
+        self.lanes.saw(&sights, &crew.paths(), past, Self::peer_of(self.role));
+        self.tend_paths(crew);
         self.take_share(crew);
-        self.streams = self.streams.max(sights.len() as u32);
-        if let Some(pilot) = &mut self.pilot {
-            let around = Around {
-                limit_bytes_s: reins.applied.limit_bit_s.div_ceil(8),
-                streams: reins.applied.streams,
-                paused: reins.applied.paused,
-                share_bytes_s: self.share_bytes_s,
-                peer: self.peer.as_deref(),
-            };
-            for act in pilot.tick(now, &sights, &around) {
-                match act {
-                    Act::Streams(wish) => {
-                        self.wish = wish;
-                        crew.side.keep_streams(wish);
-                    }
-                    Act::Pace(stream, bytes_s) => crew.pace(stream, bytes_s),
-                    Act::Refresh(stream) => crew.refresh(stream),
-                    Act::Congestion(stream, name) => {
-                        if !crew.set_congestion(stream, &name) {
-                            pilot.refused(&name);
-                        }
-                    }
-                }
+        let around = Around {
+            limit_bytes_s: reins.applied.limit_bit_s.div_ceil(8),
+            streams: reins.applied.streams,
+            paused: reins.applied.paused,
+            share_bytes_s: self.share_bytes_s,
+            peer: self.peer.as_deref(),
+        };
+        self.lanes.tick(now, &around, |pilot, act| match act {
+            Act::Pace(stream, bytes_s) => crew.pace(stream, bytes_s),
+            Act::Refresh(stream) => crew.refresh(stream),
+            Act::Congestion(stream, name) if !crew.set_congestion(stream, &name) => pilot.refused(&name),
+            Act::Congestion(..) | Act::Streams(_) => {}
+        });
+        if self.sends {
+            let surplus = self.lanes.surplus(reins.applied.streams);
+            if surplus != self.surplus {
+                crew.side.retire(&surplus);
+                self.surplus = surplus;
             }
-        }
-        if side_sends {
             self.bound_unsent(crew, &sights);
         }
         if let Some(series) = &self.series {
             series.note(&sights, self.peer.as_deref());
         }
-        let share = self.share_bytes_s;
-        let news = self.told.is_none_or(|(at, wish, before)| {
-            at.elapsed() >= TELL || wish != self.wish || before.abs_diff(share) > share / 20
+        self.tell(link, &sights)
+    }
+
+    /// The other end hears now and then how this one is doing, and at once what changes.
+    fn tell(&mut self, link: &mut Link, sights: &[Sight]) -> Result<()> {
+        let (share, spread) = (self.share_bytes_s, self.lanes.spread());
+        let news = self.told.as_ref().is_none_or(|(at, wishes, before)| {
+            at.elapsed() >= TELL || *wishes != spread || before.abs_diff(share) > share / 20
         });
         if news && !sights.is_empty() {
-            self.told = Some((Instant::now(), self.wish, share));
-            link.send(&Frame::Account(Box::new(self.account(&sights))))?;
+            link.send(&Frame::Account(Box::new(self.account(sights))))?;
+            if self.sends && self.role == seal::From::Node && self.lanes.are_several() {
+                link.send(&Frame::Spread(spread.clone()))?;
+            }
+            self.told = Some((Instant::now(), spread, share));
         }
         Ok(())
+    }
+
+    /// Several paths: what is cut is given up, and soon found out.
+    fn tend_paths(&mut self, crew: &Crew) {
+        if !self.lanes.are_several() {
+            return;
+        }
+        // Each path has jobs of its own beside it; which of them this one's part were to be of nobody could say.
+        self.seat = None;
+        self.share_bytes_s = 0;
+        crew.watch_paths();
+        self.lanes.cut().into_iter().for_each(|stream| crew.give_up(stream));
+    }
+
+    /// Whether the control connection's path is cut and another one is not: the client then comes by that.
+    pub(super) fn control_is_cut(&self, link: &Link) -> bool {
+        if self.role != seal::From::Client || !self.lanes.are_several() {
+            return false;
+        }
+        let waits = |tcp: sys::tcp::TcpInfo| tcp.unacked_segments > 0 && tcp.since_ack >= CUT;
+        let Some(path) = crew::path(self.role, link.socket()) else { return false };
+        self.lanes.another_carries(&path) && sys::tcp::info(link.socket()).is_ok_and(waits)
     }
 
     /// What is this job's part of a path that it shares with others of this node.
@@ -129,9 +181,9 @@ impl Gauge {
         if span <= 0.0 {
             return;
         }
-        let capacity = match &self.pilot {
-            Some(pilot) => pilot.capacity(),
-            None => self.peer.as_ref().map_or(0, |peer| peer.capacity_bit_s / 8),
+        let capacity = match self.sends {
+            true => self.lanes.capacity(),
+            false => self.peer.as_ref().map_or(0, |peer| peer.capacity_bit_s / 8),
         };
         let share = seat.report(now, arrived.saturating_sub(before) as f64 / span, capacity as f64);
         self.share_bytes_s = share.map_or(0, |share| share as u64);
@@ -158,7 +210,7 @@ impl Gauge {
         sights.iter().for_each(|sight| spent.add(&sight.spent));
         let (receive_buffer_max, send_buffer_max) = sys::tcp::buffers_max();
         let busy = Processors::read().busy_since(&self.processors).unwrap_or_default();
-        let picture = self.pilot.as_ref().map(Pilot::picture).unwrap_or_default();
+        let whole = self.lanes.whole();
         Account {
             threads: sights.len() as u32,
             spent,
@@ -167,18 +219,17 @@ impl Gauge {
             receive_buffer_max,
             send_buffer_max,
             scales_windows: sys::tcp::scales_windows(),
-            missed: picture.missed.unwrap_or_default().to_owned(),
-            streams: self.wish,
-            capacity_bit_s: picture.capacity_bytes_s.saturating_mul(8),
-            clear_loss_ppb: (picture.loss_without_queue.min(1.0) * 1e9) as u32,
+            missed: whole.missed.to_owned(),
+            streams: whole.streams.min(wire::limits::STREAMS_MAX),
+            capacity_bit_s: whole.capacity_bytes_s.saturating_mul(8),
+            clear_loss_ppb: (whole.clear_loss.min(1.0) * 1e9) as u32,
             share_bit_s: self.share_bytes_s.saturating_mul(8),
         }
     }
 
-    /// What the next job on this path should know.
-    pub(super) fn past(&self) -> Option<Past> {
-        let streams = if self.wish > 0 { self.wish } else { self.streams };
-        self.pilot.as_ref().and_then(|pilot| pilot.past(streams))
+    /// What the next job should know of the paths to these.
+    pub(super) fn past(&self) -> Vec<(IpAddr, Past)> {
+        self.lanes.past(Self::peer_of(self.role))
     }
 }
 

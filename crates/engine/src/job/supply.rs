@@ -1,12 +1,14 @@
 //! Where a job's streams come from while it runs.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::WireError;
 
 use super::gauge::Gauge;
-use super::{Crew, Driven, Streams};
+use super::routes::Routes;
+use super::{Beside, Crew, Driven, StreamEnd, Streams};
 use crate::error::{Error, Result};
 use crate::link::Link;
 
@@ -17,8 +19,8 @@ const FAR: Duration = Duration::from_millis(20);
 /// ever.
 #[derive(Default)]
 pub(super) struct Supply {
+    routes: Routes,
     dialled: bool,
-    wanted: u32,
     replaced: u32,
     /// Bytes that had arrived when streams were last lost.
     arrived: u64,
@@ -36,59 +38,91 @@ impl Supply {
         (steered, gauge): (u32, &mut Gauge),
         driven: &mut Driven,
     ) -> Result<()> {
-        let steered = if steered > 0 { steered } else { gauge.wish() };
         Self::agree(link, crew)?;
-        self.open(link, crew, streams, steered)?;
+        self.open(link, crew, streams, (steered, gauge));
         while let Ok(end) = crew.ends.try_recv() {
             crew.running -= 1;
-            // The job is not over: a stream that ended in peace was refused, or closed by something in between.
-            let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
-            let error = driven.note(end, &mut gauge.ended).map_or_else(|error| error, |()| early());
-            if let Streams::Dial { to, count, most, opened, .. } = &mut *streams {
-                // Or it was one too many.
-                if crew.running >= wanted(*count, steered, *most) as usize {
-                    continue;
-                }
-                let arrived = crew.side.progress().bytes_arrived;
-                // Losses that something moved in between do not add up.
-                if arrived > self.arrived + wire::limits::BLOCK_BYTES {
-                    (self.replaced, self.arrived) = (0, arrived);
-                }
-                self.replaced += 1;
-                if self.replaced > Self::REPLACED_MAX || crew.running == 0 && self.replaced > Self::REPLACED_MAX / 4 {
-                    return Err(error);
-                }
-                **opened += 1;
-                crew.dial(to, **opened, Duration::from_millis(50) * self.replaced);
-            }
+            self.lost(crew, streams, (steered, gauge), driven, end)?;
         }
         Ok(())
     }
 
+    /// A stream ended while the job goes on.
+    fn lost(
+        &mut self,
+        crew: &mut Crew,
+        streams: &mut Streams<'_>,
+        (steered, gauge): (u32, &mut Gauge),
+        driven: &mut Driven,
+        end: StreamEnd,
+    ) -> Result<()> {
+        let id = end.facts.id;
+        // The job is not over: a stream that ended in peace was refused, or closed by something in between.
+        let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
+        let error = driven.note(end, &mut gauge.ended).map_or_else(|error| error, |()| early());
+        let Streams::Dial { count, most, opened, .. } = &mut *streams else { return Ok(()) };
+        let way = self.routes.ended(id);
+        // Another way carries: this one is tried again by and by.
+        if self.routes.others_run(way, |stream| crew.runs(stream)) {
+            self.routes.rest(way, Instant::now());
+            return Ok(());
+        }
+        // Or it was one too many.
+        let route = &self.routes.all[way];
+        let wanted = match self.routes.is_one() {
+            true => wanted(*count, asked(steered, gauge, &route.streams), *most),
+            false => route.wanted,
+        };
+        if route.streams.len() >= wanted as usize {
+            return Ok(());
+        }
+        let arrived = crew.side.progress().bytes_arrived;
+        // Losses that something moved in between do not add up.
+        if arrived > self.arrived + wire::limits::BLOCK_BYTES {
+            (self.replaced, self.arrived) = (0, arrived);
+        }
+        self.replaced += 1;
+        if self.replaced > Self::REPLACED_MAX || crew.running == 0 && self.replaced > Self::REPLACED_MAX / 4 {
+            return Err(error);
+        }
+        self.dial(crew, way, opened, Duration::from_millis(50) * self.replaced);
+        Ok(())
+    }
+
+    fn dial(&mut self, crew: &mut Crew, way: usize, opened: &mut u32, after: Duration) {
+        *opened += 1;
+        let route = &mut self.routes.all[way];
+        route.streams.insert(*opened);
+        crew.dial(&route.to, *opened, after);
+    }
+
     /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
-    fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, steered: u32) -> Result<()> {
+    fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, (steered, gauge): (u32, &Gauge)) {
         match streams {
-            Streams::Dial { to, count, most, opened, kept } => {
+            Streams::Dial { to, beside, count, most, opened, kept } => {
+                self.routes.begin(to);
+                self.learn(link, beside);
                 // What stayed is as many as the evidence asked for; more than somebody asks for now it may be.
                 if steered > 0 {
                     kept.truncate(steered as usize);
                 }
-                std::mem::take(kept).into_iter().for_each(|stream| crew.resume(stream));
-                let wanted = wanted(*count, steered, *most);
-                if !self.dialled && !crew.side.wants_streams() || wanted == self.wanted {
-                    return Ok(());
+                for stream in std::mem::take(kept) {
+                    let way = self.routes.takes(stream.peer());
+                    self.routes.all[way].streams.insert(stream.id());
+                    crew.resume(stream);
                 }
                 // Over a long path streams are dialled while the node still makes up its mind: that saves a round trip,
                 // which is also the time it has to open its gate before they knock. How they are joined depends on its
                 // answer only where payload in clear was asked for.
                 let far = sys::tcp::info(link.socket()).is_ok_and(|info| info.min_rtt >= FAR);
-                if link.welcome().is_none() && (crew.terms.plain || !far) {
-                    return Ok(());
+                let early = link.welcome().is_none() && (crew.terms.plain || !far);
+                if early || !self.dialled && !crew.side.wants_streams() {
+                    return;
                 }
-                (self.dialled, self.wanted) = (true, wanted);
-                while crew.running < wanted as usize {
-                    **opened += 1;
-                    crew.dial(to, **opened, Duration::ZERO);
+                self.dialled = true;
+                match self.routes.is_one() {
+                    true => self.open_one(crew, (*count, *most), opened, (steered, gauge)),
+                    false => self.open_several(crew, (*count, *most), opened, (steered, gauge)),
                 }
             }
             Streams::Accept { joined, kept, floor } => {
@@ -101,7 +135,51 @@ impl Supply {
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Hears where else the node takes streams.
+    fn learn(&mut self, link: &Link, beside: &Beside) {
+        let Beside::Allowed(guard) = beside else { return };
+        let own = link.socket().peer_addr().ok();
+        for at in link.addresses() {
+            if guard.as_ref().is_none_or(|guard| guard(at.ip()).is_ok()) {
+                self.routes.learn(*at, own);
+            }
+        }
+    }
+
+    /// The one way there is: what was lost of it is replaced where its end is heard.
+    fn open_one(
+        &mut self,
+        crew: &mut Crew,
+        (count, most): (u32, u32),
+        opened: &mut u32,
+        (steered, gauge): (u32, &Gauge),
+    ) {
+        let route = &mut self.routes.all[0];
+        let wanted = wanted(count, asked(steered, gauge, &route.streams), most);
+        if wanted == route.wanted {
+            return;
+        }
+        route.wanted = wanted;
+        while self.routes.all[0].streams.len() < wanted as usize {
+            self.dial(crew, 0, opened, Duration::ZERO);
+        }
+    }
+
+    fn open_several(
+        &mut self,
+        crew: &mut Crew,
+        (count, most): (u32, u32),
+        opened: &mut u32,
+        (steered, gauge): (u32, &Gauge),
+    ) {
+        let now = Instant::now();
+        for way in 0..self.routes.all.len() {
+            let wish = gauge.wish(&self.routes.all[way].streams);
+            let lacks = self.routes.lacks(way, now, (wish, count), (steered, most), |stream| crew.runs(stream));
+            (0..lacks).for_each(|_| self.dial(crew, way, opened, Duration::ZERO));
+        }
     }
 
     /// Hears how streams are sealed.
@@ -114,6 +192,11 @@ impl Supply {
         let _ = crew.terms.suite.set(welcome.suite);
         Ok(())
     }
+}
+
+/// What somebody asked for, else what the evidence says.
+fn asked(steered: u32, gauge: &Gauge, streams: &BTreeSet<u32>) -> u32 {
+    if steered > 0 { steered } else { gauge.wish(streams) }
 }
 
 /// How many streams there should be: what the job's settings or the evidence say, else what the client chose, up to a bound.

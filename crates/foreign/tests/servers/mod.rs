@@ -47,6 +47,7 @@ impl OwnNode {
         std::fs::create_dir(&data).unwrap();
         let config = NodeConfig {
             listen: ([127, 0, 0, 1], 0).into(),
+            advertise: Vec::new(),
             exports: vec![Export::here("data", data, true)],
             anonymous: Some(Rights::Write),
             grants: Default::default(),

@@ -212,6 +212,7 @@ impl Guest {
             keep: false,
             permitted: engine::pilot::Permitted::default(),
             past: None,
+            history: None,
             series: None,
             commons: None,
         };

@@ -165,6 +165,7 @@ impl Visit<'_> {
             keep: false,
             permitted: engine::pilot::Permitted::default(),
             past: None,
+            history: None,
             series: None,
             commons: None,
         };

@@ -20,10 +20,11 @@ use super::{
 use crate::codec::Reader;
 use crate::error::WireError;
 use crate::limits::{
-    FILTERS_MAX, FRAME_BYTES_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX, TOLD_BYTES_MAX, XATTR_BYTES_MAX, XATTRS_MAX,
+    ADDRESSES_MAX, FILTERS_MAX, FRAME_BYTES_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX, TOLD_BYTES_MAX, XATTR_BYTES_MAX,
+    XATTRS_MAX,
 };
 
-use accounts::{account, facts};
+use accounts::{account, address, facts};
 
 type Result<T> = std::result::Result<T, WireError>;
 
@@ -122,6 +123,10 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         28 => Frame::Account(Box::new(account(r)?)),
         29 => Frame::Keep(r.number("seconds")?),
         30 => renew(r)?,
+        31 => Frame::Addresses(list(r, ADDRESSES_MAX, "addresses", address)?),
+        32 => Frame::Spread(list(r, ADDRESSES_MAX, "paths", |r| {
+            Ok((stream_id(r)?, r.number_max(STREAMS_MAX.into(), "a count of streams")? as u32))
+        })?),
         other => return Err(WireError::Unknown(other)),
     };
     reader.finish()?;

@@ -1,5 +1,7 @@
 //! Writing frames.
 
+use std::net::{IpAddr, SocketAddr};
+
 use model::account::Account;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta};
@@ -24,7 +26,14 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
     w.u8(tag(frame));
     w.u8(u8::from(matches!(
         frame,
-        Frame::Facts(_) | Frame::Ping(_) | Frame::Pong(_) | Frame::Busy(_) | Frame::Account(_) | Frame::Keep(_)
+        Frame::Facts(_)
+            | Frame::Ping(_)
+            | Frame::Pong(_)
+            | Frame::Busy(_)
+            | Frame::Account(_)
+            | Frame::Keep(_)
+            | Frame::Addresses(_)
+            | Frame::Spread(_)
     )));
     body(&mut w, frame);
     *out = w.0;
@@ -65,6 +74,8 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Account(_) => 28,
         Frame::Keep(_) => 29,
         Frame::Renew { .. } => 30,
+        Frame::Addresses(_) => 31,
+        Frame::Spread(_) => 32,
     }
 }
 
@@ -101,6 +112,11 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Steer(to) => steer(w, to),
         Frame::Busy(why) => w.text(why),
         Frame::Account(of) => account(w, of),
+        Frame::Addresses(at) => list(w, at, address),
+        Frame::Spread(over) => list(w, over, |w, (stream, count)| {
+            w.number((*stream).into());
+            w.number((*count).into());
+        }),
         Frame::Renew { key, opened, kept } => {
             key_proof(w, key.as_ref());
             w.number((*opened).into());
@@ -474,6 +490,20 @@ fn facts(w: &mut Writer, s: &v1::Stream) {
     }
     w.text(&s.congestion);
     w.text(&s.payload);
+}
+
+fn address(w: &mut Writer, at: &SocketAddr) {
+    match at.ip() {
+        IpAddr::V4(ip) => {
+            w.u8(4);
+            w.raw(&ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            w.u8(6);
+            w.raw(&ip.octets());
+        }
+    }
+    w.number(at.port().into());
 }
 
 fn account(w: &mut Writer, a: &Account) {

@@ -207,6 +207,14 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         ("busy", vec![Frame::Busy("the target is full".into())]),
         ("keep", vec![Frame::Keep(60)]),
         (
+            "addresses",
+            vec![
+                Frame::Addresses(vec!["192.0.2.7:4433".parse().unwrap(), "[2001:db8::7]:65535".parse().unwrap()]),
+                Frame::Addresses(Vec::new()),
+            ],
+        ),
+        ("spread", vec![Frame::Spread(vec![(1, 4), (1024, 0)])]),
+        (
             "renew",
             vec![
                 Frame::Renew { key: Some(proof()), opened: 9, kept: vec![1, 4, 1024] },

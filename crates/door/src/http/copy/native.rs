@@ -11,6 +11,7 @@ use auth::{AccessKey, Fingerprint};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use engine::control::{Control, Label};
+use engine::dial::Elsewhere;
 use engine::node::Host;
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
@@ -90,7 +91,15 @@ impl Native {
         let trust = Trust::Fingerprints(vec![self.node]);
         let keys = std::slice::from_ref(&self.key);
         // Whether one may go there was asked before; the address is that one.
-        let connect = Connect { trust, keys, plain: self.plain, timeouts: Timeouts::default(), session, guard: None };
+        let connect = Connect {
+            trust,
+            keys,
+            plain: self.plain,
+            timeouts: Timeouts::default(),
+            session,
+            guard: None,
+            elsewhere: Elsewhere::default(),
+        };
         Session::connect(&self.at, &connect)
     }
 

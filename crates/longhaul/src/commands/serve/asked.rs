@@ -1,12 +1,13 @@
 //! What a node is asked to be: the command line over the settings file. Read when it starts, and again at every reload.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use auth::{Grants, Rights};
 use door::{Export, NodeConfig, Responders, StateDir, WebConfig};
 use engine::Timeouts;
 use serde::Deserialize;
+use wire::limits::ADDRESSES_MAX;
 
 use super::web;
 use crate::abroad;
@@ -22,6 +23,8 @@ pub(in crate::commands) struct File {
     #[serde(default)]
     export: Vec<String>,
     listen: Option<String>,
+    #[serde(default)]
+    advertise: Vec<String>,
     anonymous: Option<Anonymous>,
     plain: Option<bool>,
     state: Option<PathBuf>,
@@ -49,6 +52,7 @@ pub struct Asked {
 pub struct Wanted {
     pub listen: Option<String>,
     pub state: PathBuf,
+    advertise: Vec<SocketAddr>,
     pub exports: Vec<Export>,
     anonymous: Option<Rights>,
     plain: bool,
@@ -65,6 +69,22 @@ fn read(path: &Path) -> Result<File, Failure> {
         let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
         fail(format!("line {}: {}", before.matches('\n').count() + 1, e.message().replace('\n', " ")))
     })
+}
+
+/// Where streams are to come besides: addresses of this host as others reach it, not names, which others may read otherwise.
+fn advertised(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
+    let parse = |word: &String| {
+        let at = word.parse::<SocketAddr>().or_else(|_| word.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0)));
+        let at = at.ok().filter(|at| !at.ip().is_unspecified() && !at.ip().is_multicast());
+        at.map(|at| SocketAddr::new(at.ip().to_canonical(), at.port())).ok_or_else(|| {
+            let form = "write an address at which others reach this host, like 192.0.2.7, 192.0.2.7:7411 or [2001:db8::7]:7411";
+            Failure::usage(format!("--advertise {word}: {form}"))
+        })
+    };
+    if words.len() > ADDRESSES_MAX {
+        return Err(Failure::usage(format!("--advertise: {} addresses; at most {ADDRESSES_MAX}", words.len())));
+    }
+    words.iter().map(parse).collect()
 }
 
 impl Asked {
@@ -98,6 +118,7 @@ impl Asked {
         }
         Ok(Wanted {
             listen: serve.listen.clone().or(file.listen),
+            advertise: advertised(&list(&serve.advertise, file.advertise))?,
             state: state_dir(common.state.as_ref().or(file.state.as_ref()))?,
             exports,
             anonymous: serve.anonymous.or(file.anonymous).map(rights),
@@ -119,6 +140,7 @@ impl Wanted {
     pub fn config(self, listen: SocketAddr, state: StateDir) -> NodeConfig {
         NodeConfig {
             listen,
+            advertise: self.advertise,
             exports: self.exports,
             anonymous: self.anonymous,
             grants: Grants::default(),
@@ -134,9 +156,10 @@ impl Wanted {
 }
 
 /// The keys of the settings file, as `longhaul support` passes them on: their values hold no secrets.
-pub const KEYS: [&str; 13] = [
+pub const KEYS: [&str; 14] = [
     "export",
     "listen",
+    "advertise",
     "anonymous",
     "plain",
     "state",
@@ -171,11 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_such_that_others_can_use() {
+        let read = |word: &str| advertised(&[word.to_owned()]);
+        assert_eq!(read("192.0.2.7").unwrap(), ["192.0.2.7:0".parse().unwrap()]);
+        assert_eq!(read("[2001:db8::7]:99").unwrap(), ["[2001:db8::7]:99".parse().unwrap()]);
+        assert_eq!(read("::ffff:192.0.2.7").unwrap(), ["192.0.2.7:0".parse().unwrap()]);
+        for bad in ["", "dtn.example", "0.0.0.0", "[::]:7411", "224.0.0.1", "192.0.2.0/24"] {
+            assert!(read(bad).is_err_and(|failure| failure.message.contains("--advertise")), "{bad}");
+        }
+        assert!(advertised(&vec!["192.0.2.7".to_owned(); 17]).is_err());
+    }
+
+    #[test]
     fn every_key_is_known() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
         let text = |key: &str| match key {
-            "export" | "responders" | "fireflies" => format!("{key} = []\n"),
+            "export" | "advertise" | "responders" | "fireflies" => format!("{key} = []\n"),
             "plain" | "audit" => format!("{key} = true\n"),
             "anonymous" => format!("{key} = \"ro\"\n"),
             _ => format!("{key} = \"x\"\n"),

@@ -1,5 +1,6 @@
 //! What an end says of itself and of its streams.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use model::account::{Account, STAGES, Spent};
@@ -65,4 +66,17 @@ pub(super) fn account(r: &mut Reader) -> Result<Account> {
         scales_windows: r.bool(what)?,
         missed: congestion(r)?,
     })
+}
+
+/// An address to connect to: of one machine, which listens there.
+pub(super) fn address(r: &mut Reader) -> Result<SocketAddr> {
+    let what = "an address";
+    let ip: IpAddr = match r.u8(what)? {
+        4 => r.array::<4>(what)?.into(),
+        6 => r.array::<16>(what)?.into(),
+        _ => return Err(WireError::Invalid(what)),
+    };
+    let port = r.number_max(u16::MAX.into(), what)? as u16;
+    let can_be = port != 0 && !ip.is_unspecified() && !ip.is_multicast() && ip == ip.to_canonical();
+    if can_be { Ok(SocketAddr::new(ip, port)) } else { Err(WireError::Invalid(what)) }
 }

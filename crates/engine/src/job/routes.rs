@@ -1,0 +1,215 @@
+//! The ways that a client's streams take to a node: to the address of the control connection, and to those where the node says
+//! that it takes streams too. Each has its own number of streams, and is left alone for a while where it carries none.
+//!
+//! What it does not know: sockets, threads, time (it is told).
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::dial::Dial;
+
+/// How long a way is left alone that lost its last stream, at first and after many losses.
+const REST: Duration = Duration::from_secs(1);
+const REST_MAX: Duration = Duration::from_secs(15);
+
+/// One way.
+pub(super) struct Route {
+    pub to: Arc<dyn Dial>,
+    /// None for the way of the control connection, whatever that is.
+    at: Option<SocketAddr>,
+    /// Dialled, or running.
+    pub streams: BTreeSet<u32>,
+    /// As many as were wanted when it was last looked at.
+    pub wanted: u32,
+    /// How often in a row it lost its last stream, and until when it rests.
+    lost: u32,
+    rests: Option<Instant>,
+}
+
+impl Route {
+    fn new(to: Arc<dyn Dial>, at: Option<SocketAddr>) -> Route {
+        Route { to, at, streams: BTreeSet::new(), wanted: 0, lost: 0, rests: None }
+    }
+
+    fn rests(&self, now: Instant) -> bool {
+        self.rests.is_some_and(|until| now < until)
+    }
+}
+
+/// All of them; the first is the control connection's.
+#[derive(Default)]
+pub(super) struct Routes {
+    pub all: Vec<Route>,
+}
+
+impl Routes {
+    /// The way of the control connection is there from the start.
+    pub fn begin(&mut self, to: &Arc<dyn Dial>) {
+        if self.all.is_empty() {
+            self.all.push(Route::new(Arc::clone(to), None));
+        }
+    }
+
+    /// The node takes streams there too. `own` is the control connection's other end.
+    pub fn learn(&mut self, at: SocketAddr, own: Option<SocketAddr>) {
+        let known = own == Some(at) || self.all.iter().any(|route| route.at == Some(at));
+        if !known && !self.all.is_empty() {
+            self.all.push(Route::new(Arc::new(at), Some(at)));
+        }
+    }
+
+    /// Whether there is but one.
+    pub fn is_one(&self) -> bool {
+        self.all.len() < 2
+    }
+
+    /// The way that a kept stream goes.
+    pub fn takes(&self, peer: Option<SocketAddr>) -> usize {
+        let there = |route: &Route| route.at.is_some() && route.at == peer;
+        self.all.iter().position(there).unwrap_or(0)
+    }
+
+    /// A stream ended: on which way.
+    pub fn ended(&mut self, stream: u32) -> usize {
+        let at = self.all.iter().position(|route| route.streams.contains(&stream)).unwrap_or(0);
+        if let Some(route) = self.all.get_mut(at) {
+            route.streams.remove(&stream);
+        }
+        at
+    }
+
+    /// Whether another way than this one has streams that run.
+    pub fn others_run(&self, than: usize, runs: impl Fn(u32) -> bool) -> bool {
+        let carries = |(at, route): (usize, &Route)| at != than && route.streams.iter().any(|stream| runs(*stream));
+        self.all.iter().enumerate().any(carries)
+    }
+
+    /// A way that has no streams any more is left alone, longer each time.
+    pub fn rest(&mut self, at: usize, now: Instant) {
+        let route = &mut self.all[at];
+        if route.streams.is_empty() {
+            let rest = (REST * 2u32.saturating_pow(route.lost)).min(REST_MAX);
+            route.lost = (route.lost + 1).min(16);
+            route.rests = Some(now + rest);
+        }
+    }
+
+    /// How many streams a way still lacks, of several ways: at first one, which shows that it leads somewhere.
+    /// `wish` is what the evidence says, `count` how many to begin with, `asked` what somebody asked for on all ways together,
+    /// `most` the bound on them all; each 0 for none.
+    pub fn lacks(
+        &mut self,
+        at: usize,
+        now: Instant,
+        (wish, count): (u32, u32),
+        (asked, most): (u32, u32),
+        runs: impl Fn(u32) -> bool,
+    ) -> u32 {
+        if self.all[at].rests(now) {
+            return 0;
+        }
+        let open: Vec<usize> = (0..self.all.len()).filter(|way| !self.all[*way].rests(now)).collect();
+        let rank = open.iter().position(|way| *way == at).unwrap_or(0) as u32;
+        let part = |total: u32| total / open.len() as u32 + u32::from(rank < total % open.len() as u32);
+        let mut wanted = match (asked, wish) {
+            (0, 0) => count,
+            (0, wish) => wish,
+            (asked, _) => part(asked),
+        };
+        if most > 0 {
+            wanted = wanted.min(part(most));
+        }
+        let route = &mut self.all[at];
+        route.wanted = wanted;
+        let proven = route.streams.iter().any(|stream| runs(*stream));
+        if proven {
+            route.lost = 0;
+        }
+        let wanted = if proven { wanted } else { wanted.min(1) };
+        wanted.saturating_sub(route.streams.len() as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(number: u8) -> SocketAddr {
+        ([192, 0, 2, number], 4433).into()
+    }
+
+    fn routes(ways: u8) -> Routes {
+        let mut routes = Routes::default();
+        let to: Arc<dyn Dial> = Arc::new(at(0));
+        routes.begin(&to);
+        (0..ways).for_each(|way| routes.learn(at(way), Some(at(0))));
+        routes
+    }
+
+    #[test]
+    fn a_way_is_known_once() {
+        let mut routes = routes(3);
+        assert_eq!(routes.all.len(), 3, "the control connection's own address is no other way");
+        routes.learn(at(2), Some(at(0)));
+        assert_eq!((routes.all.len(), routes.takes(Some(at(2))), routes.takes(Some(at(9)))), (3, 2, 0));
+        assert!(!routes.is_one() && self::routes(1).is_one());
+    }
+
+    #[test]
+    fn a_new_way_is_tried_by_one_stream() {
+        let (mut routes, now) = (routes(2), Instant::now());
+        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| false), 1);
+        routes.all[1].streams.insert(5);
+        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| false), 0, "it is being dialled");
+        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| true), 7);
+        assert_eq!(routes.lacks(1, now, (3, 8), (0, 0), |_| true), 2, "the evidence goes before");
+    }
+
+    #[test]
+    fn numbers_and_bounds_are_for_all_ways_together() {
+        let (mut routes, now) = (routes(2), Instant::now());
+        routes.all[0].streams.insert(1);
+        routes.all[1].streams.insert(2);
+        let wanted = |routes: &mut Routes, asked, most| {
+            [0, 1].map(|way| routes.lacks(way, now, (0, 8), (asked, most), |_| true) + 1)
+        };
+        assert_eq!(wanted(&mut routes, 5, 0), [3, 2]);
+        assert_eq!(wanted(&mut routes, 0, 6), [3, 3]);
+        assert_eq!(wanted(&mut routes, 1, 0), [1, 1], "the second has one already, and lacks none");
+        assert_eq!(routes.all[1].wanted, 0);
+    }
+
+    #[test]
+    fn a_way_that_leads_nowhere_is_left_alone_longer_each_time() {
+        let (mut routes, mut now) = (routes(2), Instant::now());
+        for rest in [1, 2, 4, 8, 15, 15] {
+            routes.all[1].streams.insert(7);
+            assert_eq!(routes.ended(7), 1);
+            routes.rest(1, now);
+            let after = |seconds| now + Duration::from_secs_f64(seconds);
+            assert_eq!(routes.lacks(1, after(f64::from(rest) - 0.1), (0, 4), (0, 0), |_| true), 0);
+            // What it would have is the others' meanwhile.
+            assert_eq!(routes.lacks(0, after(0.5), (0, 4), (6, 0), |_| false), 1);
+            assert_eq!(routes.all[0].wanted, 6);
+            now = after(f64::from(rest) + 0.1);
+            assert_eq!(routes.lacks(1, now, (0, 4), (0, 0), |_| false), 1);
+        }
+        routes.all[1].streams.insert(8);
+        routes.lacks(1, now, (0, 4), (0, 0), |_| true);
+        routes.ended(8);
+        routes.rest(1, now);
+        assert_eq!(routes.lacks(1, now + Duration::from_millis(1100), (0, 4), (0, 0), |_| true), 1, "it had carried");
+    }
+
+    #[test]
+    fn one_of_several_streams_is_no_reason_to_rest() {
+        let (mut routes, now) = (routes(2), Instant::now());
+        routes.all[1].streams.extend([1, 2]);
+        routes.ended(1);
+        routes.rest(1, now);
+        assert_eq!(routes.lacks(1, now, (0, 2), (0, 0), |_| true), 1);
+        assert!(routes.others_run(0, |stream| stream == 2) && !routes.others_run(1, |stream| stream == 2));
+    }
+}
