@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -92,6 +92,8 @@ struct Common {
     over: AtomicBool,
     /// It ended in peace, and its streams stay.
     keep: AtomicBool,
+    /// Streams whose connection is not answered yet: nobody waits for those in the end.
+    dialling: AtomicUsize,
     /// There are several paths: one that is cut is to be found out soon.
     watches: AtomicBool,
 }
@@ -165,6 +167,7 @@ impl Crew {
             timeouts,
             over: AtomicBool::new(false),
             keep: AtomicBool::new(false),
+            dialling: AtomicUsize::new(0),
             watches: AtomicBool::new(false),
         };
         let (common, waker) = (Arc::new(common), link.waker());
@@ -201,11 +204,13 @@ impl Crew {
 
     pub(super) fn dial(&mut self, to: &Arc<dyn Dial>, id: u32, after: Duration) {
         let to = Arc::clone(to);
-        let (timeouts, peer) = (self.timeouts, self.peer.clone());
+        let (timeouts, peer, common) = (self.timeouts, self.peer.clone(), Arc::clone(&self.common));
+        common.dialling.fetch_add(1, Ordering::AcqRel);
         let open = move |terms: &StreamTerms| {
             std::thread::sleep(after);
-            let connect = |source| Error::Connect { to: peer.clone(), source };
-            let socket = to.dial(&timeouts).map_err(connect)?;
+            let dialled = to.dial(&timeouts);
+            common.dialling.fetch_sub(1, Ordering::AcqRel);
+            let socket = dialled.map_err(|source| Error::Connect { to: peer.clone(), source })?;
             let mut join = Join { session: terms.session, stream: id, sealed: terms.is_sealed(), code: [0; 32] };
             terms.secret.sign_join(&mut join);
             let sent = (&socket).write_all(&join.encode());
@@ -232,7 +237,7 @@ impl Crew {
         let _ = self.terms.suite.set(None);
         let patience = if stays { PARTING } else { self.timeouts.handshake };
         let deadline = Instant::now() + patience;
-        while self.running > 0 {
+        while self.running > self.common.dialling.load(Ordering::Acquire) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.hang_up();

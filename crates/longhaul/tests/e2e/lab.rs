@@ -6,6 +6,7 @@ mod lives;
 mod paths;
 mod probes;
 mod refusals;
+mod several;
 mod story;
 mod tune;
 mod use_of;
