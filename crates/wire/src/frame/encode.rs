@@ -1,19 +1,19 @@
 //! Writing frames.
 
-use std::net::{IpAddr, SocketAddr};
+mod accounts;
 
-use model::account::Account;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta};
 use model::locator::Place;
 use model::spec::{Options, Steer, Step, Sync};
-use model::v1;
 
 use super::{
     Direction, End, Entry, Errand, Frame, KeyProof, Listed, MICROS_MAX, Offered, Open, Outcome, Refusal, Request,
     Suite, Totals, Verdict,
 };
 use crate::codec::Writer;
+
+use accounts::{account, address, facts};
 
 /// In the first byte of an entry: attributes follow it.
 pub(super) const WITH_ATTRIBUTES: u8 = 0x80;
@@ -465,64 +465,4 @@ fn totals(w: &mut Writer, t: &Totals) {
     for value in [t.resent_bytes, t.resumed_bytes, t.deleted] {
         w.number(value);
     }
-}
-
-fn facts(w: &mut Writer, s: &v1::Stream) {
-    let micros = |seconds: f64| ((seconds * 1e6).round().max(0.0) as u64).min(MICROS_MAX);
-    for value in [
-        s.id.into(),
-        s.bytes,
-        micros(s.rtt_s),
-        micros(s.min_rtt_s),
-        s.retransmits,
-        s.cwnd_segments.into(),
-        s.mss_bytes.into(),
-        s.delivery_rate_bit_s,
-        micros(s.receive_window_limited_s),
-        micros(s.send_buffer_limited_s),
-        micros(s.busy_s),
-        s.sent_bytes,
-        s.resent_bytes,
-        s.window_bytes,
-        s.window_scaling.into(),
-    ] {
-        w.number(value);
-    }
-    w.text(&s.congestion);
-    w.text(&s.payload);
-}
-
-fn address(w: &mut Writer, at: &SocketAddr) {
-    match at.ip() {
-        IpAddr::V4(ip) => {
-            w.u8(4);
-            w.raw(&ip.octets());
-        }
-        IpAddr::V6(ip) => {
-            w.u8(6);
-            w.raw(&ip.octets());
-        }
-    }
-    w.number(at.port().into());
-}
-
-fn account(w: &mut Writer, a: &Account) {
-    w.number(a.threads.into());
-    for spans in [&a.spent.wall, &a.spent.cpu, &a.spent.longest] {
-        spans.iter().for_each(|span| w.number((span.as_micros() as u64).min(MICROS_MAX)));
-    }
-    let numbers = [
-        a.spent.records,
-        a.processors.into(),
-        a.busy_permille.into(),
-        a.receive_buffer_max,
-        a.send_buffer_max,
-        a.streams.into(),
-        a.capacity_bit_s,
-        a.clear_loss_ppb.into(),
-        a.share_bit_s,
-    ];
-    numbers.into_iter().for_each(|number| w.number(number));
-    w.bool(a.scales_windows);
-    w.text(&a.missed);
 }
