@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use store::{Error, Result};
+use store::{Error, Extent, Result, Source, Stat};
 
 /// Bytes of a chunk.
 pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
@@ -70,7 +70,7 @@ struct Inner {
 }
 
 /// A file that is read ahead of its reader.
-pub(crate) struct Ahead(Arc<Inner>);
+struct Ahead(Arc<Inner>);
 
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
@@ -209,6 +209,38 @@ impl Ahead {
                 return;
             }
         }
+    }
+}
+
+/// A file open for reading, as it was when it was opened: whatever is fetched is held against that.
+pub(crate) struct File {
+    stat: Stat,
+    ahead: Ahead,
+}
+
+impl File {
+    pub fn new(fetch: impl Fetch + 'static, stat: Stat) -> File {
+        File { ahead: Ahead::new(Box::new(fetch), stat.meta.size), stat }
+    }
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("File").field("stat", &self.stat).finish_non_exhaustive()
+    }
+}
+
+impl Source for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.ahead.read_at(buffer, offset)
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        Ok(self.stat)
+    }
+
+    fn extent(&self, _offset: u64, size: u64) -> Result<Extent> {
+        Ok(Extent::Data(size))
     }
 }
 

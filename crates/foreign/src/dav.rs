@@ -4,6 +4,7 @@
 //! first question is a PROPFIND, and who cannot answer that is asked for files alone.
 
 mod facts;
+mod leftovers;
 mod reading;
 pub mod third;
 mod writing;
@@ -20,7 +21,7 @@ use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Wri
 use web::{Headers, HttpUrl, Method, digest, target};
 
 use crate::failed::Failed;
-use crate::known::{Answer, Facts, Known};
+use crate::known::{Entry, Facts, Known, Told};
 use crate::server::{Asked, Means, Server};
 
 /// Nothing has been heard of the server.
@@ -43,6 +44,7 @@ struct Inner {
     query: String,
     base: RelPath,
     known: Known,
+    leftovers: leftovers::Leftovers,
     speaks: AtomicU8,
     /// Whether files can be renamed there; not asked yet where there is none.
     moves: OnceLock<bool>,
@@ -64,51 +66,12 @@ impl Dav {
             query: address.query().map(|query| format!("?{query}")).unwrap_or_default(),
             base,
             known: Known::default(),
+            leftovers: leftovers::Leftovers::default(),
             // One file was signed for, and only to be fetched.
             speaks: AtomicU8::new(if address.is_presigned() { SPEAKS_HTTP } else { UNHEARD }),
             moves: OnceLock::new(),
             moves_not: AtomicBool::new(false),
         }))
-    }
-
-    /// The facts of a path, from memory where that is fresh.
-    fn facts(&self, path: &RelPath) -> std::result::Result<Facts, Failed> {
-        let missing = || Failed::status(self.host(), 404, b"");
-        if path.is_root() {
-            return self.ask_facts(path);
-        }
-        match self.0.known.answer(path) {
-            Answer::There(facts) => return Ok(facts),
-            Answer::Missing => return Err(missing()),
-            Answer::List if self.0.speaks.load(Ordering::Relaxed) == SPEAKS_DAV => {
-                // Who may not list may still ask.
-                if let Ok(entries) = self.ask_entries(&path.parent()) {
-                    self.learn(&path.parent(), &entries);
-                    return self.0.known.last(path).ok_or_else(missing);
-                }
-            }
-            Answer::List | Answer::Ask => {}
-        }
-        let facts = self.ask_facts(path);
-        match &facts {
-            Ok(facts) => self.0.known.learn(path, facts.clone()),
-            Err(_) => self.0.known.forget(path),
-        }
-        facts
-    }
-
-    /// What is there now, if anything is. That nobody can tell is no answer.
-    fn there(&self, path: &RelPath) -> std::result::Result<Option<Facts>, Failed> {
-        match self.ask_facts(path) {
-            Ok(facts) => Ok(Some(facts)),
-            Err(failed) if failed.is(&[404, 410]) => Ok(None),
-            Err(failed) => Err(failed),
-        }
-    }
-
-    fn learn(&self, dir: &RelPath, entries: &[facts::Entry]) {
-        let known = entries.iter().filter_map(|(name, facts)| Some((dir.join(name), facts.as_ref().ok()?.clone())));
-        self.0.known.listed(dir, &known.collect::<Vec<_>>());
     }
 
     fn refuse_root(&self, doing: &'static str, path: &RelPath) -> Result<()> {
@@ -144,15 +107,34 @@ impl Dav {
         Failed::peer(format!("{} did it in part only: {}", self.host(), crate::failed::words(said)))
     }
 
-    fn host(&self) -> &str {
-        self.0.origin.split_once("://").map_or("", |(_, host)| host)
-    }
-
     /// The address of a path.
     fn url(&self, path: &RelPath, is_dir: bool) -> std::result::Result<HttpUrl, Failed> {
         let href = target::href(&self.0.base.join_path(path), is_dir);
         let url = HttpUrl::parse(&format!("{}{href}{}", self.0.origin, self.0.query));
         url.map_err(|e| Failed { fault: Fault::Config, ..Failed::peer(e.to_string()) })
+    }
+}
+
+impl Told for Dav {
+    fn known(&self) -> &Known {
+        &self.0.known
+    }
+
+    fn host(&self) -> &str {
+        self.0.origin.split_once("://").map_or("", |(_, host)| host)
+    }
+
+    fn lists(&self) -> bool {
+        self.0.speaks.load(Ordering::Relaxed) == SPEAKS_DAV
+    }
+
+    fn ask_facts(&self, path: &RelPath) -> std::result::Result<Facts, Failed> {
+        self.facts_there(path)
+    }
+
+    /// Without files of ours that broke off.
+    fn ask_entries(&self, path: &RelPath) -> std::result::Result<Vec<Entry>, Failed> {
+        Ok(self.without_leftovers(path, self.all_entries(path)?))
     }
 }
 
@@ -170,7 +152,7 @@ impl Store for Dav {
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
-        self.facts(path).map(|facts| facts.stat(&self.0.origin, path)).map_err(|failed| failed.doing("examine", path))
+        self.facts(path).map(|facts| facts.stat(self.host(), path)).map_err(|failed| failed.doing("examine", path))
     }
 
     fn is_dir(&self, path: &RelPath) -> bool {
@@ -179,14 +161,7 @@ impl Store for Dav {
 
     fn list(&self, path: &RelPath) -> Result<Entries> {
         let entries = self.ask_entries(path).map_err(|failed| failed.doing("list", path))?;
-        self.learn(path, &entries);
-        let (dir, origin) = (path.clone(), self.0.origin.clone());
-        let listed = entries.into_iter().map(move |(name, facts)| {
-            let path = dir.join(&name);
-            let stat = facts.map(|facts| facts.stat(&origin, &path)).map_err(|failed| failed.doing("examine", &path));
-            Ok((name, stat))
-        });
-        Ok(Box::new(listed))
+        Ok(self.handed_out(path, entries))
     }
 
     fn read_link(&self, _path: &RelPath) -> Result<Vec<u8>> {
@@ -201,7 +176,7 @@ impl Store for Dav {
         if facts.kind == Kind::Dir {
             return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
         }
-        Ok(Arc::new(reading::File::new(self, path, facts)))
+        Ok(Arc::new(reading::open(self, path, facts)))
     }
 
     fn create(&self, path: &RelPath, tag: &str) -> Result<Arc<dyn Sink>> {
@@ -262,7 +237,7 @@ impl Store for Dav {
         let cannot = |failed: Failed| failed.doing("remove", path);
         let is_dir = self.ask_facts(path).map_err(cannot)?.kind == Kind::Dir;
         // WebDAV takes a directory with all that is in it.
-        if is_dir && !self.ask_entries(path).map_err(cannot)?.is_empty() {
+        if is_dir && !self.is_empty(path).map_err(cannot)? {
             return Err(Error::io("remove", path, std::io::Error::from(ErrorKind::DirectoryNotEmpty)));
         }
         let url = self.url(path, is_dir).map_err(cannot)?;
@@ -287,7 +262,7 @@ impl Store for Dav {
         }
         if let Some(there) = self.there(to).map_err(cannot)? {
             // MOVE would replace whatever is there, with all that is in it.
-            let full = there.kind == Kind::Dir && !self.ask_entries(to).map_err(cannot)?.is_empty();
+            let full = there.kind == Kind::Dir && !self.is_empty(to).map_err(cannot)?;
             let refused = match (there.kind == Kind::Dir, is_dir) {
                 _ if !replace => return Err(Error::Exists(shown(to))),
                 (true, false) => Some(ErrorKind::IsADirectory),

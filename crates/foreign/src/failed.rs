@@ -23,7 +23,7 @@ pub(crate) struct Failed {
     pub why: String,
     /// The same request may fare better in a while.
     pub again: bool,
-    /// How long the server asks to be left alone.
+    /// How long the server asks to be left alone from now on.
     pub pause: Option<Duration>,
 }
 
@@ -52,7 +52,6 @@ fn remedy(status: u16) -> &'static str {
     match status {
         401 => " (a token is needed, or the one there has expired: BEARER_TOKEN, BEARER_TOKEN_FILE)",
         403 => " (the token or key does not allow this)",
-        429 => " (it asks to be left alone for a while; it was tried again until patience was at its end)",
         507 => " (it is full; free space there)",
         _ => "",
     }

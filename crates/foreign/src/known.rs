@@ -1,16 +1,18 @@
 //! What a server has said of its files, remembered for a moment: a question for each file of a directory would cost a round
 //! trip for each, where one for the directory answers them all.
 //!
-//! Does not know: how servers are asked.
+//! Does not know: how servers are asked ([`Told`] says what there is to ask).
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use model::name::RelPath;
+use model::name::{Name, RelPath};
 use model::{Kind, Meta, Timestamp};
-use store::Stat;
+use store::{Entries, Stat};
+
+use crate::failed::Failed;
 
 /// What is known of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,6 +172,75 @@ impl Known {
         memory.files.retain(|known, _| known.is_root() || known.parent() != *dir);
         memory.files.extend(entries.iter().cloned());
         memory.listed = Some((dir.clone(), Instant::now()));
+    }
+}
+
+/// A name in a directory, and what is known of it, or why nothing is.
+pub(crate) type Entry = (Name, Result<Facts, Failed>);
+
+/// A server that tells of its files, and what it has told.
+pub(crate) trait Told {
+    /// What is remembered.
+    fn known(&self) -> &Known;
+    /// What tells it from other servers, in messages as well.
+    fn host(&self) -> &str;
+    /// Whether directories can be listed.
+    fn lists(&self) -> bool;
+    /// Asks what is at a path.
+    fn ask_facts(&self, path: &RelPath) -> Result<Facts, Failed>;
+    /// Asks for the entries of a directory.
+    fn ask_entries(&self, path: &RelPath) -> Result<Vec<Entry>, Failed>;
+
+    /// The facts of a path, from memory where that is fresh.
+    fn facts(&self, path: &RelPath) -> Result<Facts, Failed> {
+        if path.is_root() {
+            return self.ask_facts(path);
+        }
+        let missing = || Failed::status(self.host(), 404, b"");
+        match self.known().answer(path) {
+            Answer::There(facts) => return Ok(facts),
+            Answer::Missing => return Err(missing()),
+            Answer::List if self.lists() => {
+                // Who may not list may still ask.
+                if let Ok(entries) = self.ask_entries(&path.parent()) {
+                    self.learn(&path.parent(), &entries);
+                    return self.known().last(path).ok_or_else(missing);
+                }
+            }
+            Answer::List | Answer::Ask => {}
+        }
+        let facts = self.ask_facts(path);
+        match &facts {
+            Ok(facts) => self.known().learn(path, facts.clone()),
+            Err(_) => self.known().forget(path),
+        }
+        facts
+    }
+
+    /// What is there now, if anything is. That nobody can tell is no answer.
+    fn there(&self, path: &RelPath) -> Result<Option<Facts>, Failed> {
+        match self.ask_facts(path) {
+            Ok(facts) => Ok(Some(facts)),
+            Err(failed) if failed.is(&[404, 410]) => Ok(None),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    /// A directory was listed.
+    fn learn(&self, dir: &RelPath, entries: &[Entry]) {
+        let known = entries.iter().filter_map(|(name, facts)| Some((dir.join(name), facts.as_ref().ok()?.clone())));
+        self.known().listed(dir, &known.collect::<Vec<_>>());
+    }
+
+    /// The entries of a directory, as every store hands them out.
+    fn handed_out(&self, dir: &RelPath, entries: Vec<Entry>) -> Entries {
+        self.learn(dir, &entries);
+        let (dir, host) = (dir.clone(), self.host().to_owned());
+        Box::new(entries.into_iter().map(move |(name, facts)| {
+            let path = dir.join(&name);
+            let stat = facts.map(|facts| facts.stat(&host, &path)).map_err(|failed| failed.doing("examine", &path));
+            Ok((name, stat))
+        }))
     }
 }
 

@@ -9,9 +9,10 @@ pub mod dav;
 mod failed;
 mod known;
 mod patience;
+mod pauses;
 pub mod s3;
 mod server;
 
 pub use dav::Dav;
 pub use s3::S3;
-pub use server::{Means, TokenSource};
+pub use server::{Means, Redirects, TokenSource};

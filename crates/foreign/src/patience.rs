@@ -11,6 +11,9 @@ const FIRST: Duration = Duration::from_millis(250);
 const BROKEN_TRIES: u32 = 3;
 /// The longest.
 const LONGEST: Duration = Duration::from_secs(15);
+/// The longest pause that a server asks for and that is waited out within a request. Whoever waits for the answer takes half a
+/// minute of silence for a broken line; a job can wait longer than that, and says that it does.
+const ASKED_LONGEST: Duration = Duration::from_secs(20);
 
 /// The tries of one request.
 #[derive(Debug)]
@@ -30,7 +33,7 @@ impl Patience {
     fn pause(&mut self, asked: Option<Duration>) -> Option<Duration> {
         let pause = asked.unwrap_or(self.next).max(self.next.min(FIRST));
         self.next = (self.next * 2).min(LONGEST);
-        (self.began.elapsed() + pause <= self.within).then_some(pause)
+        (pause <= ASKED_LONGEST && self.began.elapsed() + pause <= self.within).then_some(pause)
     }
 
     /// Whether this is not the first try.
@@ -74,8 +77,9 @@ mod tests {
         let mut patience = Patience::new(Duration::from_secs(60));
         let pauses: Vec<_> = (0..7).filter_map(|_| patience.pause(None)).map(|p| p.as_millis()).collect();
         assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 8000, 15000]);
-        assert_eq!(patience.pause(Some(Duration::from_secs(30))), Some(Duration::from_secs(30)));
-        assert_eq!(patience.pause(Some(Duration::from_secs(61))), None, "longer than there is patience");
+        assert_eq!(patience.pause(Some(Duration::from_secs(20))), Some(Duration::from_secs(20)));
+        assert_eq!(patience.pause(Some(Duration::from_secs(21))), None, "longer than one request may be silent");
+        assert_eq!(Patience::new(FIRST).pause(Some(Duration::from_secs(1))), None, "longer than there is patience");
         assert!(patience.pause(Some(Duration::ZERO)).is_some_and(|p| !p.is_zero()), "never at once");
     }
 

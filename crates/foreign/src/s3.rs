@@ -6,25 +6,30 @@
 //! Does not know: empty directories. S3 has none: a directory is there as long as something is in it, or as long as the store
 //! that made it lives.
 
+mod keys;
+mod listing;
 mod reading;
 mod service;
 mod writing;
 
 use std::collections::HashSet;
+use std::future::Future;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::name::{Name, RelPath};
 use model::{Fault, Kind, Timestamp};
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 use store::error::shown;
 use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Writes};
 
 use crate::failed::Failed;
-use crate::known::{Answer, Facts, Known};
+use crate::known::{Entry, Facts, Known, Told};
 use crate::server::{Means, Server};
+use keys::Keys;
+use listing::Listing;
 use service::{Connector, drive};
 
 /// Where a bucket is, and who one is there.
@@ -38,9 +43,12 @@ pub struct Bucket {
     pub region: String,
     /// The name comes before the host rather than before the path.
     pub virtual_hosted: bool,
-    /// Key, secret, and the token of a session; none for a bucket that is open to all.
-    pub credentials: Option<Credentials>,
+    /// Finds the key; none for a bucket that is open to all.
+    pub credentials: Arc<KeySource>,
 }
+
+/// Finds the key to show from now on. Asked at the beginning, and again when a server turns the former one away.
+pub type KeySource = dyn Fn() -> std::result::Result<Option<Credentials>, String> + Send + Sync;
 
 /// A key to an S3 server.
 #[derive(Clone)]
@@ -60,12 +68,18 @@ pub struct S3(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: AmazonS3,
+    keys: Option<Arc<Keys>>,
     bucket: String,
     base: RelPath,
     known: Known,
     /// Directories that were made and have nothing in them as far as the server knows.
     made: Mutex<HashSet<RelPath>>,
+    /// Directories that were asked for and are no files: files below them need no further question.
+    parents: Mutex<HashSet<RelPath>>,
 }
+
+/// The most bytes that S3 copies by itself in one piece, and the library in any way.
+const COPY_BYTES_MAX: u64 = 5 << 30;
 
 /// What went wrong, found behind what `object_store` made of it.
 fn failed(error: object_store::Error) -> Failed {
@@ -127,92 +141,48 @@ impl S3 {
         if let Some(endpoint) = &bucket.endpoint {
             builder = builder.with_endpoint(endpoint_of(bucket, endpoint));
         }
-        builder = match &bucket.credentials {
-            Some(Credentials { key, secret, token }) => {
-                let builder = builder.with_access_key_id(key).with_secret_access_key(secret);
-                token.iter().fold(builder, |builder, token| builder.with_config(AmazonS3ConfigKey::Token, token))
-            }
+        let wrong = |why: String| {
+            Failed { fault: Fault::Config, ..Failed::peer(why) }.doing("open the bucket", &RelPath::root())
+        };
+        let keys = Keys::new(&bucket.credentials).map_err(wrong)?;
+        builder = match &keys {
+            Some(keys) => builder.with_credentials(Arc::clone(keys) as _),
             None => builder.with_skip_signature(true),
         };
-        let opened = builder.build().map_err(|error| {
-            let why = model::fault::with_causes(&error);
-            Failed { fault: Fault::Config, ..Failed::peer(why) }.doing("open the bucket", &RelPath::root())
-        });
-        let (known, made) = (Known::default(), Mutex::default());
-        Ok(S3(Arc::new(Inner { store: opened?, bucket: bucket.name.clone(), base, known, made })))
+        let store = builder.build().map_err(|error| wrong(model::fault::with_causes(&error)))?;
+        let (known, made, parents) = (Known::default(), Mutex::default(), Mutex::default());
+        Ok(S3(Arc::new(Inner { store, keys, bucket: bucket.name.clone(), base, known, made, parents })))
     }
 
-    fn ask_facts(&self, path: &RelPath) -> Asked<Facts> {
-        if self.made().contains(path) {
-            return Ok(Facts::dir());
+    /// Asks the server; once more where it turned a key away and there is another by now.
+    fn ask<'a, T, F>(&'a self, question: impl Fn(&'a AmazonS3) -> F) -> Asked<T>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        self.ask_until_answered(|store| drive(question(store)))
+    }
+
+    fn ask_until_answered<'a, T>(&'a self, question: impl Fn(&'a AmazonS3) -> object_store::Result<T>) -> Asked<T> {
+        let used = self.0.keys.as_ref().map(|keys| (keys, keys.now()));
+        let answer = question(&self.0.store).map_err(failed);
+        match (&answer, used) {
+            // A session that has ended is a bad request to some.
+            (Err(failure), Some((keys, used))) if failure.is(&[400, 401, 403]) && keys.renewed(&used) => {
+                question(&self.0.store).map_err(failed)
+            }
+            _ => answer,
         }
-        match drive(self.0.store.head(&self.key(path)?)).map_err(failed) {
-            Ok(meta) => Ok(facts(&meta)),
-            Err(failed) if failed.is(&[404]) && self.is_there_as_dir(path)? => Ok(Facts::dir()),
-            Err(failed) => Err(failed),
-        }
+    }
+
+    /// The objects and common prefixes right below a path.
+    fn list_below(&self, path: &RelPath, all: bool) -> Asked<Listing> {
+        let dir = self.key(path)?;
+        self.ask_until_answered(|store| listing::list(store, &dir, all))
     }
 
     fn is_there_as_dir(&self, path: &RelPath) -> Asked<bool> {
-        Ok(self.made().contains(path) || !self.ask_entries(path)?.is_empty())
-    }
-
-    /// Objects and common prefixes right below a path.
-    fn ask_entries(&self, path: &RelPath) -> Asked<Vec<(Name, Facts)>> {
-        let prefix = self.key(path)?;
-        let prefix = Some(&prefix).filter(|prefix| !prefix.as_ref().is_empty());
-        let listed = drive(self.0.store.list_with_delimiter(prefix)).map_err(failed)?;
-        let name = |path: &Path| path.filename().and_then(|name| Name::new(name.as_bytes()).ok());
-        let dirs = listed.common_prefixes.iter().filter_map(|at| Some((name(at)?, Facts::dir())));
-        let mut entries: Vec<(Name, Facts)> = dirs.collect();
-        let known: HashSet<Name> = entries.iter().map(|(name, _)| name.clone()).collect();
-        // Consoles mark a directory with an empty object of its name.
-        let below = listed.objects.iter().filter(|meta| Some(&meta.location) != prefix);
-        let files = below.filter_map(|meta| Some((name(&meta.location)?, facts(meta))));
-        entries.extend(files.filter(|(name, facts)| facts.size > 0 || !known.contains(name)));
-        let made: Vec<Name> = self.made().iter().filter(|at| at.parent() == *path).filter_map(RelPath::name).collect();
-        let new: Vec<_> = made.into_iter().filter(|name| !entries.iter().any(|(known, _)| known == name)).collect();
-        entries.extend(new.into_iter().map(|name| (name, Facts::dir())));
-        Ok(entries)
-    }
-
-    fn facts(&self, path: &RelPath) -> Asked<Facts> {
-        if path.is_root() {
-            return Ok(Facts::dir());
-        }
-        let missing = || Failed::status(&self.0.bucket, 404, b"");
-        match self.0.known.answer(path) {
-            Answer::There(facts) => return Ok(facts),
-            Answer::Missing if self.made().contains(path) => return Ok(Facts::dir()),
-            Answer::Missing => return Err(missing()),
-            Answer::List => {
-                if let Ok(entries) = self.ask_entries(&path.parent()) {
-                    self.learn(&path.parent(), &entries);
-                    return self.0.known.last(path).ok_or_else(missing);
-                }
-            }
-            Answer::Ask => {}
-        }
-        let facts = self.ask_facts(path);
-        match &facts {
-            Ok(facts) => self.0.known.learn(path, facts.clone()),
-            Err(_) => self.0.known.forget(path),
-        }
-        facts
-    }
-
-    /// What is there now, if anything is. That nobody can tell is no answer.
-    fn there(&self, path: &RelPath) -> Asked<Option<Facts>> {
-        match self.ask_facts(path) {
-            Ok(facts) => Ok(Some(facts)),
-            Err(failed) if failed.is(&[404, 410]) => Ok(None),
-            Err(failed) => Err(failed),
-        }
-    }
-
-    fn learn(&self, dir: &RelPath, entries: &[(Name, Facts)]) {
-        let entries: Vec<_> = entries.iter().map(|(name, facts)| (dir.join(name), facts.clone())).collect();
-        self.0.known.listed(dir, &entries);
+        let Listing { dirs, objects, nameless } = self.list_below(path, false)?;
+        Ok(!(dirs.is_empty() && objects.is_empty() && nameless.is_empty()))
     }
 
     /// COPY, which S3 does by itself.
@@ -220,32 +190,57 @@ impl S3 {
         if !replace && self.there(to)?.is_some() {
             return Err(Failed { status: Some(412), ..Failed::peer(format!("{to} is there")) });
         }
-        let options = CopyOptions::new().with_mode(CopyMode::Overwrite);
-        drive(self.0.store.copy_opts(&self.key(from)?, &self.key(to)?, options)).map_err(failed)
+        let (from, to) = (self.key(from)?, self.key(to)?);
+        let options = || CopyOptions::new().with_mode(CopyMode::Overwrite);
+        self.ask(|store| store.copy_opts(&from, &to, options()))
     }
 
     fn remove_object(&self, path: &RelPath) -> Asked<()> {
-        drive(self.0.store.delete(&self.key(path)?)).map_err(failed)?;
+        let key = self.key(path)?;
+        self.ask(|store| store.delete(&key))?;
         self.0.known.forget(path);
         Ok(())
     }
 
-    /// Renames what is below a path, object by object: copy, then remove.
-    fn move_all(&self, from: &RelPath, to: &RelPath) -> Asked<()> {
-        for (name, facts) in self.ask_entries(from)? {
-            let (from, to) = (from.join(&name), to.join(&name));
-            match facts.kind {
-                Kind::Dir => self.move_all(&from, &to)?,
-                _ => {
-                    self.copy(&from, &to, true)?;
-                    self.remove_object(&from)?;
-                }
-            }
+    /// Directories and files from a path on.
+    fn tree(&self, at: RelPath, facts: &Facts, dirs: &mut Vec<RelPath>, files: &mut Vec<RelPath>) -> Asked<()> {
+        if facts.kind != Kind::Dir {
+            copies(&at, facts)?;
+            files.push(at);
+            return Ok(());
+        }
+        for (name, facts) in self.ask_entries(&at)? {
+            self.tree(at.join(&name), &facts?, dirs, files)?;
+        }
+        dirs.push(at);
+        Ok(())
+    }
+
+    /// Renames a file, or what is below a directory, object by object: copy, then remove. Whether all of it can be is known
+    /// before anything is changed.
+    fn move_all(&self, from: &RelPath, facts: &Facts, to: &RelPath) -> Asked<()> {
+        let (mut dirs, mut files) = (Vec::new(), Vec::new());
+        self.tree(from.clone(), facts, &mut dirs, &mut files)?;
+        let moved = |at: &RelPath| at.below(from).map_or_else(|| to.clone(), |below| to.join_path(&below));
+        for file in &files {
+            self.copy(file, &moved(file), true)?;
+            self.remove_object(file)?;
         }
         let mut made = self.made();
-        made.remove(from);
-        made.insert(to.clone());
+        for dir in &dirs {
+            made.remove(dir);
+            made.insert(moved(dir));
+        }
+        self.forget_parents(from);
         Ok(())
+    }
+
+    fn parents(&self) -> MutexGuard<'_, HashSet<RelPath>> {
+        self.0.parents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget_parents(&self, gone: &RelPath) {
+        self.parents().retain(|dir| !dir.starts_with(gone));
     }
 
     fn made(&self) -> MutexGuard<'_, HashSet<RelPath>> {
@@ -259,6 +254,62 @@ impl S3 {
         let text = std::str::from_utf8(whole.as_bytes());
         let text = text.map_err(|_| no(format!("{whole} is not text (UTF-8), as names on an S3 server must be")))?;
         Path::parse(text).map_err(|e| no(e.to_string()))
+    }
+}
+
+/// Whether S3 copies a file of that length.
+fn copies(path: &RelPath, facts: &Facts) -> Asked<()> {
+    if facts.size <= COPY_BYTES_MAX {
+        return Ok(());
+    }
+    let why = format!(
+        "{path} has more than the 5 GiB that S3 copies in one piece; nothing was changed; copy it with longhaul cp under its new \
+         name, then remove it under the old one"
+    );
+    Err(Failed { fault: Fault::Config, ..Failed::peer(why) })
+}
+
+impl Told for S3 {
+    fn known(&self) -> &Known {
+        &self.0.known
+    }
+
+    fn host(&self) -> &str {
+        &self.0.bucket
+    }
+
+    fn lists(&self) -> bool {
+        true
+    }
+
+    fn ask_facts(&self, path: &RelPath) -> Asked<Facts> {
+        if path.is_root() || self.made().contains(path) {
+            return Ok(Facts::dir());
+        }
+        let key = self.key(path)?;
+        match self.ask(|store| store.head(&key)) {
+            Ok(meta) => Ok(facts(&meta)),
+            Err(failed) if failed.is(&[404]) && self.is_there_as_dir(path)? => Ok(Facts::dir()),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    fn ask_entries(&self, path: &RelPath) -> Asked<Vec<Entry>> {
+        let key = self.key(path)?;
+        let listed = self.list_below(path, true)?;
+        let name = |path: &Path| path.filename().and_then(|name| Name::new(name.as_bytes()).ok());
+        let dirs = listed.dirs.iter().filter_map(|at| Some((name(at)?, Ok(Facts::dir()))));
+        let mut entries: Vec<Entry> = dirs.collect();
+        let dirs: HashSet<Name> = entries.iter().map(|(name, _)| name.clone()).collect();
+        // An empty object of a directory's name marks it.
+        let is_mark = |name: &Name, meta: &ObjectMeta| meta.size == 0 && dirs.contains(name);
+        let files = listed.objects.iter().filter_map(|meta| Some((name(&meta.location)?, meta)));
+        entries.extend(files.filter(|(name, meta)| !is_mark(name, meta)).map(|(name, meta)| (name, Ok(facts(meta)))));
+        entries.extend(listed.nameless.iter().filter_map(|nameless| listing::stand_in(nameless, &key)));
+        let known: HashSet<Name> = entries.iter().map(|(name, _)| name.clone()).collect();
+        let made: Vec<Name> = self.made().iter().filter(|at| at.parent() == *path).filter_map(RelPath::name).collect();
+        entries.extend(made.into_iter().filter(|name| !known.contains(name)).map(|name| (name, Ok(Facts::dir()))));
+        Ok(entries)
     }
 }
 
@@ -276,7 +327,7 @@ impl Store for S3 {
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
-        self.facts(path).map(|facts| facts.stat(&self.0.bucket, path)).map_err(|failed| failed.doing("examine", path))
+        self.facts(path).map(|facts| facts.stat(self.host(), path)).map_err(|failed| failed.doing("examine", path))
     }
 
     fn is_dir(&self, path: &RelPath) -> bool {
@@ -292,12 +343,7 @@ impl Store for S3 {
                 _ => return Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory" }),
             }
         }
-        self.learn(path, &entries);
-        let (dir, bucket) = (path.clone(), self.0.bucket.clone());
-        Ok(Box::new(entries.into_iter().map(move |(name, facts)| {
-            let stat = facts.stat(&bucket, &dir.join(&name));
-            Ok((name, Ok(stat)))
-        })))
+        Ok(self.handed_out(path, entries))
     }
 
     fn read_link(&self, _path: &RelPath) -> Result<Vec<u8>> {
@@ -313,7 +359,7 @@ impl Store for S3 {
             return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
         }
         let key = self.key(path).map_err(|failed| failed.doing("open", path))?;
-        Ok(Arc::new(reading::File::new(self, path, key, facts)))
+        Ok(Arc::new(reading::open(self, path, key, facts)))
     }
 
     fn create(&self, path: &RelPath, _tag: &str) -> Result<Arc<dyn Sink>> {
@@ -323,8 +369,12 @@ impl Store for S3 {
         let key = self.key(path).map_err(|failed| failed.doing("create", path))?;
         // S3 itself has no objection to files below files, which nobody could copy back to a file system.
         let parent = path.parent();
-        if self.facts(&parent).is_ok_and(|facts| facts.kind == Kind::File) {
-            return Err(Error::Kind { path: shown(&parent), found: "a file", wanted: "a directory" });
+        let asked = self.parents().contains(&parent);
+        if !asked {
+            if self.facts(&parent).is_ok_and(|facts| facts.kind == Kind::File) {
+                return Err(Error::Kind { path: shown(&parent), found: "a file", wanted: "a directory" });
+            }
+            self.parents().insert(parent);
         }
         Ok(Arc::new(writing::Putting::new(self, path, key)))
     }
@@ -356,7 +406,9 @@ impl Store for S3 {
 
     /// S3 has no links: the other name gets a copy, which the server makes by itself.
     fn make_hard_link(&self, path: &RelPath, to: &RelPath, replace: bool, _tag: &str) -> Result<()> {
-        self.copy(to, path, replace).map_err(|failed| match failed.status {
+        let copied =
+            self.ask_facts(to).and_then(|facts| copies(to, &facts)).and_then(|()| self.copy(to, path, replace));
+        copied.map_err(|failed| match failed.status {
             Some(412) => Error::Exists(shown(path)),
             _ => failed.doing("create", path),
         })?;
@@ -379,6 +431,7 @@ impl Store for S3 {
                 return Err(Error::io("remove", path, std::io::Error::from(ErrorKind::DirectoryNotEmpty)));
             }
             self.made().remove(path);
+            self.forget_parents(path);
             self.0.known.forget(path);
             return Ok(());
         }
@@ -393,7 +446,8 @@ impl Store for S3 {
         if from.is_root() || to.is_root() {
             return unsupported("renaming the bucket");
         }
-        let is_dir = self.ask_facts(from).map_err(cannot)?.kind == Kind::Dir;
+        let facts = self.ask_facts(from).map_err(cannot)?;
+        let is_dir = facts.kind == Kind::Dir;
         if from == to {
             return if replace { Ok(()) } else { Err(Error::Exists(shown(to))) };
         }
@@ -414,11 +468,7 @@ impl Store for S3 {
                 _ => {}
             }
         }
-        let moved = match is_dir {
-            true => self.move_all(from, to),
-            false => self.copy(from, to, true).and_then(|()| self.remove_object(from)),
-        };
-        moved.map_err(cannot)?;
+        self.move_all(from, &facts, to).map_err(cannot)?;
         self.0.known.forget(from);
         self.0.known.doubt(to);
         Ok(())

@@ -3,17 +3,25 @@
 //!
 //! Does not know: what is asked for. Whatever the verb, a request and its answer go through here.
 
+mod upload;
+mod way;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::fault::Fault;
-use web::client::{ClientError, REDIRECTS_MAX, for_others, redirect};
+use web::client::ClientError;
 use web::target::pairs;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
 use crate::failed::{Failed, may_pass};
 use crate::patience::{Patience, retry_after};
+use crate::pauses;
+
+pub(crate) use upload::Upload;
+pub use way::Redirects;
+use way::Way;
 
 /// Finds the bearer token to show now, where there is one. Asked for every request: tokens are renewed behind our back.
 pub type TokenSource = dyn Fn() -> Result<Option<String>, String> + Send + Sync;
@@ -25,6 +33,8 @@ pub struct Means {
     pub dialer: Dialer,
     /// Who we are.
     pub token: Arc<TokenSource>,
+    /// Where servers may send us on to.
+    pub redirects: Redirects,
     /// How long one request is tried again.
     pub patience: Duration,
 }
@@ -35,7 +45,8 @@ const IDLE_MAX: usize = 64;
 const REFUSAL_BYTES: usize = 64 << 10;
 /// How long a server may take to answer a question.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
-/// How long the server may work on what it has been sent in full, or on a change that it was asked for: some write it down a second time, or read all of it back.
+/// How long the server may work on what it has been sent in full, on a change that it was asked for, or on a digest: some write it
+/// down a second time, or read all of it back.
 pub(crate) const SETTLE: Duration = Duration::from_secs(600);
 
 /// Servers, and the connections to them.
@@ -70,7 +81,8 @@ pub(crate) struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// A question without a body, with an answer of a few words.
     pub fn plain(method: &'a Method, url: &'a HttpUrl, headers: &'a Headers) -> Asked<'a> {
-        let within = if method.changes() { SETTLE } else { SILENCE };
+        let works = method.changes() || headers.get("want-digest").is_some();
+        let within = if works { SETTLE } else { SILENCE };
         Asked { method, url, headers, body: b"", most: REFUSAL_BYTES, follow: true, within }
     }
 }
@@ -100,10 +112,17 @@ impl Begun {
     }
 }
 
-/// A refusal, with how long to wait where the server says so.
+/// A refusal. How long the server asks to be left alone holds for whoever asks it from here.
 fn refused(url: &HttpUrl, response: &Response, body: &[u8]) -> Failed {
-    let pause = retry_after(response.headers.get("retry-after"));
-    Failed { pause, ..Failed::status(url.authority(), response.status, body) }
+    let failed = Failed::status(url.authority(), response.status, body);
+    match retry_after(response.headers.get("retry-after")).filter(|_| failed.again) {
+        Some(pause) => {
+            pauses::told(&origin(url), pause);
+            let why = format!("{}; it asks to be left alone for {} s", failed.why, pause.as_secs());
+            Failed { pause: Some(pause), why, ..failed }
+        }
+        None => failed,
+    }
 }
 
 fn origin(url: &HttpUrl) -> String {
@@ -123,9 +142,27 @@ impl Server {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A fresh connection to whoever comes next on the way, unless he asked to be left alone.
+    fn dial(&self, way: &Way) -> Result<Client, Failed> {
+        self.leave_alone(&way.url)?;
+        Ok(Client::new(&way.dialer(&self.means.dialer, self.means.redirects), &way.url)?)
+    }
+
+    fn leave_alone(&self, url: &HttpUrl) -> Result<(), Failed> {
+        match pauses::left(&origin(url)) {
+            None => Ok(()),
+            Some(left) => {
+                let seconds = left.as_secs_f64().ceil();
+                let why = format!("{} asks to be left alone for another {seconds} s", url.authority());
+                Err(Failed { status: Some(429), pause: Some(left), ..Failed::path(why) })
+            }
+        }
+    }
+
     /// A connection, and whether it has been used before.
-    fn connection(&self, url: &HttpUrl) -> Result<(Client, bool), Failed> {
-        let name = origin(url);
+    fn connection(&self, way: &Way) -> Result<(Client, bool), Failed> {
+        self.leave_alone(&way.url)?;
+        let name = origin(&way.url);
         loop {
             let kept = {
                 let mut idle = self.idle();
@@ -135,7 +172,7 @@ impl Server {
                 // What says something unasked, or has hung up, is of no use.
                 Some(client) if client.conn().is_gone() || client.conn().has_unread() => {}
                 Some(client) => return Ok((client, true)),
-                None => return Ok((Client::new(&self.means.dialer, url)?, false)),
+                None => return Ok((self.dial(way)?, false)),
             }
         }
     }
@@ -164,14 +201,18 @@ impl Server {
 
     /// Sends a head and what goes with it; sends it once more where a kept connection turns out to be dead. What changes
     /// something goes over a fresh connection: nobody can tell whether a dead one has delivered it.
-    fn send(&self, asked: &Asked<'_>, url: &HttpUrl, headers: &Headers) -> Result<Begun, Failed> {
+    fn send(&self, asked: &Asked<'_>, way: &Way, token: Option<&str>) -> Result<Begun, Failed> {
+        let headers = match token {
+            Some(token) => way.headers.clone().with("Authorization", format!("Bearer {token}")),
+            None => way.headers.clone(),
+        };
         loop {
             let (mut client, used) = match asked.method.changes() {
-                true => (Client::new(&self.means.dialer, url)?, false),
-                false => self.connection(url)?,
+                true => (self.dial(way)?, false),
+                false => self.connection(way)?,
             };
             let mut told = || -> Result<(Response, Body), ClientError> {
-                client.send(asked.method, url.path_and_query(), headers)?;
+                client.send(asked.method, way.url.path_and_query(), &headers)?;
                 if !asked.body.is_empty() {
                     client.write(asked.body)?;
                 }
@@ -180,7 +221,7 @@ impl Server {
             match told() {
                 Ok((response, body)) => {
                     self.met.store(true, Ordering::Relaxed);
-                    return Ok(Begun { client, response, body, url: url.clone() });
+                    return Ok(Begun { client, response, body, url: way.url.clone() });
                 }
                 Err(ClientError::Broken { source, .. }) if used && source.kind() != std::io::ErrorKind::TimedOut => {}
                 Err(error) => return Err(error.into()),
@@ -190,41 +231,25 @@ impl Server {
 
     /// The answer to a request, after redirects; its body unread. One try.
     fn once(&self, asked: &Asked<'_>) -> Result<Begun, Failed> {
-        let (mut url, mut headers) = (asked.url.clone(), asked.headers.clone());
+        let mut headers = asked.headers.clone();
         let takes_body = matches!(asked.method.name(), "PUT" | "POST" | "PROPFIND");
         if takes_body && headers.get("content-length").is_none() {
             headers.add("Content-Length", asked.body.len().to_string());
         }
-        let mut own = true;
-        for _ in 0..=REDIRECTS_MAX {
-            let token = if own && headers.get("authorization").is_none() { self.token(&url)? } else { None };
-            let mut begun = self.authorised(asked, &url, &headers, token.as_deref())?;
+        let mut way = Way::new(asked.url, headers);
+        loop {
+            let may_say = way.own && way.headers.get("authorization").is_none();
+            let token = if may_say { self.token(&way.url)? } else { None };
+            let mut begun = self.send(asked, &way, token.as_deref())?;
             if begun.response.status == 401 && token.is_some() {
-                let renewed = self.token(&url)?.filter(|renewed| Some(renewed) != token.as_ref());
+                let renewed = self.token(&way.url)?.filter(|renewed| Some(renewed) != token.as_ref());
                 if renewed.is_some() {
-                    begun = self.authorised(asked, &url, &headers, renewed.as_deref())?;
+                    begun = self.send(asked, &way, renewed.as_deref())?;
                 }
             }
-            let Some(to) = redirect(&begun.response, &url).filter(|_| asked.follow) else { return Ok(begun) };
-            own &= may_go(&url, &to)?;
-            if !own {
-                headers = for_others(&headers);
+            if !asked.follow || !way.goes_on(&begun.response, begun.client.conn().peer())? {
+                return Ok(begun);
             }
-            url = to;
-        }
-        Err(Failed::peer(format!("{} was the last of more than {REDIRECTS_MAX} redirects", url.authority())))
-    }
-
-    fn authorised(
-        &self,
-        asked: &Asked<'_>,
-        url: &HttpUrl,
-        headers: &Headers,
-        token: Option<&str>,
-    ) -> Result<Begun, Failed> {
-        match token {
-            Some(token) => self.send(asked, url, &headers.clone().with("Authorization", format!("Bearer {token}"))),
-            None => self.send(asked, url, headers),
         }
     }
 
@@ -287,93 +312,6 @@ impl Server {
         let done = *method == Method::Delete && whole.repeated && matches!(whole.response.status, 404 | 410);
         if done || (200..300).contains(&whole.response.status) { Ok(whole) } else { Err(whole.refusal(url)) }
     }
-
-    /// Begins to send a file, whose bytes come later. The body goes to whoever says that he takes it: servers that know names
-    /// send on to those that keep bytes.
-    pub fn put(self: &Arc<Server>, url: &HttpUrl, headers: &Headers, size: Option<u64>) -> Result<Upload, Failed> {
-        let mut patience = Patience::new(self.means.patience);
-        let mut expects = true;
-        loop {
-            match self.put_once(url, headers, size, expects) {
-                Err(failed) if failed.is(&[417]) && expects => expects = false,
-                Err(failed) => self.wait(&mut patience, failed)?,
-                Ok(upload) => return Ok(upload),
-            }
-        }
-    }
-
-    fn put_once(
-        self: &Arc<Server>,
-        url: &HttpUrl,
-        headers: &Headers,
-        size: Option<u64>,
-        expects: bool,
-    ) -> Result<Upload, Failed> {
-        let mut headers = match size {
-            Some(size) => headers.clone().with("Content-Length", size.to_string()),
-            None => headers.clone().with("Transfer-Encoding", "chunked"),
-        };
-        let expects = expects && size != Some(0);
-        if expects {
-            headers.add("Expect", "100-continue");
-        }
-        let (mut url, mut own, mut stale) = (url.clone(), true, None);
-        let mut redirects = 0;
-        while redirects <= REDIRECTS_MAX {
-            let token = if own { self.token(&url)? } else { None };
-            let shown = match &token {
-                Some(token) => headers.clone().with("Authorization", format!("Bearer {token}")),
-                None => headers.clone(),
-            };
-            // A fresh connection: one that has died meanwhile could take half a file before it says so.
-            let mut client = Client::new(&self.means.dialer, &url)?;
-            client.send(&Method::Put, url.path_and_query(), &shown)?;
-            let upload =
-                |client| Upload { server: Arc::clone(self), client, url: url.clone(), chunked: size.is_none() };
-            if !expects {
-                return Ok(upload(client));
-            }
-            let (response, body) = match client.receive_within(&Method::Put, EXPECT) {
-                Ok((response, _)) if response.status < 200 => return Ok(upload(client)),
-                // Says nothing: it waits for the body.
-                Err(ClientError::Broken { source, .. }) if source.kind() == std::io::ErrorKind::TimedOut => {
-                    return Ok(upload(client));
-                }
-                answer => answer?,
-            };
-            if let Some(to) = redirect(&response, &url) {
-                own &= may_go(&url, &to)?;
-                if !own {
-                    headers = for_others(&headers);
-                }
-                url = to;
-                redirects += 1;
-                continue;
-            }
-            if response.status == 401 && token.is_some() && stale != token && self.token(&url)? != token {
-                stale = token;
-                continue;
-            }
-            let failed = Begun { client, response, body, url }.refusal();
-            return Err(match failed.status {
-                Some(200..300) => Failed::peer("it answered before it had a byte of the file"),
-                _ => failed,
-            });
-        }
-        Err(Failed::peer(format!("{} was the last of more than {REDIRECTS_MAX} redirects", url.authority())))
-    }
-}
-
-/// How long a server may take to say that it wants the body.
-const EXPECT: Duration = Duration::from_secs(5);
-
-/// Whether a redirect stays with the same server, to which we say who we are. From TLS to a clear line none is followed.
-fn may_go(from: &HttpUrl, to: &HttpUrl) -> Result<bool, Failed> {
-    if from.is_secure() && !to.is_secure() {
-        let why = format!("{} redirects from TLS to a clear line, which is not followed", from.authority());
-        return Err(Failed { fault: Fault::Auth, ..Failed::peer(why) });
-    }
-    Ok(from.is_same_origin(to))
 }
 
 impl Whole {
@@ -383,58 +321,16 @@ impl Whole {
     }
 }
 
-/// A file on its way to a server.
-pub(crate) struct Upload {
-    server: Arc<Server>,
-    client: Client,
-    url: HttpUrl,
-    chunked: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Upload {
-    /// The next bytes.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failed> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let sent = match self.chunked {
-            true => self
-                .client
-                .write(format!("{:x}\r\n", bytes.len()).as_bytes())
-                .and_then(|()| self.client.write(bytes))
-                .and_then(|()| self.client.write(b"\r\n")),
-            false => self.client.write(bytes),
-        };
-        sent.map_err(|error| self.reason(error))
-    }
-
-    /// Why the line broke: a server that does not want the rest often says so before it hangs up.
-    fn reason(&mut self, error: ClientError) -> Failed {
-        match self.client.answer_within(&Method::Put, Duration::from_secs(2)) {
-            Ok((response, mut body)) if response.status >= 300 => {
-                let said = self.client.read_all(&mut body, REFUSAL_BYTES).unwrap_or_default();
-                refused(&self.url, &response, &said)
-            }
-            _ => error.into(),
-        }
-    }
-
-    /// All bytes have been sent: the server's answer.
-    pub fn finish(mut self) -> Result<Response, Failed> {
-        if self.chunked {
-            self.client.write(b"0\r\n\r\n").map_err(|error| self.reason(error))?;
-        }
-        let (response, mut body) = self.client.answer_within(&Method::Put, SETTLE)?;
-        let said = self.client.read_all(&mut body, REFUSAL_BYTES);
-        if !(200..300).contains(&response.status) {
-            let failed = refused(&self.url, &response, &said.unwrap_or_default());
-            // Too late to go where it should have gone: the next attempt may be told in time.
-            let late = (300..400).contains(&response.status);
-            return Err(if late { Failed { fault: Fault::Path, general: true, ..failed } } else { failed });
-        }
-        if said.is_ok() && !body.ends_with_line() {
-            self.server.keep(&self.url, &response, self.client);
-        }
-        Ok(response)
+    #[test]
+    fn who_makes_a_digest_has_time_to_read_the_file() {
+        let url = HttpUrl::parse("http://h/f").unwrap();
+        let within = |method, headers: &Headers| Asked::plain(&method, &url, headers).within;
+        let wants = Headers::new().with("Want-Digest", "adler32");
+        assert_eq!(within(Method::Head, &wants), SETTLE);
+        assert_eq!((within(Method::Head, &Headers::new()), within(Method::Delete, &Headers::new())), (SILENCE, SETTLE));
     }
 }

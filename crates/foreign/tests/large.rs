@@ -121,7 +121,7 @@ fn who_may_not_is_told_so() {
     let error = store.stat(&path("f")).unwrap_err();
     assert_eq!(error.fault(), Fault::Auth, "{error}");
     assert!(!error.to_string().contains("wrong secret"), "{error}");
-    let nobody = foreign::s3::Bucket { credentials: None, ..server.bucket("") };
+    let nobody = foreign::s3::Bucket { credentials: Arc::new(|| Ok(None)), ..server.bucket("") };
     let store = S3::new(means(), &nobody, RelPath::root()).unwrap();
     assert_eq!(store.list(&path("")).err().unwrap().fault(), Fault::Auth);
     let elsewhere = foreign::s3::Bucket { name: "missing".into(), ..server.bucket(servers::KEY.1) };

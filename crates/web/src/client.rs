@@ -281,6 +281,20 @@ pub fn redirect(response: &Response, from: &HttpUrl) -> Option<HttpUrl> {
     from.join(location).ok()
 }
 
+/// Where an answer sends on to; none where it is one to keep. Where that is another server, only those fields stay that are known
+/// to be no secrets, and a line in TLS is not left for a clear one.
+pub fn follow(response: &Response, from: &HttpUrl, headers: &mut Headers) -> Result<Option<HttpUrl>, ClientError> {
+    let Some(to) = redirect(response, from) else { return Ok(None) };
+    if from.is_secure() && !to.is_secure() {
+        let why = format!("{} redirects there from TLS to a clear line", from.authority());
+        return Err(ClientError::Forbidden { host: to.authority().to_owned(), why });
+    }
+    if !from.is_same_origin(&to) {
+        *headers = for_others(headers);
+    }
+    Ok(Some(to))
+}
+
 fn is_among(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
@@ -309,25 +323,17 @@ pub struct Answer {
     pub headers: Headers,
 }
 
-/// Asks without a body, following redirects; where these lead to another server only fields go along that are known to be no
-/// secrets, and a line in TLS is not left for a clear one.
+/// Asks without a body, and follows redirects.
 pub fn ask(dialer: &Dialer, method: &Method, url: &HttpUrl, headers: &Headers) -> Result<Answer, ClientError> {
     let (mut url, mut headers) = (url.clone(), headers.clone());
     for _ in 0..=REDIRECTS_MAX {
         let mut client = Client::new(dialer, &url)?;
         client.send(method, url.path_and_query(), &headers)?;
         let (response, body) = client.answer(method)?;
-        let Some(to) = redirect(&response, &url) else {
-            return Ok(Answer { client, response, body, url, headers });
-        };
-        if url.is_secure() && !to.is_secure() {
-            let why = "it redirects from TLS to a clear line".into();
-            return Err(ClientError::Forbidden { host: to.authority().to_owned(), why });
+        match follow(&response, &url, &mut headers)? {
+            Some(to) => url = to,
+            None => return Ok(Answer { client, response, body, url, headers }),
         }
-        if !url.is_same_origin(&to) {
-            headers = for_others(&headers);
-        }
-        url = to;
     }
     Err(ClientError::Redirects { host: url.authority().to_owned() })
 }

@@ -12,11 +12,8 @@ use web::{Headers, HttpUrl, Method, Response, date};
 
 use super::{Dav, SPEAKS_DAV, SPEAKS_HTTP, UNHEARD};
 use crate::failed::Failed;
-use crate::known::Facts;
+use crate::known::{Entry, Facts, Told};
 use crate::server::{Asked, Whole};
-
-/// A name in a directory, and what is known of it, or why nothing is.
-pub(super) type Entry = (Name, Result<Facts, Failed>);
 
 /// What is asked of every file.
 const PROPFIND: &[u8] = b"<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:propfind xmlns:D=\"DAV:\"><D:prop>\
@@ -91,7 +88,7 @@ impl Dav {
     }
 
     /// Asks what is at a path.
-    pub(super) fn ask_facts(&self, path: &RelPath) -> Result<Facts, Failed> {
+    pub(super) fn facts_there(&self, path: &RelPath) -> Result<Facts, Failed> {
         let speaks = self.0.speaks.load(Ordering::Relaxed);
         if speaks != SPEAKS_HTTP {
             match self.by_propfind(path) {
@@ -160,7 +157,7 @@ impl Dav {
     }
 
     /// The entries of a directory. One whose facts make no sense comes with the reason.
-    pub(super) fn ask_entries(&self, path: &RelPath) -> Result<Vec<Entry>, Failed> {
+    pub(super) fn all_entries(&self, path: &RelPath) -> Result<Vec<Entry>, Failed> {
         if self.0.speaks.load(Ordering::Relaxed) == SPEAKS_HTTP {
             let why = format!("{} is no WebDAV server: it can be asked for files, not for directories", self.host());
             return Err(Failed { status: Some(405), ..Failed::peer(why) });

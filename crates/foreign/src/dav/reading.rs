@@ -10,58 +10,24 @@ use std::sync::{Mutex, PoisonError};
 
 use model::Fault;
 use model::name::RelPath;
-use store::{Error, Extent, Result, Source, Stat};
+use store::{Error, Result};
 use web::range::ContentRange;
 use web::{ClientError, Headers, Method};
 
 use super::Dav;
 use super::facts::of_response;
-use crate::ahead::{Ahead, CHUNK_BYTES, Fetch};
+use crate::ahead::{CHUNK_BYTES, Fetch, File};
 use crate::failed::Failed;
-use crate::known::Facts;
+use crate::known::{Facts, Told};
 use crate::server::{Asked, Begun};
 
 /// Chunks that are kept for readers that lag, where the file comes over one connection, in order.
 const SPARE_MAX: usize = 16;
 
-/// A file open for reading.
-pub(super) struct File {
-    stat: Stat,
-    ahead: Ahead,
-}
-
-impl std::fmt::Debug for File {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("File").field("stat", &self.stat).finish_non_exhaustive()
-    }
-}
-
-impl File {
-    pub fn new(dav: &Dav, path: &RelPath, facts: Facts) -> File {
-        let fetching = Fetching {
-            dav: dav.clone(),
-            path: path.clone(),
-            facts: facts.clone(),
-            no_ranges: AtomicBool::new(false),
-            flow: Mutex::default(),
-        };
-        File { ahead: Ahead::new(Box::new(fetching), facts.size), stat: facts.stat(&dav.0.origin, path) }
-    }
-}
-
-impl Source for File {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        self.ahead.read_at(buffer, offset)
-    }
-
-    /// As it was when it was opened: whatever was read since was held against that.
-    fn stat(&self) -> Result<Stat> {
-        Ok(self.stat)
-    }
-
-    fn extent(&self, _offset: u64, size: u64) -> Result<Extent> {
-        Ok(Extent::Data(size))
-    }
+/// A file, opened to be read.
+pub(super) fn open(dav: &Dav, path: &RelPath, facts: Facts) -> File {
+    let (stat, no_ranges) = (facts.stat(dav.host(), path), AtomicBool::new(false));
+    File::new(Fetching { dav: dav.clone(), path: path.clone(), facts, no_ranges, flow: Mutex::default() }, stat)
 }
 
 struct Fetching {

@@ -13,6 +13,7 @@ use web::{Headers, HttpUrl, Method};
 
 use super::Dav;
 use crate::failed::Failed;
+use crate::known::Told;
 use crate::server::Asked;
 
 /// Bytes read of an answer at a time.

@@ -14,9 +14,9 @@ use store::error::shown;
 use store::{Coming, Error, Finish, Result, Sink, Source};
 use web::{Headers, Method, digest};
 
-use super::Dav;
+use super::{Dav, leftovers};
 use crate::failed::Failed;
-use crate::known::Facts;
+use crate::known::{Facts, Told};
 use crate::server::Upload;
 
 /// Zeros sent at a time where a file has a hole.
@@ -69,14 +69,9 @@ impl Dav {
     }
 }
 
-/// Not the name of an unfinished file of ours: nodes hide those, and take none of that name from others.
-fn temporary_name(tag: &str) -> Vec<u8> {
-    format!(".longhaul-{}.upload", tag.replace(['/', '\0'], "_")).into_bytes()
-}
-
 impl Putting {
     pub fn new(dav: &Dav, path: &RelPath, tag: &str) -> Putting {
-        let name = Name::new(&temporary_name(tag)).ok();
+        let name = Name::new(&leftovers::temporary_name(tag)).ok();
         let temporary = name.filter(|_| dav.can_move()).map(|name| path.parent().join(&name));
         Putting { dav: dav.clone(), path: path.clone(), temporary, state: Mutex::default() }
     }
@@ -90,6 +85,7 @@ impl Putting {
     }
 
     fn begin(&self, state: &mut State) -> std::result::Result<Upload, Failed> {
+        self.dav.sweep(&self.path.parent());
         let url = self.dav.url(self.sent_as(), false)?;
         let mut headers = Headers::new().with("Content-Type", "application/octet-stream");
         if let Some(coming) = &state.coming {

@@ -6,45 +6,18 @@ use model::Fault;
 use model::name::RelPath;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore};
-use store::{Extent, Result, Source, Stat};
+use store::Result;
 
 use super::service::drive;
 use super::{S3, failed};
-use crate::ahead::{Ahead, Fetch};
+use crate::ahead::{Fetch, File};
 use crate::failed::Failed;
-use crate::known::Facts;
+use crate::known::{Facts, Told};
 
-/// An object open for reading.
-pub(super) struct File {
-    stat: Stat,
-    ahead: Ahead,
-}
-
-impl std::fmt::Debug for File {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("File").field("stat", &self.stat).finish_non_exhaustive()
-    }
-}
-
-impl File {
-    pub fn new(s3: &S3, path: &RelPath, key: Path, facts: Facts) -> File {
-        let fetching = Fetching { s3: s3.clone(), path: path.clone(), key, facts: facts.clone() };
-        File { ahead: Ahead::new(Box::new(fetching), facts.size), stat: facts.stat(&s3.0.bucket, path) }
-    }
-}
-
-impl Source for File {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        self.ahead.read_at(buffer, offset)
-    }
-
-    fn stat(&self) -> Result<Stat> {
-        Ok(self.stat)
-    }
-
-    fn extent(&self, _offset: u64, size: u64) -> Result<Extent> {
-        Ok(Extent::Data(size))
-    }
+/// An object, opened to be read.
+pub(super) fn open(s3: &S3, path: &RelPath, key: Path, facts: Facts) -> File {
+    let stat = facts.stat(s3.host(), path);
+    File::new(Fetching { s3: s3.clone(), path: path.clone(), key, facts }, stat)
 }
 
 struct Fetching {
@@ -56,8 +29,8 @@ struct Fetching {
 
 impl Fetching {
     fn get(&self, span: &Range<u64>) -> std::result::Result<Vec<u8>, Failed> {
-        let options = GetOptions::new().with_range(Some(GetRange::Bounded(span.clone())));
-        let got = drive(self.s3.0.store.get_opts(&self.key, options)).map_err(failed)?;
+        let options = || GetOptions::new().with_range(Some(GetRange::Bounded(span.clone())));
+        let got = self.s3.ask(|store| store.get_opts(&self.key, options()))?;
         // A server that answers with another range than the one asked for is found out by the library.
         if !super::facts(&got.meta).agrees(&self.facts) {
             return Err(Failed { status: Some(412), ..Failed::peer("it answers with another") });

@@ -10,12 +10,14 @@ use std::thread::Thread;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use model::Fault;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
 use web::{Headers, HttpUrl, Method};
 
+use super::listing;
 use crate::failed::Failed;
 use crate::server::{Asked, SETTLE, Server};
 
@@ -56,6 +58,19 @@ fn error(failed: Failed) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, failed)
 }
 
+/// A refusal, with the remedy where the session of a key has ended.
+fn turned_away(failed: Failed, body: &[u8]) -> Failed {
+    let said = String::from_utf8_lossy(body);
+    if !["<Code>ExpiredToken", "<Code>TokenRefreshRequired"].iter().any(|code| said.contains(code)) {
+        return failed;
+    }
+    let why = format!(
+        "{} (the key's session has ended: renew it where it is kept; keys in files are read anew, variables are not)",
+        failed.why
+    );
+    Failed { fault: Fault::Auth, general: true, why, ..failed }
+}
+
 impl Connector {
     fn send(&self, request: HttpRequest) -> Result<HttpResponse, Failed> {
         let (parts, body) = request.into_parts();
@@ -75,15 +90,23 @@ impl Connector {
         let whole = self.0.whole(&asked)?;
         // The library tells these two apart by itself; of all others it makes a sentence with the server's XML in it.
         if whole.response.status >= 400 && !matches!(whole.response.status, 404 | 412) {
-            return Err(whole.refusal(&url));
+            return Err(turned_away(whole.refusal(&url), &whole.body));
         }
         let mut response = http::Response::builder().status(whole.response.status);
         for (name, value) in whole.response.headers.iter() {
             response = response.header(name, value);
         }
-        let body = HttpResponseBody::from(Bytes::from(whole.body));
+        let is_listing = method == Method::Get && url.query().is_some_and(|query| query.contains("list-type=2"));
+        let sifted = if is_listing { listing::sifted(&whole.body) } else { None };
+        let body = match sifted {
+            Some((page, nameless)) => {
+                response = response.extension(nameless);
+                page
+            }
+            None => whole.body,
+        };
         response
-            .body(body)
+            .body(HttpResponseBody::from(Bytes::from(body)))
             .map_err(|e| Failed::peer(format!("{} answers with a head that does not read: {e}", url.authority())))
     }
 }

@@ -14,9 +14,9 @@ use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions
 use store::error::shown;
 use store::{Coming, Error, Finish, Result, Sink, Source, Store};
 
-use super::service::drive;
-use super::{Asked, S3, facts, failed};
+use super::{Asked, S3, facts};
 use crate::failed::Failed;
+use crate::known::Told;
 
 /// The least bytes of a part: a few seconds of a fast path. S3 takes no part below 5 MiB but the last.
 const PART_BYTES: u64 = 16 << 20;
@@ -26,8 +26,6 @@ const PARTS_MAX: u64 = 9_500;
 const BLIND_PART_BYTES: u64 = 64 << 20;
 /// Parts on their way at once.
 const AT_ONCE: usize = 4;
-/// Zeros written at a time.
-const ZEROS: usize = 1 << 20;
 
 /// A part that is not complete.
 #[derive(Debug, Default)]
@@ -122,19 +120,20 @@ impl Putting {
                 Some(id) => id.clone(),
                 // Under the lock: there must be one upload, whoever is first.
                 None => {
-                    let id = drive(self.s3.0.store.create_multipart(&self.key)).map_err(failed)?;
+                    let id = self.s3.ask(|store| store.create_multipart(&self.key))?;
                     state.upload.insert(id).clone()
                 }
             };
             state.sending += 1;
             id
         };
-        let sent = drive(self.s3.0.store.put_part(&self.key, &id, at as usize, PutPayload::from(bytes)));
+        let bytes = PutPayload::from(bytes);
+        let sent = self.s3.ask(|store| store.put_part(&self.key, &id, at as usize, bytes.clone()));
         let mut state = self.state();
         state.sending -= 1;
         self.arrived.notify_all();
         // One that did not arrive is not had a second time: the object cannot be finished.
-        state.sent.insert(at, sent.map_err(failed)?);
+        state.sent.insert(at, sent?);
         state.going.remove(&at);
         Ok(())
     }
@@ -169,7 +168,8 @@ impl Putting {
     fn put_whole(&self, bytes: Vec<u8>, replace: bool) -> Asked<()> {
         let mode = if replace { PutMode::Overwrite } else { PutMode::Create };
         let options = PutOptions { mode, ..PutOptions::default() };
-        drive(self.s3.0.store.put_opts(&self.key, PutPayload::from(bytes), options)).map_err(failed).map(drop)
+        let bytes = PutPayload::from(bytes);
+        self.s3.ask(|store| store.put_opts(&self.key, bytes.clone(), options.clone())).map(drop)
     }
 
     fn finish(&self, finish: &Finish) -> Asked<()> {
@@ -209,19 +209,21 @@ impl Putting {
         let (Some(id), true) = (id, complete) else {
             return Err(Failed { fault: Fault::Bug, ..Failed::peer("a part of the file never came") });
         };
-        drive(self.s3.0.store.complete_multipart(&self.key, &id, parts.into_values().collect())).map_err(failed)?;
+        let parts: Vec<PartId> = parts.into_values().collect();
+        self.s3.ask(|store| store.complete_multipart(&self.key, &id, parts.clone()))?;
         self.verify(finish.size)
     }
 
     /// Every request was signed with the digest of its bytes, which the server has held against them; what is left to see is
     /// that the object is as long as the file.
     fn verify(&self, size: u64) -> Asked<()> {
-        let meta = drive(self.s3.0.store.head(&self.key)).map_err(failed)?;
+        let meta = self.s3.ask(|store| store.head(&self.key))?;
         if meta.size != size {
             let why = format!("the server took {size} bytes and then says it has {}", meta.size);
             return Err(Failed { fault: Fault::Integrity, ..Failed::peer(why) });
         }
         self.s3.0.known.learn(&self.path, facts(&meta));
+        self.s3.parents().remove(&self.path);
         Ok(())
     }
 }
@@ -234,17 +236,6 @@ impl Sink for Putting {
 
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
         self.put(buffer, offset).map_err(self.doing())
-    }
-
-    fn clear(&self, offset: u64, len: u64) -> Result<()> {
-        let zeros = vec![0; len.min(ZEROS as u64) as usize];
-        let mut at = offset;
-        while at < offset + len {
-            let piece = (offset + len - at).min(zeros.len() as u64);
-            self.write_at(&zeros[..piece as usize], at)?;
-            at += piece;
-        }
-        Ok(())
     }
 
     fn as_source(&self) -> Result<Arc<dyn Source>> {
@@ -286,7 +277,7 @@ impl Sink for Putting {
         };
         if let Some(id) = upload {
             // What is not aborted is kept, and paid for.
-            let _ = drive(self.s3.0.store.abort_multipart(&self.key, &id));
+            let _ = self.s3.ask(|store| store.abort_multipart(&self.key, &id));
         }
     }
 }

@@ -13,7 +13,7 @@ use auth::Rights;
 use door::{Export, Node, NodeConfig, StateDir};
 use engine::Timeouts;
 use foreign::s3::{Bucket, Credentials};
-use foreign::{Dav, Means, S3};
+use foreign::{Dav, Means, Redirects, S3};
 use model::RelPath;
 use rustls::{ClientConfig, RootCertStore};
 use web::{Dialer, HttpUrl};
@@ -26,7 +26,8 @@ pub fn means() -> Means {
     let tls = tls.unwrap().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
     let (connect, silence) = (Duration::from_secs(5), Duration::from_secs(20));
     let dialer = Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect, silence };
-    Means { dialer, token: Arc::new(|| Ok(None)), patience: Duration::from_secs(5) }
+    let (redirects, patience) = (Redirects::Anywhere, Duration::from_secs(5));
+    Means { dialer, token: Arc::new(|| Ok(None)), redirects, patience }
 }
 
 pub fn path(text: &str) -> RelPath {
@@ -83,13 +84,13 @@ impl Drop for OwnNode {
 
 impl S3Server {
     pub fn bucket(&self, secret: &str) -> Bucket {
-        let credentials = Credentials { key: KEY.0.into(), secret: secret.into(), token: None };
+        let key = Credentials { key: KEY.0.into(), secret: secret.into(), token: None };
         Bucket {
             name: "bucket".into(),
             endpoint: Some(format!("http://{}", self.address)),
             region: "us-east-1".into(),
             virtual_hosted: false,
-            credentials: Some(credentials),
+            credentials: Arc::new(move || Ok(Some(key.clone()))),
         }
     }
 

@@ -82,12 +82,19 @@ impl Remote {
         self.ask(&Ask::Set(set)).map(drop)
     }
 
+    /// The number of the process that holds it, as it wrote it down.
+    fn holder(&self) -> Option<u32> {
+        std::fs::read_to_string(self.dir.join("pid")).ok()?.trim().parse().ok()
+    }
+
     /// Ends it and all that runs at its sites: its last numbers, and how many processes that were.
     pub fn down(&self) -> Result<(Option<v1::Lab>, usize), Error> {
+        let holder = self.holder();
         let answer = self.ask(&Ask::Down)?;
-        // It holds its name until it is gone.
+        // It is gone with its directory; one that comes up under its name meanwhile has another number.
         let deadline = std::time::Instant::now() + PATIENCE;
-        while self.dir.join("pid").exists() && std::time::Instant::now() < deadline {
+        let is_there = || self.dir.exists() && self.holder().is_none_or(|pid| holder == Some(pid));
+        while is_there() && std::time::Instant::now() < deadline {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         Ok((answer.status, answer.ended))

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use foreign::s3::{Bucket, Credentials};
 use rustix::fs::OFlags;
@@ -87,20 +88,29 @@ pub fn bucket(name: &str) -> Result<Bucket, Failure> {
     let either =
         |variables: &[&str], key: &str| variables.iter().find_map(|name| set(name)).or_else(|| kept.get(key).cloned());
     let endpoint = either(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"], "endpoint_url");
-    let credentials = match (set("AWS_ACCESS_KEY_ID"), set("AWS_SECRET_ACCESS_KEY")) {
-        (Some(key), Some(secret)) => Some(Credentials { key, secret, token: set("AWS_SESSION_TOKEN") }),
-        (Some(_), None) => return Err(Failure::usage("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not")),
-        (None, _) => kept.get("aws_access_key_id").zip(kept.get("aws_secret_access_key")).map(|(key, secret)| {
-            Credentials { key: key.clone(), secret: secret.clone(), token: kept.get("aws_session_token").cloned() }
-        }),
-    };
+    // What is wrong with it is a matter of usage now, and of the server's later.
+    key_to_s3(&profile)?;
     Ok(Bucket {
         name: name.to_owned(),
         region: either(&["AWS_REGION", "AWS_DEFAULT_REGION"], "region").unwrap_or_else(|| "us-east-1".to_owned()),
         virtual_hosted: set("AWS_S3_ADDRESSING_STYLE").is_some_and(|style| style == "virtual"),
         endpoint,
-        credentials,
+        credentials: Arc::new(move || key_to_s3(&profile).map_err(|failure| failure.message)),
     })
+}
+
+/// The key: read anew whenever somebody asks, for those of sessions are renewed in the file.
+fn key_to_s3(profile: &str) -> Result<Option<Credentials>, Failure> {
+    match (set("AWS_ACCESS_KEY_ID"), set("AWS_SECRET_ACCESS_KEY")) {
+        (Some(key), Some(secret)) => Ok(Some(Credentials { key, secret, token: set("AWS_SESSION_TOKEN") })),
+        (Some(_), None) => Err(Failure::usage("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not")),
+        (None, _) => {
+            let mut kept = profile_of(profile)?;
+            let both = kept.remove("aws_access_key_id").zip(kept.remove("aws_secret_access_key"));
+            let token = kept.remove("aws_session_token");
+            Ok(both.map(|(key, secret)| Credentials { key, secret, token }))
+        }
+    }
 }
 
 /// What the shared files say of a profile: the one with secrets, and the one with settings.

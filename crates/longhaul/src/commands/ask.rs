@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use model::locator::Place;
 use model::name::RelPath;
 use model::units::Bytes;
-use model::{Exit, HostPort, Kind, Locator};
+use model::{Exit, HostPort, Kind, Locator, Meta};
 use serde::Serialize;
 use store::Store;
-use wire::frame::{Listed, Request};
+use wire::frame::{Listed, Refusal, Request};
 
 use crate::abroad::{self, Abroad};
 use crate::args::{At, DigestArgs, Ls, Mv, Rm};
@@ -128,8 +128,17 @@ pub fn ls(ls: &Ls, settings: &Settings, printer: &Printer) -> Result<Exit, Failu
         Where::Node(at, place) => ask(settings, &at, Request::List(place), print)?,
         Where::Here(store, path) if store.is_dir(&path) => {
             for item in store.list(&path)? {
-                let (name, _) = item?;
-                print(vec![listed(&*store, &path.join(&name), RelPath::root().join(&name))?]);
+                let (name, stat) = item?;
+                let shown = RelPath::root().join(&name);
+                match stat {
+                    Ok(_) => print(vec![listed(&*store, &path.join(&name), shown)?]),
+                    Err(error) => {
+                        let failure = Some(Refusal::from_error(&error));
+                        let mtime = model::Timestamp::default();
+                        let meta = Meta { kind: Kind::Special, mode: 0, size: 0, mtime };
+                        print(vec![Listed { failure, ..Listed::plain(shown, meta, None) }]);
+                    }
+                }
             }
         }
         Where::Here(store, path) => print(vec![listed(&*store, &path, path.clone())?]),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -13,6 +14,7 @@ use crate::node::{Node, Setup, signal};
 use crate::s3::{KEY, S3Server};
 use crate::tree::set_time;
 use crate::wait::{LONG, until};
+use crate::web::peers::{self, Peer};
 use crate::web::raw::{ask, get};
 
 /// A node that anybody reads and writes, in clear.
@@ -316,4 +318,85 @@ fn who_one_is_by_the_order_of_discovery() {
         command.env("BEARER_TOKEN_FILE", &empty);
     })
     .refused(2, &["BEARER_TOKEN_FILE"]);
+}
+
+#[test]
+fn one_file_that_cannot_be_does_not_keep_the_others_from_it() {
+    let (from, to, client) = (server(), server(), Client::new());
+    tree(&client, "t");
+    client.cp(0, words!["-r", "t", url(&from, "t")]);
+    fs::create_dir_all(to.data("copy/small/in the way")).unwrap();
+    fs::write(to.data("copy/nothing"), b"a file where a directory should be").unwrap();
+    let receipt = client.cp(3, words!["-r", url(&from, "t"), url(&to, "copy")]);
+    assert_eq!(counts(&receipt), (43, 0, 2), "{receipt}");
+    assert!(receipt["limited_by"]["evidence"].as_str().unwrap().contains("between themselves"), "{receipt}");
+    let mut missed: Vec<_> = receipt["failures"].as_array().unwrap().iter().map(|miss| miss["path"].clone()).collect();
+    missed.sort_by_key(ToString::to_string);
+    assert_eq!(missed, ["data/t/nothing", "data/t/small"]);
+    assert!(to.data("copy/small/in the way").is_dir() && to.data("copy/sub/deep/large").is_file());
+}
+
+/// A server that knows one file; it says how long that is when it has it.
+fn knows(heard: &peers::Heard, socket: &mut std::net::TcpStream, size: Option<usize>) -> bool {
+    peers::take(socket, heard);
+    let Some(size) = size else { return peers::answer(socket, 404, "", b"") };
+    let body = format!(
+        "<?xml version='1.0'?><d:multistatus xmlns:d='DAV:'><d:response><d:href>{}</d:href><d:propstat><d:prop><d:resourcetype/>\
+         <d:getcontentlength>{size}</d:getcontentlength></d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response>\
+         </d:multistatus>",
+        heard.target
+    );
+    match heard.method.as_str() {
+        "PROPFIND" => peers::answer(socket, 207, "Content-Type: application/xml\r\n", body.as_bytes()),
+        "HEAD" => peers::begin(socket, 200, size, ""),
+        _ => peers::answer(socket, 405, "", b""),
+    }
+}
+
+#[test]
+fn a_copy_between_servers_is_tried_again() {
+    let (from, client) = (server(), Client::new());
+    fs::write(from.data("f"), content(1000)).unwrap();
+    let copies = AtomicUsize::new(0);
+    let to = Peer::new(move |heard, socket| match heard.method.as_str() {
+        // The first answer ends before it says how the copy went.
+        "COPY" => match copies.fetch_add(1, Ordering::SeqCst) {
+            0 => peers::answer(socket, 202, "", b""),
+            _ => peers::answer(socket, 201, "", b""),
+        },
+        _ => knows(heard, socket, (copies.load(Ordering::SeqCst) > 1).then_some(1000)),
+    });
+    let done = client.run(words!["cp", "--json", url(&from, "f"), to.url("/f")]).expect(0);
+    assert_eq!(counts(&done.json()), (1, 0, 0));
+    assert!(done.err.contains("trying again in 1 s"), "{}", done.err);
+    assert_eq!(to.heard_of("COPY").len(), 2);
+    // Whoever does not want that gets the failure at once.
+    let never = Peer::new(|heard, socket| match heard.method.as_str() {
+        "COPY" => peers::answer(socket, 202, "", b""),
+        _ => knows(heard, socket, None),
+    });
+    let done = client.run(words!["cp", "--retry-for", "0s", url(&from, "f"), never.url("/f")]).expect(5);
+    assert!(!done.err.contains("trying again"), "{}", done.err);
+    assert_eq!(never.heard_of("COPY").len(), 1);
+}
+
+#[test]
+fn an_exports_server_sends_nobody_to_what_only_the_node_reaches() {
+    let sends_on = Peer::new(|heard, socket| {
+        peers::take(socket, heard);
+        let root = "<?xml version='1.0'?><d:multistatus xmlns:d='DAV:'><d:response><d:href>/</d:href><d:propstat><d:prop>\
+                    <d:resourcetype><d:collection/></d:resourcetype></d:prop><d:status>HTTP/1.1 200 OK</d:status></d:propstat>\
+                    </d:response></d:multistatus>";
+        match heard.target.as_str() {
+            "/" => peers::answer(socket, 207, "", root.as_bytes()),
+            _ => peers::answer(socket, 307, "Location: http://169.254.169.254/latest/meta-data\r\n", b""),
+        }
+    });
+    let export = format!("x={}:rw", sends_on.url("/"));
+    let near = Setup::new().arg("--export").arg(export).arg("--anonymous").arg("rw").arg("--plain").start();
+    let client = Client::new();
+    client.run(words!["stat", near.at("x/f")]).refused(4, &["redirects to 169.254.169.254"]);
+    client.write("f", b"bytes");
+    assert_eq!(client.cp(4, words!["f", near.at("x/f")])["state"], "failed");
+    ask(&near, "GET", "/x/d/f", &[], b"").expect(502);
 }

@@ -1,0 +1,111 @@
+//! Files that were being sent when the line died, and have nobody who removes them: kept out of listings, and swept when somebody
+//! writes where they were seen and they are old enough to be nobody's.
+//!
+//! Their age is that of their names: some servers give a file the time that we ask for, so its own says nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use model::name::RelPath;
+use web::{Headers, Method};
+
+use super::Dav;
+use crate::failed::Failed;
+use crate::known::Entry;
+
+/// How long a file may be on its way, or rest, before it is taken for left behind.
+const STALE: Duration = Duration::from_secs(24 * 3600);
+/// Directories whose leftovers are remembered; more are not swept.
+const DIRS_MAX: usize = 1000;
+
+/// Leftovers that were seen, by directory.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers(Mutex<BTreeMap<RelPath, Vec<RelPath>>>);
+
+/// Seconds of the epoch.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The name that a file is sent under from now on. Not that of an unfinished file of a node's: nodes take none of that name from
+/// others.
+pub(super) fn temporary_name(tag: &str) -> Vec<u8> {
+    format!(".longhaul-{:x}-{}.upload", now(), tag.replace(['/', '\0'], "_")).into_bytes()
+}
+
+/// What such a name says besides; none where it is another one.
+fn between(name: &[u8]) -> Option<&[u8]> {
+    name.strip_prefix(b".longhaul-")?.strip_suffix(b".upload")
+}
+
+/// When it was begun, seconds of the epoch.
+fn begun(name: &[u8]) -> Option<u64> {
+    let (at, _) = std::str::from_utf8(between(name)?).ok()?.split_once('-')?;
+    u64::from_str_radix(at, 16).ok()
+}
+
+/// Whether it was begun long ago, and as far as the server tells nothing has come since. A large file may be on its way for days.
+fn is_stale((name, facts): &Entry, now: u64) -> bool {
+    let before = now.saturating_sub(STALE.as_secs());
+    let changed = facts.as_ref().ok().and_then(|facts| facts.mtime);
+    begun(name.as_bytes()).is_some_and(|at| at < before) && changed.is_none_or(|at| at.seconds < before as i64)
+}
+
+impl Dav {
+    /// The entries of a directory but for leftovers, of which the old ones are noted.
+    pub(super) fn without_leftovers(&self, dir: &RelPath, entries: Vec<Entry>) -> Vec<Entry> {
+        let (left, entries): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|(name, _)| between(name.as_bytes()).is_some());
+        let now = now();
+        let stale: Vec<_> = left.iter().filter(|entry| is_stale(entry, now)).map(|(name, _)| dir.join(name)).collect();
+        let mut seen = self.0.leftovers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.remove(dir);
+        if !stale.is_empty() && seen.len() < DIRS_MAX {
+            seen.insert(dir.clone(), stale);
+        }
+        entries
+    }
+
+    /// Whether there is nothing in a directory but what nobody waits for.
+    pub(super) fn is_empty(&self, dir: &RelPath) -> Result<bool, Failed> {
+        let now = now();
+        Ok(self.all_entries(dir)?.iter().all(|entry| is_stale(entry, now)))
+    }
+
+    /// Removes what was left in a directory, as far as the server lets us.
+    pub(super) fn sweep(&self, dir: &RelPath) {
+        let stale = self.0.leftovers.0.lock().unwrap_or_else(PoisonError::into_inner).remove(dir);
+        for path in stale.unwrap_or_default() {
+            if let Ok(url) = self.url(&path, false) {
+                let _ = self.0.server.ask(&Method::Delete, &url, &Headers::new());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::known::Facts;
+    use model::{Name, Timestamp};
+
+    #[test]
+    fn what_is_old_by_name_and_at_rest_is_stale() {
+        let day = STALE.as_secs();
+        let now = 1_800_000_000;
+        let entry = |name: &str, mtime: Option<u64>| -> Entry {
+            let mtime = mtime.map(|at| Timestamp { seconds: at as i64, nanos: 0 });
+            (Name::new(name.as_bytes()).unwrap(), Ok(Facts { mtime, ..Facts::file(7) }))
+        };
+        let named = |at: u64| format!(".longhaul-{at:x}-ab-cd.upload");
+        assert!(is_stale(&entry(&named(now - day - 1), None), now));
+        assert!(is_stale(&entry(&named(now - day - 1), Some(now - 2 * day)), now));
+        assert!(!is_stale(&entry(&named(now - day - 1), Some(now - 60)), now), "bytes still come");
+        assert!(!is_stale(&entry(&named(now - 60), Some(0)), now), "its time is the one that was asked for");
+        for name in [".longhaul-x.upload", ".longhaul-1-x.part", "f", ".longhaul--x.upload"] {
+            assert!(!is_stale(&entry(name, Some(0)), now), "{name}");
+        }
+        assert!(begun(&temporary_name("a/b-c")).is_some_and(|at| at.abs_diff(super::now()) < 60));
+    }
+}

@@ -1,0 +1,61 @@
+//! Who one is at an S3 server: a key that is asked for again when the server does not take it any more, as keys of a session end
+//! while a job of days goes on.
+//!
+//! Does not know: where keys are found.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use object_store::CredentialProvider;
+use object_store::aws::AwsCredential;
+
+use super::KeySource;
+
+/// The key that requests are signed with.
+pub(super) struct Keys {
+    source: Arc<KeySource>,
+    now: Mutex<Arc<AwsCredential>>,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keys").finish_non_exhaustive()
+    }
+}
+
+fn found(source: &KeySource) -> Result<Option<AwsCredential>, String> {
+    let keys = source()?;
+    Ok(keys.map(|keys| AwsCredential { key_id: keys.key, secret_key: keys.secret, token: keys.token }))
+}
+
+impl Keys {
+    /// The key that there is; none where one is nobody.
+    pub fn new(source: &Arc<KeySource>) -> Result<Option<Arc<Keys>>, String> {
+        let key = found(&**source)?;
+        Ok(key.map(|key| Arc::new(Keys { source: Arc::clone(source), now: Mutex::new(Arc::new(key)) })))
+    }
+
+    pub fn now(&self) -> Arc<AwsCredential> {
+        Arc::clone(&self.now.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether there is another key than the one that was turned away. Several find out at once; one of them looks.
+    pub fn renewed(&self, turned_away: &AwsCredential) -> bool {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        if **now == *turned_away
+            && let Ok(Some(key)) = found(&*self.source)
+        {
+            *now = Arc::new(key);
+        }
+        **now != *turned_away
+    }
+}
+
+#[async_trait]
+impl CredentialProvider for Keys {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
+        Ok(self.now())
+    }
+}

@@ -1,0 +1,149 @@
+//! Pages of a bucket's listing. Keys are any text, and some make no path: `a//b` has a name without a letter in it. The library
+//! refuses a whole page for one of these; here they are taken out before it reads the page, and told beside it.
+
+use std::borrow::Cow;
+
+use model::Fault;
+use model::name::Name;
+use object_store::ObjectMeta;
+use object_store::aws::AmazonS3;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path;
+use quick_xml::Reader;
+use quick_xml::escape::unescape;
+use quick_xml::events::Event;
+
+use super::service::drive;
+use crate::failed::Failed;
+use crate::known::Entry;
+
+/// Keys of a page that make no path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Nameless(pub Vec<String>);
+
+/// What is right below a prefix.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub dirs: Vec<Path>,
+    pub objects: Vec<ObjectMeta>,
+    /// Keys, or what several begin with, that make no path.
+    pub nameless: Vec<String>,
+}
+
+/// Lists what is right below a prefix: all of it, or so much of it that it is known whether there is anything.
+pub(super) fn list(store: &AmazonS3, dir: &Path, all: bool) -> object_store::Result<Listing> {
+    let prefix = if dir.as_ref().is_empty() { None } else { Some(format!("{dir}/")) };
+    let (mut listing, mut page_token) = (Listing::default(), None);
+    loop {
+        let delimiter = Some(Cow::Borrowed("/"));
+        // The directory's own marker may be the first.
+        let max_keys = if all { None } else { Some(2) };
+        let options = PaginatedListOptions { delimiter, max_keys, page_token, ..PaginatedListOptions::default() };
+        let page = drive(store.list_paginated(prefix.as_deref(), options))?;
+        listing.dirs.extend(page.result.common_prefixes);
+        // Consoles mark a directory with an empty object of its name.
+        listing.objects.extend(page.result.objects.into_iter().filter(|meta| meta.location != *dir));
+        listing.nameless.extend(page.result.extensions.get::<Nameless>().cloned().unwrap_or_default().0);
+        page_token = page.page_token;
+        let found = listing.dirs.len() + listing.objects.len() + listing.nameless.len() > 0;
+        if page_token.is_none() || found && !all {
+            return Ok(listing);
+        }
+    }
+}
+
+fn makes_a_path(key: &str) -> bool {
+    !key.starts_with('/') && Path::parse(key).is_ok()
+}
+
+/// A page without the keys that make no path, and those keys. None where all of them do, or the page does not read: the library
+/// says what is wrong with it.
+pub(super) fn sifted(page: &[u8]) -> Option<(Vec<u8>, Nameless)> {
+    let mut reader = Reader::from_reader(page);
+    let (mut kept, mut nameless, mut taken) = (Vec::new(), Vec::new(), 0);
+    let (mut depth, mut entry, mut text, mut key) = (0, None, None, None);
+    loop {
+        let before = usize::try_from(reader.buffer_position()).ok()?;
+        let event = reader.read_event().ok()?;
+        let after = usize::try_from(reader.buffer_position()).ok()?;
+        match event {
+            Event::Start(start) => {
+                depth += 1;
+                match (depth, start.local_name().as_ref()) {
+                    (2, b"Contents" | b"CommonPrefixes") => (entry, key) = (Some(before), None),
+                    (3, b"Key" | b"Prefix") if entry.is_some() => text = Some(after),
+                    _ => {}
+                }
+            }
+            Event::End(_) => {
+                if depth == 3
+                    && let Some(from) = text.take()
+                {
+                    let raw = std::str::from_utf8(&page[from..before]).ok()?;
+                    // What XML cannot say is no name either.
+                    key = Some(unescape(raw).unwrap_or(Cow::Borrowed(raw)).into_owned());
+                }
+                if depth == 2
+                    && let Some(from) = entry.take()
+                    && let Some(key) = key.take().filter(|key| !makes_a_path(key))
+                {
+                    kept.extend_from_slice(&page[taken..from]);
+                    taken = after;
+                    nameless.push(key);
+                }
+                depth -= 1;
+            }
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    kept.extend_from_slice(&page[taken..]);
+    (!nameless.is_empty()).then_some((kept, Nameless(nameless)))
+}
+
+/// What stands for a key without a name, in the listing of the directory: `?` and as much of it as a name can hold; and why there
+/// is no more.
+pub(super) fn stand_in(key: &str, dir: &Path) -> Option<Entry> {
+    let below = key.strip_prefix(dir.as_ref()).unwrap_or(key);
+    let below = if dir.as_ref().is_empty() { below } else { below.strip_prefix('/').unwrap_or(below) };
+    let below = below.strip_suffix('/').unwrap_or(below);
+    let plain = |c: char| if c.is_control() || c == '/' { '?' } else { c };
+    let name = Name::new(format!("?{}", below.chars().map(plain).collect::<String>()).as_bytes()).ok()?;
+    let why =
+        format!("the bucket has {key:?}, which makes no path: a name in it is empty, dots or has control characters");
+    Some((name, Err(Failed { fault: Fault::Storage, ..Failed::peer(why) })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "<?xml version=\"1.0\"?>\n<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+<Name>b</Name><Prefix>d/</Prefix><Contents><Key>d/f&amp;g</Key><Size>1</Size></Contents>\
+<Contents><Size>2</Size><Key>d/a&#x1;b</Key></Contents>\n<CommonPrefixes><Prefix>d//</Prefix></CommonPrefixes>\
+<CommonPrefixes><Prefix>d/sub/</Prefix></CommonPrefixes></ListBucketResult>";
+
+    #[test]
+    fn what_makes_no_path_is_taken_out() {
+        let (kept, Nameless(nameless)) = sifted(PAGE.as_bytes()).unwrap();
+        assert_eq!(nameless.len(), 2);
+        assert_eq!(nameless[1], "d//");
+        let kept = String::from_utf8(kept).unwrap();
+        assert!(kept.contains("f&amp;g") && kept.contains("d/sub/") && kept.contains("<Prefix>d/</Prefix>"), "{kept}");
+        assert!(!kept.contains("#x1") && !kept.contains("d//") && kept.ends_with("</ListBucketResult>"), "{kept}");
+        assert_eq!(sifted(kept.as_bytes()), None, "the rest is as it was");
+        assert_eq!(sifted(b"<a><Contents><Key>x//y</Key>"), None);
+    }
+
+    #[test]
+    fn stand_ins_say_what_they_stand_for() {
+        let names = |dir: &str| {
+            let dir = Path::parse(dir).unwrap();
+            move |key: &str| stand_in(key, &dir).unwrap().0.to_string()
+        };
+        assert_eq!(["d//", "d/./", "d/a\u{1}b"].map(|key| names("d")(key)), ["?", "?.", "?a?b"]);
+        assert_eq!(["/", "/x"].map(|key| names("")(key)), ["?", "??x"]);
+        let why = stand_in("d//", &Path::parse("d").unwrap()).unwrap().1.unwrap_err().why;
+        assert!(why.contains("\"d//\""), "{why}");
+    }
+}

@@ -1,0 +1,167 @@
+//! S3 servers that turn keys away, have keys that make no path, and are not to be asked the same for every file.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use foreign::S3;
+use foreign::s3::{Bucket, Credentials, KeySource};
+use model::RelPath;
+use model::fault::{Blame, Fault};
+use store::Store;
+use web::Headers;
+
+use super::{impatient, put_at};
+use crate::script::{Asked, Reply, Script};
+use crate::servers::path;
+
+fn key(name: &str) -> Credentials {
+    Credentials { key: name.into(), secret: "secret".into(), token: Some(format!("session of {name}")) }
+}
+
+fn bucket(script: &Script, credentials: Arc<KeySource>) -> S3 {
+    let endpoint = Some(script.url().as_str().to_owned());
+    let (name, region) = ("b".into(), "us-east-1".into());
+    let bucket = Bucket { name, endpoint, region, virtual_hosted: false, credentials };
+    S3::new(impatient(), &bucket, RelPath::root()).unwrap()
+}
+
+fn found(bytes: usize) -> Headers {
+    Headers::new()
+        .with("Content-Length", bytes.to_string())
+        .with("ETag", "\"e\"")
+        .with("Last-Modified", "Sun, 06 Nov 1994 08:49:37 GMT")
+}
+
+fn listed(inner: &str) -> Reply {
+    let body = format!(
+        "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{inner}</ListBucketResult>"
+    );
+    Reply::new(200, Headers::new().with("Content-Type", "application/xml"), body.as_bytes())
+}
+
+fn object(key: &str) -> String {
+    format!(
+        "<Contents><Key>{key}</Key><LastModified>2024-01-01T00:00:00.000Z</LastModified><ETag>\"e\"</ETag>\
+         <Size>3</Size></Contents>"
+    )
+}
+
+#[test]
+fn a_session_that_ends_is_asked_for_again() {
+    let issued = Arc::new(Mutex::new("AK1"));
+    let now = Arc::clone(&issued);
+    let script = Script::new(move |asked| {
+        let shown = asked.headers().get("authorization").unwrap_or_default();
+        match shown.contains(&format!("Credential={}/", now.lock().unwrap())) {
+            true => Reply::head(200, found(7)),
+            // As Amazon says it; to HEAD without words.
+            false => Reply::new(
+                400,
+                Headers::new(),
+                b"<Error><Code>ExpiredToken</Code><Message>It has expired.</Message></Error>",
+            ),
+        }
+    });
+    let kept = Arc::new(Mutex::new("AK1"));
+    let file = Arc::clone(&kept);
+    let store = bucket(&script, Arc::new(move || Ok(Some(key(*file.lock().unwrap())))));
+    assert_eq!(store.stat(&path("f")).unwrap().meta.size, 7);
+    *issued.lock().unwrap() = "AK2";
+    let error = store.list(&path("")).err().unwrap();
+    assert_eq!(error.fault(), Fault::Auth, "{error}");
+    assert!(error.to_string().contains("the key's session has ended"), "{error}");
+    *kept.lock().unwrap() = "AK2";
+    assert_eq!(store.stat(&path("g")).unwrap().meta.size, 7, "the file with the key has another one by now");
+}
+
+#[test]
+fn keys_that_make_no_path_are_named_beside_the_others() {
+    let script = Script::new(|asked| match asked.method() {
+        "GET" if !asked.target().contains("prefix=d%2F") || asked.target().contains("sub") => listed(""),
+        "GET" => listed(&format!(
+            "{}{}<CommonPrefixes><Prefix>d//</Prefix></CommonPrefixes><CommonPrefixes><Prefix>d/sub/</Prefix></CommonPrefixes>",
+            object("d/f"),
+            object("d/..")
+        )),
+        "PUT" | "DELETE" => panic!("{} {}", asked.method(), asked.target()),
+        _ => Reply::new(404, Headers::new(), b""),
+    });
+    let store = bucket(&script, Arc::new(|| Ok(Some(key("AK")))));
+    let mut entries: Vec<_> = store
+        .list(&path("d"))
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|(name, stat)| (name.to_string(), stat))
+        .collect();
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    let names: Vec<_> = entries.iter().map(|(name, stat)| (name.as_str(), stat.is_ok())).collect();
+    assert_eq!(names, [("?", false), ("?..", false), ("f", true), ("sub", true)]);
+    let why = entries[0].1.as_ref().unwrap_err();
+    assert_eq!(why.fault(), Fault::Storage);
+    assert!(why.to_string().contains("the bucket has \"d//\", which makes no path"), "{why}");
+    // What cannot be named cannot be moved either: nothing is.
+    let moved = store.rename(&path("d"), &path("e"), false).unwrap_err();
+    assert!(moved.to_string().contains("makes no path"), "{moved}");
+}
+
+#[test]
+fn what_s3_cannot_copy_is_known_before_anything_is_moved() {
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&changes);
+    let script =
+        Script::new(move |asked| match (asked.method(), asked.target().split('?').next().unwrap_or_default()) {
+            ("HEAD", "/b/d/large") => Reply::head(200, found((5 << 30) + 1)),
+            ("HEAD", _) => Reply::new(404, Headers::new(), b""),
+            ("GET", _) if asked.target().contains("prefix=d%2F") => {
+                listed(&(object("d/a") + &object("d/large").replace(">3<", ">5368709121<")))
+            }
+            ("GET", _) => listed(""),
+            (method, target) => {
+                noted.lock().unwrap().push(format!("{method} {target}"));
+                Reply::new(200, Headers::new(), b"")
+            }
+        });
+    let store = bucket(&script, Arc::new(|| Ok(Some(key("AK")))));
+    for (from, to) in [("d", "e"), ("d/large", "e")] {
+        let error = store.rename(&path(from), &path(to), false).unwrap_err();
+        assert_eq!(error.fault(), Fault::Config);
+        assert!(
+            error.to_string().contains("more than the 5 GiB") && error.to_string().contains("longhaul cp"),
+            "{error}"
+        );
+    }
+    assert!(store.make_hard_link(&path("c"), &path("d/large"), false, "t").is_err());
+    assert_eq!(*changes.lock().unwrap(), [""; 0], "nothing is changed");
+}
+
+/// What an S3 server does that keeps only lengths, and notes how it was asked.
+fn keeps(asked: &Asked, kept: &Mutex<BTreeMap<String, usize>>, lists: &Mutex<Vec<String>>) -> Reply {
+    let name = asked.target().split('?').next().unwrap_or_default().to_owned();
+    let size = kept.lock().unwrap().get(&name).copied();
+    match asked.method() {
+        "PUT" => {
+            kept.lock().unwrap().insert(name, asked.body().len());
+            Reply::new(200, Headers::new().with("ETag", "\"e\""), b"")
+        }
+        "HEAD" => size.map_or_else(|| Reply::new(404, Headers::new(), b""), |size| Reply::head(200, found(size))),
+        _ => {
+            lists.lock().unwrap().push(asked.target().to_owned());
+            let of_parent = asked.target().ends_with("prefix=d%2F") || asked.target().contains("prefix=d%2F&");
+            listed(&if of_parent { object("d/before") } else { String::new() })
+        }
+    }
+}
+
+#[test]
+fn a_directory_is_not_listed_for_every_file() {
+    let (kept, lists) = (Arc::<Mutex<BTreeMap<_, _>>>::default(), Arc::<Mutex<Vec<_>>>::default());
+    let (files, noted) = (Arc::clone(&kept), Arc::clone(&lists));
+    let script = Script::new(move |asked| keeps(asked, &files, &noted));
+    let store = bucket(&script, Arc::new(|| Ok(Some(key("AK")))));
+    (0..20).for_each(|n| put_at(&store, &format!("d/f{n}"), b"bytes").unwrap());
+    assert_eq!(kept.lock().unwrap().len(), 20);
+    let lists = lists.lock().unwrap();
+    let of_parent =
+        lists.iter().filter(|target| target.contains("prefix=d%2F&") || target.ends_with("prefix=d%2F")).count();
+    assert!((1..=3).contains(&of_parent), "{lists:#?}");
+}

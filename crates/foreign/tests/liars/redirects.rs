@@ -1,0 +1,57 @@
+//! Servers of an export that send us to where only we can go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use foreign::{Means, Redirects};
+use model::fault::Fault;
+use web::{Headers, Response};
+
+use super::{content, dav, honest, impatient, put, read_all, refused};
+use crate::script::{Reply, Script};
+
+fn exported() -> Means {
+    Means { redirects: Redirects::OfItsKind, ..impatient() }
+}
+
+fn sends_to(to: String) -> Script {
+    let headers = Headers::new().with("Location", to);
+    Script::new(move |asked| match asked.method() {
+        "PUT" => Reply::early(Response { status: 307, minor: 1, headers: headers.clone() }),
+        "OPTIONS" => Reply::new(405, Headers::new(), b""),
+        _ => Reply::new(307, headers.clone(), b""),
+    })
+}
+
+#[test]
+fn to_links_and_private_networks_none_is_followed() {
+    for to in
+        ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/f", "http://[fe80::1]:80/f", "http://0.0.0.0/"]
+    {
+        let script = sends_to(to.to_owned());
+        // Whether it is read or written; nobody is dialled, so there is nothing to wait for.
+        refused(read_all(&dav(&script, exported()), 100), Fault::Auth, "127.0.0.1 redirects to");
+        refused(put(&dav(&script, exported()), b"bytes").map(|()| Vec::new()), Fault::Auth, "127.0.0.1 redirects to");
+    }
+}
+
+#[test]
+fn a_chain_is_held_to_where_it_began() {
+    // To one of its own kind, which sends on to one that is not.
+    let second = sends_to("http://169.254.169.254/f".to_owned());
+    let first = sends_to(second.url().join("/f").unwrap().as_str().to_owned());
+    refused(read_all(&dav(&first, exported()), 100), Fault::Auth, "127.0.0.1 redirects to 169.254.169.254");
+}
+
+#[test]
+fn to_its_own_kind_it_is_followed() {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let noted = Arc::clone(&heard);
+    let keeps = Script::new(move |asked| {
+        noted.fetch_add(1, Ordering::SeqCst);
+        honest(asked, &content(100))
+    });
+    let script = sends_to(keeps.url().join("/f").unwrap().as_str().to_owned());
+    assert!(read_all(&dav(&script, exported()), 100).unwrap() == content(100));
+    assert!(heard.load(Ordering::SeqCst) > 0);
+}

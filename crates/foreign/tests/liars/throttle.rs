@@ -1,0 +1,60 @@
+//! Servers that ask to be left alone: whoever is told, all of this process keeps to it.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use model::fault::{Blame, Fault};
+use store::Store;
+use web::Headers;
+
+use super::{content, dav, honest, impatient, refused};
+use crate::script::{Reply, Script};
+use crate::servers::{means, path};
+
+/// A server that turns the first request away for so long, and the moments at which it was asked.
+fn busy(retry_after: &'static str) -> (Script, Arc<Mutex<Vec<Instant>>>) {
+    let asked_at = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&asked_at);
+    let script = Script::new(move |asked| {
+        let mut noted = noted.lock().unwrap();
+        noted.push(Instant::now());
+        match noted.len() {
+            1 => Reply::new(429, Headers::new().with("Retry-After", retry_after), b"slow down"),
+            _ => honest(asked, &content(1000)),
+        }
+    });
+    (script, asked_at)
+}
+
+#[test]
+fn who_is_told_tells_the_others() {
+    let (script, asked_at) = busy("2");
+    std::thread::scope(|scope| {
+        scope.spawn(|| dav(&script, means()).stat(&path("f")).unwrap());
+        // Other files, other connections, other stores.
+        for late in [300, 600, 900] {
+            let script = &script;
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(late));
+                assert_eq!(dav(script, means()).stat(&path("f")).unwrap().meta.size, 1000);
+            });
+        }
+    });
+    let asked_at = asked_at.lock().unwrap();
+    assert!(asked_at.len() > 4);
+    let first = asked_at[1].duration_since(asked_at[0]);
+    assert!(first >= Duration::from_millis(1900), "somebody asked after {first:?}");
+}
+
+#[test]
+fn a_pause_beyond_patience_ends_the_attempt_and_the_next_one_does_not_ask_either() {
+    let (script, asked_at) = busy("30");
+    let ask = || dav(&script, impatient()).stat(&path("f"));
+    refused(ask().map(|_| Vec::new()), Fault::Path, "answered 429: slow down; it asks to be left alone for 30 s");
+    let began = Instant::now();
+    let error = ask().unwrap_err();
+    assert!(error.is_fatal() && error.fault() == Fault::Path, "a job waits for it: {error}");
+    assert!(error.to_string().contains("asks to be left alone for another 30 s"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert_eq!(asked_at.lock().unwrap().len(), 1, "it is left alone");
+}
