@@ -31,6 +31,7 @@ pub fn prepare(
         plain: true,
         state,
         responders: Default::default(),
+        metrics: Default::default(),
         audit: None,
         timeouts: Timeouts::default(),
         web: Default::default(),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use auth::{Grants, Rights};
-use door::{Export, NodeConfig, Responders, StateDir, WebConfig};
+use door::{Export, Networks, NodeConfig, Responders, StateDir, WebConfig};
 use engine::Timeouts;
 use serde::Deserialize;
 
@@ -27,6 +27,8 @@ pub(in crate::commands) struct File {
     state: Option<PathBuf>,
     #[serde(default)]
     responders: Vec<String>,
+    #[serde(default)]
+    metrics: Vec<String>,
     audit: Option<bool>,
     certificate: Option<PathBuf>,
     #[serde(rename = "certificate-key")]
@@ -53,6 +55,7 @@ pub struct Wanted {
     anonymous: Option<Rights>,
     plain: bool,
     responders: Responders,
+    metrics: Networks,
     audit: bool,
     web: WebConfig,
 }
@@ -103,6 +106,7 @@ impl Asked {
             anonymous: serve.anonymous.or(file.anonymous).map(rights),
             plain: serve.plain || file.plain.unwrap_or(false),
             responders: Responders::parse(&list(&serve.responders, file.responders)).map_err(Failure::usage)?,
+            metrics: Networks::parse("--metrics", &list(&serve.metrics, file.metrics)).map_err(Failure::usage)?,
             audit: serve.audit || file.audit.unwrap_or(false),
             web,
         })
@@ -128,19 +132,21 @@ impl Wanted {
             web: self.web,
             own_guests: false,
             responders: self.responders,
+            metrics: self.metrics,
             audit: self.audit.then_some(tune::told as door::Audit),
         }
     }
 }
 
 /// The keys of the settings file, as `longhaul support` passes them on: their values hold no secrets.
-pub const KEYS: [&str; 13] = [
+pub const KEYS: [&str; 14] = [
     "export",
     "listen",
     "anonymous",
     "plain",
     "state",
     "responders",
+    "metrics",
     "audit",
     "certificate",
     "certificate-key",
@@ -175,7 +181,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
         let text = |key: &str| match key {
-            "export" | "responders" | "fireflies" => format!("{key} = []\n"),
+            "export" | "responders" | "metrics" | "fireflies" => format!("{key} = []\n"),
             "plain" | "audit" => format!("{key} = true\n"),
             "anonymous" => format!("{key} = \"ro\"\n"),
             _ => format!("{key} = \"x\"\n"),
