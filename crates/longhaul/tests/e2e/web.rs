@@ -9,7 +9,7 @@ mod frames;
 mod kills;
 mod lent;
 mod native;
-mod peers;
+pub mod peers;
 mod pulls;
 mod pushes;
 mod puts;
