@@ -154,10 +154,11 @@ impl Web {
     fn handle(&self, exchange: &mut dyn Exchange, who: &mut Option<Who>) -> Outcome {
         let target = target::parse(&exchange.request().target);
         let target = target.map_err(|e| refuse(e.status(), e.to_string()))?;
-        if exchange.is_for_metrics() && !metrics::is_meant(&target) {
+        let (for_numbers, peer) = (metrics::is_meant(&target), exchange.peer().ip());
+        if exchange.is_for_metrics() && !(for_numbers && self.host.is_monitored_from(peer)) {
             return Err(refuse(403, SEALED_ONLY));
         }
-        if metrics::is_meant(&target) && self.host.tells_numbers_to(exchange.peer().ip()) {
+        if for_numbers && self.host.tells_numbers_to(peer) {
             return metrics::answer(self, exchange, None);
         }
         let visitor = self.keeper.who(exchange, &target)?;

@@ -28,7 +28,9 @@ impl Exports {
             Some(access) => user(&access),
             None => User { who: holder.clone(), holder },
         };
-        self.meters.errands(new.into_iter().map(|(number, holder, control)| (number, named(holder), control)));
+        // Named before they are taken in: that may read a file.
+        let new: Vec<_> = new.into_iter().map(|(number, holder, control)| (number, named(holder), control)).collect();
+        self.meters.errands(new.into_iter());
         self.meters.settle();
     }
 

@@ -174,7 +174,7 @@ impl Meters {
         let (running, streams) = self.live.count();
         let running = By::ALL.iter().map(|by| (label("protocol", by.word()), running[*by as usize])).collect();
         all.gauges("longhaul_transfers_running", "Jobs and requests under way.", running);
-        all.gauge("longhaul_streams", "Data streams of native jobs that are open.", streams);
+        all.gauge("longhaul_streams", "Data streams of jobs and errands that are open.", streams);
         let segments = self.resent_segments.get();
         all.counter("longhaul_tcp_retransmitted_segments", "Segments that TCP sent again, of ended streams.", segments);
         let bytes = self.resent_segment_bytes.get();

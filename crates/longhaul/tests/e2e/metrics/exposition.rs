@@ -18,15 +18,10 @@ pub struct Numbers {
 pub fn parts(series: &str) -> (&str, BTreeMap<&str, &str>) {
     let Some((name, labels)) = series.split_once('{') else { return (series, BTreeMap::new()) };
     let labels = labels.strip_suffix('}').unwrap_or_else(|| panic!("{series}"));
-    let label = |label: &'_ str| -> (usize, usize) {
-        let at = label.find("=\"").unwrap_or_else(|| panic!("{series}"));
-        (at, label.len() - 1)
-    };
-    let read = labels.split("\",").map(|text| text.trim_end_matches('"'));
-    let whole: Vec<&str> = read.collect();
-    let pairs = whole.into_iter().map(|text| {
-        let (at, _) = label(text);
-        (&text[..at], &text[at + 2..])
+    // No value of ours holds a quote.
+    let pairs = labels.split("\",").map(|pair| {
+        let (label, value) = pair.split_once("=\"").unwrap_or_else(|| panic!("{series}"));
+        (label, value.trim_end_matches('"'))
     });
     (name, pairs.collect())
 }
@@ -77,7 +72,9 @@ impl Numbers {
         for series in self.series() {
             let (name, labels) = parts(series);
             let known = names.entry(name).or_default();
-            labels.into_iter().for_each(|(label, value)| drop(known.entry(label).or_default().insert(value)));
+            for (label, value) in labels {
+                known.entry(label).or_default().insert(value);
+            }
         }
         names
     }

@@ -46,8 +46,8 @@ fn documented_is_what_is_told_and_the_other_way_round() {
         let before = documented.insert(quoted(&row[0])[0], quoted(&row[1]).into_iter().collect::<BTreeSet<_>>());
         assert!(before.is_none() && !row[2].is_empty(), "{row:?}");
     }
-    let labels = |labels: &BTreeMap<&str, BTreeSet<&str>>| labels.keys().copied().collect::<BTreeSet<_>>();
-    let told_of: BTreeMap<&str, BTreeSet<&str>> = told.iter().map(|(name, of)| (*name, labels(of))).collect();
+    let told_of: BTreeMap<&str, BTreeSet<&str>> =
+        told.iter().map(|(name, labels)| (*name, labels.keys().copied().collect())).collect();
     assert_eq!(documented, told_of);
     // Every value of a label stands in the second table, but what operators name and what versions are called.
     for (label, values) in told.values().flatten().filter(|(label, _)| !["export", "version"].contains(*label)) {

@@ -96,6 +96,10 @@ fn who_watches_needs_no_key_and_no_tls_and_reloads_change_who_that_is() {
     assert_eq!(told.of("longhaul_reloads_total{outcome=\"refused\"}"), 1.0);
     reload("", "count from now on");
     clear("/metrics").expect(403);
+    // A connection that was made before is for nothing any more, with a key or without.
+    raw.ask("GET", "/metrics", &[], &[]).expect(403);
+    let key = format!("Bearer {}", node.grant(&["--export", "data"]));
+    raw.ask("GET", "/metrics", &[("Authorization", &key)], &[]).expect(403);
 }
 
 #[test]
