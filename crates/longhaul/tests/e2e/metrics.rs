@@ -218,7 +218,7 @@ fn room_tests_and_the_process_are_told_of() {
     });
     assert_eq!(all.of("longhaul_probes_total{kind=\"tcp\"}"), 1.0);
     assert!(all.of("longhaul_probe_bytes_total") > 1e6);
-    let space = rustix::fs::statvfs(&node.data("")).unwrap();
+    let space = rustix::fs::statvfs(node.data("")).unwrap();
     let size = (space.f_blocks * space.f_frsize) as f64;
     assert_eq!(all.of("longhaul_export_size_bytes{export=\"data\"}"), size);
     assert!((1.0..=size).contains(&all.of("longhaul_export_free_bytes{export=\"data\"}")));
