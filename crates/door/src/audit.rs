@@ -67,7 +67,7 @@ struct Pages {
 }
 
 /// A text from outside, as far as it is kept.
-fn cut(text: &str) -> Cow<'_, str> {
+pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     if text.len() <= TEXT_BYTES_MAX {
         return Cow::Borrowed(text);
     }

@@ -10,6 +10,7 @@ use rustls::RootCertStore;
 use wire::frame::Refusal;
 
 use crate::exports::Export;
+use crate::networks::Networks;
 use crate::responders::Responders;
 use crate::state::StateDir;
 use crate::tls::SiteCertificate;
@@ -38,6 +39,8 @@ pub struct NodeConfig {
     pub timeouts: Timeouts,
     /// Tests that are answered without a key.
     pub responders: Responders,
+    /// Who may read `/metrics` without a key, also in clear.
+    pub metrics: Networks,
     /// How the host's settings stand, for those who have a key; none where nobody is told.
     pub audit: Option<Audit>,
     /// What HTTP needs besides.

@@ -36,6 +36,9 @@ pub enum ExportError {
     /// The name cannot stand in a locator.
     #[error("{0:?} cannot name an export: no slash, no colon, not empty, not . or ..")]
     Name(String),
+    /// The name means something else over HTTP.
+    #[error("{0:?} cannot name an export: https://NODE/{0} is the node's own")]
+    Reserved(String),
     /// The directory cannot be used.
     #[error("the export {name} cannot be served")]
     Directory {
@@ -49,14 +52,26 @@ pub enum ExportError {
     Twice(String),
 }
 
+/// Names whose places over HTTP are the node's own.
+const RESERVED: [&str; 2] = ["api", "metrics"];
+
+/// Whether an export may have this name.
+fn check_name(name: &str) -> Result<(), ExportError> {
+    if name.is_empty() || name == "." || name == ".." || name.contains(['/', ':', '\0']) {
+        return Err(ExportError::Name(name.into()));
+    }
+    if RESERVED.contains(&name) {
+        return Err(ExportError::Reserved(name.into()));
+    }
+    Ok(())
+}
+
 impl FromStr for Export {
     type Err = ExportError;
 
     fn from_str(text: &str) -> Result<Export, ExportError> {
         let (name, dir) = text.split_once('=').ok_or_else(|| ExportError::Form(text.into()))?;
-        if name.is_empty() || name == "." || name == ".." || name.contains(['/', ':', '\0']) {
-            return Err(ExportError::Name(name.into()));
-        }
+        check_name(name)?;
         let (dir, writable) = match dir.strip_suffix(":rw") {
             Some(dir) => (dir, true),
             None => (dir.strip_suffix(":ro").unwrap_or(dir), false),
@@ -98,7 +113,7 @@ mod tests {
         assert_eq!(read("d=/data:ro"), Some(("d".into(), "/data".into(), false)));
         assert_eq!(read("d=/data:rw"), Some(("d".into(), "/data".into(), true)));
         assert_eq!(read("d=/a=b:c"), Some(("d".into(), "/a=b:c".into(), false)));
-        for bad in ["/data", "=x", "a/b=/x", "a:b=/x", "..=/x", "d=", "d=:rw"] {
+        for bad in ["/data", "=x", "a/b=/x", "a:b=/x", "..=/x", "d=", "d=:rw", "api=/x", "metrics=/x:rw"] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

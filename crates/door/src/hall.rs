@@ -97,6 +97,12 @@ impl<T> Hall<T> {
         self.inner().wait(from, guest);
     }
 
+    /// How many are attended to, and how many wait.
+    pub fn count(&self) -> (usize, usize) {
+        let inner = self.inner();
+        (inner.taken, inner.lines.values().map(VecDeque::len).sum())
+    }
+
     /// Whether anybody waits.
     pub fn has_line(&self) -> bool {
         !self.inner().turns.is_empty()
@@ -232,6 +238,7 @@ mod tests {
         assert_eq!(hall.enter(site(1), 0), Some(0));
         assert!(!hall.has_line());
         assert_eq!(hall.enter(site(2), 10), None);
+        assert_eq!(hall.count(), (1, 1));
         assert!(hall.has_line());
         hall.wait(site(1), 1);
         hall.leave(site(1));

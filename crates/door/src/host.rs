@@ -1,6 +1,7 @@
 //! The node as its sessions see it: who is let in, where exports lie, what goes into the access log.
 
 mod admission;
+mod counted;
 mod lending;
 mod notes;
 mod offer;
@@ -30,6 +31,7 @@ use store::ends::{self, End};
 use wire::frame::{Direction, KeyProof, Open, Refusal, Request};
 use wire::join::SessionId;
 
+pub(crate) use counted::user;
 use lending::Lent;
 pub(crate) use offer::Offer;
 
@@ -39,6 +41,7 @@ use crate::current::Current;
 use crate::errands::Errands;
 use crate::exports::Served;
 use crate::jobs::Jobs;
+use crate::meters::Meters;
 use crate::probes::Probes;
 use crate::questions;
 use crate::registry::Registry;
@@ -62,6 +65,10 @@ pub(crate) struct Exports {
     port: u16,
     /// Where decisions are written down.
     pub trail: Trail,
+    /// What the node does, in numbers.
+    pub meters: Arc<Meters>,
+    /// It lives for one copy.
+    own_guests: bool,
 }
 
 /// What somebody may reach: a store, a path in it, and where that store lies.
@@ -128,6 +135,8 @@ impl Exports {
             port,
             commons,
             trail,
+            meters: Arc::default(),
+            own_guests,
         }
     }
 
@@ -324,7 +333,9 @@ impl Host for Exports {
 
     fn begin(&self, access: &Access, order: &Open, control: &Control) -> Result<Box<dyn Send>, Refusal> {
         let role = if order.direction == Direction::Push { "receive" } else { "send" };
-        self.jobs.begin(order.job, role, access.holder(), control)
+        let held = self.jobs.begin(order.job, role, access.holder(), control)?;
+        // Out of the numbers first: whoever comes after it may be told them.
+        Ok(Box::new((self.meters.job(user(access), control, role == "receive"), held)))
     }
 
     fn ask(&self, asker: Asker<'_>, request: &Request, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {

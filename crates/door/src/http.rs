@@ -10,6 +10,7 @@ mod dialling;
 mod digests;
 mod exchange;
 mod fireflies;
+mod flows;
 mod get;
 pub(crate) mod h1;
 pub(crate) mod h2;
@@ -17,6 +18,7 @@ mod issuers;
 mod keeper;
 mod lend;
 mod macaroons;
+mod metrics;
 mod page;
 mod propfind;
 mod put;
@@ -45,7 +47,9 @@ use self::visit::Visit;
 use crate::audit::Decision;
 use crate::config::WebConfig;
 use crate::current::Current;
-use crate::host::Exports;
+use crate::host::{Exports, user};
+use crate::listen::SEALED_ONLY;
+use crate::meters::{By, Why};
 
 /// The HTTP side of a node.
 pub(crate) struct Web {
@@ -150,10 +154,24 @@ impl Web {
     fn handle(&self, exchange: &mut dyn Exchange, who: &mut Option<Who>) -> Outcome {
         let target = target::parse(&exchange.request().target);
         let target = target.map_err(|e| refuse(e.status(), e.to_string()))?;
+        let (for_numbers, peer) = (metrics::is_meant(&target), exchange.peer().ip());
+        if exchange.is_for_metrics() && !(for_numbers && self.host.is_monitored_from(peer)) {
+            return Err(refuse(403, SEALED_ONLY));
+        }
+        if for_numbers && self.host.tells_numbers_to(peer) {
+            return metrics::answer(self, exchange, None);
+        }
         let visitor = self.keeper.who(exchange, &target)?;
         *who = Some(Who { name: visitor.access.who(), is_nobody: visitor.is_nobody });
         let method = exchange.request().method.clone();
-        let visit = &mut Visit { web: self, exchange, target, visitor };
+        let by = carrier(exchange);
+        let moving = self.host.meters.request(by, exchange.peer().ip(), user(&visitor.access));
+        let visit = &mut Visit { web: self, exchange, target, visitor, moving };
+        match visit.target.path.as_bytes() {
+            metrics::PATH => return metrics::to_visitor(visit),
+            flows::PATH => return flows::answer(visit),
+            _ => {}
+        }
         match method {
             Method::Get | Method::Head if macaroons::is_asked_about(visit) => macaroons::describe(visit),
             Method::Get | Method::Head => get::answer(visit),
@@ -184,6 +202,7 @@ impl Web {
             401 | 403 => "denied",
             _ => "failed",
         };
+        self.host.meters.answered(carrier(exchange), done.status);
         let (seconds, status) = (began.elapsed().as_secs_f64(), done.status);
         let by = if exchange.is_secure() { "https" } else { "http" };
         let agent = request.headers.get("user-agent").unwrap_or_default();
@@ -214,6 +233,7 @@ impl Web {
 
     /// What was no request.
     pub fn note_garbage(&self, peer: SocketAddr, status: u16, reason: &str) {
+        self.host.meters.refused(Why::Protocol);
         tracing::info!(target: "access", %peer, outcome = "refused", status, error = reason, "not a request");
     }
 }
@@ -224,6 +244,15 @@ fn ways(host: &Arc<Exports>, config: &WebConfig, on_loopback: bool) -> Result<Wa
         dialling: Dialling::new(host, config.authorities.clone(), on_loopback)?,
         issuers: Issuers::new(host.state().path(), config.authorities.as_ref()),
     })
+}
+
+/// What a request came by.
+fn carrier(exchange: &dyn Exchange) -> By {
+    match (exchange.is_multiplexed(), exchange.is_secure()) {
+        (true, _) => By::Http2,
+        (false, true) => By::Https,
+        (false, false) => By::Http,
+    }
 }
 
 /// Who it turned out to be.

@@ -16,6 +16,9 @@ const TAKEOVER: Duration = Duration::from_secs(10);
 /// Carried jobs that have ended and are still told of.
 const ENDED_MAX: usize = 1000;
 
+/// What those are shown as that this node carries.
+const CARRIED: &str = "carry";
+
 /// Which part of a job: one node may both carry it and receive it.
 type Key = (JobName, &'static str);
 
@@ -118,6 +121,15 @@ impl Jobs {
             own += usize::from(entry.holder == holder);
         }
         (own, total)
+    }
+
+    /// Jobs that this node carries, after the one of a number, with their own, growing numbers and their holders.
+    pub fn carried_after(&self, number: u64) -> Vec<(u64, String, Control)> {
+        let table = self.table();
+        let new = table.entries.iter().filter(|(key, entry)| key.1 == CARRIED && entry.number > number);
+        let mut new: Vec<_> = new.map(|(_, e)| (e.number, e.holder.clone(), e.control.clone())).collect();
+        new.sort_by_key(|(number, ..)| *number);
+        new
     }
 
     /// Whether a job is known here to be somebody else's.

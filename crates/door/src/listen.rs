@@ -30,6 +30,7 @@ use crate::http::Web;
 use crate::http::{h1, h2};
 use crate::jobs::Jobs;
 use crate::lounge::Lounge;
+use crate::meters::{Rooms, Why};
 use crate::policy_file::PolicyFileError;
 use crate::registry::Registry;
 use crate::responders::Desk;
@@ -41,6 +42,9 @@ use crate::tls::{Faces, Guest, H2, client_name};
 const SESSIONS_MAX: usize = 4096;
 /// A connection of HTTP between two requests is kept so long: longer than clients pause within a piece of work.
 const KEPT_FOR: Duration = Duration::from_secs(300);
+
+/// To those who come in clear where that is not spoken.
+pub(crate) const SEALED_ONLY: &str = "this node speaks HTTP over TLS only: https:// (its operator may allow --plain)";
 
 /// Why a node cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -226,8 +230,17 @@ impl Node {
         let sessions = Sessions::default();
         let h2 = h2::House::new();
         let faces = Current::new(faces);
+        let meters = Arc::clone(&host.meters);
         let inner = Inner { identity, faces, host, registry, timeouts, crowd, hall, lounge, sessions, desk, web, h2 };
-        Ok(Node { listener, inner: Arc::new(inner), stop: Waker::new()? })
+        let inner = Arc::new(inner);
+        let rooms = Arc::downgrade(&inner);
+        meters.look_into(move || rooms.upgrade().map(|inner| inner.rooms()).unwrap_or_default());
+        Ok(Node { listener, inner, stop: Waker::new()? })
+    }
+
+    /// The settings were to be read again, and could not be.
+    pub fn reload_failed(&self) {
+        self.inner.host.meters.reloaded(false);
     }
 
     /// Where it listens.
@@ -282,7 +295,7 @@ impl Node {
             scope.spawn(|| self.inner.desk.take_datagrams(&self.stop));
             scope.spawn(|| {
                 let attend = |guest| Inner::attend(&self.inner, guest);
-                let watched = self.inner.lounge.watch(&self.stop, attend, || self.inner.send_away_the_late());
+                let watched = self.inner.lounge.watch(&self.stop, attend, || self.inner.look_round());
                 if let Err(error) = watched {
                     tracing::error!(%error, "cannot wait for connections to speak: the node stops");
                     self.stop.wake();
@@ -322,6 +335,7 @@ impl Node {
         let seat = match self.inner.crowd.admit(peer.ip()) {
             Ok(seat) => seat,
             Err(why) => {
+                self.inner.host.meters.refused(Why::Busy);
                 tracing::warn!(%peer, ?why, "too many connections: refused");
                 return;
             }
@@ -345,6 +359,17 @@ fn bind(at: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl Inner {
+    /// Once a second.
+    fn look_round(&self) {
+        self.send_away_the_late();
+        self.host.settle();
+    }
+
+    fn rooms(&self) -> Rooms {
+        let (attended, waiting) = self.hall.count();
+        Rooms { idle: self.lounge.len(), attended, waiting, sessions: self.sessions.inner().1.len() }
+    }
+
     fn http(&self, connection: h1::Connection) {
         let Some(idle) = connection.serve(&self.web, &|| self.hall.has_line()) else { return };
         // What was read ahead no descriptor tells of.
@@ -369,9 +394,11 @@ impl Inner {
                 let connection = h1::Connection::new(conn, None, Some(seat));
                 if self.host.allows_plain() {
                     self.http(connection);
+                } else if self.host.is_monitored_from(peer.ip()) {
+                    self.http(connection.for_metrics());
                 } else {
-                    connection
-                        .turn_away("this node speaks HTTP over TLS only: https:// (its operator may allow --plain)");
+                    self.host.meters.refused(Why::Protocol);
+                    connection.turn_away(SEALED_ONLY);
                 }
                 Ok(())
             }
@@ -390,11 +417,13 @@ impl Inner {
                 Ok(())
             }
             Speaks::Iperf3 => {
+                self.host.meters.refused(Why::Protocol);
                 let error = "iperf3 is not answered here (--responders iperf3)";
                 tracing::info!(target: "access", %peer, outcome = "refused", error);
                 Ok(())
             }
             Speaks::Garbage => {
+                self.host.meters.refused(Why::Protocol);
                 tracing::info!(target: "access", %peer, outcome = "refused", error = "not a protocol this node speaks");
                 Ok(())
             }
@@ -405,7 +434,8 @@ impl Inner {
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
         match self.faces.now().meet(&socket, self.timeouts.handshake, self.h2.has_room()).map_err(broken)? {
             Guest::Native(tls) => {
-                let _held = self.sessions.hold(&socket).map_err(broken)?;
+                let held = self.sessions.hold(&socket).inspect_err(|_| self.host.meters.refused(Why::Busy));
+                let _held = held.map_err(broken)?;
                 let mut link = Link::new(socket, tls, peer.to_string(), self.timeouts)?;
                 link.handshake()?;
                 drop(attended);

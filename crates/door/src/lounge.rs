@@ -56,7 +56,6 @@ impl<T: AsFd> Lounge<T> {
     }
 
     /// How many wait.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.inner().guests.len()
     }

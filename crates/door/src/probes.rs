@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,37 @@ pub(crate) struct Probes {
     pub flows: probe::flow::Flows,
     /// The node stops.
     pub stop: Stop,
+    /// What its tests came to.
+    pub tally: Tally,
+}
+
+/// Kinds of tests, for [`Tally`].
+pub(crate) const KINDS: [&str; 5] = ["tcp", "flows", "disk", "audit", "iperf3"];
+
+/// Tests so far, by kind, and what all of them moved.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub begun: [AtomicU64; KINDS.len()],
+    pub bytes: AtomicU64,
+}
+
+impl Tally {
+    /// One of this kind begins.
+    pub fn begins(&self, kind: &str) {
+        if let Some(at) = KINDS.iter().position(|known| *known == kind) {
+            self.begun[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn kind(test: &Test) -> &'static str {
+    match test {
+        Test::Tcp(_) => "tcp",
+        Test::Flows(_) => "flows",
+        Test::Disk(_) => "disk",
+        Test::Audit(_) => "audit",
+        Test::Limits => "limits",
+    }
 }
 
 /// What runs for one guest.
@@ -146,6 +178,11 @@ impl Probes {
         Ok(Seat { probes: self, holder: holder.to_owned(), udp_bit_s })
     }
 
+    /// Tests of guests under way.
+    pub fn running(&self) -> u64 {
+        lock(&self.running).values().map(|of_holder| u64::from(of_holder.tests)).sum()
+    }
+
     /// What the tests of an address may still move today.
     pub fn left(&self, address: IpAddr) -> u64 {
         let mut moved = lock(&self.moved);
@@ -156,6 +193,7 @@ impl Probes {
 
     /// Counts what was moved; whether more may be.
     pub fn count(&self, address: IpAddr, bytes: u64) -> bool {
+        self.tally.bytes.fetch_add(bytes, Ordering::Relaxed);
         let (mut moved, network) = (lock(&self.moved), network(address));
         if moved.len() >= NETWORKS_MAX && !moved.contains_key(&network) {
             let first = moved.iter().min_by_key(|(_, (since, _))| *since).map(|(network, _)| *network);
@@ -200,6 +238,7 @@ impl Probes {
             _ => 0.0,
         };
         let _seat = self.seat(&holder, udp_bit_s, bound)?;
+        self.tally.begins(kind(&ask.test));
         match &ask.test {
             Test::Tcp(order) => self.tcp(asker, order, ask.first_stream, emit),
             Test::Flows(flows) => self.flows(&asker, flows, emit),

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use sys::waker::Waker;
 
 use crate::current::Current;
+use crate::networks::network;
 use crate::probes::{LIMITS, Probes};
 
 /// Which protocols are answered, and whom.
@@ -72,11 +73,6 @@ impl Responders {
     fn trusts(&self, from: SocketAddr) -> Trust {
         if answers(&self.stamp, from.ip()) { Trust::Symmetric } else { Trust::None }
     }
-}
-
-/// A network, or one address.
-fn network(text: &str) -> Option<IpNet> {
-    text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
 }
 
 /// The responders of a running node.
@@ -149,6 +145,7 @@ impl Desk {
             // A stream of a test in progress: its control connection tells of it.
             Ok(None) => {}
             Ok(Some(done)) => {
+                probes.tally.begins("iperf3");
                 let bytes: u64 = done.results.streams.iter().map(|stream| stream.bytes).sum();
                 let rate = BitRate::mean(Bytes(bytes), done.elapsed.as_secs_f64()).to_string();
                 let what = if done.params.udp { "iperf3 UDP" } else { "iperf3 TCP" };

@@ -38,6 +38,7 @@ fn config(dir: &Path, fireflies: Vec<SocketAddr>) -> NodeConfig {
         plain: true,
         state: StateDir::open(&dir.join("state")).unwrap(),
         responders: Default::default(),
+        metrics: Default::default(),
         audit: None,
         timeouts: Default::default(),
         web: WebConfig { fireflies, ..WebConfig::default() },

@@ -40,6 +40,7 @@ impl World {
             plain,
             state: StateDir::open(&dir.path().join("state")).unwrap(),
             responders: Default::default(),
+            metrics: Default::default(),
             audit: None,
             timeouts: Timeouts::default(),
             web: Default::default(),

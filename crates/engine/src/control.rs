@@ -4,6 +4,7 @@
 //! the same; the sending end keeps the limit, the client opens and closes streams.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,9 +32,27 @@ pub struct Label {
     pub target: String,
 }
 
+/// What a job has moved over the network so far, attempts that failed included; what lay there already is none of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Files settled.
+    pub files: u64,
+    /// Segments that this host's TCP sent again, of streams that have ended.
+    pub resent_segments: u64,
+    /// Their bytes.
+    pub resent_segment_bytes: u64,
+}
+
 #[derive(Debug)]
 struct Inner {
     label: Label,
+    /// The address of the other end.
+    peer: Option<IpAddr>,
+    moved: Moved,
+    /// Bytes and files of this attempt that `moved` has.
+    counted: (u64, u64),
     steer: Steer,
     /// Counts changes made here, which the other end must hear of.
     version: u64,
@@ -57,11 +76,25 @@ pub struct Control {
     cancel: Arc<AtomicBool>,
 }
 
+impl Inner {
+    /// Adds what came since the last look. A file that is given up takes nothing back: its bytes have moved.
+    fn count(&mut self, progress: &Progress) {
+        let bytes = progress.bytes_arrived.saturating_sub(progress.bytes_in_place);
+        let files = progress.files_settled.saturating_sub(progress.files_in_place);
+        self.moved.bytes += bytes.saturating_sub(self.counted.0);
+        self.moved.files += files.saturating_sub(self.counted.1);
+        self.counted = (bytes.max(self.counted.0), files.max(self.counted.1));
+    }
+}
+
 impl Control {
     /// For a job that begins with these settings; `cancel` ends it from elsewhere.
     pub fn new(label: Label, steer: Steer, cancel: Arc<AtomicBool>) -> Control {
         let inner = Inner {
             label,
+            peer: None,
+            moved: Moved::default(),
+            counted: (0, 0),
             steer,
             version: 0,
             limit_is_theirs: false,
@@ -143,11 +176,43 @@ impl Control {
         self.inner().waker = Some(waker);
     }
 
+    /// An attempt begins, with this other end: its numbers start anew.
+    pub fn meets(&self, peer: Option<IpAddr>) {
+        let mut inner = self.inner();
+        inner.peer = peer.map(|peer| peer.to_canonical()).or(inner.peer);
+        inner.counted = (0, 0);
+    }
+
+    /// The address of the other end, once there was one.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.inner().peer
+    }
+
+    /// What has moved so far, and how many streams are open.
+    pub fn moved(&self) -> (Moved, u32) {
+        let inner = self.inner();
+        (inner.moved, if inner.ended { 0 } else { inner.streams })
+    }
+
+    /// An attempt's streams have ended, and this is what the kernel says of them.
+    pub fn saw_end(&self, streams: &[v1::Stream]) {
+        let mut inner = self.inner();
+        inner.streams = 0;
+        inner.moved.resent_segments += streams.iter().map(|stream| stream.retransmits).sum::<u64>();
+        inner.moved.resent_segment_bytes += streams.iter().map(|stream| stream.resent_bytes).sum::<u64>();
+    }
+
+    /// How it ended and what was to be told of it, where it has ended and told.
+    pub fn receipt(&self) -> Option<v1::Receipt> {
+        self.inner().receipt.as_deref().cloned()
+    }
+
     /// The job's numbers now.
     pub fn saw(&self, progress: &Progress, streams: u32) {
         let mut inner = self.inner();
         let now = Instant::now();
         (inner.progress, inner.streams) = (*progress, streams);
+        inner.count(progress);
         inner.samples.push_back((now, progress.bytes_arrived));
         let (since, waits) = (now - inner.started, !inner.waiting_for.is_empty());
         let steer = inner.steer;
@@ -252,6 +317,33 @@ mod tests {
         assert_eq!((control.steer().1, control.show().state), (1, v1::Doing::Paused));
         control.change(&v1::Change { paused: Some(false), cancel: true, ..v1::Change::default() });
         assert!(control.is_cancelled() && control.show().state == v1::Doing::Running);
+    }
+
+    #[test]
+    fn what_moved_adds_up_over_attempts_and_never_shrinks() {
+        let control = control();
+        let saw = |arrived, in_place, files| {
+            let progress = Progress {
+                bytes_arrived: arrived,
+                bytes_in_place: in_place,
+                files_settled: files,
+                ..Progress::default()
+            };
+            control.saw(&progress, 2);
+            let (moved, streams) = control.moved();
+            (moved.bytes, moved.files, streams)
+        };
+        control.meets(Some("::ffff:192.0.2.1".parse().unwrap()));
+        assert_eq!(control.peer(), Some("192.0.2.1".parse().unwrap()));
+        assert_eq!(saw(100, 40, 1), (60, 1, 2));
+        assert_eq!(saw(50, 40, 1), (60, 1, 2), "a file was given up");
+        assert_eq!(saw(110, 40, 1), (70, 1, 2));
+        control.saw_end(&[v1::Stream { retransmits: 3, resent_bytes: 9, ..v1::Stream::default() }]);
+        assert_eq!(control.moved().1, 0);
+        // Another attempt, which finds in place what the first one brought.
+        control.meets(None);
+        assert_eq!(saw(130, 110, 2), (90, 3, 2));
+        assert_eq!((control.moved().0.resent_segments, control.moved().0.resent_segment_bytes), (3, 9));
     }
 
     #[test]

@@ -249,6 +249,7 @@ pub fn drive(
     let mut crew = Crew::new(link, side, terms);
     let mut driven = Driven::default();
     control.attach(link.waker());
+    control.meets(link.socket().peer_addr().ok().map(|peer| peer.ip()));
     let mut gauge = Gauge::new(&crew.terms, &**side);
     let result = run(link, &mut crew, &mut streams, control, watch, &mut driven, &mut gauge);
     driven.account = gauge.account(&crew.sights());
@@ -271,6 +272,7 @@ pub fn drive(
         link.drain(crew.timeouts.handshake);
     }
     crew.disband(&mut driven, stays);
+    control.saw_end(&driven.streams);
     driven.streams.sort_by_key(|s| s.id);
     (driven, result)
 }

@@ -370,6 +370,11 @@ pub struct Serve {
     /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.
     #[arg(long, value_name = "PROTOCOL[@PREFIX]", value_delimiter = ',')]
     pub responders: Vec<String>,
+    /// Let hosts of this network read `/metrics` without a key, over http:// as well: the one that watches this node
+    ///
+    /// Who may use the node may read it anyway. May be given again, or separated by commas.
+    #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
+    pub metrics: Vec<String>,
     /// Tell those who have a key how the settings of this host stand, for `longhaul tune compare`
     #[arg(long)]
     pub audit: bool,

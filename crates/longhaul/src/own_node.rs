@@ -32,6 +32,7 @@ pub fn prepare(
         plain: true,
         state,
         responders: Default::default(),
+        metrics: Default::default(),
         audit: None,
         timeouts: Timeouts::default(),
         web: Default::default(),

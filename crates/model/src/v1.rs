@@ -4,6 +4,7 @@
 //! twice, escaped for people and as base64 in `…_b64`. Rates are bit/s, sizes bytes, times seconds.
 
 mod end;
+pub mod flows;
 mod lab;
 pub mod probe;
 pub mod tune;

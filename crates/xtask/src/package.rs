@@ -23,8 +23,15 @@ use crate::demo::{binary, repository};
 pub use self::deb::Squeeze;
 
 /// Documents that go along, and what they are called there.
-const DOCUMENTS: [&str; 6] =
-    ["README.md", "docs/install.md", "docs/operate.md", "docs/usage.md", "docs/http.md", "docs/lab.md"];
+const DOCUMENTS: [&str; 7] = [
+    "README.md",
+    "docs/install.md",
+    "docs/operate.md",
+    "docs/metrics.md",
+    "docs/usage.md",
+    "docs/http.md",
+    "docs/lab.md",
+];
 /// Shells, and where each looks for completions below `share`.
 const COMPLETIONS: [(&str, &str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/longhaul", "share/bash-completion/completions/longhaul"),

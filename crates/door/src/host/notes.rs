@@ -11,6 +11,7 @@ use wire::frame::{Direction, Refusal};
 
 use super::Exports;
 use crate::audit::Decision;
+use crate::meters::Why;
 use crate::questions;
 
 /// What a refusal is called: a no to who asks, or something that went wrong.
@@ -22,6 +23,7 @@ impl Exports {
     /// Somebody was not let in.
     pub(super) fn turned_away(&self, peer: SocketAddr, refusal: &Refusal) {
         let reason = Some(refusal.reason.as_str());
+        self.count_turned_away(peer, refusal);
         tracing::info!(target: "access", %peer, event = "login", outcome = "refused", error = reason);
         let outcome = outcome(refusal.fault);
         self.trail.add(&Decision { outcome, reason, ..decision(peer, ("nobody", true), "login", "") });
@@ -33,6 +35,7 @@ impl Exports {
         let whom = (who.as_str(), access.is_guest());
         match event {
             Event::Login { software } => {
+                self.meters.logged_in();
                 tracing::info!(target: "access", %peer, who, event = "login", software);
                 self.trail.add(&decision(peer, whom, "login", ""));
             }
@@ -41,6 +44,9 @@ impl Exports {
                 self.trail.add(&decision(peer, whom, "renew", ""));
             }
             Event::Asked { request, refusal } => {
+                if refusal.is_some_and(|refusal| refusal.fault == Fault::Auth) {
+                    self.meters.refused(Why::Policy);
+                }
                 let (what, said) = (questions::describe(request), refusal.map_or("done", |_| "refused"));
                 let error = refusal.map(|r| r.reason.as_str());
                 tracing::info!(target: "access", %peer, who, event = "ask", what, outcome = said, error);
@@ -56,6 +62,7 @@ impl Exports {
         if error.is_none() && totals.failed == 0 {
             self.forget_errand_key(access);
         }
+        self.count_job(totals, *error);
         let event = if order.direction == Direction::Push { "push" } else { "pull" };
         let places: Vec<String> = order.places.iter().take(3).map(Place::to_string).collect();
         let (places, seconds) = (places.join(" "), elapsed.as_secs_f64());

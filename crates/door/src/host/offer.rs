@@ -10,6 +10,7 @@ use rustix::fs::{Access as Asked, access};
 use crate::config::{Audit, NodeConfig};
 use crate::exports::{Export, ExportError, Served};
 use crate::listen::NodeError;
+use crate::networks::Networks;
 use crate::policy_file::PolicyFile;
 
 /// What is offered.
@@ -24,6 +25,10 @@ pub(crate) struct Offer {
     pub advertise: Vec<SocketAddr>,
     /// How the host's settings stand, for those who have a key.
     pub audit: Option<Audit>,
+    /// Who may read the numbers of this node without a key, also in clear.
+    pub metrics: Networks,
+    /// When the site's certificate ends, seconds since 1970; none without one.
+    pub certificate_ends: Option<i64>,
 }
 
 impl Offer {
@@ -38,7 +43,9 @@ impl Offer {
             served.push(Served::open(export)?);
         }
         let (anonymous, plain, audit) = (config.anonymous, config.plain, config.audit);
-        Ok(Offer { served, anonymous, plain, policy, advertise: config.advertise.clone(), audit })
+        let (metrics, certificate_ends) = (config.metrics.clone(), ends(config));
+        let advertise = config.advertise.clone();
+        Ok(Offer { served, anonymous, plain, policy, advertise, audit, metrics, certificate_ends })
     }
 
     /// An export, whoever may see it.
@@ -82,6 +89,13 @@ impl Offer {
         said.extend(gone.map(|name| format!("{name} is gone")));
         said.join(", ")
     }
+}
+
+/// When the first certificate of the site's chain ends: the node's own.
+fn ends(config: &NodeConfig) -> Option<i64> {
+    let own = config.web.certificate.as_ref()?.chain.first()?;
+    let (_, own) = x509_parser::parse_x509_certificate(own).ok()?;
+    Some(own.validity().not_after.timestamp())
 }
 
 fn may_write(dir: &Path) -> Result<(), std::io::Error> {

@@ -11,6 +11,7 @@ mod ranges;
 mod remote;
 mod watch;
 
+use model::Fault;
 use web::copy::{self, Direction, Order};
 use web::{Headers, Response};
 
@@ -18,6 +19,7 @@ use super::exchange::Length;
 use super::refused::{Done, Outcome, refuse};
 use super::tree;
 use super::visit::Visit;
+use crate::meters::Ended;
 
 use gauge::{Failure, Gauge};
 
@@ -60,11 +62,20 @@ fn close(visit: &mut Visit<'_>, last: &copy::outcome::Last) -> std::io::Result<(
 fn done(visit: &mut Visit<'_>, gauge: &Gauge, result: Result<u64, Failure>) -> Outcome {
     match result {
         Ok(bytes) => {
+            gauge.ends(Ended::Done);
             visit.exchange.write(watch::marker(gauge).as_bytes())?;
             close(visit, &copy::outcome::Last::Success)?;
             Ok(Done { status: 202, bytes })
         }
         Err(failure) => {
+            if failure.fault == Fault::Integrity {
+                visit.web.host.meters.damaged();
+            }
+            gauge.ends(match failure.fault {
+                Fault::Auth => Ended::Refused,
+                Fault::Interrupted => Ended::Interrupted,
+                _ => Ended::Failed,
+            });
             let last = failure.last();
             let heard = close(visit, &last);
             let reason = failure.text;

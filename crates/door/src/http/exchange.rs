@@ -65,6 +65,14 @@ pub(crate) trait Exchange {
     fn socket(&self) -> Option<&TcpStream> {
         None
     }
+    /// It came in clear to a node that speaks TLS only, from somebody who may read its numbers all the same, and nothing else.
+    fn is_for_metrics(&self) -> bool {
+        false
+    }
+    /// Whether other requests share the connection (HTTP/2).
+    fn is_multiplexed(&self) -> bool {
+        false
+    }
     /// Bytes that were taken from that connection and not read yet.
     fn unread_bytes(&self) -> u64 {
         0

@@ -160,9 +160,12 @@ fn part(visit: &mut Visit<'_>, file: &Piece, status: u16, headers: Headers, span
     visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(span.len))?;
     let bytes = if visit.request().method == Method::Get { span.len } else { 0 };
     if bytes > 0 {
-        visit.exchange.send(&*file.source, span.start, bytes)?;
+        visit.send(&*file.source, span.start, bytes)?;
     }
     visit.exchange.end(&Headers::new())?;
+    if status == 200 && visit.request().method == Method::Get {
+        visit.moving.file_went();
+    }
     Ok(Done { status, bytes })
 }
 
@@ -174,7 +177,7 @@ fn parts(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers, spans: &[Spa
     let mut bytes = 0;
     for span in spans {
         visit.exchange.write(frame.head(*span).as_bytes())?;
-        visit.exchange.send(&*file.source, span.start, span.len)?;
+        visit.send(&*file.source, span.start, span.len)?;
         bytes += span.len;
     }
     visit.exchange.write(frame.tail().as_bytes())?;
@@ -193,13 +196,14 @@ fn wants_trailer(request: &Request) -> bool {
 fn with_trailer(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers, span: Span) -> Outcome {
     headers.add("Trailer", "X-Transfer-Status");
     visit.exchange.begin(Response { headers, ..Response::new(200) }, Length::Open)?;
-    let sent = visit.exchange.send(&*file.source, span.start, span.len);
+    let sent = visit.send(&*file.source, span.start, span.len);
     let said = match &sent {
         Ok(()) => "200: OK".to_owned(),
         Err(error) => format!("500: {error}"),
     };
     visit.exchange.end(&Headers::new().with("X-Transfer-Status", said))?;
     sent?;
+    visit.moving.file_went();
     Ok(Done { status: 200, bytes: span.len })
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Connection {
     conn: Conn,
     client_name: Option<String>,
     seat: Option<Seat>,
+    /// See [`Exchange::is_for_metrics`].
+    for_metrics: bool,
 }
 
 impl AsFd for Connection {
@@ -46,7 +48,13 @@ impl AsFd for Connection {
 impl Connection {
     /// Over a line whose handshake is made.
     pub fn new(conn: Conn, client_name: Option<String>, seat: Option<Seat>) -> Connection {
-        Connection { conn, client_name, seat }
+        Connection { conn, client_name, seat, for_metrics: false }
+    }
+
+    /// It asks for the node's numbers, and for nothing else.
+    #[must_use]
+    pub fn for_metrics(self) -> Connection {
+        Connection { for_metrics: true, ..self }
     }
 
     /// The other end.
@@ -440,6 +448,10 @@ impl Exchange for H1<'_> {
 
     fn socket(&self) -> Option<&TcpStream> {
         Some(self.line.conn.socket())
+    }
+
+    fn is_for_metrics(&self) -> bool {
+        self.line.for_metrics
     }
 
     fn unread_bytes(&self) -> u64 {

@@ -43,6 +43,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     flying.end();
     let (headers, replaced) = finish(visit, &reach, &*unfinished.0, &sums, &promised, there.is_some())?;
     let status = if replaced { 204 } else { 201 };
+    visit.moving.file_came();
     visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(0))?;
     visit.exchange.end(&Headers::new())?;
     Ok(Done { status, bytes: sums.size })
@@ -184,6 +185,7 @@ fn receive(visit: &mut Visit<'_>, sink: &dyn Sink, promised: &[Digest]) -> Outco
                 return Ok(());
             }
             let piece = &buffer[..got];
+            visit.moving.came(got as u64);
             block = block.then(BlockSum::of(piece, true), got as u64);
             in_order.feed(size, piece);
             sink.write_at(piece, size)?;
@@ -226,7 +228,7 @@ fn finish(
     promised: &[Digest],
     was_there: bool,
 ) -> Outcome<(Headers, bool)> {
-    compare(sums, promised)?;
+    compare(sums, promised).inspect_err(|_| visit.web.host.meters.damaged())?;
     // Others put too, and of those with the same condition one has its way.
     let _turn = visit.web.unfinished.turn(reach);
     let is_there = get::kind(reach)?.is_some();

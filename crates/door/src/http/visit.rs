@@ -1,5 +1,6 @@
 //! A request with what is known about it: whom it comes from, what it means, where that lies.
 
+use std::io;
 use std::sync::Arc;
 
 use auth::access::GUEST;
@@ -7,6 +8,7 @@ use auth::policy::{Callout, When};
 use auth::{Access, Action, Actions, Permit, Ticket};
 use model::locator::Place;
 use model::{Fault, RelPath};
+use store::Source;
 use web::scitag::SciTag;
 use web::target::{Target, redacted};
 use web::{Headers, Method, Request};
@@ -19,6 +21,10 @@ use super::fireflies::Flying;
 use super::keeper::{Credential, Visitor};
 use super::refused::{Outcome, Refused, refuse};
 use crate::host::Reach;
+use crate::meters::Moving;
+
+/// So much of a file goes out before it is counted.
+const COUNTED_BYTES: u64 = 1 << 20;
 
 /// A request being answered.
 pub(crate) struct Visit<'a> {
@@ -26,6 +32,8 @@ pub(crate) struct Visit<'a> {
     pub exchange: &'a mut dyn Exchange,
     pub target: Target,
     pub visitor: Visitor,
+    /// Counts what moves.
+    pub moving: Moving,
 }
 
 impl Visit<'_> {
@@ -37,6 +45,18 @@ impl Visit<'_> {
     /// Its target for people, without secrets.
     pub fn shown(&self) -> String {
         redacted(self.request().target.split('?').next().unwrap_or_default())
+    }
+
+    /// Bytes of a file as the answer's body, counted as they go.
+    pub fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
+        let mut at = 0;
+        while at < bytes {
+            let piece = (bytes - at).min(COUNTED_BYTES);
+            self.exchange.send(source, offset + at, piece)?;
+            self.moving.went(piece);
+            at += piece;
+        }
+        Ok(())
     }
 
     /// Who asks.

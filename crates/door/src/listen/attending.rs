@@ -10,6 +10,7 @@ use model::fault::with_causes;
 use super::{Inner, Resting};
 use crate::crowd::neighbourhood;
 use crate::http::h1;
+use crate::meters::Why;
 use crate::sniff::seems_http;
 
 /// A connection's place among those attended to: given back when dropped, also when its thread panics, to whoever is next.
@@ -72,6 +73,7 @@ impl Inner {
     pub(super) fn send_away_the_late(&self) {
         for guest in self.hall.late(Instant::now()) {
             let peer = guest.peer();
+            self.host.meters.refused(Why::Busy);
             tracing::info!(target: "access", %peer, outcome = "refused", error = "no thread was free for it in time");
             match guest {
                 Resting::Http(connection) => connection.send_away(),

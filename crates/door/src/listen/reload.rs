@@ -7,8 +7,8 @@ use crate::host::Offer;
 use crate::tls::Faces;
 
 impl Node {
-    /// Exports, who is let in without a key, clear text, certificates, authorities, the policy's file, collectors, responders
-    /// and the audit are as this says from now on. Where the node listens, its state, its bounds on waiting and the grants that
+    /// Exports, who is let in without a key, clear text, certificates, authorities, the policy's file, collectors, responders,
+    /// who may read the numbers, and the audit are as this says from now on. Where the node listens, its state, its bounds on waiting and the grants that
     /// it holds in memory stay.
     ///
     /// # Errors
@@ -25,6 +25,7 @@ impl Node {
         inner.web.replace(ways);
         inner.desk.replace(config.responders.clone());
         inner.faces.replace(faces);
+        inner.host.meters.reloaded(true);
         Ok(())
     }
 }

@@ -65,6 +65,7 @@ impl World {
             plain: true,
             state: StateDir::open(&dir.path().join("state")).unwrap(),
             responders: Default::default(),
+            metrics: Default::default(),
             audit: None,
             timeouts,
             web: Default::default(),

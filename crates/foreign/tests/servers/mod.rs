@@ -55,6 +55,7 @@ impl OwnNode {
             plain: true,
             state: StateDir::open(&dir.path().join("state")).unwrap(),
             responders: Default::default(),
+            metrics: Default::default(),
             audit: None,
             timeouts: Timeouts::default(),
             web: Default::default(),

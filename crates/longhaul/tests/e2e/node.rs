@@ -57,6 +57,12 @@ impl Setup {
         self
     }
 
+    /// The same, of IPv6 as well.
+    pub fn of_both_families(mut self) -> Setup {
+        self.host = "[::]";
+        self
+    }
+
     /// Offers a directory.
     pub fn export(self, name: &str, dir: &Path, mode: &str) -> Setup {
         self.arg("--export").arg(format!("{name}={}:{mode}", dir.display()))

@@ -94,6 +94,7 @@ fn a_package_holds_what_it_should() {
         ("usr/lib/tmpfiles.d/longhaul.conf", "-rw-r--r--"),
         ("etc/longhaul/longhaul.toml", "-rw-r--r--"),
         ("etc/longhaul/", "drwxr-xr-x"),
+        ("usr/share/longhaul/grafana-dashboard.json", "-rw-r--r--"),
         ("usr/share/doc/longhaul/copyright", "-rw-r--r--"),
         ("usr/share/doc/longhaul/changelog.gz", "-rw-r--r--"),
         ("usr/share/doc/longhaul/install.md", "-rw-r--r--"),

@@ -38,6 +38,7 @@ fn files(order: &Order, parts: &Parts) -> Result<Files> {
     add("usr/lib/systemd/system/longhaul.service", 0o644, ours("packaging/longhaul.service")?);
     add("usr/lib/sysusers.d/longhaul.conf", 0o644, ours("packaging/sysusers.conf")?);
     add("usr/lib/tmpfiles.d/longhaul.conf", 0o644, ours("packaging/tmpfiles.conf")?);
+    add("usr/share/longhaul/grafana-dashboard.json", 0o644, ours("packaging/grafana-dashboard.json")?);
     add("etc/longhaul/longhaul.toml", 0o644, ours("packaging/longhaul.toml")?);
     for path in DOCUMENTS {
         let name = path.rsplit('/').next().unwrap_or(path);

@@ -33,6 +33,7 @@ fn files(parts: &Parts) -> Result<Files> {
     add("lib/systemd/system/longhaul.service", 0o644, moved("packaging/longhaul.service")?);
     add("lib/sysusers.d/longhaul.conf", 0o644, ours("packaging/sysusers.conf")?);
     add("lib/tmpfiles.d/longhaul.conf", 0o644, ours("packaging/tmpfiles.conf")?);
+    add("share/longhaul/grafana-dashboard.json", 0o644, ours("packaging/grafana-dashboard.json")?);
     add("etc/longhaul/longhaul.toml", 0o644, moved("packaging/longhaul.toml")?);
     for path in DOCUMENTS {
         let name = path.rsplit('/').next().unwrap_or(path);

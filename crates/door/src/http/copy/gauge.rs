@@ -12,6 +12,7 @@ use web::scitag::SciTag;
 use web::{Client, ClientError, Dialer, HttpUrl};
 
 use crate::http::fireflies::{Fireflies, Flying};
+use crate::meters::{Ended, Moving};
 
 /// Why a copy failed.
 #[derive(Clone, Debug)]
@@ -77,6 +78,8 @@ pub(crate) struct Gauge {
     cancelled: AtomicBool,
     moved: AtomicBool,
     mark: Option<Mark>,
+    /// Counts what moves for the whole node, and whether we send it.
+    moving: Option<(Moving, bool)>,
 }
 
 /// For which experiment it is, and whom to tell.
@@ -97,9 +100,28 @@ impl Drop for Joined<'_> {
 }
 
 impl Gauge {
-    /// Of a copy that is marked.
-    pub fn new(mark: Option<Mark>) -> Gauge {
-        Gauge { mark, ..Gauge::default() }
+    /// Of a copy that may be marked.
+    pub fn new(mark: Option<Mark>, moving: Moving, we_send: bool) -> Gauge {
+        Gauge { mark, moving: Some((moving, we_send)), ..Gauge::default() }
+    }
+
+    fn count(&self, more: u64) {
+        match &self.moving {
+            Some((moving, true)) => moving.went(more),
+            Some((moving, false)) => moving.came(more),
+            None => {}
+        }
+    }
+
+    /// It has ended, with the file in place where it is done.
+    pub fn ends(&self, how: Ended) {
+        let Some((moving, we_send)) = &self.moving else { return };
+        match (how, we_send) {
+            (Ended::Done, true) => moving.file_went(),
+            (Ended::Done, false) => moving.file_came(),
+            _ => {}
+        }
+        moving.ends(how);
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<u64, (TcpStream, Flying)>> {
@@ -109,11 +131,13 @@ impl Gauge {
     /// Bytes that arrived.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.count(bytes);
     }
 
     /// So many bytes have arrived in all.
     pub fn set(&self, bytes: u64) {
-        self.bytes.store(bytes, Ordering::Relaxed);
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        self.count(bytes.saturating_sub(before));
     }
 
     /// All bytes have moved; what is left to do takes its time without one.
@@ -133,6 +157,9 @@ impl Gauge {
 
     /// Bytes go to or come from there, over connections that are not ours to end.
     pub fn is_with(&self, remote: SocketAddr) {
+        if let Some((moving, _)) = &self.moving {
+            moving.is_with(remote.ip());
+        }
         self.remotes.lock().unwrap_or_else(PoisonError::into_inner).insert(remote);
     }
 

@@ -9,6 +9,7 @@ use web::copy::Order;
 use web::{Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
 use super::gauge::{Failure, Gauge, Mark};
+use crate::host::user;
 use crate::http::refused::{Trouble, refuse};
 use crate::http::visit::Visit;
 
@@ -35,7 +36,8 @@ pub(crate) fn dialer(visit: &Visit<'_>, order: &Order) -> Dialer {
 /// The gauge of a copy, with its mark.
 pub(crate) fn gauge(visit: &Visit<'_>, order: &Order, we_send: bool) -> Gauge {
     let fireflies = (*visit.web.fireflies()).clone();
-    Gauge::new(order.scitag.filter(|tag| tag.is_marked()).map(|tag| Mark { tag, fireflies, we_send }))
+    let mark = order.scitag.filter(|tag| tag.is_marked()).map(|tag| Mark { tag, fireflies, we_send });
+    Gauge::new(mark, visit.web.host.meters.copy(user(visit.access())), we_send)
 }
 
 /// A name as HTTP/1.1 has always written it. A client that came over HTTP/2 could only write it small, and there are servers

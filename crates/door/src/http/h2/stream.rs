@@ -301,6 +301,10 @@ impl Exchange for H2<'_> {
         Ok(())
     }
 
+    fn is_multiplexed(&self) -> bool {
+        true
+    }
+
     fn leave_to_http1(&mut self) -> bool {
         // libcurl asks again by itself (RFC 9113, section 7), in xrootd's copies as well; of others some fail. For GET alone:
         // a body that it has begun to send curl does not begin again (7.88).

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use auth::{Grants, Rights};
-use door::{Export, NodeConfig, Responders, StateDir, WebConfig};
+use door::{Export, Networks, NodeConfig, Responders, StateDir, WebConfig};
 use engine::Timeouts;
 use serde::Deserialize;
 use wire::limits::ADDRESSES_MAX;
@@ -30,6 +30,8 @@ pub(in crate::commands) struct File {
     state: Option<PathBuf>,
     #[serde(default)]
     responders: Vec<String>,
+    #[serde(default)]
+    metrics: Vec<String>,
     audit: Option<bool>,
     certificate: Option<PathBuf>,
     #[serde(rename = "certificate-key")]
@@ -57,6 +59,7 @@ pub struct Wanted {
     anonymous: Option<Rights>,
     plain: bool,
     responders: Responders,
+    metrics: Networks,
     audit: bool,
     web: WebConfig,
 }
@@ -124,6 +127,7 @@ impl Asked {
             anonymous: serve.anonymous.or(file.anonymous).map(rights),
             plain: serve.plain || file.plain.unwrap_or(false),
             responders: Responders::parse(&list(&serve.responders, file.responders)).map_err(Failure::usage)?,
+            metrics: Networks::parse("--metrics", &list(&serve.metrics, file.metrics)).map_err(Failure::usage)?,
             audit: serve.audit || file.audit.unwrap_or(false),
             web,
         })
@@ -150,13 +154,14 @@ impl Wanted {
             web: self.web,
             own_guests: false,
             responders: self.responders,
+            metrics: self.metrics,
             audit: self.audit.then_some(tune::told as door::Audit),
         }
     }
 }
 
 /// The keys of the settings file, as `longhaul support` passes them on: their values hold no secrets.
-pub const KEYS: [&str; 14] = [
+pub const KEYS: [&str; 15] = [
     "export",
     "listen",
     "advertise",
@@ -164,6 +169,7 @@ pub const KEYS: [&str; 14] = [
     "plain",
     "state",
     "responders",
+    "metrics",
     "audit",
     "certificate",
     "certificate-key",
@@ -210,7 +216,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
         let text = |key: &str| match key {
-            "export" | "advertise" | "responders" | "fireflies" => format!("{key} = []\n"),
+            "export" | "advertise" | "responders" | "metrics" | "fireflies" => format!("{key} = []\n"),
             "plain" | "audit" => format!("{key} = true\n"),
             "anonymous" => format!("{key} = \"ro\"\n"),
             _ => format!("{key} = \"x\"\n"),

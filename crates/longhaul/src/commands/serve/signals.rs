@@ -43,6 +43,7 @@ impl Running {
         let how = match self.read_again() {
             Ok(()) => format!("listening on {}", self.listen.1),
             Err(failure) => {
+                self.node.reload_failed();
                 let error = failure.message.replace('\n', " ");
                 tracing::error!(error, "the new settings are refused: those before them count on");
                 format!("listening on {}; the last reload was refused: {error}", self.listen.1)

@@ -81,7 +81,11 @@ impl Raw {
 
     /// In TLS, believing whoever answers.
     pub fn sealed(node: &Node) -> Raw {
-        let socket = TcpStream::connect(("127.0.0.1", node.port)).unwrap();
+        Raw::sealed_over(TcpStream::connect(("127.0.0.1", node.port)).unwrap())
+    }
+
+    /// The same, over a connection that is made.
+    pub fn sealed_over(socket: TcpStream) -> Raw {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let tls = ClientConnection::new(Arc::new(believing()), ServerName::try_from("localhost").unwrap()).unwrap();
         let line = StreamOwned::new(tls, socket.try_clone().unwrap());

@@ -1,0 +1,49 @@
+//! `/api/v1/flows`: who moves most. Addresses and names of others are for those who may see the whole node; everybody else who has
+//! shown who they are reads about himself.
+
+use super::metrics::{only_read, tell};
+use super::refused::{Outcome, refuse};
+use super::visit::Visit;
+use crate::flows::Reader;
+
+/// Where they are.
+pub(super) const PATH: &[u8] = b"api/v1/flows";
+/// Rows of each table, where nobody says how many.
+const TOP: usize = 20;
+/// As many as there are at most in one table.
+const TOP_MAX: usize = 1000;
+
+/// Answers.
+pub(super) fn answer(visit: &mut Visit<'_>) -> Outcome {
+    if visit.access().is_guest() {
+        let refused = refuse(403, "who moves what through this node is told to those who show who they are");
+        return Err(visit.web.keeper.unwelcome(&visit.visitor, refused));
+    }
+    only_read(visit.exchange)?;
+    let top = top(visit.target.query.as_deref().unwrap_or_default());
+    let top = top.ok_or_else(|| refuse(400, format!("top= is a number from 1 to {TOP_MAX}")))?;
+    let host = &visit.web.host;
+    host.settle();
+    let holder = visit.access().holder().to_owned();
+    let only = (!host.shows_all_to(visit.access())).then_some(holder.as_str());
+    let told = host.meters.flows.told(&Reader { only, top });
+    let text = serde_json::to_string(&told).map_err(|error| refuse(500, error.to_string()))?;
+    tell(visit.exchange, "application/json", (text + "\n").as_bytes())
+}
+
+/// How many rows are asked for; none where that is no number for it.
+fn top(query: &str) -> Option<usize> {
+    let said = query.split('&').find_map(|part| part.strip_prefix("top="));
+    said.map_or(Some(TOP), |said| said.parse().ok().filter(|top| (1..=TOP_MAX).contains(top)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_rows() {
+        assert_eq!((top(""), top("authz=x&top=7"), top("top=1000")), (Some(TOP), Some(7), Some(1000)));
+        assert_eq!((top("top=0"), top("top=1001"), top("top=x")), (None, None, None));
+    }
+}

@@ -1,0 +1,229 @@
+//! A node's numbers: they agree with what was moved, grow and never shrink, and are for those whom they are meant for.
+
+mod exposition;
+mod names;
+mod readers;
+mod talkers;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use self::exposition::{Numbers, read};
+use crate::client::{Client, words};
+use crate::node::{Node, Setup};
+use crate::tree::pattern;
+use crate::wait::{LONG, skipped, until, until_some};
+use crate::web::peers::{Peer, honest};
+use crate::web::raw::{Raw, ask};
+
+/// Waits until a number is this one: a request may be answered a moment before it is over.
+#[track_caller]
+fn comes_to(node: &Node, series: &str, value: f64) {
+    let mut last = f64::NAN;
+    let there = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        until(series, LONG, || {
+            last = read(node).of(series);
+            if last != value {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            last == value
+        });
+    }));
+    assert!(there.is_ok(), "{series} is {last}, and should be {value}");
+}
+
+fn moved(protocol: &str, direction: &str) -> String {
+    format!("longhaul_moved_bytes_total{{protocol=\"{protocol}\",direction=\"{direction}\"}}")
+}
+
+fn files(protocol: &str, direction: &str) -> String {
+    moved(protocol, direction).replace("bytes", "files")
+}
+
+fn ended(protocol: &str, outcome: &str) -> String {
+    format!("longhaul_jobs_ended_total{{protocol=\"{protocol}\",outcome=\"{outcome}\"}}")
+}
+
+const LARGE: usize = 24 << 20;
+
+#[test]
+fn native_copies_are_counted_both_ways() {
+    let node = Node::closed();
+    let client = Client::with_key(&node.grant(&["--export", "data", "--write"]));
+    client.write("t/large", pattern(LARGE));
+    client.write("t/small", b"small");
+    let tree = LARGE as f64 + 5.0;
+    client.cp(0, words!["-r", client.path("t"), node.at("data/t")]);
+    comes_to(&node, &ended("native", "done"), 1.0);
+    let up = read(&node);
+    assert_eq!((up.of(&moved("native", "in")), up.of(&files("native", "in"))), (tree, 2.0));
+    assert_eq!(up.of(&moved("native", "out")), 0.0);
+    // What is there already does not move.
+    client.cp(0, words!["-r", client.path("t"), node.at("data/t")]);
+    client.cp(0, words!["-r", node.at("data/t"), client.path("back")]);
+    comes_to(&node, &ended("native", "done"), 3.0);
+    let all = read(&node);
+    assert_eq!((all.of(&moved("native", "in")), all.of(&moved("native", "out"))), (tree, tree));
+    assert_eq!((all.of(&files("native", "in")), all.of(&files("native", "out"))), (2.0, 2.0));
+    assert_eq!(all.of("longhaul_jobs_begun_total{protocol=\"native\"}"), 3.0);
+    assert!(all.of("longhaul_logins_total") >= 3.0);
+    comes_to(&node, "longhaul_sessions", 0.0);
+    assert_eq!(read(&node).of("longhaul_streams"), 0.0);
+    for name in ["longhaul_integrity_failures_total", "longhaul_resent_bytes_total"] {
+        assert_eq!(all.of(name), 0.0, "{name}");
+    }
+}
+
+#[test]
+fn what_runs_is_seen_while_it_runs_and_nothing_shrinks() {
+    let node = Node::open();
+    let client = Client::new();
+    client.write("f", pattern(LARGE));
+    let running = client.begin(words![
+        "cp",
+        client.path("f"),
+        node.at("data/f"),
+        "--limit",
+        "80Mbit/s",
+        "--streams",
+        "2",
+        "--json"
+    ]);
+    let mut before = Numbers::default();
+    let (mut steps, mut had_streams) = (0, false);
+    until("it is seen to move, step by step", LONG, || {
+        let now = read(&node);
+        now.assert_not_below(&before);
+        had_streams |= now.of("longhaul_streams") > 0.0;
+        let bytes = now.of(&moved("native", "in"));
+        if bytes > before.get(&moved("native", "in")).unwrap_or(0.0) {
+            assert_eq!(now.of("longhaul_transfers_running{protocol=\"native\"}"), 1.0);
+            steps += 1;
+        }
+        before = now;
+        std::thread::sleep(Duration::from_millis(50));
+        steps >= 4
+    });
+    assert!(had_streams, "streams are open while it runs");
+    running.finish().expect(0);
+    comes_to(&node, &moved("native", "in"), LARGE as f64);
+    read(&node).assert_not_below(&before);
+    comes_to(&node, "longhaul_transfers_running{protocol=\"native\"}", 0.0);
+}
+
+#[test]
+fn requests_are_counted_by_what_carries_them() {
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start();
+    let bytes = pattern(3 << 20);
+    for (protocol, mut raw) in [("http", Raw::to(&node)), ("https", Raw::sealed(&node))] {
+        raw.ask("PUT", "/data/f", &[], &bytes);
+        assert!(raw.ask("GET", "/data/f", &[], &[]).expect(200).body == bytes);
+        raw.ask("GET", "/data/f", &[("Range", "bytes=10-19")], &[]).expect(206);
+        raw.ask("GET", "/data/f", &[("Authorization", "Bearer lhk1_AAAA")], &[]).expect(401);
+        let digest = ("Digest", "adler32=00000001");
+        raw.ask("PUT", "/data/g", &[digest], b"other").expect(400);
+        let size = bytes.len() as f64;
+        comes_to(&node, &moved(protocol, "out"), size + 10.0);
+        let all = read(&node);
+        assert_eq!((all.of(&moved(protocol, "in")), all.of(&files(protocol, "in"))), (size + 5.0, 1.0));
+        assert_eq!(all.of(&files(protocol, "out")), 1.0, "a part is no file");
+        let requests = format!("longhaul_http_requests_total{{protocol=\"{protocol}\",status=\"4xx\"}}");
+        assert_eq!(all.of(&requests), 2.0);
+    }
+    let all = read(&node);
+    assert_eq!(all.of("longhaul_integrity_failures_total"), 2.0, "a digest that was promised");
+    assert_eq!(all.of("longhaul_refusals_total{reason=\"auth\"}"), 2.0);
+}
+
+#[test]
+fn http_2_is_counted_apart() {
+    let node = Setup::new().data_export("ro").arg("--anonymous").arg("ro").arg("--plain").start();
+    fs::write(node.data("f"), pattern(1 << 20)).unwrap();
+    let url = format!("http://127.0.0.1:{}/data/f", node.port);
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--fail", "--http2-prior-knowledge", "--output", "/dev/null", &url]).stdin(Stdio::null());
+    match curl.status() {
+        Ok(status) => assert!(status.success(), "{status}"),
+        Err(error) => return skipped("metrics::http_2_is_counted_apart", &format!("curl: {error}")),
+    }
+    comes_to(&node, &moved("h2", "out"), f64::from(1 << 20));
+    assert_eq!(read(&node).of("longhaul_http_requests_total{protocol=\"h2\",status=\"2xx\"}"), 1.0);
+}
+
+#[test]
+fn third_parties_are_counted_where_they_are_carried() {
+    let (source, target) = (Node::closed(), Node::closed());
+    let keys = [source.grant(&["--export", "data"]), target.grant(&["--export", "data", "--write"])];
+    fs::write(source.data("f"), pattern(LARGE)).unwrap();
+    Client::with_key(&keys.join(",")).cp(0, words![source.at("data/f"), target.at("data/f")]);
+    comes_to(&source, &ended("errand", "done"), 1.0);
+    let (ours, theirs) = (read(&source), read(&target));
+    assert_eq!((ours.of(&moved("errand", "out")), ours.of(&moved("native", "out"))), (LARGE as f64, 0.0));
+    assert_eq!(theirs.of(&moved("native", "in")), LARGE as f64);
+    assert_eq!(ours.of(&files("errand", "out")), 1.0);
+}
+
+#[test]
+fn copies_over_http_are_counted_by_how_they_ended() {
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start();
+    let bytes = pattern(3 << 20);
+    let peer = Peer::new({
+        let bytes = bytes.clone();
+        move |heard, socket| honest(heard, socket, &bytes, "")
+    });
+    ask(&node, "COPY", "/data/f", &[("Source", &peer.url("/f"))], &[]).expect(202);
+    comes_to(&node, &ended("copy", "done"), 1.0);
+    let size = bytes.len() as f64;
+    let liar = Peer::new(move |heard, socket| honest(heard, socket, &bytes, "Digest: adler32=00000001\r\n"));
+    let told = ask(&node, "COPY", "/data/g", &[("Source", &liar.url("/f"))], &[]).expect(202);
+    assert!(told.last_line().starts_with("failure: "), "{}", told.text());
+    comes_to(&node, &ended("copy", "failed"), 1.0);
+    let all = read(&node);
+    // What moved has moved, whatever it was worth.
+    assert_eq!((all.of(&moved("copy", "in")), all.of(&files("copy", "in"))), (2.0 * size, 1.0));
+    assert_eq!(all.of("longhaul_integrity_failures_total"), 1.0);
+    assert_eq!(all.of(&moved("http", "in")), 0.0, "what another protocol moved is not the request's");
+}
+
+#[test]
+fn who_is_refused_is_counted() {
+    let (node, other) = (Node::closed(), Node::closed());
+    let refused = |why: &str| format!("longhaul_refusals_total{{reason=\"{why}\"}}");
+    Client::new().run(words!["ls", node.at("data")]).expect(4);
+    comes_to(&node, &refused("auth"), 1.0);
+    let key = node.grant(&["--export", "data", "--path", "a"]);
+    Client::with_key(&key).run(words!["ls", node.at("data/b")]).expect(4);
+    comes_to(&node, &refused("policy"), 1.0);
+    Client::with_key(&key).write("f", b"f");
+    let client = Client::with_key(&key);
+    client.write("f", b"f");
+    client.run(words!["cp", client.path("f"), node.at("data/a/f")]).expect(4);
+    comes_to(&node, &ended("native", "refused"), 1.0);
+    // In clear, where only TLS is spoken.
+    ask(&node, "GET", "/data/f", &[], &[]).expect(403);
+    comes_to(&node, &refused("protocol"), 1.0);
+    assert_eq!(read(&other).of(&refused("auth")), 0.0);
+}
+
+#[test]
+fn room_tests_and_the_process_are_told_of() {
+    let node = Node::open();
+    let client = Client::new();
+    let words = words!["probe", "tcp", node.at(""), "--time", "0.2s", "--json"];
+    let test = client.run(words);
+    assert_eq!(test.code, 0, "{}", test.err);
+    let all = until_some("the test is over", LONG, || {
+        Some(read(&node)).filter(|all| all.of("longhaul_probes_running") == 0.0)
+    });
+    assert_eq!(all.of("longhaul_probes_total{kind=\"tcp\"}"), 1.0);
+    assert!(all.of("longhaul_probe_bytes_total") > 1e6);
+    let space = rustix::fs::statvfs(node.data("")).unwrap();
+    let size = (space.f_blocks * space.f_frsize) as f64;
+    assert_eq!(all.of("longhaul_export_size_bytes{export=\"data\"}"), size);
+    assert!((1.0..=size).contains(&all.of("longhaul_export_free_bytes{export=\"data\"}")));
+    assert!(all.of("process_open_fds") > 3.0 && all.of("process_resident_memory_bytes") > 1e6);
+    assert!(all.of("process_cpu_seconds_total") > 0.0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    assert!((0.0..600.0).contains(&(now - all.of("process_start_time_seconds"))));
+}

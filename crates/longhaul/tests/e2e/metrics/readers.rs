@@ -1,0 +1,117 @@
+//! Who may read a node's numbers.
+
+use std::fs;
+use std::net::TcpStream;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use super::exposition::Numbers;
+use crate::node::{Node, Setup};
+use crate::wait::{LONG, skipped, until};
+use crate::web::raw::{Answer, Raw};
+use crate::wrappers::with_network;
+
+/// An address of this host that is not loopback.
+const ELSEWHERE: &str = "198.51.100.7";
+
+fn from_elsewhere(node: &Node) -> TcpStream {
+    TcpStream::connect((ELSEWHERE, node.port)).unwrap()
+}
+
+fn asked(mut raw: Raw, target: &str, key: Option<&str>) -> Answer {
+    let bearer = key.map(|key| format!("Bearer {key}"));
+    let fields: Vec<(&str, &str)> = bearer.iter().map(|bearer| ("Authorization", bearer.as_str())).collect();
+    raw.ask("GET", target, &fields, &[])
+}
+
+#[test]
+fn strangers_read_nothing_guests_what_they_may_know_of() {
+    const TEST: &str = "metrics::readers::strangers_read_nothing_guests_what_they_may_know_of";
+    with_network(TEST, || {
+        for words in [["link", "set", "lo", "up"].as_slice(), &["addr", "add", "198.51.100.7/32", "dev", "lo"]] {
+            let output = Command::new("ip").args(words).output();
+            if !output.as_ref().is_ok_and(|output| output.status.success()) {
+                return skipped(TEST, &format!("ip: {output:?}"));
+            }
+        }
+        by_strangers_and_guests();
+    });
+}
+
+fn by_strangers_and_guests() {
+    let setup = Setup::new().everywhere().data_export("rw");
+    let other = setup.data().with_file_name("other");
+    fs::create_dir(&other).unwrap();
+    let node = setup.export("other", &other, "ro").start();
+    let sealed = |target: &str, key: Option<&str>| asked(Raw::sealed_over(from_elsewhere(&node)), target, key);
+    let stranger = sealed("/metrics", None).expect(401);
+    assert!(stranger.field("www-authenticate").is_some() && !stranger.text().contains("longhaul_"));
+    sealed("/metrics", Some("lhk1_AAAA")).expect(401);
+    let key = node.grant(&["--export", "data", "--path", "deep/down"]);
+    let told = Numbers::parse(&sealed("/metrics", Some(&key)).expect(200).text());
+    assert!(told.get("longhaul_export_free_bytes{export=\"data\"}").is_some());
+    assert!(told.get("longhaul_export_free_bytes{export=\"other\"}").is_none(), "nothing of what he may not see");
+    // This host itself knows all of them.
+    let here = Numbers::parse(&asked(Raw::sealed(&node), "/metrics", None).expect(200).text());
+    assert!(here.get("longhaul_export_free_bytes{export=\"other\"}").is_some());
+    // In clear nothing is told, to nobody.
+    for raw in [Raw::over(from_elsewhere(&node)), Raw::to(&node)] {
+        assert!(asked(raw, "/metrics", Some(&key)).expect(403).text().contains("over TLS only"));
+    }
+}
+
+const SETTINGS: &str = "export = [\"data=DATA\"]\n";
+
+#[test]
+fn who_watches_needs_no_key_and_no_tls_and_reloads_change_who_that_is() {
+    let setup = Setup::new();
+    let file = setup.data().with_file_name("serve.toml");
+    let settings = SETTINGS.replace("DATA", &setup.data().display().to_string());
+    fs::write(&file, &settings).unwrap();
+    let node = setup.arg("--config").arg(&file).start();
+    fs::write(node.data("f"), b"f").unwrap();
+    let clear = |target: &str| asked(Raw::to(&node), target, None);
+    let reload = |more: &str, said: &str| {
+        fs::write(&file, format!("{settings}{more}")).unwrap();
+        let before = node.log().matches(said).count();
+        node.signal(Signal::HUP);
+        until("it is reloaded", LONG, || node.log().matches(said).count() > before);
+    };
+    clear("/metrics").expect(403);
+    reload("metrics = [\"192.0.2.0/24\", \"127.0.0.0/8\"]\n", "count from now on");
+    let told = Numbers::parse(&clear("/metrics").expect(200).text());
+    assert_eq!(told.of("longhaul_reloads_total{outcome=\"done\"}"), 1.0);
+    // Nothing else, also on a connection that asked for that first.
+    let mut raw = Raw::to(&node);
+    raw.ask("GET", "/metrics", &[], &[]).expect(200);
+    for target in ["/data/f", "/", "/metrics/x", "/api/v1/flows"] {
+        assert!(raw.ask("GET", target, &[], &[]).expect(403).text().contains("over TLS only"), "{target}");
+    }
+    raw.ask("PUT", "/metrics", &[], b"x").expect(405);
+    let head = raw.ask("HEAD", "/metrics", &[], &[]).expect(200);
+    assert!(head.body.is_empty());
+    reload("metrics = [\"monitor\"]\n", "the new settings are refused");
+    let told = Numbers::parse(&clear("/metrics").expect(200).text());
+    assert_eq!(told.of("longhaul_reloads_total{outcome=\"refused\"}"), 1.0);
+    reload("", "count from now on");
+    clear("/metrics").expect(403);
+    // A connection that was made before is for nothing any more, with a key or without.
+    raw.ask("GET", "/metrics", &[], &[]).expect(403);
+    let key = format!("Bearer {}", node.grant(&["--export", "data"]));
+    raw.ask("GET", "/metrics", &[("Authorization", &key)], &[]).expect(403);
+}
+
+#[test]
+fn no_export_takes_their_place() {
+    for name in ["metrics", "api"] {
+        let output = Command::new(crate::node::LONGHAUL)
+            .args(["serve", "--listen", "127.0.0.1:0", "--export", &format!("{name}=/tmp"), "--state"])
+            .arg(tempfile::tempdir().unwrap().path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("{name:?} cannot name an export")), "{said}");
+    }
+}
