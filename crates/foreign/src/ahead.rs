@@ -16,7 +16,7 @@ use store::{Error, Result};
 /// Bytes of a chunk.
 pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
 /// Chunks ahead of the one that is read.
-const AHEAD: u64 = 7;
+pub(crate) const AHEAD: u64 = 7;
 /// Chunks behind it that wait for readers that lag.
 const BEHIND: u64 = 8;
 /// Chunks that all files together have on their way or in memory before nothing more is fetched ahead: 512 MiB.
@@ -65,6 +65,7 @@ struct State {
 struct Inner {
     fetch: Box<dyn Fetch>,
     size: u64,
+    ahead: u64,
     state: Mutex<State>,
     arrived: Condvar,
 }
@@ -115,7 +116,12 @@ impl Drop for Waited<'_> {
 impl Ahead {
     /// For a file of this length.
     pub fn new(fetch: Box<dyn Fetch>, size: u64) -> Ahead {
-        Ahead(Arc::new(Inner { fetch, size, state: Mutex::default(), arrived: Condvar::new() }))
+        Ahead::so_far(fetch, size, AHEAD)
+    }
+
+    /// The same, with so many chunks ahead of the one that is read.
+    pub fn so_far(fetch: Box<dyn Fetch>, size: u64, ahead: u64) -> Ahead {
+        Ahead(Arc::new(Inner { fetch, size, ahead, state: Mutex::default(), arrived: Condvar::new() }))
     }
 
     /// Reads at an offset; fewer bytes than asked only at the end of the file.
@@ -192,7 +198,7 @@ impl Ahead {
         if !inner.fetch.is_random() {
             return;
         }
-        for next in chunk + 1..=chunk + AHEAD {
+        for next in chunk + 1..=chunk + inner.ahead {
             if next * CHUNK_BYTES >= inner.size || CHUNKS.load(Ordering::Relaxed) >= CHUNKS_MAX {
                 return;
             }

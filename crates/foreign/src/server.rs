@@ -189,7 +189,7 @@ impl Server {
     }
 
     /// The answer to a request, after redirects; its body unread. One try.
-    fn once(&self, asked: &Asked<'_>) -> Result<Begun, Failed> {
+    pub fn once(&self, asked: &Asked<'_>) -> Result<Begun, Failed> {
         let (mut url, mut headers) = (asked.url.clone(), asked.headers.clone());
         let takes_body = matches!(asked.method.name(), "PUT" | "POST" | "PROPFIND");
         if takes_body && headers.get("content-length").is_none() {
