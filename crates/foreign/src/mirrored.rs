@@ -165,18 +165,11 @@ impl Mirrored {
             match ask(members[at].store(), &members[at].path(path)) {
                 Ok(answer) => return Ok((at, answer)),
                 Err(error) if error.fault() == Fault::Path || at > 0 => {
-                    let said = Error::Server {
-                        doing: "examine",
-                        path: shown(path),
-                        fault: error.fault(),
-                        general: true,
-                        why: model::fault::with_causes(&error),
-                    };
                     if error.fault() == Fault::Path {
-                        self.crew.failed(None, at, path, Trouble::from(error));
+                        self.crew.fell(at, error.fault(), &model::fault::with_causes(&error));
                     }
                     if failed.is_none() || at == 0 {
-                        failed = Some(said);
+                        failed = Some(error);
                     }
                 }
                 Err(error) => return Err(error),

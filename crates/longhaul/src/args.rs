@@ -155,6 +155,9 @@ pub struct Cp {
     /// Copy what this file lists: one path below the source per line, or PATH, a tab, and its path below the target
     #[arg(long, value_name = "FILE")]
     pub files_from: Option<PathBuf>,
+    /// A further source of the same bytes; ranges come from all of them. May be given again
+    #[arg(long, value_name = "LOCATOR")]
+    pub mirror: Vec<OsString>,
     /// Keep owners and groups, by name where the target knows the name (needs root there)
     #[arg(long)]
     pub owner: bool,

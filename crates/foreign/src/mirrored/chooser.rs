@@ -53,7 +53,7 @@ pub(super) struct Brought {
 
 /// How a question failed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum How {
+pub(crate) enum How {
     /// It may fare better in a while; after so many seconds, where it says so.
     Passing(Option<f64>),
     /// Not with this file.
@@ -141,6 +141,11 @@ impl Chooser {
     /// Whether it has failed and brought nothing since.
     pub fn is_doubtful(&self, member: usize) -> bool {
         self.members[member].is_doubtful()
+    }
+
+    /// A member could not be reached for something else.
+    pub fn stumbled(&mut self, member: usize, now: f64) {
+        self.members[member].stumbled(now, None);
     }
 
     /// A member takes no further part.

@@ -59,6 +59,14 @@ struct Words {
     said: bool,
 }
 
+impl Words {
+    /// Notes a failure. Whether it is the first.
+    fn note(&mut self, fault: Fault, why: &str) -> bool {
+        self.last = Some((fault, why.to_owned()));
+        !std::mem::replace(&mut self.said, true)
+    }
+}
+
 /// The members of a set, and what is on its way from them.
 pub(super) struct Crew {
     pub members: Vec<Member>,
@@ -218,7 +226,7 @@ impl Crew {
         };
         self.state().flights.remove(&order.ask);
         if let Some(trouble) = trouble {
-            self.failed(Some(order.ask), order.member, &load.file.path, trouble);
+            self.failed(order.ask, order.member, &load.file.path, &trouble);
         }
         self.pump();
     }
@@ -252,34 +260,42 @@ impl Crew {
         true
     }
 
-    /// A member failed: with an answer that somebody still needed, or with a question of its own.
-    pub fn failed(&self, ask: Option<u64>, member: usize, path: &RelPath, trouble: Trouble) {
+    /// An answer failed that somebody still needed.
+    fn failed(&self, ask: u64, member: usize, path: &RelPath, trouble: &Trouble) {
         let Trouble { how, error } = trouble;
-        let why = model::fault::with_causes(&error);
-        let words = {
+        let why = model::fault::with_causes(error);
+        let words = match how {
+            How::Passing(_) => "is left out for a while".to_owned(),
+            How::File => format!("is left out of {}", shown(path)),
+            How::Ever => "is left out".to_owned(),
+        };
+        let say = {
             let mut state = self.state();
             let now = self.now();
-            if ask.is_some_and(|ask| !state.chooser.failed(ask, how, now)) {
-                return;
-            }
-            if ask.is_none() && how == How::Ever {
-                state.chooser.leave_out(member);
-            }
-            let words = &mut state.words[member];
-            words.last = Some((error.fault(), why.clone()));
-            if !matches!(how, How::Passing(_)) && words.left_out.is_none() {
-                words.left_out = Some(why.clone());
-            }
-            if std::mem::replace(&mut words.said, true) {
-                return;
-            }
-            match how {
-                How::Passing(_) => "is left out for a while".to_owned(),
-                How::File => format!("is left out of {}", shown(path)),
-                How::Ever => "is left out".to_owned(),
+            state.chooser.failed(ask, *how, now) && {
+                let told = &mut state.words[member];
+                if !matches!(how, How::Passing(_)) && told.left_out.is_none() {
+                    told.left_out = Some(why.clone());
+                }
+                told.note(error.fault(), &why)
             }
         };
-        self.say(&format!("{} {words}: {why}", self.members[member].name));
+        if say {
+            self.say(&format!("{} {words}: {why}", self.members[member].name));
+        }
+    }
+
+    /// A member could not be asked what it has.
+    pub fn fell(&self, member: usize, fault: Fault, why: &str) {
+        let say = {
+            let mut state = self.state();
+            let now = self.now();
+            state.chooser.stumbled(member, now);
+            state.words[member].note(fault, why)
+        };
+        if say {
+            self.say(&format!("{} is left out for a while: {why}", self.members[member].name));
+        }
     }
 
     /// No source tells a digest of what was put together from several.

@@ -60,7 +60,7 @@ impl Proof {
         let end = at + len;
         let over = |(start, (len, _)): (&u64, &(u64, BlockSum))| (*start < end && start + len > at).then_some(*start);
         let stale: Vec<u64> = state.parts.range(..end).rev().map_while(over).collect();
-        stale.iter().for_each(|start| drop(state.parts.remove(start)));
+        state.parts.retain(|start, _| !stale.contains(start));
         state.parts.insert(at, (len, sum));
         if state.by & !1 == 0 {
             return None;

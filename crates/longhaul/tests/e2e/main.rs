@@ -24,6 +24,7 @@ mod kept;
 mod kills;
 mod lab;
 mod limits;
+mod mirrors;
 mod moves;
 mod node;
 mod oneway;
