@@ -36,6 +36,8 @@ enum Told {
 struct State {
     /// Offset, length and sum of what came.
     parts: BTreeMap<u64, (u64, BlockSum)>,
+    /// Bytes of all parts.
+    covered: u64,
     by: u32,
     told: Told,
 }
@@ -58,22 +60,20 @@ impl Proof {
         state.by |= by;
         // What came before and overlaps is not what was read last.
         let end = at + len;
-        let over = |(start, (len, _)): (&u64, &(u64, BlockSum))| (*start < end && start + len > at).then_some(*start);
-        let stale: Vec<u64> = state.parts.range(..end).rev().map_while(over).collect();
-        state.parts.retain(|start, _| !stale.contains(start));
+        let over = |(start, (len, _)): (&u64, &(u64, BlockSum))| (start + len > at).then_some((*start, *len));
+        let stale: Vec<(u64, u64)> = state.parts.range(..end).rev().map_while(over).collect();
+        for (start, len) in stale {
+            state.parts.remove(&start);
+            state.covered -= len;
+        }
         state.parts.insert(at, (len, sum));
-        if state.by & !1 == 0 {
+        state.covered += len;
+        // They do not overlap and none ends behind the file, so that they are the file.
+        if state.by & !1 == 0 || state.covered != size {
             return None;
         }
-        let mut whole: Option<(u64, BlockSum)> = None;
-        for (start, (len, sum)) in &state.parts {
-            match &mut whole {
-                None if *start == 0 => whole = Some((*len, *sum)),
-                Some((end, before)) if *end == *start => (*end, *before) = (*end + len, before.then(*sum, *len)),
-                _ => return None,
-            }
-        }
-        whole.filter(|(end, _)| *end == size).map(|(_, sum)| sum)
+        let parts = state.parts.values().copied();
+        parts.reduce(|(before, sum), (len, next)| (before + len, sum.then(next, len))).map(|(_, sum)| sum)
     }
 
     /// Asks the sources for a digest, beside the bytes: it may take a server as long to make it.

@@ -18,7 +18,7 @@ use crate::wait::{LONG, until};
 
 const MIB: u64 = 1 << 20;
 
-/// A line to a node, of so many bytes per second for all connections together.
+/// A line to a node, of so many bytes per second for all connections together; of none, it breaks.
 struct Line {
     port: u16,
     rate: Arc<AtomicU64>,
@@ -37,12 +37,17 @@ impl Line {
             for near in listener.incoming().flatten() {
                 let Ok(far) = TcpStream::connect(("127.0.0.1", to)) else { continue };
                 let (near_out, far_out) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-                thread::spawn(move || pump(near, far_out, |_| {}));
+                if rate.load(Ordering::Relaxed) == 0 {
+                    continue;
+                }
+                thread::spawn(move || pump(near, far_out, |_| true));
                 let (rate, carried, free) = (Arc::clone(&rate), Arc::clone(&carried), Arc::clone(&free));
                 thread::spawn(move || {
                     pump(far, near_out, |bytes| {
                         let now = began.elapsed().as_micros() as u64;
-                        let takes = bytes * 1_000_000 / rate.load(Ordering::Relaxed);
+                        let Some(takes) = (bytes * 1_000_000).checked_div(rate.load(Ordering::Relaxed)) else {
+                            return false;
+                        };
                         let mut at = 0;
                         let _ = free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
                             at = free.max(now) + takes;
@@ -50,6 +55,7 @@ impl Line {
                         });
                         thread::sleep(Duration::from_micros(at.saturating_sub(now)));
                         carried.fetch_add(bytes, Ordering::Relaxed);
+                        true
                     })
                 });
             }
@@ -66,16 +72,13 @@ impl Line {
     }
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, carried: impl Fn(u64)) {
+fn pump(mut from: TcpStream, mut to: TcpStream, carries: impl Fn(u64) -> bool) {
     let mut buffer = vec![0; 32 << 10];
     while let Ok(len) = from.read(&mut buffer)
         && len > 0
-    {
-        carried(len as u64);
-        if to.write_all(&buffer[..len]).is_err() {
-            break;
-        }
-    }
+        && carries(len as u64)
+        && to.write_all(&buffer[..len]).is_ok()
+    {}
     // Both ways: half a line would hold a client that waits for the end.
     let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
 }
@@ -160,22 +163,29 @@ fn a_source_that_is_killed_is_not_missed() {
     }
 }
 
+/// Table T46 had seven times as long for the second half as for the first; MV-16 wants less than 1.5. Ten lines, of which one
+/// crawls and one is dead from the middle on: without any tail it would be 1.25.
 #[test]
-fn a_source_that_crawls_leaves_no_tail() {
-    let (bytes, client) = (content(64 * MIB), Client::new());
-    let nodes = nodes(3, &bytes);
-    let lines: Vec<Line> = nodes.iter().map(|node| Line::to(node, 8 << 20)).collect();
-    let from: Vec<String> = lines.iter().map(|line| line.at("data/f")).collect();
+fn a_source_that_crawls_and_one_that_dies_leave_no_tail() {
+    let (size, client) = (256 * MIB, Client::new());
+    let bytes = content(size);
+    let nodes = nodes(2, &bytes);
+    let lines: Vec<Line> = (0..10).map(|at| Line::to(&nodes[at % 2], 2 << 20)).collect();
+    let mut words = words!["cp", lines[0].at("data/f"), "g", "--json"];
+    lines[1..].iter().for_each(|line| words.extend(words!["--mirror", line.at("data/f")]));
+    let running = client.begin(words);
+    let carried = || lines.iter().map(|line| line.carried.load(Ordering::Relaxed)).sum::<u64>();
+    until("the first bytes come", LONG, || carried() > MIB);
     let started = Instant::now();
-    let running = client.begin(words!["cp", from[0], "g", "--mirror", from[1], "--mirror", from[2], "--json"]);
-    lines[0].has_carried(8 * MIB);
-    let first = started.elapsed();
-    // A piece of 4 MiB would take it 200 s from here on.
-    lines[0].rate.store(20 << 10, Ordering::Relaxed);
+    until("half of the bytes are here", LONG, || carried() >= size / 2);
+    let first = started.elapsed().as_secs_f64();
+    // A piece on its way would take minutes from here on.
+    lines[0].rate.store(10 << 10, Ordering::Relaxed);
+    lines[1].rate.store(0, Ordering::Relaxed);
     let receipt = running.finish().expect(0).json();
+    let last = started.elapsed().as_secs_f64() - first;
     assert!(fs::read(client.path("g")).unwrap() == bytes);
-    let took = started.elapsed();
-    assert!(took < first + Duration::from_secs(30), "{took:?}, {first:?} of it before the line crawled: {receipt}");
+    assert!(last / first < 1.5, "{last} s after {first} s: {receipt}");
 }
 
 #[test]
