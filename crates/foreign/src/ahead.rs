@@ -78,6 +78,12 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Chunks that are kept for readers that lag: who waits for one that comes late finds it, however far the others have got
+    /// within the window meanwhile.
+    fn behind(&self) -> u64 {
+        self.ahead.max(BEHIND)
+    }
+
     fn span(&self, chunk: u64) -> Range<u64> {
         chunk * CHUNK_BYTES..((chunk + 1) * CHUNK_BYTES).min(self.size)
     }
@@ -147,7 +153,7 @@ impl Ahead {
         let mut state = self.0.state();
         let follows = match state.last {
             None => chunk == 0,
-            Some(last) => chunk <= last + 1 && chunk + BEHIND >= last,
+            Some(last) => chunk <= last + 1 && chunk + self.0.behind() >= last,
         };
         if !follows || state.last.is_none_or(|last| chunk > last) {
             state.last = Some(chunk);
@@ -194,7 +200,7 @@ impl Ahead {
         let inner = &self.0;
         let mut state = inner.state();
         let newest = state.last.unwrap_or(chunk);
-        state.chunks.retain(|at, held| at + BEHIND >= newest || matches!(held, Chunk::Fetching));
+        state.chunks.retain(|at, held| at + inner.behind() >= newest || matches!(held, Chunk::Fetching));
         if !inner.fetch.is_random() {
             return;
         }
