@@ -169,7 +169,9 @@ impl Bench<'_> {
             Who::Ours => {
                 let mut command = Command::new(self.longhaul);
                 command.arg("cp").arg(&urls[0]).arg(target);
-                urls[1..].iter().for_each(|url| drop(command.args(["--mirror", url])));
+                urls[1..].iter().for_each(|url| {
+                    command.args(["--mirror", url]);
+                });
                 command
             }
             Who::Aria2 => {

@@ -369,7 +369,7 @@ impl Chooser {
         for id in piece.asks {
             let Some(ask) = self.asks.remove(&id) else { continue };
             let member = &mut self.members[ask.member];
-            member.over(now, by == Some(id));
+            member.over(now, (by == Some(id)).then_some(ask.began));
             if by != Some(id) {
                 given_up.push(id);
                 if by.is_some() && ask.is_silent(now) {
@@ -383,7 +383,7 @@ impl Chooser {
     /// An answer failed, or ended before its end. Whether anybody still needed it.
     pub fn failed(&mut self, ask: u64, how: How, now: f64) -> bool {
         let Some(Ask { piece, member, .. }) = self.asks.remove(&ask) else { return false };
-        self.members[member].over(now, false);
+        self.members[member].over(now, None);
         match how {
             How::Passing(pause) => self.members[member].stumbled(now, pause),
             How::Ever => self.members[member].gone = true,

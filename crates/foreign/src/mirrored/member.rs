@@ -37,6 +37,7 @@ pub(super) struct Member {
     sample: u64,
     /// Failures since something came in full.
     failures: u32,
+    fell: f64,
     paused_until: f64,
     /// For good.
     pub gone: bool,
@@ -109,13 +110,14 @@ impl Member {
         }
     }
 
-    /// A piece is no longer on its way.
-    pub fn over(&mut self, now: f64, in_full: bool) {
+    /// A piece is no longer on its way. Since when it was, where it came in full: what was asked for before a failure, and was in
+    /// some buffer then, proves nothing.
+    pub fn over(&mut self, now: f64, in_full: Option<f64>) {
         if self.on_way == 1 || self.rate.is_none() {
             self.look(now, 0.0);
         }
         self.on_way = self.on_way.saturating_sub(1);
-        if in_full {
+        if in_full.is_some_and(|asked| asked > self.fell) {
             self.failures = 0;
         }
     }
@@ -146,6 +148,7 @@ impl Member {
         }
         let pause = (PAUSE_S * f64::from(1_u32 << self.failures.min(10))).min(PAUSE_LONGEST_S);
         self.failures += 1;
+        self.fell = now;
         self.paused_until = now + pause.max(asked.unwrap_or(0.0));
     }
 
@@ -172,7 +175,10 @@ mod tests {
         assert_eq!(pauses, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]);
         member.asked(now);
         assert!(!member.is_free(now), "who has failed is asked for one piece");
-        member.over(now, true);
+        member.over(now, Some(now - 200.0));
+        assert!(member.is_doubtful(), "what was on its way when it failed proves nothing");
+        member.asked(now);
+        member.over(now, Some(now));
         member.stumbled(now, Some(7.0));
         assert!(!member.is_usable(now + 6.9) && member.is_usable(now + 7.1));
     }
