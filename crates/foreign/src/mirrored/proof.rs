@@ -107,7 +107,7 @@ impl Proof {
             crew.unproven(path);
             return Ok(());
         };
-        let (member, told, by) = (*member, told.clone(), state.by);
+        let (member, told, by) = (*member, *told, state.by);
         drop(state);
         let made = made(sum, told.algorithm());
         if made.as_ref() == Some(&told) {

@@ -131,9 +131,12 @@ impl World {
             answer.told += bytes;
             let whole = answer.told == len;
             self.came += bytes;
-            let brought = self.chooser.brought(ask, bytes, now).expect("who is given up sends nothing");
+            let Some(brought) = self.chooser.brought(ask, bytes, now) else {
+                panic!("who is given up sends nothing: {ask}");
+            };
             self.give(brought.new);
-            self.answers.retain(|a| !brought.given_up.contains(&a.order.ask) && !(whole && a.order.ask == ask));
+            let is_over = |of: u64| brought.given_up.contains(&of) || whole && of == ask;
+            self.answers.retain(|answer| !is_over(answer.order.ask));
         }
     }
 
@@ -274,7 +277,9 @@ impl Dice {
 fn whatever_happens_every_byte_comes_once() {
     for seed in 1..=150 {
         let mut dice = Dice(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed));
-        (0..8).for_each(|_| drop(dice.roll(2)));
+        (0..8).for_each(|_| {
+            dice.roll(2);
+        });
         let count = 1 + dice.roll(5) as usize;
         let mut sites: Vec<Site> = (0..count)
             .map(|_| {
