@@ -49,6 +49,10 @@ bench-door: build ## the HTTP door beside xrootd's over loopback: bytes, small f
 bench-eta: build ## how good the time left is that cp tells: real jobs over emulated paths; BENCH="--help"
 	cargo run --release --quiet --package bench --bin eta -- $(BENCH)
 
+.PHONY: bench-mirrors
+bench-mirrors: build ## copies from many sources that slow down and die, over relays on loopback: tails and shares; BENCH="--help"
+	cargo run --release --quiet --package bench --bin mirrors -- $(BENCH)
+
 .PHONY: soak
 soak: build ## random faults by the thousand, then an hour at full rate; writes docs/results
 	cargo xtask soak

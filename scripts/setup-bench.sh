@@ -1,17 +1,18 @@
 #!/bin/sh
-# Installs the peers that `make bench` and `make bench-wan` measure Longhaul beside, their tools and those of
-# `make bench-lab`, on Debian and its kin. Whatever is not there is named as not installed; nothing else needs this.
+# Installs the peers that `make bench`, `make bench-wan` and `make bench-mirrors` measure Longhaul beside, their tools and those
+# of `make bench-lab`, on Debian and its kin. Whatever is not there is named as not installed; nothing else needs this.
 #
 #   xrootd-server xrootd-client                          xrootd, xrdcp
 #   globus-gridftp-server-progs globus-gass-copy-progs   globus-gridftp-server, globus-url-copy
 #   rclone iperf3
+#   aria2                                                aria2c, for bench-mirrors
 #   diffutils iproute2 util-linux                        the bench's own: diff; ip; unshare, findmnt, setpriv
 #
 # FDT is in no distribution: fetch its jar, install a Java runtime, and say `make bench BENCH="--fdt-jar FILE"` or
 # `make bench-wan BENCH="--fdt FILE"`.
 set -eu
 
-packages="xrootd-server xrootd-client globus-gridftp-server-progs globus-gass-copy-progs rclone iperf3 diffutils iproute2
+packages="xrootd-server xrootd-client globus-gridftp-server-progs globus-gass-copy-progs rclone iperf3 aria2 diffutils iproute2
 util-linux"
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
     echo "setup-bench: as root, run:  apt-get install -y --no-install-recommends" $packages >&2

@@ -18,6 +18,7 @@ pub mod data;
 pub mod door;
 pub mod eta;
 pub mod machine;
+pub mod mirrors;
 pub mod namespace;
 pub mod paths;
 pub mod probe;

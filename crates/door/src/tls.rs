@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use auth::policy::DistinguishedName;
 use engine::NodeIdentity;
+use engine::identity::HTTP_BY_KEY_ALPN;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{Acceptor, WebPkiClientVerifier};
 use rustls::{Connection, RootCertStore, ServerConfig};
@@ -32,6 +33,8 @@ pub(crate) struct Faces {
     site: Arc<ServerConfig>,
     /// The same while no more connections of HTTP/2 are wanted.
     site_http_1: Arc<ServerConfig>,
+    /// HTTP under the node's own key.
+    by_key: Arc<ServerConfig>,
 }
 
 /// What a client turned out to speak.
@@ -79,7 +82,10 @@ impl Faces {
         let mut site_http_1 = ServerConfig::clone(&site);
         site_http_1.alpn_protocols = vec![HTTP_1_1.to_vec()];
         let site_http_1 = Arc::new(site_http_1);
-        Ok(Faces { native: engine::identity::server_config(identity)?, site, site_http_1 })
+        let mut by_key = self::site(identity, None, None)?;
+        by_key.alpn_protocols = vec![HTTP_BY_KEY_ALPN.to_vec()];
+        let native = engine::identity::server_config(identity)?;
+        Ok(Faces { native, site, site_http_1, by_key: Arc::new(by_key) })
     }
 
     /// Reads a client's first words; the rest of the handshake is the caller's. HTTP/2 may be what it is not to speak now;
@@ -108,6 +114,7 @@ impl Faces {
             let native = offers(&|name| Version::from_alpn(name).is_some());
             let config = match (native, h2) {
                 (true, _) => &self.native,
+                _ if offers(&|name| name == HTTP_BY_KEY_ALPN) => &self.by_key,
                 (false, true) => &self.site,
                 (false, false) => &self.site_http_1,
             };

@@ -68,6 +68,9 @@ pub fn provider() -> Arc<CryptoProvider> {
 /// What a node offers to HTTP clients, so that they get an answer instead of an alert.
 pub const HTTP_ALPN: &[u8] = b"http/1.1";
 
+/// HTTP for those who know the node by its key: whatever certificate others are shown, they are shown the node's own.
+pub const HTTP_BY_KEY_ALPN: &[u8] = b"lh-http/1.1";
+
 /// The node's side of TLS: version 1.3 only, our protocol by ALPN.
 pub fn server_config(identity: &NodeIdentity) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(provider())

@@ -109,6 +109,7 @@ pub fn build(report: &Report, context: Context) -> v1::Receipt {
         streams: report.streams.clone(),
         limited_by: context.limited_by,
         ends: context.ends,
+        mirrors: Vec::new(),
         versions: context.versions,
         error: report.error.as_ref().map(|e| Refusal::from_error(e).reason),
     }

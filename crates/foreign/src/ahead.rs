@@ -16,7 +16,7 @@ use store::{Error, Extent, Result, Source, Stat};
 /// Bytes of a chunk.
 pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
 /// Chunks ahead of the one that is read.
-const AHEAD: u64 = 7;
+pub(crate) const AHEAD: u64 = 7;
 /// Chunks behind it that wait for readers that lag.
 const BEHIND: u64 = 8;
 /// Chunks that all files together have on their way or in memory before nothing more is fetched ahead: 512 MiB.
@@ -65,6 +65,7 @@ struct State {
 struct Inner {
     fetch: Box<dyn Fetch>,
     size: u64,
+    ahead: u64,
     state: Mutex<State>,
     arrived: Condvar,
 }
@@ -75,6 +76,12 @@ struct Ahead(Arc<Inner>);
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Chunks that are kept for readers that lag: who waits for one that comes late finds it, however far the others have got
+    /// within the window meanwhile.
+    fn behind(&self) -> u64 {
+        self.ahead.max(BEHIND)
     }
 
     fn span(&self, chunk: u64) -> Range<u64> {
@@ -113,9 +120,9 @@ impl Drop for Waited<'_> {
 }
 
 impl Ahead {
-    /// For a file of this length.
-    pub fn new(fetch: Box<dyn Fetch>, size: u64) -> Ahead {
-        Ahead(Arc::new(Inner { fetch, size, state: Mutex::default(), arrived: Condvar::new() }))
+    /// For a file of this length, with so many chunks ahead of the one that is read.
+    pub fn new(fetch: Box<dyn Fetch>, size: u64, ahead: u64) -> Ahead {
+        Ahead(Arc::new(Inner { fetch, size, ahead, state: Mutex::default(), arrived: Condvar::new() }))
     }
 
     /// Reads at an offset; fewer bytes than asked only at the end of the file.
@@ -141,7 +148,7 @@ impl Ahead {
         let mut state = self.0.state();
         let follows = match state.last {
             None => chunk == 0,
-            Some(last) => chunk <= last + 1 && chunk + BEHIND >= last,
+            Some(last) => chunk <= last + 1 && chunk + self.0.behind() >= last,
         };
         if !follows || state.last.is_none_or(|last| chunk > last) {
             state.last = Some(chunk);
@@ -188,11 +195,11 @@ impl Ahead {
         let inner = &self.0;
         let mut state = inner.state();
         let newest = state.last.unwrap_or(chunk);
-        state.chunks.retain(|at, held| at + BEHIND >= newest || matches!(held, Chunk::Fetching));
+        state.chunks.retain(|at, held| at + inner.behind() >= newest || matches!(held, Chunk::Fetching));
         if !inner.fetch.is_random() {
             return;
         }
-        for next in chunk + 1..=chunk + AHEAD {
+        for next in chunk + 1..=chunk + inner.ahead {
             if next * CHUNK_BYTES >= inner.size || CHUNKS.load(Ordering::Relaxed) >= CHUNKS_MAX {
                 return;
             }
@@ -220,7 +227,12 @@ pub(crate) struct File {
 
 impl File {
     pub fn new(fetch: impl Fetch + 'static, stat: Stat) -> File {
-        File { ahead: Ahead::new(Box::new(fetch), stat.meta.size), stat }
+        File::so_far(fetch, stat, AHEAD)
+    }
+
+    /// The same, with so many chunks ahead of the one that is read.
+    pub fn so_far(fetch: impl Fetch + 'static, stat: Stat, ahead: u64) -> File {
+        File { ahead: Ahead::new(Box::new(fetch), stat.meta.size, ahead), stat }
     }
 }
 
@@ -280,7 +292,7 @@ mod tests {
     fn ahead(size: u64, random: bool, fail: u64) -> (Ahead, Fetched) {
         let fetched = Fetched::default();
         let fake = Fake { size, random, fetched: Arc::clone(&fetched), fail_once: AtomicU64::new(fail) };
-        (Ahead::new(Box::new(fake), size), fetched)
+        (Ahead::new(Box::new(fake), size, AHEAD), fetched)
     }
 
     fn is_right(ahead: &Ahead, offset: u64, len: usize) {

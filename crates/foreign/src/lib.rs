@@ -8,11 +8,13 @@ mod ahead;
 pub mod dav;
 mod failed;
 mod known;
+pub mod mirrored;
 mod patience;
 mod pauses;
 pub mod s3;
 mod server;
 
 pub use dav::Dav;
+pub use mirrored::Mirrored;
 pub use s3::S3;
 pub use server::{Means, Redirects, TokenSource};

@@ -230,7 +230,7 @@ impl Server {
     }
 
     /// The answer to a request, after redirects; its body unread. One try.
-    fn once(&self, asked: &Asked<'_>) -> Result<Begun, Failed> {
+    pub fn once(&self, asked: &Asked<'_>) -> Result<Begun, Failed> {
         let mut headers = asked.headers.clone();
         let takes_body = matches!(asked.method.name(), "PUT" | "POST" | "PROPFIND");
         if takes_body && headers.get("content-length").is_none() {

@@ -1,6 +1,7 @@
 //! Ends of a copy that this process reaches by itself: paths here, and places on other people's servers, from what was typed
 //! and what the environment says about who one is there.
 
+pub mod mirrors;
 mod who;
 
 use std::path::Path;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::scan::SourceRoot;
-use foreign::{Dav, Means, Redirects, S3};
+use foreign::mirrored::Place;
+use foreign::{Dav, Means, Redirects, S3, TokenSource};
 use model::Locator;
 use model::name::{Name, RelPath};
 use rustls::{ClientConfig, RootCertStore};
@@ -36,6 +38,8 @@ pub struct Abroad {
     pub server: String,
     /// The server itself, where it is one that may copy from and to others.
     pub dav: Option<Arc<Dav>>,
+    /// The same as one of several sources.
+    kind: Place,
 }
 
 /// Whether a scheme is one that is spoken here.
@@ -54,13 +58,31 @@ fn dialer(roots: Arc<RootCertStore>) -> Result<Dialer, Failure> {
     Ok(Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect: CONNECT, silence: SILENCE })
 }
 
+/// How a server is gone to.
+struct Ways {
+    roots: Arc<RootCertStore>,
+    redirects: Redirects,
+    patience: Duration,
+}
+
+impl Ways {
+    /// Whoever types an address may be sent wherever its server sends him.
+    fn typed(roots: Arc<RootCertStore>, patience: Duration) -> Ways {
+        Ways { roots, redirects: Redirects::Anywhere, patience }
+    }
+
+    fn means(self, token: Arc<TokenSource>) -> Result<Means, Failure> {
+        Ok(Means { dialer: dialer(self.roots)?, token, redirects: self.redirects, patience: self.patience })
+    }
+}
+
 /// Opens what a locator of somebody else's server names. Nothing is asked of it yet.
-fn open(scheme: &str, url: &str, roots: Arc<RootCertStore>, redirects: Redirects) -> Result<Abroad, Failure> {
+fn open(scheme: &str, url: &str, ways: Ways) -> Result<Abroad, Failure> {
     if !is_spoken(scheme) {
         return Err(Failure::usage(format!("{scheme}:// cannot be copied from or to by this version")));
     }
     if scheme == "s3" {
-        return bucket(url, roots, redirects);
+        return bucket(url, ways);
     }
     let address = HttpUrl::parse(url).map_err(|error| match error {
         web::url::UrlError::Userinfo(_) => Failure::usage(format!(
@@ -69,14 +91,15 @@ fn open(scheme: &str, url: &str, roots: Arc<RootCertStore>, redirects: Redirects
         error => Failure::usage(error.to_string()),
     })?;
     let target = web::target::parse(address.path()).map_err(|e| Failure::usage(format!("{address}: {e}")))?;
-    let means = Means { dialer: dialer(roots)?, token: Arc::new(who::token), redirects, patience: PATIENCE };
+    let means = ways.means(Arc::new(who::token))?;
     let server = format!("{}:{}", address.host(), address.port());
     let dav = Arc::new(Dav::new(means, &address, RelPath::root()));
-    Ok(Abroad { store: Arc::clone(&dav) as Arc<dyn Store>, path: target.path, server, dav: Some(dav) })
+    let (store, kind) = (Arc::clone(&dav) as Arc<dyn Store>, Place::Dav(Dav::clone(&dav)));
+    Ok(Abroad { store, path: target.path, server, dav: Some(dav), kind })
 }
 
 /// `s3://BUCKET/KEY`.
-fn bucket(url: &str, roots: Arc<RootCertStore>, redirects: Redirects) -> Result<Abroad, Failure> {
+fn bucket(url: &str, ways: Ways) -> Result<Abroad, Failure> {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let (name, key) = rest.split_once('/').unwrap_or((rest, ""));
     if name.is_empty() {
@@ -85,16 +108,16 @@ fn bucket(url: &str, roots: Arc<RootCertStore>, redirects: Redirects) -> Result<
     let path = RelPath::parse(key.as_bytes()).map_err(|e| Failure::usage(format!("{url}: {e}")))?;
     let bucket = who::bucket(name)?;
     // What S3 is shown is a signature, made for each request.
-    let means = Means { dialer: dialer(roots)?, token: Arc::new(|| Ok(None)), redirects, patience: PATIENCE };
+    let means = ways.means(Arc::new(|| Ok(None)))?;
     let server = format!("{}/{name}", bucket.endpoint.as_deref().unwrap_or("s3"));
-    Ok(Abroad { store: Arc::new(S3::new(means, &bucket, RelPath::root())?), path, server, dav: None })
+    let s3 = S3::new(means, &bucket, RelPath::root())?;
+    Ok(Abroad { store: Arc::new(s3.clone()), path, server, dav: None, kind: Place::S3(s3) })
 }
 
 /// The place that a locator names, if it is on somebody else's server.
 pub fn place(locator: &Locator, settings: &Settings) -> Result<Option<Abroad>, Failure> {
     match locator {
-        // Who types an address may be sent wherever its server sends.
-        Locator::Foreign { scheme, url } => open(scheme, url, settings.authorities(), Redirects::Anywhere).map(Some),
+        Locator::Foreign { scheme, url } => open(scheme, url, Ways::typed(settings.authorities(), PATIENCE)).map(Some),
         _ => Ok(None),
     }
 }
@@ -130,7 +153,8 @@ pub fn export(place: &Path, roots: Option<&Arc<RootCertStore>>) -> Result<Option
     match locator {
         Locator::Foreign { scheme, url } => {
             let roots = roots.map_or_else(|| Arc::new(RootCertStore::empty()), Arc::clone);
-            let Abroad { store, path, .. } = open(&scheme, &url, roots, Redirects::OfItsKind)?;
+            let ways = Ways { roots, redirects: Redirects::OfItsKind, patience: PATIENCE };
+            let Abroad { store, path, .. } = open(&scheme, &url, ways)?;
             Ok(Some(based(&store, &path, &shown)?))
         }
         other => Err(Failure::usage(format!("{other} cannot be an export; write NAME=DIR or NAME=URL"))),

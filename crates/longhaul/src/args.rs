@@ -7,6 +7,7 @@ mod help;
 mod lab;
 mod probe;
 mod report;
+mod serve;
 mod support;
 mod tune;
 
@@ -25,6 +26,7 @@ pub use probe::{
     ProbeScan, ProbeTcp, ProbeTest, ProbeUdp,
 };
 pub use report::Report;
+pub use serve::{Anonymous, Serve};
 pub use support::Support;
 pub use tune::{
     RATE_MAX, RTT_MAX, Tune, TuneAction, TuneApply, TuneAudit, TuneCalc, TuneCompare, TunePlan, TunePurpose, TuneRole,
@@ -155,6 +157,9 @@ pub struct Cp {
     /// Copy what this file lists: one path below the source per line, or PATH, a tab, and its path below the target
     #[arg(long, value_name = "FILE")]
     pub files_from: Option<PathBuf>,
+    /// A further source of the same bytes; ranges come from all of them. May be given again
+    #[arg(long, value_name = "LOCATOR")]
+    pub mirror: Vec<OsString>,
     /// Keep owners and groups, by name where the target knows the name (needs root there)
     #[arg(long)]
     pub owner: bool,
@@ -321,76 +326,6 @@ impl From<SyncLevel> for spec::Sync {
             SyncLevel::Digest => spec::Sync::Digest,
         }
     }
-}
-
-/// Run a node: offer directories to others.
-///
-/// Prints `listening on HOST:PORT` on stdout once ready, then serves until it is stopped (SIGINT, SIGTERM). SIGHUP reads the
-/// file of --config again, and drops no transfer. Nobody is let in without a key (`longhaul grant`) unless --anonymous says
-/// so. Every option has a key of the same name in that TOML file; what is typed wins.
-#[derive(Debug, Clone, ClapArgs)]
-pub struct Serve {
-    /// Offer a directory: NAME=DIR (read-only), NAME=DIR:rw; or a place on a WebDAV or S3 server: NAME=URL
-    #[arg(long, value_name = "NAME=DIR[:ro|:rw]")]
-    pub export: Vec<String>,
-    /// Where to listen; port 0 takes a free one
-    ///
-    /// Default: all addresses, port 7411.
-    #[arg(long, value_name = "HOST:PORT")]
-    pub listen: Option<String>,
-    /// Take streams at this address as well, over a path of its own; may be given again
-    ///
-    /// Clients spread a job's streams over the address they were given and all of these, and go on over the others when one
-    /// is cut. For hosts with several interfaces or uplinks.
-    #[arg(long, value_name = "ADDRESS[:PORT]", value_delimiter = ',')]
-    pub advertise: Vec<String>,
-    /// Let anybody in without a key: `ro` to read, `rw` to write what exports allow
-    #[arg(long, value_name = "ro|rw")]
-    pub anonymous: Option<Anonymous>,
-    /// Allow payload in clear to clients that ask for it, and http:// beside https://
-    #[arg(long)]
-    pub plain: bool,
-    /// Show this certificate to HTTP clients (PEM, the node's own first) instead of one that nobody vouches for
-    #[arg(long, value_name = "FILE")]
-    pub certificate: Option<PathBuf>,
-    /// The certificate's private key (PEM); default: it stands in the certificate's file
-    #[arg(long, value_name = "FILE")]
-    pub certificate_key: Option<PathBuf>,
-    /// Ask HTTP clients for certificates, and believe those that the authorities in this PEM file vouch for
-    #[arg(long, value_name = "FILE")]
-    pub client_ca: Option<PathBuf>,
-    /// Who may do what: tokens, certificates, macaroons, addresses; default: access.toml in the state directory
-    #[arg(long, value_name = "FILE")]
-    pub access: Option<PathBuf>,
-    /// Tell this collector for which experiment transfers over HTTP are (SciTags); may be given again
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub fireflies: Vec<String>,
-    /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp
-    ///
-    /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.
-    #[arg(long, value_name = "PROTOCOL[@PREFIX]", value_delimiter = ',')]
-    pub responders: Vec<String>,
-    /// Let hosts of this network read `/metrics` without a key, over http:// as well: the one that watches this node
-    ///
-    /// Who may use the node may read it anyway. May be given again, or separated by commas.
-    #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
-    pub metrics: Vec<String>,
-    /// Tell those who have a key how the settings of this host stand, for `longhaul tune compare`
-    #[arg(long)]
-    pub audit: bool,
-    /// Read options from this TOML file
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-}
-
-/// What anonymous visitors may do.
-#[derive(Debug, Clone, Copy, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Anonymous {
-    /// Read
-    Ro,
-    /// Read and write
-    Rw,
 }
 
 /// Hand out, list and revoke access keys.

@@ -59,6 +59,10 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     if receipt.files > 0 || receipt.bytes > 0 {
         out.extend(details(receipt));
     }
+    for v1::Mirror { source, bytes, left_out } in &receipt.mirrors {
+        let left_out = left_out.as_ref().map(|why| format!("; left out: {why}")).unwrap_or_default();
+        out.push(format!("  {} from {source}{left_out}", Bytes(*bytes)));
+    }
     for miss in receipt.failures.iter().take(FAILURES_SHOWN) {
         out.push(format!("  not copied: {}: {}", miss.path, miss.reason));
     }

@@ -143,6 +143,25 @@ impl Settings {
         Ok(session)
     }
 
+    /// The identity of a node, and the access key for it, for those who speak HTTP to it: as it proves them in a session. Of one
+    /// that is away for now, as far as they are known.
+    pub fn meet(&self, node: &HostPort) -> Result<(Fingerprint, Option<&AccessKey>), Failure> {
+        let shown = match self.connect(node, false, Timeouts::default()) {
+            Ok(session) => {
+                let shown = session.fingerprint();
+                session.close();
+                shown
+            }
+            Err(failure) if failure.fault == model::Fault::Path => {
+                let pinned = KnownNodes::new(&self.state).find(node)?.filter(|_| self.authorities.is_none());
+                let only = || Some(self.keys.first()?.node).filter(|_| self.keys.len() == 1);
+                pinned.or_else(only).ok_or(failure)?
+            }
+            Err(failure) => return Err(failure),
+        };
+        Ok((shown, self.keys.iter().find(|key| key.node == shown)))
+    }
+
     /// Connects to a node that this process itself runs: nothing to remember.
     pub fn connect_own(&self, to: &HostPort, key: &AccessKey, timeouts: Timeouts) -> Result<Session, Failure> {
         let trust = Trust::Fingerprints(vec![key.node]);

@@ -130,6 +130,17 @@ pub struct Miss {
     pub reason: String,
 }
 
+/// One of several sources of the same bytes, and what came from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mirror {
+    /// Its locator, as typed.
+    pub source: String,
+    /// Bytes that it was the first to bring.
+    pub bytes: u64,
+    /// Why it was left out, of one file or of all; null where it was not.
+    pub left_out: Option<String>,
+}
+
 /// The receipt: what a finished job did. The last line of `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
@@ -189,6 +200,9 @@ pub struct Receipt {
     /// Both ends of the streams, as far as they told; none where all went on the control connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<End>,
+    /// What each source brought, the first one first; none without `--mirror`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mirrors: Vec<Mirror>,
     /// Program versions at both ends.
     pub versions: Versions,
     /// Why the job failed, where it did.

@@ -3,6 +3,8 @@
 //! Every answer is held against what was known when the file was opened: a file that changes while it is read is not put
 //! together from two.
 
+mod piece;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,7 @@
 //! An object, read ahead over several connections, and held against what was known when it was opened.
 
+mod piece;
+
 use std::ops::Range;
 
 use model::Fault;

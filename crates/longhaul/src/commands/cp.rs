@@ -1,6 +1,8 @@
 //! `longhaul cp`: from locators to a job to a receipt. Which of the two ends are here, on a node or behind ssh decides
 //! how the job is begun; how it goes on is the engine's.
 
+mod checks;
+mod mirrored;
 mod near;
 
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use wire::frame::Plan as Step;
 use wire::receiver::Target;
 
 use crate::abroad;
+use crate::abroad::mirrors::Mirrors;
 use crate::args::Cp;
 use crate::commands::{between, carry, test};
 use crate::failure::Failure;
@@ -87,19 +90,23 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     let mut locators = cp.locators.iter().map(|text| Locator::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let target = locators.pop().ok_or_else(|| Failure::usage("say what to copy, then where to"))?;
     let into = target.into_dir() || locators.len() > 1;
-    check_pipes(&locators, &target)?;
-    check_checksum_none(cp, &locators, &target)?;
+    checks::pipes(&locators, &target)?;
+    checks::checksum_none(cp, &locators, &target)?;
     test::check_endless(&locators, &target)?;
     if target == Locator::Pipe && printer.is_json() {
         return Err(Failure::usage(
             "--json and - both want standard output; write the receipt to a file with --receipt",
         ));
     }
-    check_receipt(cp)?;
+    checks::receipt(cp)?;
     engine::filter::Filters::new(&cp.filters).map_err(|refusal| Failure::usage(refusal.reason))?;
     let files = file_list(cp, &locators)?;
-    let cancel = interruptible()?;
-    let job = Job { cp, settings, printer, into, cancel, sources: &locators, target: &target, files };
+    let cancel = checks::interruptible()?;
+    let mirrors = mirrored::gather(cp, settings, &locators)?;
+    let job = Job { cp, settings, printer, into, cancel, sources: &locators, target: &target, files, mirrors };
+    if job.mirrors.is_some() {
+        return mirrored::run(&job);
+    }
     if locators.iter().all(|l| is_near(l) && !is_foreign(l)) && target == Locator::Pipe {
         return Err(Failure::usage("from here to standard output is what `cat` does"));
     }
@@ -199,42 +206,6 @@ fn file_list(cp: &Cp, sources: &[Locator]) -> Result<Option<FileList>, Failure> 
     list.sorted().map(Some).map_err(|refusal| Failure::usage(format!("{name}: {}", refusal.reason)))
 }
 
-fn check_pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
-    if sources.contains(&Locator::Pipe) && sources.len() > 1 {
-        return Err(Failure::usage("- (standard input) is copied alone"));
-    }
-    if *target == Locator::Pipe && sources.len() > 1 {
-        return Err(Failure::usage("- (standard output) takes one file"));
-    }
-    Ok(())
-}
-
-fn check_checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), Failure> {
-    if cp.checksum.0.is_empty() && !test::is_memory(target) && !sources.iter().all(test::is_memory) {
-        return Err(Failure::usage("--checksum none is for null: and zero: only; data that is kept is verified"));
-    }
-    Ok(())
-}
-
-/// A receipt that cannot be written is better known before the data is moved than after.
-fn check_receipt(cp: &Cp) -> Result<(), Failure> {
-    let Some(file) = &cp.receipt else { return Ok(()) };
-    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
-    opened.map(drop).map_err(|e| Failure::usage(format!("cannot write the receipt to {}: {e}", file.display())))
-}
-
-/// Ctrl-C once ends the job in good order, twice at once.
-fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let cancel = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&cancel))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&cancel)))
-            .map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
-    }
-    Ok(cancel)
-}
-
 /// A copy, as it was asked for.
 pub struct Job<'a> {
     pub cp: &'a Cp,
@@ -245,6 +216,8 @@ pub struct Job<'a> {
     sources: &'a [Locator],
     target: &'a Locator,
     files: Option<FileList>,
+    /// The source, and the further ones.
+    mirrors: Option<Mirrors>,
 }
 
 /// The one job of a copy, for `longhaul job`.
@@ -272,7 +245,7 @@ impl Job<'_> {
 
     /// Whether somebody else's server is at either end.
     fn is_abroad(&self) -> bool {
-        is_foreign(self.target) || self.sources.iter().any(is_foreign)
+        self.mirrors.is_some() || is_foreign(self.target) || self.sources.iter().any(is_foreign)
     }
 
     fn is_piped(&self) -> bool {
@@ -347,8 +320,16 @@ impl Job<'_> {
         Control::new(label, self.steer(), Arc::clone(&self.cancel))
     }
 
+    /// Sources that this process reads itself.
+    fn roots(&self) -> Result<Vec<SourceRoot>, Failure> {
+        match &self.mirrors {
+            Some(mirrors) => Ok(vec![mirrors.root()]),
+            None => near_sources(self.sources, self.settings),
+        }
+    }
+
     fn push(&self, peer: &Peer, target: Place) -> Result<Exit, Failure> {
-        let sources = || near_sources(self.sources, self.settings).map_err(Error::from);
+        let sources = || self.roots().map_err(Error::from);
         self.transfer(peer, Ends::Push { sources: &sources, target })
     }
 
@@ -392,6 +373,7 @@ impl Job<'_> {
         let mut display = Display::new(self.printer, self.is_test());
         let done = transfer.run(&mut || peer.connect(self.settings, self.cp.plain), &mut |note| match note {
             Note::News(News::Progress(progress)) => {
+                display.above(|| self.tell_of_mirrors());
                 display.update(progress, &control.waiting_for(), control.eta());
             }
             Note::News(News::Plan(plan)) => display.above(|| self.show_step(plan)),
@@ -401,8 +383,10 @@ impl Job<'_> {
         });
         let moved = control.show().bytes;
         display.finish(moved);
+        self.tell_of_mirrors();
         let done = done?;
         let mut receipt = transfer.receipt(&done, self.source_names(), self.target_name());
+        receipt.mirrors = self.mirrors.as_ref().map(Mirrors::shares).unwrap_or_default();
         if self.is_test() {
             test::settle(&mut receipt, moved);
         }

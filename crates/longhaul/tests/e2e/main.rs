@@ -25,6 +25,7 @@ mod kills;
 mod lab;
 mod limits;
 mod metrics;
+mod mirrors;
 mod moves;
 mod node;
 mod oneway;

@@ -35,7 +35,7 @@ pub(super) fn within(job: &Job<'_>) -> Result<Exit, Failure> {
 
 /// From somebody else's server to standard output: the own node has the source.
 pub(super) fn outwards(job: &Job<'_>) -> Result<Exit, Failure> {
-    let SourceRoot { store, path, .. } = abroad::source(&job.sources[0], job.settings)?;
+    let SourceRoot { store, path, .. } = job.roots()?.remove(0);
     let dir = job.sources[0].to_string().into();
     let export = Export { name: "here".into(), dir, writable: false, abroad: Some(store) };
     let places = vec![Place::Path { export: "here".into(), path }];

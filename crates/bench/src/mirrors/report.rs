@@ -1,0 +1,137 @@
+//! What came out, for people: docs/results/mirrors.md, and its picture.
+
+use std::fmt::Write as _;
+
+use super::run::{Case, Course, Who};
+use crate::statistics::{median, spread};
+
+/// How the numbers came about.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// When.
+    pub date: String,
+    /// On what.
+    pub machine: String,
+    /// What was asked for besides `make bench-mirrors`.
+    pub arguments: String,
+}
+
+/// A case, a client, and its runs or why there are none.
+pub type Row = (Case, Who, Result<Vec<Course>, String>);
+
+/// The median tail of runs.
+fn tail(courses: &[Course]) -> f64 {
+    median(courses.iter().map(Course::tail)).unwrap_or(f64::NAN)
+}
+
+fn name(who: Who) -> &'static str {
+    match who {
+        Who::Ours => "Longhaul",
+        Who::Aria2 => "aria2",
+    }
+}
+
+/// The whole document.
+pub fn markdown(about: &About, rows: &[Row]) -> String {
+    let About { date, machine, arguments } = about;
+    let mut out = String::from("# Many sources and no tail, measured\n\n");
+    let _ = write!(
+        out,
+        "- Date: {date}\n\
+         - Machine: {machine}\n\
+         - Command: `{}`\n\
+         - Sources: one node over HTTP in clear, behind lines with a rate. **The lines are relays of the bench on loopback**: no delay,\n  \
+           no loss, one machine for all\n\
+         - Tail: (time of the last half) / (time of the first half); half is when the lines have carried half of the file's bytes\n\
+         - Best: what the tail would be if all that lines give were used to the end\n\
+         - Medians, with the least and the most; every copy is compared with its source\n\n\
+         | case | client | runs | tail | best | seconds | carried beside the file |\n|---|---|---|---|---|---|---|\n",
+        format!("make bench-mirrors {arguments}").trim(),
+    );
+    for (case, who, courses) in rows {
+        match courses {
+            Err(why) => drop(writeln!(out, "| {} | {} | {why} | | | | |", case.title, name(*who))),
+            Ok(courses) => {
+                let of = |value: fn(&Course) -> f64| {
+                    spread(courses.iter().map(value))
+                        .map(|s| format!("{:.2} ({:.2}–{:.2})", s.median, s.least, s.most))
+                        .unwrap_or_default()
+                };
+                let more = courses.iter().map(|c| c.carried.iter().sum::<u64>() as f64 / case.bytes as f64 - 1.0);
+                let _ = writeln!(
+                    out,
+                    "| {} | {} | {} | {} | {:.2} | {} | {:.1} % |",
+                    case.title,
+                    name(*who),
+                    courses.len(),
+                    of(Course::tail),
+                    case.ideal(),
+                    of(|c| c.halves[0] + c.halves[1]),
+                    median(more).unwrap_or(f64::NAN) * 100.0
+                );
+            }
+        }
+    }
+    out.push_str("\n## Shares\n\nWhat each line carried of all, beside its part of the rates at first.\n\n");
+    for (case, who, courses) in rows.iter().filter(|(case, ..)| case.later.is_empty()) {
+        let Ok(courses) = courses else { continue };
+        let all: u64 = case.rates.iter().sum();
+        let share = |at: usize| {
+            let part = |c: &Course| c.carried[at] as f64 / c.carried.iter().sum::<u64>() as f64;
+            let due = case.rates[at] as f64 / all as f64;
+            format!("{:.1} % ({:.1})", median(courses.iter().map(part)).unwrap_or(f64::NAN) * 100.0, due * 100.0)
+        };
+        let shares: Vec<String> = (0..case.rates.len()).map(share).collect();
+        let _ = writeln!(out, "- {}, {}: {}", case.title, name(*who), shares.join(", "));
+    }
+    out + "\n![Tails](mirrors.svg)\n"
+}
+
+/// Bars of the median tails, as SVG written by hand.
+pub fn svg(rows: &[Row]) -> String {
+    let tails: Vec<(&Row, f64)> =
+        rows.iter().filter_map(|row| Some((row, tail(row.2.as_ref().ok()?)))).filter(|(_, t)| t.is_finite()).collect();
+    let most = tails.iter().map(|(_, tail)| *tail).fold(1.5, f64::max);
+    let (mut body, mut y) = (String::new(), 50);
+    for ((case, who, _), tail) in &tails {
+        let (width, fill) = (tail / most * 480.0, if *who == Who::Ours { "#2a6fb0" } else { "#c98a3a" });
+        let _ = writeln!(body, "<text x=\"10\" y=\"{y}\">{}: {}</text>", name(*who), case.title);
+        let _ = writeln!(body, "<rect x=\"10\" y=\"{}\" width=\"{width:.1}\" height=\"16\" fill=\"{fill}\"/>", y + 6);
+        let _ = writeln!(
+            body,
+            "<text x=\"{:.1}\" y=\"{}\">{tail:.2} (best {:.2})</text>",
+            width + 18.0,
+            y + 19,
+            case.ideal()
+        );
+        y += 46;
+    }
+    let font = "font-family=\"sans-serif\" font-size=\"13\"";
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"{y}\" {font}>\n\
+         <rect width=\"720\" height=\"{y}\" fill=\"#fff\"/>\n\
+         <text x=\"10\" y=\"22\">Time of the last half by that of the first, over relays on loopback; shorter is better.</text>\n\
+         {body}</svg>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mirrors::run::cases;
+
+    #[test]
+    fn the_document_has_tails_and_shares_and_what_failed() {
+        let about = About { date: "2026-11-20".into(), machine: "virtual machine".into(), arguments: String::new() };
+        let course = |tail: f64| Course { halves: [2.0, 2.0 * tail], carried: vec![200, 120, 80] };
+        let rows = [
+            (cases()[0].clone(), Who::Ours, Ok(vec![course(1.0), course(1.25), course(3.0)])),
+            (cases()[0].clone(), Who::Aria2, Err("not installed".to_owned())),
+        ];
+        let text = markdown(&about, &rows);
+        for wanted in ["1.25 (1.00–3.00)", "| aria2 | not installed", "50.0 % (57.1), 30.0 % (28.6), 20.0 % (14.3)"] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+        assert!(svg(&rows).contains("1.25 (best 1.00)"));
+    }
+}

@@ -1,0 +1,199 @@
+//! One copy: a server, its lines, a client, and when half of the bytes had come.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::line::{Is, Line};
+
+/// How long a copy may take.
+const RUN_MAX: Duration = Duration::from_secs(300);
+const LOOK: Duration = Duration::from_millis(5);
+const MB: u64 = 1_000_000;
+
+/// What the sources are like: from the beginning, and from the middle of the file on.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it is.
+    pub title: &'static str,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes per second of each line at first.
+    pub rates: Vec<u64>,
+    /// What becomes of lines when half of the bytes have come.
+    pub later: Vec<(usize, Is)>,
+}
+
+/// What is measured.
+pub fn cases() -> Vec<Case> {
+    let ten = || (0..10).map(|at| if at == 9 { MB / 10 } else { 5 * MB }).collect::<Vec<_>>();
+    vec![
+        Case {
+            title: "three lines of 20, 10 and 5 MB/s",
+            bytes: 400 * MB,
+            rates: vec![20 * MB, 10 * MB, 5 * MB],
+            later: vec![],
+        },
+        Case { title: "ten lines, one of which crawls", bytes: 400 * MB, rates: ten(), later: vec![] },
+        Case {
+            title: "the same; in the middle one begins to crawl, one dies and one falls silent",
+            bytes: 400 * MB,
+            rates: ten(),
+            later: vec![(6, Is::At(MB / 20)), (7, Is::Dead), (8, Is::Silent)],
+        },
+    ]
+}
+
+impl Case {
+    /// The best that could be: the second half beside the first, if whatever lines give were used to the end.
+    pub fn ideal(&self) -> f64 {
+        let first: u64 = self.rates.iter().sum();
+        let rate = |at: usize| {
+            self.later.iter().find(|(line, _)| *line == at).map_or(self.rates[at], |(_, is)| match is {
+                Is::At(rate) => *rate,
+                Is::Silent | Is::Dead => 0,
+            })
+        };
+        first as f64 / (0..self.rates.len()).map(rate).sum::<u64>() as f64
+    }
+}
+
+/// Whose client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// `longhaul cp --mirror`.
+    Ours,
+    /// aria2, with a connection to each.
+    Aria2,
+}
+
+/// How a copy went.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// Until half of the bytes had come, and from then to the end.
+    pub halves: [f64; 2],
+    /// Bytes that each line carried, heads and what nobody needed included.
+    pub carried: Vec<u64>,
+}
+
+impl Course {
+    /// The second half beside the first.
+    pub fn tail(&self) -> f64 {
+        self.halves[1] / self.halves[0]
+    }
+}
+
+/// A process that ends with its owner.
+struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Fails where it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Where copies happen.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// The binary.
+    pub longhaul: &'a Path,
+    /// Room for files.
+    pub scratch: &'a Path,
+    /// Set by a signal.
+    pub stop: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// A server of `data/f`, and its port.
+    fn serve(&self, dir: &Path) -> Result<(Held, u16)> {
+        let mut command = Command::new(self.longhaul);
+        command.args(["serve", "--quiet", "--plain", "--anonymous", "ro", "--listen", "127.0.0.1:0", "--export"]);
+        command.arg(format!("data={}", dir.join("data").display())).arg("--state").arg(dir.join("node"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(dir.join("node.err"))?);
+        let mut node = Held(command.spawn().context("cannot start longhaul")?);
+        let mut line = String::new();
+        BufReader::new(node.0.stdout.take().context("it has an output")?).read_line(&mut line)?;
+        let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
+        Ok((node, port.with_context(|| format!("the node said {line:?}"))?))
+    }
+
+    /// Copies once.
+    pub fn run(&self, case: &Case, who: Who) -> Result<Course> {
+        let dir = tempfile::Builder::new().prefix("run-").tempdir_in(self.scratch)?;
+        fs::create_dir(dir.path().join("data"))?;
+        let source = dir.path().join("data/f");
+        fs::write(&source, (0..case.bytes).map(|at| (at % 251) as u8 ^ (at >> 16) as u8).collect::<Vec<u8>>())?;
+        let (_node, port) = self.serve(dir.path())?;
+        let lines = case.rates.iter().map(|rate| Line::to(port, *rate)).collect::<Result<Vec<_>>>()?;
+        let target = dir.path().join("copy");
+        let carried = || lines.iter().map(Line::carried).sum::<u64>();
+        let log = dir.path().join("copy.err");
+        let mut copy = self.command(who, &lines, &target);
+        copy.env("LONGHAUL_STATE", dir.path().join("client")).env_remove("LONGHAUL_KEY");
+        copy.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
+        let started = Instant::now();
+        let mut copy = Held(copy.spawn().with_context(|| format!("cannot start {who:?}"))?);
+        let mut first = None;
+        let status = loop {
+            ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
+            ensure!(started.elapsed() < RUN_MAX, "it takes longer than {RUN_MAX:?}");
+            if first.is_none() && carried() >= case.bytes / 2 {
+                first = Some(started.elapsed().as_secs_f64());
+                case.later.iter().for_each(|(line, is)| lines[*line].becomes(*is));
+            }
+            if let Some(status) = copy.0.try_wait()? {
+                break status;
+            }
+            sleep(LOOK);
+        };
+        let whole = started.elapsed().as_secs_f64();
+        if !status.success() {
+            bail!("{status}: {}", fs::read_to_string(&log)?.trim());
+        }
+        ensure!(fs::read(&source)? == fs::read(&target)?, "the copy has other bytes");
+        let first = first.context("half of it never came")?;
+        Ok(Course { halves: [first, whole - first], carried: lines.iter().map(Line::carried).collect() })
+    }
+
+    fn command(&self, who: Who, lines: &[Line], target: &PathBuf) -> Command {
+        let urls: Vec<String> = lines.iter().map(|line| format!("http://127.0.0.1:{}/data/f", line.port)).collect();
+        match who {
+            Who::Ours => {
+                let mut command = Command::new(self.longhaul);
+                command.arg("cp").arg(&urls[0]).arg(target);
+                urls[1..].iter().for_each(|url| {
+                    command.args(["--mirror", url]);
+                });
+                command
+            }
+            Who::Aria2 => {
+                let mut command = Command::new("aria2c");
+                // To it, all lines are one server: as many connections as there are lines.
+                let split = lines.len().to_string();
+                command.args(["-x", "16", "-s", &split, "-k", "1M", "--file-allocation=none", "--no-conf", "--quiet"]);
+                command.arg("-d").arg(target.parent().unwrap_or(target)).args(["-o", "copy"]).args(&urls);
+                command
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_at_best() {
+        let ideals: Vec<f64> = cases().iter().map(Case::ideal).collect();
+        assert_eq!(&ideals[..2], [1.0, 1.0]);
+        assert!((1.4..1.6).contains(&ideals[2]), "{ideals:?}");
+    }
+}

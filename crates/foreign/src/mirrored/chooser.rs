@@ -1,0 +1,406 @@
+//! Who of a set brings which bytes: a machine without a clock, a socket or a thread.
+//!
+//! What is wanted waits in a line. A member takes from its front when it has a free place, and as much as it brings in some
+//! four tenths of a second; so shares come out in proportion to rates without anybody computing them. It takes nothing that
+//! the others would have brought before it. Towards the end pieces become smaller, and what is on its way and late is
+//! asked of a second one as well: the first copy of each byte counts.
+//!
+//! Does not know: what a load is for, how bytes come, what a failure was.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+
+use super::member::{Member, PIECE_MAX, PIECE_MIN};
+
+/// Members of one set.
+pub(super) const MEMBERS_MAX: usize = 16;
+/// Who has brought nothing of a piece for so long is not waited for alone, seconds.
+pub(super) const SILENT_S: f64 = 2.0;
+/// Who takes more than this many times as long as was expected, and so much more, is late as well.
+const LATE_TIMES: f64 = 3.0;
+const LATE_S: f64 = 1.0;
+/// Members that are asked for the same bytes at most.
+const ASKED_MAX: usize = 4;
+/// A rest is taken over where that brings it in this part of the time or less, and so many seconds sooner.
+const WORTH_PART: f64 = 0.7;
+const WORTH_S: f64 = 0.03;
+/// A line tells its own rate after this time, seconds.
+const SEEN_S: f64 = 0.25;
+/// Of what the others need for all that is left, a member may take so much for one piece: readers wait for those in front.
+const PATIENT_PART: f64 = 0.5;
+
+/// A question to a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    pub ask: u64,
+    pub member: usize,
+    /// For which load.
+    pub load: u64,
+    /// Of which file.
+    pub file: u64,
+    /// Which bytes of the file.
+    pub span: Range<u64>,
+}
+
+/// What became of bytes that came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Brought {
+    /// Those of them that were not here yet.
+    pub new: Range<u64>,
+    /// Questions whose answers nobody needs any more.
+    pub given_up: Vec<u64>,
+}
+
+/// How a question failed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum How {
+    /// It may fare better in a while; after so many seconds, where it says so.
+    Passing(Option<f64>),
+    /// Not with this file.
+    File,
+    /// Not with this member.
+    Ever,
+}
+
+/// Bytes that nobody has been asked for yet.
+#[derive(Debug)]
+struct Want {
+    load: u64,
+    file: u64,
+    span: Range<u64>,
+}
+
+/// Bytes that somebody was asked for.
+#[derive(Debug)]
+struct Piece {
+    load: u64,
+    file: u64,
+    end: u64,
+    /// Up to here they have come.
+    filled: u64,
+    asks: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Ask {
+    piece: u64,
+    member: usize,
+    /// The first byte, and the next that comes.
+    from: u64,
+    at: u64,
+    began: f64,
+    /// When something came first, and last.
+    first: f64,
+    heard: Option<f64>,
+    /// When it should have been here.
+    due: f64,
+    /// Of a member that has failed and is tried again: nobody waits for it alone.
+    trial: bool,
+}
+
+impl Ask {
+    fn is_silent(&self, now: f64) -> bool {
+        now - self.heard.unwrap_or(self.began) >= SILENT_S
+    }
+
+    fn is_late(&self, now: f64) -> bool {
+        self.trial || self.is_silent(now) || now - self.began > LATE_TIMES * (self.due - self.began) + LATE_S
+    }
+}
+
+/// The machine.
+#[derive(Debug, Default)]
+pub(super) struct Chooser {
+    members: Vec<Member>,
+    wants: VecDeque<Want>,
+    pieces: BTreeMap<u64, Piece>,
+    asks: BTreeMap<u64, Ask>,
+    /// Members that do not have a file, or not the same: a bit each.
+    out: HashMap<u64, u32>,
+    /// Bytes that each member was the first to bring.
+    counted: Vec<u64>,
+    next: u64,
+}
+
+impl Chooser {
+    /// For so many members.
+    pub fn new(members: usize) -> Chooser {
+        Chooser { members: vec![Member::default(); members], counted: vec![0; members], ..Chooser::default() }
+    }
+
+    /// Bytes that a member was the first to bring.
+    pub fn counted(&self, member: usize) -> u64 {
+        self.counted[member]
+    }
+
+    /// Whether a member will not be asked again.
+    pub fn is_gone(&self, member: usize) -> bool {
+        self.members[member].gone
+    }
+
+    /// Whether it has failed and brought nothing since.
+    pub fn is_doubtful(&self, member: usize) -> bool {
+        self.members[member].is_doubtful()
+    }
+
+    /// A member could not be reached for something else.
+    pub fn stumbled(&mut self, member: usize, now: f64) {
+        self.members[member].stumbled(now, None);
+    }
+
+    /// A member takes no further part.
+    pub fn leave_out(&mut self, member: usize) {
+        self.members[member].gone = true;
+    }
+
+    /// Bytes of a file are wanted, after all that is wanted already.
+    pub fn want(&mut self, load: u64, file: u64, span: Range<u64>) {
+        if !span.is_empty() {
+            self.wants.push_back(Want { load, file, span });
+        }
+    }
+
+    /// Nobody waits for this load any more. Returns the questions that are to be given up.
+    pub fn forget(&mut self, load: u64, now: f64) -> Vec<u64> {
+        self.wants.retain(|want| want.load != load);
+        let pieces: Vec<u64> = self.pieces.iter().filter(|(_, p)| p.load == load).map(|(id, _)| *id).collect();
+        pieces.into_iter().flat_map(|piece| self.end(piece, None, now)).collect()
+    }
+
+    /// A file has been closed.
+    pub fn close(&mut self, file: u64) {
+        self.out.remove(&file);
+    }
+
+    fn may(&self, member: usize, file: u64) -> bool {
+        !self.members[member].gone && self.out.get(&file).is_none_or(|out| out & (1 << member) == 0)
+    }
+
+    /// Whether nobody is left that could bring bytes of a file, now or later.
+    pub fn is_hopeless(&self, file: u64) -> bool {
+        (0..self.members.len()).all(|member| !self.may(member, file))
+    }
+
+    /// The next question to ask now, if there is one. To be asked for until there is none.
+    pub fn next(&mut self, now: f64) -> Option<Order> {
+        self.members.iter_mut().for_each(|member| member.tick(now));
+        let found = self.rescue(now).or_else(|| self.take_over(now));
+        if let Some((piece, member)) = found {
+            return Some(self.ask(piece, member, now));
+        }
+        let (want, member, size) = self.deal(now)?;
+        let Want { load, file, span } = &mut self.wants[want];
+        let (load, file, from) = (*load, *file, span.start);
+        span.start += size;
+        if span.is_empty() {
+            self.wants.remove(want);
+        }
+        let piece = self.number();
+        self.pieces.insert(piece, Piece { load, file, end: from + size, filled: from, asks: Vec::new() });
+        Some(self.ask(piece, member, now))
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn ask(&mut self, piece: u64, member: usize, now: f64) -> Order {
+        let ask = self.number();
+        let of = self.pieces.get_mut(&piece);
+        let (load, file, span) = of.map_or((0, 0, 0..0), |p| {
+            p.asks.push(ask);
+            (p.load, p.file, p.filled..p.end)
+        });
+        let due = now + self.members[member].expected(span.end - span.start);
+        let trial = self.members[member].is_doubtful();
+        self.members[member].asked(now);
+        self.asks.insert(
+            ask,
+            Ask { piece, member, from: span.start, at: span.start, began: now, first: now, heard: None, due, trial },
+        );
+        Order { ask, member, load, file, span }
+    }
+
+    /// A piece that is late, and a member that is free for it. It comes before all that nobody has been asked for. Where the
+    /// best has no free place yet, it is waited for: another one that crawls would be no help.
+    fn rescue(&self, now: f64) -> Option<(u64, usize)> {
+        self.pieces.iter().find_map(|(id, piece)| {
+            let mut asks = piece.asks.iter().filter_map(|ask| self.asks.get(ask));
+            if piece.asks.len() >= ASKED_MAX || !asks.all(|ask| ask.is_late(now)) {
+                return None;
+            }
+            let member = self.best_free(piece, now)?;
+            let left = piece.end - piece.filled;
+            let usable = |m: &usize| self.members[*m].is_usable(now) && self.may(*m, piece.file);
+            let others = (0..self.members.len()).filter(usable).filter(|m| !self.is_asked(piece, *m));
+            let best = others.map(|m| self.members[m].expected(left)).fold(f64::INFINITY, f64::min);
+            (self.members[member].expected(left) <= best * 2.0).then_some((*id, member))
+        })
+    }
+
+    fn is_asked(&self, piece: &Piece, member: usize) -> bool {
+        piece.asks.iter().any(|ask| self.asks.get(ask).is_some_and(|a| a.member == member))
+    }
+
+    /// The free member that would bring the rest of a piece first, among those that are not asked for it.
+    fn best_free(&self, piece: &Piece, now: f64) -> Option<usize> {
+        let free = |m: &usize| self.members[*m].is_free(now) && self.may(*m, piece.file) && !self.is_asked(piece, *m);
+        let left = piece.end - piece.filled;
+        let time = |m: &usize| self.members[*m].expected(left);
+        (0..self.members.len()).filter(free).min_by(|a, b| time(a).total_cmp(&time(b)))
+    }
+
+    /// Where nothing waits: the piece on its way that would be here last, and a free member that would bring it sooner.
+    fn take_over(&self, now: f64) -> Option<(u64, usize)> {
+        if !self.wants.is_empty() {
+            return None;
+        }
+        let open = self.pieces.iter().filter(|(_, piece)| piece.asks.len() < ASKED_MAX);
+        let worth = open.filter_map(|(id, piece)| {
+            let member = self.best_free(piece, now)?;
+            let asks = piece.asks.iter().filter_map(|ask| self.asks.get(ask));
+            let stays = asks.map(|ask| self.stays(ask, piece.end, now)).fold(f64::INFINITY, f64::min);
+            let goes = self.members[member].expected(piece.end - piece.filled);
+            (goes < stays * WORTH_PART && stays - goes > WORTH_S).then_some((*id, member, stays))
+        });
+        worth.max_by(|a, b| a.2.total_cmp(&b.2)).map(|(id, member, _)| (id, member))
+    }
+
+    /// How much longer an answer takes, as far as one can tell.
+    fn stays(&self, ask: &Ask, end: u64, now: f64) -> f64 {
+        let (left, member) = (end - ask.at, &self.members[ask.member]);
+        // A line that has been silent for a while may well be so for as long again.
+        let Some(heard) = ask.heard else {
+            let begins = (member.latency() - (now - ask.began)).max(0.0);
+            return (begins + member.rest(left)).max(now - ask.began - member.latency());
+        };
+        // What the line itself brought so far counts, once it has been seen for a while.
+        let seen = now - ask.first;
+        let own = if seen > SEEN_S { left as f64 * seen / (ask.at - ask.from).max(1) as f64 } else { 0.0 };
+        member.rest(left).max(now - heard).max(own)
+    }
+
+    /// Bytes that are not here yet, wanted or on their way.
+    fn left(&self) -> u64 {
+        let wanted: u64 = self.wants.iter().map(|want| want.span.end - want.span.start).sum();
+        wanted + self.pieces.values().map(|piece| piece.end - piece.filled).sum::<u64>()
+    }
+
+    /// Which want, who, and how much of it.
+    fn deal(&self, now: f64) -> Option<(usize, usize, u64)> {
+        let left = self.left();
+        let mut seen: Vec<u64> = Vec::new();
+        for (at, want) in self.wants.iter().enumerate() {
+            // What the first of a file was refused, the second is as well.
+            if seen.contains(&want.file) {
+                continue;
+            }
+            seen.push(want.file);
+            let free = |m: &usize| self.members[*m].is_free(now) && self.may(*m, want.file);
+            let mut free: Vec<usize> = (0..self.members.len()).filter(free).collect();
+            let time = |m: usize| self.members[m].expected(PIECE_MIN);
+            free.sort_by(|a, b| time(*a).total_cmp(&time(*b)));
+            let taker = free.into_iter().find_map(|member| {
+                let size = self.size(member, left, want, now);
+                self.is_worth(member, size, left, want.file, now).then_some((at, member, size))
+            });
+            if taker.is_some() {
+                return taker;
+            }
+        }
+        None
+    }
+
+    /// How much of a want a member is asked for: less towards the end, so that all end together.
+    fn size(&self, member: usize, left: u64, want: &Want, now: f64) -> u64 {
+        let (asked, there) = (&self.members[member], want.span.end - want.span.start);
+        let all: f64 = self.members.iter().filter(|m| m.is_usable(now)).filter_map(Member::rate).sum();
+        let share = asked.rate().map_or(u64::MAX, |rate| {
+            let part = rate / all.max(rate) / (2 * asked.slots()) as f64;
+            (left as f64 * part) as u64
+        });
+        let size = asked.piece().min(share).clamp(PIECE_MIN, PIECE_MAX).min(there);
+        // No crumbs.
+        if there - size < PIECE_MIN / 2 { there } else { size }
+    }
+
+    /// Whether all is not here sooner where this member is left out of it.
+    fn is_worth(&self, member: usize, size: u64, left: u64, file: u64, now: f64) -> bool {
+        let Some(own) = self.members[member].rate() else { return true };
+        let other = |m: &usize| *m != member && self.members[*m].is_usable(now) && self.may(*m, file);
+        let others = (0..self.members.len()).filter(other).map(|m| &self.members[m]);
+        let known: Vec<(f64, f64)> = others.filter_map(|m| Some((m.rate()?, m.latency()))).collect();
+        let alone = |rate: f64, latency: f64| latency + size as f64 / rate;
+        let best = known.iter().map(|(rate, latency)| alone(*rate, *latency)).min_by(f64::total_cmp);
+        let Some(best) = best.filter(|best| *best < alone(own, self.members[member].latency())) else { return true };
+        let all: f64 = known.iter().map(|(rate, _)| rate).sum();
+        let without = best.max(left as f64 / all * PATIENT_PART);
+        self.members[member].expected(size) <= without
+    }
+
+    /// Bytes of an answer have come. None where nobody needs it any more: the answer is to be left.
+    pub fn brought(&mut self, ask: u64, bytes: u64, now: f64) -> Option<Brought> {
+        let asked = self.asks.get_mut(&ask)?;
+        let after = asked.heard.is_none().then_some(now - asked.began);
+        if after.is_some() {
+            asked.first = now;
+        }
+        asked.heard = Some(now);
+        let from = asked.at;
+        asked.at += bytes;
+        let (piece, member, at) = (asked.piece, asked.member, asked.at);
+        self.members[member].brought(bytes, after);
+        let of = self.pieces.get_mut(&piece)?;
+        let new = from.max(of.filled)..at.min(of.end).max(of.filled);
+        of.filled = new.end;
+        self.counted[member] += new.end.saturating_sub(new.start);
+        let mut brought = Brought { new: new.start.min(new.end)..new.end, given_up: Vec::new() };
+        if of.filled == of.end {
+            brought.given_up = self.end(piece, Some(ask), now);
+        }
+        Some(brought)
+    }
+
+    /// A piece is over: what was asked for it and has not ended it is given up.
+    fn end(&mut self, piece: u64, by: Option<u64>, now: f64) -> Vec<u64> {
+        let Some(piece) = self.pieces.remove(&piece) else { return Vec::new() };
+        let mut given_up = Vec::new();
+        for id in piece.asks {
+            let Some(ask) = self.asks.remove(&id) else { continue };
+            let member = &mut self.members[ask.member];
+            member.over(now, (by == Some(id)).then_some(ask.began));
+            if by != Some(id) {
+                given_up.push(id);
+                if by.is_some() && ask.is_silent(now) {
+                    member.stumbled(now, None);
+                }
+            }
+        }
+        given_up
+    }
+
+    /// An answer failed, or ended before its end. Whether anybody still needed it.
+    pub fn failed(&mut self, ask: u64, how: How, now: f64) -> bool {
+        let Some(Ask { piece, member, .. }) = self.asks.remove(&ask) else { return false };
+        self.members[member].over(now, None);
+        match how {
+            How::Passing(pause) => self.members[member].stumbled(now, pause),
+            How::Ever => self.members[member].gone = true,
+            How::File => {}
+        }
+        let Some(of) = self.pieces.get_mut(&piece) else { return true };
+        of.asks.retain(|other| *other != ask);
+        let (load, file, span) = (of.load, of.file, of.filled..of.end);
+        if how == How::File {
+            *self.out.entry(file).or_default() |= 1 << member;
+        }
+        if self.pieces.get(&piece).is_some_and(|of| of.asks.is_empty()) {
+            self.pieces.remove(&piece);
+            self.wants.push_front(Want { load, file, span });
+        }
+        true
+    }
+}
+
+const _: () = assert!(MEMBERS_MAX <= 32, "a bit each in `out`");

@@ -1,0 +1,91 @@
+//! A file of several sources, open for reading: opened at each of them when it is first asked there, and held against a digest
+//! that one of them tells.
+//!
+//! Does not know: who brings which bytes.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use model::RelPath;
+use model::checksum::BlockSum;
+use model::fault::Fault;
+use store::error::shown;
+use store::{Error, Result, Stat};
+
+use super::crew::Crew;
+use super::pieces::{Pieces, Trouble};
+use super::proof::Proof;
+use crate::ahead::{AHEAD, Fetch, File};
+
+/// Chunks ahead of the reader, whatever number of members there is.
+const AHEAD_MAX: u64 = 31;
+
+/// What all who fetch it have in common.
+pub(super) struct Whole {
+    /// By which the crew knows it.
+    pub id: u64,
+    pub path: RelPath,
+    size: u64,
+    /// At each member, once it was asked there.
+    opened: Vec<Mutex<Option<Arc<dyn Pieces>>>>,
+    proof: Arc<Proof>,
+}
+
+impl Whole {
+    /// The file at one member.
+    pub fn at(self: &Arc<Whole>, crew: &Arc<Crew>, member: usize) -> std::result::Result<Arc<dyn Pieces>, Trouble> {
+        if member != 0 {
+            self.proof.ask(crew, &self.path);
+        }
+        let mut opened = self.opened[member].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pieces) = &*opened {
+            return Ok(Arc::clone(pieces));
+        }
+        let (size, pieces) = crew.members[member].pieces(&self.path)?;
+        if size != self.size {
+            let why = format!("it has {size} bytes there and {} at the first source", self.size);
+            let (path, fault) = (shown(&self.path), Fault::Storage);
+            return Err(Trouble::from(Error::Server { doing: "read", path, fault, general: false, why }));
+        }
+        let pieces: Arc<dyn Pieces> = Arc::from(pieces);
+        *opened = Some(Arc::clone(&pieces));
+        Ok(pieces)
+    }
+}
+
+struct Fetching {
+    crew: Arc<Crew>,
+    file: Arc<Whole>,
+}
+
+impl Fetch for Fetching {
+    fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>> {
+        let (bytes, by) = self.crew.fetch(&self.file, span.clone())?;
+        let file = &self.file;
+        if let Some(sum) = file.proof.add(span.start, bytes.len() as u64, BlockSum::of(&bytes, true), by, file.size) {
+            file.proof.check(&self.crew, &file.path, sum)?;
+        }
+        Ok(bytes)
+    }
+
+    fn is_random(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        self.crew.close(self.file.id);
+    }
+}
+
+/// A file of several sources. Its facts are those that the first one told.
+pub(super) fn file(crew: &Arc<Crew>, path: &RelPath, stat: Stat, proof: Arc<Proof>) -> File {
+    let members = crew.members.len();
+    let opened = (0..members).map(|_| Mutex::default()).collect();
+    let (id, path, size) = (crew.number(), path.clone(), stat.meta.size);
+    let file = Arc::new(Whole { id, path, size, opened, proof });
+    let fetching = Fetching { crew: Arc::clone(crew), file };
+    let ahead = ((AHEAD + 1) * members as u64 - 1).min(AHEAD_MAX);
+    File::so_far(fetching, stat, ahead)
+}

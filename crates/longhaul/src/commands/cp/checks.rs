@@ -1,0 +1,49 @@
+//! What is wrong with a copy before anybody is called, and how it is ended from outside.
+//!
+//! Does not know: how a copy goes.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use model::Locator;
+use model::fault::Exit;
+
+use super::test;
+use crate::args::Cp;
+use crate::failure::Failure;
+
+pub(super) fn pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
+    if sources.contains(&Locator::Pipe) && sources.len() > 1 {
+        return Err(Failure::usage("- (standard input) is copied alone"));
+    }
+    if *target == Locator::Pipe && sources.len() > 1 {
+        return Err(Failure::usage("- (standard output) takes one file"));
+    }
+    Ok(())
+}
+
+pub(super) fn checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), Failure> {
+    if cp.checksum.0.is_empty() && !test::is_memory(target) && !sources.iter().all(test::is_memory) {
+        return Err(Failure::usage("--checksum none is for null: and zero: only; data that is kept is verified"));
+    }
+    Ok(())
+}
+
+/// A receipt that cannot be written is better known before the data is moved than after.
+pub(super) fn receipt(cp: &Cp) -> Result<(), Failure> {
+    let Some(file) = &cp.receipt else { return Ok(()) };
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    opened.map(drop).map_err(|e| Failure::usage(format!("cannot write the receipt to {}: {e}", file.display())))
+}
+
+/// Ctrl-C once ends the job in good order, twice at once.
+pub(super) fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let cancel = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&cancel))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&cancel)))
+            .map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
+    }
+    Ok(cancel)
+}
