@@ -36,13 +36,13 @@ pub(crate) use offer::Offer;
 use crate::audit::Trail;
 use crate::config::NodeConfig;
 use crate::current::Current;
-use crate::errands::Errands;
 use crate::exports::Served;
 use crate::jobs::Jobs;
 use crate::probes::Probes;
 use crate::questions;
 use crate::registry::Registry;
 use crate::state::StateDir;
+use crate::transfers::Transfers;
 
 /// The exports of a node and the rules around them.
 pub(crate) struct Exports {
@@ -53,7 +53,9 @@ pub(crate) struct Exports {
     state: StateDir,
     registry: Registry,
     pub jobs: Jobs,
-    pub errands: Errands,
+    pub transfers: Transfers,
+    /// Where this node listens.
+    address: SocketAddr,
     lent: Lent,
     /// Tests that run.
     pub probes: Probes,
@@ -108,9 +110,7 @@ impl Exports {
         let trail = if own_guests { Trail::none() } else { Trail::new(state.path()) };
         let probes = Probes::default();
         let jobs = Jobs::default();
-        let dir = state.path().join("errands");
-        let errands =
-            Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback(), !own_guests);
+        let transfers = Transfers::new(me, jobs.clone(), state.path(), timeouts, listen, !own_guests);
         let stopping = AtomicBool::new(false);
         let commons = Commons::default();
         Exports {
@@ -119,7 +119,8 @@ impl Exports {
             state,
             registry,
             jobs,
-            errands,
+            transfers,
+            address: listen,
             lent: Lent::default(),
             probes,
             stopping,
@@ -141,7 +142,7 @@ impl Exports {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.jobs.cancel_all();
-        self.errands.stop();
+        self.transfers.stop();
     }
 
     /// Whether the node stops.
@@ -171,6 +172,19 @@ impl Exports {
     /// The names of the exports that somebody may know of.
     pub fn visible(&self, access: &Access) -> Vec<String> {
         self.offer.now().visible(access).map(|served| served.export.name.clone()).collect()
+    }
+
+    /// The exports that somebody may know of: their names, whether anything there may be changed, whether they lie elsewhere.
+    pub fn describe(&self, access: &Access) -> Vec<(String, bool, bool)> {
+        let offer = self.offer.now();
+        let facts =
+            |served: &Served| (served.export.name.clone(), served.export.writable, served.export.abroad.is_some());
+        offer.visible(access).map(facts).collect()
+    }
+
+    /// Where this node listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Where the exports lie on this host, by name.

@@ -108,23 +108,6 @@ impl Jobs {
         true
     }
 
-    /// Jobs of a role that have not ended: of one holder, and of all.
-    pub fn running(&self, role: &str, holder: &str) -> (usize, usize) {
-        let table = self.table();
-        let all = table.entries.iter().filter(|(key, e)| key.1 == role && !e.control.has_ended());
-        let (mut own, mut total) = (0, 0);
-        for (_, entry) in all {
-            total += 1;
-            own += usize::from(entry.holder == holder);
-        }
-        (own, total)
-    }
-
-    /// Whether a job is known here to be somebody else's.
-    pub fn is_anothers(&self, job: &JobName, role: &'static str, holder: &str) -> bool {
-        self.table().entries.get(&(*job, role)).is_some_and(|entry| entry.holder != holder)
-    }
-
     /// The jobs that a holder may know of, oldest first; all of them for the operator.
     pub fn list(&self, job: Option<&JobName>, holder: Option<&str>) -> Vec<v1::Job> {
         let table = self.table();

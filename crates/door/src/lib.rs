@@ -8,7 +8,6 @@ mod audit;
 mod config;
 mod crowd;
 mod current;
-mod errands;
 pub mod exports;
 mod hall;
 mod host;
@@ -24,6 +23,7 @@ pub mod responders;
 mod sniff;
 pub mod state;
 mod tls;
+mod transfers;
 mod warm;
 
 pub use config::{Audit, NodeConfig, WebConfig};

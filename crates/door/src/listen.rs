@@ -213,6 +213,8 @@ impl Node {
         let responders = config.responders.clone();
         let datagrams = config.listen;
         let state = config.state.path().to_owned();
+        // Port 0 was somebody's choice, and is nobody's address.
+        let config = NodeConfig { listen: listener.local_addr()?, ..config };
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), offer, config, registry.clone()));
         let on_loopback = listener.local_addr()?.ip().is_loopback();
         let web = Web::new(Arc::clone(&host), &web, &state, on_loopback)?;
@@ -276,7 +278,7 @@ impl Node {
 
     /// Serves until stopped.
     pub fn run(&self) -> Result<(), NodeError> {
-        self.inner.host.errands.go_on();
+        self.inner.host.transfers.go_on();
         std::thread::scope(|scope| {
             // It hears the same wake-up, which stays set.
             scope.spawn(|| self.inner.desk.take_datagrams(&self.stop));

@@ -8,6 +8,7 @@ use rustix::fs::{Access as Asked, access};
 
 use crate::config::{Audit, NodeConfig};
 use crate::exports::{Export, ExportError, Served};
+use crate::http::RESERVED;
 use crate::listen::NodeError;
 use crate::policy_file::PolicyFile;
 
@@ -29,6 +30,9 @@ impl Offer {
         let policy = PolicyFile::of(config)?;
         let mut served: Vec<Served> = Vec::new();
         for export in config.exports.iter().cloned() {
+            if RESERVED.contains(&export.name.as_str()) {
+                return Err(ExportError::Reserved(export.name).into());
+            }
             if served.iter().any(|s| s.export.name == export.name) {
                 return Err(ExportError::Twice(export.name).into());
             }
