@@ -261,7 +261,7 @@ impl Transfers {
         let control = control(&order, &changes);
         self.jobs.keep(*id.as_bytes(), ROLE, access.holder(), &control);
         self.table().begin(id, control.clone(), held, now_text(), now_us());
-        let (host_of_run, id_of_run) = (Arc::clone(host), *id);
+        let (host_of_run, id_of_run, never_begun) = (Arc::clone(host), *id, control.clone());
         let run = move || {
             let transfers = &host_of_run.transfers;
             let (host, ways) = (&*host_of_run, &transfers.ways);
@@ -272,6 +272,7 @@ impl Transfers {
         };
         if let Err(error) = std::thread::Builder::new().name("transfer".into()).spawn(run) {
             tracing::warn!(%error, "cannot start a thread for a transfer");
+            never_begun.end(None);
             self.fail(host, id, &format!("the node has no thread for it: {error}"));
         }
     }
