@@ -455,7 +455,9 @@ fn told(before: &Transfer, stage: Stage, receipt: Option<&v1::Receipt>, reason: 
         told.seconds = receipt.seconds;
         told.failed = Some(receipt.failed);
         told.exit = Some(receipt.exit);
-        told.error.clone_from(&receipt.error);
+        // Where the job as a whole had nothing to say, what did not arrive has.
+        let first = receipt.failures.first().filter(|_| stage != Stage::Done);
+        told.error = receipt.error.clone().or_else(|| first.map(|miss| format!("{}: {}", miss.path, miss.reason)));
     }
     told
 }
