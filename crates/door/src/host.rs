@@ -182,6 +182,11 @@ impl Exports {
         offer.visible(access).map(facts).collect()
     }
 
+    /// How this host stands, where the node tells.
+    pub fn audit(&self, access: &Access, ask: &model::v1::tune::Ask) -> Result<Vec<String>, Refusal> {
+        self.probes.audit(self.offer.now().audit, access, ask)
+    }
+
     /// Where this node listens.
     pub fn address(&self) -> SocketAddr {
         self.address

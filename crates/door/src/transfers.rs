@@ -395,9 +395,11 @@ impl Transfers {
         self.get(holder, id)
     }
 
-    /// What has changed behind a mark, of what a holder may know of.
-    pub fn changed_since(&self, mark: u64, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
-        self.table().changed_since(mark, holder, only)
+    /// What has changed behind a mark, of what a holder may know of, and the mark of the last change of all: behind that there is
+    /// nothing yet, whosever it was.
+    pub fn changed_since(&self, mark: u64, holder: &str, only: Option<&Uuid>) -> (Vec<Changed>, u64) {
+        let table = self.table();
+        (table.changed_since(mark, holder, only), table.revision())
     }
 
     /// What has not ended, of what a holder may know of, and the mark of the last change of all.

@@ -26,10 +26,18 @@ const OWN_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(super) struct Lent {
     out: Mutex<Out>,
-    /// Keys of this node to itself: by their ids, the digests of their secrets, and whose access they stand for. Each opens one
-    /// session, and is forgotten with that.
-    own: Mutex<HashMap<[u8; 8], ([u8; 32], Access, Instant)>>,
+    /// Keys of this node to itself, by their ids. Each opens one session, and is forgotten with that.
+    own: Mutex<HashMap<[u8; 8], Own>>,
     node: OnceLock<Fingerprint>,
+}
+
+/// A key of this node to itself.
+struct Own {
+    /// Of its secret.
+    digest: [u8; 32],
+    /// Whose it stands for.
+    access: Access,
+    since: Instant,
 }
 
 /// The grants, and by their ids the holders on whose behalf they were lent.
@@ -57,12 +65,10 @@ impl Lent {
     /// The access that a key of this node to itself stands for. It is good once.
     pub fn take_own(&self, id: &[u8; 8], secret: &[u8; 32]) -> Option<Access> {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        let (digest, ..) = own.get(id)?;
         // Digests are compared: how long that takes says nothing about the secret.
-        if *digest != <[u8; 32]>::from(Sha256::digest(secret)) {
-            return None;
-        }
-        own.remove(id).filter(|(_, _, since)| since.elapsed() < OWN_WITHIN).map(|(_, access, _)| access)
+        let is_it = own.get(id).is_some_and(|known| known.digest == <[u8; 32]>::from(Sha256::digest(secret)));
+        let known = if is_it { own.remove(id)? } else { return None };
+        Some(known.access).filter(|_| known.since.elapsed() < OWN_WITHIN)
     }
 
     /// The grant of a lent key, and the holder on whose behalf it was lent.
@@ -103,8 +109,9 @@ impl Exports {
             Refusal::new(Fault::Local, "the node cannot read its identity; its operator must look at its log")
         })?;
         let mut own = self.lent.own.lock().unwrap_or_else(PoisonError::into_inner);
-        own.retain(|_, (_, _, since)| since.elapsed() < OWN_WITHIN);
-        own.insert(id, (Sha256::digest(secret).into(), access.clone(), Instant::now()));
+        own.retain(|_, known| known.since.elapsed() < OWN_WITHIN);
+        let digest = Sha256::digest(secret).into();
+        own.insert(id, Own { digest, access: access.clone(), since: Instant::now() });
         Ok(AccessKey::new(id, secret, node))
     }
 
@@ -153,5 +160,28 @@ impl Exports {
             Refusal::new(Fault::Local, "the node cannot read its identity; its operator must look at its log")
         })?;
         Ok(AccessKey::new(id, secret, node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_the_node_to_itself_opens_one_session() {
+        let lent = Lent::default();
+        let own = || Own {
+            digest: Sha256::digest([2; 32]).into(),
+            access: Access::Anonymous(Rights::Read),
+            since: Instant::now(),
+        };
+        lent.own.lock().unwrap().insert([1; 8], own());
+        assert_eq!(lent.take_own(&[1; 8], &[3; 32]), None);
+        assert_eq!(lent.take_own(&[9; 8], &[2; 32]), None);
+        assert_eq!(lent.take_own(&[1; 8], &[2; 32]), Some(Access::Anonymous(Rights::Read)));
+        assert_eq!(lent.take_own(&[1; 8], &[2; 32]), None, "once");
+        let since = Instant::now().checked_sub(OWN_WITHIN);
+        lent.own.lock().unwrap().insert([1; 8], Own { since: since.unwrap(), ..own() });
+        assert_eq!(lent.take_own(&[1; 8], &[2; 32]), None, "too late");
     }
 }

@@ -128,6 +128,21 @@ const ROUTES: &[Route] = &[
         answer: answer::capabilities,
     },
     Route {
+        method: "GET",
+        path: "/api/v1/host",
+        name: "host",
+        summary: "How the host's settings stand, where the node tells (`serve --audit`)",
+        whom: Whom::Named,
+        query: &[
+            ("rate_bit_s", "the rate that transfers are to reach; that of its NICs unless said"),
+            ("rtt_s", "the longest round trip, seconds: 0.1 unless said"),
+            ("role", "`dtn`, `measurement` or `both`: `dtn` unless said"),
+        ],
+        body: None,
+        answers: &[told(200, "whose audit it is, and its findings", "Host"), told(403, "it does not tell", "Problem")],
+        answer: answer::host,
+    },
+    Route {
         method: "POST",
         path: "/api/v1/transfers",
         name: "create",

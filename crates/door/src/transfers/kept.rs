@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::id::Uuid;
 use model::v1::node::{Change, Order, Transfer};
@@ -88,7 +89,7 @@ impl Shelf {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Claim::Elsewhere),
             Err(error) => return Err(error),
         };
-        if file.try_lock().is_err() {
+        if !lock_soon(&file) {
             return Ok(Claim::Elsewhere);
         }
         // What was locked may have been replaced by then: who did that has it.
@@ -140,6 +141,14 @@ impl Shelf {
     pub fn remove(&self, id: &Uuid) {
         let _ = fs::remove_file(self.path(id));
     }
+}
+
+/// Locks a file, unless it is locked for longer than somebody needs who only reads it.
+fn lock_soon(file: &File) -> bool {
+    (0..10).any(|at| {
+        std::thread::sleep(Duration::from_millis(at));
+        file.try_lock().is_ok()
+    })
 }
 
 /// The first line of a file.

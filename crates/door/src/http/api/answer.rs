@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use auth::Action;
 use model::id::Uuid;
 use model::v1::node::{Capabilities, Change, Export, Health, Limits, Load, Order, Stage, Transfer};
+use model::v1::tune::Ask;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use web::target::pairs;
@@ -129,6 +130,33 @@ pub(super) fn capabilities(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
         },
     };
     send(visit, 200, &answer)
+}
+
+/// What a host is judged by, unless it is said: as `longhaul tune audit` does.
+fn judged_by(visit: &Visit<'_>) -> Outcome<Ask> {
+    let mut ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
+    for (name, value) in pairs(visit.target.query.as_deref().unwrap_or_default()) {
+        let wrong = || refuse(400, "rate_bit_s is a number of bit/s, and rtt_s one of seconds, at most 60");
+        match name.as_str() {
+            "rate_bit_s" => ask.rate_bit_s = Some(value.parse().ok().filter(|rate| *rate > 0).ok_or_else(wrong)?),
+            "rtt_s" => ask.rtt_s = value.parse().ok().filter(|rtt| *rtt > 0.0 && *rtt <= 60.0).ok_or_else(wrong)?,
+            "role" => ask.role = value,
+            "authz" | "access_token" | "" => {}
+            _ => return Err(refuse(400, "a host is judged by rate_bit_s, rtt_s and role, and nothing else")),
+        }
+    }
+    Ok(ask)
+}
+
+/// GET /api/v1/host.
+pub(super) fn host(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    let ask = judged_by(visit)?;
+    let lines = visit.web.host.audit(visit.access(), &ask)?;
+    let read = |line: &String| serde_json::from_str::<serde_json::Value>(line);
+    let lines = lines.iter().map(read).collect::<Result<Vec<_>, _>>();
+    let mut lines = lines.map_err(|e| refuse(500, format!("the audit does not read: {e}")))?.into_iter();
+    let whose = lines.next().unwrap_or_default();
+    send(visit, 200, &serde_json::json!({"host": whose, "findings": lines.collect::<Vec<_>>()}))
 }
 
 /// POST /api/v1/transfers.

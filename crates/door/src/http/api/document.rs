@@ -36,6 +36,12 @@ fn schemas() -> Map<String, Value> {
             "software": {"type": "string"}, "document": {"type": "string"},
             "questions": {"type": "array", "items": question}}}),
     );
+    named.insert(
+        "Host".into(),
+        json!({"type": "object", "required": ["host", "findings"], "properties": {
+            "host": {"type": "object", "description": "whose audit it is, as `longhaul tune audit --json` says it"},
+            "findings": {"type": "array", "items": {"type": "object"}}}}),
+    );
     named
 }
 
@@ -52,6 +58,8 @@ fn operation(route: &Route) -> Value {
     for (name, means) in route.query {
         let schema = match *name {
             "limit" => json!({"type": "integer", "minimum": 1}),
+            "rate_bit_s" => json!({"type": "integer", "minimum": 1}),
+            "rtt_s" => json!({"type": "number", "exclusiveMinimum": 0}),
             "after" => json!({"type": "string", "format": "uuid"}),
             _ => json!({"type": "string"}),
         };

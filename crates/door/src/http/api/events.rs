@@ -71,7 +71,7 @@ fn listen(visit: &mut Visit<'_>, only: Option<Uuid>) -> Outcome {
     let holder = visit.access().holder().to_owned();
     if let (Some(last), Some(id)) = (last, &only)
         && transfers.get(&holder, id).is_some_and(|transfer| transfer.state.is_last())
-        && transfers.changed_since(last, &holder, only.as_ref()).is_empty()
+        && transfers.changed_since(last, &holder, only.as_ref()).0.is_empty()
     {
         // By this a browser knows that it need not come back.
         visit.exchange.begin(Response::new(204), Length::Known(0))?;
@@ -100,7 +100,7 @@ struct Told {
 struct Stream {
     holder: String,
     only: Option<Uuid>,
-    /// The last change that was told.
+    /// The last change that was looked at.
     mark: u64,
     told: HashMap<Uuid, Told>,
     wrote: Instant,
@@ -123,8 +123,9 @@ impl Stream {
             }
         }
         loop {
-            for changed in transfers.changed_since(self.mark, &self.holder, self.only.as_ref()) {
-                self.mark = changed.revision;
+            let (news, mark) = transfers.changed_since(self.mark, &self.holder, self.only.as_ref());
+            self.mark = mark;
+            for changed in news {
                 self.tell(visit, &changed)?;
                 if self.only.is_some() && changed.transfer.state.is_last() {
                     return Ok(());
