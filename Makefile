@@ -45,6 +45,10 @@ bench-probe: build ## the probe beside iperf3 over loopback; BENCH="--help"
 bench-door: build ## the HTTP door beside xrootd's over loopback: bytes, small files, idle connections, questions; BENCH="--help"
 	cargo run --release --quiet --package bench --bin door -- $(BENCH)
 
+.PHONY: bench-api
+bench-api: build ## what 10,000 transfers cost to list, by the node's API over loopback; BENCH="--help"
+	cargo run --release --quiet --package bench --bin api -- $(BENCH)
+
 .PHONY: bench-eta
 bench-eta: build ## how good the time left is that cp tells: real jobs over emulated paths; BENCH="--help"
 	cargo run --release --quiet --package bench --bin eta -- $(BENCH)

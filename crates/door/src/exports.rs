@@ -36,9 +36,6 @@ pub enum ExportError {
     /// The name cannot stand in a locator.
     #[error("{0:?} cannot name an export: no slash, no colon, not empty, not . or ..")]
     Name(String),
-    /// The name means something else over HTTP.
-    #[error("{0:?} cannot name an export: https://NODE/{0} is the node's own")]
-    Reserved(String),
     /// The directory cannot be used.
     #[error("the export {name} cannot be served")]
     Directory {
@@ -47,6 +44,9 @@ pub enum ExportError {
         /// Why.
         source: store::Error,
     },
+    /// The node itself answers there.
+    #[error("an export cannot be called {0}: the node itself answers below /{0} over HTTP; give it another name")]
+    Reserved(String),
     /// Two of one name.
     #[error("the export {0} is named twice")]
     Twice(String),

@@ -38,7 +38,6 @@ pub(crate) use offer::Offer;
 use crate::audit::Trail;
 use crate::config::NodeConfig;
 use crate::current::Current;
-use crate::errands::Errands;
 use crate::exports::Served;
 use crate::jobs::Jobs;
 use crate::meters::Meters;
@@ -46,6 +45,7 @@ use crate::probes::Probes;
 use crate::questions;
 use crate::registry::Registry;
 use crate::state::StateDir;
+use crate::transfers::Transfers;
 
 /// The exports of a node and the rules around them.
 pub(crate) struct Exports {
@@ -56,13 +56,13 @@ pub(crate) struct Exports {
     state: StateDir,
     registry: Registry,
     pub jobs: Jobs,
-    pub errands: Errands,
+    pub transfers: Transfers,
+    /// Where this node listens.
+    address: SocketAddr,
     lent: Lent,
     /// Tests that run.
     pub probes: Probes,
     stopping: AtomicBool,
-    /// Where this node listens.
-    port: u16,
     /// Where decisions are written down.
     pub trail: Trail,
     /// What the node does, in numbers.
@@ -117,10 +117,8 @@ impl Exports {
         let trail = if own_guests { Trail::none() } else { Trail::new(state.path()) };
         let probes = Probes::default();
         let jobs = Jobs::default();
-        let dir = state.path().join("errands");
-        let errands =
-            Errands::new(me, jobs.clone(), dir, timeouts, own_guests || listen.ip().is_loopback(), !own_guests);
-        let (stopping, port) = (AtomicBool::new(false), listen.port());
+        let transfers = Transfers::new(me, jobs.clone(), state.path(), timeouts, listen, !own_guests);
+        let stopping = AtomicBool::new(false);
         let commons = Commons::default();
         Exports {
             offer: Current::new(offer),
@@ -128,11 +126,11 @@ impl Exports {
             state,
             registry,
             jobs,
-            errands,
+            transfers,
+            address: listen,
             lent: Lent::default(),
             probes,
             stopping,
-            port,
             commons,
             trail,
             meters: Arc::default(),
@@ -153,7 +151,7 @@ impl Exports {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.jobs.cancel_all();
-        self.errands.stop();
+        self.transfers.stop();
     }
 
     /// Whether the node stops.
@@ -183,6 +181,24 @@ impl Exports {
     /// The names of the exports that somebody may know of.
     pub fn visible(&self, access: &Access) -> Vec<String> {
         self.offer.now().visible(access).map(|served| served.export.name.clone()).collect()
+    }
+
+    /// The exports that somebody may know of: their names, whether anything there may be changed, whether they lie elsewhere.
+    pub fn describe(&self, access: &Access) -> Vec<(String, bool, bool)> {
+        let offer = self.offer.now();
+        let facts =
+            |served: &Served| (served.export.name.clone(), served.export.writable, served.export.abroad.is_some());
+        offer.visible(access).map(facts).collect()
+    }
+
+    /// How this host stands, where the node tells.
+    pub fn audit(&self, access: &Access, ask: &model::v1::tune::Ask) -> Result<Vec<String>, Refusal> {
+        self.probes.audit(self.offer.now().audit, access, ask)
+    }
+
+    /// Where this node listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Where the exports lie on this host, by name.
@@ -280,7 +296,8 @@ impl Host for Exports {
     }
 
     fn addresses(&self) -> Vec<SocketAddr> {
-        let with_port = |at: &SocketAddr| SocketAddr::new(at.ip(), if at.port() == 0 { self.port } else { at.port() });
+        let with_port =
+            |at: &SocketAddr| SocketAddr::new(at.ip(), if at.port() == 0 { self.address.port() } else { at.port() });
         self.offer.now().advertise.iter().map(with_port).collect()
     }
 

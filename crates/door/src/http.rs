@@ -3,6 +3,7 @@
 //!
 //! What this room does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
 
+mod api;
 mod buffer;
 mod callout;
 mod copy;
@@ -33,14 +34,15 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use model::Timestamp;
+use web::target::Target;
 use web::{Headers, Method, Response, date, target};
 
-use self::dialling::Dialling;
+pub(crate) use self::dialling::Dialling;
 use self::digests::Digests;
 use self::exchange::{Exchange, Length};
 use self::fireflies::Fireflies;
 use self::issuers::Issuers;
-use self::keeper::Keeper;
+use self::keeper::{Keeper, Visitor};
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
 use self::visit::Visit;
@@ -57,8 +59,9 @@ pub(crate) struct Web {
     pub keeper: Keeper,
     pub digests: Digests,
     pub unfinished: Unfinished,
+    pub api: api::Api,
     fireflies: Current<Fireflies>,
-    dialling: Current<Dialling>,
+    dialling: Arc<Current<Dialling>>,
     /// This host itself is reached from the node's address.
     on_loopback: bool,
 }
@@ -92,9 +95,11 @@ impl Web {
     ) -> Result<Web, rustls::Error> {
         let (digests, unfinished) = (Digests::new(state), Unfinished::new(state, host.dirs()));
         let Ways { fireflies, dialling, issuers } = ways(&host, config, on_loopback)?;
-        let (fireflies, dialling) = (Current::new(fireflies), Current::new(dialling));
+        let (fireflies, dialling) = (Current::new(fireflies), Arc::new(Current::new(dialling)));
+        host.transfers.dial_by(Arc::clone(&dialling));
         let keeper = Keeper::new(Arc::clone(&host), issuers);
-        Ok(Web { keeper, host, digests, unfinished, fireflies, dialling, on_loopback })
+        let api = api::Api::default();
+        Ok(Web { keeper, host, digests, unfinished, api, fireflies, dialling, on_loopback })
     }
 
     /// Other ways, to be used with [`Web::replace`].
@@ -151,6 +156,13 @@ impl Web {
         self.write_down(exchange, who.as_ref(), done, reason.as_deref(), began);
     }
 
+    /// A request of somebody who was let in. What it moves is counted from here on.
+    fn visit<'a>(&'a self, exchange: &'a mut dyn Exchange, target: Target, visitor: Visitor) -> Visit<'a> {
+        let by = carrier(exchange);
+        let moving = self.host.meters.request(by, exchange.peer().ip(), user(&visitor.access));
+        Visit { web: self, exchange, target, visitor, moving }
+    }
+
     fn handle(&self, exchange: &mut dyn Exchange, who: &mut Option<Who>) -> Outcome {
         let target = target::parse(&exchange.request().target);
         let target = target.map_err(|e| refuse(e.status(), e.to_string()))?;
@@ -161,16 +173,19 @@ impl Web {
         if for_numbers && self.host.tells_numbers_to(peer) {
             return metrics::answer(self, exchange, None);
         }
-        let visitor = self.keeper.who(exchange, &target)?;
-        *who = Some(Who { name: visitor.access.who(), is_nobody: visitor.is_nobody });
+        let mut ask = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Visitor> {
+            let visitor = self.keeper.who(exchange, target)?;
+            *who = Some(Who { name: visitor.access.who(), is_nobody: visitor.is_nobody });
+            Ok(visitor)
+        };
+        if api::is_addressed(&target) {
+            return api::answer(self, exchange, target, &mut ask);
+        }
+        let visitor = ask(exchange, &target)?;
         let method = exchange.request().method.clone();
-        let by = carrier(exchange);
-        let moving = self.host.meters.request(by, exchange.peer().ip(), user(&visitor.access));
-        let visit = &mut Visit { web: self, exchange, target, visitor, moving };
-        match visit.target.path.as_bytes() {
-            metrics::PATH => return metrics::to_visitor(visit),
-            flows::PATH => return flows::answer(visit),
-            _ => {}
+        let visit = &mut self.visit(exchange, target, visitor);
+        if visit.target.path.as_bytes() == metrics::PATH {
+            return metrics::to_visitor(visit);
         }
         match method {
             Method::Get | Method::Head if macaroons::is_asked_about(visit) => macaroons::describe(visit),
@@ -273,13 +288,16 @@ fn other_end(request: &web::Request) -> Option<String> {
 
 /// Says no, with the reason as text.
 fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
-    let mut text = refused.reason;
+    let (mut text, kind) = match api::speaks_of_problems(exchange.request()) {
+        true => api::problem(&refused),
+        false => (refused.reason, "text/plain; charset=utf-8"),
+    };
     if !text.ends_with('\n') {
         text.push('\n');
     }
     let mut response = Response { headers: refused.headers, ..Response::new(refused.status) };
     if response.headers.get("content-type").is_none() {
-        response.headers.add("Content-Type", "text/plain; charset=utf-8");
+        response.headers.add("Content-Type", kind);
     }
     exchange.begin(response, Length::Known(text.len() as u64))?;
     exchange.write(text.as_bytes())?;

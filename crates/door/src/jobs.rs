@@ -111,18 +111,6 @@ impl Jobs {
         true
     }
 
-    /// Jobs of a role that have not ended: of one holder, and of all.
-    pub fn running(&self, role: &str, holder: &str) -> (usize, usize) {
-        let table = self.table();
-        let all = table.entries.iter().filter(|(key, e)| key.1 == role && !e.control.has_ended());
-        let (mut own, mut total) = (0, 0);
-        for (_, entry) in all {
-            total += 1;
-            own += usize::from(entry.holder == holder);
-        }
-        (own, total)
-    }
-
     /// Jobs that this node carries, after the one of a number, with their own, growing numbers and their holders.
     pub fn carried_after(&self, number: u64) -> Vec<(u64, String, Control)> {
         let table = self.table();
@@ -130,11 +118,6 @@ impl Jobs {
         let mut new: Vec<_> = new.map(|(_, e)| (e.number, e.holder.clone(), e.control.clone())).collect();
         new.sort_by_key(|(number, ..)| *number);
         new
-    }
-
-    /// Whether a job is known here to be somebody else's.
-    pub fn is_anothers(&self, job: &JobName, role: &'static str, holder: &str) -> bool {
-        self.table().entries.get(&(*job, role)).is_some_and(|entry| entry.holder != holder)
     }
 
     /// The jobs that a holder may know of, oldest first; all of them for the operator.

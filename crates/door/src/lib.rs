@@ -8,7 +8,6 @@ mod audit;
 mod config;
 mod crowd;
 mod current;
-mod errands;
 pub mod exports;
 mod flows;
 mod hall;
@@ -27,6 +26,7 @@ pub mod responders;
 mod sniff;
 pub mod state;
 mod tls;
+mod transfers;
 mod warm;
 
 pub use config::{Audit, NodeConfig, WebConfig};

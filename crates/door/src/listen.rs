@@ -215,8 +215,10 @@ impl Node {
         let registry = Registry::default();
         let timeouts = config.timeouts;
         let responders = config.responders.clone();
-        let (datagrams, config) = (config.listen, NodeConfig { listen: listener.local_addr()?, ..config });
+        let datagrams = config.listen;
         let state = config.state.path().to_owned();
+        // Port 0 was somebody's choice, and is nobody's address.
+        let config = NodeConfig { listen: listener.local_addr()?, ..config };
         let host = Arc::new_cyclic(|me| Exports::new(me.clone(), offer, config, registry.clone()));
         let on_loopback = listener.local_addr()?.ip().is_loopback();
         let web = Web::new(Arc::clone(&host), &web, &state, on_loopback)?;
@@ -289,7 +291,7 @@ impl Node {
 
     /// Serves until stopped.
     pub fn run(&self) -> Result<(), NodeError> {
-        self.inner.host.errands.go_on();
+        self.inner.host.transfers.go_on();
         std::thread::scope(|scope| {
             // It hears the same wake-up, which stays set.
             scope.spawn(|| self.inner.desk.take_datagrams(&self.stop));

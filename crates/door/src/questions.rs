@@ -91,7 +91,7 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
             emit(Said::Text(exports.key_for(access, job, place, *delete)?.expose_text()));
             Ok(())
         }
-        Request::Carry(errand) => exports.errands.accept(access, errand),
+        Request::Carry(errand) => exports.transfers.accept_errand(access, errand),
         Request::Jobs(job) => {
             for job in exports.jobs.list(job.as_ref(), Some(access.holder())) {
                 let text = told(job).map_err(|e| Refusal::new(Fault::Bug, e.to_string()))?;

@@ -6,18 +6,20 @@
 mod end;
 pub mod flows;
 mod lab;
+pub mod node;
 pub mod probe;
 pub mod tune;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 pub use end::End;
 pub use lab::{Lab, LabEmulator, LabLink, LabSite};
 
 /// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Everything arrived and was verified.
@@ -31,7 +33,7 @@ pub enum State {
 }
 
 /// Seconds spent in each phase of a job, as seen by the client. Phases overlap; `connect` does not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Phases {
     /// Name resolution, TCP and TLS.
     pub connect: f64,
@@ -44,7 +46,7 @@ pub struct Phases {
 }
 
 /// What the kernel said about one stream at its end (Linux `TCP_INFO`).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Stream {
     /// Number within the session, from 1; 0 is the control connection.
     pub id: u32,
@@ -93,7 +95,7 @@ pub struct Stream {
 }
 
 /// What held the job back, with the evidence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Limit {
     /// `source`, `sender_cpu`, `network`, `receiver_cpu`, `target`, `cap`, `latency` or `unknown`.
     pub part: String,
@@ -105,7 +107,7 @@ pub struct Limit {
 }
 
 /// A digest that was verified at both ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verified {
     /// Its name.
     pub algorithm: String,
@@ -117,7 +119,7 @@ pub struct Verified {
 }
 
 /// Something that did not arrive, or was left out by design.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Miss {
     /// Path below the target, escaped where it is not UTF-8.
     pub path: String,
@@ -131,7 +133,7 @@ pub struct Miss {
 }
 
 /// One of several sources of the same bytes, and what came from it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mirror {
     /// Its locator, as typed.
     pub source: String,
@@ -142,11 +144,12 @@ pub struct Mirror {
 }
 
 /// The receipt: what a finished job did. The last line of `--json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Receipt {
     /// Always 1.
     pub v: u32,
     /// Always `receipt`.
+    #[schema(value_type = String)]
     pub event: Cow<'static, str>,
     /// The job's id.
     pub job: String,
@@ -211,7 +214,7 @@ pub struct Receipt {
 }
 
 /// Program and protocol versions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Versions {
     /// This program.
     pub client: String,

@@ -45,6 +45,10 @@ impl Exports {
 
     /// A login of the native protocol.
     pub(super) fn let_in(&self, key: Option<&KeyProof>, address: IpAddr) -> Result<Access, Refusal> {
+        // This node itself, on behalf of somebody whom it has let in already.
+        if let Some(access) = key.and_then(|key| self.lent.take_own(&key.id, &key.secret)) {
+            return Ok(access);
+        }
         let offer = self.offer.now();
         let policy = offer.policy.policy();
         // Before a key is looked at: who is shut out learns nothing about keys.
@@ -101,6 +105,40 @@ impl Exports {
     pub fn stands(&self, holder: &str) -> bool {
         let is_key = !holder.contains(':') || holder.starts_with("key:");
         !is_key || self.access_of(holder).is_some()
+    }
+
+    /// Whether what somebody ordered may go on. Of tokens, macaroons and certificates nothing is kept that could be asked for
+    /// again; they count as long as they said they would.
+    pub fn may_go_on(&self, access: &Access) -> bool {
+        let is_borne = access.ticket().is_some_and(|t| t.holder.contains(':') && !t.holder.starts_with("key:"));
+        match is_borne {
+            true => access.expires().is_none_or(|expires| expires > unix_seconds()),
+            false => self.access_of(access.holder()).is_some(),
+        }
+    }
+
+    /// Whether a job with these options may bring something to a place: the questions that its beginning will ask.
+    pub fn may_receive(
+        &self,
+        access: &Access,
+        place: &Place,
+        job: JobName,
+        options: &model::spec::Options,
+    ) -> Result<(), Refusal> {
+        let path = match place {
+            Place::Null => return Ok(()),
+            Place::Path { path, .. } => path,
+            _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
+        };
+        let job = model::id::Uuid::from_bytes(job).to_string();
+        if access.grant().is_some_and(|grant| !grant.is_for(&job, Some(path), options.delete)) {
+            return Err(Refusal::new(Fault::Auth, "the access key is for another job"));
+        }
+        self.allowed(access, Action::Create, place)?;
+        if options.delete {
+            self.allowed(access, Action::Modify, place)?;
+        }
+        Ok(())
     }
 
     /// The access of a job's holder, after a restart; none where the grant is gone. Rules that count only for some

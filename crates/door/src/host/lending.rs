@@ -3,10 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use auth::{Access, AccessKey, Fingerprint, Grant, Grants, Rights};
 use model::fault::Fault;
 use model::name::RelPath;
+use sha2::{Digest, Sha256};
 use wire::frame::{JobName, Refusal};
 
 use super::{Exports, unix_seconds};
@@ -17,11 +19,25 @@ const LENT_SECONDS: i64 = 15 * 60;
 /// Such keys that are out at once.
 const LENT_MAX: usize = 10_000;
 
+/// How long this node may take to come back to itself.
+const OWN_WITHIN: Duration = Duration::from_secs(60);
+
 /// What is out.
 #[derive(Default)]
 pub(super) struct Lent {
     out: Mutex<Out>,
+    /// Keys of this node to itself, by their ids. Each opens one session, and is forgotten with that.
+    own: Mutex<HashMap<[u8; 8], Own>>,
     node: OnceLock<Fingerprint>,
+}
+
+/// A key of this node to itself.
+struct Own {
+    /// Of its secret.
+    digest: [u8; 32],
+    /// Whose it stands for.
+    access: Access,
+    since: Instant,
 }
 
 /// The grants, and by their ids the holders on whose behalf they were lent.
@@ -44,6 +60,15 @@ impl Out {
 impl Lent {
     fn out(&self) -> MutexGuard<'_, Out> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The access that a key of this node to itself stands for. It is good once.
+    pub fn take_own(&self, id: &[u8; 8], secret: &[u8; 32]) -> Option<Access> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        // Digests are compared: how long that takes says nothing about the secret.
+        let is_it = own.get(id).is_some_and(|known| known.digest == <[u8; 32]>::from(Sha256::digest(secret)));
+        let known = if is_it { own.remove(id)? } else { return None };
+        Some(known.access).filter(|_| known.since.elapsed() < OWN_WITHIN)
     }
 
     /// The grant of a lent key, and the holder on whose behalf it was lent.
@@ -73,6 +98,21 @@ impl Exports {
     /// Whether somebody is here with a key for one copy.
     pub fn is_lent(&self, grant: &Grant) -> bool {
         self.lent.has(&grant.id)
+    }
+
+    /// A key by which this node opens one session with itself, with the access of somebody for whom it carries something.
+    pub fn lend_own(&self, access: &Access) -> Result<AccessKey, Refusal> {
+        let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
+        let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
+        let node = self.fingerprint().map_err(|error| {
+            tracing::error!(%error, "the node's identity cannot be read");
+            Refusal::new(Fault::Local, "the node cannot read its identity; its operator must look at its log")
+        })?;
+        let mut own = self.lent.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.retain(|_, known| known.since.elapsed() < OWN_WITHIN);
+        let digest = Sha256::digest(secret).into();
+        own.insert(id, Own { digest, access: access.clone(), since: Instant::now() });
+        Ok(AccessKey::new(id, secret, node))
     }
 
     /// A key for one file and for a moment, for another node that copies it on behalf of somebody who may: to read it, or,
@@ -120,5 +160,28 @@ impl Exports {
             Refusal::new(Fault::Local, "the node cannot read its identity; its operator must look at its log")
         })?;
         Ok(AccessKey::new(id, secret, node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_the_node_to_itself_opens_one_session() {
+        let lent = Lent::default();
+        let own = || Own {
+            digest: Sha256::digest([2; 32]).into(),
+            access: Access::Anonymous(Rights::Read),
+            since: Instant::now(),
+        };
+        lent.own.lock().unwrap().insert([1; 8], own());
+        assert_eq!(lent.take_own(&[1; 8], &[3; 32]), None);
+        assert_eq!(lent.take_own(&[9; 8], &[2; 32]), None);
+        assert_eq!(lent.take_own(&[1; 8], &[2; 32]), Some(Access::Anonymous(Rights::Read)));
+        assert_eq!(lent.take_own(&[1; 8], &[2; 32]), None, "once");
+        let since = Instant::now().checked_sub(OWN_WITHIN);
+        lent.own.lock().unwrap().insert([1; 8], Own { since: since.unwrap(), ..own() });
+        assert_eq!(lent.take_own(&[1; 8], &[2; 32]), None, "too late");
     }
 }

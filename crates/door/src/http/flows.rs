@@ -6,8 +6,6 @@ use super::refused::{Outcome, refuse};
 use super::visit::Visit;
 use crate::flows::Reader;
 
-/// Where they are.
-pub(super) const PATH: &[u8] = b"api/v1/flows";
 /// Rows of each table, where nobody says how many.
 const TOP: usize = 20;
 /// As many as there are at most in one table.

@@ -39,6 +39,13 @@ pub(crate) enum Credential {
     Certificate { dn: String },
 }
 
+impl Visitor {
+    /// Somebody of whom nobody has asked who it is.
+    pub fn unknown() -> Visitor {
+        Visitor { access: nothing(), is_nobody: true, credential: Credential::None }
+    }
+}
+
 impl Credential {
     /// Whether it was one of those that RFC 6750 is about.
     fn is_borne(&self) -> bool {

@@ -12,6 +12,8 @@ use wire::frame::Refusal;
 pub(crate) struct Refused {
     pub status: u16,
     pub reason: String,
+    /// Whose fault, where the status does not say it all.
+    pub fault: Option<Fault>,
     pub headers: Headers,
 }
 
@@ -35,7 +37,7 @@ pub(crate) type Outcome<T = Done> = Result<T, Trouble>;
 
 impl Refused {
     pub fn new(status: u16, reason: impl Into<String>) -> Refused {
-        Refused { status, reason: reason.into(), headers: Headers::new() }
+        Refused { status, reason: reason.into(), fault: None, headers: Headers::new() }
     }
 
     #[must_use]
@@ -126,7 +128,7 @@ impl From<Refusal> for Trouble {
             Fault::Interrupted => 503,
             _ => 500,
         };
-        refuse(status, refusal.reason)
+        Refused { fault: Some(refusal.fault), ..Refused::new(status, refusal.reason) }.into()
     }
 }
 

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod access;
+mod api;
 mod attributes;
 mod breaks;
 mod cli;

@@ -1,11 +1,12 @@
 //! One end of a job in public JSON: its host, and where the time of its threads went.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// One end of a job, as far as it told.
 ///
 /// The shares are of the time of the threads that carried data; together they are 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct End {
     /// It is the end that wrote the receipt.
     pub here: bool,

@@ -1,9 +1,10 @@
 //! Who moves most through a node, in public JSON: `GET /api/v1/flows`.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The answer. Who may not see the whole node gets a row about himself, and nothing else.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Flows {
     /// Always 1.
     pub v: u32,
@@ -14,7 +15,7 @@ pub struct Flows {
 }
 
 /// A span of time that ends now.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Window {
     /// `minute`, `hour` or `start`.
     pub window: String,
@@ -41,7 +42,7 @@ pub struct Window {
 }
 
 /// How much moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     /// Bytes of files that came in.
     pub bytes_in: u64,
@@ -83,7 +84,7 @@ impl Volume {
 }
 
 /// An address at the other end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Host {
     /// The address.
     pub address: String,
@@ -98,7 +99,7 @@ pub struct Host {
 }
 
 /// Somebody on whose behalf bytes moved.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct User {
     /// As the audit trail has them.
     pub user: String,

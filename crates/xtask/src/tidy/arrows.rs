@@ -9,7 +9,7 @@ use super::{Breach, Tree};
 const FLOORS: [&[&str]; 5] = [
     &["model", "sys"],
     &["wire", "store", "auth", "web", "sched"],
-    &["engine", "foreign", "probe", "tune", "lab", "plan"],
+    &["engine", "foreign", "nodeapi", "probe", "tune", "lab", "plan"],
     &["door", "watch", "hub"],
     &["longhaul", "bench", "xtask"],
 ];

@@ -1,0 +1,207 @@
+//! `make bench-api`: what a list of transfers costs the one who asks a node's API for it. Writes docs/results/api.md.
+#![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use bench::machine;
+use bench::statistics::median;
+use clap::Parser;
+use model::id::Uuid;
+use model::v1::node::{Credentials, Order, Stage};
+use nodeapi::{Api, Which};
+use web::{Client, Dialer, Headers, HttpUrl, Method};
+
+/// What the whole list may take.
+const TARGET: Duration = Duration::from_millis(50);
+/// Those who order at once while the list is made.
+const ORDERING: usize = 8;
+
+/// What a list of transfers costs, over loopback: real transfers of no bytes are ordered, and listed when all have ended.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Transfers in the list
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    transfers: u64,
+    /// How often each list is asked for
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// The longhaul binary; default: beside this one
+    #[arg(long, value_name = "FILE")]
+    longhaul: Option<PathBuf>,
+    /// Where api.md goes; default: docs/results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("bench-api: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A node that ends with this program.
+struct Node {
+    child: Child,
+    port: u16,
+    key: String,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Node {
+    fn start(longhaul: &Path, dir: &Path) -> Result<Node> {
+        let (state, data) = (dir.join("state"), dir.join("data"));
+        fs::create_dir_all(&data)?;
+        let granted = Command::new(longhaul)
+            .args(["grant", "--export", "data", "--write", "--state"])
+            .arg(&state)
+            .output()
+            .context("cannot run longhaul")?;
+        let key = String::from_utf8(granted.stdout)?.lines().last().unwrap_or_default().to_owned();
+        ensure!(key.starts_with("lhk1_"), "longhaul grant gave no key");
+        let mut child = Command::new(longhaul)
+            .args(["serve", "--plain", "--listen", "127.0.0.1:0", "--state"])
+            .arg(&state)
+            .arg("--export")
+            .arg(format!("data={}:rw", data.display()))
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(dir.join("log"))?)
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().context("the node has an output")?).read_line(&mut line)?;
+        let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
+        let port = port.ok_or_else(|| anyhow!("the node said {line:?}"));
+        let mut node = Node { child, port: 0, key };
+        node.port = port?;
+        Ok(node)
+    }
+
+    fn origin(&self) -> Result<HttpUrl> {
+        HttpUrl::parse(&format!("http://127.0.0.1:{}/", self.port)).map_err(|e| anyhow!("{e}"))
+    }
+}
+
+fn dialer() -> Result<Dialer> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let tls = Arc::new(tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
+    let within = Duration::from_secs(60);
+    Ok(Dialer { tls, guard: Arc::new(|_| Ok(())), prepare: None, connect: within, silence: within })
+}
+
+/// Orders so many transfers of nothing, from the node to itself, and waits for their end. How long that took.
+fn fill(node: &Node, api: &Api, count: u64) -> Result<Duration> {
+    let began = Instant::now();
+    let next = AtomicUsize::new(0);
+    let order = || -> Result<()> {
+        while next.fetch_add(1, Ordering::Relaxed) < count as usize {
+            let target = format!("lh://127.0.0.1:{}/null:", node.port);
+            let credentials = Some(Credentials { key: Some(node.key.clone()), ..Credentials::default() });
+            let order = Order { credentials, ..Order::new(Uuid::now_v7(), "/zero:0", target) };
+            api.create(&order)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..ORDERING).map(|_| scope.spawn(order)).collect();
+        all.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("a thread that orders ended"))?)
+    })?;
+    loop {
+        let left = Which { limit: Some(10_000), state: None, after: None };
+        let page = api.list(left)?.transfers;
+        if page.iter().all(|transfer| transfer.state.is_last()) {
+            let failed = page.iter().find(|transfer| transfer.state != Stage::Done);
+            ensure!(failed.is_none(), "a transfer of nothing did not end well: {failed:?}");
+            ensure!(page.len() as u64 == count, "{} transfers are listed, not {count}", page.len());
+            return Ok(began.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Seconds from the first byte of each request to the last of its answer, over one connection, and the bytes of an answer.
+fn ask(node: &Node, target: &str, rounds: u32) -> Result<(Vec<f64>, usize)> {
+    let mut client = Client::new(&dialer()?, &node.origin()?)?;
+    let headers = Headers::new().with("Authorization", format!("Bearer {}", node.key));
+    let (mut seconds, mut bytes) = (Vec::new(), 0);
+    for _ in 0..rounds {
+        let began = Instant::now();
+        client.send(&Method::Get, target, &headers)?;
+        let (response, mut body) = client.answer(&Method::Get)?;
+        let said = client.read_all(&mut body, 64 << 20)?;
+        seconds.push(began.elapsed().as_secs_f64());
+        ensure!(response.status == 200, "the node answers {}", response.status);
+        bytes = said.len();
+    }
+    seconds.sort_by(f64::total_cmp);
+    Ok((seconds, bytes))
+}
+
+fn row(what: &str, seconds: &[f64], bytes: usize) -> String {
+    let ms = |value: f64| format!("{:.1} ms", value * 1000.0);
+    let middle = median(seconds.iter().copied()).unwrap_or_default();
+    let most = seconds.last().copied().unwrap_or_default();
+    let late = seconds.get(seconds.len() * 19 / 20).copied().unwrap_or(most);
+    format!("| {what} | {:.2} MB | {} | {} | {} |\n", bytes as f64 / 1e6, ms(middle), ms(late), ms(most))
+}
+
+/// Whether the target was met.
+fn run(args: &Args) -> Result<bool> {
+    let own = std::env::current_exe()?;
+    let build = own.parent().context("this program has a directory")?;
+    let longhaul = args.longhaul.clone().unwrap_or_else(|| build.join("longhaul"));
+    ensure!(longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
+    let scratch = tempfile::Builder::new().prefix("longhaul-api-").tempdir()?;
+    let node = Node::start(&longhaul, scratch.path())?;
+    let bearer = format!("Bearer {}", node.key);
+    let api = Api::new(dialer()?, node.origin()?, Some(&bearer));
+    let filled = fill(&node, &api, args.transfers)?;
+    let count = args.transfers;
+    println!("{count} transfers ordered, carried and ended in {:.1} s", filled.as_secs_f64());
+    let (whole, whole_bytes) = ask(&node, "/api/v1/transfers?limit=10000", args.rounds)?;
+    let (page, page_bytes) = ask(&node, "/api/v1/transfers", args.rounds)?;
+    let (none, none_bytes) = ask(&node, "/api/v1/transfers?state=failed", args.rounds)?;
+    let (health, health_bytes) = ask(&node, "/api/v1/health", args.rounds)?;
+    let middle = median(whole.iter().copied()).context("at least one round")?;
+    let met = Duration::from_secs_f64(middle) < TARGET;
+    let text = format!(
+        "# The node's API, measured\n\n- Date: {}\n- Machine: {}\n- Command: `make bench-api`\n\
+         - {count} real transfers of no bytes were ordered by {ORDERING} clients, carried and ended in {:.1} s, each written \
+         down twice on the way ({}); then each list was asked for {} times over one connection, in clear, and its bytes were \
+         read, not parsed\n\n**{count} transfers are listed in {:.1} ms** (median; the target is {} ms): {}.\n\n\
+         | question | answer | median | 19 of 20 | most |\n|---|---|---|---|---|\n{}{}{}{}",
+        machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        machine::describe("loopback")?,
+        filled.as_secs_f64(),
+        machine::file_system(scratch.path()),
+        args.rounds,
+        middle * 1000.0,
+        TARGET.as_millis(),
+        if met { "met" } else { "**not met**" },
+        row(&format!("all {count}"), &whole, whole_bytes),
+        row("a page of 1,000", &page, page_bytes),
+        row("those that failed (none)", &none, none_bytes),
+        row("health", &health, health_bytes),
+    );
+    print!("{text}");
+    let out = args.out.clone().unwrap_or_else(machine::repository_results);
+    fs::write(out.join("api.md"), text)?;
+    Ok(met)
+}

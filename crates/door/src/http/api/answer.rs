@@ -1,0 +1,267 @@
+//! Answers to the questions of the API, but for the streams of events.
+
+use std::sync::OnceLock;
+
+use auth::Action;
+use model::id::Uuid;
+use model::v1::node::{Capabilities, Change, Export, Health, Limits, Load, Order, Stage, Transfer};
+use model::v1::tune::Ask;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use web::target::pairs;
+use web::{Headers, Response};
+
+use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, JSON, PAGE, ROUTES, document, expect};
+use crate::http::exchange::{Length, read_little};
+use crate::http::refused::{Done, Outcome, Refused, Trouble, refuse};
+use crate::http::visit::Visit;
+use crate::transfers::{Asked, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, UNENDED_MAX, Unaccepted, places_here};
+
+/// Sends JSON.
+fn send(visit: &mut Visit<'_>, status: u16, answer: &impl Serialize) -> Outcome {
+    let text = serde_json::to_vec(answer).map_err(|e| refuse(500, format!("the answer cannot be written: {e}")))?;
+    send_text(visit, status, text)
+}
+
+fn send_text(visit: &mut Visit<'_>, status: u16, mut text: Vec<u8>) -> Outcome {
+    if text.last() != Some(&b'\n') {
+        text.push(b'\n');
+    }
+    let response = Response::new(status)
+        .with("Content-Type", JSON)
+        .with("Cache-Control", "no-store")
+        .with("X-Content-Type-Options", "nosniff");
+    let bytes = text.len() as u64;
+    visit.exchange.begin(response, Length::Known(bytes))?;
+    visit.exchange.write(&text)?;
+    visit.exchange.end(&Headers::new())?;
+    Ok(Done { status, bytes })
+}
+
+/// What came as JSON. What serde says of a value may repeat it, and it may be a secret; of names it may speak.
+fn read<T: DeserializeOwned>(visit: &mut Visit<'_>, what: &str) -> Outcome<T> {
+    let kind = visit.request().headers.get("content-type").unwrap_or_default();
+    if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
+        return Err(refuse(415, format!("{what} is JSON: send it with Content-Type: {JSON}")));
+    }
+    let body = read_little(visit.exchange, BODY_BYTES_MAX, what)?;
+    serde_json::from_slice(&body).map_err(|error| {
+        let said = error.to_string();
+        let speaks_of_names = ["unknown field", "missing field", "duplicate field"].iter().any(|s| said.starts_with(s));
+        let why = match error.classify() {
+            serde_json::error::Category::Data if speaks_of_names => said,
+            serde_json::error::Category::Data => {
+                format!(
+                    "a value is of another kind than it must be, at line {}, column {}",
+                    error.line(),
+                    error.column()
+                )
+            }
+            _ => format!("no JSON at line {}, column {}", error.line(), error.column()),
+        };
+        refuse(400, format!("{what} does not read: {why}"))
+    })
+}
+
+/// GET /api/v1.
+pub(super) fn index(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    let questions: Vec<_> = ROUTES
+        .iter()
+        .map(|route| serde_json::json!({"method": route.method, "path": route.path, "summary": route.summary}))
+        .collect();
+    let software = engine::SOFTWARE;
+    send(
+        visit,
+        200,
+        &serde_json::json!({"software": software, "document": "/api/v1/openapi.json", "questions": questions}),
+    )
+}
+
+/// GET /api/v1/openapi.json.
+pub(super) fn openapi(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    let text = TEXT.get_or_init(document::text);
+    send_text(visit, 200, text.clone().into_bytes())
+}
+
+/// GET /api/v1/health.
+pub(super) fn health(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    let (status, word) = if visit.web.host.is_stopping() { (503, "stopping") } else { (200, "ok") };
+    send(visit, status, &Health { status: word.into() })
+}
+
+/// GET /api/v1/capabilities.
+pub(super) fn capabilities(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    let host = &visit.web.host;
+    let node = host.fingerprint().map_err(|error| {
+        tracing::error!(%error, "the node's identity cannot be read");
+        refuse(500, "the node cannot read its identity; its operator must look at its log")
+    })?;
+    let exports = host.describe(visit.access()).into_iter();
+    let exports = exports.map(|(name, writable, elsewhere)| Export { name, writable, elsewhere }).collect();
+    let (running, queued) = host.transfers.load();
+    let load_percent = std::fs::read_to_string("/proc/loadavg")
+        .ok()
+        .and_then(|text| text.split(' ').next()?.parse::<f64>().ok())
+        .map_or(0, |load| (load * 100.0) as u64);
+    let protocols = ["lh", "http/1.1", "h2", "webdav", "third-party-copy"].map(str::to_owned).to_vec();
+    let schemes = std::iter::once("lh").chain(SCHEMES).map(str::to_owned).collect();
+    let answer = Capabilities {
+        software: engine::SOFTWARE.to_owned(),
+        node: node.to_string(),
+        addresses: vec![host.address().to_string()],
+        exports,
+        protocols,
+        schemes,
+        limits: Limits {
+            running_max: RUNNING_MAX.1 as u64,
+            running_each_max: RUNNING_MAX.0 as u64,
+            unended_max: UNENDED_MAX as u64,
+            remembered_max: REMEMBERED_MAX as u64,
+            page_max: PAGE.1 as u64,
+            body_bytes_max: BODY_BYTES_MAX as u64,
+            event_streams_max: EVENT_STREAMS_MAX as u64,
+        },
+        load: Load {
+            running: running as u64,
+            queued: queued as u64,
+            processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u64),
+            load_percent,
+        },
+    };
+    send(visit, 200, &answer)
+}
+
+/// What a host is judged by, unless it is said: as `longhaul tune audit` does.
+fn judged_by(visit: &Visit<'_>) -> Outcome<Ask> {
+    let mut ask = Ask { rate_bit_s: None, rtt_s: 0.1, role: "dtn".into() };
+    for (name, value) in pairs(visit.target.query.as_deref().unwrap_or_default()) {
+        let wrong = || refuse(400, "rate_bit_s is a number of bit/s, and rtt_s one of seconds, at most 60");
+        match name.as_str() {
+            "rate_bit_s" => ask.rate_bit_s = Some(value.parse().ok().filter(|rate| *rate > 0).ok_or_else(wrong)?),
+            "rtt_s" => ask.rtt_s = value.parse().ok().filter(|rtt| *rtt > 0.0 && *rtt <= 60.0).ok_or_else(wrong)?,
+            "role" => ask.role = value,
+            "authz" | "access_token" | "" => {}
+            _ => return Err(refuse(400, "a host is judged by rate_bit_s, rtt_s and role, and nothing else")),
+        }
+    }
+    Ok(ask)
+}
+
+/// GET /api/v1/host.
+pub(super) fn host(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    let ask = judged_by(visit)?;
+    let lines = visit.web.host.audit(visit.access(), &ask)?;
+    let read = |line: &String| serde_json::from_str::<serde_json::Value>(line);
+    let lines = lines.iter().map(read).collect::<Result<Vec<_>, _>>();
+    let mut lines = lines.map_err(|e| refuse(500, format!("the audit does not read: {e}")))?.into_iter();
+    let whose = lines.next().unwrap_or_default();
+    send(visit, 200, &serde_json::json!({"host": whose, "findings": lines.collect::<Vec<_>>()}))
+}
+
+/// POST /api/v1/transfers.
+pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    let order: Order = read(visit, "an order")?;
+    // The operator's program may be asked as well, as for every other request over HTTP.
+    let (writes, places) = places_here(&order)?;
+    for (export, path) in &places {
+        visit.reach(if writes { Action::Create } else { Action::Read }, export, path)?;
+    }
+    match visit.web.host.transfers.accept(visit.access(), order) {
+        Ok((transfer, is_new)) => send(visit, if is_new { 201 } else { 200 }, &*transfer),
+        Err(Unaccepted::Refused(refusal)) => Err(visit.web.keeper.unwelcome(&visit.visitor, refusal.into())),
+        Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
+        Err(Unaccepted::Full) => {
+            let reason = format!("{UNENDED_MAX} transfers wait on this node already; order again when some have ended");
+            Err(Refused::new(503, reason).with("Retry-After", "60").into())
+        }
+    }
+}
+
+/// What a list is to hold.
+fn asked(visit: &Visit<'_>) -> Outcome<Asked> {
+    let mut asked = Asked { state: None, after: None, limit: PAGE.0 };
+    let wrong = |reason: String| Err(refuse(400, reason));
+    for (name, value) in pairs(visit.target.query.as_deref().unwrap_or_default()) {
+        match name.as_str() {
+            "state" => match Stage::ALL.into_iter().find(|stage| stage.word() == value) {
+                Some(stage) => asked.state = Some(stage),
+                None => {
+                    let words = Stage::ALL.map(Stage::word).join(", ");
+                    return wrong(format!("state is one of {words}"));
+                }
+            },
+            "after" => match value.parse() {
+                Ok(id) => asked.after = Some(id),
+                Err(_) => return wrong("after is the id of a transfer: a UUID".into()),
+            },
+            "limit" => match value.parse() {
+                Ok(limit) if (1..=PAGE.1).contains(&limit) => asked.limit = limit,
+                _ => return wrong(format!("limit is a number from 1 to {}", PAGE.1)),
+            },
+            "authz" | "access_token" | "" => {}
+            _ => return wrong("a list is asked for with state, after and limit, and nothing else".into()),
+        }
+    }
+    Ok(asked)
+}
+
+/// GET /api/v1/transfers.
+pub(super) fn list(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    /// The same as `Transfers`, without copying each of them once more.
+    #[derive(Serialize)]
+    struct Listed<'a> {
+        transfers: Vec<&'a Transfer>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next: Option<Uuid>,
+    }
+    let asked = asked(visit)?;
+    let page = visit.web.host.transfers.page(visit.access().holder(), &asked);
+    let page =
+        page.ok_or_else(|| refuse(404, "the transfer that the page is to begin behind is not known here (any more)"))?;
+    let listed = Listed { transfers: page.transfers.iter().map(|transfer| &**transfer).collect(), next: page.next };
+    send(visit, 200, &listed)
+}
+
+fn unknown(id: &Uuid) -> Trouble {
+    refuse(404, format!("there is no transfer {id} here, or none that you may know of"))
+}
+
+/// GET /api/v1/transfers/ID.
+pub(super) fn one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    let found = visit.web.host.transfers.get(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(visit, 200, &*found)
+}
+
+/// PATCH /api/v1/transfers/ID.
+pub(super) fn change(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    let holder = visit.access().holder().to_owned();
+    let transfers = &visit.web.host.transfers;
+    transfers.get(&holder, &id).ok_or_else(|| unknown(&id))?;
+    let change: Change = read(visit, "a change")?;
+    let changed = transfers.change(&holder, &id, &change);
+    let changed = changed.ok_or_else(|| refuse(409, "the transfer has ended: there is nothing left to change"))?;
+    send(visit, 200, &*changed)
+}
+
+/// DELETE /api/v1/transfers/ID.
+pub(super) fn cancel(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    let left = visit.web.host.transfers.cancel(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    send(visit, if left.state.is_last() { 200 } else { 202 }, &*left)
+}
+
+/// GET /api/v1/transfers/ID/receipt.
+pub(super) fn receipt(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    let holder = visit.access().holder();
+    let found = visit.web.host.transfers.get(holder, &id).ok_or_else(|| unknown(&id))?;
+    if !found.state.is_last() {
+        return Err(refuse(409, "the transfer has not ended; its receipt comes with its end"));
+    }
+    let text = visit.web.host.transfers.receipt(holder, &id);
+    let text = text.ok_or_else(|| refuse(404, "the transfer ended without having begun: there is no receipt"))?;
+    send_text(visit, 200, text.into_bytes())
+}

@@ -1,0 +1,200 @@
+//! Server-sent events (the HTML standard, section 9.2): transfers as they change. An event is written on every change of state, and
+//! once a second while bytes move; a comment every 15 s says that both ends are still there.
+//!
+//! The number of an event is that of the change it tells of, and these grow over restarts of the node: whoever comes back with
+//! `Last-Event-ID` hears what has changed since. A stream holds a thread, which looks at the table four times a second.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use model::id::Uuid;
+use model::v1::node::Stage;
+use web::{Headers, Response};
+
+use super::{EVENT_STREAMS_MAX, EVENTS, expect};
+use crate::http::exchange::Length;
+use crate::http::now;
+use crate::http::refused::{Done, Outcome, Refused, refuse};
+use crate::http::visit::Visit;
+use crate::transfers::Changed;
+
+/// How often the table is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often bytes that move are told of.
+const PROGRESS: Duration = Duration::from_secs(1);
+/// How often something is written at least.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// A place among those who listen, given back when dropped.
+struct Seat<'a>(&'a AtomicUsize);
+
+impl<'a> Seat<'a> {
+    fn take(open: &'a AtomicUsize) -> Outcome<Seat<'a>> {
+        if open.fetch_add(1, Ordering::AcqRel) >= EVENT_STREAMS_MAX {
+            open.fetch_sub(1, Ordering::AcqRel);
+            let reason =
+                format!("{EVENT_STREAMS_MAX} streams of events are open on this node already; ask again later");
+            return Err(Refused::new(503, reason).with("Retry-After", "30").into());
+        }
+        Ok(Seat(open))
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// GET /api/v1/events.
+pub(super) fn of_all(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    listen(visit, None)
+}
+
+/// GET /api/v1/transfers/ID/events.
+pub(super) fn of_one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
+    let id = expect(id)?;
+    if visit.web.host.transfers.get(visit.access().holder(), &id).is_none() {
+        return Err(refuse(404, format!("there is no transfer {id} here, or none that you may know of")));
+    }
+    listen(visit, Some(id))
+}
+
+fn listen(visit: &mut Visit<'_>, only: Option<Uuid>) -> Outcome {
+    let web = visit.web;
+    let _seat = Seat::take(&web.api.streams)?;
+    let last = visit.request().headers.get("last-event-id").map(str::trim).filter(|text| !text.is_empty());
+    let last = last.map(|text| text.parse::<u64>().map_err(|_| refuse(400, "Last-Event-ID is none of this node's")));
+    let last = last.transpose()?;
+    let transfers = &web.host.transfers;
+    let holder = visit.access().holder().to_owned();
+    if let (Some(last), Some(id)) = (last, &only)
+        && transfers.get(&holder, id).is_some_and(|transfer| transfer.state.is_last())
+        && transfers.changed_since(last, &holder, only.as_ref()).0.is_empty()
+    {
+        // By this a browser knows that it need not come back.
+        visit.exchange.begin(Response::new(204), Length::Known(0))?;
+        visit.exchange.end(&Headers::new())?;
+        return Ok(Done { status: 204, bytes: 0 });
+    }
+    let response = Response::new(200)
+        .with("Content-Type", EVENTS)
+        .with("Cache-Control", "no-store")
+        // A proxy that gathers what it passes on would keep events back.
+        .with("X-Accel-Buffering", "no");
+    visit.exchange.begin(response, Length::Open)?;
+    let mut stream = Stream { holder, only, mark: 0, told: HashMap::new(), wrote: Instant::now(), bytes: 0 };
+    let done = stream.run(visit, last);
+    done.and_then(|()| visit.exchange.end(&Headers::new()))?;
+    Ok(Done { status: 200, bytes: stream.bytes })
+}
+
+/// What was told of a transfer last, and when.
+struct Told {
+    state: Stage,
+    bytes: u64,
+    at: Instant,
+}
+
+struct Stream {
+    holder: String,
+    only: Option<Uuid>,
+    /// The last change that was looked at.
+    mark: u64,
+    told: HashMap<Uuid, Told>,
+    wrote: Instant,
+    bytes: u64,
+}
+
+impl Stream {
+    fn run(&mut self, visit: &mut Visit<'_>, last: Option<u64>) -> std::io::Result<()> {
+        let transfers = &visit.web.host.transfers;
+        match (last, self.only) {
+            (Some(last), _) => self.mark = last,
+            // All that is known of the one, whatever its state.
+            (None, Some(_)) => {}
+            (None, None) => {
+                let (now, mark) = transfers.unended_of(&self.holder, None);
+                for changed in now {
+                    self.tell(visit, &changed)?;
+                }
+                self.mark = mark;
+            }
+        }
+        loop {
+            let (news, mark) = transfers.changed_since(self.mark, &self.holder, self.only.as_ref());
+            self.mark = mark;
+            for changed in news {
+                self.tell(visit, &changed)?;
+                if self.only.is_some() && changed.transfer.state.is_last() {
+                    return Ok(());
+                }
+            }
+            for changed in transfers.under_way_of(&self.holder, self.only.as_ref()) {
+                if self.is_news(&changed) {
+                    self.tell(visit, &changed)?;
+                }
+            }
+            if self.wrote.elapsed() >= HEARTBEAT {
+                if !is_welcome(visit) {
+                    return Ok(());
+                }
+                self.write(visit, ": still here\n\n")?;
+            }
+            if visit.web.host.is_stopping() || visit.exchange.is_gone() {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Whether what is under way is to be told again: another state at once, more bytes once a second.
+    fn is_news(&self, changed: &Changed) -> bool {
+        let now = &changed.transfer;
+        self.told.get(&now.id).is_none_or(|before| {
+            before.state != now.state || before.bytes != now.bytes && before.at.elapsed() >= PROGRESS
+        })
+    }
+
+    fn tell(&mut self, visit: &mut Visit<'_>, changed: &Changed) -> std::io::Result<()> {
+        let transfer = &*changed.transfer;
+        let data = serde_json::to_string(transfer)?;
+        if transfer.state.is_last() {
+            self.told.remove(&transfer.id);
+        } else {
+            let told = Told { state: transfer.state, bytes: transfer.bytes, at: Instant::now() };
+            self.told.insert(transfer.id, told);
+        }
+        self.write(visit, &format!("id: {}\nevent: transfer\ndata: {data}\n\n", changed.revision))
+    }
+
+    fn write(&mut self, visit: &mut Visit<'_>, text: &str) -> std::io::Result<()> {
+        visit.exchange.write(text.as_bytes())?;
+        self.wrote = Instant::now();
+        self.bytes += text.len() as u64;
+        Ok(())
+    }
+}
+
+/// Whether whoever listens would be let in again.
+fn is_welcome(visit: &Visit<'_>) -> bool {
+    let access = visit.access();
+    visit.web.host.stands(access.holder()) && access.expires().is_none_or(|ends| ends > now().seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_listen_and_no_more() {
+        let open = AtomicUsize::new(0);
+        let mut seats: Vec<_> = (0..EVENT_STREAMS_MAX).map(|_| Seat::take(&open).unwrap()).collect();
+        assert!(Seat::take(&open).is_err());
+        seats.pop();
+        assert!(Seat::take(&open).is_ok());
+        drop(seats);
+        assert_eq!(open.load(Ordering::Acquire), 0);
+    }
+}

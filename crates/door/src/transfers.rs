@@ -1,0 +1,465 @@
+//! Transfers: what this node carries by itself between one of its places and another node or a server, for a guest who may leave.
+//! They are ordered over HTTP (`http::api`) or over the native protocol (an errand); either way it is an order in JSON that is
+//! written down before it is accepted, is gone on with after a restart of the node, and whose receipt is kept.
+//!
+//! What a guest gives of itself to the other end (a one-time key, a token) is kept with the order while it is under way, told to
+//! nobody, and removed with its end.
+
+mod afar;
+mod errand;
+mod kept;
+mod order;
+mod run;
+mod table;
+mod ways;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use auth::Access;
+use engine::Timeouts;
+use engine::control::{Control, Label};
+use model::fault::Fault;
+use model::id::Uuid;
+use model::locator::Place;
+use model::v1;
+use model::v1::node::{Change, Order, Stage, Transfer};
+use wire::frame::{Errand, Refusal};
+
+use self::kept::{Claim, Shelf};
+use self::order::{Way, bare};
+use self::run::Carried;
+pub(crate) use self::table::{Asked, Changed, Page, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
+use self::table::{Entry, Table};
+use self::ways::Ways;
+use crate::current::Current;
+use crate::host::Exports;
+use crate::http::{Dialling, now};
+use crate::jobs::Jobs;
+
+/// What a node shows as the role of such a job.
+const ROLE: &str = "carry";
+
+/// Schemes of servers that can be the other end.
+pub(crate) const SCHEMES: [&str; 5] = ["https", "http", "davs", "dav", "s3"];
+
+/// The transfers of a node.
+pub(crate) struct Transfers {
+    host: Weak<Exports>,
+    jobs: Jobs,
+    ways: Ways,
+    /// Where they are written down; nowhere on a node that lives for a single copy: it does not come back, and leaves those of
+    /// others with the same state directory alone.
+    shelf: Option<Shelf>,
+    /// Where an earlier version of this program left errands.
+    errands: PathBuf,
+    table: Mutex<Table>,
+    /// Held while something is written down, so that what is written last is what holds.
+    writing: Mutex<()>,
+}
+
+/// Why an order is not taken on.
+#[derive(Debug)]
+pub(crate) enum Unaccepted {
+    /// What it asks for cannot be, or may not.
+    Refused(Refusal),
+    /// The id is that of another order; whose is not told.
+    Known,
+    /// There are too many already.
+    Full,
+}
+
+impl From<Refusal> for Unaccepted {
+    fn from(refusal: Refusal) -> Unaccepted {
+        Unaccepted::Refused(refusal)
+    }
+}
+
+fn stopping() -> Refusal {
+    Refusal::new(Fault::Path, "the node is stopping")
+}
+
+fn now_us() -> u64 {
+    let now = now();
+    now.seconds.unsigned_abs() * 1_000_000 + u64::from(now.nanos / 1000)
+}
+
+fn now_text() -> String {
+    web::date::rfc3339_us(now())
+}
+
+/// Whether an order writes here, and the paths of exports that it names here.
+pub(crate) fn places_here(order: &Order) -> Result<(bool, Vec<(String, model::RelPath)>), Refusal> {
+    let plan = order::read(order)?;
+    let writes = matches!(plan.way, Way::Pull { .. } | Way::In(_));
+    let path = |place| match place {
+        Place::Path { export, path } => Some((export, path)),
+        _ => None,
+    };
+    Ok((writes, plan.here.into_iter().filter_map(path).collect()))
+}
+
+impl Transfers {
+    /// Of the node that listens there, with this state directory.
+    pub fn new(
+        host: Weak<Exports>,
+        jobs: Jobs,
+        state: &Path,
+        timeouts: Timeouts,
+        own: SocketAddr,
+        lasting: bool,
+    ) -> Transfers {
+        let ways = Ways::new(timeouts, own, !lasting);
+        let shelf = lasting.then(|| Shelf::new(state.join("transfers")));
+        let (table, writing) = (Mutex::default(), Mutex::default());
+        Transfers { host, jobs, ways, shelf, errands: state.join("errands"), table, writing }
+    }
+
+    /// Servers are dialled like this on behalf of guests.
+    pub fn dial_by(&self, dialling: Arc<Current<Dialling>>) {
+        self.ways.dial_by(dialling);
+    }
+
+    /// The node stops: no session is kept any longer.
+    pub fn stop(&self) {
+        self.ways.warm.close();
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an order on. The same order again is the same transfer: whether it is a new one comes back with what is told of it.
+    pub fn accept(&self, access: &Access, order: Order) -> Result<(Arc<Transfer>, bool), Unaccepted> {
+        let host = self.host.upgrade().filter(|host| !host.is_stopping()).ok_or_else(stopping)?;
+        let plan = order::read(&order)?;
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = self.table().get(&order.id) {
+            let is_same = known.holder == access.holder() && bare(&known.order) == bare(&order);
+            return if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) };
+        }
+        run::check(&host, access, &order, &plan)?;
+        if self.table().unended() >= UNENDED_MAX {
+            return Err(Unaccepted::Full);
+        }
+        let id = order.id;
+        let entry = Entry::new(order, access.clone(), now_text());
+        if let Some(shelf) = &self.shelf {
+            shelf.write(&entry.keep(), None, false).map_err(|error| {
+                let reason = format!("the node cannot write down the job in its state directory: {error}");
+                Refusal::new(Fault::Local, reason)
+            })?;
+        }
+        self.table().insert(entry, now_us());
+        drop(writing);
+        self.start_waiting(&host);
+        let shown = self.table().get(&id).map(Entry::show);
+        shown.map(|shown| (shown, true)).ok_or_else(|| stopping().into())
+    }
+
+    /// Takes an errand on. One that is known already is the same errand, and there is no line for errands to wait in: who orders
+    /// one looks on.
+    pub fn accept_errand(&self, access: &Access, errand: &Errand) -> Result<(), Refusal> {
+        let order = errand::order(errand);
+        {
+            let table = self.table();
+            match table.get(&order.id) {
+                Some(known) if known.holder == access.holder() => return Ok(()),
+                Some(_) => return Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's")),
+                None => {}
+            }
+            let (own, all) = table.running(access.holder());
+            if own >= RUNNING_MAX.0 || all >= RUNNING_MAX.1 {
+                let reason = "this node carries as many jobs as it may already; try again when some have ended";
+                return Err(Refusal::new(Fault::Path, reason));
+            }
+        }
+        match self.accept(access, order) {
+            Ok(_) => Ok(()),
+            Err(Unaccepted::Refused(refusal)) => Err(refusal),
+            Err(Unaccepted::Known) => Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's")),
+            Err(Unaccepted::Full) => Err(Refusal::new(Fault::Path, "too many jobs wait on this node already")),
+        }
+    }
+
+    /// Goes on with what an earlier run of the node left, and remembers what had ended by then.
+    pub fn go_on(&self) {
+        let (Some(shelf), Some(host)) = (&self.shelf, self.host.upgrade()) else { return };
+        let known = shelf.all();
+        let mut table = self.table();
+        for kept in known {
+            let access = kept.ended.is_none().then(|| host.access_of(&kept.holder)).flatten();
+            if kept.ended.is_none() {
+                tracing::info!(job = %kept.order.id, "going on with a job that a restart interrupted");
+            }
+            table.insert(Entry::kept(kept, access), now_us());
+        }
+        let gone = table.forget_the_oldest();
+        drop(table);
+        gone.iter().for_each(|id| shelf.remove(id));
+        self.adopt_errands(&host);
+        self.start_waiting(&host);
+    }
+
+    /// What an earlier version of this program has left.
+    fn adopt_errands(&self, host: &Exports) {
+        let Some(shelf) = &self.shelf else { return };
+        for (holder, order) in errand::left_behind(&self.errands) {
+            let id = order.id;
+            let Some(access) = host.access_of(&holder) else {
+                tracing::warn!(job = %id, "a job is not gone on with: its grant was revoked");
+                errand::forget(&self.errands, &id);
+                continue;
+            };
+            let mut entry = Entry::new(order, access, now_text());
+            entry.begun = true;
+            if shelf.write(&entry.keep(), None, false).is_ok() {
+                self.table().insert(entry, now_us());
+                errand::forget(&self.errands, &id);
+            }
+        }
+    }
+
+    /// Starts those whose turn it is.
+    fn start_waiting(&self, host: &Arc<Exports>) {
+        while !host.is_stopping() {
+            let Some(id) = self.table().next_turn() else { return };
+            self.start(host, &id);
+        }
+    }
+
+    fn start(&self, host: &Arc<Exports>, id: &Uuid) {
+        let held = match self.shelf.as_ref().map(|shelf| shelf.claim(id)) {
+            None => None,
+            Some(Ok(Claim::Ours(held))) => Some(held),
+            Some(Ok(Claim::Ended(kept))) => {
+                if let Some(told) = kept.ended {
+                    self.table().end(id, told, None, now_us());
+                }
+                return;
+            }
+            Some(Ok(Claim::Elsewhere)) => return self.table().give_up(id),
+            Some(Err(error)) => {
+                return self.fail(host, id, &format!("the node cannot read the job in its state directory: {error}"));
+            }
+        };
+        let found =
+            self.table().get(id).map(|e| (Arc::clone(&e.order), e.changes, e.cancelled, e.begun, e.access.clone()));
+        let Some((order, changes, cancelled, begun, access)) = found else { return };
+        let Some(access) = access else {
+            tracing::warn!(job = %id, "a job is not gone on with: whoever ordered it cannot be asked for any more");
+            let reason = "whoever ordered this cannot be asked for after a restart of the node: the access key was revoked, or \
+                          it was ordered with a token or a certificate; order it again";
+            return self.fail(host, id, reason);
+        };
+        let plan = match order::read(&order) {
+            Ok(plan) if !cancelled => plan,
+            Ok(_) => return self.finish(host, id, Stage::Cancelled, None, None),
+            Err(refusal) => return self.fail(host, id, &refusal.reason),
+        };
+        let control = control(&order, &changes);
+        self.jobs.keep(*id.as_bytes(), ROLE, access.holder(), &control);
+        self.table().begin(id, control.clone(), held, now_text(), now_us());
+        let (host_of_run, id_of_run, never_begun) = (Arc::clone(host), *id, control.clone());
+        let run = move || {
+            let transfers = &host_of_run.transfers;
+            let (host, ways) = (&*host_of_run, &transfers.ways);
+            let carried = Carried { host, ways, order: &order, plan: &plan, access: &access, control: &control, begun };
+            let receipt = carried.run();
+            write_to_log(&access, &order, &receipt);
+            transfers.ended(&host_of_run, &id_of_run, &control, receipt);
+        };
+        if let Err(error) = std::thread::Builder::new().name("transfer".into()).spawn(run) {
+            tracing::warn!(%error, "cannot start a thread for a transfer");
+            never_begun.end(None);
+            self.fail(host, id, &format!("the node has no thread for it: {error}"));
+        }
+    }
+
+    fn ended(&self, host: &Arc<Exports>, id: &Uuid, control: &Control, receipt: v1::Receipt) {
+        // Stopped with the node: it goes on when the node does.
+        if receipt.state == v1::State::Interrupted && host.is_stopping() {
+            return control.end(Some(receipt));
+        }
+        let stage = match receipt.state {
+            v1::State::Done => Stage::Done,
+            v1::State::Partial => Stage::Partial,
+            v1::State::Failed => Stage::Failed,
+            v1::State::Interrupted => Stage::Cancelled,
+        };
+        control.end(Some(receipt.clone()));
+        self.finish(host, id, stage, Some(&receipt), None);
+    }
+
+    /// It ends before it has begun.
+    fn fail(&self, host: &Arc<Exports>, id: &Uuid, reason: &str) {
+        self.finish(host, id, Stage::Failed, None, Some(reason));
+    }
+
+    fn finish(
+        &self,
+        host: &Arc<Exports>,
+        id: &Uuid,
+        stage: Stage,
+        receipt: Option<&v1::Receipt>,
+        reason: Option<&str>,
+    ) {
+        let mut table = self.table();
+        let Some(entry) = table.get(id) else { return };
+        let told = told(&entry.show(), stage, receipt, reason);
+        let receipt = receipt.and_then(|receipt| serde_json::to_string(receipt).ok());
+        let gone = table.end(id, told, receipt.map(Arc::from), now_us());
+        drop(table);
+        if let Err(error) = self.write_down(id) {
+            tracing::error!(job = %id, %error, "a transfer has ended, and that cannot be written down");
+        }
+        if let Some(shelf) = &self.shelf {
+            gone.iter().for_each(|id| shelf.remove(id));
+        }
+        self.start_waiting(host);
+    }
+
+    /// Writes down what holds of a transfer now.
+    fn write_down(&self, id: &Uuid) -> std::io::Result<()> {
+        let Some(shelf) = &self.shelf else { return Ok(()) };
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.table().get(id).map(|e| (e.keep(), e.receipt.clone(), e.held.is_some()));
+        let Some((kept, receipt, is_held)) = found else { return Ok(()) };
+        let has_ended = kept.ended.is_some();
+        let file = shelf.write(&kept, receipt.as_deref(), is_held && !has_ended)?;
+        if let Some(entry) = self.table().get_mut(id) {
+            // The one that held the lock until now is replaced.
+            entry.held = Some(file).filter(|_| is_held && !has_ended);
+            entry.receipt = None;
+        }
+        Ok(())
+    }
+
+    /// What is told of a transfer to its holder.
+    pub fn get(&self, holder: &str, id: &Uuid) -> Option<Arc<Transfer>> {
+        self.table().get(id).filter(|entry| entry.holder == holder).map(Entry::show)
+    }
+
+    /// A page of a holder's transfers; none where the one that it is to begin behind is not known.
+    pub fn page(&self, holder: &str, asked: &Asked) -> Option<Page> {
+        self.table().page(holder, asked)
+    }
+
+    /// The receipt of a transfer, as JSON; none where there is none.
+    pub fn receipt(&self, holder: &str, id: &Uuid) -> Option<String> {
+        let found = self.table().get(id).filter(|e| e.holder == holder).map(|e| e.receipt.clone())?;
+        match (found, &self.shelf) {
+            (Some(receipt), _) => Some(receipt.to_string()),
+            (None, Some(shelf)) => shelf.receipt(id).ok().filter(|text| !text.is_empty()),
+            (None, None) => None,
+        }
+    }
+
+    /// Changes a transfer; none where the holder has no such one that has not ended.
+    pub fn change(&self, holder: &str, id: &Uuid, change: &Change) -> Option<Arc<Transfer>> {
+        let mut table = self.table();
+        let entry = table.get_mut(id).filter(|entry| entry.holder == holder && !entry.has_ended())?;
+        entry.change(change);
+        table.touch(id, now_us());
+        let shown = table.get(id).map(Entry::show);
+        drop(table);
+        if let Err(error) = self.write_down(id) {
+            tracing::warn!(job = %id, %error, "a change to a transfer cannot be written down: a restart would undo it");
+        }
+        shown
+    }
+
+    /// Ends a transfer. One that has ended stays as it ended.
+    pub fn cancel(&self, holder: &str, id: &Uuid) -> Option<Arc<Transfer>> {
+        let mut table = self.table();
+        let entry = table.get_mut(id).filter(|entry| entry.holder == holder)?;
+        if entry.has_ended() {
+            return Some(entry.show());
+        }
+        entry.cancelled = true;
+        let control = entry.control.clone();
+        let is_queued = table.is_queued(id);
+        drop(table);
+        match (control, self.host.upgrade()) {
+            (Some(control), _) => {
+                if let Err(error) = self.write_down(id) {
+                    tracing::warn!(job = %id, %error, "the end of a transfer cannot be written down yet");
+                }
+                control.cancel();
+            }
+            (None, Some(host)) if is_queued => self.finish(&host, id, Stage::Cancelled, None, None),
+            // It begins just now, and looks whether it was ended by then.
+            (None, _) => {}
+        }
+        self.get(holder, id)
+    }
+
+    /// What has changed behind a mark, of what a holder may know of, and the mark of the last change of all: behind that there is
+    /// nothing yet, whosever it was.
+    pub fn changed_since(&self, mark: u64, holder: &str, only: Option<&Uuid>) -> (Vec<Changed>, u64) {
+        let table = self.table();
+        (table.changed_since(mark, holder, only), table.revision())
+    }
+
+    /// What has not ended, of what a holder may know of, and the mark of the last change of all.
+    pub fn unended_of(&self, holder: &str, only: Option<&Uuid>) -> (Vec<Changed>, u64) {
+        let table = self.table();
+        (table.unended_of(holder, only), table.revision())
+    }
+
+    /// What is under way, of what a holder may know of.
+    pub fn under_way_of(&self, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+        self.table().under_way_of(holder, only)
+    }
+
+    /// How many are under way, and how many wait.
+    pub fn load(&self) -> (usize, usize) {
+        let table = self.table();
+        (table.running("").1, table.queued())
+    }
+}
+
+fn control(order: &Order, changes: &Change) -> Control {
+    let shown = bare(order);
+    let label = Label { job: order.id.to_string(), role: ROLE, source: shown.source, target: shown.target };
+    Control::new(label, order::steer(order, changes), Arc::default())
+}
+
+fn write_to_log(access: &Access, order: &Order, receipt: &v1::Receipt) {
+    let outcome = serde_json::to_value(receipt.state).unwrap_or_default();
+    let (from, to) = (receipt.source.join(" "), &receipt.target);
+    tracing::info!(
+        target: "access", who = access.who(), event = "carry", job = %order.id, from, to, outcome = %outcome,
+        bytes = receipt.bytes, files = receipt.files, failed = receipt.failed, seconds = receipt.seconds,
+        error = receipt.error.as_deref(),
+    );
+}
+
+/// What is told of a transfer once it has ended.
+fn told(before: &Transfer, stage: Stage, receipt: Option<&v1::Receipt>, reason: Option<&str>) -> Transfer {
+    let mut told = Transfer {
+        state: stage,
+        ended: Some(now_text()),
+        rate_bit_s: 0,
+        streams: 0,
+        eta_s: None,
+        waiting_for: String::new(),
+        error: reason.map(str::to_owned),
+        ..before.clone()
+    };
+    if let Some(receipt) = receipt {
+        told.bytes = receipt.bytes + receipt.skipped_bytes;
+        told.files = receipt.files + receipt.skipped;
+        told.bytes_total = told.bytes_total.max(told.bytes);
+        told.files_total = told.files_total.max(told.files);
+        told.rate_bit_s = receipt.rate_bit_s;
+        told.seconds = receipt.seconds;
+        told.failed = Some(receipt.failed);
+        told.exit = Some(receipt.exit);
+        // Where the job as a whole had nothing to say, what did not arrive has.
+        let first = receipt.failures.first().filter(|_| stage != Stage::Done);
+        told.error = receipt.error.clone().or_else(|| first.map(|miss| format!("{}: {}", miss.path, miss.reason)));
+    }
+    told
+}

@@ -1,0 +1,162 @@
+//! Errands: transfers that are ordered over the native protocol (`Request::Carry`), pushes from here to another node with the
+//! one-time key of that node. They are transfers like any other; what follows here is only how one is said as the other.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use auth::{AccessKey, Fingerprint};
+use model::Locator;
+use model::id::Uuid;
+use model::locator::Place;
+use model::v1::node::{Credentials, Filter, Options, Order};
+use wire::Frame;
+use wire::frame::{Errand, Request};
+
+/// A place of this node, as orders write it.
+fn here(place: &Place) -> String {
+    format!("/{place}")
+}
+
+/// The order that an errand is.
+pub(super) fn order(errand: &Errand) -> Order {
+    let said = &errand.order;
+    let place = said.places.first().cloned().unwrap_or(Place::Exports);
+    // Into memory there is no way into.
+    let into = said.options.into && matches!(place, Place::Path { .. });
+    let target = Locator::Node { at: errand.to.clone(), place, into };
+    let key = AccessKey::new(errand.key.id, errand.key.secret, Fingerprint(errand.node)).expose_text();
+    Order {
+        id: Uuid::from_bytes(said.job),
+        source: errand.sources.iter().map(here).collect(),
+        target: target.to_string(),
+        options: options(&said.options),
+        limit_bit_s: said.steer.limit_bit_s,
+        streams: said.steer.streams,
+        paused: said.steer.paused,
+        congestion: said.congestion.clone(),
+        retry_for_s: Some(errand.retry_for_s),
+        plain: errand.plain,
+        node: None,
+        credentials: Some(Credentials { key: Some(key), ..Credentials::default() }),
+    }
+}
+
+fn options(said: &model::spec::Options) -> Options {
+    Options {
+        recursive: said.recursive,
+        sync: Some(said.sync.word().to_owned()),
+        no_overwrite: said.no_overwrite,
+        durable: said.durable,
+        checksums: Some(said.checksums.iter().map(|algorithm| algorithm.name().to_owned()).collect()),
+        delete: said.delete,
+        dry_run: said.dry_run,
+        owner: said.owner,
+        xattrs: said.xattrs,
+        wait_space_s: Some(said.wait_space.as_secs()),
+        filters: said
+            .filters
+            .iter()
+            .map(|filter| Filter { include: filter.include, pattern: filter.pattern.clone() })
+            .collect(),
+    }
+}
+
+/// What an earlier version of this program left in `STATE/errands`: holders and their orders. The files go; what could not be
+/// taken on by then is told in the log by whoever takes it on.
+pub(super) fn left_behind(dir: &Path) -> Vec<(String, Order)> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let take = |path: &Path| {
+        let file = File::open(path).ok()?;
+        file.try_lock().ok()?;
+        let found = read_back(&fs::read(path).ok()?)?;
+        Some((found.0, order(&found.1)))
+    };
+    entries.flatten().filter_map(|entry| take(&entry.path())).collect()
+}
+
+/// It is written down as a transfer from here on.
+pub(super) fn forget(dir: &Path, id: &Uuid) {
+    let _ = fs::remove_file(dir.join(id.to_string()));
+}
+
+fn read_back(bytes: &[u8]) -> Option<(String, Errand)> {
+    let at = bytes.iter().position(|b| *b == b'\n')?;
+    let holder = std::str::from_utf8(&bytes[..at]).ok()?.to_owned();
+    let mut frames = wire::frame::FrameBuffer::default();
+    frames.push(&bytes[at + 1..]);
+    match frames.next_frame() {
+        Ok(Some(Frame::Ask(_, Request::Carry(errand)))) => Some((holder, *errand)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::{Way, read, steer};
+    use super::*;
+    use model::spec::{self, Steer};
+    use model::v1::node::Change;
+    use model::{Algorithm, HostPort, RelPath};
+    use std::time::Duration;
+    use wire::frame::{Direction, KeyProof, Open};
+
+    fn errand(into: bool, target: Place) -> Errand {
+        let options = spec::Options {
+            recursive: true,
+            into,
+            sync: spec::Sync::Digest,
+            delete: true,
+            checksums: vec![Algorithm::Crc32c],
+            wait_space: Duration::from_secs(7),
+            filters: vec![spec::Filter { include: false, pattern: "*.tmp".into() }],
+            ..spec::Options::default()
+        };
+        Errand {
+            order: Open {
+                job: [9; 16],
+                direction: Direction::Push,
+                places: vec![target],
+                options,
+                congestion: Some("reno".into()),
+                steer: Steer { limit_bit_s: 5, streams: 3, paused: true },
+                listed: false,
+            },
+            sources: vec![Place::Path { export: "d".into(), path: RelPath::parse(b"a \xff%?/b").unwrap() }],
+            to: HostPort { host: "::1".into(), port: 99 },
+            node: [3; 32],
+            key: KeyProof { id: [1; 8], secret: [2; 32] },
+            plain: true,
+            retry_for_s: 11,
+        }
+    }
+
+    #[test]
+    fn an_errand_means_the_same_as_an_order() {
+        let place = Place::Path { export: "e".into(), path: RelPath::parse(b"x y").unwrap() };
+        for (into, place) in [(false, place.clone()), (true, place), (false, Place::Null)] {
+            let said = errand(into, place.clone());
+            let order = order(&said);
+            let plan = read(&order).unwrap();
+            assert_eq!(plan.way, Way::Push { to: said.to.clone(), place });
+            assert_eq!((&plan.here, &plan.options), (&said.sources, &said.order.options));
+            assert_eq!((plan.node, plan.retry_for), (Some(Fingerprint([3; 32])), Duration::from_secs(11)));
+            assert_eq!((plan.keys[0].id, plan.keys[0].expose_secret()), ([1; 8], &[2; 32]));
+            assert_eq!(steer(&order, &Change::default()), said.order.steer);
+            assert_eq!((order.plain, order.congestion.as_deref()), (true, Some("reno")));
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_version_left_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = errand(false, Place::Null);
+        let mut bytes = b"key:7\n".to_vec();
+        wire::frame::encode(&Frame::Ask(0, Request::Carry(Box::new(said.clone()))), &mut bytes);
+        let id = Uuid::from_bytes(said.order.job);
+        fs::write(dir.path().join(id.to_string()), bytes).unwrap();
+        fs::write(dir.path().join("half"), b"key:7\n\x01").unwrap();
+        assert_eq!(left_behind(dir.path()), [("key:7".to_owned(), order(&said))]);
+        forget(dir.path(), &id);
+        assert!(left_behind(dir.path()).is_empty());
+    }
+}

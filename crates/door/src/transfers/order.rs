@@ -1,0 +1,347 @@
+//! An order as the node understands it: which end is here, what the other end is, how to treat what is met. Nothing is asked of
+//! anybody yet; what cannot be meant is refused here, in one sentence.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use auth::{AccessKey, Fingerprint};
+use model::fault::Fault;
+use model::locator::Place;
+use model::spec::{self, Steer};
+use model::v1::node::{Change, Options, Order};
+use model::{Algorithm, HostPort, Locator};
+use wire::frame::Refusal;
+
+/// Sources of one transfer.
+const SOURCES_MAX: usize = 1000;
+/// How long a transfer is tried again without progress, unless its order says otherwise: as `longhaul cp` does.
+const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
+/// How long a full target is waited for, unless the order says otherwise: as `longhaul cp` does.
+const WAIT_SPACE: Duration = Duration::from_secs(10 * 60);
+/// The name of a congestion control in the kernel is shorter than this.
+const CONGESTION_BYTES: usize = 16;
+/// Streams where a server is the other end: each waits for that server's answers, file by file, however short the way from
+/// this node to itself is.
+const ABROAD_STREAMS: u32 = 16;
+
+/// The other end of a transfer, and which way it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From here to a place on another node.
+    Push { to: HostPort, place: Place },
+    /// From places on another node to here.
+    Pull { from: HostPort, places: Vec<Place> },
+    /// From here to a server.
+    Out(String),
+    /// From a server to here.
+    In(Vec<String>),
+}
+
+/// An order, understood.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The end that is here: sources, or the one target.
+    pub here: Vec<Place>,
+    /// The other.
+    pub way: Way,
+    /// How to treat what is met.
+    pub options: spec::Options,
+    /// Keys to the other node.
+    pub keys: Vec<AccessKey>,
+    /// Which node it is.
+    pub node: Option<Fingerprint>,
+    /// How long to keep trying without progress.
+    pub retry_for: Duration,
+}
+
+/// What the places of one end have in common.
+enum End {
+    Here(Vec<Place>),
+    Node(HostPort, Vec<Place>),
+    Server(Vec<String>),
+}
+
+fn wrong(reason: impl Into<String>) -> Refusal {
+    Refusal::new(Fault::Config, reason)
+}
+
+/// One place as it was written.
+fn locator(text: &str) -> Result<Locator, Refusal> {
+    // A place here is written like what follows the host of one elsewhere.
+    let authority = text.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+    if authority.contains('@') {
+        // Not repeated: what stands there is a secret, as often as not.
+        return Err(wrong("an address of an order names no user and no key; put these into its credentials"));
+    }
+    let whole = if text.starts_with('/') { format!("lh://here{text}") } else { text.to_owned() };
+    let parsed = Locator::parse(OsStr::new(&whole));
+    parsed.map_err(|error| {
+        wrong(if whole.contains('?') { "a place of the order does not read".into() } else { error.to_string() })
+    })
+}
+
+fn is_spoken(scheme: &str) -> bool {
+    super::SCHEMES.contains(&scheme)
+}
+
+fn end(texts: &[String]) -> Result<End, Refusal> {
+    let scattered = || wrong("the sources of one transfer are all here, or all on one other node or server");
+    let mut found: Option<End> = None;
+    for text in texts {
+        let one = match locator(text)? {
+            Locator::Node { place: Place::Exports, .. } => {
+                return Err(wrong(format!("{text} names a node as a whole; name a path: /EXPORT/PATH")));
+            }
+            Locator::Node { place, .. } if text.starts_with('/') => End::Here(vec![place]),
+            Locator::Node { at, place, .. } => End::Node(at, vec![place]),
+            Locator::Foreign { scheme, url } if is_spoken(&scheme) => End::Server(vec![url]),
+            other => {
+                let reason = format!(
+                    "{other} can be no end of a transfer; write /EXPORT/PATH for a place of this node, and \
+                     lh://HOST/EXPORT/PATH, https://HOST/PATH or s3://BUCKET/KEY for the other end"
+                );
+                return Err(wrong(reason));
+            }
+        };
+        found = Some(match (found, one) {
+            (None, one) => one,
+            (Some(End::Here(mut all)), End::Here(one)) => {
+                all.extend(one);
+                End::Here(all)
+            }
+            (Some(End::Node(at, mut all)), End::Node(other, one)) if at == other => {
+                all.extend(one);
+                End::Node(at, all)
+            }
+            (Some(End::Server(mut all)), End::Server(one)) => {
+                all.extend(one);
+                End::Server(all)
+            }
+            _ => return Err(scattered()),
+        });
+    }
+    found.ok_or_else(|| wrong("an order names at least one source"))
+}
+
+/// A place for people: what stands behind a question mark is as often as not a secret.
+pub(crate) fn shown(text: &str) -> String {
+    text.split_once('?').map_or_else(|| text.to_owned(), |(place, _)| format!("{place}?…"))
+}
+
+/// What of an order counts when two are compared, and what is kept of it once it has ended: everything but its secrets.
+pub(crate) fn bare(order: &Order) -> Order {
+    let source = order.source.iter().map(|text| bare_place(text)).collect();
+    Order { source, target: bare_place(&order.target), ..order.without_credentials() }
+}
+
+/// Only addresses of servers have a query; in a path here a question mark is a letter like any other.
+fn bare_place(text: &str) -> String {
+    if text.contains("://") { shown(text) } else { text.to_owned() }
+}
+
+/// What an order means.
+pub(crate) fn read(order: &Order) -> Result<Plan, Refusal> {
+    if order.source.len() > SOURCES_MAX {
+        return Err(wrong(format!("a transfer has at most {SOURCES_MAX} sources; name a directory above them")));
+    }
+    let into = order.source.len() > 1 || locator(&order.target)?.into_dir();
+    let (here, way) = match (end(&order.source)?, end(std::slice::from_ref(&order.target))?) {
+        (End::Here(here), End::Node(to, mut places)) => (here, Way::Push { to, place: places.remove(0) }),
+        (End::Node(from, places), End::Here(here)) => (here, Way::Pull { from, places }),
+        (End::Here(here), End::Server(mut urls)) => (here, Way::Out(urls.remove(0))),
+        (End::Server(urls), End::Here(here)) => (here, Way::In(urls)),
+        _ => return Err(wrong("exactly one end of a transfer is a place of this node: /EXPORT/PATH")),
+    };
+    let options = options(&order.options, into)?;
+    let all = || order.source.iter().chain([&order.target]).filter_map(|text| locator(text).ok());
+    let is_memory = |l: &Locator| matches!(l, Locator::Node { place: Place::Null | Place::Zero(_), .. });
+    if options.checksums.is_empty() && !all().any(|locator| is_memory(&locator)) {
+        return Err(wrong("checksums can be left out for null: and zero: only; data that is kept is verified"));
+    }
+    if let Some(name) = &order.congestion
+        && (name.len() >= CONGESTION_BYTES || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)))
+    {
+        return Err(wrong("congestion names a congestion control of the kernel, such as bbr"));
+    }
+    let (keys, node) = identity(order, &way)?;
+    let retry_for = order.retry_for_s.map_or(RETRY_FOR, Duration::from_secs);
+    Ok(Plan { here, way, options, keys, node, retry_for })
+}
+
+/// Which node the other end is, and the key to it. Who is met for the first time is not believed: nobody looks on.
+fn identity(order: &Order, way: &Way) -> Result<(Vec<AccessKey>, Option<Fingerprint>), Refusal> {
+    let at = match way {
+        Way::Push { to: at, .. } | Way::Pull { from: at, .. } => at,
+        Way::Out(_) | Way::In(_) => return Ok((Vec::new(), None)),
+    };
+    let key = order.credentials.as_ref().and_then(|credentials| credentials.key.as_deref());
+    let key: Option<AccessKey> =
+        key.map(str::parse).transpose().map_err(|e: auth::key::KeyError| wrong(e.to_string()))?;
+    let told: Option<Fingerprint> =
+        order.node.as_deref().map(str::parse).transpose().map_err(|e: auth::key::KeyError| wrong(e.to_string()))?;
+    match (key.as_ref().map(|key| key.node), told) {
+        (Some(of_key), Some(told)) if of_key != told => {
+            Err(wrong(format!("the access key is for another node than the one that node names ({told})")))
+        }
+        (None, None) => Err(wrong(format!(
+            "say which node {at} is: give one of its access keys (credentials.key) or its fingerprint (node)"
+        ))),
+        (of_key, told) => Ok((key.into_iter().collect(), of_key.or(told))),
+    }
+}
+
+fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
+    let sync = match &said.sync {
+        None => spec::Sync::default(),
+        Some(word) => spec::Sync::ALL
+            .into_iter()
+            .find(|sync| sync.word() == word)
+            .ok_or_else(|| wrong(format!("sync is none, exists, size, mtime or digest, and not {word:?}")))?,
+    };
+    let checksums = match &said.checksums {
+        None => vec![Algorithm::Crc32c],
+        Some(names) => names.iter().map(|name| name.parse().map_err(wrong)).collect::<Result<Vec<_>, _>>()?,
+    };
+    let filters: Vec<spec::Filter> = said
+        .filters
+        .iter()
+        .map(|filter| spec::Filter { include: filter.include, pattern: filter.pattern.clone() })
+        .collect();
+    engine::filter::Filters::new(&filters)?;
+    if said.delete && !said.recursive {
+        return Err(wrong("delete goes with recursive: it removes what the source lacks, directory by directory"));
+    }
+    Ok(spec::Options {
+        recursive: said.recursive,
+        into,
+        sync,
+        no_overwrite: said.no_overwrite,
+        durable: said.durable,
+        checksums,
+        delete: said.delete,
+        dry_run: said.dry_run,
+        owner: said.owner,
+        xattrs: said.xattrs,
+        wait_space: said.wait_space_s.map_or(WAIT_SPACE, Duration::from_secs),
+        filters,
+    })
+}
+
+/// What a transfer is to keep from its start on: what its order says, and what was changed since.
+pub(crate) fn steer(order: &Order, changes: &Change) -> Steer {
+    let is_abroad = order
+        .source
+        .iter()
+        .chain([&order.target])
+        .any(|text| !text.starts_with('/') && !text.to_ascii_lowercase().starts_with("lh:"));
+    let streams = match changes.streams.unwrap_or(order.streams) {
+        0 if is_abroad => ABROAD_STREAMS,
+        streams => streams,
+    };
+    Steer {
+        limit_bit_s: changes.limit_bit_s.unwrap_or(order.limit_bit_s),
+        streams: streams.min(wire::limits::STREAMS_MAX / 4),
+        paused: changes.paused.unwrap_or(order.paused),
+    }
+}
+
+/// A change on top of others.
+pub(crate) fn then(before: Change, next: &Change) -> Change {
+    Change {
+        limit_bit_s: next.limit_bit_s.or(before.limit_bit_s),
+        streams: next.streams.or(before.streams),
+        paused: next.paused.or(before.paused),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::id::Uuid;
+    use model::v1::node::Credentials;
+
+    fn order(source: &str, target: &str) -> Order {
+        let key = AccessKey::new([1; 8], [2; 32], Fingerprint([3; 32])).expose_text();
+        let credentials = Some(Credentials { key: Some(key), ..Credentials::default() });
+        Order { credentials, ..Order::new(Uuid::nil(), source, target) }
+    }
+
+    #[test]
+    fn one_end_is_here() {
+        let way = |source: &str, target: &str| read(&order(source, target)).map(|plan| plan.way).ok();
+        let at = HostPort { host: "h".into(), port: 99 };
+        let place = Place::Path { export: "e".into(), path: model::RelPath::parse(b"x y").unwrap() };
+        assert_eq!(way("/d/a", "lh://h:99/e/x%20y"), Some(Way::Push { to: at.clone(), place: place.clone() }));
+        assert_eq!(way("lh://h:99/e/x%20y", "/d/"), Some(Way::Pull { from: at, places: vec![place] }));
+        assert_eq!(way("/d/a", "https://s/x"), Some(Way::Out("https://s/x".into())));
+        assert_eq!(way("s3://b/k", "/d/a"), Some(Way::In(vec!["s3://b/k".into()])));
+        for (source, target) in [
+            ("/d/a", "/d/b"),
+            ("lh://h/e/x", "lh://h/e/y"),
+            ("https://s/x", "https://s/y"),
+            ("/", "lh://h/e/x"),
+            ("/d/../x", "lh://h/e/x"),
+            ("/d/a", "gsiftp://h/x"),
+            ("/d/a", "me@h:/x"),
+            ("local", "lh://h/e/x"),
+            ("-", "lh://h/e/x"),
+            ("", "lh://h/e/x"),
+            ("/d/a", "https://me:5ecret@h/x"),
+        ] {
+            let refusal = read(&order(source, target)).unwrap_err();
+            assert!(!refusal.reason.contains("5ecret"), "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn sources_lie_together() {
+        let several = |sources: &[&str], target: &str| {
+            let source = sources.iter().map(|text| (*text).to_owned()).collect();
+            read(&Order { source, ..order("/d/a", target) })
+        };
+        let plan = several(&["/d/a", "/e/b"], "lh://h/x").unwrap();
+        assert_eq!((plan.here.len(), plan.options.into), (2, true));
+        assert!(several(&["lh://h/x", "lh://i/x"], "/d").is_err());
+        assert!(several(&["/d/a", "lh://i/x"], "/d").is_err());
+        assert!(several(&[], "/d").unwrap_err().reason.contains("at least one source"));
+    }
+
+    #[test]
+    fn whoever_the_other_node_is_must_be_said() {
+        let nobody = Order { credentials: None, ..order("/d/a", "lh://h/e/x") };
+        assert!(read(&nobody).unwrap_err().reason.contains("say which node h:7411 is"));
+        let told = Order { node: Some(Fingerprint([5; 32]).to_string()), ..nobody };
+        assert_eq!(read(&told).unwrap().node, Some(Fingerprint([5; 32])));
+        let other = Order { credentials: order("", "").credentials, ..told };
+        assert!(read(&other).unwrap_err().reason.contains("another node"));
+    }
+
+    #[test]
+    fn what_is_said_wrongly_is_named() {
+        let with = |options: Options| read(&Order { options, ..order("/d/a", "lh://h/e/x") });
+        let sync = Options { sync: Some("often".into()), ..Options::default() };
+        assert!(with(sync).unwrap_err().reason.contains("often"));
+        assert!(with(Options { checksums: Some(vec!["crc7".into()]), ..Options::default() }).is_err());
+        assert!(with(Options { checksums: Some(vec![]), ..Options::default() }).is_err());
+        assert!(with(Options { delete: true, ..Options::default() }).is_err());
+        assert!(read(&Order { congestion: Some("../x".into()), ..order("/d/a", "lh://h/e/x") }).is_err());
+    }
+
+    #[test]
+    fn what_is_compared_and_kept_has_no_secrets() {
+        let first = order("/d/a?b", "https://s/x?X-Amz-Signature=1");
+        let again = Order { credentials: None, target: "https://s/x?X-Amz-Signature=2".into(), ..first.clone() };
+        assert_ne!(first, again);
+        assert_eq!(bare(&first), bare(&again));
+        assert_eq!(bare(&first).target, "https://s/x?…");
+        assert_eq!(bare(&first).source, ["/d/a?b"]);
+    }
+
+    #[test]
+    fn what_was_changed_counts() {
+        let order = Order { limit_bit_s: 5, ..order("/d/a", "https://s/x") };
+        let first = Change { paused: Some(true), ..Change::default() };
+        let both = then(first, &Change { limit_bit_s: Some(7), ..Change::default() });
+        assert_eq!(steer(&order, &both), Steer { limit_bit_s: 7, streams: ABROAD_STREAMS, paused: true });
+    }
+}

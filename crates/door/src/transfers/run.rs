@@ -1,0 +1,179 @@
+//! One transfer, carried: the job that the engine runs for it, with this node at one end of the copy, and what becomes of it.
+
+use std::sync::Arc;
+
+use auth::Access;
+use engine::control::Control;
+use engine::node::Host;
+use engine::receive::{Policy, Receiving};
+use engine::scan::SourceRoot;
+use engine::session::{Means, Session};
+use engine::transfer::{Ends, Note, Outcome};
+use engine::{Error, identity::random_tag};
+use model::fault::Fault;
+use model::id::JobId;
+use model::spec::Options;
+use model::v1;
+use model::v1::node::Order;
+use sys::waker::Waker;
+use wire::frame::{Direction, Open, Refusal};
+use wire::receiver::Target;
+
+use super::afar::{self, refused};
+use super::order::{Plan, Way, bare};
+use super::ways::Ways;
+use crate::host::Exports;
+use crate::warm::Destination;
+
+/// A transfer under way.
+pub(super) struct Carried<'a> {
+    pub host: &'a Exports,
+    pub ways: &'a Ways,
+    pub order: &'a Order,
+    pub plan: &'a Plan,
+    pub access: &'a Access,
+    pub control: &'a Control,
+    /// An earlier run of this node has begun it.
+    pub begun: bool,
+}
+
+impl Carried<'_> {
+    /// Runs it to its end.
+    pub fn run(&self) -> v1::Receipt {
+        let sources_here = || self.sources_here();
+        let sources_there = |urls: &[String]| {
+            let dialling = self.ways.dialling().map_err(refused)?;
+            afar::sources(urls, self.order.credentials.as_ref(), &dialling)
+        };
+        let receiving_here = |options: &Options, waker: Waker| self.receiving_here(options, waker);
+        match &self.plan.way {
+            Way::Push { place, .. } => self.carry(Ends::Push { sources: &sources_here, target: place.clone() }),
+            Way::Pull { places, .. } => self.carry(Ends::Pull { sources: places.clone(), target: &receiving_here }),
+            Way::In(urls) => {
+                let sources = || sources_there(urls);
+                self.carry(Ends::Push { sources: &sources, target: self.plan.here[0].clone() })
+            }
+            Way::Out(url) => {
+                let receiving = |options: &Options, waker: Waker| self.receiving_there(url, options, waker);
+                self.carry(Ends::Pull { sources: self.plan.here.clone(), target: &receiving })
+            }
+        }
+    }
+
+    fn carry(&self, ends: Ends<'_>) -> v1::Receipt {
+        let keep = |session: Session| match self.destination() {
+            Some(there) => self.ways.warm.put(there, session),
+            None => session.close(),
+        };
+        // Both ends of a copy by this node itself are in its own commons already, and tell nothing about a path.
+        let is_far = self.destination().is_some();
+        let means = Means {
+            history: self.host.history().filter(|_| is_far),
+            commons: self.host.commons().filter(|_| is_far),
+            ..Means::default()
+        };
+        let transfer = engine::transfer::Transfer {
+            id: JobId(self.order.id),
+            options: self.plan.options.clone(),
+            congestion: self.order.congestion.clone(),
+            means,
+            ends,
+            files: None,
+            retry_for: self.plan.retry_for,
+            once: false,
+            begun: self.begun,
+            control: self.control,
+            keep: Some(&keep),
+        };
+        let mut note = |note: Note<'_>| {
+            if let Note::Again(error, pause) = note {
+                tracing::info!(job = %transfer.id, %error, pause_s = pause.as_secs(), "the path broke; trying again");
+            }
+        };
+        let done =
+            transfer.run(&mut || self.connect(), &mut note).unwrap_or_else(|error: Error| Outcome::failed(error));
+        let shown = bare(self.order);
+        transfer.receipt(&done, shown.source, shown.target)
+    }
+
+    /// The other node; none where the other end is a server.
+    fn destination(&self) -> Option<Destination> {
+        let (Way::Push { to, .. } | Way::Pull { from: to, .. }) = &self.plan.way else { return None };
+        let (plain, congestion) = (self.order.plain, self.order.congestion.clone());
+        Some(Destination { to: to.clone(), node: self.plan.node?.0, plain, congestion })
+    }
+
+    fn connect(&self) -> engine::Result<Session> {
+        // Asked at every attempt: whoever ordered it may have been shut out since.
+        if !self.host.may_go_on(self.access) {
+            let reason = "the access key that began this job is not valid any more";
+            return Err(Error::Refused { peer: "the source node".into(), refusal: Refusal::new(Fault::Auth, reason) });
+        }
+        match self.destination() {
+            Some(there) => self.ways.session(self.host, &there, &self.plan.keys),
+            None => self.ways.own_session(self.host, self.access),
+        }
+    }
+
+    fn sources_here(&self) -> engine::Result<Vec<SourceRoot>> {
+        let roots = self.plan.here.iter().map(|place| self.host.source(self.access, place));
+        let refused = |refusal| Error::Refused { peer: "the source node".into(), refusal };
+        roots.collect::<Result<_, _>>().map_err(refused)
+    }
+
+    /// The receiving side of an attempt, in an export of this node.
+    fn receiving_here(&self, options: &Options, waker: Waker) -> engine::Result<Arc<Receiving>> {
+        let tag = tag()?;
+        let order = self.open(options);
+        let place = self.host.target(self.access, &order, &tag).map_err(refused)?;
+        let is_dir = place.store.is_dir(&place.path);
+        let target = Target { path: place.path, into: options.into, is_dir };
+        let (may_replace, journals) = (place.may_replace, place.journals);
+        let policy = Policy { options: options.clone(), may_replace, tag, journals, tells_plans: false };
+        Ok(Receiving::new(place.store, target, policy, waker, place.opening))
+    }
+
+    /// The receiving side of an attempt, on a server.
+    fn receiving_there(&self, url: &str, options: &Options, waker: Waker) -> engine::Result<Arc<Receiving>> {
+        let dialling = self.ways.dialling().map_err(refused)?;
+        let (store, path) = afar::place(url, self.order.credentials.as_ref(), &dialling).map_err(refused)?;
+        // Asked once: a server that cannot be reached is known before anything is scanned.
+        match store.stat(&path) {
+            Err(error) if !error.is_not_found() && error.is_fatal() => return Err(error.into()),
+            _ => {}
+        }
+        let is_dir = store.is_dir(&path);
+        let target = Target { path, into: options.into, is_dir };
+        let policy =
+            Policy { options: options.clone(), may_replace: Ok(()), tag: tag()?, journals: None, tells_plans: false };
+        Ok(Receiving::new(store, target, policy, waker, Box::new(|_| {})))
+    }
+
+    /// The order that a guest with this one would have given to this node as the receiving one.
+    fn open(&self, options: &Options) -> Open {
+        Open {
+            job: *self.order.id.as_bytes(),
+            direction: Direction::Push,
+            places: self.plan.here.clone(),
+            options: options.clone(),
+            congestion: None,
+            steer: self.control.steer().0,
+            listed: false,
+        }
+    }
+}
+
+fn tag() -> engine::Result<String> {
+    random_tag().map_err(|_| Error::Order("the system gives no random numbers".into()))
+}
+
+/// Whether the places that are here may be had by whoever orders, before anything is accepted.
+pub(super) fn check(host: &Exports, access: &Access, order: &Order, plan: &Plan) -> Result<(), Refusal> {
+    match plan.way {
+        Way::Push { .. } | Way::Out(_) => {
+            let roots = plan.here.iter().map(|place| host.source(access, place)).collect::<Result<Vec<_>, _>>()?;
+            engine::scan::distinct_names(&roots)
+        }
+        Way::Pull { .. } | Way::In(_) => host.may_receive(access, &plan.here[0], *order.id.as_bytes(), &plan.options),
+    }
+}

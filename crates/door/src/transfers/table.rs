@@ -1,0 +1,397 @@
+//! The table of transfers: what waits, what is under way, what is remembered, in the order in which they came. It decides whose
+//! turn it is. Time is an argument; files, threads and sessions are other rooms' affair.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use auth::Access;
+use engine::control::Control;
+use model::id::Uuid;
+use model::v1;
+use model::v1::node::{Change, Order, Stage, Transfer};
+
+use super::kept::Kept;
+use super::order::{bare, steer, then};
+
+/// Transfers under way at once: for one who orders, and for all.
+pub(crate) const RUNNING_MAX: (usize, usize) = (64, 256);
+/// Transfers that have not ended.
+pub(crate) const UNENDED_MAX: usize = 10_000;
+/// Transfers that have ended and are remembered; the oldest go first.
+pub(crate) const REMEMBERED_MAX: usize = 10_000;
+
+/// One of them.
+pub(super) struct Entry {
+    pub holder: String,
+    /// With its secrets until it has ended.
+    pub order: Arc<Order>,
+    pub changes: Change,
+    pub cancelled: bool,
+    /// It may have begun in an earlier run of this node.
+    pub begun: bool,
+    /// What is told of it, apart from what its control knows.
+    base: Arc<Transfer>,
+    /// Its receipt, until that is written down.
+    pub receipt: Option<Arc<str>>,
+    /// Its reins while it is under way.
+    pub control: Option<Control>,
+    /// The lock on what is written down of it, while it is under way.
+    pub held: Option<File>,
+    /// Who ordered it, until it has ended.
+    pub access: Option<Access>,
+    revision: u64,
+}
+
+impl Entry {
+    /// One that was ordered now.
+    pub fn new(order: Order, access: Access, created: String) -> Entry {
+        let steer = steer(&order, &Change::default());
+        let shown = bare(&order);
+        let base = Transfer {
+            id: order.id,
+            source: shown.source,
+            target: shown.target,
+            created,
+            limit_bit_s: steer.limit_bit_s,
+            ..Transfer::default()
+        };
+        Entry {
+            holder: access.holder().to_owned(),
+            order: Arc::new(order),
+            changes: Change::default(),
+            cancelled: false,
+            begun: false,
+            base: Arc::new(base),
+            receipt: None,
+            control: None,
+            held: None,
+            access: Some(access),
+            revision: 0,
+        }
+    }
+
+    /// One that was written down earlier. What has ended needs nobody's access any more.
+    pub fn kept(kept: Kept, access: Option<Access>) -> Entry {
+        let Kept { holder, created, revision, order, changes, cancelled, ended, .. } = kept;
+        let shown = bare(&order);
+        let base = ended.unwrap_or_else(|| Transfer {
+            id: order.id,
+            source: shown.source,
+            target: shown.target,
+            created,
+            limit_bit_s: steer(&order, &changes).limit_bit_s,
+            ..Transfer::default()
+        });
+        let (order, base) = (Arc::new(order), Arc::new(base));
+        Entry {
+            holder,
+            order,
+            changes,
+            cancelled,
+            begun: true,
+            base,
+            receipt: None,
+            control: None,
+            held: None,
+            access,
+            revision,
+        }
+    }
+
+    /// It is to keep something else from now on.
+    pub fn change(&mut self, change: &Change) {
+        self.changes = then(self.changes, change);
+        match &self.control {
+            Some(control) => {
+                let Change { limit_bit_s, streams, paused } = *change;
+                control.change(&v1::Change { limit_bit_s, streams, paused, cancel: false });
+            }
+            None => {
+                let limit_bit_s = steer(&self.order, &self.changes).limit_bit_s;
+                self.base = Arc::new(Transfer { limit_bit_s, ..(*self.base).clone() });
+            }
+        }
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.base.state.is_last()
+    }
+
+    /// What is written down of it.
+    pub fn keep(&self) -> Kept {
+        Kept {
+            v: 1,
+            holder: self.holder.clone(),
+            created: self.base.created.clone(),
+            revision: self.revision,
+            order: (*self.order).clone(),
+            changes: self.changes,
+            cancelled: self.cancelled,
+            ended: self.has_ended().then(|| (*self.base).clone()),
+        }
+    }
+
+    /// What is told of it now.
+    pub fn show(&self) -> Arc<Transfer> {
+        let Some(control) = &self.control else { return Arc::clone(&self.base) };
+        let job = control.show();
+        let state = match job.state {
+            v1::Doing::Paused => Stage::Paused,
+            v1::Doing::Waiting => Stage::Waiting,
+            v1::Doing::Running | v1::Doing::Ended => Stage::Running,
+        };
+        Arc::new(Transfer {
+            state,
+            bytes: job.bytes,
+            bytes_total: job.bytes_total,
+            files: job.files,
+            files_total: job.files_total,
+            scanned: job.scanned,
+            rate_bit_s: job.rate_bit_s,
+            limit_bit_s: job.limit_bit_s,
+            streams: job.streams,
+            seconds: job.seconds,
+            eta_s: job.eta_s,
+            waiting_for: job.waiting_for,
+            ..(*self.base).clone()
+        })
+    }
+}
+
+/// What a page of the table is to hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub state: Option<Stage>,
+    pub after: Option<Uuid>,
+    pub limit: usize,
+}
+
+/// A page of the table.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub transfers: Vec<Arc<Transfer>>,
+    pub next: Option<Uuid>,
+    /// Entries that were looked at for it.
+    pub looked_at: usize,
+}
+
+/// A transfer that has changed, and when as events count.
+pub(crate) struct Changed {
+    pub revision: u64,
+    pub transfer: Arc<Transfer>,
+}
+
+/// All of them, by a number that grows in the order in which they came.
+#[derive(Default)]
+pub(super) struct Table {
+    entries: BTreeMap<u64, Entry>,
+    ids: HashMap<Uuid, u64>,
+    queued: BTreeSet<u64>,
+    under_way: BTreeSet<u64>,
+    ended: BTreeSet<u64>,
+    running: HashMap<String, usize>,
+    /// The last change of each.
+    changes: BTreeMap<u64, u64>,
+    numbers: u64,
+    revision: u64,
+}
+
+impl Table {
+    pub fn get(&self, id: &Uuid) -> Option<&Entry> {
+        self.entries.get(self.ids.get(id)?)
+    }
+
+    pub fn get_mut(&mut self, id: &Uuid) -> Option<&mut Entry> {
+        self.entries.get_mut(self.ids.get(id)?)
+    }
+
+    /// How many have not ended.
+    pub fn unended(&self) -> usize {
+        self.entries.len() - self.ended.len()
+    }
+
+    /// How many are under way: of one, and of all.
+    pub fn running(&self, holder: &str) -> (usize, usize) {
+        (self.running.get(holder).copied().unwrap_or(0), self.under_way.len())
+    }
+
+    /// Whether it still waits for its turn.
+    pub fn is_queued(&self, id: &Uuid) -> bool {
+        self.ids.get(id).is_some_and(|number| self.queued.contains(number))
+    }
+
+    pub fn queued(&self) -> usize {
+        self.queued.len()
+    }
+
+    /// The last change of all.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// One more, behind all others.
+    pub fn insert(&mut self, mut entry: Entry, now_us: u64) {
+        self.numbers += 1;
+        let (number, id) = (self.numbers, entry.order.id);
+        if entry.has_ended() {
+            self.ended.insert(number);
+            self.revision = self.revision.max(entry.revision);
+        } else {
+            self.queued.insert(number);
+            entry.revision = 0;
+        }
+        let revision = entry.revision;
+        self.ids.insert(id, number);
+        self.entries.insert(number, entry);
+        match revision {
+            0 => self.touch(&id, now_us),
+            known => drop(self.changes.insert(known, number)),
+        }
+    }
+
+    /// It has changed. Numbers of changes grow over restarts as well: they are times where time allows.
+    pub fn touch(&mut self, id: &Uuid, now_us: u64) {
+        let Some(number) = self.ids.get(id).copied() else { return };
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        self.revision = now_us.max(self.revision + 1);
+        self.changes.remove(&entry.revision);
+        entry.revision = self.revision;
+        self.changes.insert(self.revision, number);
+    }
+
+    /// Whose turn it is: the first that waits of those whose holder has not enough under way. It counts as under way from here on.
+    pub fn next_turn(&mut self) -> Option<Uuid> {
+        if self.under_way.len() >= RUNNING_MAX.1 {
+            return None;
+        }
+        let entries = &self.entries;
+        let has_room = |number: &&u64| {
+            entries.get(number).is_some_and(|e| self.running.get(&e.holder).is_none_or(|own| *own < RUNNING_MAX.0))
+        };
+        let number = self.queued.iter().find(has_room).copied()?;
+        self.queued.remove(&number);
+        self.under_way.insert(number);
+        let entry = self.entries.get(&number)?;
+        *self.running.entry(entry.holder.clone()).or_default() += 1;
+        Some(entry.order.id)
+    }
+
+    /// It begins.
+    pub fn begin(&mut self, id: &Uuid, control: Control, held: Option<File>, started: String, now_us: u64) {
+        if let Some(entry) = self.get_mut(id) {
+            let base = Transfer { state: Stage::Running, started: Some(started), ..(*entry.base).clone() };
+            // What was asked for since its turn came.
+            let Change { limit_bit_s, streams, paused } = entry.changes;
+            control.change(&v1::Change { limit_bit_s, streams, paused, cancel: entry.cancelled });
+            (entry.base, entry.control, entry.held) = (Arc::new(base), Some(control), held);
+        }
+        self.touch(id, now_us);
+    }
+
+    /// Its turn, or its time in the line, is over.
+    fn leave(&mut self, number: u64) {
+        if self.queued.remove(&number) || !self.under_way.remove(&number) {
+            return;
+        }
+        let Some(entry) = self.entries.get(&number) else { return };
+        if let Some(own) = self.running.get_mut(&entry.holder) {
+            *own -= 1;
+            if *own == 0 {
+                self.running.remove(&entry.holder);
+            }
+        }
+    }
+
+    /// It has ended, and this is told of it from now on. Its secrets go. Returns those that are remembered no longer.
+    pub fn end(&mut self, id: &Uuid, told: Transfer, receipt: Option<Arc<str>>, now_us: u64) -> Vec<Uuid> {
+        let Some(number) = self.ids.get(id).copied() else { return Vec::new() };
+        self.leave(number);
+        self.ended.insert(number);
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.order = Arc::new(bare(&entry.order));
+            entry.base = Arc::new(told);
+            (entry.receipt, entry.control, entry.access) = (receipt, None, None);
+        }
+        self.touch(id, now_us);
+        self.forget_the_oldest()
+    }
+
+    /// Those that have ended beyond what is remembered.
+    pub fn forget_the_oldest(&mut self) -> Vec<Uuid> {
+        let mut gone = Vec::new();
+        while self.ended.len() > REMEMBERED_MAX {
+            let Some(number) = self.ended.pop_first() else { break };
+            if let Some(entry) = self.entries.remove(&number) {
+                self.ids.remove(&entry.order.id);
+                self.changes.remove(&entry.revision);
+                gone.push(entry.order.id);
+            }
+        }
+        gone
+    }
+
+    /// It is somebody else's: another node with the same state directory carries it.
+    pub fn give_up(&mut self, id: &Uuid) {
+        let Some(number) = self.ids.remove(id) else { return };
+        self.leave(number);
+        if let Some(entry) = self.entries.remove(&number) {
+            self.changes.remove(&entry.revision);
+        }
+    }
+
+    /// A page of what somebody may know of; none where the one before it is not known (any more).
+    pub fn page(&self, holder: &str, asked: &Asked) -> Option<Page> {
+        let from = match &asked.after {
+            None => 0,
+            Some(id) => *self.ids.get(id).filter(|number| self.entries[number].holder == holder)?,
+        };
+        let mut page = Page::default();
+        for entry in self.entries.range((Bound::Excluded(from), Bound::Unbounded)).map(|(_, entry)| entry) {
+            page.looked_at += 1;
+            if entry.holder != holder {
+                continue;
+            }
+            let shown = entry.show();
+            if asked.state.is_some_and(|state| state != shown.state) {
+                continue;
+            }
+            if page.transfers.len() == asked.limit {
+                page.next = page.transfers.last().map(|last| last.id);
+                break;
+            }
+            page.transfers.push(shown);
+        }
+        Some(page)
+    }
+
+    /// What has changed behind a mark, of what somebody may know of, in the order of the changes.
+    pub fn changed_since(&self, mark: u64, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+        let behind = self.changes.range((Bound::Excluded(mark), Bound::Unbounded));
+        let known = behind.filter_map(|(revision, number)| Some((*revision, self.entries.get(number)?)));
+        let wanted = known.filter(|(_, e)| e.holder == holder && only.is_none_or(|id| e.order.id == *id));
+        wanted.map(|(revision, entry)| Changed { revision, transfer: entry.show() }).collect()
+    }
+
+    /// What has not ended, of what somebody may know of, in the order of the last changes.
+    pub fn unended_of(&self, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+        let mut found = self.shown_of(self.queued.iter().chain(&self.under_way), holder, only);
+        found.sort_by_key(|changed| changed.revision);
+        found
+    }
+
+    /// What is under way: few, however long the table is.
+    pub fn under_way_of(&self, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+        self.shown_of(self.under_way.iter(), holder, only)
+    }
+
+    fn shown_of<'a>(&self, numbers: impl Iterator<Item = &'a u64>, holder: &str, only: Option<&Uuid>) -> Vec<Changed> {
+        let of = |e: &&Entry| e.holder == holder && only.is_none_or(|id| e.order.id == *id);
+        let found = numbers.filter_map(|number| self.entries.get(number)).filter(of);
+        found.map(|entry| Changed { revision: entry.revision, transfer: entry.show() }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! How transfers reach nodes: others, by sessions that are kept for a while, and this one itself.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use auth::policy::ThirdParty;
+use auth::{Access, AccessKey, Fingerprint};
+use engine::dial::{Elsewhere, Guard};
+use engine::node::Host;
+use engine::session::{Connect, Session};
+use engine::{Error, Timeouts, Trust};
+use model::HostPort;
+use model::fault::Fault;
+use wire::frame::Refusal;
+
+use super::afar::refused;
+use crate::current::Current;
+use crate::host::Exports;
+use crate::http::Dialling;
+use crate::warm::{Destination, Warm};
+
+/// How transfers reach other nodes and servers.
+pub(super) struct Ways {
+    pub timeouts: Timeouts,
+    /// Where this node listens on the loopback interface alone transfers may lead there, whatever the policy says.
+    may_stay_here: bool,
+    /// It lives for one copy of its own user, who may dial what he likes.
+    is_users_own: bool,
+    /// Sessions of earlier transfers.
+    pub warm: Arc<Warm>,
+    /// Where this node listens.
+    own: SocketAddr,
+    /// Where nodes said that they are as well.
+    elsewhere: Elsewhere,
+    /// How servers are dialled on behalf of guests.
+    dialling: OnceLock<Arc<Current<Dialling>>>,
+}
+
+impl Ways {
+    pub fn new(timeouts: Timeouts, own: SocketAddr, is_users_own: bool) -> Ways {
+        // A node that lives for a single copy has no second transfer to keep anything for.
+        let warm = Warm::new(if is_users_own { Duration::ZERO } else { timeouts.warm });
+        let may_stay_here = is_users_own || own.ip().is_loopback();
+        let (elsewhere, dialling) = (Elsewhere::default(), OnceLock::new());
+        Ways { timeouts, may_stay_here, is_users_own, warm, own, elsewhere, dialling }
+    }
+
+    /// Servers are dialled like this.
+    pub fn dial_by(&self, dialling: Arc<Current<Dialling>>) {
+        let _ = self.dialling.set(dialling);
+    }
+
+    pub fn dialling(&self) -> Result<Arc<Dialling>, Refusal> {
+        let known = self.dialling.get().map(|dialling| dialling.now());
+        known.ok_or_else(|| Refusal::new(Fault::Bug, "this node does not know how to dial servers"))
+    }
+
+    /// A session with another node: one of an earlier transfer, or a new one.
+    pub fn session(&self, host: &Exports, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
+        if let Some(session) = self.warm.take(there, keys) {
+            return Ok(session);
+        }
+        let policy = host.policy();
+        let local = policy.third_party.local || self.is_users_own;
+        let third_party = ThirdParty { local, loopback: self.may_stay_here, ..policy.third_party.clone() };
+        let guard: Arc<Guard> =
+            Arc::new(move |address| third_party.check(address).map_err(|denied| denied.to_string()));
+        let trust = Trust::Fingerprints(vec![Fingerprint(there.node)]);
+        let (timeouts, plain, session, elsewhere) = (self.timeouts, there.plain, random()?, self.elsewhere.clone());
+        let connect = Connect { trust, keys, plain, timeouts, session, guard: Some(guard), elsewhere };
+        let mut session = Session::connect(&there.to, &connect)?;
+        if !self.warm.within().is_zero() {
+            session.keep(self.warm.within())?;
+        }
+        Ok(session)
+    }
+
+    /// A session with this node itself, over loopback, with the rights of whoever ordered and nobody else's: what a server holds is
+    /// copied by the same code as everything else.
+    pub fn own_session(&self, host: &Exports, access: &Access) -> engine::Result<Session> {
+        let key = host.lend_own(access).map_err(refused)?;
+        let trust = Trust::Fingerprints(vec![key.node]);
+        let ip = match self.own.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let to = HostPort { host: ip.to_string(), port: self.own.port() };
+        let (timeouts, session) = (self.timeouts, random()?);
+        // Nobody is on this way who could read along; whether clear text is allowed at all is the operator's to say.
+        let plain = host.allows_plain();
+        let elsewhere = Elsewhere::default();
+        Session::connect(&to, &Connect { trust, keys: &[key], plain, timeouts, session, guard: None, elsewhere })
+    }
+}
+
+fn random<const N: usize>() -> engine::Result<[u8; N]> {
+    engine::identity::random().map_err(|_| Error::Order("the system gives no random numbers".into()))
+}

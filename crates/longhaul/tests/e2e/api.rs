@@ -1,0 +1,453 @@
+//! The node's API, `/api/v1`, driven as an orchestrator drives it: by its typed client, by curl, and by those who keep to nothing.
+
+mod refusals;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::id::Uuid;
+use model::v1::State;
+use model::v1::node::{Change, Credentials, Order, Problem, S3, Stage, Transfer};
+use nodeapi::{Api, Error, Which};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use web::{Dialer, HttpUrl};
+
+use crate::client::unfinished;
+use crate::https;
+use crate::kept::written;
+use crate::node::{Node, Setup};
+use crate::s3::{KEY, S3Server};
+use crate::tree::pattern;
+use crate::wait::{LONG, until, until_some};
+use crate::web::raw::ask;
+
+/// Takes some four seconds at [`LIMIT`].
+const LARGE: usize = 48 << 20;
+const LIMIT: u64 = 100_000_000;
+
+/// A node that speaks HTTP in clear as well, for those who have a key.
+fn plain() -> Setup {
+    Setup::new().data_export("rw").arg("--plain")
+}
+
+fn api_at(origin: &str, key: Option<&str>) -> Api {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(https::authority().as_bytes()).unwrap()).unwrap();
+    let tls = ClientConfig::builder_with_provider(engine::identity::provider());
+    let tls = tls.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots).with_no_client_auth();
+    let (connect, silence) = (Duration::from_secs(30), Duration::from_secs(60));
+    let dialer = Dialer { tls: Arc::new(tls), guard: Arc::new(|_| Ok(())), prepare: None, connect, silence };
+    let bearer = key.map(|key| format!("Bearer {key}"));
+    Api::new(dialer, HttpUrl::parse(origin).unwrap(), bearer.as_deref())
+}
+
+/// The API of a node that speaks HTTP in clear.
+fn api(node: &Node, key: &str) -> Api {
+    api_at(&format!("http://127.0.0.1:{}/", node.port), Some(key))
+}
+
+fn full_key(node: &Node) -> String {
+    node.grant(&["--export", "data", "--write"])
+}
+
+fn with_key(key: &str) -> Option<Credentials> {
+    Some(Credentials { key: Some(key.to_owned()), ..Credentials::default() })
+}
+
+/// Two nodes: the one that is driven, with somebody who drives it, and the other with a key to it.
+struct Pair {
+    here: Node,
+    api: Api,
+    there: Node,
+    key: String,
+}
+
+fn pair() -> Pair {
+    pair_of(plain().start())
+}
+
+fn pair_of(here: Node) -> Pair {
+    let there = Node::closed();
+    let (own, key) = (full_key(&here), full_key(&there));
+    Pair { api: api(&here, &own), here, there, key }
+}
+
+impl Pair {
+    /// From here to there.
+    fn push(&self, from: &str, to: &str) -> Order {
+        Order { credentials: with_key(&self.key), ..Order::new(Uuid::now_v7(), from, self.there.at(to)) }
+    }
+
+    /// From there to here.
+    fn pull(&self, from: &str, to: &str) -> Order {
+        Order { credentials: with_key(&self.key), ..Order::new(Uuid::now_v7(), self.there.at(from), to) }
+    }
+
+    /// A large file that goes there slowly.
+    fn slow(&self) -> Order {
+        fs::write(self.here.data("large"), pattern(LARGE)).unwrap();
+        Order { limit_bit_s: LIMIT, ..self.push("/data/large", "data/large") }
+    }
+
+    fn amid(&self) {
+        until("a third is there", LONG, || {
+            unfinished(&self.there.data("")).iter().any(|path| written(path) > LARGE as u64 / 3)
+        });
+    }
+}
+
+#[track_caller]
+fn ended(api: &Api, id: Uuid) -> Transfer {
+    until_some("the transfer has ended", LONG, || api.transfer(id).ok().filter(|transfer| transfer.state.is_last()))
+}
+
+#[track_caller]
+fn done(api: &Api, order: &Order) -> Transfer {
+    let (transfer, is_new) = api.create(order).unwrap();
+    assert!(is_new && transfer.id == order.id);
+    let transfer = ended(api, order.id);
+    assert_eq!((transfer.state, &transfer.error), (Stage::Done, &None), "{transfer:?}");
+    transfer
+}
+
+#[track_caller]
+fn problem<T: std::fmt::Debug>(result: Result<T, Error>) -> Problem {
+    match result {
+        Err(Error::Refused(problem)) => problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn files_go_to_another_node_and_come_from_it() {
+    let pair = pair();
+    fs::create_dir(pair.here.data("run")).unwrap();
+    for (name, bytes) in [("a", pattern(3 << 20)), ("b c", pattern(10)), ("e", Vec::new())] {
+        fs::write(pair.here.data("run").join(name), bytes).unwrap();
+    }
+    let mut order = pair.push("/data/run", "data/in/");
+    order.options.recursive = true;
+    let told = done(&pair.api, &order);
+    assert_eq!((told.bytes, told.files, told.exit), ((3 << 20) + 10, 3, Some(0)));
+    assert_eq!(told.source, ["/data/run"]);
+    assert_eq!(fs::read(pair.there.data("in/run/b c")).unwrap(), pattern(10));
+    let receipt = pair.api.receipt(order.id).unwrap();
+    assert_eq!((receipt.state, receipt.files, &receipt.job), (State::Done, 3, &order.id.to_string()));
+    assert!(receipt.digests.iter().any(|digest| digest.algorithm == "crc32c" && digest.files == 3), "{receipt:?}");
+    // And back, by a name that needs escapes.
+    done(&pair.api, &pair.pull("data/in/run/b%20c", "/data/back"));
+    assert_eq!(fs::read(pair.here.data("back")).unwrap(), pattern(10));
+    done(&pair.api, &pair.pull("data/in/run/a", "/data/new/"));
+    assert_eq!(fs::read(pair.here.data("new/a")).unwrap(), pattern(3 << 20));
+    // What is not there ends as a failure that says so, and whose.
+    let missing = pair.pull("data/nothing", "/data/x");
+    pair.api.create(&missing).unwrap();
+    let told = ended(&pair.api, missing.id);
+    assert!(told.state == Stage::Failed && told.error.unwrap().contains("nothing"), "{:?}", told.exit);
+    let listed = pair.api.list(Which::default()).unwrap();
+    assert_eq!((listed.transfers.len(), listed.next), (4, None));
+    assert_eq!(listed.transfers[0].id, order.id);
+}
+
+#[test]
+fn files_go_to_a_server_and_come_from_it() {
+    let far = https::setup("").start();
+    let here = plain().arg("--cacert").arg(far.data("").with_file_name("ca.pem")).start();
+    let (own, token) = (full_key(&here), full_key(&far));
+    let api = api(&here, &own);
+    let credentials = || Some(Credentials { token: Some(token.clone()), ..Credentials::default() });
+    let order = |from: String, to: String| Order { credentials: credentials(), ..Order::new(Uuid::now_v7(), from, to) };
+    let at = |path: &str| format!("https://127.0.0.1:{}/data/{path}", far.port);
+    fs::create_dir_all(here.data("t/sub")).unwrap();
+    fs::write(here.data("t/large"), pattern(20 << 20)).unwrap();
+    fs::write(here.data("t/sub/ä b%"), b"odd").unwrap();
+    let mut there = order("/data/t".into(), at("copy"));
+    there.options.recursive = true;
+    assert_eq!(done(&api, &there).files, 2);
+    assert_eq!(fs::read(far.data("copy/sub/ä b%")).unwrap(), b"odd");
+    assert_eq!(fs::read(far.data("copy/large")).unwrap(), pattern(20 << 20));
+    let receipt = api.receipt(there.id).unwrap();
+    assert_eq!((receipt.files, receipt.failed), (2, 0));
+    done(&api, &order(at("copy/large"), "/data/back".into()));
+    assert_eq!(fs::read(here.data("back")).unwrap(), pattern(20 << 20));
+    // With another credential the server says no, and the transfer says that.
+    let refused = Order { credentials: None, ..order(at("copy/large"), "/data/no".into()) };
+    api.create(&refused).unwrap();
+    let told = ended(&api, refused.id);
+    assert_eq!((told.state, here.data("no").exists()), (Stage::Failed, false), "{told:?}");
+    // What is asked of this node itself counts for this one transfer: no key is left that opens it.
+    assert!(!fs::read_to_string(here.state().join("grants.toml")).unwrap().contains("one copy"));
+}
+
+#[test]
+fn files_go_to_a_bucket_and_come_from_it() {
+    let (server, here) = (S3Server::new(), plain().start());
+    let api = api(&here, &full_key(&here));
+    let s3 = S3 {
+        endpoint: Some(format!("http://{}", server.address)),
+        access_key_id: Some(KEY.0.into()),
+        secret_access_key: Some(KEY.1.into()),
+        ..S3::default()
+    };
+    let credentials = Some(Credentials { s3: Some(s3), ..Credentials::default() });
+    fs::write(here.data("f"), pattern(9 << 20)).unwrap();
+    let order =
+        |from: &str, to: &str| Order { credentials: credentials.clone(), ..Order::new(Uuid::now_v7(), from, to) };
+    done(&api, &order("/data/f", "s3://bucket/a/f"));
+    done(&api, &order("s3://bucket/a/f", "/data/g"));
+    assert_eq!(fs::read(here.data("g")).unwrap(), pattern(9 << 20));
+}
+
+#[test]
+fn ordering_twice_is_ordering_once() {
+    let pair = pair();
+    fs::write(pair.here.data("f"), b"once").unwrap();
+    let order = pair.push("/data/f", "data/f");
+    let first = done(&pair.api, &order);
+    // With another credential it is the same order: tokens are renewed.
+    let again = Order { credentials: with_key(&full_key(&pair.there)), ..order.clone() };
+    assert_eq!(pair.api.create(&again).unwrap(), (first.clone(), false));
+    let other = Order { target: pair.there.at("data/other"), ..order.clone() };
+    let no = problem(pair.api.create(&other));
+    assert_eq!((no.status, no.fault.as_str()), (409, "config"), "{no:?}");
+    // Somebody else learns nothing, not even whether it is the same.
+    let others = api(&pair.here, &full_key(&pair.here));
+    assert_eq!(problem(others.create(&order)).reason, no.reason);
+    assert_eq!(problem(others.create(&other)).reason, no.reason);
+    assert!(!pair.there.data("other").exists());
+    assert_eq!(pair.api.list(Which::default()).unwrap().transfers, [first]);
+}
+
+#[test]
+fn guests_see_their_own() {
+    let pair = pair();
+    fs::write(pair.here.data("f"), b"mine").unwrap();
+    let order = pair.push("/data/f", "data/f");
+    done(&pair.api, &order);
+    let others = api(&pair.here, &full_key(&pair.here));
+    assert!(others.list(Which::default()).unwrap().transfers.is_empty());
+    let unknown = problem(others.transfer(order.id));
+    assert_eq!((unknown.status, unknown.fault.as_str()), (404, "missing"));
+    assert_eq!(unknown.reason.replace(&order.id.to_string(), ""), {
+        let never = Uuid::now_v7();
+        problem(others.transfer(never)).reason.replace(&never.to_string(), "")
+    });
+    for status in [
+        problem(others.change(order.id, &Change::default())).status,
+        problem(others.cancel(order.id)).status,
+        problem(others.receipt(order.id)).status,
+        problem(others.events(Some(order.id), None).map(|_| ())).status,
+        problem(others.list(Which { after: Some(order.id), ..Which::default() })).status,
+    ] {
+        assert_eq!(status, 404);
+    }
+    // Who has not said who they are hears whether the node is well, and no more.
+    let nobody = api_at(&format!("http://127.0.0.1:{}/", pair.here.port), None);
+    assert_eq!(nobody.health().unwrap().status, "ok");
+    assert_eq!(problem(nobody.list(Which::default())).status, 401);
+    assert_eq!(problem(nobody.create(&order)).status, 401);
+    assert!(nobody.capabilities().unwrap().exports.is_empty());
+    // A key that may only read orders nothing that is written here, and one for a path nothing from beside it.
+    let reader = api(&pair.here, &pair.here.grant(&["--export", "data"]));
+    assert_eq!(problem(reader.create(&pair.pull("data/f", "/data/new"))).fault, "auth");
+    let part = api(&pair.here, &pair.here.grant(&["--export", "data", "--path", "sub", "--write"]));
+    assert_eq!(problem(part.create(&pair.push("/data/f", "data/stolen"))).status, 403);
+    assert_eq!(problem(part.create(&pair.pull("data/f", "/data/f2"))).status, 403);
+    assert!(!pair.there.data("stolen").exists() && !pair.here.data("new").exists());
+}
+
+#[test]
+fn what_a_node_can_do_is_told_to_whom_it_may() {
+    let pair = pair();
+    let told = pair.api.capabilities().unwrap();
+    assert_eq!(told.addresses, [pair.here.address()]);
+    assert_eq!(told.exports.iter().map(|e| (e.name.as_str(), e.writable)).collect::<Vec<_>>(), [("data", true)]);
+    assert!(pair.key.len() > 20 && told.node.len() > 20 && told.limits.page_max == 10_000, "{told:?}");
+    assert!(told.schemes.iter().any(|scheme| scheme == "s3"));
+    let document = ask(&pair.here, "GET", "/api/v1/openapi.json", &[], &[]).expect(200);
+    let read: serde_json::Value = serde_json::from_slice(&document.body).unwrap();
+    assert!(read["paths"]["/api/v1/transfers/{id}"]["patch"].is_object());
+    let index = ask(&pair.here, "GET", "/api/v1", &[], &[]).expect(200);
+    assert!(index.text().contains("/api/v1/capabilities"));
+}
+
+#[test]
+fn a_host_is_told_of_where_its_operator_says_so() {
+    let (silent, told) = (plain().start(), plain().arg("--audit").start());
+    let asked = |node: &Node, query: &str| {
+        let bearer = format!("Bearer {}", full_key(node));
+        let answer = ask(node, "GET", &format!("/api/v1/host{query}"), &[("Authorization", &bearer)], &[]);
+        (answer.status, serde_json::from_slice::<serde_json::Value>(&answer.body).unwrap())
+    };
+    let (status, no) = asked(&silent, "");
+    assert_eq!((status, &no["fault"]), (403, &"auth".into()), "{no}");
+    let (status, host) = asked(&told, "?rate_bit_s=10000000000&rtt_s=0.2");
+    assert_eq!(status, 200, "{host}");
+    let findings = host["findings"].as_array().unwrap();
+    assert!(host["host"].is_object() && findings.len() > 5 && findings.iter().all(|f| f["id"].is_string()), "{host}");
+    assert_eq!((asked(&told, "?rtt_s=-1").0, asked(&told, "?role=toaster").0, asked(&told, "?x=1").0), (400, 400, 400));
+    assert_eq!(ask(&told, "GET", "/api/v1/host", &[], &[]).status, 401);
+}
+
+/// Whether a text stands in a file below a directory.
+fn stands_below(dir: &Path, text: &str) -> bool {
+    fs::read_dir(dir).into_iter().flatten().flatten().any(|entry| match entry.file_type().unwrap().is_dir() {
+        true => stands_below(&entry.path(), text),
+        false => String::from_utf8_lossy(&fs::read(entry.path()).unwrap_or_default()).contains(text),
+    })
+}
+
+#[test]
+fn credentials_do_not_come_back() {
+    let pair = pair();
+    let mut order = pair.slow();
+    order.paused = true;
+    let secret = pair.key[pair.key.len() - 24..].to_owned();
+    let mut said = serde_json::to_string(&pair.api.create(&order).unwrap().0).unwrap();
+    let held = pair.here.state().join("transfers").join(order.id.to_string());
+    assert!(fs::read_to_string(&held).unwrap().contains(&secret), "it is needed after a restart");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&held).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    said += &serde_json::to_string(
+        &pair.api.change(order.id, &Change { paused: Some(false), ..Change::default() }).unwrap(),
+    )
+    .unwrap();
+    said += &serde_json::to_string(&pair.api.list(Which::default()).unwrap()).unwrap();
+    said += &serde_json::to_string(&pair.api.cancel(order.id).unwrap()).unwrap();
+    said += &serde_json::to_string(&ended(&pair.api, order.id)).unwrap();
+    said += &serde_json::to_string(&pair.api.receipt(order.id).unwrap()).unwrap();
+    assert!(!said.contains(&secret), "{said}");
+    until("it is written down", LONG, || !stands_below(&pair.here.state(), &secret));
+    assert!(fs::read_to_string(&held).unwrap().contains("cancelled"), "the receipt is kept instead");
+    // What does not read is not repeated either.
+    let own = full_key(&pair.here);
+    let body = format!(
+        "{{\"id\":\"{}\",\"source\":[\"/data/f\"],\"target\":\"lh://h/x\",\"credentials\":\"{}\"}}",
+        order.id, pair.key
+    );
+    let bearer = format!("Bearer {own}");
+    let fields = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+    let answer = ask(&pair.here, "POST", "/api/v1/transfers", &fields, body.as_bytes()).expect(400);
+    assert!(!answer.text().contains(&secret), "{}", answer.text());
+    https::nothing_leaks(&pair.here, &[pair.key.clone(), own]);
+}
+
+#[test]
+fn a_node_that_is_killed_goes_on() {
+    let mut pair = pair();
+    let order = pair.slow();
+    pair.api.create(&order).unwrap();
+    let first = done(&pair.api, &{
+        fs::write(pair.here.data("small"), b"small").unwrap();
+        pair.push("/data/small", "data/small")
+    });
+    // What was changed holds over the restart as well: let go, the transfer would end before that.
+    let change = Change { limit_bit_s: Some(LIMIT + 1), ..Change::default() };
+    pair.api.change(order.id, &change).unwrap();
+    pair.amid();
+    pair.here.restart();
+    let told = until_some("it answers again", LONG, || pair.api.transfer(order.id).ok());
+    assert!(!told.state.is_last() && told.limit_bit_s == LIMIT + 1, "{told:?}");
+    assert!(!pair.api.create(&order).unwrap().1, "the same order is still the same");
+    let told = ended(&pair.api, order.id);
+    assert_eq!((told.state, told.bytes), (Stage::Done, LARGE as u64), "{told:?}");
+    assert_eq!(fs::read(pair.there.data("large")).unwrap(), pattern(LARGE));
+    let receipt = pair.api.receipt(order.id).unwrap();
+    assert!(receipt.bytes < LARGE as u64 || receipt.resumed_bytes > 0, "it did not begin anew: {receipt:?}");
+    // What had ended by then is still known, in its place.
+    let listed = pair.api.list(Which::default()).unwrap().transfers;
+    assert_eq!(listed.iter().map(|t| t.id).collect::<Vec<_>>(), [order.id, first.id]);
+    assert_eq!((&listed[1], pair.api.receipt(first.id).unwrap().files), (&first, 1));
+    // Ended by its orchestrator, it stays ended.
+    let gone = Order { paused: true, ..pair.push("/data/large", "data/again") };
+    pair.api.create(&gone).unwrap();
+    pair.api.cancel(gone.id).unwrap();
+    assert_eq!(ended(&pair.api, gone.id).state, Stage::Cancelled);
+    pair.here.restart();
+    until("it answers again", LONG, || pair.api.transfer(gone.id).is_ok_and(|t| t.state == Stage::Cancelled));
+}
+
+#[test]
+fn whoever_is_shut_out_is_not_served_after_a_restart() {
+    let mut pair = pair_of(plain().start());
+    let own = full_key(&pair.here);
+    let api = api(&pair.here, &own);
+    let order = Order { paused: true, ..pair.slow() };
+    api.create(&order).unwrap();
+    let list = String::from_utf8(pair.here.grant_command(&["list"]).stdout).unwrap();
+    let ids: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    ids.iter().for_each(|id| drop(pair.here.grant_command(&["revoke", id])));
+    pair.here.restart();
+    let file = pair.here.state().join("transfers").join(order.id.to_string());
+    until("it has ended", LONG, || fs::read_to_string(&file).unwrap().contains("\"failed\""));
+    assert!(!pair.there.data("large").exists());
+    assert!(!stands_below(&pair.here.state().join("transfers"), &pair.key[pair.key.len() - 24..]));
+}
+
+#[test]
+fn a_transfer_is_paused_changed_and_ended() {
+    let pair = pair();
+    let order = Order { paused: true, ..pair.slow() };
+    pair.api.create(&order).unwrap();
+    let state = |wanted: Stage| until("it is so", LONG, || pair.api.transfer(order.id).unwrap().state == wanted);
+    state(Stage::Paused);
+    assert_eq!(problem(pair.api.receipt(order.id)).status, 409);
+    let go = Change { paused: Some(false), ..Change::default() };
+    pair.api.change(order.id, &go).unwrap();
+    until("bytes move", LONG, || pair.api.transfer(order.id).unwrap().bytes > 1 << 20);
+    pair.api.change(order.id, &Change { paused: Some(true), ..Change::default() }).unwrap();
+    state(Stage::Paused);
+    let change = Change { limit_bit_s: Some(0), streams: Some(2), paused: Some(false) };
+    assert_eq!(pair.api.change(order.id, &change).unwrap().limit_bit_s, 0);
+    assert_eq!(ended(&pair.api, order.id).state, Stage::Done);
+    assert_eq!(problem(pair.api.change(order.id, &change)).status, 409);
+    assert_eq!(pair.api.cancel(order.id).unwrap().state, Stage::Done, "it stays as it ended");
+    // Ended in the middle: what has arrived is gone on with by the next one.
+    let second = Order { limit_bit_s: LIMIT, ..pair.push("/data/large", "data/second") };
+    pair.api.create(&second).unwrap();
+    until("bytes move", LONG, || pair.api.transfer(second.id).unwrap().bytes > 1 << 20);
+    pair.api.cancel(second.id).unwrap();
+    let told = ended(&pair.api, second.id);
+    assert_eq!((told.state, told.exit, pair.there.data("second").exists()), (Stage::Cancelled, Some(130), false));
+    let page = pair.api.list(Which { state: Some(Stage::Cancelled), ..Which::default() }).unwrap();
+    assert_eq!(page.transfers.iter().map(|t| t.id).collect::<Vec<_>>(), [second.id]);
+}
+
+#[test]
+fn events_come_in_order_and_go_on() {
+    let pair = pair();
+    let order = pair.slow();
+    pair.api.create(&order).unwrap();
+    let (mut one, mut all) = (pair.api.events(Some(order.id), None).unwrap(), pair.api.events(None, None).unwrap());
+    let mut heard = Vec::new();
+    while let Some(event) = one.next_event().unwrap() {
+        assert_eq!(event.transfer.id, order.id);
+        heard.push((event.id.parse::<u64>().unwrap(), event.transfer));
+    }
+    assert!(heard.len() >= 3, "the last state, and progress before it: {}", heard.len());
+    assert!(heard.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1.bytes <= pair[1].1.bytes));
+    assert_eq!(heard.last().unwrap().1.state, Stage::Done);
+    assert!(heard.iter().rev().skip(1).all(|(_, transfer)| !transfer.state.is_last()));
+    // Those who listen to all hear the same end, and then what comes next.
+    let of_end = until_some("the end is heard", LONG, || {
+        let event = all.next_event().unwrap().unwrap();
+        Some(event).filter(|event| event.transfer.state.is_last())
+    });
+    assert_eq!(of_end.id, heard.last().unwrap().0.to_string());
+    fs::write(pair.here.data("small"), b"small").unwrap();
+    let next = pair.push("/data/small", "data/small");
+    pair.api.create(&next).unwrap();
+    assert_eq!(all.next_event().unwrap().unwrap().transfer.id, next.id);
+    ended(&pair.api, next.id);
+    // Whoever comes back hears what they missed, and nothing twice.
+    let mut back = pair.api.events(None, Some(&of_end.id)).unwrap();
+    let event = back.next_event().unwrap().unwrap();
+    assert_eq!((event.transfer.id, event.transfer.state), (next.id, Stage::Done));
+    let mut over = pair.api.events(Some(order.id), Some(&of_end.id)).unwrap();
+    assert_eq!(over.next_event().unwrap(), None, "its end was heard");
+    assert_eq!(problem(pair.api.events(None, Some("x")).map(|_| ())).status, 400);
+}

@@ -1,0 +1,427 @@
+//! What a node's API takes and says (`/api/v1`): the orders of an orchestrator, and how they fare.
+//!
+//! A field here is a promise to programs, as everywhere in `v1`. What is taken in refuses fields that it does not know, so that a
+//! misspelt one is found by whoever wrote it; what is said may have more fields in a later version.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::id::Uuid;
+
+/// A transfer to be made. One end is a place of the node that is asked, always; the other is another node or a server.
+///
+/// The client chooses the id. The same order sent twice is one transfer; credentials do not count when two are compared, so that
+/// one may be sent again with a newer token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// Chosen by whoever orders, best a UUID of version 7.
+    #[schema(value_type = String, format = "uuid")]
+    pub id: Uuid,
+    /// Where the bytes come from: places of this node (`/EXPORT/PATH`), or all of one other node (`lh://HOST/EXPORT/PATH`) or
+    /// server (`https://…`, `davs://…`, `s3://BUCKET/KEY`).
+    pub source: Vec<String>,
+    /// Where they go, written alike. With a slash at its end, or with several sources, they go below it.
+    pub target: String,
+    /// How to treat what it meets.
+    #[serde(default)]
+    pub options: Options,
+    /// The most payload to send, bit/s; 0 for no limit.
+    #[serde(default)]
+    pub limit_bit_s: u64,
+    /// How many streams; 0 leaves it to the node.
+    #[serde(default)]
+    pub streams: u32,
+    /// Begin paused.
+    #[serde(default)]
+    pub paused: bool,
+    /// Congestion control of its streams, where both hosts have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// How long to keep trying without progress, seconds; 900 unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_for_s: Option<u64>,
+    /// Payload in clear, where the other node allows it.
+    #[serde(default)]
+    pub plain: bool,
+    /// The fingerprint of the other node. An access key says it as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Who one is at the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
+}
+
+impl Order {
+    /// From here to there, and nothing else said.
+    pub fn new(id: Uuid, source: impl Into<String>, target: impl Into<String>) -> Order {
+        Order {
+            id,
+            source: vec![source.into()],
+            target: target.into(),
+            options: Options::default(),
+            limit_bit_s: 0,
+            streams: 0,
+            paused: false,
+            congestion: None,
+            retry_for_s: None,
+            plain: false,
+            node: None,
+            credentials: None,
+        }
+    }
+
+    /// The same without secrets.
+    #[must_use]
+    pub fn without_credentials(&self) -> Order {
+        Order { credentials: None, ..self.clone() }
+    }
+}
+
+/// How a transfer treats what it meets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Directories may be copied.
+    pub recursive: bool,
+    /// When an existing target counts as already there: `none`, `exists`, `size`, `mtime` or `digest`; `mtime` unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync: Option<String>,
+    /// An existing target that differs is an error.
+    pub no_overwrite: bool,
+    /// Data reaches stable storage before a file counts as done.
+    pub durable: bool,
+    /// Whole-file digests; `crc32c` unless said, an empty list for none (memory ends only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<Vec<String>>,
+    /// What the source lacks is removed at the target, directory by directory.
+    pub delete: bool,
+    /// Nothing is changed; the receipt says what would be.
+    pub dry_run: bool,
+    /// Owners are kept.
+    pub owner: bool,
+    /// Extended attributes and ACLs are kept.
+    pub xattrs: bool,
+    /// How long a full target is waited for, seconds; 600 unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_space_s: Option<u64>,
+    /// Which entries take part; the first rule that fits decides, and none that fits means yes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<Filter>,
+}
+
+/// A rule on which entries take part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    /// What fits takes part, or is left out.
+    pub include: bool,
+    /// The pattern, as for `longhaul cp --include`.
+    pub pattern: String,
+}
+
+/// Who one is at the other end. Kept with the order while it is under way, never told again, removed with its end.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Credentials {
+    /// An access key of the other node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(write_only)]
+    pub key: Option<String>,
+    /// A bearer token for a WebDAV server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(write_only)]
+    pub token: Option<String>,
+    /// A key to an S3 server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub s3: Option<S3>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has = |there: bool| if there { "…" } else { "none" };
+        write!(f, "Credentials {{ key: {}, token: {}, ", has(self.key.is_some()), has(self.token.is_some()))?;
+        write!(f, "s3: {} }}", has(self.s3.is_some()))
+    }
+}
+
+/// An S3 server, and a key to it.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct S3 {
+    /// `https://HOST[:PORT]`; Amazon's own unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// The region; `us-east-1` unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The bucket's name comes before the host rather than before the path.
+    pub virtual_hosted: bool,
+    /// The key's id; without one the bucket is open to all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access_key_id: Option<String>,
+    /// The key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(write_only)]
+    pub secret_access_key: Option<String>,
+    /// The token of a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(write_only)]
+    pub session_token: Option<String>,
+}
+
+impl fmt::Debug for S3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3").field("endpoint", &self.endpoint).field("region", &self.region).finish_non_exhaustive()
+    }
+}
+
+/// What a transfer is doing, or what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// It waits for others to end.
+    #[default]
+    Queued,
+    /// It moves.
+    Running,
+    /// Somebody paused it.
+    Paused,
+    /// It waits: for space, a path, or a verification; `waiting_for` says for what.
+    Waiting,
+    /// Everything arrived and was verified.
+    Done,
+    /// Something did not arrive; the receipt names it.
+    Partial,
+    /// Nothing, or not enough, arrived.
+    Failed,
+    /// Somebody ended it.
+    Cancelled,
+}
+
+impl Stage {
+    /// All of them.
+    pub const ALL: [Stage; 8] = [
+        Stage::Queued,
+        Stage::Running,
+        Stage::Paused,
+        Stage::Waiting,
+        Stage::Done,
+        Stage::Partial,
+        Stage::Failed,
+        Stage::Cancelled,
+    ];
+
+    /// Whether nothing comes after it.
+    pub fn is_last(self) -> bool {
+        matches!(self, Stage::Done | Stage::Partial | Stage::Failed | Stage::Cancelled)
+    }
+
+    /// The word in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Stage::Queued => "queued",
+            Stage::Running => "running",
+            Stage::Paused => "paused",
+            Stage::Waiting => "waiting",
+            Stage::Done => "done",
+            Stage::Partial => "partial",
+            Stage::Failed => "failed",
+            Stage::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A transfer, as whoever ordered it sees it. It holds no secrets: there is no field for them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Transfer {
+    /// Its id.
+    #[schema(value_type = String, format = "uuid")]
+    pub id: Uuid,
+    /// What it is doing, or what became of it.
+    pub state: Stage,
+    /// Where the bytes come from.
+    pub source: Vec<String>,
+    /// Where they go.
+    pub target: String,
+    /// When it was ordered (RFC 3339).
+    pub created: String,
+    /// When it began last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// Bytes arrived so far.
+    pub bytes: u64,
+    /// Bytes known of so far; final once `scanned`.
+    pub bytes_total: u64,
+    /// Files arrived or found in place.
+    pub files: u64,
+    /// Files known of so far.
+    pub files_total: u64,
+    /// Whether the totals are final.
+    pub scanned: bool,
+    /// Rate over the last seconds.
+    pub rate_bit_s: u64,
+    /// The limit in force; 0 for none.
+    pub limit_bit_s: u64,
+    /// Streams in use.
+    pub streams: u32,
+    /// Seconds from its start, to now or to its end.
+    pub seconds: f64,
+    /// Time to the end, where that can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta_s: Option<f64>,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waiting_for: String,
+    /// Entries that did not arrive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u64>,
+    /// The exit code that goes with its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<u8>,
+    /// Why it failed, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A page of transfers, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Transfers {
+    /// The transfers.
+    pub transfers: Vec<Transfer>,
+    /// Where the next page begins (`?after=`), if there is more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub next: Option<Uuid>,
+}
+
+/// A change to a transfer that has not ended. What is left out stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Change {
+    /// The new limit; 0 for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_bit_s: Option<u64>,
+    /// The new number of streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u32>,
+    /// Pause, or go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+}
+
+/// Whether a node is well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// `ok`, or `stopping`.
+    pub status: String,
+}
+
+/// What a node can do for whoever asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Capabilities {
+    /// The program and its version.
+    pub software: String,
+    /// The node's fingerprint.
+    pub node: String,
+    /// Where it listens, `ADDRESS:PORT`.
+    pub addresses: Vec<String>,
+    /// The exports that whoever asks may know of.
+    pub exports: Vec<Export>,
+    /// What it speaks on its port.
+    pub protocols: Vec<String>,
+    /// Schemes that the other end of a transfer may have.
+    pub schemes: Vec<String>,
+    /// Bounds.
+    pub limits: Limits,
+    /// What it is busy with.
+    pub load: Load,
+}
+
+/// An export.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Export {
+    /// Its name: the first part of a place.
+    pub name: String,
+    /// Whether anything below it may be changed at all.
+    pub writable: bool,
+    /// It lies on somebody else's server.
+    pub elsewhere: bool,
+}
+
+/// Bounds of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Limits {
+    /// Transfers under way at once; what is ordered beyond waits for its turn.
+    pub running_max: u64,
+    /// Of them, those of one who orders.
+    pub running_each_max: u64,
+    /// Transfers that have not ended; more are refused.
+    pub unended_max: u64,
+    /// Transfers that have ended and are remembered.
+    pub remembered_max: u64,
+    /// Transfers on a page.
+    pub page_max: u64,
+    /// Bytes of an order.
+    pub body_bytes_max: u64,
+    /// Streams of events at once.
+    pub event_streams_max: u64,
+}
+
+/// What a node is busy with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Load {
+    /// Transfers under way, everybody's.
+    pub running: u64,
+    /// Transfers that wait for their turn, everybody's.
+    pub queued: u64,
+    /// Processors of the host.
+    pub processors: u64,
+    /// Processes that run or wait to, on average over the last minute, in hundredths of a process.
+    pub load_percent: u64,
+}
+
+/// Why a request was not answered as it would like (RFC 9457, `application/problem+json`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// The status in words.
+    pub title: String,
+    /// The status.
+    pub status: u16,
+    /// Whose fault: `config`, `auth`, `missing`, …
+    pub fault: String,
+    /// What, where and the remedy, in one sentence.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets() -> Credentials {
+        let s3 = S3 { secret_access_key: Some("s3cret".into()), ..S3::default() };
+        Credentials { key: Some("k3y".into()), token: Some("t0ken".into()), s3: Some(s3) }
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let mut order = Order::new(Uuid::nil(), "/data/a", "lh://h/data/");
+        order.credentials = Some(secrets());
+        let text = format!("{order:?} {:?}", secrets().s3);
+        assert!(!["s3cret", "k3y", "t0ken"].iter().any(|secret| text.contains(secret)), "{text}");
+        assert_eq!(order.without_credentials().credentials, None);
+    }
+
+    #[test]
+    fn stages_have_one_word() {
+        for stage in Stage::ALL {
+            let word = format!("{stage:?}").to_lowercase();
+            assert_eq!(stage.word(), word);
+        }
+    }
+}
