@@ -1,0 +1,148 @@
+//! Several sources as one store, against real servers and ones that lie: a bucket, a node and a directory mixed, a server without
+//! ranges, one that answers with another range, and nobody at all.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+#[allow(dead_code, reason = "each test program uses its part")]
+mod script;
+mod servers;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use foreign::mirrored::{Member, Mirrored, Place};
+use foreign::{Dav, S3};
+use model::fault::{Blame, Fault};
+use model::{RelPath, Timestamp};
+use script::{Asked, Reply, Script};
+use servers::{OwnNode, S3Server, means, path};
+use store::{Finish, Store};
+use web::Headers;
+
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8 ^ (at >> 16) as u8).collect()
+}
+
+type Said = Arc<Mutex<Vec<String>>>;
+
+fn set(members: Vec<(&str, Place, RelPath)>) -> (Mirrored, Said) {
+    let said = Said::default();
+    let heard = Arc::clone(&said);
+    let members = members.into_iter().map(|(name, place, at)| Member::new(name.into(), place, at)).collect();
+    let say = move |words: &str| heard.lock().unwrap().push(words.to_owned());
+    (Mirrored::new(members, Duration::from_secs(2), Box::new(say)), said)
+}
+
+fn read(set: &Mirrored, at: &RelPath, len: usize) -> store::Result<Vec<u8>> {
+    let source = set.open(at)?;
+    assert_eq!(source.stat()?.meta.size, len as u64);
+    let mut bytes = vec![0; len];
+    for (at, piece) in bytes.chunks_mut(1 << 20).enumerate() {
+        source.read_at(piece, (at << 20) as u64)?;
+    }
+    Ok(bytes)
+}
+
+fn put(store: &dyn Store, at: &RelPath, bytes: &[u8]) {
+    let sink = store.create(at, "t").unwrap();
+    sink.write_at(bytes, 0).unwrap();
+    let size = bytes.len() as u64;
+    let mtime = Timestamp::default();
+    sink.commit(&Finish { size, mode: 0o644, mtime, durable: false, replace: true, attributes: None }).unwrap();
+}
+
+/// An honest answer to HEAD, GET and ranged GET of a file; whatever else gets 405.
+fn honest(asked: &Asked, bytes: &[u8]) -> Reply {
+    let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
+    match (asked.method(), asked.range()) {
+        ("HEAD", _) => Reply::head(200, headers.with("Content-Length", bytes.len().to_string())),
+        ("GET", None) => Reply::new(200, headers, bytes),
+        ("GET", Some((from, to))) => {
+            let range = format!("bytes {from}-{to}/{}", bytes.len());
+            Reply::new(206, headers.with("Content-Range", range), &bytes[from..=to])
+        }
+        _ => Reply::new(405, Headers::new(), b""),
+    }
+}
+
+/// A server that takes its time, so that others have something to bring.
+fn slow(bytes: &[u8]) -> Script {
+    let bytes = bytes.to_vec();
+    Script::new(move |asked| {
+        std::thread::sleep(Duration::from_millis(20));
+        honest(asked, &bytes)
+    })
+}
+
+fn dav(script: &Script) -> Place {
+    Place::Dav(Dav::new(means(), &script.url(), RelPath::root()))
+}
+
+#[test]
+fn a_bucket_a_node_and_a_server_are_one() {
+    let bytes = content((30 << 20) + 5);
+    let (node, bucket, first) = (OwnNode::new(), S3Server::new(), slow(&bytes));
+    std::fs::write(node.dir.path().join("data/g"), &bytes).unwrap();
+    let s3: S3 = bucket.store();
+    put(&s3, &path("d/f"), &bytes);
+    let (set, said) = set(vec![
+        ("first", dav(&first), path("f")),
+        ("node", Place::Dav(node.store()), path("g")),
+        ("bucket", Place::S3(s3), path("d/f")),
+    ]);
+    assert!(read(&set, &path("f"), bytes.len()).unwrap() == bytes);
+    let shares = set.shares();
+    assert!(shares.iter().all(|share| share.bytes > 0 && share.left_out.is_none()), "{shares:?} {said:?}");
+    assert_eq!(shares.iter().map(|share| share.bytes).sum::<u64>(), bytes.len() as u64);
+}
+
+#[test]
+fn who_lies_about_ranges_or_has_none_is_left_out() {
+    let bytes = content(20 << 20);
+    let (first, own) = (slow(&bytes), bytes.clone());
+    let shifted = Script::new(move |asked| match asked.range() {
+        Some((from, to)) => {
+            let range = format!("bytes {}-{}/{}", from + 1, to + 1, own.len());
+            Reply::new(206, Headers::new().with("Content-Range", range), &own[from..=to])
+        }
+        None => honest(asked, &own),
+    });
+    let own = bytes.clone();
+    let whole = Script::new(move |asked| match asked.method() {
+        "HEAD" => honest(asked, &own),
+        "GET" => Reply::new(200, Headers::new(), &own),
+        _ => Reply::new(405, Headers::new(), b""),
+    });
+    let at = || path("f");
+    let (set, said) =
+        set(vec![("first", dav(&first), at()), ("shifted", dav(&shifted), at()), ("whole", dav(&whole), at())]);
+    assert!(read(&set, &at(), bytes.len()).unwrap() == bytes);
+    let why: Vec<_> = set.shares().into_iter().map(|share| (share.bytes, share.left_out.unwrap_or_default())).collect();
+    assert!(why[1].0 == 0 && why[1].1.contains("when asked for bytes"), "{why:?}");
+    assert!(why[2].0 == 0 && why[2].1.contains("knows no ranges"), "{why:?}");
+    assert_eq!(said.lock().unwrap().len(), 2, "each is named once: {said:?}");
+}
+
+#[test]
+fn nobody_left_is_a_broken_path() {
+    let bytes = content(20 << 20);
+    let gone = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let (away, own) = (Arc::clone(&gone), bytes.clone());
+    let script = Script::new(move |asked| match away.load(std::sync::atomic::Ordering::Relaxed) {
+        true => Reply::hang_up(),
+        false => honest(asked, &own),
+    });
+    let (set, _) = set(vec![("one", dav(&script), path("f")), ("other", dav(&script), path("f"))]);
+    let source = set.open(&path("f")).unwrap();
+    gone.store(true, std::sync::atomic::Ordering::Relaxed);
+    let began = Instant::now();
+    let error = source.read_at(&mut [0; 100], 0).unwrap_err();
+    assert!(error.fault() == Fault::Path && error.is_fatal(), "{error}");
+    assert!(error.to_string().contains("no source of it is left"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    // The facts are remembered, and when they are back all goes on.
+    assert_eq!(set.stat(&path("f")).unwrap().meta.size, bytes.len() as u64);
+    gone.store(false, std::sync::atomic::Ordering::Relaxed);
+    let read = (0..10).find_map(|_| read(&set, &path("f"), bytes.len()).ok());
+    assert!(read.is_some_and(|read| read == bytes));
+}
