@@ -57,6 +57,10 @@ bench-eta: build ## how good the time left is that cp tells: real jobs over emul
 bench-mirrors: build ## copies from many sources that slow down and die, over relays on loopback: tails and shares; BENCH="--help"
 	cargo run --release --quiet --package bench --bin mirrors -- $(BENCH)
 
+.PHONY: bench-several
+bench-several: build ## one job over two emulated paths: what it carries, how it is split, what a cut costs; BENCH="--help"
+	cargo run --release --quiet --package bench --bin several -- $(BENCH)
+
 .PHONY: soak
 soak: build ## random faults by the thousand, then an hour at full rate; writes docs/results
 	cargo xtask soak

@@ -26,6 +26,7 @@ pub mod process;
 pub mod report;
 pub mod round;
 pub mod scenario;
+pub mod several;
 pub mod statistics;
 pub mod target;
 pub mod wan;

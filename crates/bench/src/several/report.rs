@@ -1,0 +1,79 @@
+//! What came out, for people: docs/results/several.md.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::run::{Case, Course, Cut, words};
+use crate::statistics::spread;
+
+/// How the numbers came about.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// When.
+    pub date: String,
+    /// On what.
+    pub machine: String,
+    /// What was asked for besides `make bench-several`.
+    pub arguments: String,
+}
+
+/// A case and its runs.
+pub type Row = (Case, Vec<Result<Course, String>>);
+
+fn shown(values: impl Iterator<Item = f64>, digits: usize) -> String {
+    spread(values)
+        .map_or_else(|| "–".to_owned(), |s| format!("{:.digits$} ({:.digits$}–{:.digits$})", s.median, s.least, s.most))
+}
+
+/// What one case came to.
+pub fn row((case, courses): &Row) -> String {
+    let good: Vec<&Course> = courses.iter().flatten().collect();
+    let failed: Vec<&String> = courses.iter().filter_map(|course| course.as_ref().err()).collect();
+    let limited = good.iter().filter(|course| course.limited.is_some()).count();
+    let mut notes = Vec::new();
+    if let Some(why) = failed.first() {
+        notes.push(format!("{} failed: {why}", failed.len()));
+    }
+    if limited > 0 {
+        notes.push(format!("{limited} emulator-limited"));
+    }
+    let steady = if case.cut == Cut::None { shown(good.iter().map(|c| c.steady), 1) } else { "–".to_owned() };
+    let payload = shown(good.iter().map(|c| case.bytes as f64 * 8e-6 / c.seconds), 1);
+    let parts = shown(good.iter().map(|c| c.carried[0] as f64 / c.carried[1].max(1) as f64), 2);
+    let back = shown(good.iter().filter_map(|c| c.back), 1);
+    format!(
+        "| {} | {} | {} | {steady} | {payload} | {parts} | {back} | {} |\n",
+        case.title,
+        good.len(),
+        shown(good.iter().map(|c| c.seconds), 1),
+        notes.join("; ")
+    )
+}
+
+/// The whole document.
+pub fn markdown(about: &About, rows: &[Row]) -> String {
+    let About { date, machine, arguments } = about;
+    let mut out = String::from("# Several paths, measured\n\n");
+    let _ = write!(
+        out,
+        "- Date: {date}\n\
+         - Machine: {machine}\n\
+         - Command: `{}`\n\
+         - Back end: `tun`. **Every path here is emulated**: both ends and the network share one machine\n\
+         - Two paths, 20 and 60 ms, queues of 50 ms, MTU 1500; the node advertises its address on each\n\
+         - Steady: the most that both paths carried for ten seconds, headers included (payload is 96 % of it). Whole job: its payload\n  \
+           over its time, slow start and the search for the rate included. Parts: the path of 20 ms over the one of 60 ms\n\
+         - Back: from the cut (of both: from its end) until what is left carries 90 % of its rate for half a second\n\
+         - Medians, with the least and the most; cut copies are compared with their source\n\n\
+         | case | runs | seconds | steady Mbit/s | whole job Mbit/s | parts | back after s | |\n|---|---|---|---|---|---|---|---|\n",
+        format!("make bench-several {arguments}").trim(),
+    );
+    rows.iter().for_each(|of| out += &row(of));
+    out.push_str("\n## Commands\n\nThe node: `longhaul serve --export data=TARGET:rw --anonymous rw --advertise 10.77.2.1,10.77.2.2`\n\n```text\n");
+    let mut commands: Vec<String> =
+        rows.iter().map(|(case, _)| format!("longhaul {}\n", words(case, Path::new("SOURCE")).join(" "))).collect();
+    commands.dedup();
+    out += &commands.concat();
+    out.push_str("```\n");
+    out
+}

@@ -1,0 +1,271 @@
+//! One run: a lab of two sites with two paths, a node that advertises both of its addresses, a copy, and perhaps a cut.
+//!
+//! Should this program itself be killed, setpriv(1) has told the kernel to take its children along.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use lab::{Lab, Scenario};
+
+use crate::data;
+use crate::scenario::Data;
+
+/// How long a run may take.
+const RUN_MAX: Duration = Duration::from_secs(240);
+const LOOK: Duration = Duration::from_millis(50);
+/// Over how long a rate is taken.
+const SPAN: Duration = Duration::from_millis(500);
+/// When paths are cut: the job has been at full rate for a while.
+const CUT_AT: Duration = Duration::from_secs(6);
+/// What of its rate a path carries to count as full.
+const FULL: f64 = 0.9;
+
+/// What is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Nothing.
+    None,
+    /// The path of the control connection.
+    Control,
+    /// The other one.
+    Other,
+    /// Both, for so many seconds.
+    Both(u64),
+}
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// For people.
+    pub title: &'static str,
+    /// Of the path with 20 ms and of the one with 60, Mbit/s.
+    pub rates: [u64; 2],
+    /// Bytes of the job.
+    pub bytes: u64,
+    /// From the node.
+    pub pull: bool,
+    /// What is cut.
+    pub cut: Cut,
+}
+
+/// How it went.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// The whole job, seconds.
+    pub seconds: f64,
+    /// The best that both paths carried together for ten seconds, headers included, Mbit/s; less time in shorter jobs.
+    pub steady: f64,
+    /// What each path carried, headers included, bytes.
+    pub carried: [u64; 2],
+    /// From the cut, or from its end where both were cut, until what is left was full; seconds.
+    pub back: Option<f64>,
+    /// Why the lab was the limit, if it was.
+    pub limited: Option<String>,
+}
+
+/// All of them.
+pub fn cases() -> Vec<Case> {
+    let case = |title, rates, bytes, pull, cut| Case { title, rates, bytes, pull, cut };
+    vec![
+        case("100 + 100 Mbit/s, push", [100, 100], 400_000_000, false, Cut::None),
+        case("100 + 100 Mbit/s, pull", [100, 100], 400_000_000, true, Cut::None),
+        case("200 + 100 Mbit/s, push", [200, 100], 600_000_000, false, Cut::None),
+        case("100 + 100, the other path cut", [100, 100], 300_000_000, false, Cut::Other),
+        case("100 + 100, the control connection's path cut", [100, 100], 300_000_000, false, Cut::Control),
+        case("100 + 100, both cut for 30 s", [100, 100], 300_000_000, false, Cut::Both(30)),
+    ]
+}
+
+/// A process that ends with its owner.
+struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Fails where it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Where runs happen.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// The binary.
+    pub longhaul: &'a Path,
+    /// Room for files.
+    pub scratch: &'a Path,
+    /// Set by a signal.
+    pub stop: &'a AtomicBool,
+}
+
+/// The words of the copy.
+pub fn words(case: &Case, source: &Path) -> Vec<String> {
+    let ends = match (case.cut, case.pull) {
+        (Cut::None, false) => [format!("zero:{}", case.bytes), "lh://10.77.2.1/null:".to_owned()],
+        (Cut::None, true) => [format!("lh://10.77.2.1/zero:{}", case.bytes), "null:".to_owned()],
+        _ => [source.display().to_string(), "lh://10.77.2.1/data/copy".to_owned()],
+    };
+    ["cp".to_owned(), "--json".to_owned()].into_iter().chain(ends).collect()
+}
+
+fn scenario([short, long]: [u64; 2]) -> Result<Scenario> {
+    let text = format!(
+        "[site.here]\nmtu = 1500\n[site.here.interface.eth1]\n[site.there]\nmtu = 1500\n[site.there.interface.eth1]\n\
+         [path.short]\nsites = [\"here\", \"there\"]\nrtt = \"20ms\"\nrate = \"{short}Mbit/s\"\nqueue = \"50ms\"\n\
+         [path.long]\nsites = [\"here/eth1\", \"there/eth1\"]\nrtt = \"60ms\"\nrate = \"{long}Mbit/s\"\nqueue = \"50ms\"\n"
+    );
+    Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))
+}
+
+/// What a path had carried at a moment.
+type Sample = (Instant, [u64; 2]);
+
+fn rate(samples: &[Sample], path: usize, span: Duration) -> f64 {
+    let Some((now, last)) = samples.last() else { return 0.0 };
+    let from = samples.iter().rev().find(|(at, _)| now.duration_since(*at) >= span);
+    from.map_or(0.0, |(at, then)| (last[path] - then[path]) as f64 * 8e-6 / now.duration_since(*at).as_secs_f64())
+}
+
+fn steady(samples: &[Sample]) -> f64 {
+    let mut best: f64 = 0.0;
+    let first = samples.first().map(|(at, _)| *at);
+    for end in 1..=samples.len() {
+        let so_far = &samples[..end];
+        let length = so_far.last().zip(first).map_or(Duration::ZERO, |((at, _), first)| at.duration_since(first));
+        if length >= Duration::from_secs(10) {
+            best = best.max((0..2).map(|path| rate(so_far, path, Duration::from_secs(10))).sum());
+        }
+    }
+    best
+}
+
+impl Bench<'_> {
+    /// Runs a case.
+    pub fn run(&self, case: &Case) -> Result<Course> {
+        let dir = tempfile::Builder::new().prefix("run-").tempdir_in(self.scratch)?;
+        let (target, source) = (dir.path().join("target"), dir.path().join("source"));
+        fs::create_dir(&target)?;
+        if case.cut != Cut::None {
+            data::make(Data::File { bytes: case.bytes }, &source)?;
+        }
+        let lab = Lab::up("bench-several", &scenario(case.rates)?, dir.path())?;
+        let start = |site: &str, words: &[String], log: &Path| -> Result<Held> {
+            let mut command: Command = lab.command(site, "setpriv")?;
+            command.args(["--pdeathsig", "KILL"]).arg(self.longhaul).args(words);
+            command.env("LONGHAUL_STATE", dir.path().join(format!("state-{site}"))).env_remove("LONGHAUL_KEY");
+            command.stdin(Stdio::null()).stdout(File::create(log)?).stderr(File::create(log.with_extension("err"))?);
+            Ok(Held(command.spawn().context("cannot start setpriv and longhaul")?))
+        };
+        let export = format!("data={}:rw", target.display());
+        let node = ["serve", "--export", &export, "--anonymous", "rw", "--advertise", "10.77.2.1,10.77.2.2"];
+        let log = dir.path().join("node.out");
+        let _node = start("there", &node.map(String::from), &log)?;
+        let begun = Instant::now();
+        while !fs::read_to_string(&log)?.contains("listening") {
+            ensure!(begun.elapsed() < Duration::from_secs(15), "the node does not listen");
+            sleep(LOOK);
+        }
+        let before = lab.reading()?;
+        let log = dir.path().join("copy.out");
+        let mut copy = start("here", &words(case, &source), &log)?;
+        let (samples, back) = self.watch(&lab, case, &mut copy)?;
+        let limited = lab.limited(&lab.reading()?.since(&before));
+        let text = fs::read_to_string(&log)?;
+        let receipt: serde_json::Value = serde_json::from_str(text.lines().last().unwrap_or_default())
+            .with_context(|| fs::read_to_string(log.with_extension("err")).unwrap_or_default())?;
+        ensure!(receipt["state"] == "done", "the copy failed: {receipt}");
+        if case.cut != Cut::None {
+            ensure!(fs::read(&source)? == fs::read(target.join("copy"))?, "the copy differs from its source");
+        }
+        let carried = samples.last().map_or([0; 2], |(_, carried)| *carried);
+        let seconds = receipt["seconds"].as_f64().context("a receipt has seconds")?;
+        Ok(Course { seconds, steady: steady(&samples), carried, back, limited })
+    }
+
+    /// Looks at the links until the copy has ended, and cuts what is to be cut.
+    fn watch(&self, lab: &Lab, case: &Case, copy: &mut Held) -> Result<(Vec<Sample>, Option<f64>)> {
+        let direction = usize::from(case.pull);
+        let link = |path| lab.link(path, direction).context("a path has two links");
+        let links = [link("short")?, link("long")?];
+        let first = lab.reading()?;
+        let (begun, mut samples, mut back) = (Instant::now(), Vec::new(), None);
+        let mut mend_at: Option<Instant> = None;
+        let mut counts_from: Option<Instant> = None;
+        while copy.0.try_wait()?.is_none() {
+            ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
+            ensure!(begun.elapsed() < RUN_MAX, "the copy does not end");
+            let now = lab.reading()?;
+            let out = |at: usize| now.links[at].counts.out_bytes - first.links[at].counts.out_bytes;
+            samples.push((Instant::now(), links.map(out)));
+            if case.cut != Cut::None && counts_from.is_none() && mend_at.is_none() && begun.elapsed() >= CUT_AT {
+                for path in cut_paths(case.cut) {
+                    lab.set(path, &[("down", "true")])?;
+                }
+                match case.cut {
+                    Cut::Both(seconds) => mend_at = Some(Instant::now() + Duration::from_secs(seconds)),
+                    _ => counts_from = Some(Instant::now()),
+                }
+            }
+            if counts_from.is_none() && mend_at.is_some_and(|at| Instant::now() >= at) {
+                for path in cut_paths(case.cut) {
+                    lab.set(path, &[("down", "false")])?;
+                }
+                counts_from = Some(Instant::now());
+            }
+            if let Some(since) = counts_from.filter(|since| back.is_none() && since.elapsed() >= SPAN) {
+                let left = left_paths(case.cut);
+                let full = |path: &usize| rate(&samples, *path, SPAN) >= FULL * case.rates[*path] as f64;
+                back = left.iter().all(full).then(|| (since.elapsed() - SPAN).as_secs_f64());
+            }
+            sleep(LOOK);
+        }
+        if case.cut != Cut::None && counts_from.is_none() {
+            bail!("the copy ended before anything was cut");
+        }
+        Ok((samples, back))
+    }
+}
+
+fn cut_paths(cut: Cut) -> &'static [&'static str] {
+    match cut {
+        Cut::None => &[],
+        Cut::Control => &["short"],
+        Cut::Other => &["long"],
+        Cut::Both(_) => &["short", "long"],
+    }
+}
+
+fn left_paths(cut: Cut) -> &'static [usize] {
+    match cut {
+        Cut::Control => &[1],
+        Cut::Other => &[0],
+        Cut::None | Cut::Both(_) => &[0, 1],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_of_the_last_span() {
+        let now = Instant::now();
+        let at = |tenths: u64, bytes: u64| (now + Duration::from_millis(tenths * 100), [bytes, 2 * bytes]);
+        let samples: Vec<Sample> = (0..=120).map(|tenth| at(tenth, tenth * 1_250_000)).collect();
+        assert!((rate(&samples, 0, SPAN) - 100.0).abs() < 1e-6 && (rate(&samples, 1, SPAN) - 200.0).abs() < 1e-6);
+        assert!((steady(&samples) - 300.0).abs() < 1e-6);
+        assert_eq!((rate(&samples[..3], 0, SPAN), steady(&samples[..90])), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_is_cut_is_not_left() {
+        assert!(cases().iter().any(|case| case.cut == Cut::Control));
+        assert_eq!((cut_paths(Cut::Control), left_paths(Cut::Control)), (&["short"][..], &[1][..]));
+        assert_eq!(left_paths(Cut::Both(1)).len(), cut_paths(Cut::Both(1)).len());
+    }
+}
