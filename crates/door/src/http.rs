@@ -1,4 +1,4 @@
-//! HTTP on the node's port: files, directories, third-party copy. A request comes as an [`exchange::Exchange`], whatever
+//! HTTP on the node's port: files, directories, third-party copy, the API. A request comes as an [`exchange::Exchange`], whatever
 //! carried it; who asks is the [`keeper`]'s, what is answered the verbs'.
 //!
 //! What this room does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).

@@ -13,7 +13,7 @@ use model::{Algorithm, HostPort, Locator};
 use wire::frame::Refusal;
 
 /// Sources of one transfer.
-const SOURCES_MAX: usize = 1000;
+const SOURCES_MAX: usize = 10_000;
 /// How long a transfer is tried again without progress, unless its order says otherwise: as `longhaul cp` does.
 const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
 /// How long a full target is waited for, unless the order says otherwise: as `longhaul cp` does.
