@@ -138,13 +138,12 @@ impl Exports {
         }
     }
 
-    /// Offers this from now on; what has begun goes on as it began.
-    pub fn replace(&self, offer: Offer) {
+    /// Offers this from now on; what has begun goes on as it began. Says in words what is other of the exports.
+    pub fn replace(&self, offer: Offer) -> String {
         offer.warn();
-        let changes = offer.changes_since(&self.offer.now());
-        let exports = if changes.is_empty() { "as before" } else { changes.as_str() };
-        tracing::info!(exports, "the settings were read again, and count from now on");
+        let before = self.offer.now();
         self.offer.replace(offer);
+        self.offer.now().changes_since(&before)
     }
 
     /// The node stops: what it carries ends, to go on with the next start, and no session is kept.

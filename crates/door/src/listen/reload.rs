@@ -21,11 +21,14 @@ impl Node {
         let ways = inner.web.prepare_ways(&config.web)?;
         inner.desk.could_answer(&config.responders).map_err(NodeError::Datagrams)?;
         // From here on nothing fails.
-        inner.host.replace(offer);
+        let changes = inner.host.replace(offer);
         inner.web.replace(ways);
         inner.desk.replace(config.responders.clone());
         inner.faces.replace(faces);
         inner.host.meters.reloaded(true);
+        // Said when it is so: whoever waits for these words relies on them.
+        let exports = if changes.is_empty() { "as before" } else { changes.as_str() };
+        tracing::info!(exports, "the settings were read again, and count from now on");
         Ok(())
     }
 }
