@@ -182,6 +182,7 @@ fn turn_away(conn: Conn, reason: Reason) -> io::Result<()> {
             }
         });
         let _ = tokio::time::timeout(GOODBYE, over).await;
+        let _ = tokio::time::timeout(GOODBYE, poll_fn(|cx| line.part(cx))).await;
         Ok(())
     })
 }

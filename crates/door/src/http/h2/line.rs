@@ -95,6 +95,23 @@ impl Line {
             Poll::Pending => Ok(()),
         }
     }
+
+    /// Ends what we send, and passes over what still comes: a socket that is closed with bytes unread resets the connection,
+    /// and what was said last is lost with it.
+    pub fn part(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let socket = &mut self.0.borrow_mut().socket;
+        if ready!(Pin::new(&mut *socket).poll_shutdown(cx)).is_err() {
+            return Poll::Ready(());
+        }
+        let mut bytes = [0; 4096];
+        loop {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            match ready!(Pin::new(&mut *socket).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
 }
 
 impl Inner {
