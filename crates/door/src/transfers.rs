@@ -134,13 +134,16 @@ impl Transfers {
     pub fn accept(&self, access: &Access, order: Order) -> Result<(Arc<Transfer>, bool), Unaccepted> {
         let host = self.host.upgrade().filter(|host| !host.is_stopping()).ok_or_else(stopping)?;
         let plan = order::read(&order)?;
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = self.table().get(&order.id) {
-            let is_same = known.holder == access.holder() && bare(&known.order) == bare(&order);
-            return if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) };
+        if let Some(answer) = self.known(access, &order) {
+            return answer;
         }
+        // Storage and servers are asked here, which may take its time: nobody else waits for it.
         run::check(&host, access, &order, &plan)?;
-        if self.table().unended() >= UNENDED_MAX {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = self.known(access, &order) {
+            return answer;
+        }
+        if self.table().is_full_for(access.holder()) {
             return Err(Unaccepted::Full);
         }
         let id = order.id;
@@ -156,6 +159,14 @@ impl Transfers {
         self.start_waiting(&host);
         let shown = self.table().get(&id).map(Entry::show);
         shown.map(|shown| (shown, true)).ok_or_else(|| stopping().into())
+    }
+
+    /// The answer where an order's id is known.
+    fn known(&self, access: &Access, order: &Order) -> Option<Result<(Arc<Transfer>, bool), Unaccepted>> {
+        let table = self.table();
+        let known = table.get(&order.id)?;
+        let is_same = known.holder == access.holder() && bare(&known.order) == bare(order);
+        Some(if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) })
     }
 
     /// Takes an errand on. One that is known already is the same errand, and there is no line for errands to wait in: who orders
@@ -186,6 +197,7 @@ impl Transfers {
     /// Goes on with what an earlier run of the node left, and remembers what had ended by then.
     pub fn go_on(&self) {
         let (Some(shelf), Some(host)) = (&self.shelf, self.host.upgrade()) else { return };
+        shelf.sweep();
         let known = shelf.all();
         let mut table = self.table();
         for kept in known {
@@ -207,6 +219,11 @@ impl Transfers {
         let Some(shelf) = &self.shelf else { return };
         for (holder, order) in errand::left_behind(&self.errands) {
             let id = order.id;
+            if self.table().get(&id).is_some() {
+                // Taken over by a run of the node that did not get to forgetting it here.
+                errand::forget(&self.errands, &id);
+                continue;
+            }
             let Some(access) = host.access_of(&holder) else {
                 tracing::warn!(job = %id, "a job is not gone on with: its grant was revoked");
                 errand::forget(&self.errands, &id);
@@ -229,7 +246,10 @@ impl Transfers {
         }
     }
 
+    /// Begins one, or settles what becomes of it; who calls goes on with the line.
     fn start(&self, host: &Arc<Exports>, id: &Uuid) {
+        // From the claim to the beginning what is written down stays as it is, or the lock would be on a file that was replaced.
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let held = match self.shelf.as_ref().map(|shelf| shelf.claim(id)) {
             None => None,
             Some(Ok(Claim::Ours(held))) => Some(held),
@@ -241,26 +261,35 @@ impl Transfers {
             }
             Some(Ok(Claim::Elsewhere)) => return self.table().give_up(id),
             Some(Err(error)) => {
-                return self.fail(host, id, &format!("the node cannot read the job in its state directory: {error}"));
+                drop(writing);
+                return self.fail(id, &format!("the node cannot read the job in its state directory: {error}"));
             }
         };
         let found =
             self.table().get(id).map(|e| (Arc::clone(&e.order), e.changes, e.cancelled, e.begun, e.access.clone()));
         let Some((order, changes, cancelled, begun, access)) = found else { return };
         let Some(access) = access else {
+            drop(writing);
             tracing::warn!(job = %id, "a job is not gone on with: whoever ordered it cannot be asked for any more");
             let reason = "whoever ordered this cannot be asked for after a restart of the node: the access key was revoked, or \
                           it was ordered with a token or a certificate; order it again";
-            return self.fail(host, id, reason);
+            return self.fail(id, reason);
         };
         let plan = match order::read(&order) {
             Ok(plan) if !cancelled => plan,
-            Ok(_) => return self.finish(host, id, Stage::Cancelled, None, None),
-            Err(refusal) => return self.fail(host, id, &refusal.reason),
+            Ok(_) => {
+                drop(writing);
+                return self.settle(id, Stage::Cancelled, None, None);
+            }
+            Err(refusal) => {
+                drop(writing);
+                return self.fail(id, &refusal.reason);
+            }
         };
         let control = control(&order, &changes);
         self.jobs.keep(*id.as_bytes(), ROLE, access.holder(), &control);
         self.table().begin(id, control.clone(), held, now_text(), now_us());
+        drop(writing);
         let (host_of_run, id_of_run, never_begun) = (Arc::clone(host), *id, control.clone());
         let run = move || {
             let transfers = &host_of_run.transfers;
@@ -273,7 +302,7 @@ impl Transfers {
         if let Err(error) = std::thread::Builder::new().name("transfer".into()).spawn(run) {
             tracing::warn!(%error, "cannot start a thread for a transfer");
             never_begun.end(None);
-            self.fail(host, id, &format!("the node has no thread for it: {error}"));
+            self.fail(id, &format!("the node has no thread for it: {error}"));
         }
     }
 
@@ -289,24 +318,20 @@ impl Transfers {
             v1::State::Interrupted => Stage::Cancelled,
         };
         control.end(Some(receipt.clone()));
-        self.finish(host, id, stage, Some(&receipt), None);
+        self.settle(id, stage, Some(&receipt), None);
+        self.start_waiting(host);
     }
 
     /// It ends before it has begun.
-    fn fail(&self, host: &Arc<Exports>, id: &Uuid, reason: &str) {
-        self.finish(host, id, Stage::Failed, None, Some(reason));
+    fn fail(&self, id: &Uuid, reason: &str) {
+        self.settle(id, Stage::Failed, None, Some(reason));
     }
 
-    fn finish(
-        &self,
-        host: &Arc<Exports>,
-        id: &Uuid,
-        stage: Stage,
-        receipt: Option<&v1::Receipt>,
-        reason: Option<&str>,
-    ) {
+    /// It has ended: told, written down, and no more of it under way.
+    fn settle(&self, id: &Uuid, stage: Stage, receipt: Option<&v1::Receipt>, reason: Option<&str>) {
         let mut table = self.table();
-        let Some(entry) = table.get(id) else { return };
+        // How it ended first is how it ended.
+        let Some(entry) = table.get(id).filter(|entry| !entry.has_ended()) else { return };
         let told = told(&entry.show(), stage, receipt, reason);
         let receipt = receipt.and_then(|receipt| serde_json::to_string(receipt).ok());
         let gone = table.end(id, told, receipt.map(Arc::from), now_us());
@@ -317,7 +342,6 @@ impl Transfers {
         if let Some(shelf) = &self.shelf {
             gone.iter().for_each(|id| shelf.remove(id));
         }
-        self.start_waiting(host);
     }
 
     /// Writes down what holds of a transfer now.
@@ -327,11 +351,16 @@ impl Transfers {
         let found = self.table().get(id).map(|e| (e.keep(), e.receipt.clone(), e.held.is_some()));
         let Some((kept, receipt, is_held)) = found else { return Ok(()) };
         let has_ended = kept.ended.is_some();
+        if has_ended && receipt.is_none() && self.table().get(id).is_some_and(|entry| entry.is_settled) {
+            // Written down by somebody else, with its receipt.
+            return Ok(());
+        }
         let file = shelf.write(&kept, receipt.as_deref(), is_held && !has_ended)?;
         if let Some(entry) = self.table().get_mut(id) {
             // The one that held the lock until now is replaced.
             entry.held = Some(file).filter(|_| is_held && !has_ended);
             entry.receipt = None;
+            entry.is_settled = has_ended;
         }
         Ok(())
     }
@@ -379,7 +408,8 @@ impl Transfers {
         }
         entry.cancelled = true;
         let control = entry.control.clone();
-        let is_queued = table.is_queued(id);
+        // Out of the line at once: its turn must not come while it ends.
+        let waited = table.leave_the_line(id);
         drop(table);
         match (control, self.host.upgrade()) {
             (Some(control), _) => {
@@ -388,7 +418,10 @@ impl Transfers {
                 }
                 control.cancel();
             }
-            (None, Some(host)) if is_queued => self.finish(&host, id, Stage::Cancelled, None, None),
+            (None, Some(host)) if waited => {
+                self.settle(id, Stage::Cancelled, None, None);
+                self.start_waiting(&host);
+            }
             // It begins just now, and looks whether it was ended by then.
             (None, _) => {}
         }

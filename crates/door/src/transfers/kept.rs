@@ -14,6 +14,9 @@ use model::id::Uuid;
 use model::v1::node::{Change, Order, Transfer};
 use serde::{Deserialize, Serialize};
 
+/// How the name of a file ends that is being written.
+const BESIDE: &str = "new";
+
 /// What is kept of a transfer, apart from its receipt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Kept {
@@ -63,7 +66,7 @@ impl Shelf {
     pub fn write(&self, kept: &Kept, receipt: Option<&str>, lock: bool) -> io::Result<File> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let path = self.path(&kept.order.id);
-        let beside = path.with_extension("new");
+        let beside = path.with_extension(BESIDE);
         let mut bytes = serde_json::to_vec(kept)?;
         bytes.push(b'\n');
         if let Some(receipt) = receipt {
@@ -72,13 +75,29 @@ impl Shelf {
         }
         let _ = fs::remove_file(&beside);
         let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside)?;
-        if lock {
-            file.lock()?;
-        }
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
+        let mut write = || {
+            if lock {
+                file.lock()?;
+            }
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            fs::rename(&beside, &path)?;
+            // The name as well: what was answered to is there after a power cut.
+            File::open(&self.0)?.sync_all()
+        };
+        // An order that was not taken on leaves nothing, least of all its secrets.
+        write().inspect_err(|_| drop(fs::remove_file(&beside)))?;
         Ok(file)
+    }
+
+    /// Removes what a node that was killed while it wrote has left: half of an order, with its secrets.
+    pub fn sweep(&self) {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
+        for path in entries.filter(|path| path.extension().is_some_and(|ending| ending == BESIDE)) {
+            if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 
     /// Takes a transfer on that is about to begin.
@@ -195,6 +214,20 @@ mod tests {
         assert!(matches!(shelf.claim(&first.order.id).unwrap(), Claim::Elsewhere));
         let mode = fs::metadata(shelf.path(&second.order.id)).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn half_of_an_order_does_not_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path().into());
+        drop(shelf.write(&kept(4), None, false).unwrap());
+        fs::write(shelf.path(&Uuid::from_u128(5)).with_extension(BESIDE), "{\"secret").unwrap();
+        shelf.sweep();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        // Where a directory stands in its place it cannot be written: nothing stays beside it.
+        fs::create_dir(shelf.path(&Uuid::from_u128(6))).unwrap();
+        assert!(shelf.write(&kept(6), None, false).is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

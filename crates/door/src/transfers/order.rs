@@ -164,7 +164,7 @@ pub(crate) fn read(order: &Order) -> Result<Plan, Refusal> {
         return Err(wrong("congestion names a congestion control of the kernel, such as bbr"));
     }
     let (keys, node) = identity(order, &way)?;
-    let retry_for = order.retry_for_s.map_or(RETRY_FOR, Duration::from_secs);
+    let retry_for = order.retry_for_s.map_or(RETRY_FOR, Duration::from_secs).min(PATIENCE_MAX);
     Ok(Plan { here, way, options, keys, node, retry_for })
 }
 
@@ -222,7 +222,7 @@ fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
         dry_run: said.dry_run,
         owner: said.owner,
         xattrs: said.xattrs,
-        wait_space: said.wait_space_s.map_or(WAIT_SPACE, Duration::from_secs),
+        wait_space: said.wait_space_s.map_or(WAIT_SPACE, Duration::from_secs).min(PATIENCE_MAX),
         filters,
     })
 }

@@ -70,6 +70,7 @@ impl Carried<'_> {
         let means = Means {
             history: self.host.history().filter(|_| is_far),
             commons: self.host.commons().filter(|_| is_far),
+            streams_max: self.host.policy().third_party.max_streams.into(),
             ..Means::default()
         };
         let transfer = engine::transfer::Transfer {

@@ -19,6 +19,8 @@ use super::order::{bare, steer, then};
 pub(crate) const RUNNING_MAX: (usize, usize) = (64, 256);
 /// Transfers that have not ended.
 pub(crate) const UNENDED_MAX: usize = 10_000;
+/// Of them, those of one who orders: nobody takes the whole line.
+const UNENDED_EACH_MAX: usize = 5_000;
 /// Transfers that have ended and are remembered; the oldest go first.
 pub(crate) const REMEMBERED_MAX: usize = 10_000;
 
@@ -35,6 +37,8 @@ pub(super) struct Entry {
     base: Arc<Transfer>,
     /// Its receipt, until that is written down.
     pub receipt: Option<Arc<str>>,
+    /// Its end is written down.
+    pub is_settled: bool,
     /// Its reins while it is under way.
     pub control: Option<Control>,
     /// The lock on what is written down of it, while it is under way.
@@ -65,6 +69,7 @@ impl Entry {
             begun: false,
             base: Arc::new(base),
             receipt: None,
+            is_settled: false,
             control: None,
             held: None,
             access: Some(access),
@@ -93,6 +98,7 @@ impl Entry {
             begun: true,
             base,
             receipt: None,
+            is_settled: true,
             control: None,
             held: None,
             access,
@@ -207,9 +213,11 @@ impl Table {
         self.entries.get_mut(self.ids.get(id)?)
     }
 
-    /// How many have not ended.
-    pub fn unended(&self) -> usize {
-        self.entries.len() - self.ended.len()
+    /// Whether somebody can order no more for now.
+    pub fn is_full_for(&self, holder: &str) -> bool {
+        let unended = || self.queued.iter().chain(&self.under_way);
+        let own = || unended().filter(|number| self.entries.get(number).is_some_and(|e| e.holder == holder)).count();
+        unended().count() >= UNENDED_MAX || own() >= UNENDED_EACH_MAX
     }
 
     /// How many are under way: of one, and of all.
@@ -217,9 +225,9 @@ impl Table {
         (self.running.get(holder).copied().unwrap_or(0), self.under_way.len())
     }
 
-    /// Whether it still waits for its turn.
-    pub fn is_queued(&self, id: &Uuid) -> bool {
-        self.ids.get(id).is_some_and(|number| self.queued.contains(number))
+    /// Takes it out of the line, if it waits there for its turn.
+    pub fn leave_the_line(&mut self, id: &Uuid) -> bool {
+        self.ids.get(id).is_some_and(|number| self.queued.remove(number))
     }
 
     pub fn queued(&self) -> usize {

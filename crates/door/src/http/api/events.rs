@@ -62,6 +62,11 @@ pub(super) fn of_one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
 }
 
 fn listen(visit: &mut Visit<'_>, only: Option<Uuid>) -> Outcome {
+    if visit.request().method == web::Method::Head {
+        // A stream without its body has no end.
+        let refused = Refused::new(405, "a stream of events has no head of its own: GET it").with("Allow", "GET");
+        return Err(refused.into());
+    }
     let web = visit.web;
     let _seat = Seat::take(&web.api.streams)?;
     let last = visit.request().headers.get("last-event-id").map(str::trim).filter(|text| !text.is_empty());
@@ -84,7 +89,7 @@ fn listen(visit: &mut Visit<'_>, only: Option<Uuid>) -> Outcome {
         // A proxy that gathers what it passes on would keep events back.
         .with("X-Accel-Buffering", "no");
     visit.exchange.begin(response, Length::Open)?;
-    let mut stream = Stream { holder, only, mark: 0, told: HashMap::new(), wrote: Instant::now(), bytes: 0 };
+    let mut stream = Stream { holder, only, mark: 0, told: HashMap::new(), wrote: Instant::now(), asked: Instant::now(), bytes: 0 };
     let done = stream.run(visit, last);
     done.and_then(|()| visit.exchange.end(&Headers::new()))?;
     Ok(Done { status: 200, bytes: stream.bytes })
@@ -104,6 +109,8 @@ struct Stream {
     mark: u64,
     told: HashMap<Uuid, Told>,
     wrote: Instant,
+    /// When it was last asked whether whoever listens still may.
+    asked: Instant,
     bytes: u64,
 }
 
@@ -136,10 +143,13 @@ impl Stream {
                     self.tell(visit, &changed)?;
                 }
             }
-            if self.wrote.elapsed() >= HEARTBEAT {
+            if self.asked.elapsed() >= HEARTBEAT {
+                self.asked = Instant::now();
                 if !is_welcome(visit) {
                     return Ok(());
                 }
+            }
+            if self.wrote.elapsed() >= HEARTBEAT {
                 self.write(visit, ": still here\n\n")?;
             }
             if visit.web.host.is_stopping() || visit.exchange.is_gone() {
