@@ -45,7 +45,7 @@ pub enum ExportError {
         source: store::Error,
     },
     /// The node itself answers there.
-    #[error("an export cannot be called {0}: the node itself answers below /{0} over HTTP; give it another name")]
+    #[error("{0:?} cannot name an export: the node itself answers below /{0} over HTTP; give it another name")]
     Reserved(String),
     /// Two of one name.
     #[error("the export {0} is named twice")]

@@ -81,6 +81,14 @@ pub trait Side: Send + Sync + 'static {
     fn steer(&self, to: &Steer);
     /// Whether this side sends.
     fn sends(&self) -> bool;
+    /// Whether it is known of a stream that something arrived by it; of a sender's.
+    fn has_carried(&self, _stream: u32) -> bool {
+        false
+    }
+    /// Whether something was sent by a stream of which nothing is known yet; of a sender's.
+    fn owes(&self, _stream: u32) -> bool {
+        false
+    }
     /// These streams are to end once all that they carried has arrived; others that were to need not.
     fn retire(&self, streams: &BTreeSet<u32>);
     /// Why nothing moves for a while; empty when it does.

@@ -196,7 +196,12 @@ impl Link {
                 Some(Frame::Keep(seconds)) if matches!(self.tls, Connection::Client(_)) => {
                     self.kept_for = Some(Duration::from_secs(seconds));
                 }
-                Some(Frame::Addresses(at)) if matches!(self.tls, Connection::Client(_)) => self.addresses = at,
+                // Said once.
+                Some(Frame::Addresses(at)) if matches!(self.tls, Connection::Client(_)) => {
+                    if self.addresses.is_empty() {
+                        self.addresses = at;
+                    }
+                }
                 Some(Frame::Abort(refusal)) => return Err(Error::Refused { peer: self.peer.clone(), refusal }),
                 None if self.closed => {
                     return Err(self.broken(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")));

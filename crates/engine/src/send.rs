@@ -355,6 +355,14 @@ impl Side for Sending {
         true
     }
 
+    fn owes(&self, stream: u32) -> bool {
+        self.state().machine.unacknowledged(stream) > 0
+    }
+
+    fn has_carried(&self, stream: u32) -> bool {
+        self.state().machine.has_carried(stream)
+    }
+
     fn retire(&self, streams: &BTreeSet<u32>) {
         self.state().retired.clone_from(streams);
         self.work.notify_all();

@@ -132,7 +132,9 @@ impl Session {
         let started = Instant::now();
         let socket = dial::dial(to, &connect.timeouts, connect.guard.as_deref(), &connect.elsewhere)?;
         let address = socket.peer_addr().map_err(|source| Error::Connect { to: to.to_string(), source })?;
-        let mut session = Session::over(socket, Arc::new(address), to, connect)?;
+        // What is found at another address than the one asked for may be somebody else: it is not gone to again.
+        let session = Session::over(socket, Arc::new(address), to, connect);
+        let mut session = session.inspect_err(|_| connect.elsewhere.forget(&to.to_string()))?;
         session.connected_after = started.elapsed();
         session.beside = Beside::Allowed(connect.guard.clone());
         session.elsewhere = Some(connect.elsewhere.clone());

@@ -41,6 +41,8 @@ pub struct TcpInfo {
     pub delivered_segments: u32,
     /// Segments sent and not yet acknowledged.
     pub unacked_segments: u32,
+    /// Probes of a shut window, or of the peer's life, that were not answered.
+    pub unanswered: u8,
     /// Time since the peer last acknowledged anything, a probe of the window or of its life included.
     pub since_ack: Duration,
     /// Time since it last sent something.
@@ -96,6 +98,7 @@ impl TcpInfo {
 #[derive(Clone, Copy, Default)]
 struct RawTcpInfo {
     state: u8,
+    /// State of congestion control, times that RTO expired in a row, probes unanswered, times that they were put off.
     ca_state_to_backoff: [u8; 4],
     options: u8,
     window_scales: u8,
@@ -190,6 +193,7 @@ pub fn info(socket: &TcpStream) -> io::Result<TcpInfo> {
         bytes_retransmitted: raw.bytes_retrans,
         delivered_segments: raw.delivered,
         unacked_segments: raw.unacked,
+        unanswered: raw.ca_state_to_backoff[2],
         since_ack: Duration::from_millis(raw.last_times[3].into()),
         since_data: Duration::from_millis(raw.last_times[2].into()),
         unsent_bytes: raw.notsent_bytes,

@@ -437,6 +437,11 @@ impl Sender {
         self.streams.get(&stream).map_or(0, |s| s.unacknowledged.len())
     }
 
+    /// Whether a record of a stream that is there has arrived.
+    pub fn has_carried(&self, stream: u32) -> bool {
+        self.streams.get(&stream).is_some_and(|s| s.acknowledged > 0)
+    }
+
     /// The receiver's totals, once it has said that everything is settled.
     pub fn finished(&self) -> Option<&Totals> {
         self.finished.as_ref()

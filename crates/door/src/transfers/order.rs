@@ -18,6 +18,8 @@ const SOURCES_MAX: usize = 10_000;
 const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
 /// How long a full target is waited for, unless the order says otherwise: as `longhaul cp` does.
 const WAIT_SPACE: Duration = Duration::from_secs(10 * 60);
+/// The longest that somebody may have a node try, or wait for room: a place under way is not held for ever.
+const PATIENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The name of a congestion control in the kernel is shorter than this.
 const CONGESTION_BYTES: usize = 16;
 /// Streams where a server is the other end: each waits for that server's answers, file by file, however short the way from

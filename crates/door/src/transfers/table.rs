@@ -17,10 +17,8 @@ use super::order::{bare, steer, then};
 
 /// Transfers under way at once: for one who orders, and for all.
 pub(crate) const RUNNING_MAX: (usize, usize) = (64, 256);
-/// Transfers that have not ended.
-pub(crate) const UNENDED_MAX: usize = 10_000;
-/// Of them, those of one who orders: nobody takes the whole line.
-const UNENDED_EACH_MAX: usize = 5_000;
+/// Transfers that have not ended: of one who orders, and of all.
+pub(crate) const UNENDED_MAX: (usize, usize) = (10_000, 20_000);
 /// Transfers that have ended and are remembered; the oldest go first.
 pub(crate) const REMEMBERED_MAX: usize = 10_000;
 
@@ -217,7 +215,7 @@ impl Table {
     pub fn is_full_for(&self, holder: &str) -> bool {
         let unended = || self.queued.iter().chain(&self.under_way);
         let own = || unended().filter(|number| self.entries.get(number).is_some_and(|e| e.holder == holder)).count();
-        unended().count() >= UNENDED_MAX || own() >= UNENDED_EACH_MAX
+        unended().count() >= UNENDED_MAX.1 || own() >= UNENDED_MAX.0
     }
 
     /// How many are under way: of one, and of all.

@@ -98,6 +98,22 @@ struct Common {
     watches: AtomicBool,
 }
 
+/// A connection on its way, counted however it ends.
+struct Dialling(Arc<Common>);
+
+impl Dialling {
+    fn begin(common: &Arc<Common>) -> Dialling {
+        common.dialling.fetch_add(1, Ordering::AcqRel);
+        Dialling(Arc::clone(common))
+    }
+}
+
+impl Drop for Dialling {
+    fn drop(&mut self) {
+        self.0.dialling.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// The streams of a job.
 pub(super) struct Crew {
     pub side: Arc<dyn Side>,
@@ -205,12 +221,16 @@ impl Crew {
     pub(super) fn dial(&mut self, to: &Arc<dyn Dial>, id: u32, after: Duration) {
         let to = Arc::clone(to);
         let (timeouts, peer, common) = (self.timeouts, self.peer.clone(), Arc::clone(&self.common));
-        common.dialling.fetch_add(1, Ordering::AcqRel);
+        let dialling = Dialling::begin(&common);
         let open = move |terms: &StreamTerms| {
             std::thread::sleep(after);
             let dialled = to.dial(&timeouts);
-            common.dialling.fetch_sub(1, Ordering::AcqRel);
+            drop(dialling);
             let socket = dialled.map_err(|source| Error::Connect { to: peer.clone(), source })?;
+            // A join for a job that is over might be taken for the next one's.
+            if common.over.load(Ordering::Acquire) {
+                return Err(Error::Interrupted);
+            }
             let mut join = Join { session: terms.session, stream: id, sealed: terms.is_sealed(), code: [0; 32] };
             terms.secret.sign_join(&mut join);
             let sent = (&socket).write_all(&join.encode());
@@ -277,9 +297,14 @@ impl Crew {
         self.carriers().iter().filter_map(|(id, carrier)| Some((*id, carrier.path?))).collect()
     }
 
-    /// Whether a stream has joined and runs.
-    pub(super) fn runs(&self, stream: u32) -> bool {
-        self.carriers().contains_key(&stream)
+    /// Whether something arrived by a stream that runs: that it was connected says nothing of who is at the other end.
+    pub(super) fn has_carried(&self, stream: u32) -> bool {
+        match self.side.sends() {
+            true => self.side.has_carried(stream),
+            false => self.carriers().get(&stream).is_some_and(|carrier| {
+                sys::tcp::info(&carrier.socket).is_ok_and(|tcp| tcp.since(&carrier.base).bytes_received > 0)
+            }),
+        }
     }
 
     fn hang_up(&self) {

@@ -26,8 +26,19 @@ const UNSENT_BYTES_MAX: u64 = 64 << 20;
 const NEAR: Duration = Duration::from_millis(2);
 /// A control connection whose last words are not acknowledged for so long is cut, where streams on another path are not.
 const CUT: Duration = Duration::from_secs(2);
+/// A stream by which nothing arrived for so long never carries: a megabyte in this time is what a path must bring to be of use.
+const MUTE: Duration = Duration::from_secs(20);
 /// How often the other end hears of this one.
 const TELL: Duration = Duration::from_millis(500);
+
+/// What the other end was told.
+struct Told {
+    at: Instant,
+    /// How many streams each path should have.
+    spread: Vec<(u32, u32)>,
+    /// This job's part of the path.
+    share_bytes_s: u64,
+}
 
 /// Looks at a job's streams ten times a second.
 pub(super) struct Gauge {
@@ -37,10 +48,14 @@ pub(super) struct Gauge {
     role: seal::From,
     lanes: Lanes,
     history: Option<History>,
+    /// When each stream was first seen.
+    met: HashMap<u32, Instant>,
+    /// Since when the control connection has had no word of what is on its way.
+    control_waits: Option<Instant>,
     /// Streams that were told to end.
     surplus: BTreeSet<u32>,
-    /// What the other end heard last: when, how many streams each path should have, and this job's part.
-    told: Option<(Instant, Vec<(u32, u32)>, u64)>,
+    /// What the other end heard last.
+    told: Option<Told>,
     /// What the other end said last.
     pub(super) peer: Option<Box<Account>>,
     /// How many streams each path should have, as the other end said last.
@@ -68,6 +83,8 @@ impl Gauge {
             role: terms.role,
             lanes: Lanes::new(side.sends(), known),
             history: terms.history.clone(),
+            met: HashMap::new(),
+            control_waits: None,
             surplus: BTreeSet::new(),
             told: None,
             peer: None,
@@ -104,7 +121,7 @@ impl Gauge {
         let sights = crew.sights();
         let history = &self.history;
         let past = |peer: IpAddr, sight: &Sight| history.as_ref()?.recall(peer, sight.tcp.min_rtt);
-        self.lanes.saw(&sights, &crew.paths(), past, Self::peer_of(self.role));
+        self.lanes.saw(now, &sights, &crew.paths(), past, Self::peer_of(self.role));
         self.tend_paths(crew);
         self.take_share(crew);
         let around = Around {
@@ -137,15 +154,16 @@ impl Gauge {
     /// The other end hears now and then how this one is doing, and at once what changes.
     fn tell(&mut self, link: &mut Link, sights: &[Sight]) -> Result<()> {
         let (share, spread) = (self.share_bytes_s, self.lanes.spread());
-        let news = self.told.as_ref().is_none_or(|(at, wishes, before)| {
-            at.elapsed() >= TELL || *wishes != spread || before.abs_diff(share) > share / 20
+        let news = self.told.as_ref().is_none_or(|told| {
+            let shares = told.share_bytes_s.abs_diff(share) > share / 20;
+            told.at.elapsed() >= TELL || told.spread != spread || shares
         });
         if news && !sights.is_empty() {
             link.send(&Frame::Account(Box::new(self.account(sights))))?;
             if self.sends && self.role == seal::From::Node && self.lanes.are_several() {
                 link.send(&Frame::Spread(spread.clone()))?;
             }
-            self.told = Some((Instant::now(), spread, share));
+            self.told = Some(Told { at: Instant::now(), spread, share_bytes_s: share });
         }
         Ok(())
     }
@@ -160,16 +178,37 @@ impl Gauge {
         self.share_bytes_s = 0;
         crew.watch_paths();
         self.lanes.cut().into_iter().for_each(|stream| crew.give_up(stream));
+        self.mute(crew).into_iter().for_each(|stream| crew.give_up(stream));
+    }
+
+    /// Streams by which nothing has ever arrived though they were given something long ago, where others carry: whoever is at
+    /// the other end acknowledges what it does not understand.
+    fn mute(&mut self, crew: &Crew) -> Vec<u32> {
+        if !self.sends {
+            return Vec::new();
+        }
+        let (now, ids) = (Instant::now(), crew.paths().into_keys().collect::<Vec<_>>());
+        self.met.retain(|stream, _| ids.contains(stream));
+        let carries = ids.iter().any(|stream| crew.has_carried(*stream));
+        let is_mute = |stream: &u32, met: &Instant| {
+            now.duration_since(*met) >= MUTE && !crew.has_carried(*stream) && crew.side.owes(*stream)
+        };
+        ids.into_iter().filter(|stream| carries && is_mute(stream, self.met.entry(*stream).or_insert(now))).collect()
     }
 
     /// Whether the control connection's path is cut and another one is not: the client then comes by that.
-    pub(super) fn control_is_cut(&self, link: &Link) -> bool {
+    pub(super) fn control_is_cut(&mut self, link: &Link) -> bool {
         if self.role != seal::From::Client || !self.lanes.are_several() {
             return false;
         }
-        let waits = |tcp: sys::tcp::TcpInfo| tcp.unacked_segments > 0 && tcp.since_ack >= CUT;
+        let since = *self.control_waits.get_or_insert_with(Instant::now);
+        let waits = |tcp: sys::tcp::TcpInfo| tcp.unacked_segments > 0 && tcp.since_ack >= since.elapsed();
+        if !sys::tcp::info(link.socket()).is_ok_and(waits) {
+            self.control_waits = None;
+            return false;
+        }
         let Some(path) = crew::path(self.role, link.socket()) else { return false };
-        self.lanes.another_carries(&path) && sys::tcp::info(link.socket()).is_ok_and(waits)
+        since.elapsed() >= CUT && self.lanes.another_carries(&path)
     }
 
     /// What is this job's part of a path that it shares with others of this node.

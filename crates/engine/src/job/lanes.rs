@@ -7,6 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use wire::limits::ADDRESSES_MAX;
+
 use crate::pilot::{Act, Around, Known, Past, Picture, Pilot, Sight};
 
 /// After so long without an acknowledgement of what is on its way a path is taken to be cut, where another one carries:
@@ -15,6 +17,8 @@ use crate::pilot::{Act, Around, Known, Past, Picture, Pilot, Sight};
 const CUT: Duration = Duration::from_secs(3);
 /// A path from which something came within this time carries.
 const CARRIES: Duration = Duration::from_secs(1);
+/// Probes of a shut window that nobody answers: the path is silent, and not the receiver slow.
+const UNANSWERED: u8 = 3;
 
 /// The two ends of a path. Of the client's the port is one of many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +37,8 @@ struct Lane {
     /// The most it had.
     streams: u32,
     sights: Vec<Sight>,
+    /// All streams that it ever had.
+    ids: BTreeSet<u32>,
 }
 
 /// All of them, in the order in which they came.
@@ -40,6 +46,9 @@ pub(super) struct Lanes {
     sends: bool,
     known: Known,
     lanes: Vec<Lane>,
+    /// Streams that wait for word of something on its way, and since when none came.
+    waits: HashMap<u32, Duration>,
+    looked: Duration,
 }
 
 /// What an end says about all its paths together.
@@ -52,14 +61,10 @@ pub(super) struct Whole {
 }
 
 impl Lane {
-    fn has(&self, stream: u32) -> bool {
-        self.sights.iter().any(|sight| sight.stream == stream)
-    }
-
-    fn is_cut(&self) -> bool {
-        let waits = |sight: &&Sight| sight.tcp.unacked_segments > 0;
-        let mut waiting = self.sights.iter().filter(waits).peekable();
-        waiting.peek().is_some() && waiting.all(|sight| sight.tcp.since_ack >= CUT)
+    /// Whether all that is on its way here has been for too long.
+    fn is_cut(&self, now: Duration, waits: &HashMap<u32, Duration>) -> bool {
+        let mut waiting = self.sights.iter().filter_map(|sight| waits.get(&sight.stream)).peekable();
+        waiting.peek().is_some() && waiting.all(|since| now.saturating_sub(*since) >= CUT)
     }
 
     fn carries(&self) -> bool {
@@ -74,7 +79,7 @@ impl Lane {
 impl Lanes {
     /// For a side that sends, or one that does not. What is known of the past is that of the first path.
     pub fn new(sends: bool, known: Known) -> Lanes {
-        Lanes { sends, known, lanes: Vec::new() }
+        Lanes { sends, known, lanes: Vec::new(), waits: HashMap::new(), looked: Duration::ZERO }
     }
 
     /// Whether there is, or was, more than one path.
@@ -85,26 +90,48 @@ impl Lanes {
     /// Takes in what is seen of the streams now. `past` says what is known of a further path.
     pub fn saw(
         &mut self,
+        now: Duration,
         sights: &[Sight],
         paths: &HashMap<u32, Path>,
         mut past: impl FnMut(IpAddr, &Sight) -> Option<Past>,
         peer: impl Fn(&Path) -> IpAddr,
     ) {
         self.lanes.iter_mut().for_each(|lane| lane.sights.clear());
+        self.wait(now, sights);
         for sight in sights {
             let Some(path) = paths.get(&sight.stream) else { continue };
-            let at = self.lanes.iter().position(|lane| lane.path == *path).unwrap_or_else(|| {
+            let at = self.lanes.iter().position(|lane| lane.path.node == path.node).unwrap_or_else(|| {
                 let mut known = self.known.clone();
                 if !self.lanes.is_empty() {
                     known.past = past(peer(path), sight);
                 }
                 let pilot = self.sends.then(|| Pilot::new(known));
-                self.lanes.push(Lane { path: *path, pilot, wish: 0, streams: 0, sights: Vec::new() });
+                self.lanes.push(Lane {
+                    path: *path,
+                    pilot,
+                    wish: 0,
+                    streams: 0,
+                    sights: Vec::new(),
+                    ids: BTreeSet::new(),
+                });
                 self.lanes.len() - 1
             });
+            self.lanes[at].ids.insert(sight.stream);
             self.lanes[at].sights.push(sight.clone());
         }
         self.lanes.iter_mut().for_each(|lane| lane.streams = lane.streams.max(lane.sights.len() as u32));
+    }
+
+    /// Since when each stream has had no word of what is on its way: by our own clock, since the kernel's counts from the last
+    /// word, however long nothing was on its way since.
+    fn wait(&mut self, now: Duration, sights: &[Sight]) {
+        let span = now.saturating_sub(self.looked);
+        self.looked = now;
+        let waiting = |sight: &&Sight| sight.tcp.unacked_segments > 0 || sight.tcp.unanswered >= UNANSWERED;
+        let silent = sights.iter().filter(waiting).filter(|sight| sight.tcp.since_ack >= span);
+        let silent: HashMap<u32, Duration> =
+            silent.map(|sight| (sight.stream, self.waits.get(&sight.stream).copied().unwrap_or(now))).collect();
+        self.waits = silent;
     }
 
     /// Asks each path's pilot.
@@ -127,8 +154,15 @@ impl Lanes {
             ids.into_iter().skip(if most > 0 { most as usize } else { usize::MAX })
         };
         if asked > 0 {
-            let all = self.lanes.iter().flat_map(|lane| lane.sights.iter().map(|sight| sight.stream));
-            return newest(all.collect(), asked).collect();
+            // By turns: the first of each path, then the second of each.
+            let ranked = |lane: &Lane| {
+                let mut ids: Vec<u32> = lane.sights.iter().map(|sight| sight.stream).collect();
+                ids.sort_unstable();
+                ids.into_iter().enumerate().collect::<Vec<_>>()
+            };
+            let mut all: Vec<(usize, u32)> = self.lanes.iter().flat_map(ranked).collect();
+            all.sort_unstable();
+            return all.into_iter().skip(asked as usize).map(|(_, stream)| stream).collect();
         }
         let of = |lane: &Lane| newest(lane.sights.iter().map(|sight| sight.stream).collect(), lane.wish);
         self.lanes.iter().flat_map(of).collect()
@@ -136,33 +170,38 @@ impl Lanes {
 
     /// How many streams the paths of these should have, as this side's pilots say; 0 for no opinion.
     pub fn wish(&self, streams: &BTreeSet<u32>) -> u32 {
-        let taken = |lane: &&Lane| streams.iter().any(|stream| lane.has(*stream));
+        if let [only] = &self.lanes[..] {
+            return only.wish;
+        }
+        let taken = |lane: &&Lane| !lane.ids.is_disjoint(streams);
         self.lanes.iter().filter(taken).map(|lane| lane.wish).sum()
     }
 
     /// The same as the other side says it: each path by one of its streams.
     pub fn wish_of(&self, spread: &[(u32, u32)], streams: &BTreeSet<u32>) -> u32 {
-        let taken = |lane: &&Lane| streams.iter().any(|stream| lane.has(*stream));
-        let said = |lane: &Lane| spread.iter().find(|(stream, _)| lane.has(*stream)).map_or(0, |(_, wish)| *wish);
+        let taken = |lane: &&Lane| !lane.ids.is_disjoint(streams);
+        let said =
+            |lane: &Lane| spread.iter().find(|(stream, _)| lane.ids.contains(stream)).map_or(0, |(_, wish)| *wish);
         self.lanes.iter().filter(taken).map(said).sum()
     }
 
     /// How many streams each path should have, told by one of them.
     pub fn spread(&self) -> Vec<(u32, u32)> {
         let told = |lane: &Lane| lane.sights.first().map(|sight| (sight.stream, lane.wish));
-        self.lanes.iter().filter_map(told).collect()
+        self.lanes.iter().filter_map(told).take(ADDRESSES_MAX + 1).collect()
     }
 
     /// Streams of paths that carry nothing any more, where another one does: what they hold goes out again over that.
     pub fn cut(&self) -> Vec<u32> {
         let Some(carrying) = self.lanes.iter().position(Lane::carries) else { return Vec::new() };
-        let cut = self.lanes.iter().enumerate().filter(|(at, lane)| *at != carrying && lane.is_cut());
+        let is_cut = |lane: &Lane| lane.is_cut(self.looked, &self.waits);
+        let cut = self.lanes.iter().enumerate().filter(|(at, lane)| *at != carrying && is_cut(lane));
         cut.flat_map(|(_, lane)| lane.sights.iter().map(|sight| sight.stream)).collect()
     }
 
     /// Whether a path other than this one carries.
     pub fn another_carries(&self, than: &Path) -> bool {
-        self.lanes.iter().any(|lane| lane.path != *than && lane.carries())
+        self.lanes.iter().any(|lane| lane.path.node != than.node && lane.carries())
     }
 
     /// What all paths gave when they were full; 0 where they never were.
@@ -175,8 +214,10 @@ impl Lanes {
         let mut whole = Whole::default();
         for lane in &self.lanes {
             let picture: Picture = lane.pilot.as_ref().map(Pilot::picture).unwrap_or_default();
-            whole.streams += lane.wish;
-            whole.capacity_bytes_s += picture.capacity_bytes_s;
+            if !lane.sights.is_empty() || self.lanes.len() == 1 {
+                whole.streams += lane.wish;
+                whole.capacity_bytes_s += picture.capacity_bytes_s;
+            }
             whole.clear_loss = whole.clear_loss.max(picture.loss_without_queue);
             whole.missed = picture.missed.unwrap_or(whole.missed);
         }
@@ -226,7 +267,37 @@ mod tests {
         };
         let sights: Vec<Sight> = streams.iter().map(sight).collect();
         let paths = streams.iter().map(|(stream, number, ..)| (*stream, path(*number))).collect();
-        lanes.saw(&sights, &paths, |_, _| None, |path| path.node.ip());
+        // As if it had been looked at since the longest wait began.
+        let longest = streams.iter().map(|(.., since)| *since).fold(0.0, f64::max);
+        for tenth in (0..=(longest * 10.0) as u32).rev() {
+            let ago = f64::from(tenth) / 10.0;
+            let mut seen = sights.clone();
+            for sight in &mut seen {
+                let since = sight.tcp.since_ack.saturating_sub(Duration::from_secs_f64(ago));
+                (sight.tcp.since_ack, sight.tcp.since_data) = (since, since);
+            }
+            let now = Duration::from_secs_f64(100.0 - ago);
+            lanes.saw(now, &seen, &paths, |_, _| None, |path| path.node.ip());
+        }
+    }
+
+    /// The kernel's clock runs while nothing is on its way.
+    #[test]
+    fn a_path_that_was_idle_is_not_cut() {
+        let mut lanes = lanes(true, &[(1, 1, 0, 60.0), (3, 2, 5, 0.1)]);
+        let sight = |stream, unacked_segments, since: f64| Sight {
+            stream,
+            tcp: TcpInfo { unacked_segments, since_ack: Duration::from_secs_f64(since), ..TcpInfo::default() },
+            ..Sight::default()
+        };
+        let paths = HashMap::from([(1, path(1)), (3, path(2))]);
+        for tenth in 1..40 {
+            let now = Duration::from_secs(100) + Duration::from_millis(100) * tenth;
+            let sights = [sight(1, 1, 60.0 + f64::from(tenth) / 10.0), sight(3, 5, 0.05)];
+            lanes.saw(now, &sights, &paths, |_, _| None, |path| path.node.ip());
+            let waited = f64::from(tenth - 1) / 10.0;
+            assert_eq!(lanes.cut().is_empty(), waited < 3.0, "{waited}");
+        }
     }
 
     #[test]
@@ -254,9 +325,7 @@ mod tests {
         let there = lanes.spread();
         assert_eq!(there, [(1, 2), (2, 1)]);
         see(&mut lanes, &[(5, 1, 1, 0.0), (4, 2, 1, 0.0)]);
-        assert_eq!(lanes.wish_of(&there, &BTreeSet::from([5])), 0, "that stream is gone; the next word names another");
-        see(&mut lanes, &[(1, 1, 1, 0.0), (5, 1, 1, 0.0)]);
-        assert_eq!(lanes.wish_of(&there, &BTreeSet::from([5])), 2);
+        assert_eq!(lanes.wish_of(&there, &BTreeSet::from([5])), 2, "a path stays known by streams that it had");
         assert!(lanes.are_several(), "a path that lost its streams may have some again");
     }
 

@@ -8,11 +8,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use wire::limits::ADDRESSES_MAX;
+
 use crate::dial::Dial;
 
 /// How long a way is left alone that lost its last stream, at first and after many losses.
 const REST: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(15);
+/// And one that lost a stream beside others that carry.
+const BREATH: Duration = Duration::from_millis(250);
 
 /// One way.
 pub(super) struct Route {
@@ -52,10 +56,15 @@ impl Routes {
         }
     }
 
+    /// Whether an address is news: no way leads there yet, and there are not too many.
+    pub fn lacks_way_to(&self, at: SocketAddr, own: Option<SocketAddr>) -> bool {
+        let known = own == Some(at) || self.all.iter().any(|route| route.at == Some(at));
+        !known && (1..=ADDRESSES_MAX).contains(&self.all.len())
+    }
+
     /// The node takes streams there too. `own` is the control connection's other end.
     pub fn learn(&mut self, at: SocketAddr, own: Option<SocketAddr>) {
-        let known = own == Some(at) || self.all.iter().any(|route| route.at == Some(at));
-        if !known && !self.all.is_empty() {
+        if self.lacks_way_to(at, own) {
             self.all.push(Route::new(Arc::new(at), Some(at)));
         }
     }
@@ -86,18 +95,20 @@ impl Routes {
         self.all.iter().enumerate().any(carries)
     }
 
-    /// A way that has no streams any more is left alone, longer each time.
-    pub fn rest(&mut self, at: usize, now: Instant) {
+    /// A way that lost a stream is left alone: for a breath where others on it carry, else longer each time.
+    pub fn rest(&mut self, at: usize, now: Instant, carries: impl Fn(u32) -> bool) {
         let route = &mut self.all[at];
-        if route.streams.is_empty() {
-            let rest = (REST * 2u32.saturating_pow(route.lost)).min(REST_MAX);
-            route.lost = (route.lost + 1).min(16);
-            route.rests = Some(now + rest);
+        if route.streams.iter().any(|stream| carries(*stream)) {
+            route.rests = Some(now + BREATH);
+            return;
         }
+        let rest = (REST * 2u32.saturating_pow(route.lost)).min(REST_MAX);
+        route.lost = (route.lost + 1).min(16);
+        route.rests = Some(now + rest);
     }
 
     /// How many streams a way still lacks, of several ways: at first one, which shows that it leads somewhere.
-    /// `wish` is what the evidence says, `count` how many to begin with, `asked` what somebody asked for on all ways together,
+    /// `carries` says whether something has arrived by a stream; `wish` is what the evidence says, `count` how many to begin with, `asked` what somebody asked for on all ways together,
     /// `most` the bound on them all; each 0 for none.
     pub fn lacks(
         &mut self,
@@ -105,7 +116,7 @@ impl Routes {
         now: Instant,
         (wish, count): (u32, u32),
         (asked, most): (u32, u32),
-        runs: impl Fn(u32) -> bool,
+        carries: impl Fn(u32) -> bool,
     ) -> u32 {
         if self.all[at].rests(now) {
             return 0;
@@ -121,14 +132,16 @@ impl Routes {
         if most > 0 {
             wanted = wanted.min(part(most));
         }
+        let open: usize = self.all.iter().map(|route| route.streams.len()).sum();
         let route = &mut self.all[at];
         route.wanted = wanted;
-        let proven = route.streams.iter().any(|stream| runs(*stream));
+        let proven = route.streams.iter().any(|stream| carries(*stream));
         if proven {
             route.lost = 0;
         }
         let wanted = if proven { wanted } else { wanted.min(1) };
-        wanted.saturating_sub(route.streams.len() as u32)
+        let lacks = wanted.saturating_sub(route.streams.len() as u32);
+        if most > 0 { lacks.min(most.saturating_sub(open as u32)) } else { lacks }
     }
 }
 
@@ -152,6 +165,9 @@ mod tests {
     fn a_way_is_known_once() {
         let mut routes = routes(3);
         assert_eq!(routes.all.len(), 3, "the control connection's own address is no other way");
+        let mut many = self::routes(1);
+        (1..100).for_each(|more| many.learn(at(more), Some(at(0))));
+        assert_eq!(many.all.len(), ADDRESSES_MAX + 1, "a node cannot send us everywhere");
         routes.learn(at(2), Some(at(0)));
         assert_eq!((routes.all.len(), routes.takes(Some(at(2))), routes.takes(Some(at(9)))), (3, 2, 0));
         assert!(!routes.is_one() && self::routes(1).is_one());
@@ -187,7 +203,7 @@ mod tests {
         for rest in [1, 2, 4, 8, 15, 15] {
             routes.all[1].streams.insert(7);
             assert_eq!(routes.ended(7), 1);
-            routes.rest(1, now);
+            routes.rest(1, now, |_| true);
             let after = |seconds| now + Duration::from_secs_f64(seconds);
             assert_eq!(routes.lacks(1, after(f64::from(rest) - 0.1), (0, 4), (0, 0), |_| true), 0);
             // What it would have is the others' meanwhile.
@@ -199,7 +215,7 @@ mod tests {
         routes.all[1].streams.insert(8);
         routes.lacks(1, now, (0, 4), (0, 0), |_| true);
         routes.ended(8);
-        routes.rest(1, now);
+        routes.rest(1, now, |_| true);
         assert_eq!(routes.lacks(1, now + Duration::from_millis(1100), (0, 4), (0, 0), |_| true), 1, "it had carried");
     }
 
@@ -208,8 +224,16 @@ mod tests {
         let (mut routes, now) = (routes(2), Instant::now());
         routes.all[1].streams.extend([1, 2]);
         routes.ended(1);
-        routes.rest(1, now);
-        assert_eq!(routes.lacks(1, now, (0, 2), (0, 0), |_| true), 1);
+        routes.rest(1, now, |_| true);
+        assert_eq!(
+            routes.lacks(1, now, (0, 2), (0, 0), |_| true),
+            0,
+            "not at once: whoever closes would be asked without end"
+        );
+        let soon = now + Duration::from_millis(260);
+        assert_eq!(routes.lacks(1, soon, (0, 2), (0, 0), |_| true), 1);
+        routes.rest(1, soon, |_| false);
+        assert_eq!(routes.lacks(1, soon + BREATH, (0, 2), (0, 0), |_| false), 0, "nothing ever came that way");
         assert!(routes.others_run(0, |stream| stream == 2) && !routes.others_run(1, |stream| stream == 2));
     }
 }

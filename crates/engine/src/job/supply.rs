@@ -5,10 +5,12 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use wire::WireError;
+use wire::limits::STREAMS_MAX;
 
 use super::gauge::Gauge;
 use super::routes::Routes;
 use super::{Beside, Crew, Driven, StreamEnd, Streams};
+use crate::dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
 
@@ -20,6 +22,8 @@ const FAR: Duration = Duration::from_millis(20);
 #[derive(Default)]
 pub(super) struct Supply {
     routes: Routes,
+    /// Numbers of streams that never got as far as showing them to the node.
+    free: Vec<u32>,
     dialled: bool,
     replaced: u32,
     /// Bytes that had arrived when streams were last lost.
@@ -60,11 +64,14 @@ impl Supply {
         // The job is not over: a stream that ended in peace was refused, or closed by something in between.
         let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
         let error = driven.note(end, &mut gauge.ended).map_or_else(|error| error, |()| early());
+        if matches!(error, Error::Connect { .. }) {
+            self.free.push(id);
+        }
         let Streams::Dial { count, most, opened, .. } = &mut *streams else { return Ok(()) };
         let way = self.routes.ended(id);
         // Another way carries: this one is tried again by and by.
-        if self.routes.others_run(way, |stream| crew.runs(stream)) {
-            self.routes.rest(way, Instant::now());
+        if self.routes.others_run(way, |stream| crew.has_carried(stream)) {
+            self.routes.rest(way, Instant::now(), |stream| crew.has_carried(stream));
             return Ok(());
         }
         // Or it was one too many.
@@ -90,10 +97,13 @@ impl Supply {
     }
 
     fn dial(&mut self, crew: &mut Crew, way: usize, opened: &mut u32, after: Duration) {
-        *opened += 1;
+        let number = self.free.pop().unwrap_or_else(|| {
+            *opened += 1;
+            *opened
+        });
         let route = &mut self.routes.all[way];
-        route.streams.insert(*opened);
-        crew.dial(&route.to, *opened, after);
+        route.streams.insert(number);
+        crew.dial(&route.to, number, after);
     }
 
     /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
@@ -141,9 +151,11 @@ impl Supply {
     fn learn(&mut self, link: &Link, beside: &Beside) {
         let Beside::Allowed(guard) = beside else { return };
         let own = link.socket().peer_addr().ok();
-        for at in link.addresses() {
-            if guard.as_ref().is_none_or(|guard| guard(at.ip()).is_ok()) {
-                self.routes.learn(*at, own);
+        for at in link.addresses().iter().filter(|at| self.routes.lacks_way_to(**at, own)).copied().collect::<Vec<_>>()
+        {
+            let is_near = own.is_some_and(|own| dial::is_as_near(own.ip(), at.ip()));
+            if is_near && guard.as_ref().is_none_or(|guard| guard(at.ip()).is_ok()) {
+                self.routes.learn(at, own);
             }
         }
     }
@@ -177,7 +189,9 @@ impl Supply {
         let now = Instant::now();
         for way in 0..self.routes.all.len() {
             let wish = gauge.wish(&self.routes.all[way].streams);
-            let lacks = self.routes.lacks(way, now, (wish, count), (steered, most), |stream| crew.runs(stream));
+            let lacks = self.routes.lacks(way, now, (wish, count), (steered, most), |stream| crew.has_carried(stream));
+            // The session's numbers end: what is left of them is for replacing what is lost.
+            let lacks = lacks.min((STREAMS_MAX / 4 * 3).saturating_sub(*opened) + self.free.len() as u32);
             (0..lacks).for_each(|_| self.dial(crew, way, opened, Duration::ZERO));
         }
     }

@@ -124,7 +124,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         29 => Frame::Keep(r.number("seconds")?),
         30 => renew(r)?,
         31 => Frame::Addresses(list(r, ADDRESSES_MAX, "addresses", address)?),
-        32 => Frame::Spread(list(r, ADDRESSES_MAX, "paths", |r| {
+        32 => Frame::Spread(list(r, ADDRESSES_MAX + 1, "paths", |r| {
             Ok((stream_id(r)?, r.number_max(STREAMS_MAX.into(), "a count of streams")? as u32))
         })?),
         other => return Err(WireError::Unknown(other)),

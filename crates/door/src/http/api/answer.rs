@@ -116,7 +116,7 @@ pub(super) fn capabilities(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
         limits: Limits {
             running_max: RUNNING_MAX.1 as u64,
             running_each_max: RUNNING_MAX.0 as u64,
-            unended_max: UNENDED_MAX as u64,
+            unended_max: UNENDED_MAX.0 as u64,
             remembered_max: REMEMBERED_MAX as u64,
             page_max: PAGE.1 as u64,
             body_bytes_max: BODY_BYTES_MAX as u64,
@@ -172,7 +172,7 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
         Err(Unaccepted::Refused(refusal)) => Err(visit.web.keeper.unwelcome(&visit.visitor, refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
         Err(Unaccepted::Full) => {
-            let reason = format!("{UNENDED_MAX} transfers wait on this node already; order again when some have ended");
+            let reason = "as many transfers wait on this node already as may; order again when some have ended";
             Err(Refused::new(503, reason).with("Retry-After", "60").into())
         }
     }

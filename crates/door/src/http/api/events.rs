@@ -89,7 +89,8 @@ fn listen(visit: &mut Visit<'_>, only: Option<Uuid>) -> Outcome {
         // A proxy that gathers what it passes on would keep events back.
         .with("X-Accel-Buffering", "no");
     visit.exchange.begin(response, Length::Open)?;
-    let mut stream = Stream { holder, only, mark: 0, told: HashMap::new(), wrote: Instant::now(), asked: Instant::now(), bytes: 0 };
+    let mut stream =
+        Stream { holder, only, mark: 0, told: HashMap::new(), wrote: Instant::now(), asked: Instant::now(), bytes: 0 };
     let done = stream.run(visit, last);
     done.and_then(|()| visit.exchange.end(&Headers::new()))?;
     Ok(Done { status: 200, bytes: stream.bytes })

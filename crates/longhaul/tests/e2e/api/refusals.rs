@@ -104,7 +104,7 @@ fn names_of_the_node_itself_are_no_exports() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(&format!("an export cannot be called {name}")), "{said}");
+        assert!(!output.status.success() && said.contains(&format!("{name:?} cannot name an export")), "{said}");
     }
 }
 
