@@ -23,6 +23,7 @@ mod probes;
 mod questions;
 mod registry;
 pub mod responders;
+mod secrets;
 mod sniff;
 pub mod state;
 mod tls;

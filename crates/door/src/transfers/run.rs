@@ -23,6 +23,7 @@ use super::afar::{self, refused};
 use super::order::{Plan, Way, bare};
 use super::ways::Ways;
 use crate::host::Exports;
+use crate::secrets::Secrets;
 use crate::warm::Destination;
 
 /// A transfer under way.
@@ -38,8 +39,27 @@ pub(super) struct Carried<'a> {
 }
 
 impl Carried<'_> {
-    /// Runs it to its end.
+    /// Runs it to its end. What comes of it is kept and shown: a server's words in it without what that was shown.
     pub fn run(&self) -> v1::Receipt {
+        let mut receipt = self.carry_all();
+        receipt.error = receipt.error.map(|error| self.plain(&error));
+        for miss in &mut receipt.failures {
+            miss.reason = self.plain(&miss.reason);
+        }
+        receipt
+    }
+
+    /// A text without the secrets of this order.
+    fn plain(&self, text: &str) -> String {
+        let given = self.order.credentials.as_ref();
+        let s3 = given.and_then(|given| given.s3.as_ref());
+        let keys = s3.map(|s3| [&s3.secret_access_key, &s3.session_token]).into_iter().flatten().flatten();
+        let words = given.map(|given| [&given.key, &given.token]).into_iter().flatten().flatten();
+        let urls: Vec<&str> = self.order.source.iter().chain([&self.order.target]).map(String::as_str).collect();
+        Secrets::of(words.chain(keys)).hide(text, &urls)
+    }
+
+    fn carry_all(&self) -> v1::Receipt {
         let sources_here = || self.sources_here();
         let sources_there = |urls: &[String]| {
             let dialling = self.ways.dialling().map_err(refused)?;
@@ -88,7 +108,8 @@ impl Carried<'_> {
         };
         let mut note = |note: Note<'_>| {
             if let Note::Again(error, pause) = note {
-                tracing::info!(job = %transfer.id, %error, pause_s = pause.as_secs(), "the path broke; trying again");
+                let error = self.plain(&error.to_string());
+                tracing::info!(job = %transfer.id, error, pause_s = pause.as_secs(), "the path broke; trying again");
             }
         };
         let done =

@@ -87,7 +87,8 @@ impl Entry {
             limit_bit_s: steer(&order, &changes).limit_bit_s,
             ..Transfer::default()
         });
-        let (order, base) = (Arc::new(order), Arc::new(base));
+        let (order, is_settled) = (Arc::new(order), base.state.is_last());
+        let base = Arc::new(base);
         Entry {
             holder,
             order,
@@ -96,7 +97,7 @@ impl Entry {
             begun: true,
             base,
             receipt: None,
-            is_settled: true,
+            is_settled,
             control: None,
             held: None,
             access,

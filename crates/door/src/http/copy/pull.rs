@@ -13,7 +13,7 @@ use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
 
 use super::gauge::{Failure, Gauge, Line};
 use super::ranges::{Parts, Task};
-use super::remote::{self, Found, Secrets, before};
+use super::remote::{self, Found, before};
 use super::{accept, done, early, native, watch};
 use crate::host::Reach;
 use crate::http::digests::Stamp;
@@ -21,6 +21,7 @@ use crate::http::put::{self, Sums};
 use crate::http::refused::{Outcome, Trouble, refuse};
 use crate::http::visit::Visit;
 use crate::http::{buffer, get, now};
+use crate::secrets::Secrets;
 
 /// A file is worth another connection from here on.
 const CONNECTION_BYTES: u64 = 64 << 20;
@@ -75,7 +76,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
         Ok(unfinished) => unfinished,
         Err(trouble) => return early(visit, &gauge, accepted, failed(trouble, Fault::Storage)),
     };
-    let (secrets, has_promise) = (Secrets::of(order), !promised.is_empty());
+    let (secrets, has_promise) = (remote::secrets(order), !promised.is_empty());
     // Where a file is taken in order, one connection brings it.
     let anywhere = reach.store.capabilities().writes == Writes::Anywhere;
     let most = if anywhere { visit.web.host.policy().third_party.max_streams.into() } else { 1 };

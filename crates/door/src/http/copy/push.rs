@@ -12,13 +12,14 @@ use web::copy::Order;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 
 use super::gauge::{Failure, Gauge, Line};
-use super::remote::{self, Secrets, before};
+use super::remote::{self, before};
 use super::{accept, done, early, native, watch};
 use crate::host::Reach;
 use crate::http::exchange::PIECE_BYTES;
 use crate::http::refused::{Outcome, refuse};
 use crate::http::visit::Visit;
 use crate::http::{buffer, get};
+use crate::secrets::Secrets;
 
 /// How long a destination may think before it lets the body come; then the body comes anyway (RFC 9110, section 10.1.1).
 const GO_ON_WITHIN: Duration = Duration::from_secs(30);
@@ -75,7 +76,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
         accept(visit)?;
     }
     let must_verify = order.require_checksum == Some(true);
-    let (size, secrets) = (stat.meta.size, Secrets::of(order));
+    let (size, secrets) = (stat.meta.size, remote::secrets(order));
     let job = Job { dialer: &dialer, source: &*source, size, digest, must_verify, secrets, gauge: &gauge };
     let result = watch::run(visit, &gauge, false, || send(&job, line, destination, &headers))?;
     done(visit, &gauge, result)

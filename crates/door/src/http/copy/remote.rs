@@ -12,6 +12,7 @@ use super::gauge::{Failure, Gauge, Mark};
 use crate::host::user;
 use crate::http::refused::{Trouble, refuse};
 use crate::http::visit::Visit;
+use crate::secrets::Secrets;
 
 /// For a connection with its handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
@@ -66,37 +67,8 @@ pub(crate) fn headers(order: &Order) -> Headers {
 }
 
 /// What the client gave us for the other end, and nobody else is to read.
-pub(crate) struct Secrets(Vec<String>);
-
-/// A secret of fewer characters is none, and leaving it out of a sentence would leave little of the sentence.
-const VALUE_CHARS_MIN: usize = 4;
-/// Words of a value that are longer than this may be its secret part.
-const WORD_CHARS: usize = 8;
-
-impl Secrets {
-    /// The values of transfer headers, and the longer words of each.
-    pub fn of(order: &Order) -> Secrets {
-        let (mut all, whole) = (Vec::new(), |value: &&str| value.chars().count() >= VALUE_CHARS_MIN);
-        for (_, value) in &order.transfer_headers {
-            all.extend(Some(value.trim()).filter(whole).map(str::to_owned));
-            all.extend(long_words(value));
-        }
-        Secrets(all)
-    }
-
-    /// A text of the other end without them. The longest go first: a word may be part of another.
-    fn hide(&self, text: &str, url: &HttpUrl) -> String {
-        let signed = url.path_and_query().split_once('?').map(|(_, query)| query).unwrap_or_default();
-        let mut all: Vec<String> = self.0.iter().cloned().chain(long_words(signed)).collect();
-        all.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
-        all.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
-    }
-}
-
-/// The words of a value, or of a query, that are long enough to be a secret.
-fn long_words(value: &str) -> impl Iterator<Item = String> {
-    let ends = |c: char| c.is_whitespace() || matches!(c, '&' | '=' | ',' | ';' | '"');
-    value.split(ends).filter(|word| word.chars().count() > WORD_CHARS).map(str::to_owned)
+pub(crate) fn secrets(order: &Order) -> Secrets {
+    Secrets::of(order.transfer_headers.iter().map(|(_, value)| value))
 }
 
 /// A no of the other end. What it says goes to our client, into the log and the audit trail: not with what it was shown.
@@ -119,7 +91,7 @@ pub(crate) fn refused(
     }
     // A page for a browser says nothing in one line.
     let said = said.trim().lines().next().filter(|line| !line.starts_with('<')).unwrap_or_default();
-    let said = secrets.hide(said, url);
+    let said = secrets.hide(said, &[&url.to_string()]);
     let quoted: String = said.chars().filter(|c| !c.is_control()).take(QUOTED_BYTES).collect();
     let quoted = if quoted.is_empty() { String::new() } else { format!("; error message: \"{quoted}\"") };
     let text = format!("Remote side failed with status code {} ({what} {}){quoted}", answer.status, url.redacted());
@@ -201,7 +173,7 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl) -> Result<F
         405 | 501 => Ok(read(&Response::new(200), source.clone(), base)),
         _ => {
             let Answer { client, response, body, url, .. } = &mut answer;
-            Err(refused(client, response, body.clone(), "HEAD", url, &Secrets::of(order)))
+            Err(refused(client, response, body.clone(), "HEAD", url, &secrets(order)))
         }
     }
 }
@@ -223,8 +195,8 @@ mod tests {
             ("TransferHeaderX-Pin", "4711"),
             ("TransferHeaderX-Flag", "T"),
         ]);
-        let (secrets, url) = (Secrets::of(&order.unwrap()), HttpUrl::parse("https://there.example/f?authz=abcdefghi"));
-        let hidden = |text: &str| secrets.hide(text, url.as_ref().unwrap());
+        let (secrets, url) = (secrets(&order.unwrap()), "https://there.example/f?authz=abcdefghi");
+        let hidden = |text: &str| secrets.hide(text, &[url]);
         assert_eq!(hidden("bad Bearer eyJ0b2tlbg.x== of T"), "bad … of T");
         assert_eq!(hidden("token 'eyJ0b2tlbg.x' (pin 4711)"), "token '…' (pin …)");
         assert_eq!(hidden("no /f?authz=abcdefghi, Bearer"), "no /f?authz=…, Bearer");
