@@ -5,16 +5,19 @@
 //! and port, or one that a given authority vouches for. Possession of the key is always proven: the handshake's
 //! signature is verified in every mode.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, io};
 
 use auth::Fingerprint;
+use model::HostPort;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{AlertDescription, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use wire::version::{SPOKEN, Version};
+
+use crate::error::Error;
 
 /// A node's certificate chain and key.
 pub struct NodeIdentity {
@@ -173,5 +176,29 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// What a failed handshake means.
+pub(crate) fn handshake_error(error: Error, to: &HostPort, trust: &Trust, seen: &Seen) -> Error {
+    let to = to.to_string();
+    let Error::Broken { source, .. } = &error else { return error };
+    let tls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match (tls, seen.get(), trust) {
+        (Some(rustls::Error::InvalidCertificate(why)), _, Trust::Authorities(_)) => {
+            Error::Certificate { to, why: why.to_string() }
+        }
+        (Some(rustls::Error::InvalidCertificate(_)), Some(shown), Trust::Fingerprints(expected)) => {
+            let expected: Vec<String> = expected.iter().map(Fingerprint::to_string).collect();
+            Error::Identity { to, shown, expected: expected.join(" or "), remedy: String::new() }
+        }
+        (Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)), _, _) => {
+            Error::Version { to, ours: wire::version::list(SPOKEN) }
+        }
+        (Some(other), _, _) => Error::NotANode { to, why: other.to_string() },
+        (None, _, _) if source.kind() == io::ErrorKind::TimedOut => {
+            Error::NotANode { to, why: "it accepts connections and says nothing".into() }
+        }
+        (None, _, _) => Error::NotANode { to, why: "it closed the connection during the handshake".into() },
     }
 }

@@ -3,7 +3,6 @@
 //! Nothing waits that need not: the login and the first question leave together, behind the handshake's last message.
 //! A job of one small file ends three round trips after the first SYN.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use model::account::Account;
 use model::checksum::Digest;
 use model::{HostPort, RelPath, v1};
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, ClientConnection, Connection};
+use rustls::{ClientConnection, Connection};
 use sys::tcp::TcpInfo;
 use wire::Frame;
 use wire::frame::{Direction, KeyProof, Listed, Open, Request, Totals};
@@ -27,7 +26,7 @@ use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::history::History;
-use crate::identity::{self, Seen, Trust};
+use crate::identity::{self, Trust};
 use crate::job::{self, Beside, Driven, Side, StreamTerms, Streams, Watch};
 use crate::link::Link;
 use crate::pilot;
@@ -150,7 +149,7 @@ impl Session {
         let name = ServerName::try_from(to.host.clone()).unwrap_or_else(|_| ServerName::from(address.ip()));
         let tls = ClientConnection::new(config, name).map_err(tls_error)?;
         let mut link = Link::new(socket, Connection::Client(tls), to.to_string(), connect.timeouts)?;
-        link.handshake().map_err(|e| handshake_error(e, to, &connect.trust, &seen))?;
+        link.handshake().map_err(|e| identity::handshake_error(e, to, &connect.trust, &seen))?;
         let version = link.tls().alpn_protocol().and_then(Version::from_alpn);
         let version = version.ok_or_else(|| Error::NotANode {
             to: to.to_string(),
@@ -475,28 +474,4 @@ pub(crate) fn proof(key: &AccessKey) -> KeyProof {
 /// The digests of a job's last file speak for the job where there was no other.
 fn of_one_file(totals: &Totals, last: Vec<Digest>) -> Vec<Digest> {
     if totals.files == 1 && totals.failed + totals.skipped == 0 { last } else { Vec::new() }
-}
-
-/// What a failed handshake means.
-fn handshake_error(error: Error, to: &HostPort, trust: &Trust, seen: &Seen) -> Error {
-    let to = to.to_string();
-    let Error::Broken { source, .. } = &error else { return error };
-    let tls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match (tls, seen.get(), trust) {
-        (Some(rustls::Error::InvalidCertificate(why)), _, Trust::Authorities(_)) => {
-            Error::Certificate { to, why: why.to_string() }
-        }
-        (Some(rustls::Error::InvalidCertificate(_)), Some(shown), Trust::Fingerprints(expected)) => {
-            let expected: Vec<String> = expected.iter().map(Fingerprint::to_string).collect();
-            Error::Identity { to, shown, expected: expected.join(" or "), remedy: String::new() }
-        }
-        (Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)), _, _) => {
-            Error::Version { to, ours: wire::version::list(SPOKEN) }
-        }
-        (Some(other), _, _) => Error::NotANode { to, why: other.to_string() },
-        (None, _, _) if source.kind() == io::ErrorKind::TimedOut => {
-            Error::NotANode { to, why: "it accepts connections and says nothing".into() }
-        }
-        (None, _, _) => Error::NotANode { to, why: "it closed the connection during the handshake".into() },
-    }
 }
