@@ -63,7 +63,7 @@ pub fn markdown(about: &About, rows: &[Row]) -> String {
          - Two paths, 20 and 60 ms, queues of 50 ms, MTU 1500; the node advertises its address on each\n\
          - Steady: the most that both paths carried for ten seconds, headers included (payload is 96 % of it). Whole job: its payload\n  \
            over its time, slow start and the search for the rate included. Parts: the path of 20 ms over the one of 60 ms\n\
-         - Back: from the cut (of both: from its end) until what is left carries 90 % of its rate for half a second\n\
+         - Back: from the cut (of both: from its end) until what is left carries 90 % of its rate, over half a second, and goes on to\n\
          - Medians, with the least and the most; cut copies are compared with their source\n\n\
          | case | runs | seconds | steady Mbit/s | whole job Mbit/s | parts | back after s | |\n|---|---|---|---|---|---|---|---|\n",
         format!("make bench-several {arguments}").trim(),

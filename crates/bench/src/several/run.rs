@@ -22,6 +22,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const SPAN: Duration = Duration::from_millis(500);
 /// When paths are cut: the job has been at full rate for a while.
 const CUT_AT: Duration = Duration::from_secs(6);
+/// The last part of a job, in which there is less to send than paths could carry; and how long after a cut it is still asked about.
+const ENDING: Duration = Duration::from_secs(2);
+const SETTLED: Duration = Duration::from_secs(12);
 /// What of its rate a path carries to count as full.
 const FULL: f64 = 0.9;
 
@@ -62,7 +65,7 @@ pub struct Course {
     pub steady: f64,
     /// What each path carried, headers included, bytes.
     pub carried: [u64; 2],
-    /// From the cut, or from its end where both were cut, until what is left was full; seconds.
+    /// From the cut, or from its end where both were cut, until what is left was full, and stayed so; seconds.
     pub back: Option<f64>,
     /// Why the lab was the limit, if it was.
     pub limited: Option<String>,
@@ -193,7 +196,7 @@ impl Bench<'_> {
         let link = |path| lab.link(path, direction).context("a path has two links");
         let links = [link("short")?, link("long")?];
         let first = lab.reading()?;
-        let (begun, mut samples, mut back) = (Instant::now(), Vec::new(), None);
+        let (begun, mut samples) = (Instant::now(), Vec::new());
         let mut mend_at: Option<Instant> = None;
         let mut counts_from: Option<Instant> = None;
         while copy.0.try_wait()?.is_none() {
@@ -217,18 +220,28 @@ impl Bench<'_> {
                 }
                 counts_from = Some(Instant::now());
             }
-            if let Some(since) = counts_from.filter(|since| back.is_none() && since.elapsed() >= SPAN) {
-                let left = left_paths(case.cut);
-                let full = |path: &usize| rate(&samples, *path, SPAN) >= FULL * case.rates[*path] as f64;
-                back = left.iter().all(full).then(|| (since.elapsed() - SPAN).as_secs_f64());
-            }
             sleep(LOOK);
         }
         if case.cut != Cut::None && counts_from.is_none() {
             bail!("the copy ended before anything was cut");
         }
+        let back = counts_from.map(|since| back(&samples, since, case));
         Ok((samples, back))
     }
+}
+
+/// From a moment on, how long until what is left is full and stays so, seconds. The end of the job does not count.
+fn back(samples: &[Sample], since: Instant, case: &Case) -> f64 {
+    let Some((end, _)) = samples.last() else { return 0.0 };
+    let falls_short = |samples: &[Sample]| {
+        left_paths(case.cut).iter().any(|path| rate(samples, *path, SPAN) < FULL * case.rates[*path] as f64)
+    };
+    let counts = |at: &Instant| *at >= since + SPAN && *at + ENDING <= *end && *at <= since + SETTLED;
+    let short = (1..=samples.len())
+        .rev()
+        .map(|upto| &samples[..upto])
+        .find(|upto| upto.last().is_some_and(|(at, _)| counts(at)) && falls_short(upto));
+    short.and_then(<[Sample]>::last).map_or(0.0, |(at, _)| at.duration_since(since).as_secs_f64())
 }
 
 fn cut_paths(cut: Cut) -> &'static [&'static str] {
@@ -260,6 +273,19 @@ mod tests {
         assert!((rate(&samples, 0, SPAN) - 100.0).abs() < 1e-6 && (rate(&samples, 1, SPAN) - 200.0).abs() < 1e-6);
         assert!((steady(&samples) - 300.0).abs() < 1e-6);
         assert_eq!((rate(&samples[..3], 0, SPAN), steady(&samples[..90])), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_dip_after_the_cut_counts_to_its_end() {
+        let now = Instant::now();
+        let case = cases().into_iter().find(|case| case.cut == Cut::Control).unwrap();
+        // The path that is left carries 100 Mbit/s, nothing from the second to the fourth second, then all again.
+        let carried = |tenth: u64| (tenth - (tenth.clamp(20, 40) - 20)) * 1_250_000;
+        let samples: Vec<Sample> =
+            (0..200).map(|tenth| (now + Duration::from_millis(tenth * 100), [0, carried(tenth)])).collect();
+        let seconds = back(&samples, now, &case);
+        assert!((4.2..4.6).contains(&seconds), "{seconds}");
+        assert_eq!(back(&samples, now + Duration::from_secs(5), &case), 0.0);
     }
 
     #[test]
