@@ -19,6 +19,18 @@ const START_MAX: Duration = Duration::from_secs(15);
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// A process that ends with its owner.
+#[derive(Debug)]
+pub struct Held(pub Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Fails where it has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A server that runs until it is dropped.
 #[derive(Debug)]
 pub struct Server {

@@ -169,10 +169,7 @@ impl Store for Dav {
     }
 
     fn open(&self, path: &RelPath) -> Result<Arc<dyn Source>> {
-        let facts = match self.0.known.last(path) {
-            Some(facts) => facts,
-            None => self.facts(path).map_err(|failed| failed.doing("open", path))?,
-        };
+        let facts = self.facts_to_read(path).map_err(|failed| failed.doing("open", path))?;
         if facts.kind == Kind::Dir {
             return Err(Error::Kind { path: shown(path), found: "a directory", wanted: "a file" });
         }

@@ -217,6 +217,11 @@ pub(crate) trait Told {
         facts
     }
 
+    /// The facts of what is about to be read: those that were told last, or it is asked.
+    fn facts_to_read(&self, path: &RelPath) -> Result<Facts, Failed> {
+        self.known().last(path).map_or_else(|| self.facts(path), Ok)
+    }
+
     /// What is there now, if anything is. That nobody can tell is no answer.
     fn there(&self, path: &RelPath) -> Result<Option<Facts>, Failed> {
         match self.ask_facts(path) {

@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use lab::{Lab, Scenario};
 
 use super::runs::{Load, Planned};
 use crate::data;
+use crate::process::Held;
 use crate::scenario::Data;
 
 /// How long a run may take.
@@ -21,17 +22,6 @@ const RUN_MAX: Duration = Duration::from_secs(180);
 /// How long a node may take until it listens.
 const NODE_MAX: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(20);
-
-/// A process that ends with its owner.
-struct Held(Child);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // Fails where it has ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Where runs happen.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::line::{Is, Line};
+use crate::process::Held;
 
 /// How long a copy may take.
 const RUN_MAX: Duration = Duration::from_secs(300);
@@ -86,17 +87,6 @@ impl Course {
     /// The second half beside the first.
     pub fn tail(&self) -> f64 {
         self.halves[1] / self.halves[0]
-    }
-}
-
-/// A process that ends with its owner.
-struct Held(Child);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // Fails where it has ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

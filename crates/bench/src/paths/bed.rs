@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use super::iperf::{self, Flow, Told};
 use super::kernel::Kernel;
-use crate::process::has_listener;
+use crate::process::{Held, has_listener};
 
 /// The path's name in scenarios.
 const PATH: &str = "a-b";
@@ -121,17 +121,6 @@ impl Run {
     /// What a counter of the receiver's kernel grew by.
     pub fn at_receiver(&self, name: &str) -> u64 {
         self.receiver[1].grown(&self.receiver[0], name)
-    }
-}
-
-/// A process that ends with its owner.
-struct Held(Child);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // Fails where it has ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use lab::{Lab, Scenario};
 
 use crate::data;
+use crate::process::Held;
 use crate::scenario::Data;
 
 /// How long a run may take.
@@ -82,17 +83,6 @@ pub fn cases() -> Vec<Case> {
         case("100 + 100, the control connection's path cut", [100, 100], 300_000_000, false, Cut::Control),
         case("100 + 100, both cut for 30 s", [100, 100], 300_000_000, false, Cut::Both(30)),
     ]
-}
-
-/// A process that ends with its owner.
-struct Held(Child);
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // Fails where it has ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Where runs happen.

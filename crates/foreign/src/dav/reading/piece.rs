@@ -21,10 +21,7 @@ const SIP_BYTES: usize = 64 << 10;
 impl Dav {
     /// A file as one of several of the same bytes, with its length.
     pub(crate) fn pieces(&self, path: &RelPath) -> Result<(u64, Box<dyn Pieces>), Trouble> {
-        let facts = match self.0.known.last(path) {
-            Some(facts) => facts,
-            None => self.facts(path).map_err(|failed| Trouble::of(failed, "open", path))?,
-        };
+        let facts = self.facts_to_read(path).map_err(|failed| Trouble::of(failed, "open", path))?;
         let size = if facts.kind == model::Kind::File { facts.size } else { return Err(Trouble::dir(path)) };
         Ok((size, Box::new(fetching(self, path, facts))))
     }

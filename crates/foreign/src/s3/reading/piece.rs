@@ -15,10 +15,7 @@ impl S3 {
     /// An object as one of several of the same bytes, with its length.
     pub(crate) fn pieces(&self, path: &RelPath) -> Result<(u64, Box<dyn Pieces>), Trouble> {
         let failed = |failed| Trouble::of(failed, "open", path);
-        let facts = match self.0.known.last(path) {
-            Some(facts) => facts,
-            None => self.facts(path).map_err(failed)?,
-        };
+        let facts = self.facts_to_read(path).map_err(failed)?;
         let size = if facts.kind == model::Kind::File { facts.size } else { return Err(Trouble::dir(path)) };
         let key = self.key(path).map_err(failed)?;
         Ok((size, Box::new(Fetching { s3: self.clone(), path: path.clone(), key, facts })))
