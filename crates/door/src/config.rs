@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use auth::{Grants, Rights};
 use engine::Timeouts;
+use engine::movers::Peers;
 use rustls::RootCertStore;
 use wire::frame::Refusal;
 
@@ -25,6 +26,8 @@ pub struct NodeConfig {
     pub listen: SocketAddr,
     /// Where streams are taken besides, each a path of its own; port 0 means that of `listen`.
     pub advertise: Vec<SocketAddr>,
+    /// Node processes of the same exports that carry streams of this one's jobs.
+    pub movers: Option<Arc<Peers>>,
     /// Directories.
     pub exports: Vec<Export>,
     /// What whoever comes without a key may do, on every export.

@@ -19,6 +19,7 @@ use engine::control::Control;
 use engine::history::History;
 use engine::journal::{self, Journals};
 use engine::leftovers::Leftovers;
+use engine::movers::Peers;
 use engine::node::{Asker, Event, Gate, Host, Said, TargetPlace};
 use engine::scan::SourceRoot;
 use model::Kind;
@@ -298,6 +299,10 @@ impl Host for Exports {
         let with_port =
             |at: &SocketAddr| SocketAddr::new(at.ip(), if at.port() == 0 { self.address.port() } else { at.port() });
         self.offer.now().advertise.iter().map(with_port).collect()
+    }
+
+    fn movers(&self) -> Option<Arc<Peers>> {
+        self.offer.now().movers.clone()
     }
 
     fn source(&self, access: &Access, place: &Place) -> Result<SourceRoot, Refusal> {

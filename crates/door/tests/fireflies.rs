@@ -32,6 +32,7 @@ fn config(dir: &Path, fireflies: Vec<SocketAddr>) -> NodeConfig {
     NodeConfig {
         listen: ([127, 0, 0, 1], 0).into(),
         advertise: Vec::new(),
+        movers: None,
         exports: vec![Export::here("data", dir.join("data"), true)],
         anonymous: Some(Rights::Write),
         grants: Default::default(),

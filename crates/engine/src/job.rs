@@ -1,6 +1,7 @@
 //! Driving a job: one thread carries messages between the control connection and a side's machine, opens or accepts
 //! streams, replaces lost ones, and notices when nothing moves any more.
 
+mod aid;
 mod crew;
 mod gauge;
 mod lanes;
@@ -17,13 +18,14 @@ use std::time::{Duration, Instant};
 use model::account::{Account, Spent};
 use model::spec::Steer;
 use model::v1;
-use wire::frame::{Plan, Suite};
+use wire::frame::{Open, Plan, Suite};
 use wire::join::SessionId;
 use wire::sender::Progress;
 use wire::{Frame, WireError};
 
 pub use gauge::permitted;
 
+use aid::Aid;
 use crew::Crew;
 use gauge::Gauge;
 use reins::Reins;
@@ -35,6 +37,7 @@ use crate::dial::{Dial, Guard};
 use crate::error::{Error, Result};
 use crate::history::History;
 use crate::link::Link;
+use crate::movers::{Afar, Movers, Peers};
 use crate::pilot::{self, Evidence, Past, Permitted};
 use crate::seal::{self, Sealer, Secret};
 use crate::series::Series;
@@ -91,6 +94,18 @@ pub trait Side: Send + Sync + 'static {
     }
     /// These streams are to end once all that they carried has arrived; others that were to need not.
     fn retire(&self, streams: &BTreeSet<u32>);
+    /// Whether streams of this side may be carried by movers.
+    fn takes_movers(&self) -> bool {
+        false
+    }
+    /// Movers are asked to carry streams of this side.
+    fn meet(&self, _movers: &Movers) {}
+    /// Answers a stream that a mover carries, until it is over.
+    fn attend(&self, _afar: &Afar) {}
+    /// Whether it is for this side to notice that nothing moves.
+    fn watches_progress(&self) -> bool {
+        true
+    }
     /// Why nothing moves for a while; empty when it does.
     fn busy(&self) -> String {
         String::new()
@@ -140,6 +155,12 @@ pub struct StreamTerms {
     pub patience: Duration,
     /// Streams stay, where the other end agrees, when the job ends in peace.
     pub keep: bool,
+    /// Who may carry streams of the job beside this node.
+    pub movers: Option<Arc<Peers>>,
+    /// The job's order, for them.
+    pub order: Option<Arc<Open>>,
+    /// The session is another node's, and its streams are carried for that: see [`crate::lent`].
+    pub lent: bool,
 }
 
 impl StreamTerms {
@@ -259,7 +280,8 @@ pub fn drive(
     control.attach(link.waker());
     control.meets(link.socket().peer_addr().ok().map(|peer| peer.ip()));
     let mut gauge = Gauge::new(&crew.terms, &**side);
-    let result = run(link, &mut crew, &mut streams, control, watch, &mut driven, &mut gauge);
+    let mut aid = Aid::default();
+    let result = run(link, &mut crew, &mut streams, control, watch, &mut driven, (&mut gauge, &mut aid));
     driven.account = gauge.account(&crew.sights());
     driven.past = gauge.past();
     driven.peer = gauge.peer.take().map(|peer| *peer);
@@ -275,6 +297,7 @@ pub fn drive(
     // Its part of the path is free for others.
     drop(gauge);
     side.close();
+    driven.streams.extend(aid.end(&**side));
     if result.is_ok() {
         // The last message is what sends the other side's threads home.
         link.drain(crew.timeouts.handshake);
@@ -302,7 +325,7 @@ fn run(
     control: &Control,
     watch: Watch<'_>,
     driven: &mut Driven,
-    gauge: &mut Gauge,
+    (gauge, aid): (&mut Gauge, &mut Aid),
 ) -> Result<()> {
     let side = Arc::clone(&crew.side);
     let started = Instant::now();
@@ -332,6 +355,7 @@ fn run(
             return Ok(());
         }
         supply.tend(link, crew, streams, (reins.applied.streams, gauge), driven)?;
+        aid.tend(link, crew, &reins.applied)?;
         if gauge.control_is_cut(link) {
             return Err(Error::Silent { peer: link.peer().to_owned(), seconds: link.silence().as_secs() });
         }
@@ -340,10 +364,10 @@ fn run(
             side.tick();
             let progress = side.progress();
             watch(News::Progress(&progress));
-            control.saw(&progress, crew.running as u32);
+            control.saw(&progress, (crew.running + aid.look(gauge)) as u32);
             driven.note_progress(&progress, started.elapsed());
             let waits = reins.say_busy(link, &*side)?;
-            stall.check(&progress, waits, link)?;
+            stall.check(&progress, waits || !side.watches_progress(), link)?;
             gauge.tick(link, crew, &reins)?;
             crew.release();
         }
@@ -351,7 +375,10 @@ fn run(
         while let Some(frame) = link.next_frame()? {
             match frame {
                 Frame::Steer(to) => control.adopt(to),
-                Frame::Account(of) => gauge.peer = Some(of),
+                Frame::Account(of) => {
+                    aid.hear_of_client(&of);
+                    gauge.peer = Some(of);
+                }
                 Frame::Spread(over) => gauge.spread = over,
                 Frame::Busy(why) => reins.peer_busy = Some((why, Instant::now())),
                 frame => {

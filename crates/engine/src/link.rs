@@ -11,6 +11,7 @@ use rustls::Connection;
 use sys::waker::Waker;
 use wire::Frame;
 use wire::frame::{self, FrameBuffer, Refusal, Suite};
+use wire::limits::ADDRESSES_MAX;
 use wire::liveness::{Due, Liveness};
 
 use crate::error::{Error, Result};
@@ -41,6 +42,8 @@ pub struct Link {
     kept_for: Option<Duration>,
     /// Where the node takes streams too.
     addresses: Vec<SocketAddr>,
+    /// Where its movers do.
+    movers: Vec<SocketAddr>,
     /// We told the peer why this ends.
     aborted: bool,
 }
@@ -77,6 +80,7 @@ impl Link {
             welcomes: 0,
             kept_for: None,
             addresses: Vec::new(),
+            movers: Vec::new(),
             aborted: false,
         })
     }
@@ -168,6 +172,11 @@ impl Link {
         &self.addresses
     }
 
+    /// Where streams of this session may go besides: to the node's other addresses, and to its movers.
+    pub fn ways(&self) -> impl Iterator<Item = SocketAddr> {
+        self.addresses.iter().chain(&self.movers).copied()
+    }
+
     /// How long the peer has said nothing.
     pub fn silence(&self) -> Duration {
         self.live.silence(self.started.elapsed())
@@ -201,6 +210,11 @@ impl Link {
                     if self.addresses.is_empty() {
                         self.addresses = at;
                     }
+                }
+                Some(Frame::Movers(at)) if matches!(self.tls, Connection::Client(_)) => {
+                    let news = at.into_iter().filter(|at| !self.movers.contains(at)).collect::<Vec<_>>();
+                    self.movers.extend(news);
+                    self.movers.truncate(ADDRESSES_MAX);
                 }
                 Some(Frame::Abort(refusal)) => return Err(Error::Refused { peer: self.peer.clone(), refusal }),
                 None if self.closed => {

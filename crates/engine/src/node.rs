@@ -3,6 +3,7 @@
 //! Who may come, what they may do and where exports lie is the [`Host`]'s; this room keeps the order of a session.
 
 mod host;
+mod lent;
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -135,6 +136,9 @@ impl<'a> Guest<'a> {
             commons: host.commons().map(|commons| (commons, peer.ip())),
             patience: Duration::ZERO,
             keep: false,
+            movers: None,
+            order: None,
+            lent: false,
         };
         Ok(Ok((access, terms, joined, gate)))
     }
@@ -146,6 +150,7 @@ impl<'a> Guest<'a> {
             match self.link.next_frame() {
                 Ok(Some(Frame::Ask(id, request))) => self.answer(id, &request)?,
                 Ok(Some(Frame::Open(order))) => self.job(order)?,
+                Ok(Some(Frame::Lend(lend))) => self.lent(*lend)?,
                 Ok(Some(Frame::Keep(_))) if !self.keeps => {
                     self.keeps = true;
                     self.link.send(&Frame::Keep(self.link.timeouts().idle.as_secs()))?;
@@ -280,7 +285,8 @@ impl<'a> Guest<'a> {
         let sends = order.direction == Direction::Pull;
         let history = self.host.history().filter(|_| sends);
         let past = history.as_ref().and_then(|history| history.recall(ip, rtt));
-        StreamTerms { permitted, past, history, patience, keep: self.keeps && !sends, ..self.terms.clone() }
+        let (keep, movers, order) = (self.keeps && !sends, self.host.movers(), Some(Arc::new(order.clone())));
+        StreamTerms { permitted, past, history, patience, keep, movers, order, ..self.terms.clone() }
     }
 
     /// The reins of a job, known to those who may hold them for as long as the guard lives.

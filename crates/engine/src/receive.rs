@@ -4,6 +4,7 @@
 //!
 //! What it does not know: where streams come from, and who is allowed what beyond the [`Policy`] it is given.
 
+mod afar;
 mod clerk;
 mod dry;
 mod file;
@@ -32,9 +33,10 @@ use crate::filter::Filters;
 use crate::job::{Side, StreamEnd};
 use crate::journal::Journals;
 use crate::meter::{Meter, Stage};
+use crate::movers::{Afar, Movers};
 use crate::stream::{DataStream, RecordBuffer};
 
-use file::Incoming;
+use file::{Incoming, Payload};
 use porter::Slow;
 use space::Room;
 use turns::Crowd;
@@ -85,6 +87,21 @@ pub struct Receiving {
     /// The job is over; whoever sleeps is woken.
     over: AtomicBool,
     sleepers: (Mutex<()>, Condvar),
+    /// Those who may be writing to unfinished files as well.
+    movers: Mutex<Option<Movers>>,
+}
+
+/// A part's checksum, if it is the one that it came with.
+pub(crate) fn check(checksums: &[Algorithm], part: &Part, bytes: &[u8]) -> Option<BlockSum> {
+    if checksums.is_empty() {
+        return Some(BlockSum { crc32c: part.crc32c, adler32: None });
+    }
+    let with_adler32 = checksums.contains(&Algorithm::Adler32);
+    let sum = match part.hole {
+        true => BlockSum::of_zeros(part.len, with_adler32),
+        false => BlockSum::of(bytes, with_adler32),
+    };
+    (sum.crc32c == part.crc32c).then_some(sum)
 }
 
 /// Records of one stream after which the sender is told without waiting for the next tick.
@@ -125,6 +142,7 @@ impl Receiving {
             busy: Mutex::default(),
             over: AtomicBool::new(false),
             sleepers: Default::default(),
+            movers: Mutex::default(),
         })
     }
 
@@ -201,7 +219,7 @@ impl Receiving {
             let bytes = &payload[at..at + len];
             at += len;
             meter.enter(Stage::Compute);
-            let sum = self.check(part, bytes);
+            let sum = check(&self.policy.options.checksums, part, bytes);
             let expected = self.state().machine.expects(part)?;
             match sum {
                 _ if !expected => {}
@@ -211,30 +229,16 @@ impl Receiving {
                 }
                 Some(sum) => {
                     meter.enter(Stage::Storage);
-                    self.take_part(part, bytes, sum)?;
+                    self.take_part(part, Payload::Bytes(bytes), sum)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The part's checksum, if it is the one that it came with.
-    fn check(&self, part: &Part, bytes: &[u8]) -> Option<BlockSum> {
-        let checksums = &self.policy.options.checksums;
-        if checksums.is_empty() {
-            return Some(BlockSum { crc32c: part.crc32c, adler32: None });
-        }
-        let with_adler32 = checksums.contains(&Algorithm::Adler32);
-        let sum = match part.hole {
-            true => BlockSum::of_zeros(part.len, with_adler32),
-            false => BlockSum::of(bytes, with_adler32),
-        };
-        (sum.crc32c == part.crc32c).then_some(sum)
-    }
-
-    fn take_part(&self, part: &Part, bytes: &[u8], sum: BlockSum) -> std::result::Result<(), WireError> {
+    fn take_part(&self, part: &Part, payload: Payload<'_>, sum: BlockSum) -> std::result::Result<(), WireError> {
         let Some(incoming) = self.incoming().get(&part.file).cloned() else { return Ok(()) };
-        match incoming.take(self, part, bytes, sum, || self.state().machine.stored(part, sum))? {
+        match incoming.take(self, part, payload, sum, || self.state().machine.stored(part, sum))? {
             Err(error) => self.file_failed(part.file, error),
             Ok(Stored::Complete(complete)) => self.complete(&complete),
             // The machine may have given the file up over this block, which leaves the clerk something to do.
@@ -337,6 +341,18 @@ impl Side for Receiving {
         self.sleepers.1.notify_all();
         drop(self.slow.lock().unwrap_or_else(PoisonError::into_inner));
         self.slow_work.notify_all();
+    }
+
+    fn takes_movers(&self) -> bool {
+        self.store.capabilities().writes == store::Writes::Anywhere && !self.policy.options.dry_run
+    }
+
+    fn meet(&self, movers: &Movers) {
+        *self.movers.lock().unwrap_or_else(PoisonError::into_inner) = Some(movers.clone());
+    }
+
+    fn attend(&self, afar: &Afar) {
+        self.answer_afar(afar);
     }
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {

@@ -27,7 +27,10 @@ pub const EXPORT_LABEL: &[u8] = b"EXPERIMENTAL longhaul session";
 
 /// A session's exported secret.
 #[derive(Clone)]
-pub struct Secret(hmac::Key);
+pub struct Secret {
+    key: hmac::Key,
+    exported: [u8; 32],
+}
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -57,11 +60,16 @@ impl From {
 impl Secret {
     /// From the exported bytes.
     pub fn new(exported: &[u8; 32]) -> Secret {
-        Secret(hmac::Key::new(hmac::HMAC_SHA256, exported))
+        Secret { key: hmac::Key::new(hmac::HMAC_SHA256, exported), exported: *exported }
+    }
+
+    /// The exported bytes: for a mover of the same node, over TLS, and for nobody else.
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.exported
     }
 
     fn derive(&self, label: &[u8], parts: &[u8]) -> [u8; 32] {
-        let mut context = hmac::Context::with_key(&self.0);
+        let mut context = hmac::Context::with_key(&self.key);
         context.update(label);
         context.update(parts);
         let mut out = [0; 32];
@@ -78,7 +86,7 @@ impl Secret {
     pub fn verify_join(&self, join: &Join) -> bool {
         let mut message = b"join ".to_vec();
         message.extend_from_slice(&join.covered());
-        hmac::verify(&self.0, &message, &join.code).is_ok()
+        hmac::verify(&self.key, &message, &join.code).is_ok()
     }
 
     fn key(&self, suite: Suite, stream: u32, from: From, epoch: u64) -> Option<LessSafeKey> {

@@ -2,10 +2,12 @@
 //!
 //! What it does not know: where streams come from, and what the control connection carries; see [`crate::job`].
 
+mod afar;
+mod deals;
 mod pace;
-mod read;
+pub(crate) mod read;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use model::checksum::Digest;
 use model::entry::Attributes;
 use model::name::{Name, RelPath};
 use model::spec::{Options, Steer};
-use model::{Algorithm, Fault, v1};
+use model::{Fault, v1};
 use sys::waker::Waker;
 use wire::frame::{Offered, Plan, Refusal};
 use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress, Range};
@@ -22,11 +24,12 @@ use wire::{Frame, Sender, WireError};
 use crate::error::{Error, Result};
 use crate::job::{Side, StreamEnd};
 use crate::meter::{Meter, Stage};
+use crate::movers::Afar;
 use crate::scan::SourceRoot;
 use crate::stream::{DataStream, RecordBuffer};
 
 use pace::Pace;
-use read::{OpenFile, Pending};
+use read::{Pending, Shelf};
 
 struct State {
     machine: Sender,
@@ -44,13 +47,38 @@ pub struct Sending {
     /// The scanner waits here for room.
     room: Condvar,
     waker: Waker,
-    roots: Vec<SourceRoot>,
-    checksums: Vec<Algorithm>,
-    /// Files of several ranges, and how many threads read each.
-    open: Mutex<HashMap<u64, (Arc<OpenFile>, u32)>>,
+    shelf: Shelf,
     specials: Mutex<Vec<RelPath>>,
     pace: Pace,
     busy: Mutex<String>,
+}
+
+/// A stream as the machine's orders reach it, wherever its socket is.
+trait Carrying {
+    /// Its number in the session.
+    fn id(&self) -> u32;
+    /// Whether it is known to carry nothing any more.
+    fn is_lost(&self) -> bool;
+    /// Whether who looks after it says that it is one too many.
+    fn is_surplus(&self) -> bool {
+        false
+    }
+    /// What it means that it is lost.
+    fn lost(&self) -> Error;
+}
+
+impl Carrying for DataStream {
+    fn id(&self) -> u32 {
+        DataStream::id(self)
+    }
+
+    fn is_lost(&self) -> bool {
+        DataStream::is_lost(self)
+    }
+
+    fn lost(&self) -> Error {
+        DataStream::lost(self)
+    }
 }
 
 /// How often a stream that waits looks whether its peer still has it.
@@ -69,9 +97,7 @@ impl Sending {
             work: Condvar::new(),
             room: Condvar::new(),
             waker,
-            roots,
-            checksums,
-            open: Mutex::default(),
+            shelf: Shelf::new(roots, checksums),
             specials: Mutex::default(),
             pace: Pace::default(),
             busy: Mutex::default(),
@@ -80,7 +106,7 @@ impl Sending {
 
     /// The sources.
     pub fn roots(&self) -> &[SourceRoot] {
-        &self.roots
+        &self.shelf.roots
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -143,14 +169,13 @@ impl Sending {
 
     /// The next order for a stream; waits for one. A stream that waits looks now and then whether its peer still has
     /// it: what it carried last may not have arrived.
-    fn next_order(&self, stream: &DataStream) -> Result<Next> {
-        stream.meter().enter(Stage::Idle);
+    fn next_order(&self, stream: &impl Carrying) -> Result<Next> {
         let mut state = self.state();
         loop {
             if state.over {
                 return Ok(Next::Over);
             }
-            if state.retired.contains(&stream.id()) {
+            if state.retired.contains(&stream.id()) || stream.is_surplus() {
                 return Ok(Next::Retire);
             }
             if let Some(order) = state.machine.next_order(stream.id()) {
@@ -165,7 +190,7 @@ impl Sending {
     }
 
     /// A stream too many gets no more work, and ends once all that it carried has arrived.
-    fn retire(&self, stream: &DataStream) -> Result<()> {
+    fn drain(&self, stream: &impl Carrying) -> Result<()> {
         let mut state = self.state();
         while !state.over && state.machine.unacknowledged(stream.id()) > 0 {
             state = self.work.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
@@ -182,26 +207,13 @@ impl Sending {
         let mut buffer = RecordBuffer::default();
         let meter = Arc::clone(stream.meter());
         loop {
-            let ranges = match self.next_order(stream)? {
-                Next::Over => return Ok(true),
-                Next::Retire => {
-                    self.retire(stream)?;
+            let ranges = match self.next_ranges(stream, &meter, &mut buffer)? {
+                Dealt::Over => return Ok(true),
+                Dealt::Retire => {
                     stream.finish();
                     return Ok(false);
                 }
-                Next::Order(Order::Send(ranges)) => ranges,
-                Next::Order(Order::Compare { range, known }) => {
-                    let equal = meter.within(Stage::Storage, || self.compare(&range, &known));
-                    equal.as_ref().err().into_iter().for_each(|refusal| self.unreachable(refusal));
-                    self.state().machine.compared(range.file, equal);
-                    self.work.notify_all();
-                    self.waker.wake();
-                    continue;
-                }
-                Next::Order(Order::Check { range, crc32c }) => {
-                    meter.within(Stage::Storage, || self.check_claim(&range, crc32c, &mut buffer));
-                    continue;
-                }
+                Dealt::Ranges(ranges) => ranges,
             };
             let pending = self.build(&ranges, &mut buffer, &meter);
             if pending.parts.is_empty() {
@@ -210,7 +222,7 @@ impl Sending {
             }
             let built = self.state().machine.built(stream.id(), &pending.built);
             built.map_err(|e| self.bug(e))?;
-            if pending.ended {
+            if !pending.last.is_empty() {
                 self.waker.wake();
             }
             meter.enter(Stage::Pace);
@@ -221,9 +233,34 @@ impl Sending {
         }
     }
 
+    /// What a stream is to send next. What is only to be looked at is done on the way.
+    fn next_ranges(&self, stream: &impl Carrying, meter: &Meter, buffer: &mut RecordBuffer) -> Result<Dealt> {
+        loop {
+            meter.enter(Stage::Idle);
+            match self.next_order(stream)? {
+                Next::Over => return Ok(Dealt::Over),
+                Next::Retire => {
+                    self.drain(stream)?;
+                    return Ok(Dealt::Retire);
+                }
+                Next::Order(Order::Send(ranges)) => return Ok(Dealt::Ranges(ranges)),
+                Next::Order(Order::Compare { range, known }) => {
+                    let equal = meter.within(Stage::Storage, || self.compare(&range, &known));
+                    equal.as_ref().err().into_iter().for_each(|refusal| self.unreachable(refusal));
+                    self.state().machine.compared(range.file, equal);
+                    self.work.notify_all();
+                    self.waker.wake();
+                }
+                Next::Order(Order::Check { range, crc32c }) => {
+                    meter.within(Stage::Storage, || self.check_claim(&range, crc32c, buffer));
+                }
+            }
+        }
+    }
+
     /// Holds what the receiver has from before against the source.
     fn check_claim(&self, range: &Range, crc32c: u32, buffer: &mut RecordBuffer) {
-        let same = self.check(range, crc32c, buffer);
+        let same = self.shelf.check(self, (range, crc32c), buffer, &|| self.state().over);
         let last = self.state().machine.checked(range.file, (range.offset, range.len), same);
         if last && let Err(refusal) = self.digest_serially(range) {
             self.drop_file(range.file, refusal);
@@ -260,7 +297,7 @@ impl Sending {
     fn note_special(&self, source: u32, path: &RelPath) {
         let mut specials = self.specials.lock().unwrap_or_else(PoisonError::into_inner);
         if specials.len() < MISSES_NAMED_MAX {
-            let root = RelPath::root().join(&self.roots[source as usize].name);
+            let root = RelPath::root().join(&self.shelf.roots[source as usize].name);
             specials.push(root.join_path(path));
         }
     }
@@ -306,13 +343,23 @@ impl Sending {
         let mut pending = Pending::new(meter);
         for (at, range) in ranges.iter().enumerate() {
             let mark = pending.mark();
-            if let Err(refusal) = self.read_range(range, ranges.len() - at, buffer, &mut pending) {
+            if let Err(refusal) = self.shelf.read_range(self, range, ranges.len() - at, buffer, &mut pending) {
                 pending.rewind(mark, buffer);
                 self.drop_file(range.file, refusal);
             }
         }
         pending
     }
+}
+
+/// What a stream is to send.
+enum Dealt {
+    /// These, as one record.
+    Ranges(Vec<Range>),
+    /// Nothing more: there are streams enough without it, and all that it carried has arrived.
+    Retire,
+    /// Nothing more: the job is over.
+    Over,
 }
 
 /// What a stream is to do.
@@ -357,6 +404,15 @@ impl Side for Sending {
 
     fn owes(&self, stream: u32) -> bool {
         self.state().machine.unacknowledged(stream) > 0
+    }
+
+    fn takes_movers(&self) -> bool {
+        let state = self.state();
+        !state.machine.is_dry() && self.shelf.roots.iter().all(|root| root.store.capabilities().sized)
+    }
+
+    fn attend(&self, afar: &Afar) {
+        self.answer_afar(afar);
     }
 
     fn has_carried(&self, stream: u32) -> bool {

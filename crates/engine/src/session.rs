@@ -301,6 +301,9 @@ impl Session {
             commons: means.commons.clone().zip(self.peer_ip()),
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
             keep: self.keeps && order.direction == Direction::Push,
+            movers: None,
+            order: None,
+            lent: false,
         }
     }
 

@@ -26,6 +26,7 @@ pub fn prepare(
     let config = NodeConfig {
         listen,
         advertise: Vec::new(),
+        movers: None,
         exports: export.into_iter().collect(),
         anonymous: None,
         grants: Grants { list: vec![grant] },

@@ -47,7 +47,8 @@ pub fn state_dir(option: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     Ok(base.ok_or_else(missing)?.join("longhaul"))
 }
 
-fn read_keys(common: &Common) -> Result<Vec<AccessKey>, Failure> {
+/// The access keys of the environment, and of the file that --key-file names.
+pub fn read_keys(common: &Common) -> Result<Vec<AccessKey>, Failure> {
     let mut texts: Vec<(String, String)> = Vec::new();
     if let Ok(keys) = std::env::var("LONGHAUL_KEY") {
         texts.extend(keys.split(',').map(|key| ("LONGHAUL_KEY".to_owned(), key.to_owned())));

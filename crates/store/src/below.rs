@@ -72,6 +72,10 @@ impl Store for Below {
         self.store.resume(&self.at(path), tag)
     }
 
+    fn join(&self, path: &RelPath, tag: &str, size: u64) -> Result<Option<Arc<dyn Sink>>> {
+        self.store.join(&self.at(path), tag, size)
+    }
+
     fn forget(&self, path: &RelPath, tag: &str) -> Result<()> {
         self.store.forget(&self.at(path), tag)
     }

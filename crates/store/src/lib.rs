@@ -150,6 +150,12 @@ pub trait Store: Send + Sync + Debug {
     fn resume(&self, _path: &RelPath, _tag: &str) -> Result<Option<Arc<dyn Sink>>> {
         Ok(None)
     }
+    /// Writes to a file that another process has started with this tag, and will finish: nothing but [`Sink::write_at`],
+    /// [`Sink::clear`] and [`Sink::flush`] is done with it, and dropping it changes nothing. `size` is what its length will be.
+    /// None where there is none to be seen from here.
+    fn join(&self, _path: &RelPath, _tag: &str, _size: u64) -> Result<Option<Arc<dyn Sink>>> {
+        Ok(None)
+    }
     /// Removes a file that was started with this tag and kept. Idempotent.
     fn forget(&self, _path: &RelPath, _tag: &str) -> Result<()> {
         Ok(())
@@ -243,6 +249,8 @@ pub trait Sink: Send + Sync + Debug {
     fn reserve(&self, _size: u64) -> Result<bool> {
         Ok(false)
     }
+    /// Somebody who has joined it has written up to here ([`Store::join`]).
+    fn reached(&self, _end: u64) {}
     /// What was written so far reaches stable storage before this returns.
     fn flush(&self) -> Result<()> {
         Ok(())

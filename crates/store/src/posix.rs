@@ -45,6 +45,23 @@ pub struct Posix {
 const PRIVILEGE_BITS: u32 = 0o6000;
 
 impl Posix {
+    /// A file that was begun with this tag: its directory, its name to be, and itself. None where there is none, or a link or
+    /// something else that is not ours.
+    fn unfinished(&self, path: &RelPath, tag: &str) -> Result<Option<(OwnedFd, Name, OwnedFd)>> {
+        let (dir, name) = self.parent("go on with", path)?;
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match rustix::fs::openat(&dir, &temporary_name(tag)[..], flags, Mode::empty()) {
+            Ok(fd) => Ok(Some((dir, name, fd))),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => Ok(None),
+            Err(e) => Err(error("go on with", path, e)),
+        }
+    }
+
+    fn sink(&self, path: &RelPath, tag: &str, (dir, name, fd): (OwnedFd, Name, OwnedFd)) -> file::PosixSink {
+        let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
+        file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary_name(tag), name, keep)
+    }
+
     /// The store below a directory. The path itself may go through links: it is the caller's own.
     pub fn open(root: &Path, links: Links) -> Result<Posix> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -149,6 +166,14 @@ impl Posix {
             in_the_way(dir, path, name, e)
         })
     }
+}
+
+/// The length of a file that is ours to write to: somebody else's, or one that has another name as well, is not.
+fn own_size(fd: &OwnedFd, path: &RelPath) -> Result<Option<u64>> {
+    let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
+    let there = facts(&stat);
+    let ours = stat.st_uid == rustix::process::geteuid().as_raw() && there.names == 1;
+    Ok((there.meta.kind == Kind::File && ours).then_some(there.meta.size))
 }
 
 /// The name of a file that is not finished. It is used beside the final name without another check by the kernel, so
@@ -266,34 +291,24 @@ impl Store for Posix {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&dir, &temporary[..], flags, Mode::RUSR | Mode::WUSR);
         let fd = opened.map_err(|e| error("create", path, e))?;
-        let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
-        Ok(Arc::new(file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep)))
+        Ok(Arc::new(self.sink(path, tag, (dir, name, fd))))
     }
 
     fn resume(&self, path: &RelPath, tag: &str) -> Result<Option<Arc<dyn Sink>>> {
-        let (dir, name) = self.parent("go on with", path)?;
-        let temporary = temporary_name(tag);
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = match rustix::fs::openat(&dir, &temporary[..], flags, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Ok(None),
-            // A link, or something else that is not ours.
-            Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Ok(None),
-            Err(e) => return Err(error("go on with", path, e)),
-        };
+        let Some((dir, name, fd)) = self.unfinished(path, tag)? else { return Ok(None) };
         if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Ok(None);
         }
-        let stat = rustix::fs::fstat(&fd).map_err(|e| error("examine", path, e))?;
-        let there = facts(&stat);
-        // Somebody else's file, or one that has another name as well, is not written to.
-        let ours = stat.st_uid == rustix::process::geteuid().as_raw() && there.names == 1;
-        if there.meta.kind != Kind::File || !ours {
+        let Some(size) = own_size(&fd, path)? else { return Ok(None) };
+        Ok(Some(Arc::new(self.sink(path, tag, (dir, name, fd)).holding(size))))
+    }
+
+    fn join(&self, path: &RelPath, tag: &str, size: u64) -> Result<Option<Arc<dyn Sink>>> {
+        let Some((dir, name, fd)) = self.unfinished(path, tag)? else { return Ok(None) };
+        if own_size(&fd, path)?.is_none() {
             return Ok(None);
         }
-        let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
-        let sink = file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary, name, keep);
-        Ok(Some(Arc::new(sink.holding(there.meta.size))))
+        Ok(Some(Arc::new(self.sink(path, tag, (dir, name, fd)).of_another(size))))
     }
 
     fn forget(&self, path: &RelPath, tag: &str) -> Result<()> {

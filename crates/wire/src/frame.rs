@@ -20,6 +20,7 @@ use model::spec::{Options, Steer, Step};
 use model::v1;
 
 use crate::join::SessionId;
+use crate::mover::{Lend, Word};
 
 pub use decode::{FrameBuffer, decode};
 pub use encode::encode;
@@ -400,6 +401,12 @@ pub enum Frame {
     Addresses(Vec<SocketAddr>),
     /// Sender that was called: how many streams each path should have; a path is told by one of its streams.
     Spread(Vec<(u32, u32)>),
+    /// Node, while a job runs: where movers of it take streams. Unlike [`Frame::Addresses`] no session can be begun there.
+    Movers(Vec<SocketAddr>),
+    /// Head, to a mover: streams of this session may join there.
+    Lend(Box<Lend>),
+    /// Head and mover, from then on.
+    Word(Word),
 }
 
 impl Frame {

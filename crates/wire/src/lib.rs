@@ -21,6 +21,7 @@ pub mod join;
 pub mod ledger;
 pub mod limits;
 pub mod liveness;
+pub mod mover;
 pub mod receiver;
 pub mod record;
 pub mod sender;

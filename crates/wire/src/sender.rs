@@ -221,6 +221,11 @@ impl Sender {
         self
     }
 
+    /// Whether this is a dry run.
+    pub fn is_dry(&self) -> bool {
+        self.dry
+    }
+
     /// Cuts blocks of so many bytes from now on, so that a limit far below the path's rate is kept evenly.
     pub fn set_block_bytes(&mut self, bytes: u64) {
         self.block_bytes = bytes.clamp(1, limits::BLOCK_BYTES);
@@ -323,6 +328,11 @@ impl Sender {
                 file.owner = None;
             }
         }
+    }
+
+    /// What was dealt out, or claimed as a hole, and will not be sent by who had it: others may.
+    pub fn not_sent(&mut self, ranges: impl IntoIterator<Item = (u64, u64, u64)>) {
+        ranges.into_iter().for_each(|range| self.send_again(range));
     }
 
     /// Kept as one range, of any length where it was a hole, and cut into blocks when it is dealt out.

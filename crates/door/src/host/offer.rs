@@ -3,8 +3,10 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use auth::{Access, Rights};
+use engine::movers::Peers;
 use rustix::fs::{Access as Asked, access};
 
 use crate::config::{Audit, NodeConfig};
@@ -23,6 +25,8 @@ pub(crate) struct Offer {
     pub policy: PolicyFile,
     /// Where streams are taken besides; port 0 for the node's own.
     pub advertise: Vec<SocketAddr>,
+    /// Who carries streams beside this node.
+    pub movers: Option<Arc<Peers>>,
     /// How the host's settings stand, for those who have a key.
     pub audit: Option<Audit>,
     /// Who may read the numbers of this node without a key, also in clear.
@@ -44,8 +48,8 @@ impl Offer {
         }
         let (anonymous, plain, audit) = (config.anonymous, config.plain, config.audit);
         let (metrics, certificate_ends) = (config.metrics.clone(), ends(config));
-        let advertise = config.advertise.clone();
-        Ok(Offer { served, anonymous, plain, policy, advertise, audit, metrics, certificate_ends })
+        let (advertise, movers) = (config.advertise.clone(), config.movers.clone());
+        Ok(Offer { served, anonymous, plain, policy, advertise, movers, audit, metrics, certificate_ends })
     }
 
     /// An export, whoever may see it.

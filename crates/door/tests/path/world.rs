@@ -59,6 +59,7 @@ impl World {
         let config = NodeConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             advertise: Vec::new(),
+            movers: None,
             exports: vec![Export::here("far", dir.path().join("far"), true)],
             anonymous: Some(Rights::Write),
             grants,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use model::account::{Account, Spent};
 use sys::clock::Processors;
 use wire::Frame;
+use wire::limits::ADDRESSES_MAX;
 
 use super::lanes::{Lanes, Path};
 use super::{Crew, Reins, Side, StreamTerms, crew};
@@ -69,6 +70,10 @@ pub(super) struct Gauge {
     series: Option<Series>,
     /// What each socket may hold unsent.
     unsent: HashMap<u32, u64>,
+    /// The job is another node's.
+    lent: bool,
+    /// What movers say of the paths to them, and of themselves.
+    aided: (Vec<(u32, u32)>, Vec<Account>),
 }
 
 impl Gauge {
@@ -95,7 +100,14 @@ impl Gauge {
             share_bytes_s: 0,
             series: terms.series.clone(),
             unsent: HashMap::new(),
+            lent: terms.lent,
+            aided: (Vec::new(), Vec::new()),
         }
+    }
+
+    /// Movers help: this is how many streams each of their paths should have, and how they are doing.
+    pub(super) fn aided_by(&mut self, spread: Vec<(u32, u32)>, accounts: Vec<Account>) {
+        self.aided = (spread, accounts);
     }
 
     /// How many streams there should be on the path of these by the evidence, whichever end it is that sends; 0 for no
@@ -153,14 +165,19 @@ impl Gauge {
 
     /// The other end hears now and then how this one is doing, and at once what changes.
     fn tell(&mut self, link: &mut Link, sights: &[Sight]) -> Result<()> {
-        let (share, spread) = (self.share_bytes_s, self.lanes.spread());
+        let (share, mut spread) = (self.share_bytes_s, self.lanes.spread());
+        spread.extend(&self.aided.0);
+        spread.truncate(ADDRESSES_MAX + 1);
         let news = self.told.as_ref().is_none_or(|told| {
             let shares = told.share_bytes_s.abs_diff(share) > share / 20;
             told.at.elapsed() >= TELL || told.spread != spread || shares
         });
-        if news && !sights.is_empty() {
+        if news && !(sights.is_empty() && self.aided.0.is_empty()) {
             link.send(&Frame::Account(Box::new(self.account(sights))))?;
-            if self.sends && self.role == seal::From::Node && self.lanes.are_several() {
+            if self.sends
+                && self.role == seal::From::Node
+                && (self.lanes.are_several() || self.lent || spread.len() > 1)
+            {
                 link.send(&Frame::Spread(spread.clone()))?;
             }
             self.told = Some(Told { at: Instant::now(), spread, share_bytes_s: share });
@@ -170,6 +187,10 @@ impl Gauge {
 
     /// Several paths: what is cut is given up, and soon found out.
     fn tend_paths(&mut self, crew: &Crew) {
+        if self.lent {
+            // Its other paths are the head's and other movers': they carry, or nothing is lost by coming again.
+            return self.lanes.silent().into_iter().for_each(|stream| crew.give_up(stream));
+        }
         if !self.lanes.are_several() {
             return;
         }
@@ -247,11 +268,13 @@ impl Gauge {
     pub(super) fn account(&self, sights: &[Sight]) -> Account {
         let mut spent = self.ended;
         sights.iter().for_each(|sight| spent.add(&sight.spent));
+        self.aided.1.iter().for_each(|aid| spent.add(&aid.spent));
+        let aiding: u32 = self.aided.1.iter().map(|aid| aid.threads).sum();
         let (receive_buffer_max, send_buffer_max) = sys::tcp::buffers_max();
         let busy = Processors::read().busy_since(&self.processors).unwrap_or_default();
         let whole = self.lanes.whole();
         Account {
-            threads: sights.len() as u32,
+            threads: sights.len() as u32 + aiding,
             spent,
             processors: sys::limits::processors() as u32,
             busy_permille: (busy * 1000.0) as u32,

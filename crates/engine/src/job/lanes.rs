@@ -199,6 +199,12 @@ impl Lanes {
         cut.flat_map(|(_, lane)| lane.sights.iter().map(|sight| sight.stream)).collect()
     }
 
+    /// Streams of paths that carry nothing any more, whatever others do.
+    pub fn silent(&self) -> Vec<u32> {
+        let silent = self.lanes.iter().filter(|lane| lane.is_cut(self.looked, &self.waits));
+        silent.flat_map(|lane| lane.sights.iter().map(|sight| sight.stream)).collect()
+    }
+
     /// Whether a path other than this one carries.
     pub fn another_carries(&self, than: &Path) -> bool {
         self.lanes.iter().any(|lane| lane.path.node != than.node && lane.carries())

@@ -151,8 +151,7 @@ impl Supply {
     fn learn(&mut self, link: &Link, beside: &Beside) {
         let Beside::Allowed(guard) = beside else { return };
         let own = link.socket().peer_addr().ok();
-        for at in link.addresses().iter().filter(|at| self.routes.lacks_way_to(**at, own)).copied().collect::<Vec<_>>()
-        {
+        for at in link.ways().filter(|at| self.routes.lacks_way_to(*at, own)).collect::<Vec<_>>() {
             let is_near = own.is_some_and(|own| dial::is_as_near(own.ip(), at.ip()));
             if is_near && guard.as_ref().is_none_or(|guard| guard(at.ip()).is_ok()) {
                 self.routes.learn(at, own);

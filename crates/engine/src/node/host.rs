@@ -19,6 +19,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::history::History;
 use crate::journal::Journals;
+use crate::movers::Peers;
 use crate::scan::SourceRoot;
 use crate::seal::Secret;
 
@@ -116,6 +117,8 @@ pub trait Host: Send + Sync {
     fn begin(&self, access: &Access, order: &Open, control: &Control) -> std::result::Result<Box<dyn Send>, Refusal>;
     /// The jobs of this node, which share paths.
     fn commons(&self) -> Option<Commons>;
+    /// Who may carry streams of jobs beside this node.
+    fn movers(&self) -> Option<Arc<Peers>>;
     /// What earlier jobs found out about paths.
     fn history(&self) -> Option<History>;
     /// Something worth a line in the access log.

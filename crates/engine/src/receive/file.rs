@@ -9,6 +9,7 @@ use store::digest::{self, InOrder};
 use store::{Coming, Finish, Sink, Writes};
 use wire::WireError;
 use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
+use wire::mover::Here;
 use wire::receiver::{Complete, Stored, Wanted};
 use wire::record::Part;
 
@@ -38,6 +39,22 @@ pub(super) struct Incoming {
     turns: Option<Turns>,
 }
 
+/// What came of a part.
+#[derive(Clone, Copy)]
+pub(super) enum Payload<'a> {
+    /// Its bytes, none for a hole.
+    Bytes(&'a [u8]),
+    /// A mover has written them.
+    Written,
+}
+
+/// An unfinished file, and the tag it was made with.
+#[derive(Clone)]
+struct Unfinished {
+    sink: Arc<dyn Sink>,
+    tag: String,
+}
+
 /// Where the blocks go.
 #[derive(Default)]
 enum Slot {
@@ -45,7 +62,7 @@ enum Slot {
     #[default]
     Empty,
     /// The unfinished file.
-    Open(Arc<dyn Sink>),
+    Open(Unfinished),
     /// Given up or left: a block that was still on its way must not make it anew.
     Gone,
 }
@@ -90,7 +107,7 @@ impl Incoming {
 
     /// With what an earlier attempt left.
     pub(super) fn going_on(self, sink: Arc<dyn Sink>, journal: Journal) -> Incoming {
-        *self.slot() = Slot::Open(sink);
+        *self.slot() = Slot::Open(Unfinished { sink, tag: journal.tag().to_owned() });
         self.log().journal = Some(journal);
         Incoming { fills_holes: true, ..self }
     }
@@ -102,7 +119,7 @@ impl Incoming {
     /// Takes the unfinished file away, so that nobody writes to it any more.
     fn take_sink(&self) -> Option<Arc<dyn Sink>> {
         match std::mem::replace(&mut *self.slot(), Slot::Gone) {
-            Slot::Open(sink) => Some(sink),
+            Slot::Open(open) => Some(open.sink),
             Slot::Empty | Slot::Gone => None,
         }
     }
@@ -124,7 +141,7 @@ impl Incoming {
         &self,
         receiving: &Receiving,
         part: &Part,
-        bytes: &[u8],
+        payload: Payload<'_>,
         sum: BlockSum,
         enter: impl FnOnce() -> Result<Stored, WireError>,
     ) -> Result<store::Result<Stored>, WireError> {
@@ -132,7 +149,11 @@ impl Incoming {
         if *gate == Gate::Closed {
             return Ok(Ok(Stored::Unwanted));
         }
-        let written = self.write(receiving, part, bytes).and_then(|turn| {
+        let written = match payload {
+            Payload::Bytes(bytes) => self.write(receiving, part, bytes),
+            Payload::Written => self.reached(part),
+        };
+        let written = written.and_then(|turn| {
             self.note(receiving, part, sum)?;
             Ok(turn)
         });
@@ -141,7 +162,7 @@ impl Incoming {
             Ok(Turn::Late) => Ok(Ok(Stored::Unwanted)),
             Ok(Turn::Taken) => {
                 if let Some(promise) = &mut *self.promise() {
-                    promise.kept(bytes.len() as u64);
+                    promise.kept(if part.hole { 0 } else { part.len });
                 }
                 enter().map(Ok)
             }
@@ -149,17 +170,42 @@ impl Incoming {
         }
     }
 
-    /// The file, made on first use.
+    /// A mover has written a block.
+    fn reached(&self, part: &Part) -> store::Result<Turn> {
+        match &*self.slot() {
+            Slot::Open(open) if !part.hole => open.sink.reached(part.offset + part.len),
+            Slot::Open(_) | Slot::Empty => {}
+            Slot::Gone => return Ok(Turn::Late),
+        }
+        Ok(Turn::Taken)
+    }
+
+    /// Where a mover finds the file; nowhere where it is complete, or has been given up.
+    pub(super) fn place(&self, receiving: &Receiving) -> store::Result<Option<Here>> {
+        let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        if *gate == Gate::Closed {
+            return Ok(None);
+        }
+        let Some(path) = receiving.below_target(&self.wanted.path) else { return Ok(None) };
+        let tag = self.open(receiving)?.tag;
+        Ok(Some(Here { path, tag, size: self.wanted.size, fills_holes: self.fills_holes }))
+    }
+
     fn sink(&self, receiving: &Receiving) -> store::Result<Arc<dyn Sink>> {
+        self.open(receiving).map(|open| open.sink)
+    }
+
+    /// The file, made on first use.
+    fn open(&self, receiving: &Receiving) -> store::Result<Unfinished> {
         let mut slot = self.slot();
         match &*slot {
-            Slot::Open(sink) => return Ok(Arc::clone(sink)),
+            Slot::Open(open) => return Ok(open.clone()),
             Slot::Gone => return Err(late()),
             Slot::Empty => {}
         }
         match self.begin(receiving) {
             Ok(made) => {
-                *slot = Slot::Open(Arc::clone(&made));
+                *slot = Slot::Open(made.clone());
                 Ok(made)
             }
             Err(error) => {
@@ -170,17 +216,17 @@ impl Incoming {
         }
     }
 
-    fn begin(&self, receiving: &Receiving) -> store::Result<Arc<dyn Sink>> {
-        let made = match self.begin_journal(receiving) {
+    fn begin(&self, receiving: &Receiving) -> store::Result<Unfinished> {
+        let (made, tag) = match self.begin_journal(receiving) {
             Some(tag) => {
                 let made = receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?;
                 made.guard();
-                made
+                (made, tag)
             }
             None => {
                 (receiving.opening)(&self.wanted.path.parent());
                 let tag = format!("{}-{:x}", receiving.policy.tag, self.wanted.id);
-                receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?
+                (receiving.with_room(|| receiving.store.create(&self.wanted.path, &tag))?, tag)
             }
         };
         made.announce(&Coming {
@@ -195,7 +241,7 @@ impl Incoming {
                 self.settle_promise();
             }
         }
-        Ok(made)
+        Ok(Unfinished { sink: made, tag })
     }
 
     /// Takes the file's journal, where it is worth one and nobody else has it. Returns the tag of the unfinished file.
@@ -233,8 +279,8 @@ impl Incoming {
 
     fn write_log(&self, receiving: &Receiving, log: &mut Log) -> store::Result<()> {
         let durable = receiving.policy.options.durable;
-        if durable && let Slot::Open(sink) = &*self.slot() {
-            sink.flush()?;
+        if durable && let Slot::Open(open) = &*self.slot() {
+            open.sink.flush()?;
         }
         let rows = std::mem::take(&mut log.waiting);
         log.waiting_bytes = 0;
@@ -354,6 +400,7 @@ impl Receiving {
             incoming.discard();
             return self.settle(complete.id, Outcome::Skipped);
         }
+        self.fence(complete.id);
         match self.put_in_place(&incoming, complete) {
             Ok(()) => self.settle(complete.id, Outcome::Done),
             Err(PutError::Refused(refusal)) => {
@@ -402,6 +449,7 @@ impl Receiving {
     pub(super) fn leave(&self, id: u64) {
         let incoming = self.incoming().remove(&id);
         if let Some(incoming) = incoming {
+            self.fence(id);
             incoming.keep(self);
         }
     }

@@ -1,55 +1,84 @@
 //! Reading ranges of files into a record: data and holes, with their checksums, and the watch for files that change
 //! while they are read.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Algorithm;
-use model::checksum::{BlockSum, Digest};
+use model::checksum::BlockSum;
 use model::fault::Fault;
 use model::name::RelPath;
-use store::digest::{self, InOrder};
+use store::digest::InOrder;
 use store::{Extent, Source};
 use wire::frame::{Refusal, UNKNOWN_SIZE};
 use wire::limits::{BLOCK_BYTES, RECORD_PARTS_MAX};
 use wire::record::Part;
 use wire::sender::{Built, Range};
 
-use super::Sending;
 use crate::meter::{Meter, Stage};
+use crate::scan::SourceRoot;
 use crate::stream::RecordBuffer;
 
 /// What is read and digested at a time: with the buffer it is read into, well within a core's second-level cache.
 const PIECE_BYTES: usize = 256 << 10;
 
+/// Who deals out ranges, as far as a reader has to ask: the machine, here or at the head.
+pub(crate) trait Deals {
+    /// A hole goes on from here to there: takes what of it nobody has been dealt yet, and says whether nothing of the file is
+    /// left to deal then.
+    fn claim_hole(&self, file: u64, from: u64, to: u64) -> Option<((u64, u64), bool)>;
+    /// Whether nothing of a file is left to deal.
+    fn is_dealt(&self, file: u64) -> bool;
+    /// A file of unknown size ended here.
+    fn found_end(&self, file: u64, size: u64);
+    /// The last range of a file has been read.
+    fn last_of(&self, range: &Range, file: &OpenFile, size: u64) -> Result<(), Refusal>;
+}
+
+/// The files of a job's sources that are being read.
+pub(crate) struct Shelf {
+    pub roots: Vec<SourceRoot>,
+    pub checksums: Vec<Algorithm>,
+    /// Files of several ranges, and how many threads read each.
+    open: Mutex<HashMap<u64, (Arc<OpenFile>, u32)>>,
+}
+
 /// A file open for reading.
-pub(super) struct OpenFile {
-    source: Arc<dyn Source>,
-    path: RelPath,
+pub(crate) struct OpenFile {
+    pub source: Arc<dyn Source>,
+    pub path: RelPath,
     /// It takes less room than its length: holes are worth looking for.
     sparse: bool,
     serial: Mutex<InOrder>,
 }
 
+impl OpenFile {
+    /// What was read of it in order, for the digests that need that.
+    pub fn take_serial(&self) -> InOrder {
+        std::mem::take(&mut *self.serial.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// A record being put together.
-pub(super) struct Pending<'m> {
+pub(crate) struct Pending<'m> {
     pub parts: Vec<Part>,
     pub built: Vec<Built>,
-    /// A file's last range is in it, so the receiver may have to be told.
-    pub ended: bool,
+    /// Files whose last range is in it, so that the receiver may have to be told.
+    pub last: Vec<u64>,
     meter: &'m Meter,
 }
 
 impl<'m> Pending<'m> {
-    pub(super) fn new(meter: &'m Meter) -> Pending<'m> {
-        Pending { parts: Vec::new(), built: Vec::new(), ended: false, meter }
+    pub fn new(meter: &'m Meter) -> Pending<'m> {
+        Pending { parts: Vec::new(), built: Vec::new(), last: Vec::new(), meter }
     }
 
-    pub(super) fn mark(&self) -> usize {
+    pub fn mark(&self) -> usize {
         self.parts.len()
     }
 
     /// Takes back what was added since the mark.
-    pub(super) fn rewind(&mut self, mark: usize, buffer: &mut RecordBuffer) {
+    pub fn rewind(&mut self, mark: usize, buffer: &mut RecordBuffer) {
         self.parts.truncate(mark);
         self.built.truncate(mark);
         buffer.clear();
@@ -64,7 +93,7 @@ impl<'m> Pending<'m> {
     }
 }
 
-fn storage(error: &store::Error) -> Refusal {
+pub(super) fn storage(error: &store::Error) -> Refusal {
     let mut refusal = Refusal::from_error(error);
     if error.is_not_found() {
         refusal.reason = format!("{} (it vanished after it was listed)", refusal.reason);
@@ -77,12 +106,20 @@ fn changed(path: &RelPath) -> Refusal {
     Refusal::new(Fault::Storage, reason)
 }
 
-impl Sending {
+impl Shelf {
+    pub fn new(roots: Vec<SourceRoot>, checksums: Vec<Algorithm>) -> Shelf {
+        Shelf { roots, checksums, open: Mutex::default() }
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, (Arc<OpenFile>, u32)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn with_adler32(&self) -> bool {
         self.checksums.contains(&Algorithm::Adler32)
     }
 
-    fn open_file(&self, range: &Range) -> Result<Arc<OpenFile>, Refusal> {
+    pub fn open_file(&self, range: &Range) -> Result<Arc<OpenFile>, Refusal> {
         let root = &self.roots[range.source as usize];
         let path = root.path.join_path(&range.path);
         let source = root.store.open(&path).map_err(|e| storage(&e))?;
@@ -103,7 +140,7 @@ impl Sending {
         if range.is_whole() {
             return self.open_file(range);
         }
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open();
         if let Some((file, users)) = open.get_mut(&range.file) {
             *users += 1;
             return Ok(Arc::clone(file));
@@ -114,14 +151,14 @@ impl Sending {
     }
 
     /// A range has been read. The file is closed when nobody reads it and nothing of it is left to deal.
-    fn release(&self, range: &Range) {
+    fn release(&self, deals: &dyn Deals, range: &Range) {
         if range.is_whole() {
             return;
         }
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open();
         let Some((_, users)) = open.get_mut(&range.file) else { return };
         *users -= 1;
-        if *users == 0 && self.state().machine.is_dealt(range.file) {
+        if *users == 0 && deals.is_dealt(range.file) {
             open.remove(&range.file);
         }
     }
@@ -137,23 +174,35 @@ impl Sending {
         if same { Ok(()) } else { Err(changed(&file.path)) }
     }
 
+    /// Closes files that nobody reads now, but for so many.
+    pub fn close_idle(&self, but: usize) {
+        let mut open = self.open();
+        let idle: Vec<u64> = open.iter().filter(|(_, (_, users))| *users == 0).map(|(file, _)| *file).collect();
+        for file in idle.into_iter().skip(but) {
+            open.remove(&file);
+        }
+    }
+
     /// Reads one range behind what the record holds already.
-    pub(super) fn read_range(
+    pub fn read_range(
         &self,
+        deals: &dyn Deals,
         range: &Range,
         ranges_left: usize,
         buffer: &mut RecordBuffer,
         pending: &mut Pending<'_>,
     ) -> Result<(), Refusal> {
         let file = pending.meter.within(Stage::Storage, || self.file(range))?;
-        let read =
-            self.read_open(range, &file, ranges_left, buffer, pending).and_then(|()| Self::unchanged(range, &file));
-        self.release(range);
+        let read = self
+            .read_open(deals, range, &file, ranges_left, buffer, pending)
+            .and_then(|()| Self::unchanged(range, &file));
+        self.release(deals, range);
         read
     }
 
     fn read_open(
         &self,
+        deals: &dyn Deals,
         range: &Range,
         file: &OpenFile,
         ranges_left: usize,
@@ -179,7 +228,7 @@ impl Sending {
                     self.push_hole(range, file, at, stop - at, pending);
                     at = stop;
                     if to > end {
-                        last |= self.claim_hole(range, file, end, to, pending);
+                        last |= self.claim_hole(deals, range, file, (end, to), pending);
                     }
                 }
                 Extent::Data(to) => {
@@ -187,8 +236,9 @@ impl Sending {
                     let got = self.read_data(range, file, at, want, buffer, pending)?;
                     at += got as u64;
                     if got < want && range.size == UNKNOWN_SIZE {
-                        self.state().machine.found_end(range.file, at);
-                        return self.last_of(range, file, at, pending);
+                        deals.found_end(range.file, at);
+                        pending.last.push(range.file);
+                        return deals.last_of(range, file, at);
                     }
                     if got < want {
                         return Err(changed(&file.path));
@@ -197,7 +247,8 @@ impl Sending {
             }
         }
         if last && range.size != UNKNOWN_SIZE {
-            return self.last_of(range, file, range.size, pending);
+            pending.last.push(range.file);
+            return deals.last_of(range, file, range.size);
         }
         Ok(())
     }
@@ -254,81 +305,51 @@ impl Sending {
 
     /// A hole goes on behind the range: takes what nobody has been dealt yet in one step, so that terabytes of nothing
     /// cost nothing. Says whether that was the end of the file.
-    fn claim_hole(&self, range: &Range, file: &OpenFile, from: u64, to: u64, pending: &mut Pending<'_>) -> bool {
-        let claimed = {
-            let mut state = self.state();
-            let claimed = state.machine.claim_hole(range.file, from, to);
-            claimed.map(|claimed| (claimed, state.machine.is_dealt(range.file)))
-        };
-        let Some(((offset, len), last)) = claimed else { return false };
+    fn claim_hole(
+        &self,
+        deals: &dyn Deals,
+        range: &Range,
+        file: &OpenFile,
+        (from, to): (u64, u64),
+        pending: &mut Pending<'_>,
+    ) -> bool {
+        let Some(((offset, len), last)) = deals.claim_hole(range.file, from, to) else { return false };
         self.push_hole(range, file, offset, len, pending);
         last
     }
 
-    /// The last range of a file has been read: completes the digests that need all of it.
-    fn last_of(&self, range: &Range, file: &OpenFile, size: u64, pending: &mut Pending<'_>) -> Result<(), Refusal> {
-        pending.ended = true;
-        let serial = self.serial();
-        if serial.is_empty() {
-            return Ok(());
-        }
-        let in_order = std::mem::take(&mut *file.serial.lock().unwrap_or_else(PoisonError::into_inner));
-        let digests = match in_order.finish(size) {
-            Some(digests) => digests,
-            // A stream was lost on the way and its ranges went out later than those behind them.
-            None => self
-                .digesting(&file.path, || digest::of_file(&*file.source, &file.path, &serial))
-                .map_err(|e| storage(&e))?,
-        };
-        self.state().machine.digested(range.file, digests);
-        Ok(())
-    }
-
-    /// Whether a file equals what the receiver has.
-    pub(super) fn compare(&self, range: &Range, known: &Digest) -> Result<bool, Refusal> {
-        let file = self.open_file(range)?;
-        let ours = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &[known.algorithm()]));
-        let ours = ours.map_err(|e| storage(&e))?;
-        Ok(ours.first() == Some(known))
-    }
-
-    fn serial(&self) -> Vec<Algorithm> {
+    pub fn serial(&self) -> Vec<Algorithm> {
         self.checksums.iter().copied().filter(|a| a.is_serial()).collect()
     }
 
-    /// The serial digests of a file whose last range was not sent but found to be there.
-    pub(super) fn digest_serially(&self, range: &Range) -> Result<(), Refusal> {
-        let serial = self.serial();
-        if serial.is_empty() {
-            return Ok(());
-        }
-        let file = self.open_file(range)?;
-        let digests = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &serial));
-        let digests = digests.map_err(|e| storage(&e))?;
-        self.state().machine.digested(range.file, digests);
-        Ok(())
-    }
-
     /// Whether what the receiver has of a range is what is here: its checksum, if so.
-    pub(super) fn check(
+    pub fn check(
         &self,
-        range: &Range,
-        crc32c: u32,
+        deals: &dyn Deals,
+        (range, crc32c): (&Range, u32),
         buffer: &mut RecordBuffer,
+        is_over: &dyn Fn() -> bool,
     ) -> Result<Option<BlockSum>, Refusal> {
         buffer.clear();
         let file = self.file(range)?;
-        let sum = self.sum_of(range, &file, buffer).and_then(|sum| Self::unchanged(range, &file).map(|()| sum));
-        self.release(range);
+        let sum = self.sum_of(range, &file, buffer, is_over);
+        let sum = sum.and_then(|sum| Self::unchanged(range, &file).map(|()| sum));
+        self.release(deals, range);
         Ok(sum?.filter(|sum| sum.crc32c == crc32c))
     }
 
     /// The checksum of a range of any length; none once the job is over.
-    fn sum_of(&self, range: &Range, file: &OpenFile, buffer: &mut RecordBuffer) -> Result<Option<BlockSum>, Refusal> {
+    fn sum_of(
+        &self,
+        range: &Range,
+        file: &OpenFile,
+        buffer: &mut RecordBuffer,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Option<BlockSum>, Refusal> {
         let mut sum = BlockSum::of_zeros(0, self.with_adler32());
         let (mut at, end) = (range.offset, range.offset + range.len);
         while at < end {
-            if self.state().over {
+            if is_over() {
                 return Ok(None);
             }
             let extent = match file.sparse {

@@ -49,6 +49,7 @@ impl OwnNode {
         let config = NodeConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             advertise: Vec::new(),
+            movers: None,
             exports: vec![Export::here("data", data, true)],
             anonymous: Some(Rights::Write),
             grants: Default::default(),

@@ -25,6 +25,13 @@ pub struct Serve {
     /// is cut. For hosts with several interfaces or uplinks.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_delimiter = ',')]
     pub advertise: Vec<String>,
+    /// Spread the streams of a job over this node too, a mover of the same exports; may be given again
+    ///
+    /// A mover is another `longhaul serve` on this host or another one, whose exports have the same names and are the same
+    /// directories (a shared file system). It gives out a key for each of them (`longhaul grant --export NAME --write`), which this node
+    /// takes from LONGHAUL_KEY or --key-file. Clients know of this node alone. A mover that dies is left out.
+    #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
+    pub peers: Vec<String>,
     /// Let anybody in without a key: `ro` to read, `rw` to write what exports allow
     #[arg(long, value_name = "ro|rw")]
     pub anonymous: Option<Anonymous>,

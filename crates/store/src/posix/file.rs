@@ -202,6 +202,16 @@ impl PosixSink {
         self
     }
 
+    /// Another process has it, and finishes it: here it is only written to.
+    pub(super) fn of_another(self, size: u64) -> PosixSink {
+        self.written_end.store(size, Ordering::Release);
+        self.settled.store(true, Ordering::Release);
+        if size >= LARGE_BYTES {
+            self.direct.get_or_init(|| self.open_direct(size));
+        }
+        self
+    }
+
     /// For file systems that cannot make holes in what was written.
     fn zero(&self, from: u64, to: u64) -> Result<()> {
         let zeros = [0; 1 << 16];
@@ -321,6 +331,11 @@ impl Sink for PosixSink {
             Err(Errno::INTR) => self.reserve(size),
             Err(e) => Err(error("reserve room for", &self.file.path, e)),
         }
+    }
+
+    fn reached(&self, end: u64) {
+        self.written_end.fetch_max(end, Ordering::AcqRel);
+        self.data_end.fetch_max(end, Ordering::AcqRel);
     }
 
     fn flush(&self) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Reading frames: every length, count and value held to its bound before anything is kept.
 
 mod accounts;
+mod movers;
 
 use model::Algorithm;
 use model::checksum::Digest;
@@ -127,6 +128,9 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         32 => Frame::Spread(list(r, ADDRESSES_MAX + 1, "paths", |r| {
             Ok((stream_id(r)?, r.number_max(STREAMS_MAX.into(), "a count of streams")? as u32))
         })?),
+        33 => Frame::Movers(list(r, ADDRESSES_MAX, "addresses", address)?),
+        34 => Frame::Lend(Box::new(movers::lend(r)?)),
+        35 => Frame::Word(movers::word(r)?),
         other => return Err(WireError::Unknown(other)),
     };
     reader.finish()?;

@@ -1,6 +1,7 @@
 //! Writing frames.
 
 mod accounts;
+mod movers;
 
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta};
@@ -34,6 +35,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
             | Frame::Keep(_)
             | Frame::Addresses(_)
             | Frame::Spread(_)
+            | Frame::Movers(_)
     )));
     body(&mut w, frame);
     *out = w.0;
@@ -76,6 +78,9 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Renew { .. } => 30,
         Frame::Addresses(_) => 31,
         Frame::Spread(_) => 32,
+        Frame::Movers(_) => 33,
+        Frame::Lend(_) => 34,
+        Frame::Word(_) => 35,
     }
 }
 
@@ -112,7 +117,9 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Steer(to) => steer(w, to),
         Frame::Busy(why) => w.text(why),
         Frame::Account(of) => account(w, of),
-        Frame::Addresses(at) => list(w, at, address),
+        Frame::Addresses(at) | Frame::Movers(at) => list(w, at, address),
+        Frame::Lend(lend) => movers::lend(w, lend),
+        Frame::Word(word) => movers::word(w, word),
         Frame::Spread(over) => list(w, over, |w, (stream, count)| {
             w.number((*stream).into());
             w.number((*count).into());

@@ -87,6 +87,10 @@ fn order(direction: Direction, places: Vec<Place>, options: Options, congestion:
     Open { job: *b"fedcba9876543210", direction, places, options, congestion, steer, listed }
 }
 
+pub fn an_order() -> Open {
+    order(Direction::Push, vec![at(b"in")], Options::default(), Some("bbr"))
+}
+
 fn facts() -> v1::Stream {
     v1::Stream {
         id: 3,

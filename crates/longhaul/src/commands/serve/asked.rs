@@ -2,10 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use auth::{Grants, Rights};
 use door::{Export, Networks, NodeConfig, Responders, StateDir, WebConfig};
 use engine::Timeouts;
+use engine::movers::Peers;
+use model::{Locator, Place};
 use serde::Deserialize;
 use wire::limits::ADDRESSES_MAX;
 
@@ -14,7 +17,7 @@ use crate::abroad;
 use crate::args::{Anonymous, Common, Serve};
 use crate::commands::tune;
 use crate::failure::Failure;
-use crate::settings::state_dir;
+use crate::settings::{read_keys, state_dir};
 
 /// The settings file: every option of `serve` under its own name.
 #[derive(Debug, Default, Deserialize)]
@@ -25,6 +28,10 @@ pub(in crate::commands) struct File {
     listen: Option<String>,
     #[serde(default)]
     advertise: Vec<String>,
+    #[serde(default)]
+    peers: Vec<String>,
+    #[serde(rename = "key-file")]
+    key_file: Option<PathBuf>,
     anonymous: Option<Anonymous>,
     plain: Option<bool>,
     state: Option<PathBuf>,
@@ -55,6 +62,7 @@ pub struct Wanted {
     pub listen: Option<String>,
     pub state: PathBuf,
     advertise: Vec<SocketAddr>,
+    movers: Option<Arc<Peers>>,
     pub exports: Vec<Export>,
     anonymous: Option<Rights>,
     plain: bool,
@@ -90,6 +98,27 @@ fn advertised(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
     words.iter().map(parse).collect()
 }
 
+/// Who carries streams beside this node, and the keys that they gave out.
+fn movers(words: &[String], common: &Common) -> Result<Option<Arc<Peers>>, Failure> {
+    let parse = |word: &String| {
+        let text = if word.contains("://") { word.clone() } else { format!("lh://{word}") };
+        match Locator::parse(text.as_ref()) {
+            Ok(Locator::Node { at, place: Place::Exports, .. }) => Ok(at),
+            _ => Err(Failure::usage(format!("--peers {word}: write HOST, HOST:PORT or [v6]:PORT"))),
+        }
+    };
+    let at = words.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    if at.is_empty() {
+        return Ok(None);
+    }
+    let keys = read_keys(common)?;
+    if keys.is_empty() {
+        let remedy = "on each of them: longhaul grant --export NAME --write; put the keys into a file, and name it by --key-file";
+        return Err(Failure::usage(format!("--peers: no access key of a mover is at hand ({remedy})")));
+    }
+    Ok(Some(door::movers(at, keys.into(), Timeouts::default())))
+}
+
 impl Asked {
     /// By this command line, and by the file that it may name.
     pub fn new(serve: Serve, common: Common) -> Asked {
@@ -122,6 +151,10 @@ impl Asked {
         Ok(Wanted {
             listen: serve.listen.clone().or(file.listen),
             advertise: advertised(&list(&serve.advertise, file.advertise))?,
+            movers: movers(
+                &list(&serve.peers, file.peers),
+                &Common { key_file: common.key_file.clone().or(file.key_file), ..common.clone() },
+            )?,
             state: state_dir(common.state.as_ref().or(file.state.as_ref()))?,
             exports,
             anonymous: serve.anonymous.or(file.anonymous).map(rights),
@@ -145,6 +178,7 @@ impl Wanted {
         NodeConfig {
             listen,
             advertise: self.advertise,
+            movers: self.movers,
             exports: self.exports,
             anonymous: self.anonymous,
             grants: Grants::default(),
@@ -161,10 +195,12 @@ impl Wanted {
 }
 
 /// The keys of the settings file, as `longhaul support` passes them on: their values hold no secrets.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 17] = [
     "export",
     "listen",
     "advertise",
+    "peers",
+    "key-file",
     "anonymous",
     "plain",
     "state",
@@ -216,7 +252,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
         let text = |key: &str| match key {
-            "export" | "advertise" | "responders" | "metrics" | "fireflies" => format!("{key} = []\n"),
+            "export" | "advertise" | "peers" | "responders" | "metrics" | "fireflies" => format!("{key} = []\n"),
             "plain" | "audit" => format!("{key} = true\n"),
             "anonymous" => format!("{key} = \"ro\"\n"),
             _ => format!("{key} = \"x\"\n"),
@@ -235,10 +271,11 @@ mod tests {
             client_ca,
             cacert,
             access,
+            key_file,
             ..
         } = file;
         assert!(listen.is_some() && anonymous.is_some() && plain.is_some() && state.is_some() && audit.is_some());
-        assert!([certificate, certificate_key, client_ca, cacert, access].iter().all(Option::is_some));
+        assert!([certificate, certificate_key, client_ca, cacert, access, key_file].iter().all(Option::is_some));
         std::fs::write(&path, "keys = 1").unwrap();
         let said = read(&path).unwrap_err().message;
         let named: Vec<&str> = said.split('`').skip(3).step_by(2).collect();

@@ -1,0 +1,64 @@
+//! The movers that help with a job, as the thread that drives it sees them.
+
+use model::account::Account;
+use model::spec::Steer;
+use model::v1;
+use wire::mover::Lend;
+
+use super::crew::Crew;
+use super::gauge::Gauge;
+use super::{Side, seal};
+use crate::error::Result;
+use crate::link::Link;
+use crate::movers::Movers;
+
+/// Asks movers once the job is worth it, and keeps client and movers informed of each other.
+#[derive(Default)]
+pub(super) struct Aid {
+    movers: Option<Movers>,
+    steered: Option<Steer>,
+}
+
+impl Aid {
+    pub(super) fn tend(&mut self, link: &mut Link, crew: &Crew, steer: &Steer) -> Result<()> {
+        self.ask(link, crew);
+        let Some(movers) = &self.movers else { return Ok(()) };
+        movers.tell(link)?;
+        if self.steered != Some(*steer) {
+            movers.steer(steer);
+            self.steered = Some(*steer);
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, link: &Link, crew: &Crew) {
+        let terms = &crew.terms;
+        let Some(peers) = terms.movers.as_ref().filter(|_| self.movers.is_none()) else { return };
+        let (Some(suite), Some(order)) = (terms.suite.get(), &terms.order) else { return };
+        if terms.role == seal::From::Node && Movers::are_worth(&*crew.side) {
+            let (secret, order) = (*terms.secret.expose(), (**order).clone());
+            let lend = Lend { session: terms.session, secret, suite: *suite, order };
+            self.movers = Some(Movers::begin(peers, lend, &crew.side, link.waker()));
+        }
+    }
+
+    /// How many streams they carry; what they say of themselves is taken in.
+    pub(super) fn look(&self, gauge: &mut Gauge) -> usize {
+        let Some(movers) = &self.movers else { return 0 };
+        let (streams, accounts) = movers.accounts();
+        gauge.aided_by(movers.spread(), accounts);
+        streams
+    }
+
+    /// What the client says of itself.
+    pub(super) fn hear_of_client(&self, account: &Account) {
+        if let Some(movers) = &self.movers {
+            movers.hear_of_client(account);
+        }
+    }
+
+    /// The job is over: the movers go, and say what their streams did.
+    pub(super) fn end(&self, side: &dyn Side) -> Vec<v1::Stream> {
+        self.movers.as_ref().map(|movers| movers.end(!side.sends())).unwrap_or_default()
+    }
+}

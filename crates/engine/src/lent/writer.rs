@@ -1,0 +1,263 @@
+//! The receiving side of a lent session: takes records in, writes their blocks where the head says, and tells it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use model::Algorithm;
+use model::fault::Fault;
+use model::name::RelPath;
+use model::spec::Steer;
+use store::{Sink, Store};
+use sys::waker::Waker;
+use wire::limits::PACK_BYTES;
+use wire::mover::{Answer, Ask, Here, Word};
+use wire::record::Part;
+use wire::sender::Progress;
+use wire::{Frame, WireError};
+
+use super::talk::{Line, Talk};
+use crate::error::{Error, Result};
+use crate::job::{Side, StreamEnd};
+use crate::meter::Stage;
+use crate::receive;
+use crate::stream::{DataStream, RecordBuffer};
+
+/// The side.
+pub(crate) struct Writer {
+    talk: Talk,
+    store: Arc<dyn Store>,
+    /// The job's target.
+    target: RelPath,
+    checksums: Vec<Algorithm>,
+    /// What was written to a file reaches stable storage before it is closed.
+    durable: bool,
+    files: Mutex<HashMap<u64, Arc<Unfinished>>>,
+}
+
+/// A file that is being written to.
+struct Unfinished {
+    size: u64,
+    fills_holes: bool,
+    /// Held shared while a block is written, alone to close it.
+    sink: RwLock<Option<Arc<dyn Sink>>>,
+}
+
+/// What became of a block.
+enum Put {
+    Written,
+    /// Nobody wants it any more.
+    Unwanted,
+    /// Nothing more can be done here.
+    Over,
+}
+
+impl Writer {
+    /// For a job into this target.
+    pub fn new(store: Arc<dyn Store>, target: RelPath, options: &model::spec::Options, waker: Waker) -> Arc<Writer> {
+        Arc::new(Writer {
+            talk: Talk::new(waker),
+            store,
+            target,
+            checksums: options.checksums.clone(),
+            durable: options.durable,
+            files: Mutex::default(),
+        })
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<u64, Arc<Unfinished>>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of all files; says whether nothing is being written any more.
+    pub fn let_go(&self) -> bool {
+        let files = std::mem::take(&mut *self.files());
+        files.values().all(|file| file.sink.try_write().is_ok_and(|mut sink| sink.take().is_some()))
+    }
+
+    fn receive_loop(&self, stream: &mut DataStream) -> Result<()> {
+        let handle = stream.handle().map_err(|source| Error::Host { doing: "copy a socket", source })?;
+        let is_lost = || sys::tcp::is_closed_by_peer(&handle);
+        let line = self.talk.line(stream.id(), &is_lost);
+        let mut buffer = RecordBuffer::default();
+        loop {
+            let Some(parts) = stream.receive(&mut buffer)? else { return Ok(()) };
+            let bytes = buffer.payload().len() as u64;
+            let goes_on = match () {
+                () if parts.is_empty() => return Ok(()),
+                // Not worth a question each.
+                () if bytes <= PACK_BYTES && parts.iter().all(|part| part.whole) => {
+                    line.ask(Ask::Pass(buffer.to_inline(&parts))) == Some(Answer::Noted)
+                }
+                () => self.take_record(&line, &parts, stream, &buffer)?,
+            };
+            if !goes_on {
+                return Ok(());
+            }
+            self.talk.moved(bytes);
+        }
+    }
+
+    /// Says whether it goes on.
+    fn take_record(&self, line: &Line<'_>, parts: &[Part], stream: &DataStream, buffer: &RecordBuffer) -> Result<bool> {
+        let (meter, payload) = (stream.meter(), buffer.payload());
+        let mut taken = Vec::with_capacity(parts.len());
+        let mut at = 0;
+        for part in parts {
+            let len = if part.hole { 0 } else { part.len as usize };
+            let bytes = &payload[at..at + len];
+            at += len;
+            meter.enter(Stage::Compute);
+            let sum = receive::check(&self.checksums, part, bytes);
+            if sum.is_some() {
+                meter.enter(Stage::Storage);
+                match self.put(line, part, bytes)? {
+                    Put::Written => {}
+                    Put::Unwanted => continue,
+                    Put::Over => return Ok(false),
+                }
+            }
+            taken.push((*part, sum));
+        }
+        line.tell(Ask::Took(taken));
+        Ok(true)
+    }
+
+    fn put(&self, line: &Line<'_>, part: &Part, bytes: &[u8]) -> Result<Put> {
+        loop {
+            let Some(file) = self.find(line, part.file) else {
+                return Ok(if self.talk.is_closed() { Put::Over } else { Put::Unwanted });
+            };
+            let sink = file.sink.read().unwrap_or_else(PoisonError::into_inner);
+            // Closed in between: the head says whether it is wanted once more.
+            let Some(open) = &*sink else { continue };
+            if part.offset.checked_add(part.len).is_none_or(|end| end > file.size) {
+                // Its head will say what is wrong with it.
+                return Ok(Put::Written);
+            }
+            if !self.talk.may_write() {
+                return Ok(Put::Over);
+            }
+            let written = match part.hole {
+                true if file.fills_holes => open.clear(part.offset, part.len),
+                true => Ok(()),
+                false if bytes.is_empty() => Ok(()),
+                false => open.write_at(bytes, part.offset),
+            };
+            if let Err(error) = written {
+                self.talk.fail(Fault::Storage, model::fault::with_causes(&error));
+                return Ok(Put::Over);
+            }
+            return Ok(Put::Written);
+        }
+    }
+
+    /// The file, opened if this is the first block of it; none where nobody wants it.
+    fn find(&self, line: &Line<'_>, id: u64) -> Option<Arc<Unfinished>> {
+        if let Some(file) = self.files().get(&id) {
+            return Some(Arc::clone(file));
+        }
+        let Some(Answer::Here(here)) = line.ask(Ask::Where(id)) else { return None };
+        match self.join(&here) {
+            Ok(sink) => {
+                let opened =
+                    Unfinished { size: here.size, fills_holes: here.fills_holes, sink: RwLock::new(Some(sink)) };
+                Some(Arc::clone(self.files().entry(id).or_insert_with(|| Arc::new(opened))))
+            }
+            Err(message) => {
+                self.talk.fail(Fault::Storage, message);
+                self.talk.close();
+                None
+            }
+        }
+    }
+
+    fn join(&self, here: &Here) -> std::result::Result<Arc<dyn Sink>, String> {
+        let path = self.target.join_path(&here.path);
+        match self.store.join(&path, &here.tag, here.size) {
+            Ok(Some(sink)) => Ok(sink),
+            Ok(None) => Err(format!(
+                "the unfinished file of {path} that the head has made is not to be seen here, or is another user's; the exports of \
+                 head and movers must be the same file system, and their processes run as the same user"
+            )),
+            Err(error) => Err(model::fault::with_causes(&error)),
+        }
+    }
+
+    /// Nothing more is written to a file from here on. On a thread of its own: storage may take its time.
+    fn close_file(self: &Arc<Writer>, id: u64) {
+        let file = self.files().remove(&id);
+        let me = Arc::clone(self);
+        let close = move || {
+            let closed = file.and_then(|file| file.sink.write().unwrap_or_else(PoisonError::into_inner).take());
+            let flushed = closed.filter(|_| me.durable).map_or(Ok(()), |sink| sink.flush());
+            match flushed {
+                Ok(()) => me.talk.say(Word::Closed(id)),
+                Err(error) => me.talk.fail(Fault::Storage, model::fault::with_causes(&error)),
+            }
+        };
+        if std::thread::Builder::new().name("close".into()).spawn(close).is_err() {
+            self.talk.fail(Fault::Local, "no thread could be started to close a file".into());
+        }
+    }
+}
+
+/// A writer as the thread that drives the job has it.
+pub(crate) struct Writing(pub Arc<Writer>);
+
+impl Side for Writing {
+    fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
+        if let Some(Word::Close(id)) = self.0.talk.hear(frame)? {
+            self.0.close_file(id);
+        }
+        Ok(())
+    }
+
+    fn poll_frame(&self) -> Option<Frame> {
+        self.0.talk.poll()
+    }
+
+    fn pump(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn tick(&self) {
+        self.0.talk.tick();
+    }
+
+    fn steer(&self, _to: &Steer) {}
+
+    fn sends(&self) -> bool {
+        false
+    }
+
+    fn retire(&self, _streams: &BTreeSet<u32>) {}
+
+    fn watches_progress(&self) -> bool {
+        false
+    }
+
+    fn wants_streams(&self) -> bool {
+        true
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0.talk.is_finished()
+    }
+
+    fn progress(&self) -> Progress {
+        self.0.talk.progress()
+    }
+
+    fn take_failure(&self) -> Option<Error> {
+        self.0.talk.take_failure()
+    }
+
+    fn close(&self) {
+        self.0.talk.close();
+    }
+
+    fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
+        let result = self.0.receive_loop(&mut stream);
+        StreamEnd::of(stream, result.map(|()| false))
+    }
+}

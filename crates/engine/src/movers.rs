@@ -1,0 +1,342 @@
+//! The movers of a node: further node processes, on this host or on others, that take streams of its jobs beside it.
+//!
+//! The node that the client came to is the head. It alone runs the job's machine, makes unfinished files and puts them in
+//! place; a mover reads or writes the same files (a shared file system) and asks the head for every step ([`wire::mover`]). What a
+//! mover holds when it dies goes out again over other streams, as after any stream that is lost.
+//!
+//! **A file is put in place only when no mover can write to it any more.** A mover writes under a lease: it asks for it
+//! every second, and it counts from when it asked. The head has a file closed at those that have it open, and waits; of one that
+//! is gone, it waits until its lease is over.
+//!
+//! What this room does not know: how a stream's questions are answered ([`crate::job::Side::attend`]), and what a mover does
+//! ([`crate::lent`]). The arithmetic: docs/design/movers.md.
+
+mod afar;
+mod attendant;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use auth::AccessKey;
+use model::account::Account;
+use model::spec::Steer;
+use model::{HostPort, v1};
+use sys::waker::Waker;
+use wire::Frame;
+use wire::limits::ADDRESSES_MAX;
+use wire::mover::{Answer, Ask, Lend, Word};
+
+pub use afar::Afar;
+
+use crate::job::Side;
+use crate::link::Link;
+use crate::timeouts::Timeouts;
+
+/// How long a mover may write after it asked whether it may.
+pub(crate) const LEASE: Duration = Duration::from_secs(5);
+/// How often it asks.
+pub(crate) const BEAT: Duration = Duration::from_secs(1);
+/// What clocks and threads may be late by.
+const MARGIN: Duration = Duration::from_secs(1);
+/// A mover that has not closed a file after so long is done without.
+const CLOSING: Duration = Duration::from_secs(30);
+/// When one that could not be reached, or was lost, is tried again within a job.
+const AGAIN: Duration = Duration::from_secs(15);
+/// Jobs of fewer bytes are not worth the handshakes.
+const WORTH: u64 = 64 << 20;
+/// How long the facts of movers are waited for when nothing has to be closed there.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// Something that an operator wants to hear of a mover.
+#[derive(Clone, Copy, Debug)]
+pub enum Tiding<'a> {
+    /// It takes streams of a job.
+    Joined,
+    /// It has left a job that goes on, or could not be reached: why, and whether it is asked again.
+    Left(&'a str, bool),
+}
+
+/// Hears of movers, by their names.
+pub type Hear = dyn Fn(&HostPort, Tiding<'_>) + Send + Sync;
+
+/// The movers that a node has, and how it comes by them.
+pub struct Peers {
+    at: Vec<HostPort>,
+    keys: Arc<[AccessKey]>,
+    timeouts: Timeouts,
+    hear: Box<Hear>,
+    /// Whose turn it is to be first: of many, each job takes some.
+    turn: AtomicUsize,
+}
+
+impl std::fmt::Debug for Peers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Peers").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl Peers {
+    /// Movers there; `keys` are such as they gave out for the exports that they share with this node.
+    pub fn new(at: Vec<HostPort>, keys: Arc<[AccessKey]>, timeouts: Timeouts, hear: Box<Hear>) -> Peers {
+        Peers { at, keys, timeouts, hear, turn: AtomicUsize::new(0) }
+    }
+
+    /// Those of one job.
+    fn chosen(&self) -> Vec<HostPort> {
+        let count = self.at.len().min(ADDRESSES_MAX);
+        let first = self.turn.fetch_add(count, Ordering::Relaxed);
+        (0..count).map(|next| self.at[(first + next) % self.at.len()].clone()).collect()
+    }
+}
+
+/// How a mover stands to the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It is being asked.
+    Coming,
+    /// It takes streams.
+    Here,
+    /// It is gone. What it had open it may write to until then.
+    Gone(Instant),
+}
+
+/// What a mover has of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    Open,
+    /// It was told to close it.
+    Closing,
+}
+
+/// One of them.
+struct Mover {
+    phase: Phase,
+    /// Where it takes streams.
+    addresses: Vec<SocketAddr>,
+    /// What is to be said to it.
+    out: VecDeque<Frame>,
+    /// Wakes who says it.
+    waker: Option<Waker>,
+    /// Until when it may write, by what it was answered.
+    lease: Instant,
+    files: HashMap<u64, Hold>,
+    streams: HashMap<u32, Stream>,
+    spread: Vec<(u32, u32)>,
+    account: Option<Account>,
+    facts: Vec<v1::Stream>,
+    /// It is done without, for this reason.
+    expelled: Option<String>,
+    /// Nobody looks after it any more.
+    ended: bool,
+}
+
+/// A stream of a mover, as its attendant knows it.
+struct Stream {
+    asks: Sender<Ask>,
+    flags: Arc<afar::Flags>,
+}
+
+struct State {
+    movers: Vec<Mover>,
+    /// Of these addresses the client has been told.
+    told: usize,
+    over: bool,
+}
+
+struct Shared {
+    peers: Arc<Peers>,
+    lend: Lend,
+    side: Arc<dyn Side>,
+    /// The session's.
+    waker: Waker,
+    state: Mutex<State>,
+    changed: Condvar,
+    chosen: Vec<HostPort>,
+}
+
+/// The movers of one job. Clones are the same.
+#[derive(Clone)]
+pub struct Movers(Arc<Shared>);
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, mover: usize, frame: Frame) {
+        let mut state = self.state();
+        state.movers[mover].say(frame);
+    }
+}
+
+impl Mover {
+    fn say(&mut self, frame: Frame) {
+        self.out.push_back(frame);
+        if let Some(waker) = &self.waker {
+            waker.wake();
+        }
+    }
+
+    fn expel(&mut self, why: &str) {
+        self.expelled.get_or_insert_with(|| why.to_owned());
+        if let Some(waker) = &self.waker {
+            waker.wake();
+        }
+    }
+
+    /// Whether it may still write to a file.
+    fn may_write(&self, file: u64, now: Instant) -> bool {
+        match self.phase {
+            Phase::Gone(until) => self.files.contains_key(&file) && now < until,
+            Phase::Here | Phase::Coming => self.files.contains_key(&file),
+        }
+    }
+}
+
+impl Movers {
+    /// Whether a job is worth asking movers for.
+    pub(crate) fn are_worth(side: &dyn Side) -> bool {
+        side.takes_movers() && side.progress().bytes_offered >= WORTH
+    }
+
+    /// Asks the movers to take streams of a job.
+    pub(crate) fn begin(peers: &Arc<Peers>, lend: Lend, side: &Arc<dyn Side>, waker: Waker) -> Movers {
+        let chosen = peers.chosen();
+        let mover = |_: &HostPort| Mover {
+            phase: Phase::Coming,
+            addresses: Vec::new(),
+            out: VecDeque::new(),
+            waker: None,
+            lease: Instant::now(),
+            files: HashMap::new(),
+            streams: HashMap::new(),
+            spread: Vec::new(),
+            account: None,
+            facts: Vec::new(),
+            expelled: None,
+            ended: false,
+        };
+        let state = State { movers: chosen.iter().map(mover).collect(), told: 0, over: false };
+        let shared = Arc::new(Shared {
+            peers: Arc::clone(peers),
+            lend,
+            side: Arc::clone(side),
+            waker,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            chosen,
+        });
+        for at in 0..shared.chosen.len() {
+            let attended = Arc::clone(&shared);
+            let name = format!("mover-{at}");
+            if std::thread::Builder::new().name(name).spawn(move || attendant::attend(&attended, at)).is_err() {
+                shared.state().movers[at].ended = true;
+            }
+        }
+        let movers = Movers(shared);
+        side.meet(&movers);
+        movers
+    }
+
+    /// Tells the client where streams may go besides, once that is known.
+    pub(crate) fn tell(&self, link: &mut Link) -> crate::Result<()> {
+        let mut state = self.0.state();
+        let here = state.movers.iter().filter(|mover| mover.phase == Phase::Here);
+        let mut addresses: Vec<SocketAddr> = here.flat_map(|mover| mover.addresses.clone()).collect();
+        addresses.truncate(ADDRESSES_MAX);
+        if addresses.len() <= state.told {
+            return Ok(());
+        }
+        state.told = addresses.len();
+        drop(state);
+        link.send(&Frame::Movers(addresses))
+    }
+
+    fn to_all(&self, frame: &Frame) {
+        let mut state = self.0.state();
+        state.movers.iter_mut().filter(|mover| mover.phase == Phase::Here).for_each(|mover| mover.say(frame.clone()));
+    }
+
+    /// What holds for the job from now on.
+    pub(crate) fn steer(&self, to: &Steer) {
+        self.to_all(&Frame::Steer(*to));
+    }
+
+    /// What the client says of itself.
+    pub(crate) fn hear_of_client(&self, account: &Account) {
+        self.to_all(&Frame::Account(Box::new(account.clone())));
+    }
+
+    /// How many streams the paths to movers should have.
+    pub(crate) fn spread(&self) -> Vec<(u32, u32)> {
+        self.0.state().movers.iter().flat_map(|mover| mover.spread.clone()).collect()
+    }
+
+    /// Their streams, and what these say of themselves.
+    pub(crate) fn accounts(&self) -> (usize, Vec<Account>) {
+        let state = self.0.state();
+        let streams = state.movers.iter().map(|mover| mover.streams.len()).sum();
+        (streams, state.movers.iter().filter_map(|mover| mover.account.clone()).collect())
+    }
+
+    /// Makes sure that no mover writes to a file any more. Waits for that: with those that have it open at most for as long as
+    /// they may write unasked.
+    pub(crate) fn fence(&self, file: u64) {
+        let mut state = self.0.state();
+        let since = Instant::now();
+        loop {
+            let now = Instant::now();
+            for mover in &mut state.movers {
+                let tell = mover.phase == Phase::Here && mover.files.get(&file) == Some(&Hold::Open);
+                if tell {
+                    mover.files.insert(file, Hold::Closing);
+                    mover.say(Frame::Word(Word::Close(file)));
+                }
+            }
+            let holding = state.movers.iter_mut().filter(|mover| mover.may_write(file, now));
+            let mut waits = false;
+            for mover in holding {
+                waits = true;
+                if now.duration_since(since) > CLOSING {
+                    mover.expel("it does not close a file that is complete; is its storage stuck?");
+                }
+            }
+            if !waits {
+                for mover in &mut state.movers {
+                    mover.files.remove(&file);
+                }
+                return;
+            }
+            let waited = self.0.changed.wait_timeout(state, Duration::from_millis(100));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The job is over: lets the movers go, and takes in what they say of their streams.
+    pub(crate) fn end(&self, writes: bool) -> Vec<v1::Stream> {
+        let mut state = self.0.state();
+        state.over = true;
+        for mover in &mut state.movers {
+            mover.say(Frame::Word(Word::Over));
+        }
+        self.0.changed.notify_all();
+        let deadline = Instant::now() + if writes { LEASE + MARGIN } else { PARTING };
+        while state.movers.iter().any(|mover| mover.phase == Phase::Here) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.movers.iter_mut().flat_map(|mover| std::mem::take(&mut mover.facts)).collect()
+    }
+}
+
+/// An answer to a stream of a mover.
+fn answer(stream: u32, answer: Answer) -> Frame {
+    Frame::Word(Word::Answer(stream, answer))
+}

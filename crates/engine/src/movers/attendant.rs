@@ -1,0 +1,228 @@
+//! The thread that looks after one mover: asks it to take streams, carries questions and answers, and sees it go.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use auth::{AccessKey, Fingerprint};
+use model::fault::Fault;
+use wire::frame::Refusal;
+use wire::liveness::Pace;
+use wire::mover::{Ask, Word};
+use wire::{Frame, WireError};
+
+use super::afar::{Afar, Flags};
+use super::{AGAIN, BEAT, LEASE, MARGIN, Mover, Phase, Shared, Stream, Tiding};
+use crate::dial::Elsewhere;
+use crate::error::{Error, Result};
+use crate::identity::{self, Trust};
+use crate::link::Link;
+use crate::session::{Connect, Session};
+use crate::timeouts::Timeouts;
+
+/// Asks a mover for this job, again and again, until the job is over or the mover will not have it.
+pub(super) fn attend(shared: &Arc<Shared>, at: usize) {
+    let name = &shared.chosen[at];
+    loop {
+        let result = once(shared, at);
+        let over = part(shared, at);
+        let Err(error) = result else { break };
+        let refused = matches!(error, Error::Refused { .. } | Error::Identity { .. } | Error::Later { .. });
+        if over {
+            break;
+        }
+        (shared.peers.hear)(name, Tiding::Left(&model::fault::with_causes(&error), !refused));
+        if refused || wait(shared) {
+            break;
+        }
+        shared.state().movers[at].expelled = None;
+    }
+    shared.state().movers[at].ended = true;
+    shared.changed.notify_all();
+}
+
+/// Waits until the mover is worth another try; says whether the job is over instead.
+fn wait(shared: &Shared) -> bool {
+    let state = shared.state();
+    let waited = shared.changed.wait_timeout_while(state, AGAIN, |state| !state.over);
+    waited.unwrap_or_else(PoisonError::into_inner).0.over
+}
+
+/// It is gone, or was never there: its streams are lost. Says whether the job is over.
+fn part(shared: &Shared, at: usize) -> bool {
+    let mut state = shared.state();
+    let over = state.over;
+    let mover = &mut state.movers[at];
+    for (_, stream) in mover.streams.drain() {
+        stream.flags.lost.store(true, Ordering::Release);
+    }
+    if mover.phase == Phase::Here {
+        mover.phase = Phase::Gone(mover.lease);
+    }
+    (mover.waker, mover.account) = (None, None);
+    mover.spread.clear();
+    mover.out.clear();
+    drop(state);
+    shared.changed.notify_all();
+    shared.waker.wake();
+    over
+}
+
+/// One connection, from its beginning to its end: in peace once the job is over.
+fn once(shared: &Arc<Shared>, at: usize) -> Result<()> {
+    let mut keys = &shared.peers.keys[..];
+    loop {
+        let mut session = connect(shared, at, keys)?;
+        let others = others(keys, session.fingerprint());
+        match lend(shared, at, &mut session.link) {
+            // A key is for one export. Another one may be for this.
+            Err(Error::Refused { refusal, .. }) if refusal.fault == Fault::Auth && !others.is_empty() => keys = others,
+            Err(error) => return Err(error),
+            Ok(()) => {
+                let result = converse(shared, at, &mut session.link);
+                match &result {
+                    Ok(()) => session.link.close(),
+                    Err(error) => session.link.abort_for(error),
+                }
+                return result;
+            }
+        }
+    }
+}
+
+/// The keys behind the first one for this node, where there is another one for it among them.
+fn others(keys: &[AccessKey], node: Fingerprint) -> &[AccessKey] {
+    let mut ours = (0..keys.len()).filter(|at| keys[*at].node == node).skip(1);
+    ours.next().map_or(&[], |next| &keys[next..])
+}
+
+fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<Session> {
+    let pace = Pace { ping_after: BEAT, gone_after: LEASE };
+    let timeouts = Timeouts { pace, connect: LEASE, ..shared.peers.timeouts };
+    let session = identity::random()
+        .map_err(|e| Error::Host { doing: "get random numbers", source: std::io::Error::other(e) })?;
+    let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
+    let connect =
+        Connect { trust, keys, plain: false, timeouts, session, guard: None, elsewhere: Elsewhere::default() };
+    Session::connect(&shared.chosen[at], &connect)
+}
+
+/// Lends it the session, and waits until streams may join there.
+fn lend(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
+    link.send(&Frame::Lend(Box::new(shared.lend.clone())))?;
+    let deadline = Instant::now() + link.timeouts().handshake;
+    loop {
+        match link.next_frame()? {
+            Some(Frame::Word(Word::Ready)) => break,
+            Some(_) => return Err(unexpected(link)),
+            None if Instant::now() > deadline => return Err(silent(link)),
+            None => link.exchange(Duration::from_millis(100))?,
+        }
+    }
+    let mut addresses: Vec<_> = link.ways().collect();
+    if addresses.is_empty() {
+        addresses.extend(link.socket().peer_addr().ok());
+    }
+    let mut state = shared.state();
+    let mover = &mut state.movers[at];
+    (mover.phase, mover.addresses, mover.waker) = (Phase::Here, addresses, Some(link.waker()));
+    mover.files.clear();
+    mover.lease = Instant::now();
+    if state.over {
+        state.movers[at].say(Frame::Word(Word::Over));
+    }
+    drop(state);
+    (shared.peers.hear)(&shared.chosen[at], Tiding::Joined);
+    shared.waker.wake();
+    Ok(())
+}
+
+fn unexpected(link: &Link) -> Error {
+    Error::Protocol { peer: link.peer().to_owned(), source: WireError::Unexpected("no mover says that now") }
+}
+
+fn silent(link: &Link) -> Error {
+    Error::Silent { peer: link.peer().to_owned(), seconds: link.timeouts().handshake.as_secs() }
+}
+
+/// Questions and answers, until the job is over and the mover has said how its streams did.
+fn converse(shared: &Arc<Shared>, at: usize, link: &mut Link) -> Result<()> {
+    loop {
+        let (out, over, expelled) = {
+            let mut state = shared.state();
+            let mover = &mut state.movers[at];
+            let (out, expelled) = (std::mem::take(&mut mover.out), mover.expelled.clone());
+            (out, state.over, expelled)
+        };
+        if let Some(message) = expelled.filter(|_| !over) {
+            return Err(Error::Later { fault: Fault::Storage, message });
+        }
+        out.iter().try_for_each(|frame| link.send(frame))?;
+        link.exchange(BEAT)?;
+        while let Some(frame) = link.next_frame()? {
+            if hear(shared, at, link, frame)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// One message. Says whether it was the last one.
+fn hear(shared: &Arc<Shared>, at: usize, link: &mut Link, frame: Frame) -> Result<bool> {
+    let mut state = shared.state();
+    let mover = &mut state.movers[at];
+    match frame {
+        Frame::Word(Word::Ask(stream, ask)) => {
+            let strange = mover.streams.get(&stream).is_none_or(|known| known.asks.send(ask.clone()).is_err());
+            if strange {
+                begin(shared, at, mover, stream, ask);
+            }
+        }
+        Frame::Word(Word::Beat(asked)) => {
+            mover.lease = Instant::now() + LEASE + MARGIN;
+            mover.say(Frame::Word(Word::Beat(asked)));
+        }
+        Frame::Word(Word::Surplus(streams)) => {
+            for (id, stream) in &mover.streams {
+                stream.flags.surplus.store(streams.contains(id), Ordering::Release);
+            }
+        }
+        Frame::Word(Word::Gone(stream)) => {
+            if let Some(stream) = mover.streams.remove(&stream) {
+                stream.flags.lost.store(true, Ordering::Release);
+            }
+        }
+        Frame::Word(Word::Closed(file)) => {
+            mover.files.remove(&file);
+            shared.changed.notify_all();
+        }
+        Frame::Spread(over) => mover.spread = over,
+        Frame::Account(of) => mover.account = Some(*of),
+        Frame::Facts(facts) => {
+            // It has let go of everything.
+            mover.facts = facts;
+            mover.files.clear();
+            mover.lease = Instant::now();
+            return Ok(true);
+        }
+        Frame::Busy(_) | Frame::Steer(_) => {}
+        _ => return Err(unexpected(link)),
+    }
+    Ok(false)
+}
+
+/// A stream has joined there.
+fn begin(shared: &Arc<Shared>, at: usize, mover: &mut Mover, id: u32, ask: Ask) {
+    let (asks, heard) = channel();
+    let flags = Arc::new(Flags::default());
+    // The receiver is right here.
+    let _ = asks.send(ask);
+    let afar = Afar { id, mover: at, asks: heard, flags: Arc::clone(&flags), shared: Arc::clone(shared) };
+    let side = Arc::clone(&shared.side);
+    let run = move || side.attend(&afar);
+    match std::thread::Builder::new().name(format!("afar-{id}")).spawn(run) {
+        Ok(_) => drop(mover.streams.insert(id, Stream { asks, flags })),
+        Err(error) => mover.expel(&Refusal::new(Fault::Local, format!("no thread for its streams: {error}")).reason),
+    }
+}

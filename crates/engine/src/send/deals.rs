@@ -1,0 +1,65 @@
+//! What a reader asks of the sender's machine, and the digests that need all of a file.
+
+use model::checksum::Digest;
+use store::digest;
+use wire::frame::Refusal;
+use wire::sender::Range;
+
+use super::Sending;
+use super::read::{Deals, OpenFile, storage};
+
+impl Deals for Sending {
+    fn claim_hole(&self, file: u64, from: u64, to: u64) -> Option<((u64, u64), bool)> {
+        let mut state = self.state();
+        let claimed = state.machine.claim_hole(file, from, to)?;
+        Some((claimed, state.machine.is_dealt(file)))
+    }
+
+    fn is_dealt(&self, file: u64) -> bool {
+        self.state().machine.is_dealt(file)
+    }
+
+    fn found_end(&self, file: u64, size: u64) {
+        self.state().machine.found_end(file, size);
+    }
+
+    /// Completes the digests that need all of it.
+    fn last_of(&self, range: &Range, file: &OpenFile, size: u64) -> Result<(), Refusal> {
+        let serial = self.shelf.serial();
+        if serial.is_empty() {
+            return Ok(());
+        }
+        let digests = match file.take_serial().finish(size) {
+            Some(digests) => digests,
+            // A stream was lost on the way and its ranges went out later than those behind them.
+            None => self
+                .digesting(&file.path, || digest::of_file(&*file.source, &file.path, &serial))
+                .map_err(|e| storage(&e))?,
+        };
+        self.state().machine.digested(range.file, digests);
+        Ok(())
+    }
+}
+
+impl Sending {
+    /// Whether a file equals what the receiver has.
+    pub(super) fn compare(&self, range: &Range, known: &Digest) -> Result<bool, Refusal> {
+        let file = self.shelf.open_file(range)?;
+        let ours = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &[known.algorithm()]));
+        let ours = ours.map_err(|e| storage(&e))?;
+        Ok(ours.first() == Some(known))
+    }
+
+    /// The serial digests of a file whose last range was not sent from here, but found to be there, or sent by a mover.
+    pub(super) fn digest_serially(&self, range: &Range) -> Result<(), Refusal> {
+        let serial = self.shelf.serial();
+        if serial.is_empty() {
+            return Ok(());
+        }
+        let file = self.shelf.open_file(range)?;
+        let digests = self.digesting(&file.path, || digest::of_file(&*file.source, &file.path, &serial));
+        let digests = digests.map_err(|e| storage(&e))?;
+        self.state().machine.digested(range.file, digests);
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! What head and mover say to each other.
+
+use model::checksum::BlockSum;
+
+use super::{Reader, Result, WireError, list, open, refusal, stream_id, suite};
+use crate::limits::{FRAME_BYTES_MAX, PATHS_MAX, RECORD_PARTS_MAX, STREAMS_MAX};
+use crate::mover::{Answer, Ask, Here, Lend, Word};
+use crate::record::Part;
+use crate::sender::{Built, Range};
+
+pub(super) fn lend(r: &mut Reader) -> Result<Lend> {
+    let (session, secret) = (r.array("a session's id")?, r.array("a session's secret")?);
+    let suite = match r.bool("a seal")? {
+        true => Some(suite(r)?),
+        false => None,
+    };
+    Ok(Lend { session, secret, suite, order: open(r)? })
+}
+
+pub(super) fn word(r: &mut Reader) -> Result<Word> {
+    Ok(match r.u8("a mover's word")? {
+        1 => Word::Ready,
+        2 => Word::Beat(r.number("a time")?),
+        3 => Word::Ask(stream_id(r)?, ask(r)?),
+        4 => Word::Answer(stream_id(r)?, answer(r)?),
+        5 => Word::Surplus(list(r, STREAMS_MAX as usize, "streams", stream_id)?),
+        6 => Word::Gone(stream_id(r)?),
+        7 => Word::Close(r.number("a file")?),
+        8 => Word::Closed(r.number("a file")?),
+        9 => Word::Over,
+        _ => return Err(WireError::Invalid("a mover's word")),
+    })
+}
+
+fn ask(r: &mut Reader) -> Result<Ask> {
+    Ok(match r.u8("a stream's question")? {
+        1 => Ask::Next,
+        2 => Ask::Claim { file: r.number("a file")?, from: r.number("an offset")?, to: r.number("an offset")? },
+        3 => Ask::Built {
+            parts: list(r, RECORD_PARTS_MAX, "parts", built)?,
+            bytes: r.number("a length")?,
+            last: list(r, RECORD_PARTS_MAX, "files", |r| r.number("a file"))?,
+        },
+        4 => Ask::Unread(r.number("a file")?, refusal(r)?),
+        5 => Ask::Where(r.number("a file")?),
+        6 => Ask::Pass(r.bytes(FRAME_BYTES_MAX, "a record")?.to_vec()),
+        7 => Ask::Took(list(r, RECORD_PARTS_MAX, "parts", |r| {
+            let part = part(r)?;
+            let right = r.bool("a checksum")?;
+            Ok((part, if right { Some(block_sum(r)?) } else { None }))
+        })?),
+        _ => return Err(WireError::Invalid("a stream's question")),
+    })
+}
+
+fn answer(r: &mut Reader) -> Result<Answer> {
+    Ok(match r.u8("an answer to a stream")? {
+        1 => Answer::Send(list(r, RECORD_PARTS_MAX, "ranges", range)?),
+        2 => Answer::Retire,
+        3 => Answer::Over,
+        4 => {
+            let claimed = match r.bool("a hole")? {
+                true => Some((r.number("an offset")?, r.number("a length")?)),
+                false => None,
+            };
+            Answer::Claimed(claimed, r.bool("the last of a file")?)
+        }
+        5 => Answer::Noted,
+        6 => Answer::Here(Here {
+            path: r.path("a path")?,
+            tag: r.text("a tag")?,
+            size: r.number("a size")?,
+            fills_holes: r.bool("holes")?,
+        }),
+        7 => Answer::Nowhere,
+        _ => return Err(WireError::Invalid("an answer to a stream")),
+    })
+}
+
+fn checksum(r: &mut Reader) -> Result<u32> {
+    Ok(r.number_max(u32::MAX.into(), "a checksum")? as u32)
+}
+
+fn block_sum(r: &mut Reader) -> Result<BlockSum> {
+    let crc32c = checksum(r)?;
+    let adler32 = match r.bool("a checksum")? {
+        true => Some(checksum(r)?),
+        false => None,
+    };
+    Ok(BlockSum { crc32c, adler32 })
+}
+
+/// Where a range ends must be a length that a file can have.
+fn span(r: &mut Reader) -> Result<(u64, u64)> {
+    let (offset, len) = (r.number("an offset")?, r.number("a length")?);
+    match offset.checked_add(len) {
+        Some(end) if end <= i64::MAX as u64 => Ok((offset, len)),
+        _ => Err(WireError::Invalid("a range")),
+    }
+}
+
+fn part(r: &mut Reader) -> Result<Part> {
+    let file = r.number("a file")?;
+    let (offset, len) = span(r)?;
+    let crc32c = checksum(r)?;
+    Ok(Part { file, offset, len, crc32c, hole: r.bool("a hole")?, whole: r.bool("a whole file")? })
+}
+
+fn built(r: &mut Reader) -> Result<Built> {
+    let file = r.number("a file")?;
+    let (offset, len) = span(r)?;
+    Ok(Built { file, offset, len, sum: block_sum(r)?, whole: r.bool("a whole file")? })
+}
+
+fn range(r: &mut Reader) -> Result<Range> {
+    let file = r.number("a file")?;
+    let source = r.number_max(PATHS_MAX as u64, "a source")? as u32;
+    let (path, size, mtime) = (r.path("a path")?, r.number("a size")?, r.timestamp("a time")?);
+    let (offset, len) = span(r)?;
+    Ok(Range { file, source, path, size, mtime, offset, len, last: r.bool("the last of a file")? })
+}

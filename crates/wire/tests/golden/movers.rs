@@ -1,0 +1,75 @@
+//! What head and mover say to each other, one of each.
+
+use model::checksum::BlockSum;
+use model::entry::Timestamp;
+use model::fault::Fault;
+use model::name::RelPath;
+use wire::Frame;
+use wire::frame::{Open, Refusal, Suite};
+use wire::mover::{Answer, Ask, Here, Lend, Word};
+use wire::record::Part;
+use wire::sender::{Built, Range};
+
+pub fn frames(order: Open) -> Vec<(&'static str, Vec<Frame>)> {
+    let lend = |suite| Frame::Lend(Box::new(Lend { session: [7; 16], secret: [9; 32], suite, order: order.clone() }));
+    vec![
+        ("movers", vec![Frame::Movers(vec!["192.0.2.7:4433".parse().unwrap(), "[2001:db8::7]:9".parse().unwrap()])]),
+        ("lend", vec![lend(Some(Suite::ChaCha20Poly1305)), lend(None)]),
+        ("word", words().into_iter().map(Frame::Word).collect()),
+    ]
+}
+
+fn words() -> Vec<Word> {
+    let asks = asks().into_iter().map(|ask| Word::Ask(3, ask));
+    let answers = answers().into_iter().map(|answer| Word::Answer(1024, answer));
+    let plain = [
+        Word::Ready,
+        Word::Beat(300),
+        Word::Surplus(vec![1, 1024]),
+        Word::Gone(7),
+        Word::Close(300),
+        Word::Closed(u64::MAX),
+        Word::Over,
+    ];
+    plain.into_iter().chain(asks).chain(answers).collect()
+}
+
+fn asks() -> Vec<Ask> {
+    let sum = BlockSum { crc32c: 0x0123_4567, adler32: Some(u32::MAX) };
+    let part = Part { file: 300, offset: 1 << 40, len: 1 << 20, crc32c: 0x89ab_cdef, hole: false, whole: false };
+    let hole = Part { file: 1, offset: 0, len: 5, crc32c: 0, hole: true, whole: true };
+    let built = Built { file: 300, offset: 9, len: 1 << 20, sum, whole: true };
+    vec![
+        Ask::Next,
+        Ask::Claim { file: 1, from: 1 << 20, to: 1 << 44 },
+        Ask::Built { parts: vec![built], bytes: 1 << 20, last: vec![300] },
+        Ask::Unread(4, Refusal::new(Fault::Storage, "it is not there")),
+        Ask::Where(300),
+        Ask::Pass(b"a record".to_vec()),
+        Ask::Took(vec![(part, Some(sum)), (hole, None)]),
+    ]
+}
+
+fn answers() -> Vec<Answer> {
+    let path = RelPath::parse(b"a/b\xff").unwrap();
+    let range = Range {
+        file: 300,
+        source: 2,
+        path: path.clone(),
+        size: 1 << 41,
+        mtime: Timestamp { seconds: -2, nanos: 999_999_999 },
+        offset: 1 << 40,
+        len: 1 << 20,
+        last: true,
+    };
+    vec![
+        Answer::Send(vec![range]),
+        Answer::Retire,
+        Answer::Over,
+        Answer::Claimed(Some((1 << 20, 1 << 30)), true),
+        Answer::Claimed(None, false),
+        Answer::Noted,
+        Answer::Here(Here { path, tag: "0123456789abcdef".into(), size: 1 << 41, fills_holes: true }),
+        Answer::Nowhere,
+    ]
+}
