@@ -11,7 +11,6 @@ use rustls::Connection;
 use sys::waker::Waker;
 use wire::Frame;
 use wire::frame::{self, FrameBuffer, Refusal, Suite};
-use wire::limits::ADDRESSES_MAX;
 use wire::liveness::{Due, Liveness};
 
 use crate::error::{Error, Result};
@@ -212,9 +211,7 @@ impl Link {
                     }
                 }
                 Some(Frame::Movers(at)) if matches!(self.tls, Connection::Client(_)) => {
-                    let news = at.into_iter().filter(|at| !self.movers.contains(at)).collect::<Vec<_>>();
-                    self.movers.extend(news);
-                    self.movers.truncate(ADDRESSES_MAX);
+                    self.movers = at;
                 }
                 Some(Frame::Abort(refusal)) => return Err(Error::Refused { peer: self.peer.clone(), refusal }),
                 None if self.closed => {

@@ -37,9 +37,11 @@ use crate::link::Link;
 use crate::timeouts::Timeouts;
 
 /// How long a mover may write after it asked whether it may.
-pub(crate) const LEASE: Duration = Duration::from_secs(5);
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// How often it asks.
-pub(crate) const BEAT: Duration = Duration::from_secs(1);
+pub(crate) const BEAT: Duration = Duration::from_millis(500);
+/// A mover of which nothing was heard for so long is gone.
+const QUIET: Duration = Duration::from_secs(5);
 /// What clocks and threads may be late by.
 const MARGIN: Duration = Duration::from_secs(1);
 /// A mover that has not closed a file after so long is done without.
@@ -142,8 +144,8 @@ struct Stream {
 
 struct State {
     movers: Vec<Mover>,
-    /// Of these addresses the client has been told.
-    told: usize,
+    /// Of these addresses the client was told last.
+    told: Vec<SocketAddr>,
     over: bool,
 }
 
@@ -220,7 +222,7 @@ impl Movers {
             expelled: None,
             ended: false,
         };
-        let state = State { movers: chosen.iter().map(mover).collect(), told: 0, over: false };
+        let state = State { movers: chosen.iter().map(mover).collect(), told: Vec::new(), over: false };
         let shared = Arc::new(Shared {
             peers: Arc::clone(peers),
             lend,
@@ -242,16 +244,16 @@ impl Movers {
         movers
     }
 
-    /// Tells the client where streams may go besides, once that is known.
+    /// Tells the client where streams may go besides, when that is news.
     pub(crate) fn tell(&self, link: &mut Link) -> crate::Result<()> {
         let mut state = self.0.state();
         let here = state.movers.iter().filter(|mover| mover.phase == Phase::Here);
         let mut addresses: Vec<SocketAddr> = here.flat_map(|mover| mover.addresses.clone()).collect();
         addresses.truncate(ADDRESSES_MAX);
-        if addresses.len() <= state.told {
+        if addresses == state.told {
             return Ok(());
         }
-        state.told = addresses.len();
+        state.told.clone_from(&addresses);
         drop(state);
         link.send(&Frame::Movers(addresses))
     }

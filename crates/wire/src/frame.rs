@@ -401,7 +401,8 @@ pub enum Frame {
     Addresses(Vec<SocketAddr>),
     /// Sender that was called: how many streams each path should have; a path is told by one of its streams.
     Spread(Vec<(u32, u32)>),
-    /// Node, while a job runs: where movers of it take streams. Unlike [`Frame::Addresses`] no session can be begun there.
+    /// Node, while a job runs: where movers of it take streams, from now on and nowhere else: what goes to others of them is
+    /// lost. Unlike with [`Frame::Addresses`] no session can be begun there.
     Movers(Vec<SocketAddr>),
     /// Head, to a mover: streams of this session may join there.
     Lend(Box<Lend>),
@@ -424,6 +425,7 @@ impl Frame {
                 | Frame::Busy(_)
                 | Frame::Account(_)
                 | Frame::Spread(_)
+                | Frame::Word(_)
         )
     }
 }

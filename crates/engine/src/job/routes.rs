@@ -30,15 +30,17 @@ pub(super) struct Route {
     /// How often in a row it lost its last stream, and until when it rests.
     lost: u32,
     rests: Option<Instant>,
+    /// The node does not take streams there any more.
+    is_closed: bool,
 }
 
 impl Route {
     fn new(to: Arc<dyn Dial>, at: Option<SocketAddr>) -> Route {
-        Route { to, at, streams: BTreeSet::new(), wanted: 0, lost: 0, rests: None }
+        Route { to, at, streams: BTreeSet::new(), wanted: 0, lost: 0, rests: None, is_closed: false }
     }
 
     fn rests(&self, now: Instant) -> bool {
-        self.rests.is_some_and(|until| now < until)
+        self.is_closed || self.rests.is_some_and(|until| now < until)
     }
 }
 
@@ -67,6 +69,15 @@ impl Routes {
         if self.lacks_way_to(at, own) {
             self.all.push(Route::new(Arc::new(at), Some(at)));
         }
+    }
+
+    /// Streams are taken where `open` says so, of the ways besides the control connection's. What goes elsewhere is lost: these
+    /// streams are to be given up.
+    pub fn close_but(&mut self, open: impl Fn(SocketAddr) -> bool) -> Vec<u32> {
+        for route in &mut self.all {
+            route.is_closed = route.at.is_some_and(|at| !open(at));
+        }
+        self.all.iter().filter(|route| route.is_closed).flat_map(|route| route.streams.iter().copied()).collect()
     }
 
     /// Whether there is but one.

@@ -112,6 +112,8 @@ impl Supply {
             Streams::Dial { to, beside, count, most, opened, kept } => {
                 self.routes.begin(to);
                 self.learn(link, beside);
+                let closed = self.routes.close_but(|at| link.ways().any(|way| way == at));
+                closed.into_iter().for_each(|stream| crew.give_up(stream));
                 // What stayed is as many as the evidence asked for; more than somebody asks for now it may be.
                 if steered > 0 {
                     kept.truncate(steered as usize);

@@ -13,7 +13,7 @@ use wire::mover::{Ask, Word};
 use wire::{Frame, WireError};
 
 use super::afar::{Afar, Flags};
-use super::{AGAIN, BEAT, LEASE, MARGIN, Mover, Phase, Shared, Stream, Tiding};
+use super::{AGAIN, BEAT, LEASE, MARGIN, Mover, Phase, QUIET, Shared, Stream, Tiding};
 use crate::dial::Elsewhere;
 use crate::error::{Error, Result};
 use crate::identity::{self, Trust};
@@ -98,8 +98,8 @@ fn others(keys: &[AccessKey], node: Fingerprint) -> &[AccessKey] {
 }
 
 fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<Session> {
-    let pace = Pace { ping_after: BEAT, gone_after: LEASE };
-    let timeouts = Timeouts { pace, connect: LEASE, ..shared.peers.timeouts };
+    let pace = Pace { ping_after: BEAT, gone_after: QUIET };
+    let timeouts = Timeouts { pace, connect: QUIET, ..shared.peers.timeouts };
     let session = identity::random()
         .map_err(|e| Error::Host { doing: "get random numbers", source: std::io::Error::other(e) })?;
     let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
