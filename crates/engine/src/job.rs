@@ -128,6 +128,18 @@ pub trait Side: Send + Sync + 'static {
     fn run_stream(&self, stream: DataStream) -> StreamEnd;
 }
 
+/// Who else carries streams of a job.
+#[derive(Clone, Debug, Default)]
+pub enum Help {
+    /// Nobody.
+    #[default]
+    None,
+    /// Movers of this node, who are given the job's order.
+    Movers(Arc<Peers>, Arc<Open>),
+    /// The session is another node's, and streams of it are carried here for that: see [`crate::lent`].
+    Lent,
+}
+
 /// How streams are protected and paced, agreed for the session and the job.
 #[derive(Clone, Debug)]
 pub struct StreamTerms {
@@ -155,12 +167,8 @@ pub struct StreamTerms {
     pub patience: Duration,
     /// Streams stay, where the other end agrees, when the job ends in peace.
     pub keep: bool,
-    /// Who may carry streams of the job beside this node.
-    pub movers: Option<Arc<Peers>>,
-    /// The job's order, for them.
-    pub order: Option<Arc<Open>>,
-    /// The session is another node's, and its streams are carried for that: see [`crate::lent`].
-    pub lent: bool,
+    /// Who else carries streams of the job.
+    pub help: Help,
 }
 
 impl StreamTerms {

@@ -13,6 +13,8 @@
 
 mod afar;
 mod attendant;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -90,6 +92,7 @@ impl Peers {
     /// Those of one job.
     fn chosen(&self) -> Vec<HostPort> {
         let count = self.at.len().min(ADDRESSES_MAX);
+        // A job takes no more than a client goes to.
         let first = self.turn.fetch_add(count, Ordering::Relaxed);
         (0..count).map(|next| self.at[(first + next) % self.at.len()].clone()).collect()
     }
@@ -132,8 +135,6 @@ struct Mover {
     facts: Vec<v1::Stream>,
     /// It is done without, for this reason.
     expelled: Option<String>,
-    /// Nobody looks after it any more.
-    ended: bool,
 }
 
 /// A stream of a mover, as its attendant knows it.
@@ -176,6 +177,22 @@ impl Shared {
 }
 
 impl Mover {
+    fn new() -> Mover {
+        Mover {
+            phase: Phase::Coming,
+            addresses: Vec::new(),
+            out: VecDeque::new(),
+            waker: None,
+            lease: Instant::now(),
+            files: HashMap::new(),
+            streams: HashMap::new(),
+            spread: Vec::new(),
+            account: None,
+            facts: Vec::new(),
+            expelled: None,
+        }
+    }
+
     fn say(&mut self, frame: Frame) {
         self.out.push_back(frame);
         if let Some(waker) = &self.waker {
@@ -208,21 +225,7 @@ impl Movers {
     /// Asks the movers to take streams of a job.
     pub(crate) fn begin(peers: &Arc<Peers>, lend: Lend, side: &Arc<dyn Side>, waker: Waker) -> Movers {
         let chosen = peers.chosen();
-        let mover = |_: &HostPort| Mover {
-            phase: Phase::Coming,
-            addresses: Vec::new(),
-            out: VecDeque::new(),
-            waker: None,
-            lease: Instant::now(),
-            files: HashMap::new(),
-            streams: HashMap::new(),
-            spread: Vec::new(),
-            account: None,
-            facts: Vec::new(),
-            expelled: None,
-            ended: false,
-        };
-        let state = State { movers: chosen.iter().map(mover).collect(), told: Vec::new(), over: false };
+        let state = State { movers: chosen.iter().map(|_| Mover::new()).collect(), told: Vec::new(), over: false };
         let shared = Arc::new(Shared {
             peers: Arc::clone(peers),
             lend,
@@ -235,9 +238,8 @@ impl Movers {
         for at in 0..shared.chosen.len() {
             let attended = Arc::clone(&shared);
             let name = format!("mover-{at}");
-            if std::thread::Builder::new().name(name).spawn(move || attendant::attend(&attended, at)).is_err() {
-                shared.state().movers[at].ended = true;
-            }
+            // Without a thread for it this one does not help.
+            let _ = std::thread::Builder::new().name(name).spawn(move || attendant::attend(&attended, at));
         }
         let movers = Movers(shared);
         side.meet(&movers);

@@ -23,7 +23,7 @@ use crate::control::{Control, Label};
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::filter::Filters;
-use crate::job::{self, Side, StreamTerms, Streams};
+use crate::job::{self, Help, Side, StreamTerms, Streams};
 use crate::link::Link;
 use crate::pilot::Permitted;
 use crate::receive::{Policy, Receiving};
@@ -136,9 +136,7 @@ impl<'a> Guest<'a> {
             commons: host.commons().map(|commons| (commons, peer.ip())),
             patience: Duration::ZERO,
             keep: false,
-            movers: None,
-            order: None,
-            lent: false,
+            help: Help::None,
         };
         Ok(Ok((access, terms, joined, gate)))
     }
@@ -285,8 +283,9 @@ impl<'a> Guest<'a> {
         let sends = order.direction == Direction::Pull;
         let history = self.host.history().filter(|_| sends);
         let past = history.as_ref().and_then(|history| history.recall(ip, rtt));
-        let (keep, movers, order) = (self.keeps && !sends, self.host.movers(), Some(Arc::new(order.clone())));
-        StreamTerms { permitted, past, history, patience, keep, movers, order, ..self.terms.clone() }
+        let help = self.host.movers().map(|movers| Help::Movers(movers, Arc::new(order.clone())));
+        let (keep, help) = (self.keeps && !sends, help.unwrap_or_default());
+        StreamTerms { permitted, past, history, patience, keep, help, ..self.terms.clone() }
     }
 
     /// The reins of a job, known to those who may hold them for as long as the guard lives.

@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::history::History;
 use crate::identity::{self, Trust};
-use crate::job::{self, Beside, Driven, Side, StreamTerms, Streams, Watch};
+use crate::job::{self, Beside, Driven, Help, Side, StreamTerms, Streams, Watch};
 use crate::link::Link;
 use crate::pilot;
 use crate::receive::Receiving;
@@ -301,9 +301,7 @@ impl Session {
             commons: means.commons.clone().zip(self.peer_ip()),
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
             keep: self.keeps && order.direction == Direction::Push,
-            movers: None,
-            order: None,
-            lent: false,
+            help: Help::None,
         }
     }
 

@@ -116,7 +116,14 @@ pub fn of_file(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm]) ->
     Ok(of_file_while(source, path, algorithms, &|| true)?.unwrap_or_default())
 }
 
-/// The same as long as somebody wants them, who is asked again and again; none where nobody does any more.
+/// Digests of a file that is still being written: of this length, whatever it has now, because what was not written at its end
+/// is a hole.
+pub fn of_unfinished(source: &dyn Source, path: &RelPath, algorithms: &[Algorithm], size: u64) -> Result<Vec<Digest>> {
+    let there = source.stat()?.meta.size;
+    Ok(of_length(source, path, algorithms, (there.min(size), size), &|| true)?.unwrap_or_default())
+}
+
+/// The same as of a file as long as somebody wants them, who is asked again and again; none where nobody does any more.
 pub fn of_file_while(
     source: &dyn Source,
     path: &RelPath,
@@ -124,6 +131,17 @@ pub fn of_file_while(
     is_wanted: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<Digest>>> {
     let size = source.stat()?.meta.size;
+    of_length(source, path, algorithms, (size, size), is_wanted)
+}
+
+/// Of so many bytes that are there, and zeros up to a length.
+fn of_length(
+    source: &dyn Source,
+    path: &RelPath,
+    algorithms: &[Algorithm],
+    (there, size): (u64, u64),
+    is_wanted: &dyn Fn() -> bool,
+) -> Result<Option<Vec<Digest>>> {
     let with_adler32 = algorithms.contains(&Algorithm::Adler32);
     let mut serial = InOrder::new(algorithms);
     let mut sum = BlockSum::of(&[], with_adler32);
@@ -133,7 +151,8 @@ pub fn of_file_while(
         if at > 0 && !is_wanted() {
             return Ok(None);
         }
-        match source.extent(at, size)? {
+        let extent = if at < there { source.extent(at, there)? } else { Extent::Hole(size) };
+        match extent {
             Extent::Hole(end) => {
                 // A hole takes time as well, where every byte has to pass.
                 let end = end.min(at + HOLE_BYTES);

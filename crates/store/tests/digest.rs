@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::Algorithm;
-use store::digest::of_file;
+use store::digest::{of_file, of_unfinished};
 use store::memory::Memory;
 use store::posix::{Links, Posix};
 use store::{Extent, Finish, Source, Store};
@@ -66,6 +66,20 @@ fn a_sparse_file() {
             "sha256:ef65ad99a029b862c291db18722950819df39d1885c1a979afc8122fc7309dbd",
         ];
         assert_eq!(digests(&*source, &Algorithm::ALL)[..4], expected);
+    }
+}
+
+/// What lies behind what was written so far is a hole of the file to be.
+#[test]
+fn an_unfinished_file_is_as_long_as_it_will_be() {
+    let (_temp, stores) = stores();
+    for store in stores {
+        let sink = store.create(&path("f"), "t").unwrap();
+        sink.write_at(b"abc", 4).unwrap();
+        let all = [Algorithm::Sha256, Algorithm::Md5, Algorithm::Crc32c, Algorithm::Adler32];
+        let early = of_unfinished(&*sink.as_source().unwrap(), &path("f"), &all, 1 << 20).unwrap();
+        sink.commit(&finish(1 << 20)).unwrap();
+        assert_eq!(early, of_file(&*store.open(&path("f")).unwrap(), &path("f"), &all).unwrap());
     }
 }
 

@@ -87,3 +87,51 @@ fn what_is_not_an_unfinished_file_of_ours_is_left_alone() {
     assert!(store.resume(&path, TAG).unwrap().is_none(), "it is a directory");
     assert!(store.forget(&path, TAG).is_err() && part.is_dir());
 }
+
+#[test]
+fn another_process_writes_to_it_and_changes_nothing_else() {
+    let (dir, store, path) = world();
+    let own = store.create(&path, TAG).unwrap();
+    own.guard();
+    own.write_at(b"begin", 0).unwrap();
+    // A store of its own, as a process of its own has it.
+    let beside = Posix::open(dir.path(), Links::Inside).unwrap();
+    assert!(beside.resume(&path, TAG).unwrap().is_none(), "it is locked");
+    let joined = beside.join(&path, TAG, 20).unwrap().unwrap();
+    joined.write_at(b"middle", 10).unwrap();
+    own.reached(16);
+    joined.clear(12, 2).unwrap();
+    drop(joined);
+    let second = beside.join(&path, TAG, 20).unwrap().unwrap();
+    second.discard();
+    own.commit(&finish(20)).unwrap();
+    assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"begin\0\0\0\0\0mi\0\0le\0\0\0\0");
+    assert!(beside.join(&path, TAG, 20).unwrap().is_none(), "it has its name now");
+}
+
+#[test]
+fn what_others_wrote_is_kept_for_a_later_attempt() {
+    let (dir, store, path) = world();
+    let own = store.create(&path, TAG).unwrap();
+    own.write_at(b"begin", 0).unwrap();
+    store.join(&path, TAG, 100).unwrap().unwrap().write_at(b"end", 97).unwrap();
+    own.reached(100);
+    own.keep();
+    drop(own);
+    let again = store.resume(&path, TAG).unwrap().unwrap();
+    again.commit(&finish(100)).unwrap();
+    assert!(fs::read(dir.path().join("f")).unwrap().ends_with(b"end"));
+}
+
+#[test]
+fn nobody_joins_what_is_not_a_file_of_his_own() {
+    let (dir, store, path) = world();
+    let own = store.create(&path, TAG).unwrap();
+    let temporary = dir.path().join(format!(".longhaul-{TAG}.part"));
+    fs::hard_link(&temporary, dir.path().join("other")).unwrap();
+    assert!(store.join(&path, TAG, 5).unwrap().is_none(), "it has another name as well");
+    drop(own);
+    std::os::unix::fs::symlink("other", &temporary).unwrap();
+    assert!(store.join(&path, TAG, 5).unwrap().is_none(), "a link");
+    assert!(store.join(&path, "0000", 5).unwrap().is_none());
+}

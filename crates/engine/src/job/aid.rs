@@ -7,7 +7,7 @@ use wire::mover::Lend;
 
 use super::crew::Crew;
 use super::gauge::Gauge;
-use super::{Side, seal};
+use super::{Help, Side};
 use crate::error::Result;
 use crate::link::Link;
 use crate::movers::Movers;
@@ -33,9 +33,9 @@ impl Aid {
 
     fn ask(&mut self, link: &Link, crew: &Crew) {
         let terms = &crew.terms;
-        let Some(peers) = terms.movers.as_ref().filter(|_| self.movers.is_none()) else { return };
-        let (Some(suite), Some(order)) = (terms.suite.get(), &terms.order) else { return };
-        if terms.role == seal::From::Node && Movers::are_worth(&*crew.side) {
+        let Help::Movers(peers, order) = &terms.help else { return };
+        let Some(suite) = terms.suite.get().filter(|_| self.movers.is_none()) else { return };
+        if Movers::are_worth(&*crew.side) {
             let (secret, order) = (*terms.secret.expose(), (**order).clone());
             let lend = Lend { session: terms.session, secret, suite: *suite, order };
             self.movers = Some(Movers::begin(peers, lend, &crew.side, link.waker()));

@@ -11,7 +11,7 @@ use wire::Frame;
 use wire::limits::ADDRESSES_MAX;
 
 use super::lanes::{Lanes, Path};
-use super::{Crew, Reins, Side, StreamTerms, crew};
+use super::{Crew, Help, Reins, Side, StreamTerms, crew};
 use crate::commons::Seat;
 use crate::error::Result;
 use crate::history::History;
@@ -100,7 +100,7 @@ impl Gauge {
             share_bytes_s: 0,
             series: terms.series.clone(),
             unsent: HashMap::new(),
-            lent: terms.lent,
+            lent: matches!(terms.help, Help::Lent),
             aided: (Vec::new(), Vec::new()),
         }
     }

@@ -185,6 +185,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_closed_gets_nothing_more() {
+        let (mut routes, now) = (routes(3), Instant::now());
+        routes.all[1].streams.insert(5);
+        routes.all[2].streams.insert(6);
+        assert!(routes.close_but(|_| true).is_empty());
+        assert_eq!(routes.close_but(|to| to != at(1)), [5], "the control connection's way is never closed");
+        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| true), 0);
+        assert_eq!(routes.lacks(2, now, (0, 8), (4, 0), |_| true), 1, "the others share the number that was asked for");
+        routes.ended(5);
+        assert!(routes.close_but(|_| true).is_empty());
+        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| true), 1, "it is back: at first with one stream");
+    }
+
+    #[test]
     fn a_new_way_is_tried_by_one_stream() {
         let (mut routes, now) = (routes(2), Instant::now());
         assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| false), 1);

@@ -213,14 +213,14 @@ mod tests {
         assert!(talk.poll().is_none());
         talk.hear(Frame::Word(Word::Beat(asked))).unwrap();
         assert!(talk.may_write());
-        assert_eq!(talk.lease.load(Ordering::Acquire), asked + 5000);
+        assert_eq!(talk.lease.load(Ordering::Acquire), asked + LEASE.as_millis() as u64);
         // An answer that was on its way for long gives nothing that it would not have given then.
         talk.lease.store(7000, Ordering::Release);
         talk.hear(Frame::Word(Word::Beat(asked))).unwrap();
         assert_eq!(talk.lease.load(Ordering::Acquire), 7000);
         // Nor does a head give more than there is.
         talk.hear(Frame::Word(Word::Beat(u64::MAX))).unwrap();
-        assert!(talk.lease.load(Ordering::Acquire) < 7000 + 5000);
+        assert!(talk.lease.load(Ordering::Acquire) < 7000 + LEASE.as_millis() as u64);
     }
 
     #[test]

@@ -64,13 +64,12 @@ impl Afar {
         self.shared.state().movers[self.mover].files.entry(file).or_insert(Hold::Open);
     }
 
-    /// Tells it where a file's blocks go, or that nobody wants them: also where the file was closed in between.
+    /// Tells it where a file's blocks go, or that nobody wants them: also where the file is being closed.
     pub fn tell_where(&self, file: u64, here: Option<Here>) {
         let mut state = self.shared.state();
         let mover = &mut state.movers[self.mover];
-        let open = mover.files.get(&file) == Some(&Hold::Open);
         let said = match here {
-            Some(here) if open => Answer::Here(here),
+            Some(here) if mover.files.get(&file) == Some(&Hold::Open) => Answer::Here(here),
             _ => Answer::Nowhere,
         };
         mover.say(answer(self.id, said));

@@ -38,8 +38,6 @@ pub(super) fn attend(shared: &Arc<Shared>, at: usize) {
         }
         shared.state().movers[at].expelled = None;
     }
-    shared.state().movers[at].ended = true;
-    shared.changed.notify_all();
 }
 
 /// Waits until the mover is worth another try; says whether the job is over instead.
@@ -77,7 +75,7 @@ fn once(shared: &Arc<Shared>, at: usize) -> Result<()> {
         let others = others(keys, session.fingerprint());
         match lend(shared, at, &mut session.link) {
             // A key is for one export. Another one may be for this.
-            Err(Error::Refused { refusal, .. }) if refusal.fault == Fault::Auth && !others.is_empty() => keys = others,
+            Err(Error::Refused { .. }) if !others.is_empty() => keys = others,
             Err(error) => return Err(error),
             Ok(()) => {
                 let result = converse(shared, at, &mut session.link);
@@ -105,7 +103,14 @@ fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<Session> {
     let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
     let connect =
         Connect { trust, keys, plain: false, timeouts, session, guard: None, elsewhere: Elsewhere::default() };
-    Session::connect(&shared.chosen[at], &connect)
+    Session::connect(&shared.chosen[at], &connect).map_err(|error| match error {
+        Error::Identity { .. } => {
+            let remedy = "there: longhaul grant --export NAME --write; the key belongs into this node's --key-file";
+            let message = format!("none of the access keys at hand is its own ({remedy})");
+            Error::Later { fault: Fault::Auth, message }
+        }
+        other => other,
+    })
 }
 
 /// Lends it the session, and waits until streams may join there.

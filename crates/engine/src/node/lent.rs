@@ -10,7 +10,7 @@ use wire::mover::{Lend, Word};
 
 use super::{Event, Gate, Guest, OURS, ours};
 use crate::error::{Error, Result};
-use crate::job::{self, Side, StreamTerms, Streams};
+use crate::job::{self, Help, Side, StreamTerms, Streams};
 use crate::lent::{Reader, Writer, Writing};
 use crate::seal::{self, Secret};
 
@@ -101,9 +101,7 @@ impl Guest<'_> {
             commons: None,
             patience: self.job_terms(&lend.order).patience,
             keep: false,
-            movers: None,
-            order: None,
-            lent: true,
+            help: Help::Lent,
         };
         let streams = Streams::Accept { joined: &joined, kept: Vec::new(), floor: 0 };
         let (driven, result) = job::drive(&mut self.link, side, terms, streams, &control, &mut |_| {});

@@ -366,8 +366,8 @@ impl Incoming {
             None => {
                 let algorithms: Vec<Algorithm> = complete.serial.iter().map(|d| d.algorithm()).collect();
                 let _busy = receiving.busy_with(format!("reading {} back for its digests", self.wanted.path));
-                digest::of_file(&*sink.as_source().map_err(storage)?, &self.wanted.path, &algorithms)
-                    .map_err(storage)?
+                let source = sink.as_source().map_err(storage)?;
+                digest::of_unfinished(&*source, &self.wanted.path, &algorithms, complete.size).map_err(storage)?
             }
         };
         match complete.serial.iter().find(|theirs| !ours.contains(theirs)) {

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use engine::job::{Help, StreamTerms};
 use engine::link::Link;
 use engine::seal::{self, Secret};
 use engine::stream::{DataStream, RecordBuffer};
-use engine::{Error, Timeouts, Trust, job::StreamTerms};
+use engine::{Error, Timeouts, Trust};
 use model::checksum::crc32c;
 use model::locator::Place;
 use model::name::{Name, RelPath};
@@ -210,6 +211,7 @@ impl Guest {
             suite: Arc::new(OnceLock::from(self.link.welcome().and_then(|welcome| welcome.suite))),
             patience: std::time::Duration::ZERO,
             keep: false,
+            help: Help::None,
             permitted: engine::pilot::Permitted::default(),
             past: None,
             history: None,

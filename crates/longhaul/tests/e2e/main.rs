@@ -27,6 +27,7 @@ mod lab;
 mod limits;
 mod metrics;
 mod mirrors;
+mod movers;
 mod moves;
 mod node;
 mod oneway;

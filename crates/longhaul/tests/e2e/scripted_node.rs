@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use auth::AccessKey;
-use engine::job::StreamTerms;
+use engine::job::{Help, StreamTerms};
 use engine::link::Link;
 use engine::seal::{self, Secret};
 use engine::stream::DataStream;
@@ -163,6 +163,7 @@ impl Visit<'_> {
             suite: Arc::new(OnceLock::from(Some(Suite::Aes128Gcm))),
             patience: std::time::Duration::ZERO,
             keep: false,
+            help: Help::None,
             permitted: engine::pilot::Permitted::default(),
             past: None,
             history: None,

@@ -1,0 +1,142 @@
+//! When a file may be put in place: with movers that have it open, that close it, and that are gone.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc::channel;
+
+use model::spec::Options;
+use wire::frame::{Direction, Open};
+use wire::sender::Progress;
+use wire::{Frame, WireError};
+
+use super::*;
+use crate::error::Error;
+use crate::job::StreamEnd;
+use crate::stream::DataStream;
+
+/// A side of which nobody asks anything.
+struct Nothing;
+
+impl Side for Nothing {
+    fn handle(&self, _: Frame) -> Result<(), WireError> {
+        Ok(())
+    }
+    fn poll_frame(&self) -> Option<Frame> {
+        None
+    }
+    fn pump(&self) -> crate::Result<()> {
+        Ok(())
+    }
+    fn tick(&self) {}
+    fn steer(&self, _: &Steer) {}
+    fn sends(&self) -> bool {
+        false
+    }
+    fn retire(&self, _: &BTreeSet<u32>) {}
+    fn wants_streams(&self) -> bool {
+        true
+    }
+    fn is_finished(&self) -> bool {
+        false
+    }
+    fn progress(&self) -> Progress {
+        Progress::default()
+    }
+    fn take_failure(&self) -> Option<Error> {
+        None
+    }
+    fn close(&self) {}
+    fn run_stream(&self, stream: DataStream) -> StreamEnd {
+        StreamEnd::of(stream, Ok(false))
+    }
+}
+
+/// Movers of which nobody is asked; the first ones are here.
+fn movers(here: usize) -> Movers {
+    let order = Open {
+        job: [0; 16],
+        direction: Direction::Push,
+        places: Vec::new(),
+        options: Options::default(),
+        congestion: None,
+        steer: Steer::default(),
+        listed: false,
+    };
+    let lend = Lend { session: [0; 16], secret: [0; 32], suite: None, order };
+    let peers = Arc::new(Peers::new(Vec::new(), Arc::new([]), Timeouts::default(), Box::new(|_, _| {})));
+    let side: Arc<dyn Side> = Arc::new(Nothing);
+    let movers = Movers::begin(&peers, lend, &side, Waker::new().unwrap());
+    let mut state = movers.0.state();
+    for at in 0..here {
+        let mut mover = Mover::new();
+        (mover.phase, mover.addresses) = (Phase::Here, vec![([192, 0, 2, at as u8], 7).into()]);
+        state.movers.push(mover);
+    }
+    drop(state);
+    movers
+}
+
+fn said(movers: &Movers, at: usize) -> Vec<Frame> {
+    movers.0.state().movers[at].out.drain(..).collect()
+}
+
+#[test]
+fn a_file_waits_for_those_who_have_it_open() {
+    let movers = movers(3);
+    movers.0.state().movers[0].files.extend([(7, Hold::Open), (8, Hold::Open)]);
+    movers.0.state().movers[2].files.insert(7, Hold::Open);
+    let (done, fenced) = channel();
+    let waiting = movers.clone();
+    std::thread::spawn(move || {
+        waiting.fence(7);
+        done.send(()).unwrap();
+    });
+    let close = vec![Frame::Word(Word::Close(7))];
+    let mut told = Vec::new();
+    while told.len() < 2 {
+        told.extend([0, 2].into_iter().flat_map(|at| said(&movers, at)));
+    }
+    assert_eq!(told, [close.clone(), close].concat());
+    assert!(said(&movers, 1).is_empty());
+    let closed = |at: usize| {
+        movers.0.state().movers[at].files.remove(&7);
+        movers.0.changed.notify_all();
+    };
+    closed(2);
+    assert!(fenced.recv_timeout(Duration::from_millis(300)).is_err(), "one of them still has it");
+    closed(0);
+    fenced.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert_eq!(movers.0.state().movers[0].files, HashMap::from([(8, Hold::Open)]), "others stay open");
+}
+
+#[test]
+fn one_that_is_gone_may_write_until_its_lease_is_over() {
+    let movers = movers(1);
+    let lease = Duration::from_millis(400);
+    let until = Instant::now() + lease;
+    {
+        let mut state = movers.0.state();
+        state.movers[0].files.insert(7, Hold::Open);
+        state.movers[0].phase = Phase::Gone(until);
+    }
+    movers.fence(9);
+    assert!(Instant::now() < until, "another file does not wait");
+    movers.fence(7);
+    assert!(Instant::now() >= until);
+    assert!(said(&movers, 0).is_empty(), "nobody is there to be told");
+}
+
+/// The question where a file is may cross the word that it is to be closed: then it must not be opened once more.
+#[test]
+fn what_was_closed_is_not_opened_again_by_an_answer_on_its_way() {
+    let movers = movers(1);
+    let (_asks, heard) = channel();
+    let afar = Afar { id: 3, mover: 0, asks: heard, flags: Arc::default(), shared: Arc::clone(&movers.0) };
+    let here = || Some(wire::mover::Here { path: Default::default(), tag: "t".into(), size: 1, fills_holes: false });
+    afar.holds(7);
+    afar.tell_where(7, here());
+    assert!(matches!(said(&movers, 0)[..], [Frame::Word(Word::Answer(3, Answer::Here(_)))]));
+    movers.0.state().movers[0].files.insert(7, Hold::Closing);
+    afar.holds(7);
+    afar.tell_where(7, here());
+    assert_eq!(said(&movers, 0), [answer(3, Answer::Nowhere)]);
+}

@@ -1,0 +1,260 @@
+//! One endpoint, several node processes: the streams of a job go to all of them, and one that dies, hangs, or was never of any
+//! use is left out without the job failing.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::{Client, unfinished, words};
+use crate::node::{Node, Setup};
+use crate::wait::{LONG, until};
+
+const MIB: u64 = 1 << 20;
+/// More than a job must have before movers are asked.
+const LARGE: u64 = 96 * MIB;
+/// Slow enough for something to happen in the middle of it.
+const RATE: &str = "200Mbit/s";
+
+/// A head and its movers, on one directory.
+struct Site {
+    shared: TempDir,
+    head: Node,
+    movers: Vec<Node>,
+}
+
+fn content(len: u64) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8 ^ (at >> 16) as u8 ^ (at >> 24) as u8).collect()
+}
+
+fn mover(dir: &Path) -> Node {
+    Setup::new().export("data", dir, "rw").start()
+}
+
+/// A head of these movers, with these keys of theirs.
+fn head(dir: &Path, at: &[String], keys: &[String], options: &[&str]) -> Node {
+    let setup = Setup::new().export("data", dir, "rw").arg("--anonymous").arg("rw");
+    let file = setup.state().with_file_name("keys");
+    fs::write(&file, keys.join("\n")).unwrap();
+    let setup = setup.arg("--peers").arg(at.join(",")).arg("--key-file").arg(file);
+    options.iter().fold(setup, |setup, option| setup.arg(option)).start()
+}
+
+impl Site {
+    fn new(count: usize) -> Site {
+        let shared = tempfile::tempdir().unwrap();
+        let movers: Vec<Node> = (0..count).map(|_| mover(shared.path())).collect();
+        let at: Vec<String> = movers.iter().map(Node::address).collect();
+        let keys: Vec<String> = movers.iter().map(|mover| mover.grant(&["--export", "data", "--write"])).collect();
+        let head = head(shared.path(), &at, &keys, &[]);
+        Site { shared, head, movers }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.shared.path().join(below)
+    }
+
+    fn holds(&self, below: &str, bytes: &[u8]) {
+        assert!(fs::read(self.path(below)).unwrap() == bytes, "{below} is not what was sent");
+        assert_eq!(unfinished(self.shared.path()), Vec::<PathBuf>::new());
+    }
+
+    /// The movers have taken so much of what is on its way that they are in the middle of it.
+    fn are_at_it(&self) {
+        until("all movers take streams", LONG, || {
+            self.head.log().matches("the mover takes streams").count() == self.movers.len()
+        });
+    }
+}
+
+/// Bytes of a receipt's streams that went by a node.
+fn by(receipt: &Value, node: &Node) -> u64 {
+    let streams = receipt["streams"].as_array().unwrap().iter();
+    let there = streams.filter(|stream| stream["peer_address"] == Value::from(node.address()));
+    there.map(|stream| stream["bytes"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn streams_go_to_all_of_them() {
+    let (site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
+    client.write("f", &bytes);
+    let receipt = client.cp(0, words!["f", site.head.at("data/in"), "--limit", RATE]);
+    site.holds("in", &bytes);
+    let parts = || site.movers.iter().chain([&site.head]);
+    assert!(parts().all(|node| by(&receipt, node) > 0), "{receipt}");
+    assert_eq!(parts().map(|node| by(&receipt, node)).sum::<u64>(), LARGE, "{receipt}");
+    let receipt = client.cp(0, words![site.head.at("data/in"), "back", "--limit", RATE]);
+    assert!(fs::read(client.path("back")).unwrap() == bytes);
+    assert!(parts().all(|node| by(&receipt, node) > 0), "{receipt}");
+    for mover in &site.movers {
+        let log = mover.log();
+        assert!(log.contains("event=\"push\"") && log.contains("event=\"pull\""), "{log}");
+        assert_eq!(log.matches("outcome=\"done\"").count(), 2, "{log}");
+    }
+}
+
+/// Small files, large ones, holes, and digests that need a file in order.
+#[test]
+fn trees_arrive_whole() {
+    let (site, client) = (Site::new(2), Client::new());
+    for at in 0..200u64 {
+        client.write(&format!("t/small/{at}"), content(at * 997));
+    }
+    client.write("t/large", content(70 * MIB + 5));
+    client.write("t/middle", content(700_000));
+    let sparse = fs::File::create(client.path("t/sparse")).unwrap();
+    sparse.write_all_at(b"begin", 3).unwrap();
+    sparse.write_all_at(&content(3 * MIB), 300 * MIB).unwrap();
+    sparse.set_len(900 * MIB).unwrap();
+    let same = |ours: &Path, theirs: &Path| {
+        let diff = std::process::Command::new("diff").args(["-r"]).args([ours, theirs]).output().unwrap();
+        assert!(diff.status.success(), "{}", String::from_utf8_lossy(&diff.stdout));
+        assert!(fs::metadata(theirs.join("sparse")).unwrap().blocks() * 512 < 40 * MIB, "holes are holes");
+    };
+    for checksums in ["crc32c", "crc32c,sha256", "md5,adler32"] {
+        let to = format!("data/{}", checksums.replace(',', "-"));
+        client.cp(0, words!["-r", "t", site.head.at(&to), "--checksum", checksums, "--durable"]);
+        same(&client.path("t"), &site.path(&to["data/".len()..]));
+        let back = format!("back-{checksums}");
+        client.cp(0, words!["-r", site.head.at(&to), back, "--checksum", checksums]);
+        same(&client.path("t"), &client.path(&back));
+    }
+    assert!(unfinished(site.shared.path()).is_empty());
+    assert!(!site.head.log().contains("left out"), "{}", site.head.log());
+}
+
+/// What is to happen to a mover in the middle of a job.
+fn in_the_middle(push: bool, happens: fn(&mut Node)) -> (Site, Value) {
+    let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
+    client.write("f", &bytes);
+    fs::write(site.path("out"), &bytes).unwrap();
+    let words = match push {
+        true => words!["cp", "--json", "f", site.head.at("data/in"), "--limit", RATE],
+        false => words!["cp", "--json", site.head.at("data/out"), "back", "--limit", RATE],
+    };
+    let running = client.begin(words);
+    site.are_at_it();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    happens(&mut site.movers[0]);
+    let outcome = running.finish().expect(0);
+    match push {
+        true => site.holds("in", &bytes),
+        false => assert!(fs::read(client.path("back")).unwrap() == bytes),
+    }
+    let receipt = outcome.json();
+    assert!(by(&receipt, &site.movers[1]) > 0, "{receipt}");
+    assert!(!outcome.err.contains("trying again"), "the job went on within the session: {}", outcome.err);
+    let log = site.head.log();
+    assert!(log.contains("the mover is left out of a job"), "{log}");
+    (site, receipt)
+}
+
+#[test]
+fn one_that_dies_is_left_out_of_a_push() {
+    in_the_middle(true, Node::kill);
+}
+
+#[test]
+fn one_that_dies_is_left_out_of_a_pull() {
+    in_the_middle(false, Node::kill);
+}
+
+/// It still has blocks to write when it wakes up, and files open: nothing of that may reach a file that is in place.
+#[test]
+fn one_that_hangs_is_left_out_and_writes_nothing_when_it_wakes() {
+    let (site, _) = in_the_middle(true, |mover| mover.freeze());
+    let other = content(LARGE + 1);
+    fs::write(site.path("in"), &other[1..]).unwrap();
+    site.movers[0].thaw();
+    until("the mover has noticed", LONG, || site.movers[0].log().contains("event=\"push\""));
+    site.holds("in", &other[1..]);
+}
+
+#[test]
+fn one_that_hangs_is_left_out_of_a_pull() {
+    let (site, _) = in_the_middle(false, |mover| mover.freeze());
+    site.movers[0].thaw();
+}
+
+/// The head is what a job hangs on: when it comes back, the job goes on with what movers had written as well.
+#[test]
+fn the_head_dies_and_what_movers_wrote_is_gone_on_with() {
+    let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
+    client.write("f", &bytes);
+    let running = client.begin(words!["cp", "--json", "f", site.head.at("data/in"), "--limit", RATE]);
+    site.are_at_it();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    site.head.restart();
+    let outcome = running.finish().expect(0);
+    site.holds("in", &bytes);
+    let receipt = outcome.json();
+    let resumed = receipt["phases"].as_array().map_or(0, Vec::len);
+    assert!(outcome.err.contains("again"), "it was tried again: {} {resumed}", outcome.err);
+}
+
+#[test]
+fn those_that_cannot_help_are_left_out_by_name() {
+    let (shared, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let write = ["--export", "data", "--write"];
+    let strange = mover(elsewhere.path());
+    let timid = mover(shared.path());
+    let closed = mover(shared.path());
+    let mut gone = mover(shared.path());
+    gone.kill();
+    let other = Setup::new().export("other", shared.path(), "rw").start();
+    // The key of one export is not that of another; among several keys of a mover the right one is found.
+    let several = Setup::new().export("data", shared.path(), "rw").export("more", elsewhere.path(), "rw").start();
+    let keys = [
+        strange.grant(&write),
+        timid.grant(&["--export", "data", "--create"]),
+        other.grant(&["--export", "other", "--write"]),
+        several.grant(&["--export", "more", "--write"]),
+        several.grant(&write),
+        gone.grant(&write),
+    ];
+    let at = [&strange, &timid, &closed, &gone, &other, &several].map(Node::address);
+    let head = head(shared.path(), &at, &keys, &[]);
+    let (client, bytes) = (Client::new(), content(LARGE));
+    client.write("f", &bytes);
+    let receipt = client.cp(0, words!["f", head.at("data/in"), "--limit", "400Mbit/s"]);
+    assert!(fs::read(shared.path().join("in")).unwrap() == bytes && unfinished(shared.path()).is_empty());
+    assert!(by(&receipt, &several) > 0, "{receipt}");
+    assert!([&timid, &closed, &other].iter().all(|node| by(&receipt, node) == 0), "{receipt}");
+    let log = head.log();
+    let said = |node: &Node, what: &str| {
+        let line = log.lines().find(|line| line.contains("left out") && line.contains(&node.address()));
+        assert!(line.is_some_and(|line| line.contains(what)), "{what:?} of {}: {log}", node.address());
+    };
+    said(&strange, "must be the same file system");
+    said(&timid, "allows to create only");
+    said(&closed, "none of the access keys at hand is its own");
+    said(&other, "no export");
+    said(&gone, "cannot connect");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_at_the_start() {
+    let client = Client::new();
+    let serve = |more: &[&str]| {
+        let words = ["serve", "--listen", "127.0.0.1:0", "--peers"].iter().chain(more);
+        client.run(words.map(std::ffi::OsString::from).collect()).expect(2).err
+    };
+    assert!(serve(&["192.0.2.7"]).contains("longhaul grant --export NAME --write"));
+    for bad in ["https://192.0.2.7", "lh://h/data", "h:notaport"] {
+        assert!(serve(&[bad]).contains("write HOST, HOST:PORT"), "{bad}");
+    }
+}
+
+/// A node that carries a job to this site for somebody uses the movers as well, where it may go there.
+#[test]
+fn another_node_brings_a_job_to_all_of_them() {
+    let (site, source, client, bytes) = (Site::new(1), Node::open(), Client::new(), content(LARGE));
+    fs::write(source.data("f"), &bytes).unwrap();
+    let receipt = client.cp(0, words![source.at("data/f"), site.head.at("data/in"), "--limit", RATE]);
+    site.holds("in", &bytes);
+    assert_eq!(receipt["bytes"], LARGE, "{receipt}");
+    let log = site.movers[0].log();
+    assert!(log.contains("event=\"push\""), "{log}");
+}
