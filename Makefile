@@ -61,6 +61,10 @@ bench-mirrors: build ## copies from many sources that slow down and die, over re
 bench-several: build ## one job over two emulated paths: what it carries, how it is split, what a cut costs; BENCH="--help"
 	cargo run --release --quiet --package bench --bin several -- $(BENCH)
 
+.PHONY: bench-movers
+bench-movers: build ## one job over a node and a mover of it, each at the end of an emulated path; BENCH="--help"
+	cargo run --release --quiet --package bench --bin several -- --movers $(BENCH)
+
 .PHONY: soak
 soak: build ## random faults by the thousand, then an hour at full rate; writes docs/results
 	cargo xtask soak

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, ensure};
 use bench::machine;
 use bench::several::report::{About, Row, markdown, row};
-use bench::several::run::{Bench, cases};
+use bench::several::run::{Bench, cases, mover_cases};
 use clap::Parser;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -26,7 +26,10 @@ struct Args {
     /// The longhaul binary; default: beside this one
     #[arg(long, value_name = "FILE")]
     longhaul: Option<PathBuf>,
-    /// Where several.md goes; default: docs/results
+    /// With a mover at the end of the second path, instead of a second address of the node
+    #[arg(long)]
+    movers: bool,
+    /// Where several.md or movers.md goes; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -60,7 +63,8 @@ fn run(args: &Args) -> Result<()> {
         arguments,
     };
     let bench = Bench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
-    let mut rows: Vec<Row> = cases().into_iter().map(|case| (case, Vec::new())).collect();
+    let mut rows: Vec<Row> =
+        (if args.movers { mover_cases() } else { cases() }).into_iter().map(|case| (case, Vec::new())).collect();
     // One after the other, round by round: a machine that drifts hurts all alike.
     for _ in 0..args.rounds {
         for (case, courses) in &mut rows {
@@ -72,7 +76,8 @@ fn run(args: &Args) -> Result<()> {
     }
     let out = args.out.clone().unwrap_or_else(machine::repository_results);
     fs::create_dir_all(&out)?;
-    fs::write(out.join("several.md"), markdown(&about, &rows))?;
-    println!("\nwritten: {}", out.join("several.md").display());
+    let file = out.join(if args.movers { "movers.md" } else { "several.md" });
+    fs::write(&file, markdown(&about, &rows))?;
+    println!("\nwritten: {}", file.display());
     Ok(())
 }

@@ -53,23 +53,42 @@ pub fn row((case, courses): &Row) -> String {
 /// The whole document.
 pub fn markdown(about: &About, rows: &[Row]) -> String {
     let About { date, machine, arguments } = about;
-    let mut out = String::from("# Several paths, measured\n\n");
+    let movers = rows.iter().any(|(case, _)| case.mover);
+    let (title, what, ends) = match movers {
+        true => (
+            "Movers",
+            "movers",
+            "the node listens at the end of one, a mover of it, a process of its own, at the end of the other",
+        ),
+        false => ("Several paths", "several", "the node advertises its address on each"),
+    };
+    let mut out = format!("# {title}, measured\n\n");
     let _ = write!(
         out,
         "- Date: {date}\n\
          - Machine: {machine}\n\
          - Command: `{}`\n\
          - Back end: `tun`. **Every path here is emulated**: both ends and the network share one machine\n\
-         - Two paths, 20 and 60 ms, queues of 50 ms, MTU 1500; the node advertises its address on each\n\
+         - Two paths, 20 and 60 ms, queues of 50 ms, MTU 1500; {ends}\n\
          - Steady: the most that both paths carried for ten seconds, headers included (payload is 96 % of it). Whole job: its payload\n  \
            over its time, slow start and the search for the rate included. Parts: the path of 20 ms over the one of 60 ms\n\
          - Back: from the cut (of both: from its end) until what is left carries 90 % of its rate, over half a second, and goes on to\n\
          - Medians, with the least and the most; cut copies are compared with their source\n\n\
          | case | runs | seconds | steady Mbit/s | whole job Mbit/s | parts | back after s | |\n|---|---|---|---|---|---|---|---|\n",
-        format!("make bench-several {arguments}").trim(),
+        format!("make bench-{what} {arguments}").trim(),
     );
     rows.iter().for_each(|of| out += &row(of));
-    out.push_str("\n## Commands\n\nThe node: `longhaul serve --export data=TARGET:rw --anonymous rw --advertise 10.77.2.1,10.77.2.2`\n\n```text\n");
+    out.push_str(match movers {
+        true => {
+            "\n## Commands\n\nThe mover: `longhaul serve --export data=TARGET:rw --listen 10.77.2.2:7411`; its key: `longhaul grant \
+             --export data --write`\n\nThe node: `longhaul serve --export data=TARGET:rw --anonymous rw --listen 10.77.2.1:7411 --peers \
+             10.77.2.2 --key-file KEYS`\n\n```text\n"
+        }
+        false => {
+            "\n## Commands\n\nThe node: `longhaul serve --export data=TARGET:rw --anonymous rw --advertise 10.77.2.1,10.77.2.2`\n\n\
+             ```text\n"
+        }
+    });
     let mut commands: Vec<String> =
         rows.iter().map(|(case, _)| format!("longhaul {}\n", words(case, Path::new("SOURCE")).join(" "))).collect();
     commands.dedup();

@@ -40,6 +40,8 @@ pub enum Cut {
     Other,
     /// Both, for so many seconds.
     Both(u64),
+    /// No path: the mover at the end of the other one is killed.
+    Mover,
 }
 
 /// What is measured.
@@ -55,6 +57,8 @@ pub struct Case {
     pub pull: bool,
     /// What is cut.
     pub cut: Cut,
+    /// At the end of the other path is a process of its own, a mover of the node.
+    pub mover: bool,
 }
 
 /// How it went.
@@ -74,7 +78,7 @@ pub struct Course {
 
 /// All of them.
 pub fn cases() -> Vec<Case> {
-    let case = |title, rates, bytes, pull, cut| Case { title, rates, bytes, pull, cut };
+    let case = |title, rates, bytes, pull, cut| Case { title, rates, bytes, pull, cut, mover: false };
     vec![
         case("100 + 100 Mbit/s, push", [100, 100], 400_000_000, false, Cut::None),
         case("100 + 100 Mbit/s, pull", [100, 100], 400_000_000, true, Cut::None),
@@ -82,6 +86,17 @@ pub fn cases() -> Vec<Case> {
         case("100 + 100, the other path cut", [100, 100], 300_000_000, false, Cut::Other),
         case("100 + 100, the control connection's path cut", [100, 100], 300_000_000, false, Cut::Control),
         case("100 + 100, both cut for 30 s", [100, 100], 300_000_000, false, Cut::Both(30)),
+    ]
+}
+
+/// Those with a mover.
+pub fn mover_cases() -> Vec<Case> {
+    let case = |title, bytes, pull, cut| Case { title, rates: [100, 100], bytes, pull, cut, mover: true };
+    vec![
+        case("node + mover, push", 400_000_000, false, Cut::None),
+        case("node + mover, pull", 400_000_000, true, Cut::None),
+        case("node + mover, the mover is killed", 300_000_000, false, Cut::Mover),
+        case("node + mover, the mover's path is cut", 300_000_000, false, Cut::Other),
     ]
 }
 
@@ -155,18 +170,29 @@ impl Bench<'_> {
             Ok(Held(command.spawn().context("cannot start setpriv and longhaul")?))
         };
         let export = format!("data={}:rw", target.display());
-        let node = ["serve", "--export", &export, "--anonymous", "rw", "--advertise", "10.77.2.1,10.77.2.2"];
-        let log = dir.path().join("node.out");
-        let _node = start("there", &node.map(String::from), &log)?;
-        let begun = Instant::now();
-        while !fs::read_to_string(&log)?.contains("listening") {
-            ensure!(begun.elapsed() < Duration::from_secs(15), "the node does not listen");
-            sleep(LOOK);
+        let mut node = ["serve", "--export", &export, "--anonymous", "rw"].map(String::from).to_vec();
+        let mut mover = None;
+        if case.mover {
+            let keys = dir.path().join("keys");
+            let log = dir.path().join("mover.out");
+            let words = ["serve", "--export", &export, "--listen", "10.77.2.2:7411", "--state", "MOVER"];
+            let state = dir.path().join("state-mover");
+            let words = words.map(|word| if word == "MOVER" { state.display().to_string() } else { word.to_owned() });
+            mover = Some(start("there", &words, &log)?);
+            listens(&log)?;
+            fs::write(&keys, self.key(&state)?)?;
+            let more = ["--listen", "10.77.2.1:7411", "--peers", "10.77.2.2", "--key-file"];
+            node.extend(more.map(String::from).into_iter().chain([keys.display().to_string()]));
+        } else {
+            node.extend(["--advertise", "10.77.2.1,10.77.2.2"].map(String::from));
         }
+        let log = dir.path().join("node.out");
+        let _node = start("there", &node, &log)?;
+        listens(&log)?;
         let before = lab.reading()?;
         let log = dir.path().join("copy.out");
         let mut copy = start("here", &words(case, &source), &log)?;
-        let (samples, back) = self.watch(&lab, case, &mut copy)?;
+        let (samples, back) = self.watch(&lab, case, &mut copy, &mut mover)?;
         let limited = lab.limited(&lab.reading()?.since(&before));
         let text = fs::read_to_string(&log)?;
         let receipt: serde_json::Value = serde_json::from_str(text.lines().last().unwrap_or_default())
@@ -180,8 +206,23 @@ impl Bench<'_> {
         Ok(Course { seconds, steady: steady(&samples), carried, back, limited })
     }
 
+    /// A key of a node for its export.
+    fn key(&self, state: &Path) -> Result<String> {
+        let mut grant = Command::new(self.longhaul);
+        grant.args(["grant", "--export", "data", "--write", "--state"]).arg(state).env_remove("LONGHAUL_KEY");
+        let output = grant.output().context("cannot start longhaul grant")?;
+        ensure!(output.status.success(), "no key: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.lines().last().unwrap_or_default().to_owned())
+    }
+
     /// Looks at the links until the copy has ended, and cuts what is to be cut.
-    fn watch(&self, lab: &Lab, case: &Case, copy: &mut Held) -> Result<(Vec<Sample>, Option<f64>)> {
+    fn watch(
+        &self,
+        lab: &Lab,
+        case: &Case,
+        copy: &mut Held,
+        mover: &mut Option<Held>,
+    ) -> Result<(Vec<Sample>, Option<f64>)> {
         let direction = usize::from(case.pull);
         let link = |path| lab.link(path, direction).context("a path has two links");
         let links = [link("short")?, link("long")?];
@@ -198,6 +239,9 @@ impl Bench<'_> {
             if case.cut != Cut::None && counts_from.is_none() && mend_at.is_none() && begun.elapsed() >= CUT_AT {
                 for path in cut_paths(case.cut) {
                     lab.set(path, &[("down", "true")])?;
+                }
+                if case.cut == Cut::Mover {
+                    drop(mover.take());
                 }
                 match case.cut {
                     Cut::Both(seconds) => mend_at = Some(Instant::now() + Duration::from_secs(seconds)),
@@ -220,6 +264,16 @@ impl Bench<'_> {
     }
 }
 
+/// Waits until a node listens.
+fn listens(log: &Path) -> Result<()> {
+    let begun = Instant::now();
+    while !fs::read_to_string(log)?.contains("listening") {
+        ensure!(begun.elapsed() < Duration::from_secs(15), "the node does not listen");
+        sleep(LOOK);
+    }
+    Ok(())
+}
+
 /// From a moment on, how long until what is left is full and stays so, seconds. The end of the job does not count.
 fn back(samples: &[Sample], since: Instant, case: &Case) -> f64 {
     let Some((end, _)) = samples.last() else { return 0.0 };
@@ -236,7 +290,7 @@ fn back(samples: &[Sample], since: Instant, case: &Case) -> f64 {
 
 fn cut_paths(cut: Cut) -> &'static [&'static str] {
     match cut {
-        Cut::None => &[],
+        Cut::None | Cut::Mover => &[],
         Cut::Control => &["short"],
         Cut::Other => &["long"],
         Cut::Both(_) => &["short", "long"],
@@ -246,7 +300,7 @@ fn cut_paths(cut: Cut) -> &'static [&'static str] {
 fn left_paths(cut: Cut) -> &'static [usize] {
     match cut {
         Cut::Control => &[1],
-        Cut::Other => &[0],
+        Cut::Other | Cut::Mover => &[0],
         Cut::None | Cut::Both(_) => &[0, 1],
     }
 }
