@@ -285,6 +285,7 @@ pub fn drive(
 ) -> (Driven, Result<()>) {
     let mut crew = Crew::new(link, side, terms);
     let mut driven = Driven::default();
+    link.forget_movers();
     control.attach(link.waker());
     control.meets(link.socket().peer_addr().ok().map(|peer| peer.ip()));
     let mut gauge = Gauge::new(&crew.terms, &**side);
@@ -305,11 +306,11 @@ pub fn drive(
     // Its part of the path is free for others.
     drop(gauge);
     side.close();
-    driven.streams.extend(aid.end(&**side));
     if result.is_ok() {
         // The last message is what sends the other side's threads home.
         link.drain(crew.timeouts.handshake);
     }
+    driven.streams.extend(aid.end(&**side));
     crew.disband(&mut driven, stays);
     control.saw_end(&driven.streams);
     driven.streams.sort_by_key(|s| s.id);

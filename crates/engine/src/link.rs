@@ -176,6 +176,11 @@ impl Link {
         self.addresses.iter().chain(&self.movers).copied()
     }
 
+    /// Another job begins: where movers took streams of the last one they need not take any of this.
+    pub fn forget_movers(&mut self) {
+        self.movers.clear();
+    }
+
     /// How long the peer has said nothing.
     pub fn silence(&self) -> Duration {
         self.live.silence(self.started.elapsed())

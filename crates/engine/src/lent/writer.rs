@@ -1,7 +1,9 @@
 //! The receiving side of a lent session: takes records in, writes their blocks where the head says, and tells it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use model::Algorithm;
 use model::fault::Fault;
@@ -19,6 +21,7 @@ use super::talk::{Line, Talk};
 use crate::error::{Error, Result};
 use crate::job::{Side, StreamEnd};
 use crate::meter::Stage;
+use crate::movers::LEASE;
 use crate::receive;
 use crate::stream::{DataStream, RecordBuffer};
 
@@ -31,7 +34,30 @@ pub(crate) struct Writer {
     checksums: Vec<Algorithm>,
     /// What was written to a file reaches stable storage before it is closed.
     durable: bool,
-    files: Mutex<HashMap<u64, Arc<Unfinished>>>,
+    files: Mutex<Files>,
+    /// Files that are being closed.
+    closing: AtomicUsize,
+}
+
+/// Those that are open, and those that streams are asking about.
+#[derive(Default)]
+struct Files {
+    open: HashMap<u64, Arc<Unfinished>>,
+    /// By how many streams; and whether the head had it closed in between.
+    asked: HashMap<u64, (u32, bool)>,
+}
+
+impl Files {
+    /// A stream has its answer. Says whether the file may be opened.
+    fn answered(&mut self, id: u64) -> bool {
+        let Some((streams, closed)) = self.asked.get_mut(&id) else { return true };
+        let may = !*closed;
+        *streams -= 1;
+        if *streams == 0 {
+            self.asked.remove(&id);
+        }
+        may
+    }
 }
 
 /// A file that is being written to.
@@ -61,17 +87,23 @@ impl Writer {
             checksums: options.checksums.clone(),
             durable: options.durable,
             files: Mutex::default(),
+            closing: AtomicUsize::new(0),
         })
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<u64, Arc<Unfinished>>> {
+    fn files(&self) -> MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets go of all files; says whether nothing is being written any more.
     pub fn let_go(&self) -> bool {
-        let files = std::mem::take(&mut *self.files());
-        files.values().all(|file| file.sink.try_write().is_ok_and(|mut sink| sink.take().is_some()))
+        let deadline = Instant::now() + LEASE;
+        while self.closing.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let open = std::mem::take(&mut self.files().open);
+        let closed = open.values().all(|file| file.sink.try_write().is_ok_and(|mut sink| sink.take().is_some()));
+        closed && self.closing.load(Ordering::Acquire) == 0
     }
 
     fn receive_loop(&self, stream: &mut DataStream) -> Result<()> {
@@ -153,16 +185,26 @@ impl Writer {
 
     /// The file, opened if this is the first block of it; none where nobody wants it.
     fn find(&self, line: &Line<'_>, id: u64) -> Option<Arc<Unfinished>> {
-        if let Some(file) = self.files().get(&id) {
-            return Some(Arc::clone(file));
-        }
-        let Some(Answer::Here(here)) = line.ask(Ask::Where(id)) else { return None };
-        match self.join(&here) {
-            Ok(sink) => {
-                let opened =
-                    Unfinished { size: here.size, fills_holes: here.fills_holes, sink: RwLock::new(Some(sink)) };
-                Some(Arc::clone(self.files().entry(id).or_insert_with(|| Arc::new(opened))))
+        {
+            let mut files = self.files();
+            if let Some(file) = files.open.get(&id) {
+                return Some(Arc::clone(file));
             }
+            files.asked.entry(id).or_default().0 += 1;
+        }
+        let joined = match line.ask(Ask::Where(id)) {
+            Some(Answer::Here(here)) => self.join(&here).map(Some),
+            _ => Ok(None),
+        };
+        let mut files = self.files();
+        // Closed while this stream was about to open it: nobody waits for it any more.
+        let may = files.answered(id);
+        match joined {
+            Ok(opened) => {
+                let opened = opened.filter(|_| may)?;
+                Some(Arc::clone(files.open.entry(id).or_insert_with(|| Arc::new(opened))))
+            }
+            Err(_) if !may => None,
             Err(message) => {
                 self.talk.fail(Fault::Storage, message);
                 self.talk.close();
@@ -171,10 +213,12 @@ impl Writer {
         }
     }
 
-    fn join(&self, here: &Here) -> std::result::Result<Arc<dyn Sink>, String> {
+    fn join(&self, here: &Here) -> std::result::Result<Unfinished, String> {
         let path = self.target.join_path(&here.path);
         match self.store.join(&path, &here.tag, here.size) {
-            Ok(Some(sink)) => Ok(sink),
+            Ok(Some(sink)) => {
+                Ok(Unfinished { size: here.size, fills_holes: here.fills_holes, sink: RwLock::new(Some(sink)) })
+            }
             Ok(None) => Err(format!(
                 "the unfinished file of {path} that the head has made is not to be seen here, or is another user's; the exports of \
                  head and movers must be the same file system, and their processes run as the same user"
@@ -185,17 +229,26 @@ impl Writer {
 
     /// Nothing more is written to a file from here on. On a thread of its own: storage may take its time.
     fn close_file(self: &Arc<Writer>, id: u64) {
-        let file = self.files().remove(&id);
+        let file = {
+            let mut files = self.files();
+            if let Some((_, closed)) = files.asked.get_mut(&id) {
+                *closed = true;
+            }
+            files.open.remove(&id)
+        };
+        self.closing.fetch_add(1, Ordering::AcqRel);
         let me = Arc::clone(self);
         let close = move || {
             let closed = file.and_then(|file| file.sink.write().unwrap_or_else(PoisonError::into_inner).take());
             let flushed = closed.filter(|_| me.durable).map_or(Ok(()), |sink| sink.flush());
+            me.closing.fetch_sub(1, Ordering::AcqRel);
             match flushed {
                 Ok(()) => me.talk.say(Word::Closed(id)),
                 Err(error) => me.talk.fail(Fault::Storage, model::fault::with_causes(&error)),
             }
         };
         if std::thread::Builder::new().name("close".into()).spawn(close).is_err() {
+            self.closing.fetch_sub(1, Ordering::AcqRel);
             self.talk.fail(Fault::Local, "no thread could be started to close a file".into());
         }
     }
@@ -259,5 +312,113 @@ impl Side for Writing {
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
         let result = self.0.receive_loop(&mut stream);
         StreamEnd::of(stream, result.map(|()| false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::spec::Options;
+    use store::posix::{Links, Posix};
+
+    use super::*;
+    use crate::movers::BEAT;
+
+    const PART: Part = Part { file: 7, offset: 2, len: 3, crc32c: 0, hole: false, whole: false };
+
+    struct World {
+        dir: tempfile::TempDir,
+        writing: Writing,
+        /// The head's.
+        _made: Arc<dyn Sink>,
+    }
+
+    impl World {
+        fn new() -> World {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Posix::open(dir.path(), Links::Inside).unwrap();
+            let made = store.create(&RelPath::parse(b"f").unwrap(), "tag").unwrap();
+            let (store, options) = (Arc::new(store), Options::default());
+            let writer = Writer::new(store, RelPath::root(), &options, Waker::new().unwrap());
+            World { dir, writing: Writing(writer), _made: made }
+        }
+
+        fn written(&self) -> Vec<u8> {
+            std::fs::read(self.dir.path().join(".longhaul-tag.part")).unwrap()
+        }
+
+        fn hear(&self, word: Word) {
+            self.writing.handle(Frame::Word(word)).unwrap();
+        }
+
+        /// The next word of the mover's that is no question for the lease; those are answered.
+        fn said(&self) -> Word {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            loop {
+                match self.writing.poll_frame() {
+                    Some(Frame::Word(Word::Beat(_))) => {}
+                    Some(Frame::Word(word)) => return word,
+                    other => assert!(other.is_none() && Instant::now() < deadline, "{other:?}"),
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+
+        /// A stream brings a block; what the head does is told it once the stream has asked where.
+        fn bring(&self, head: impl FnOnce()) -> Put {
+            let here = Here { path: RelPath::parse(b"f").unwrap(), tag: "tag".into(), size: 100, fills_holes: false };
+            std::thread::scope(|scope| {
+                let stream = scope.spawn(|| {
+                    let line = self.writing.0.talk.line(3, &|| false);
+                    self.writing.0.put(&line, &PART, b"abc").unwrap()
+                });
+                assert_eq!(self.said(), Word::Ask(3, Ask::Where(7)));
+                head();
+                self.hear(Word::Answer(3, Answer::Here(here)));
+                stream.join().unwrap()
+            })
+        }
+    }
+
+    #[test]
+    fn a_block_is_written_where_the_head_says() {
+        let world = World::new();
+        world.hear(Word::Beat(0));
+        assert!(matches!(world.bring(|| {}), Put::Written));
+        assert_eq!(world.written(), b"\0\0abc");
+        world.hear(Word::Close(7));
+        let said = [world.said(), world.said()];
+        assert!(said.contains(&Word::Closed(7)) && said.contains(&Word::Gone(3)), "{said:?}");
+        assert!(world.writing.0.let_go());
+    }
+
+    /// The head had a file closed while a stream was being told where it is: the head waits for nobody any more.
+    #[test]
+    fn a_file_that_was_closed_in_between_is_not_written_to() {
+        let world = World::new();
+        world.hear(Word::Beat(0));
+        assert!(matches!(world.bring(|| world.hear(Word::Close(7))), Put::Unwanted));
+        assert_eq!(world.written(), b"");
+        assert!(world.writing.0.files().asked.is_empty(), "nothing of it is remembered");
+    }
+
+    #[test]
+    fn nothing_is_written_without_a_lease() {
+        let world = World::new();
+        let began = Instant::now();
+        assert!(matches!(world.bring(|| {}), Put::Over));
+        assert!(began.elapsed() >= LEASE && BEAT < LEASE, "it was waited for");
+        assert_eq!(world.written(), b"");
+    }
+
+    #[test]
+    fn what_lies_beyond_the_file_is_not_written() {
+        let world = World::new();
+        world.hear(Word::Beat(0));
+        assert!(matches!(world.bring(|| {}), Put::Written));
+        let line = world.writing.0.talk.line(4, &|| false);
+        let beyond = Part { offset: 98, ..PART };
+        // The head is told, and fails the job: its machine knows how long the file is.
+        assert!(matches!(world.writing.0.put(&line, &beyond, b"xyz").unwrap(), Put::Written));
+        assert_eq!(world.written(), b"\0\0abc");
     }
 }

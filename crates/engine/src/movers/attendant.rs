@@ -28,15 +28,24 @@ pub(super) fn attend(shared: &Arc<Shared>, at: usize) {
         let result = once(shared, at);
         let over = part(shared, at);
         let Err(error) = result else { break };
-        let refused = matches!(error, Error::Refused { .. } | Error::Identity { .. } | Error::Later { .. });
         if over {
             break;
         }
-        (shared.peers.hear)(name, Tiding::Left(&model::fault::with_causes(&error), !refused));
-        if refused || wait(shared) {
+        let passes = may_pass(&error);
+        (shared.peers.hear)(name, Tiding::Left(&model::fault::with_causes(&error), passes));
+        if !passes || wait(shared) {
             break;
         }
         shared.state().movers[at].expelled = None;
+    }
+}
+
+/// Whether it may be otherwise in a while: the path, or a mover that is started again, and not what it is or has.
+fn may_pass(error: &Error) -> bool {
+    match error {
+        Error::Refused { refusal, .. } => matches!(refusal.fault, Fault::Path | Fault::Peer | Fault::Interrupted),
+        Error::Later { .. } | Error::Identity { .. } | Error::Protocol { .. } | Error::Version { .. } => false,
+        _ => true,
     }
 }
 

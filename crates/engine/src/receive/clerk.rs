@@ -34,6 +34,8 @@ impl Receiving {
         // What is still open is kept for a later attempt, or of no use to anybody.
         let open: Vec<u64> = self.incoming().keys().copied().collect();
         open.into_iter().for_each(|id| self.leave(id));
+        // They know this side as well: one of the two has to forget the other.
+        drop(self.movers.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     fn next_action(&self) -> Option<Action> {

@@ -4,6 +4,7 @@ use std::io;
 
 use model::fault::Fault;
 use wire::frame::Refusal;
+use wire::limits::BLOCK_BYTES;
 use wire::mover::{Answer, Ask};
 use wire::sender::{Built, Range};
 
@@ -55,6 +56,8 @@ impl Sending {
         while let Some(ask) = afar.hear() {
             match self.answer_one(afar, ask, &mut owed, (&mut buffer, &meter)) {
                 Ok(answer) => afar.answer(answer),
+                // It is over already, for whatever reason: its mover has other streams.
+                Err(_) if afar.is_lost() => break,
                 Err(error) => {
                     afar.expel(&model::fault::with_causes(&error));
                     break;
@@ -111,7 +114,7 @@ impl Sending {
         if !last.is_empty() {
             self.waker.wake();
         }
-        Ok(if self.pace.wait(bytes) { Answer::Noted } else { Answer::Over })
+        Ok(if self.pace.wait(bytes.min(BLOCK_BYTES)) { Answer::Noted } else { Answer::Over })
     }
 
     /// A mover could not read a file. If it can be read here, that is the mover's fault, and not the file's.
