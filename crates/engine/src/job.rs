@@ -384,10 +384,7 @@ fn run(
         while let Some(frame) = link.next_frame()? {
             match frame {
                 Frame::Steer(to) => control.adopt(to),
-                Frame::Account(of) => {
-                    aid.hear_of_client(&of);
-                    gauge.peer = Some(of);
-                }
+                Frame::Account(of) => aid.hear_of_peer(of, gauge),
                 Frame::Spread(over) => gauge.spread = over,
                 Frame::Busy(why) => reins.peer_busy = Some((why, Instant::now())),
                 frame => {

@@ -50,11 +50,12 @@ impl Aid {
         streams
     }
 
-    /// What the client says of itself.
-    pub(super) fn hear_of_client(&self, account: &Account) {
+    /// What the other end says of itself. The pilots of movers go by that as well.
+    pub(super) fn hear_of_peer(&self, account: Box<Account>, gauge: &mut Gauge) {
         if let Some(movers) = &self.movers {
-            movers.hear_of_client(account);
+            movers.hear_of_client(&account);
         }
+        gauge.peer = Some(account);
     }
 
     /// The job is over: the movers go, and say what their streams did.

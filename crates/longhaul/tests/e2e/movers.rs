@@ -72,7 +72,7 @@ impl Site {
 /// Bytes of a receipt's streams that went by a node.
 fn by(receipt: &Value, node: &Node) -> u64 {
     let streams = receipt["streams"].as_array().unwrap().iter();
-    let there = streams.filter(|stream| stream["peer_address"] == Value::from(node.address()));
+    let there = streams.filter(|stream| stream["peer_address"] == node.address());
     there.map(|stream| stream["bytes"].as_u64().unwrap()).sum()
 }
 
