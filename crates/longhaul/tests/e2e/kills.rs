@@ -22,10 +22,11 @@ const KILLS: u64 = 12;
 const RESENT_BYTES_MAX: u64 = 24 << 20;
 
 /// A small seeded generator (xorshift64*, Vigna 2016).
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
+    /// One of so many.
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -139,7 +140,8 @@ fn job(seed: u64) -> u64 {
     kills
 }
 
-fn number(name: &str) -> Option<u64> {
+/// What a variable of the environment says.
+pub fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")))
 }

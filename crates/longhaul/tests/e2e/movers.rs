@@ -1,14 +1,18 @@
 //! One endpoint, several node processes: the streams of a job go to all of them, and one that dies, hangs, or was never of any
 //! use is left out without the job failing.
+//!
+//! `LONGHAUL_SEED=n` draws the faults of one seed again, `LONGHAUL_FAULTS=n` those of a hundredth as many seeds.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::client::{Client, unfinished, words};
+use crate::kills::{Dice, number};
 use crate::node::{Node, Setup};
 use crate::wait::{LONG, until};
 
@@ -136,7 +140,7 @@ fn in_the_middle(push: bool, happens: fn(&mut Node)) -> (Site, Value) {
     };
     let running = client.begin(words);
     site.are_at_it();
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(500));
     happens(&mut site.movers[0]);
     let outcome = running.finish().expect(0);
     match push {
@@ -185,7 +189,7 @@ fn the_head_dies_and_what_movers_wrote_is_gone_on_with() {
     client.write("f", &bytes);
     let running = client.begin(words!["cp", "--json", "f", site.head.at("data/in"), "--limit", RATE]);
     site.are_at_it();
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     site.head.restart();
     let outcome = running.finish().expect(0);
     site.holds("in", &bytes);
@@ -257,4 +261,67 @@ fn another_node_brings_a_job_to_all_of_them() {
     assert_eq!(receipt["bytes"], LARGE, "{receipt}");
     let log = site.movers[0].log();
     assert!(log.contains("event=\"push\""), "{log}");
+}
+
+/// Jobs of an ordinary run of the tests.
+const DRAWN: u64 = 3;
+
+/// What happens to whom, at a moment by chance, while a job runs: movers and their head are killed and started again, or hang
+/// for a while.
+fn strike(site: &mut Site, dice: &mut Dice) -> String {
+    let who = dice.below(5) as usize / 2;
+    let wait = |dice: &mut Dice, most: u64| std::thread::sleep(Duration::from_millis(dice.below(most)));
+    let node = if who < 2 { &mut site.movers[who] } else { &mut site.head };
+    wait(dice, 1500);
+    if dice.below(2) == 0 {
+        node.restart();
+        return format!("{who} is started again");
+    }
+    node.freeze();
+    wait(dice, 7000);
+    node.thaw();
+    format!("{who} hung")
+}
+
+fn drawn(seed: u64) {
+    let mut dice = Dice(seed + 1);
+    let (mut site, client) = (Site::new(2), Client::new());
+    client.write("t/large", content(70 * MIB + dice.below(30 * MIB)));
+    client.write("t/middle", content(dice.below(3 * MIB)));
+    (0..40).for_each(|at| drop(client.write(&format!("t/{at}"), content(dice.below(300_000)))));
+    let push = dice.below(3) > 0;
+    if !push {
+        let copied = std::process::Command::new("cp").arg("-a").args([client.path("t"), site.path("out")]).status();
+        assert!(copied.unwrap().success());
+    }
+    let rate = ["200Mbit/s", "400Mbit/s"][dice.below(2) as usize];
+    let mut words = words!["cp", "-r", "--json", "--limit", rate, "--retry-for", "60s"];
+    words.extend(match push {
+        true => words!["t", site.head.at("data/in")],
+        false => words![site.head.at("data/out"), "back"],
+    });
+    if dice.below(2) == 0 {
+        words.extend(words!["--durable", "--checksum", "crc32c,sha256"]);
+    }
+    let running = client.begin(words);
+    site.are_at_it();
+    let struck: Vec<String> = (0..=dice.below(3)).map(|_| strike(&mut site, &mut dice)).collect();
+    let outcome = running.finish();
+    assert_eq!(outcome.code, 0, "{struck:?}: {outcome:?}");
+    let there = if push { site.path("in") } else { client.path("back") };
+    let diff = std::process::Command::new("diff").arg("-r").args([&client.path("t"), &there]).output().unwrap();
+    assert!(diff.status.success(), "{struck:?}: {}", String::from_utf8_lossy(&diff.stdout));
+    assert_eq!(unfinished(site.shared.path()), Vec::<PathBuf>::new(), "{struck:?}");
+}
+
+#[test]
+fn whoever_dies_or_hangs_the_copy_is_whole() {
+    let seeds = match number("LONGHAUL_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LONGHAUL_FAULTS").map_or(DRAWN, |faults| faults.div_ceil(100)),
+    };
+    for seed in seeds {
+        let held = std::panic::catch_unwind(|| drawn(seed));
+        held.unwrap_or_else(|_| panic!("it fails again with LONGHAUL_SEED={seed}"));
+    }
 }
