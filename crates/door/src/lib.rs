@@ -9,6 +9,7 @@ mod config;
 mod crowd;
 mod current;
 pub mod exports;
+mod far_node;
 mod flows;
 mod hall;
 mod host;
@@ -32,6 +33,7 @@ mod warm;
 
 pub use config::{Audit, NodeConfig, WebConfig};
 pub use exports::{Export, ExportError};
+pub use far_node::FarNode;
 pub use listen::{Node, NodeError, NodeJobs, Stop};
 pub use networks::Networks;
 pub use policy_file::PolicyFileError;
