@@ -29,6 +29,7 @@ mod sniff;
 pub mod state;
 mod tls;
 mod transfers;
+mod trials;
 mod warm;
 
 pub use config::{Audit, NodeConfig, WebConfig};
