@@ -69,7 +69,7 @@ fn a_node_tests_the_way_to_another_one() {
         .env("LONGHAUL_KEY", &pair.key)
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let line: Value = serde_json::from_str(said.lines().last().unwrap_or_else(|| panic!("{output:?}"))).unwrap();
     let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&found), names(&line));
