@@ -47,6 +47,7 @@ use crate::questions;
 use crate::registry::Registry;
 use crate::state::StateDir;
 use crate::transfers::Transfers;
+use crate::trials::Trials;
 
 /// The exports of a node and the rules around them.
 pub(crate) struct Exports {
@@ -58,6 +59,8 @@ pub(crate) struct Exports {
     registry: Registry,
     pub jobs: Jobs,
     pub transfers: Transfers,
+    /// Tests that this node makes for its guests.
+    pub trials: Trials,
     /// Where this node listens.
     address: SocketAddr,
     lent: Lent,
@@ -118,6 +121,7 @@ impl Exports {
         let trail = if own_guests { Trail::none() } else { Trail::new(state.path()) };
         let probes = Probes::default();
         let jobs = Jobs::default();
+        let trials = Trials::new(Weak::clone(&me));
         let transfers = Transfers::new(me, jobs.clone(), state.path(), timeouts, listen, !own_guests);
         let stopping = AtomicBool::new(false);
         let commons = Commons::default();
@@ -128,6 +132,7 @@ impl Exports {
             registry,
             jobs,
             transfers,
+            trials,
             address: listen,
             lent: Lent::default(),
             probes,
@@ -152,6 +157,7 @@ impl Exports {
         self.stopping.store(true, Ordering::Release);
         self.jobs.cancel_all();
         self.transfers.stop();
+        self.trials.stop();
     }
 
     /// Whether the node stops.

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use auth::Access;
+use auth::{Access, AccessKey};
 use engine::Timeouts;
 use engine::control::{Control, Label};
 use model::fault::Fault;
@@ -29,6 +29,7 @@ use wire::frame::{Errand, Refusal};
 
 use self::kept::{Claim, Shelf};
 use self::order::{Way, bare};
+pub(crate) use self::order::{identity_of, locator};
 use self::run::Carried;
 pub(crate) use self::table::{Asked, Changed, Page, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
 use self::table::{Entry, Table};
@@ -37,6 +38,7 @@ use crate::current::Current;
 use crate::host::Exports;
 use crate::http::{Dialling, now};
 use crate::jobs::Jobs;
+use crate::warm::Destination;
 
 /// What a node shows as the role of such a job.
 const ROLE: &str = "carry";
@@ -85,7 +87,7 @@ fn now_us() -> u64 {
     now.seconds.unsigned_abs() * 1_000_000 + u64::from(now.nanos / 1000)
 }
 
-fn now_text() -> String {
+pub(crate) fn now_text() -> String {
     web::date::rfc3339_us(now())
 }
 
@@ -124,6 +126,16 @@ impl Transfers {
     /// The node stops: no session is kept any longer.
     pub fn stop(&self) {
         self.ways.warm.close();
+    }
+
+    /// A session of its own with another node, for a test: dialled as transfers dial.
+    pub fn session_for_test(
+        &self,
+        host: &Exports,
+        there: &Destination,
+        keys: &[AccessKey],
+    ) -> engine::Result<engine::Session> {
+        self.ways.dial(host, there, keys)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

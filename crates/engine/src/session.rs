@@ -232,6 +232,11 @@ impl Session {
         self.link.socket().peer_addr().ok()
     }
 
+    /// A second hold of its control connection: whoever shuts that down ends the session, whatever it waits for.
+    pub fn hold(&self) -> std::io::Result<TcpStream> {
+        self.link.socket().try_clone()
+    }
+
     /// Asks a question whose answer comes line by line, in words or JSON, while it is found out.
     pub fn listen(&mut self, request: Request, hear: &mut dyn FnMut(String)) -> Result<()> {
         self.question(request, &mut |_| {}, hear)

@@ -8,7 +8,9 @@
 
 use model::id::Uuid;
 use model::v1::Receipt;
-use model::v1::node::{Capabilities, Change, Health, Order, Problem, Stage, Transfer, Transfers};
+use model::v1::node::{
+    Capabilities, Change, Health, Order, Probe, ProbeOrder, ProbeStage, Probes, Problem, Stage, Transfer, Transfers,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use web::client::ClientError;
@@ -44,15 +46,31 @@ pub struct Api {
     headers: Headers,
 }
 
-/// Which transfers.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Which {
+/// Which transfers, or which tests.
+#[derive(Clone, Copy, Debug)]
+pub struct Which<S = Stage> {
     /// Only those in this state.
-    pub state: Option<Stage>,
+    pub state: Option<S>,
     /// Only those behind this one.
     pub after: Option<Uuid>,
     /// So many at most; the node's default otherwise.
     pub limit: Option<usize>,
+}
+
+impl<S> Default for Which<S> {
+    fn default() -> Which<S> {
+        Which { state: None, after: None, limit: None }
+    }
+}
+
+impl<S: Copy> Which<S> {
+    fn query(&self, word: fn(S) -> &'static str) -> String {
+        let mut query = Vec::new();
+        query.extend(self.state.map(|state| format!("state={}", word(state))));
+        query.extend(self.after.map(|after| format!("after={after}")));
+        query.extend(self.limit.map(|limit| format!("limit={limit}")));
+        query.join("&")
+    }
 }
 
 impl Api {
@@ -83,11 +101,7 @@ impl Api {
 
     /// A page of our transfers.
     pub fn list(&self, which: Which) -> Result<Transfers> {
-        let mut query = Vec::new();
-        query.extend(which.state.map(|state| format!("state={}", state.word())));
-        query.extend(which.after.map(|after| format!("after={after}")));
-        query.extend(which.limit.map(|limit| format!("limit={limit}")));
-        self.get(&format!("/api/v1/transfers?{}", query.join("&")))
+        self.get(&format!("/api/v1/transfers?{}", which.query(Stage::word)))
     }
 
     /// One of them.
@@ -108,6 +122,27 @@ impl Api {
     /// What one that has ended came to.
     pub fn receipt(&self, id: Uuid) -> Result<Receipt> {
         self.get(&format!("/api/v1/transfers/{id}/receipt"))
+    }
+
+    /// Orders a test from that node to another, and whether it is a new one: the same order may be sent again and again.
+    pub fn create_probe(&self, order: &ProbeOrder) -> Result<(Probe, bool)> {
+        let (status, probe) = self.ask(&Method::Post, "/api/v1/probes", Some(order))?;
+        Ok((probe, status == 201))
+    }
+
+    /// A page of our tests, without their reports.
+    pub fn list_probes(&self, which: Which<ProbeStage>) -> Result<Probes> {
+        self.get(&format!("/api/v1/probes?{}", which.query(ProbeStage::word)))
+    }
+
+    /// One of them, with its report once it is done.
+    pub fn probe(&self, id: Uuid) -> Result<Probe> {
+        self.get(&format!("/api/v1/probes/{id}"))
+    }
+
+    /// Ends one.
+    pub fn cancel_probe(&self, id: Uuid) -> Result<Probe> {
+        Ok(self.ask(&Method::Delete, &format!("/api/v1/probes/{id}"), None::<&()>)?.1)
     }
 
     /// What happens to one, or to all; from behind an event that was heard before.

@@ -17,4 +17,4 @@ mod far;
 mod near;
 
 pub use far::{Moved, answer, longest};
-pub use near::{Peer, explore, latency, receive, reflected_by, request, run, send, token};
+pub use near::{Peer, explore, latency, receive, reflected_by, request, routes, run, send, token};

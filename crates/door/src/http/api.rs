@@ -1,11 +1,12 @@
 //! The node's API, `/api/v1`: which questions there are, who may ask them, and how a no is written. What is answered is written
-//! next door ([`answer`], [`events`]), the document that describes it ([`document`]) is made of the same table of routes.
+//! next door ([`answer`], [`events`], [`probes`]), the document that describes it ([`document`]) is made of the same table of routes.
 //!
-//! What this room does not know: how a transfer is carried (`crate::transfers`), who asks (the `keeper`).
+//! What this room does not know: how a transfer is carried (`crate::transfers`), how a test is made (`crate::trials`), who asks (the `keeper`).
 
 mod answer;
 mod document;
 mod events;
+mod probes;
 
 use std::sync::atomic::AtomicUsize;
 
@@ -63,7 +64,7 @@ const fn told(status: u16, means: &'static str, kind: &'static str) -> Told {
 /// One question.
 struct Route {
     method: &'static str,
-    /// Its path; `{id}` stands for a transfer's.
+    /// Its path; `{id}` stands for that of a transfer or a test.
     path: &'static str,
     name: &'static str,
     summary: &'static str,
@@ -258,6 +259,58 @@ const ROUTES: &[Route] = &[
         ],
         answer: events::of_all,
     },
+    Route {
+        method: "POST",
+        path: "/api/v1/probes",
+        name: "createProbe",
+        summary: "Orders a test from here to another node; the same order again is the same test",
+        whom: Whom::Named,
+        query: &[],
+        body: Some("ProbeOrder"),
+        answers: &[
+            told(201, "a new one", "Probe"),
+            told(200, "it was ordered before", "Probe"),
+            told(409, "the id is that of another order", "Problem"),
+        ],
+        answer: probes::create,
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/probes",
+        name: "listProbes",
+        summary: "A page of the tests of whoever asks, oldest first, without their reports",
+        whom: Whom::Named,
+        query: &[
+            ("state", "only those in this state"),
+            ("after", "only those behind this one: `next` of the page before"),
+            ("limit", "how many at most: 1000 unless said, 10000 at most"),
+        ],
+        body: None,
+        answers: &[told(200, "a page", "Probes")],
+        answer: probes::list,
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/probes/{id}",
+        name: "probe",
+        summary: "One of them, with its report once it is done; after a restart of the node it is not known",
+        whom: Whom::Named,
+        query: &[],
+        body: None,
+        answers: &[told(200, "how it fares, or what it found", "Probe"), told(404, "there is none", "Problem")],
+        answer: probes::one,
+    },
+    Route {
+        method: "DELETE",
+        path: "/api/v1/probes/{id}",
+        name: "cancelProbe",
+        summary: "Ends it; one that has ended stays as it ended",
+        whom: Whom::Named,
+        query: &[],
+        body: None,
+        answers: &[told(200, "it has ended", "Probe"), told(202, "it is ending", "Probe")],
+        answer: probes::cancel,
+    },
 ];
 
 /// Whether a request is this room's.
@@ -277,7 +330,8 @@ fn find(path: &str, method: &str) -> Result<(&'static Route, Option<Uuid>), Refu
         let Some(id) = fits(route.path, path) else { continue };
         if route.method == method || route.method == "GET" && method == "HEAD" {
             let id = id.map(|text| {
-                text.parse().map_err(|_| Refused::new(400, "the id of a transfer is a UUID, and this is none"))
+                text.parse()
+                    .map_err(|_| Refused::new(400, "the id of a transfer or a test is a UUID, and this is none"))
             });
             return Ok((route, id.transpose()?));
         }
@@ -322,7 +376,8 @@ pub(crate) fn answer(
         Whom::Guests | Whom::Named => who(exchange, &target)?,
     };
     if route.whom == Whom::Named && visitor.is_nobody {
-        let reason = "transfers are for those who say who they are: show a key, a token, a macaroon or a certificate";
+        let reason =
+            "transfers and tests are for those who say who they are: show a key, a token, a macaroon or a certificate";
         return Err(web.keeper.challenge_nobody(reason));
     }
     (route.answer)(&mut web.visit(exchange, target, visitor), id)

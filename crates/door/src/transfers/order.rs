@@ -68,7 +68,7 @@ fn wrong(reason: impl Into<String>) -> Refusal {
 }
 
 /// One place as it was written.
-fn locator(text: &str) -> Result<Locator, Refusal> {
+pub(crate) fn locator(text: &str) -> Result<Locator, Refusal> {
     // A place here is written like what follows the host of one elsewhere.
     let authority = text.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
     if authority.contains('@') {
@@ -177,10 +177,19 @@ fn identity(order: &Order, way: &Way) -> Result<(Vec<AccessKey>, Option<Fingerpr
         Way::Out(_) | Way::In(_) => return Ok((Vec::new(), None)),
     };
     let key = order.credentials.as_ref().and_then(|credentials| credentials.key.as_deref());
+    identity_of(at, key, order.node.as_deref())
+}
+
+/// The same of a key and a fingerprint as they were written.
+pub(crate) fn identity_of(
+    at: &HostPort,
+    key: Option<&str>,
+    node: Option<&str>,
+) -> Result<(Vec<AccessKey>, Option<Fingerprint>), Refusal> {
     let key: Option<AccessKey> =
         key.map(str::parse).transpose().map_err(|e: auth::key::KeyError| wrong(e.to_string()))?;
     let told: Option<Fingerprint> =
-        order.node.as_deref().map(str::parse).transpose().map_err(|e: auth::key::KeyError| wrong(e.to_string()))?;
+        node.map(str::parse).transpose().map_err(|e: auth::key::KeyError| wrong(e.to_string()))?;
     match (key.as_ref().map(|key| key.node), told) {
         (Some(of_key), Some(told)) if of_key != told => {
             Err(wrong(format!("the access key is for another node than the one that node names ({told})")))

@@ -167,8 +167,8 @@ impl Entry {
 
 /// What a page of the table is to hold.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub state: Option<Stage>,
+pub(crate) struct Asked<S = Stage> {
+    pub state: Option<S>,
     pub after: Option<Uuid>,
     pub limit: usize,
 }

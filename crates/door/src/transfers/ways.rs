@@ -61,6 +61,15 @@ impl Ways {
         if let Some(session) = self.warm.take(there, keys) {
             return Ok(session);
         }
+        let mut session = self.dial(host, there, keys)?;
+        if !self.warm.within().is_zero() {
+            session.keep(self.warm.within())?;
+        }
+        Ok(session)
+    }
+
+    /// A new session with another node, at an address that the policy lets guests send this one to.
+    pub fn dial(&self, host: &Exports, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
         let policy = host.policy();
         let local = policy.third_party.local || self.is_users_own;
         let third_party = ThirdParty { local, loopback: self.may_stay_here, ..policy.third_party.clone() };
@@ -69,11 +78,7 @@ impl Ways {
         let trust = Trust::Fingerprints(vec![Fingerprint(there.node)]);
         let (timeouts, plain, session, elsewhere) = (self.timeouts, there.plain, random()?, self.elsewhere.clone());
         let connect = Connect { trust, keys, plain, timeouts, session, guard: Some(guard), elsewhere };
-        let mut session = Session::connect(&there.to, &connect)?;
-        if !self.warm.within().is_zero() {
-            session.keep(self.warm.within())?;
-        }
-        Ok(session)
+        Session::connect(&there.to, &connect)
     }
 
     /// A session with this node itself, over loopback, with the rights of whoever ordered and nobody else's: what a server holds is

@@ -17,9 +17,8 @@ use std::sync::atomic::AtomicBool;
 
 use model::Exit;
 use model::fault::{Blame, Fault};
-use model::v1::probe::host::Hosts;
+use model::v1::probe::Said;
 use probe::Stop;
-use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::{Probe, ProbeTest};
@@ -28,32 +27,8 @@ use crate::printer::Printer;
 use crate::settings::Settings;
 
 pub use all::headline;
-pub use target::{Node, Target};
+pub use target::{Target, connect};
 pub use tcp::Far;
-
-/// A line of `--json`: a test's name, and what it has to say.
-#[derive(Serialize)]
-struct Said<'a, T> {
-    v: u8,
-    event: &'static str,
-    test: &'static str,
-    target: &'a str,
-    /// Both hosts, of tests whose results do not have them anyway.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hosts: Option<&'a Hosts>,
-    #[serde(flatten)]
-    what: &'a T,
-}
-
-impl<'a, T> Said<'a, T> {
-    fn of(event: &'static str, test: &'static str, target: &'a str, what: &'a T) -> Said<'a, T> {
-        Said { v: 1, event, test, target, hosts: None, what }
-    }
-
-    fn on(self, hosts: Option<&'a Hosts>) -> Said<'a, T> {
-        Said { hosts, ..self }
-    }
-}
 
 /// Runs the command: the exit code is ours, or with `--check` that of a monitoring plug-in.
 pub fn run(probe: &Probe, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {

@@ -3,12 +3,19 @@
 //! A field here is a promise to programs, as everywhere in `v1`. What is taken in refuses fields that it does not know, so that a
 //! misspelt one is found by whoever wrote it; what is said may have more fields in a later version.
 
+mod probes;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::id::Uuid;
+
+pub use probes::{
+    LatencyProbe, LimitsProbe, PathProbe, Probe, ProbeKey, ProbeOrder, ProbeStage, ProbeTest, Probes, TcpProbe,
+    UdpProbe,
+};
 
 /// A transfer to be made. One end is a place of the node that is asked, always; the other is another node or a server.
 ///
@@ -371,6 +378,12 @@ pub struct Limits {
     pub body_bytes_max: u64,
     /// Streams of events at once.
     pub event_streams_max: u64,
+    /// Tests of one who orders that have not ended; one runs at a time.
+    #[serde(default)]
+    pub probes_unended_max: u64,
+    /// The longest test, seconds.
+    #[serde(default)]
+    pub probe_seconds_max: u64,
 }
 
 /// What a node is busy with.

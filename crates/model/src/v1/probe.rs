@@ -12,6 +12,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 
+/// What a test has to say, in one line: its name, and what was found.
+#[derive(Debug, Serialize)]
+pub struct Said<'a, T> {
+    v: u8,
+    event: &'static str,
+    test: &'static str,
+    target: &'a str,
+    /// Both hosts, of tests whose results do not have them anyway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hosts: Option<&'a host::Hosts>,
+    #[serde(flatten)]
+    what: &'a T,
+}
+
+impl<'a, T> Said<'a, T> {
+    /// `event` is `interval`, `point` or `result`.
+    pub fn of(event: &'static str, test: &'static str, target: &'a str, what: &'a T) -> Said<'a, T> {
+        Said { v: 1, event, test, target, hosts: None, what }
+    }
+
+    /// With both hosts, where they are known.
+    #[must_use]
+    pub fn on(self, hosts: Option<&'a host::Hosts>) -> Said<'a, T> {
+        Said { hosts, ..self }
+    }
+}
+
 /// A test that a node is asked to run the far half of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ask {

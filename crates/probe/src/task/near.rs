@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use model::v1::probe::host::Hosts;
 use model::v1::probe::latency::Latency;
-use model::v1::probe::route::{Route, RouteOrder};
+use model::v1::probe::route::{Route, RouteOrder, Routes};
 use model::v1::probe::udp::{UdpOrder, UdpPoint, UdpRequestOrder, UdpRequests};
 use model::v1::probe::{Failure, FlowLine, Flows, FlowsDone, Task, Token};
 
@@ -235,6 +235,16 @@ pub fn explore(peer: &mut dyn Peer, order: &RouteOrder, stop: &Stop) -> Result<(
     // Answers that could not be given are in what the far end found.
     let _ = echo.join();
     Ok((there, done.route))
+}
+
+/// Both ways, and in what they differ.
+///
+/// # Errors
+/// Those of [`explore`].
+pub fn routes(peer: &mut dyn Peer, order: &RouteOrder, stop: &Stop) -> Result<Routes> {
+    let (forward, reverse) = explore(peer, order, stop)?;
+    let asymmetries = reverse.as_ref().map_or_else(Vec::new, |reverse| route::asymmetries(&forward, reverse));
+    Ok(Routes { forward, reverse, asymmetries })
 }
 
 fn silent_about(peer: &dyn Peer, what: &str) -> Error {

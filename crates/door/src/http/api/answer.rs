@@ -16,9 +16,10 @@ use crate::http::exchange::{Length, read_little};
 use crate::http::refused::{Done, Outcome, Refused, Trouble, refuse};
 use crate::http::visit::Visit;
 use crate::transfers::{Asked, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, UNENDED_MAX, Unaccepted, places_here};
+use crate::trials;
 
 /// Sends JSON.
-fn send(visit: &mut Visit<'_>, status: u16, answer: &impl Serialize) -> Outcome {
+pub(super) fn send(visit: &mut Visit<'_>, status: u16, answer: &impl Serialize) -> Outcome {
     let text = serde_json::to_vec(answer).map_err(|e| refuse(500, format!("the answer cannot be written: {e}")))?;
     send_text(visit, status, text)
 }
@@ -39,7 +40,7 @@ fn send_text(visit: &mut Visit<'_>, status: u16, mut text: Vec<u8>) -> Outcome {
 }
 
 /// What came as JSON. What serde says of a value may repeat it, and it may be a secret; of names it may speak.
-fn read<T: DeserializeOwned>(visit: &mut Visit<'_>, what: &str) -> Outcome<T> {
+pub(super) fn read<T: DeserializeOwned>(visit: &mut Visit<'_>, what: &str) -> Outcome<T> {
     let kind = visit.request().headers.get("content-type").unwrap_or_default();
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
         return Err(refuse(415, format!("{what} is JSON: send it with Content-Type: {JSON}")));
@@ -121,6 +122,8 @@ pub(super) fn capabilities(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
             page_max: PAGE.1 as u64,
             body_bytes_max: BODY_BYTES_MAX as u64,
             event_streams_max: EVENT_STREAMS_MAX as u64,
+            probes_unended_max: trials::UNENDED_MAX.0 as u64,
+            probe_seconds_max: trials::SECONDS_MAX as u64,
         },
         load: Load {
             running: running as u64,
@@ -179,21 +182,22 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
 }
 
 /// What a list is to hold.
-fn asked(visit: &Visit<'_>) -> Outcome<Asked> {
+pub(super) fn asked<S: Copy>(visit: &Visit<'_>, states: &[S], word: fn(S) -> &'static str) -> Outcome<Asked<S>> {
     let mut asked = Asked { state: None, after: None, limit: PAGE.0 };
     let wrong = |reason: String| Err(refuse(400, reason));
     for (name, value) in pairs(visit.target.query.as_deref().unwrap_or_default()) {
         match name.as_str() {
-            "state" => match Stage::ALL.into_iter().find(|stage| stage.word() == value) {
-                Some(stage) => asked.state = Some(stage),
+            "state" => match states.iter().copied().find(|state| word(*state) == value) {
+                Some(state) => asked.state = Some(state),
                 None => {
-                    let words = Stage::ALL.map(Stage::word).join(", ");
+                    let words: Vec<_> = states.iter().copied().map(word).collect();
+                    let words = words.join(", ");
                     return wrong(format!("state is one of {words}"));
                 }
             },
             "after" => match value.parse() {
                 Ok(id) => asked.after = Some(id),
-                Err(_) => return wrong("after is the id of a transfer: a UUID".into()),
+                Err(_) => return wrong("after is an id: a UUID".into()),
             },
             "limit" => match value.parse() {
                 Ok(limit) if (1..=PAGE.1).contains(&limit) => asked.limit = limit,
@@ -215,7 +219,7 @@ pub(super) fn list(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
         #[serde(skip_serializing_if = "Option::is_none")]
         next: Option<Uuid>,
     }
-    let asked = asked(visit)?;
+    let asked = asked(visit, &Stage::ALL, Stage::word)?;
     let page = visit.web.host.transfers.page(visit.access().holder(), &asked);
     let page =
         page.ok_or_else(|| refuse(404, "the transfer that the page is to begin behind is not known here (any more)"))?;

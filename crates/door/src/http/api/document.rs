@@ -3,7 +3,7 @@
 
 use model::v1::Receipt;
 use model::v1::flows::Flows;
-use model::v1::node::{Capabilities, Change, Health, Order, Problem, Transfer, Transfers};
+use model::v1::node::{Capabilities, Change, Health, Order, Probe, ProbeOrder, Probes, Problem, Transfer, Transfers};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -21,6 +21,9 @@ fn schemas() -> Map<String, Value> {
     add::<Change>(&mut all);
     add::<Transfer>(&mut all);
     add::<Transfers>(&mut all);
+    add::<ProbeOrder>(&mut all);
+    add::<Probe>(&mut all);
+    add::<Probes>(&mut all);
     add::<Health>(&mut all);
     add::<Capabilities>(&mut all);
     add::<Problem>(&mut all);
@@ -115,7 +118,7 @@ fn document() -> Value {
         "info": {
             "title": "Longhaul node API",
             "version": "1",
-            "description": "What one node does: transfers between its exports and other nodes or servers. docs/api.md has examples.",
+            "description": "What one node does: transfers between its exports and other nodes or servers, tests from it to other nodes. docs/api.md has examples.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,

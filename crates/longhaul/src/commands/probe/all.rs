@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use door::FarNode;
 use model::HostPort;
 use model::units::BitRate;
 use model::v1::probe::all::{Cause, Findings, Segment, Support, Way, Ways};
@@ -14,8 +15,8 @@ use probe::host::Watch;
 use probe::{Stop, causes, stamp, task, udp};
 
 use super::check::{self, Fact};
-use super::target::{Node, Target};
-use super::{Said, latency, page, path};
+use super::target::{Target, connect};
+use super::{Said, latency, page};
 use crate::args::{Measure, ProbeAll};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -99,10 +100,10 @@ impl Desk<'_> {
     fn findings(&mut self) -> Result<Findings, Failure> {
         let seconds = self.all.time.as_secs_f64();
         // Whoever cannot be asked for this cannot be asked for anything.
-        let limits = Some(Node::connect(self.at, self.settings)?.limits()?);
+        let limits = Some(connect(self.at, self.settings)?.limits()?);
         let routes = self.one("routes", |node, stop| {
             let order = RouteOrder { flows: FLOWS, probes: PROBES, ..RouteOrder::default() };
-            path::routes(node, &order, stop)
+            Ok(task::routes(node, &order, stop)?)
         })?;
         let order = stamp::Order {
             rate_packets_s: LATENCY_RATE,
@@ -134,13 +135,13 @@ impl Desk<'_> {
     fn one<T>(
         &mut self,
         name: &str,
-        test: impl FnOnce(&mut Node, &Stop) -> Result<T, Failure>,
+        test: impl FnOnce(&mut FarNode, &Stop) -> Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
         if self.chatty {
             Printer::say(&format!("{name} …"));
         }
         std::thread::sleep(PAUSE);
-        let found = Node::connect(self.at, self.settings).and_then(|mut node| test(&mut node, self.stop));
+        let found = connect(self.at, self.settings).and_then(|mut node| test(&mut node, self.stop));
         match found {
             Ok(found) => Ok(Some(found)),
             Err(failure) if self.stop.is_stopped() => Err(failure),

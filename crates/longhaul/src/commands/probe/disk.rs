@@ -11,7 +11,7 @@ use model::{Exit, Locator};
 use probe::Stop;
 
 use super::Said;
-use super::target::Node;
+use super::target::connect;
 use crate::args::{ProbeDisk, ProbeDiskTest, ProbeDiskWay};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -63,7 +63,7 @@ pub fn run(disk: &ProbeDisk, settings: &Settings, printer: &Printer, stop: &Stop
     let report = match Locator::parse(OsStr::new(&disk.target)).map_err(|e| Failure::usage(e.to_string()))? {
         Locator::Node { at, place: Place::Path { export, path }, .. } => {
             let place = if path.is_root() { export } else { format!("{export}/{path}") };
-            Node::connect(&at, settings)?.disk(Disk { place, order }, stop, &mut note)?
+            connect(&at, settings)?.disk(Disk { place, order }, stop, &mut note)?
         }
         Locator::Node { .. } => return Err(Failure::usage("name an export of the node: lh://HOST/EXPORT")),
         _ => probe::disk::measure(Path::new(&disk.target), &order, stop, &mut note)?,

@@ -10,7 +10,7 @@ use probe::host::Watch;
 use probe::{Stop, stamp, task};
 
 use super::check::{self, Fact};
-use super::target::{Node, Target, resolve};
+use super::target::{Target, connect, resolve};
 use super::{Said, tcp::Far};
 use crate::args::{Measure, ProbeLatency};
 use crate::failure::Failure;
@@ -56,7 +56,7 @@ pub(super) fn test(
 ) -> Result<(Latency, Option<Hosts>), Failure> {
     Ok(match target {
         Target::Node(at) => {
-            let mut node = Node::connect(at, settings)?;
+            let mut node = connect(at, settings)?;
             (task::latency(&mut node, order, stop)?, node.hosts().cloned())
         }
         Target::Stamp(at) => {
@@ -87,7 +87,7 @@ pub(super) fn beside(
     let seconds = order.packets() as f64 / order.rate_packets_s;
     let load = tcp::Order { streams, seconds: load_seconds(seconds), ..tcp::Order::default() };
     probe::tcp::check(&load)?;
-    let mut far = Far::Node(Box::new(Node::connect(at, settings)?));
+    let mut far = Far::Node(Box::new(connect(at, settings)?));
     let over = Stop::default();
     std::thread::scope(|scope| {
         let loading = scope.spawn(|| far.test(&load, &over, &mut |_| {}));

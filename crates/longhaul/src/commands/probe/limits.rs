@@ -4,7 +4,7 @@ use model::Exit;
 use model::units::{BitRate, Bytes};
 
 use super::Said;
-use super::target::{Node, Target};
+use super::target::{Target, connect};
 use crate::args::ProbeLimits;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -12,7 +12,7 @@ use crate::settings::Settings;
 
 /// Asks a node, and says what it answers.
 pub fn run(probe: &ProbeLimits, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let limits = Node::connect(&Target::node(&probe.target, "limits")?, settings)?.limits()?;
+    let limits = connect(&Target::node(&probe.target, "limits")?, settings)?.limits()?;
     if printer.is_json() {
         printer.object(&Said::of("result", "limits", &probe.target, &limits));
         return Ok(Exit::Done);

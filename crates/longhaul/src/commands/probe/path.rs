@@ -10,7 +10,7 @@ use probe::{Stop, route, task};
 use serde::{Deserialize, Serialize};
 
 use super::Said;
-use super::target::{Node, Target, resolve};
+use super::target::{Target, connect, resolve};
 use crate::args::ProbePath;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -40,9 +40,9 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
     let before = path.before.as_ref().map(|file| read(file)).transpose()?;
     let mut hosts = None;
     let routes = match Target::parse(&path.target) {
-        Ok(Target::Node(at)) => match Node::connect(&at, settings) {
+        Ok(Target::Node(at)) => match connect(&at, settings) {
             Ok(mut node) => {
-                let routes = routes(&mut node, &order, stop)?;
+                let routes = task::routes(&mut node, &order, stop)?;
                 hosts = node.hosts().cloned();
                 routes
             }
@@ -62,13 +62,6 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
         false => say(&found, printer),
     }
     Ok(Exit::Done)
-}
-
-/// Both directions, with a node.
-pub(super) fn routes(node: &mut Node, order: &RouteOrder, stop: &Stop) -> Result<Routes, Failure> {
-    let (forward, reverse) = task::explore(node, order, stop)?;
-    let asymmetries = reverse.as_ref().map_or_else(Vec::new, |reverse| route::asymmetries(&forward, reverse));
-    Ok(Routes { forward, reverse, asymmetries })
 }
 
 /// The way to a host that is no node.

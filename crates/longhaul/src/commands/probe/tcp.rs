@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
+use door::FarNode;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Direction, Flow, Interval, Order, Report, Way};
 use probe::Stop;
 
 use super::check::{self, Fact};
-use super::target::{Node, Target, resolve};
+use super::target::{Target, connect, resolve};
 use super::{Said, scan};
 use crate::args::{Measure, ProbeTcp};
 use crate::failure::Failure;
@@ -75,7 +76,7 @@ fn facts(report: &Report) -> Vec<Fact> {
 
 /// The other end of a test, ready.
 pub enum Far {
-    Node(Box<Node>),
+    Node(Box<FarNode>),
     Iperf3(SocketAddr),
 }
 
@@ -83,7 +84,7 @@ impl Far {
     /// Connects.
     pub fn connect(target: &Target, settings: &Settings) -> Result<Far, Failure> {
         match target {
-            Target::Node(at) => Ok(Far::Node(Box::new(Node::connect(at, settings)?))),
+            Target::Node(at) => Ok(Far::Node(Box::new(connect(at, settings)?))),
             Target::Iperf3(at) => resolve(at).map(Far::Iperf3),
             Target::Stamp(_) => Err(Failure::usage("stamp:// is for probe latency")),
         }

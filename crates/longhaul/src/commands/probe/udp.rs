@@ -1,5 +1,6 @@
 //! `longhaul probe udp`.
 
+use door::FarNode;
 use model::HostPort;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::host::Hosts;
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::Said;
 use super::check::{self, Fact};
-use super::target::{Node, Target, resolve};
+use super::target::{Target, connect, resolve};
 use crate::args::{Measure, ProbeUdp};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -52,7 +53,7 @@ pub fn run(udp: &ProbeUdp, settings: &Settings, printer: &Printer, stop: &Stop) 
             Target::Iperf3(at) => return iperf3(udp, &at, printer, stop),
             Target::Stamp(_) => return Err(Failure::usage("stamp:// is for probe latency")),
         };
-        let mut node = Node::connect(&at, settings)?;
+        let mut node = connect(&at, settings)?;
         if udp.request {
             return request(udp, &mut node, printer, stop);
         }
@@ -222,7 +223,7 @@ fn say_point(point: &UdpPoint, reverse: bool, printer: &Printer) {
     }
 }
 
-fn request(udp: &ProbeUdp, node: &mut Node, printer: &Printer, stop: &Stop) -> Result<Vec<Fact>, Failure> {
+fn request(udp: &ProbeUdp, node: &mut FarNode, printer: &Printer, stop: &Stop) -> Result<Vec<Fact>, Failure> {
     let size =
         |bytes: &Bytes| u32::try_from(bytes.0).map_err(|_| Failure::usage(format!("answers of {bytes}: too large")));
     let order = UdpRequestOrder {

@@ -14,7 +14,7 @@ use super::audit::told;
 use super::role;
 use super::show::measured;
 use crate::args::TuneCompare;
-use crate::commands::probe::{Node, Target};
+use crate::commands::probe::{Target, connect};
 use crate::commands::standing::Standing;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -118,7 +118,7 @@ fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Fai
         return read(file);
     }
     match Target::parse(from)? {
-        Target::Node(at) => whole(from, Node::connect(&at, settings)?.audit(&ask)?),
+        Target::Node(at) => whole(from, connect(&at, settings)?.audit(&ask)?),
         _ => Err(Failure::usage(format!("{from} is no node: write here, HOST[:PORT], or the name of a file"))),
     }
 }
