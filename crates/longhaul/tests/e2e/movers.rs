@@ -315,11 +315,13 @@ fn drawn(seed: u64) {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "how much was tested belongs to the test's own output")]
 fn whoever_dies_or_hangs_the_copy_is_whole() {
     let seeds = match number("LONGHAUL_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("LONGHAUL_FAULTS").map_or(DRAWN, |faults| faults.div_ceil(100)),
     };
+    println!("movers: {} jobs", seeds.end - seeds.start);
     for seed in seeds {
         let held = std::panic::catch_unwind(|| drawn(seed));
         held.unwrap_or_else(|_| panic!("it fails again with LONGHAUL_SEED={seed}"));
