@@ -32,7 +32,7 @@ use self::kept::{Claim, Shelf};
 use self::order::{Way, bare};
 pub(crate) use self::order::{identity_of, locator};
 use self::run::Carried;
-pub(crate) use self::table::{Asked, Changed, Page, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
+pub(crate) use self::table::{Asked, Changed, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
 use self::table::{Entry, Table};
 use self::ways::Ways;
 use crate::current::Current;
