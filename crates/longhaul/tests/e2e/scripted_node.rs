@@ -90,7 +90,8 @@ impl ScriptedNode {
         let Frame::Ask(number, Request::Probe(_)) = asked else { panic!("no test but {asked:?}") };
         let words = Frame::Told(number, "7".repeat(16 << 10), true);
         let deadline = Instant::now() + 2 * PATIENCE;
-        while link.send(&words).is_ok() && link.exchange(Duration::from_millis(1)).is_ok() {
+        let goes_on = |link: &mut Link| link.exchange(Duration::from_millis(1)).is_ok() && link.next_frame().is_ok();
+        while link.send(&words).is_ok() && goes_on(&mut link) {
             link.drain(Duration::from_secs(1));
             assert!(Instant::now() < deadline, "the client hears without an end");
         }
