@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use auth::{Access, AccessKey};
+use auth::Access;
 use engine::Timeouts;
 use engine::control::{Control, Label};
 use model::fault::Fault;
@@ -39,7 +39,6 @@ use crate::current::Current;
 use crate::host::Exports;
 use crate::http::{Dialling, now};
 use crate::jobs::Jobs;
-use crate::warm::Destination;
 
 /// What a node shows as the role of such a job.
 const ROLE: &str = "carry";
@@ -127,16 +126,6 @@ impl Transfers {
     /// The node stops: no session is kept any longer.
     pub fn stop(&self) {
         self.ways.warm.close();
-    }
-
-    /// A session of its own with another node, for a test: dialled as transfers dial.
-    pub fn session_for_test(
-        &self,
-        host: &Exports,
-        there: &Destination,
-        keys: &[AccessKey],
-    ) -> engine::Result<engine::Session> {
-        self.ways.dial(host, there, keys)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

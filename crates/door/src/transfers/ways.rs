@@ -14,6 +14,7 @@ use model::HostPort;
 use model::fault::Fault;
 use wire::frame::Refusal;
 
+use super::Transfers;
 use super::afar::refused;
 use crate::current::Current;
 use crate::host::Exports;
@@ -97,6 +98,13 @@ impl Ways {
         let plain = host.allows_plain();
         let elsewhere = Elsewhere::default();
         Session::connect(&to, &Connect { trust, keys: &[key], plain, timeouts, session, guard: None, elsewhere })
+    }
+}
+
+impl Transfers {
+    /// A session of its own with another node, for a test: dialled as transfers dial.
+    pub fn session_for_test(&self, host: &Exports, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
+        self.ways.dial(host, there, keys)
     }
 }
 

@@ -83,6 +83,20 @@ impl ScriptedNode {
         Visit { link, listener: &self.listener, session, secret }
     }
 
+    /// Lets the next client in, and answers its test with words that have no end, until the client hangs up.
+    pub fn babble(&self) {
+        let (mut link, _) = self.let_in();
+        let asked = hear(&mut link).unwrap();
+        let Frame::Ask(number, Request::Probe(_)) = asked else { panic!("no test but {asked:?}") };
+        let words = Frame::Told(number, "7".repeat(16 << 10), true);
+        let deadline = Instant::now() + 2 * PATIENCE;
+        let goes_on = |link: &mut Link| link.exchange(Duration::from_millis(1)).is_ok() && link.next_frame().is_ok();
+        while link.send(&words).is_ok() && goes_on(&mut link) {
+            link.drain(Duration::from_secs(1));
+            assert!(Instant::now() < deadline, "the client hears without an end");
+        }
+    }
+
     fn let_in(&self) -> (Link, Frame) {
         let socket = accept(&self.listener);
         let identity = door::StateDir::open(self.identity.path()).unwrap().identity().unwrap();

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{Pair, api, api_at, full_key, pair, plain, problem, stands_below};
 use crate::https;
 use crate::node::{LONGHAUL, Node};
+use crate::scripted_node::ScriptedNode;
 use crate::wait::{LONG, until, until_some};
 use crate::web::raw::ask;
 
@@ -202,6 +203,22 @@ fn a_test_that_cannot_be_says_why() {
     pair.there.kill();
     let (fault, why) = failed(&pair.api, &down);
     assert!(fault == "path" && why.contains(&pair.there.address()), "{fault} {why}");
+}
+
+#[test]
+fn a_node_without_an_end_is_hung_up_on() {
+    let (pair, babbler) = (pair(), ScriptedNode::new());
+    let order = ProbeOrder {
+        test: ProbeTest::Limits(LimitsProbe {}),
+        credentials: key(&babbler.key().expose_text()),
+        ..ProbeOrder::new(Uuid::now_v7(), babbler.at(""))
+    };
+    let (fault, why) = std::thread::scope(|scope| {
+        scope.spawn(|| babbler.babble());
+        failed(&pair.api, &order)
+    });
+    assert!(fault == "peer" && why.contains("says more than"), "{fault} {why}");
+    report(&pair.api, &pair.probe(ProbeTest::Limits(LimitsProbe {})));
 }
 
 #[test]
