@@ -8,8 +8,6 @@ mod document;
 mod events;
 mod probes;
 
-use std::sync::atomic::AtomicUsize;
-
 use model::Fault;
 use model::id::Uuid;
 use model::v1::node::Problem;
@@ -31,12 +29,14 @@ pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
 pub(crate) const PAGE: (usize, usize) = (1000, 10_000);
 /// Streams of events at once: each has a thread.
 pub(crate) const EVENT_STREAMS_MAX: usize = 64;
+/// And of one who asks.
+pub(crate) const EVENT_STREAMS_EACH_MAX: usize = 16;
 
 /// What the API has of its own.
 #[derive(Default)]
 pub(crate) struct Api {
-    /// Streams of events that are open.
-    streams: AtomicUsize,
+    /// Those who listen to events.
+    audience: events::Audience,
 }
 
 /// Who may ask.

@@ -30,13 +30,15 @@ pub(super) struct Route {
     /// How often in a row it lost its last stream, and until when it rests.
     lost: u32,
     rests: Option<Instant>,
+    /// Until when it gets no further streams, though others on it carry.
+    breathes: Option<Instant>,
     /// The node does not take streams there any more.
     is_closed: bool,
 }
 
 impl Route {
     fn new(to: Arc<dyn Dial>, at: Option<SocketAddr>) -> Route {
-        Route { to, at, streams: BTreeSet::new(), wanted: 0, lost: 0, rests: None, is_closed: false }
+        Route { to, at, streams: BTreeSet::new(), wanted: 0, lost: 0, rests: None, breathes: None, is_closed: false }
     }
 
     fn rests(&self, now: Instant) -> bool {
@@ -110,7 +112,7 @@ impl Routes {
     pub fn rest(&mut self, at: usize, now: Instant, carries: impl Fn(u32) -> bool) {
         let route = &mut self.all[at];
         if route.streams.iter().any(|stream| carries(*stream)) {
-            route.rests = Some(now + BREATH);
+            route.breathes = Some(now + BREATH);
             return;
         }
         let rest = (REST * 2u32.saturating_pow(route.lost)).min(REST_MAX);
@@ -129,7 +131,8 @@ impl Routes {
         (asked, most): (u32, u32),
         carries: impl Fn(u32) -> bool,
     ) -> u32 {
-        if self.all[at].rests(now) {
+        // A way that breathes keeps its part of what was asked for: else the others would take it, to lose it again.
+        if self.all[at].rests(now) || self.all[at].breathes.is_some_and(|until| now < until) {
             return 0;
         }
         let open: Vec<usize> = (0..self.all.len()).filter(|way| !self.all[*way].rests(now)).collect();
@@ -182,6 +185,19 @@ mod tests {
         routes.learn(at(2), Some(at(0)));
         assert_eq!((routes.all.len(), routes.takes(Some(at(2))), routes.takes(Some(at(9)))), (3, 2, 0));
         assert!(!routes.is_one() && self::routes(1).is_one());
+    }
+
+    #[test]
+    fn a_way_that_breathes_keeps_its_part() {
+        let (mut routes, now) = (routes(3), Instant::now());
+        routes.all[0].streams.extend([1, 2]);
+        routes.all[1].streams.insert(3);
+        routes.all[2].streams.insert(4);
+        routes.ended(2);
+        routes.rest(0, now, |_| true);
+        let lacks = |routes: &mut Routes, at, now| routes.lacks(at, now, (0, 8), (4, 0), |_| true);
+        assert_eq!([0, 1, 2].map(|at| lacks(&mut routes, at, now)), [0, 0, 0], "two of four are the first way's");
+        assert_eq!(lacks(&mut routes, 0, now + BREATH), 1);
     }
 
     #[test]

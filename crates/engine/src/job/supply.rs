@@ -62,6 +62,7 @@ impl Supply {
     ) -> Result<()> {
         let id = end.facts.id;
         // The job is not over: a stream that ended in peace was refused, or closed by something in between.
+        let retired = end.result.is_ok() && end.facts.bytes > 0;
         let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
         let error = driven.note(end, &mut gauge.ended).map_or_else(|error| error, |()| early());
         if matches!(error, Error::Connect { .. }) {
@@ -69,6 +70,10 @@ impl Supply {
         }
         let Streams::Dial { count, most, opened, .. } = &mut *streams else { return Ok(()) };
         let way = self.routes.ended(id);
+        // It was one too many, and has carried all that it was to: nothing is wrong with its way.
+        if retired && !self.routes.is_one() {
+            return Ok(());
+        }
         // Another way carries: this one is tried again by and by.
         if self.routes.others_run(way, |stream| crew.has_carried(stream)) {
             self.routes.rest(way, Instant::now(), |stream| crew.has_carried(stream));

@@ -5,14 +5,14 @@
 //! `Last-Event-ID` hears what has changed since. A stream holds a thread, which looks at the table four times a second.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::id::Uuid;
 use model::v1::node::Stage;
 use web::{Headers, Response};
 
-use super::{EVENT_STREAMS_MAX, EVENTS, expect};
+use super::{EVENT_STREAMS_EACH_MAX, EVENT_STREAMS_MAX, EVENTS, expect};
 use crate::http::exchange::Length;
 use crate::http::now;
 use crate::http::refused::{Done, Outcome, Refused, refuse};
@@ -26,24 +26,48 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// How often something is written at least.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// A place among those who listen, given back when dropped.
-struct Seat<'a>(&'a AtomicUsize);
+/// How many listen, by who it is.
+#[derive(Default)]
+pub(super) struct Audience(Mutex<HashMap<String, usize>>);
 
-impl<'a> Seat<'a> {
-    fn take(open: &'a AtomicUsize) -> Outcome<Seat<'a>> {
-        if open.fetch_add(1, Ordering::AcqRel) >= EVENT_STREAMS_MAX {
-            open.fetch_sub(1, Ordering::AcqRel);
-            let reason =
-                format!("{EVENT_STREAMS_MAX} streams of events are open on this node already; ask again later");
-            return Err(Refused::new(503, reason).with("Retry-After", "30").into());
-        }
-        Ok(Seat(open))
+impl Audience {
+    fn seats(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// A place among those who listen: nobody takes so many that there is none for others.
+    fn take(&self, holder: &str) -> Result<Seat<'_>, Refused> {
+        let mut seats = self.seats();
+        let full = |most: usize, whose: &str| {
+            let reason = format!("{most} streams of events{whose} are open on this node already; ask again later");
+            Err(Refused::new(503, reason).with("Retry-After", "30"))
+        };
+        if seats.values().sum::<usize>() >= EVENT_STREAMS_MAX {
+            return full(EVENT_STREAMS_MAX, "");
+        }
+        if seats.get(holder).is_some_and(|own| *own >= EVENT_STREAMS_EACH_MAX) {
+            return full(EVENT_STREAMS_EACH_MAX, " of yours");
+        }
+        *seats.entry(holder.to_owned()).or_default() += 1;
+        Ok(Seat { audience: self, holder: holder.to_owned() })
+    }
+}
+
+/// A place among those who listen, given back when dropped.
+struct Seat<'a> {
+    audience: &'a Audience,
+    holder: String,
 }
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut seats = self.audience.seats();
+        if let Some(own) = seats.get_mut(&self.holder) {
+            *own -= 1;
+            if *own == 0 {
+                seats.remove(&self.holder);
+            }
+        }
     }
 }
 
@@ -68,7 +92,7 @@ fn listen(visit: &mut Visit<'_>, only: Option<Uuid>) -> Outcome {
         return Err(refused.into());
     }
     let web = visit.web;
-    let _seat = Seat::take(&web.api.streams)?;
+    let _seat = web.api.audience.take(visit.access().holder())?;
     let last = visit.request().headers.get("last-event-id").map(str::trim).filter(|text| !text.is_empty());
     let last = last.map(|text| text.parse::<u64>().map_err(|_| refuse(400, "Last-Event-ID is none of this node's")));
     let last = last.transpose()?;
@@ -199,13 +223,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_listen_and_no_more() {
-        let open = AtomicUsize::new(0);
-        let mut seats: Vec<_> = (0..EVENT_STREAMS_MAX).map(|_| Seat::take(&open).unwrap()).collect();
-        assert!(Seat::take(&open).is_err());
-        seats.pop();
-        assert!(Seat::take(&open).is_ok());
-        drop(seats);
-        assert_eq!(open.load(Ordering::Acquire), 0);
+    fn nobody_takes_all_the_places() {
+        let audience = Audience::default();
+        let mut mine: Vec<Seat<'_>> = (0..EVENT_STREAMS_EACH_MAX).map(|_| audience.take("me").unwrap()).collect();
+        assert!(audience.take("me").is_err_and(|refused| refused.status == 503));
+        let others: Vec<Seat<'_>> = (EVENT_STREAMS_EACH_MAX..EVENT_STREAMS_MAX)
+            .map(|at| audience.take(&format!("{}", at / EVENT_STREAMS_EACH_MAX)).unwrap())
+            .collect();
+        assert!(audience.take("another").is_err(), "none is left at all");
+        mine.pop();
+        drop(audience.take("another").unwrap());
+        drop((mine, others));
+        assert!(audience.seats().is_empty(), "whoever leaves is forgotten");
     }
 }
