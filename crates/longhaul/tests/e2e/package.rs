@@ -14,7 +14,7 @@ use xtask::package::{Order, Squeeze};
 
 use crate::client::{Client, words};
 use crate::https::certificate;
-use crate::node::LONGHAUL;
+use crate::node::{LONGHAUL, Node};
 use crate::wait::skipped;
 
 const EPOCH: u64 = 1_700_000_000;
@@ -238,6 +238,7 @@ fn every_setting_is_in_the_example_and_counts() {
         client.write(name, &pem);
     }
     client.write("access.toml", "");
+    client.write("movers.keys", Node::closed().grant(&["--export", "data", "--write"]));
     let settings: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let settings = settings
         .replace("/srv", &at(""))
