@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use model::v1;
@@ -46,11 +46,17 @@ fn dir(state: &Path) -> PathBuf {
 }
 
 /// The socket, removed with this.
-pub struct Bound(PathBuf);
+pub struct Bound {
+    path: PathBuf,
+    /// Held while a change is made and told.
+    telling: Arc<Mutex<()>>,
+}
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(&self.path);
+        // The process may end right after this, of the very change that somebody waits to hear of.
+        drop(self.telling.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -61,30 +67,35 @@ pub fn listen(state: &Path, jobs: Arc<dyn Stable>) -> io::Result<Bound> {
     let path = dir.join(format!("{}.sock", std::process::id()));
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
+    let telling = Arc::new(Mutex::new(()));
+    let held = Arc::clone(&telling);
     std::thread::Builder::new().name("reins".into()).spawn(move || {
         for socket in listener.incoming().flatten() {
             // One at a time: each is a line and its answer.
-            let _ = answer(&socket, &*jobs);
+            let _ = answer(&socket, &*jobs, &held);
         }
     })?;
-    Ok(Bound(path))
+    Ok(Bound { path, telling })
 }
 
 fn line_of(value: &impl Serialize) -> io::Result<String> {
     serde_json::to_string(value).map(|text| text + "\n").map_err(io::Error::other)
 }
 
-fn answer(socket: &UnixStream, jobs: &dyn Stable) -> io::Result<()> {
+fn answer(socket: &UnixStream, jobs: &dyn Stable, telling: &Mutex<()>) -> io::Result<()> {
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(socket).read_line(&mut line)?;
     let ask: Ask = serde_json::from_str(&line).map_err(io::Error::other)?;
-    let text = match &ask.job {
-        None => jobs.list().iter().map(line_of).collect::<io::Result<String>>()?,
-        Some(job) => line_of(&Changed { v: 1, error: jobs.change(job, &ask.change).err() })?,
+    let mut socket = socket;
+    let Some(job) = &ask.job else {
+        let all: String = jobs.list().iter().map(line_of).collect::<io::Result<_>>()?;
+        return socket.write_all(all.as_bytes());
     };
-    (&mut &*socket).write_all(text.as_bytes())
+    let _telling = telling.lock().unwrap_or_else(PoisonError::into_inner);
+    let changed = Changed { v: 1, error: jobs.change(job, &ask.change).err() };
+    socket.write_all(line_of(&changed)?.as_bytes())
 }
 
 fn ask(path: &Path, ask: &Ask) -> io::Result<Vec<String>> {
@@ -142,7 +153,8 @@ pub fn change(state: &Path, job: &str, change: &v1::Change) -> Result<(), String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
+    use std::io::Read;
+    use std::sync::mpsc;
 
     struct One(Mutex<Option<v1::Change>>);
 
@@ -173,5 +185,38 @@ mod tests {
         assert_eq!(change(state.path(), "two", &pause), Err("not mine".into()));
         drop(bound);
         assert!(list(state.path()).is_empty());
+    }
+    /// A job that is some time at a change, and says when it begins.
+    struct Slow(Mutex<mpsc::Sender<()>>);
+
+    impl Stable for Slow {
+        fn list(&self) -> Vec<v1::Job> {
+            Vec::new()
+        }
+
+        fn change(&self, _: &str, _: &v1::Change) -> Result<(), String> {
+            self.0.lock().unwrap().send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_change_that_ends_the_process_is_still_told() {
+        let state = tempfile::tempdir().unwrap();
+        let (begins, begun) = mpsc::channel();
+        let bound = listen(state.path(), Arc::new(Slow(Mutex::new(begins)))).unwrap();
+        let mut socket = UnixStream::connect(&bound.path).unwrap();
+        let cancel = v1::Change { cancel: true, ..v1::Change::default() };
+        let wanted = Ask { v: 1, job: Some("one".into()), change: cancel };
+        socket.write_all(line_of(&wanted).unwrap().as_bytes()).unwrap();
+        begun.recv().unwrap();
+        drop(bound);
+        // Here the process would end: the answer must have been given.
+        socket.set_nonblocking(true).unwrap();
+        let mut told = [0; 64];
+        let n = socket.read(&mut told).unwrap();
+        let told: Changed = serde_json::from_slice(&told[..n]).unwrap();
+        assert_eq!(told.error, None);
     }
 }
