@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use model::{Fault, HostPort};
 use wire::frame::Refusal;
+use wire::join::SessionId;
 
 use crate::error::{Error, Result};
 use crate::timeouts::Timeouts;
@@ -23,6 +24,15 @@ impl Dial for SocketAddr {
     fn dial(&self, timeouts: &Timeouts) -> std::io::Result<TcpStream> {
         dial_address(*self, timeouts)
     }
+}
+
+/// Where streams of a session may go besides the way of its control connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The address.
+    pub at: SocketAddr,
+    /// A session of its own that they join there; none where it is the one they are of.
+    pub lent: Option<SessionId>,
 }
 
 /// Looks at an address before it is dialled for somebody else: a sentence says why not.

@@ -184,6 +184,11 @@ impl StreamTerms {
         pilot::wanted(&path, &sys::tcp::congestion(socket)).and_then(|kind| pilot::choose(kind, &self.permitted))
     }
 
+    /// Those of streams that join a session that was lent by this one.
+    fn lent(&self, session: SessionId) -> StreamTerms {
+        StreamTerms { session, secret: self.secret.lent(&session), ..self.clone() }
+    }
+
     /// Whether streams are sealed. Before the other end has said what holds, they are: else it was waited for.
     fn is_sealed(&self) -> bool {
         self.suite.get().is_none_or(Option::is_some)

@@ -12,7 +12,9 @@ use sys::waker::Waker;
 use wire::Frame;
 use wire::frame::{self, FrameBuffer, Refusal, Suite};
 use wire::liveness::{Due, Liveness};
+use wire::mover::Loan;
 
+use crate::dial::Way;
 use crate::error::{Error, Result};
 use crate::seal::{EXPORT_LABEL, Secret};
 use crate::timeouts::Timeouts;
@@ -42,7 +44,7 @@ pub struct Link {
     /// Where the node takes streams too.
     addresses: Vec<SocketAddr>,
     /// Where its movers do.
-    movers: Vec<SocketAddr>,
+    movers: Vec<Loan>,
     /// We told the peer why this ends.
     aborted: bool,
 }
@@ -172,8 +174,9 @@ impl Link {
     }
 
     /// Where streams of this session may go besides: to the node's other addresses, and to its movers.
-    pub fn ways(&self) -> impl Iterator<Item = SocketAddr> {
-        self.addresses.iter().chain(&self.movers).copied()
+    pub fn ways(&self) -> impl Iterator<Item = Way> {
+        let own = self.addresses.iter().map(|at| Way { at: *at, lent: None });
+        own.chain(self.movers.iter().map(|loan| Way { at: loan.at, lent: Some(loan.session) }))
     }
 
     /// Another job begins: where movers took streams of the last one they need not take any of this.

@@ -16,8 +16,7 @@ mod attendant;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,13 +28,16 @@ use model::spec::Steer;
 use model::{HostPort, v1};
 use sys::waker::Waker;
 use wire::Frame;
+use wire::frame::{Open, Suite};
+use wire::join::SessionId;
 use wire::limits::ADDRESSES_MAX;
-use wire::mover::{Answer, Ask, Lend, Word};
+use wire::mover::{Answer, Ask, Lend, Loan, Word};
 
 pub use afar::Afar;
 
 use crate::job::Side;
 use crate::link::Link;
+use crate::seal::Secret;
 use crate::timeouts::Timeouts;
 
 /// How long a mover may write after it asked whether it may.
@@ -98,6 +100,24 @@ impl Peers {
     }
 }
 
+/// Of what movers are lent a part each.
+pub(crate) struct Loans {
+    /// The client's session's.
+    pub secret: Secret,
+    /// How its records are sealed.
+    pub suite: Option<Suite>,
+    /// The job.
+    pub order: Open,
+}
+
+impl Loans {
+    /// A session of this name.
+    fn lend(&self, session: SessionId) -> Lend {
+        let secret = *self.secret.lent(&session).expose();
+        Lend { session, secret, suite: self.suite, order: self.order.clone() }
+    }
+}
+
 /// How a mover stands to the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -120,8 +140,8 @@ enum Hold {
 /// One of them.
 struct Mover {
     phase: Phase,
-    /// Where it takes streams.
-    addresses: Vec<SocketAddr>,
+    /// Where it takes streams, and of which session.
+    loans: Vec<Loan>,
     /// What is to be said to it.
     out: VecDeque<Frame>,
     /// Wakes who says it.
@@ -145,14 +165,16 @@ struct Stream {
 
 struct State {
     movers: Vec<Mover>,
-    /// Of these addresses the client was told last.
-    told: Vec<SocketAddr>,
+    /// Of these the client was told last.
+    told: Vec<Loan>,
     over: bool,
+    /// Files that a mover had open when it was lost: what it said it had written may have been lost with its host.
+    doubtful: HashSet<u64>,
 }
 
 struct Shared {
     peers: Arc<Peers>,
-    lend: Lend,
+    loans: Loans,
     side: Arc<dyn Side>,
     /// The session's.
     waker: Waker,
@@ -180,7 +202,7 @@ impl Mover {
     fn new() -> Mover {
         Mover {
             phase: Phase::Coming,
-            addresses: Vec::new(),
+            loans: Vec::new(),
             out: VecDeque::new(),
             waker: None,
             lease: Instant::now(),
@@ -223,12 +245,17 @@ impl Movers {
     }
 
     /// Asks the movers to take streams of a job.
-    pub(crate) fn begin(peers: &Arc<Peers>, lend: Lend, side: &Arc<dyn Side>, waker: Waker) -> Movers {
+    pub(crate) fn begin(peers: &Arc<Peers>, loans: Loans, side: &Arc<dyn Side>, waker: Waker) -> Movers {
         let chosen = peers.chosen();
-        let state = State { movers: chosen.iter().map(|_| Mover::new()).collect(), told: Vec::new(), over: false };
+        let state = State {
+            movers: chosen.iter().map(|_| Mover::new()).collect(),
+            told: Vec::new(),
+            over: false,
+            doubtful: HashSet::new(),
+        };
         let shared = Arc::new(Shared {
             peers: Arc::clone(peers),
-            lend,
+            loans,
             side: Arc::clone(side),
             waker,
             state: Mutex::new(state),
@@ -250,14 +277,14 @@ impl Movers {
     pub(crate) fn tell(&self, link: &mut Link) -> crate::Result<()> {
         let mut state = self.0.state();
         let here = state.movers.iter().filter(|mover| mover.phase == Phase::Here);
-        let mut addresses: Vec<SocketAddr> = here.flat_map(|mover| mover.addresses.clone()).collect();
-        addresses.truncate(ADDRESSES_MAX);
-        if addresses == state.told {
+        let mut loans: Vec<Loan> = here.flat_map(|mover| mover.loans.clone()).collect();
+        loans.truncate(ADDRESSES_MAX);
+        if loans == state.told {
             return Ok(());
         }
-        state.told.clone_from(&addresses);
+        state.told.clone_from(&loans);
         drop(state);
-        link.send(&Frame::Movers(addresses))
+        link.send(&Frame::Movers(loans))
     }
 
     fn to_all(&self, frame: &Frame) {
@@ -288,8 +315,8 @@ impl Movers {
     }
 
     /// Makes sure that no mover writes to a file any more. Waits for that: with those that have it open at most for as long as
-    /// they may write unasked.
-    pub(crate) fn fence(&self, file: u64) {
+    /// they may write unasked. Says whether all have closed it: else what they wrote is to be looked at.
+    pub(crate) fn fence(&self, file: u64) -> bool {
         let mut state = self.0.state();
         let since = Instant::now();
         loop {
@@ -313,7 +340,7 @@ impl Movers {
                 for mover in &mut state.movers {
                     mover.files.remove(&file);
                 }
-                return;
+                return !state.doubtful.remove(&file);
             }
             let waited = self.0.changed.wait_timeout(state, Duration::from_millis(100));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;

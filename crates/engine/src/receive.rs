@@ -344,7 +344,9 @@ impl Side for Receiving {
     }
 
     fn takes_movers(&self) -> bool {
-        self.store.capabilities().writes == store::Writes::Anywhere && !self.policy.options.dry_run
+        let options = &self.policy.options;
+        // Without checksums nobody could say whether what a lost mover had written is there.
+        self.store.capabilities().writes == store::Writes::Anywhere && !options.dry_run && !options.checksums.is_empty()
     }
 
     fn meet(&self, movers: &Movers) {

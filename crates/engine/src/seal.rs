@@ -15,7 +15,7 @@
 use aws_lc_rs::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hmac;
 use wire::frame::Suite;
-use wire::join::Join;
+use wire::join::{Join, SessionId};
 
 /// Bytes that sealing adds to a record.
 pub const TAG_BYTES: usize = 16;
@@ -66,6 +66,12 @@ impl Secret {
     /// The exported bytes: for a mover of the same node, over TLS, and for nobody else.
     pub fn expose(&self) -> &[u8; 32] {
         &self.exported
+    }
+
+    /// The secret of a session that is lent for a part of this one's streams. Who has it cannot make this one of it, nor that
+    /// of another loan.
+    pub fn lent(&self, session: &SessionId) -> Secret {
+        Secret::new(&self.derive(b"lent ", session))
     }
 
     fn derive(&self, label: &[u8], parts: &[u8]) -> [u8; 32] {
@@ -227,6 +233,21 @@ mod tests {
             assert_eq!(far.open(b"head", &mut record), Ok(()));
         }
         assert_eq!(near.number >> EPOCH_BITS, 1);
+    }
+
+    /// What joins at one place does not at another: else a join that somebody saw could be said again elsewhere, and two nodes
+    /// would seal different records under the same keys.
+    #[test]
+    fn what_is_lent_has_its_own_keys() {
+        let secret = Secret::new(&[1; 32]);
+        let lent = secret.lent(&[5; 16]);
+        let mut join = Join { session: [5; 16], stream: 1, sealed: true, code: [0; 32] };
+        lent.sign_join(&mut join);
+        assert!(lent.verify_join(&join) && secret.lent(&[5; 16]).verify_join(&join), "both ends derive it");
+        assert!(!secret.verify_join(&join) && !secret.lent(&[6; 16]).verify_join(&join));
+        let seal = |secret: &Secret| sealed(&mut Sealer::new(secret.clone(), Suite::Aes128Gcm, 1, From::Node), b"x");
+        let sealed = [seal(&secret), seal(&lent), seal(&secret.lent(&[6; 16]))];
+        assert!(sealed[0] != sealed[1] && sealed[1] != sealed[2] && sealed[0] != sealed[2]);
     }
 
     #[test]

@@ -132,6 +132,7 @@ pub struct DataStream {
     share: Arc<AtomicU64>,
     /// Of this end and of the peer, as they were: a connection that is over has none.
     addresses: (String, String),
+    may_stay: bool,
 }
 
 impl DataStream {
@@ -149,7 +150,18 @@ impl DataStream {
             meter: Arc::default(),
             base: TcpInfo::default(),
             share: Arc::default(),
+            may_stay: true,
         }
+    }
+
+    /// It does not stay for a session's next job.
+    pub fn is_for_one_job(&mut self) {
+        self.may_stay = false;
+    }
+
+    /// Whether it may carry the session's next job.
+    pub fn may_stay(&self) -> bool {
+        self.may_stay
     }
 
     /// A job begins on a stream that has carried another: its numbers are its own.

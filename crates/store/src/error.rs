@@ -23,6 +23,15 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// The system had taken what was written and could not keep it. Said once: to ask again would find nothing wrong, and the
+    /// bytes are not there all the same. So there is no trying again but with what is found there, read anew.
+    #[error("what was written to {path} could not be kept{}", remedy(.source))]
+    Late {
+        /// Of what.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
     /// The path, or a link on it, leads out of the root.
     #[error("{0} leads out of its export or directory, which is not allowed")]
     Escapes(String),
@@ -102,6 +111,11 @@ impl Error {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
+    /// What was written before is lost, or may be.
+    pub(crate) fn late(path: &RelPath, source: impl Into<io::Error>) -> Error {
+        Error::Late { path: shown(path), source: source.into() }
+    }
+
     /// Whether there is no room, or no more of a quota.
     pub fn is_full(&self) -> bool {
         let Error::Io { source, .. } = self else { return false };
@@ -111,7 +125,7 @@ impl Error {
     /// Whether every further file would fail the same way: full, over quota, read-only, broken device.
     pub fn is_fatal(&self) -> bool {
         let source = match self {
-            Error::Io { source, .. } => source,
+            Error::Io { source, .. } | Error::Late { source, .. } => source,
             Error::Server { general, .. } => return *general,
             _ => return false,
         };

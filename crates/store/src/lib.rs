@@ -251,10 +251,18 @@ pub trait Sink: Send + Sync + Debug {
     }
     /// Somebody who has joined it has written up to here ([`Store::join`]).
     fn reached(&self, _end: u64) {}
+    /// What was written so far reaches the file system before this returns, for all hosts that share it; and it says then what it has
+    /// against that. Costs nothing on one of this host's own.
+    fn publish(&self) -> Result<()> {
+        Ok(())
+    }
     /// What was written so far reaches stable storage before this returns.
     fn flush(&self) -> Result<()> {
         Ok(())
     }
+    /// What is read of it next comes from where it is kept and not from memory, as far as the system can be told so: not all
+    /// that was written may have got there, or somebody else has written it.
+    fn distrust(&self) {}
     /// What was written stays, under its temporary name, for [`Store::resume`].
     fn keep(&self) {
         self.discard();

@@ -9,6 +9,9 @@
 #[allow(dead_code, reason = "each test program uses its part")]
 mod support;
 
+#[path = "faults/late.rs"]
+mod late;
+
 use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -117,6 +120,35 @@ fn no_inodes_left_is_full_too() {
         let link = store.make_symlink(&path("l"), &[b'x'; 4000], Timestamp::default(), true, "t");
         assert_full(&link.unwrap_err());
         assert!(names(&store, &path("")).iter().all(|name| name.starts_with(b"f")));
+    });
+}
+
+/// Network file systems refuse late: what was written must not get its name before they were asked.
+#[test]
+fn what_is_refused_at_the_close_gets_no_name() {
+    below(NAMESPACE, "what_is_refused_at_the_close_gets_no_name", || {
+        let temp = tempfile::tempdir().unwrap();
+        let _mounted = match late::mount(temp.path()) {
+            Ok(mounted) => mounted,
+            Err(error) => return skipped("what_is_refused_at_the_close_gets_no_name", &format!("mount: {error}")),
+        };
+        let store = Posix::open(temp.path(), Links::Refuse).unwrap();
+        let sink = store.create(&path("f"), "t").unwrap();
+        sink.write_at(&pattern(100_000), 0).unwrap();
+        let durable = Finish { durable: true, ..finish(100_000) };
+        // A mover asks before it says that it has closed a file.
+        for said in [sink.publish(), sink.commit(&finish(100_000)), sink.flush(), sink.commit(&durable)] {
+            let error = said.unwrap_err();
+            assert!(
+                matches!(&error, Error::Late { source, .. } if source.kind() == ErrorKind::QuotaExceeded),
+                "{error:?}"
+            );
+            assert_eq!((error.fault(), error.retry()), (Fault::Storage, Retry::Never));
+            // The system says so once: to try again as where there was no room would find nothing wrong.
+            assert!(error.is_fatal() && !error.is_full() && error.to_string().contains("quota"), "{error}");
+            assert!(store.stat(&path("f")).unwrap_err().is_not_found());
+            assert!(temp.path().join(".longhaul-t.part").exists(), "what is there is for a later attempt");
+        }
     });
 }
 

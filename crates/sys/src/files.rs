@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -115,6 +115,26 @@ fn pages_of(file: &File, offset: u64, span: usize) -> io::Result<Vec<u8>> {
     // SAFETY: the mapping of above, which nothing refers to.
     unsafe { libc::munmap(address, span) };
     if status < 0 { Err(error) } else { Ok(pages) }
+}
+
+/// Has what was written brought to the file system, and says what that has against it: one of another host (NFS, CIFS, FUSE) takes
+/// writes and may refuse them later, for want of space or quota, to who closes the file (close(2)). A copy of the descriptor is closed;
+/// this one stays open. On a file system of this host's own there is nothing to do.
+///
+/// # Errors
+/// What the file system says.
+pub fn check_written(file: &impl AsFd) -> io::Result<()> {
+    loop {
+        let copy = rustix::io::fcntl_dupfd_cloexec(file, 0)?;
+        // SAFETY: the copy is ours, and nobody's any more after this, whatever is said: the kernel lets go of it in any case.
+        match unsafe { libc::close(copy.into_raw_fd()) } {
+            0 => return Ok(()),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    }
 }
 
 #[cfg(test)]

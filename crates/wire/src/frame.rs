@@ -20,7 +20,7 @@ use model::spec::{Options, Steer, Step};
 use model::v1;
 
 use crate::join::SessionId;
-use crate::mover::{Lend, Word};
+use crate::mover::{Lend, Loan, Word};
 
 pub use decode::{FrameBuffer, decode};
 pub use encode::encode;
@@ -402,9 +402,9 @@ pub enum Frame {
     /// Sender that was called: how many streams each path should have; a path is told by one of its streams.
     Spread(Vec<(u32, u32)>),
     /// Node, while a job runs: where movers of it take streams, from now on and nowhere else: what goes to others of them is
-    /// lost. Unlike with [`Frame::Addresses`] no session can be begun there.
-    Movers(Vec<SocketAddr>),
-    /// Head, to a mover: streams of this session may join there.
+    /// lost.
+    Movers(Vec<Loan>),
+    /// Head, to a mover: a session for streams that it is to take.
     Lend(Box<Lend>),
     /// Head and mover, from then on.
     Word(Word),

@@ -3,6 +3,8 @@
 //! The node that a client spoke to is the head: it alone runs the machine of the job. A mover takes streams of it, reads or
 //! writes the same files, and asks the head for every step. Each stream asks one thing at a time.
 
+use std::net::SocketAddr;
+
 use model::checksum::BlockSum;
 use model::name::RelPath;
 
@@ -11,12 +13,22 @@ use crate::join::SessionId;
 use crate::record::Part;
 use crate::sender::{Built, Range};
 
-/// A session that is lent to a mover for one job: its streams may join there.
+/// Where streams of a job are taken besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loan {
+    /// A mover's address.
+    pub at: SocketAddr,
+    /// The session that streams join there.
+    pub session: SessionId,
+}
+
+/// A session of its own for a mover's streams of one job.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Lend {
-    /// The session.
+    /// Its name, chosen at random by the head, for this mover and this time.
     pub session: SessionId,
-    /// Its secret. Only ever sent inside TLS to a node whose identity was checked.
+    /// Its secret, derived from the client's session and this name: no key is used at two places. Only ever sent inside TLS to a
+    /// node whose identity was checked.
     pub secret: [u8; 32],
     /// How records are sealed; none where they go in clear.
     pub suite: Option<Suite>,

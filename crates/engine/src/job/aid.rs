@@ -3,14 +3,13 @@
 use model::account::Account;
 use model::spec::Steer;
 use model::v1;
-use wire::mover::Lend;
 
 use super::crew::Crew;
 use super::gauge::Gauge;
 use super::{Help, Side};
 use crate::error::Result;
 use crate::link::Link;
-use crate::movers::Movers;
+use crate::movers::{Loans, Movers};
 
 /// Asks movers once the job is worth it, and keeps client and movers informed of each other.
 #[derive(Default)]
@@ -36,9 +35,8 @@ impl Aid {
         let Help::Movers(peers, order) = &terms.help else { return };
         let Some(suite) = terms.suite.get().filter(|_| self.movers.is_none()) else { return };
         if Movers::are_worth(&*crew.side) {
-            let (secret, order) = (*terms.secret.expose(), (**order).clone());
-            let lend = Lend { session: terms.session, secret, suite: *suite, order };
-            self.movers = Some(Movers::begin(peers, lend, &crew.side, link.waker()));
+            let loans = Loans { secret: terms.secret.clone(), suite: *suite, order: (**order).clone() };
+            self.movers = Some(Movers::begin(peers, loans, &crew.side, link.waker()));
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use model::account::Spent;
 use sys::tcp::TcpInfo;
 use sys::waker::Waker;
-use wire::join::Join;
+use wire::join::{Join, SessionId};
 
 use super::lanes::Path;
 use super::{Driven, Side, StreamEnd, StreamTerms, TICK};
@@ -163,7 +163,7 @@ impl Common {
 
     /// The end of a stream that could have stayed: the sender says that its records end, if it stays.
     fn part(&self, mut stream: DataStream) -> Option<DataStream> {
-        let stays = self.keep.load(Ordering::Acquire);
+        let stays = self.keep.load(Ordering::Acquire) && stream.may_stay();
         let marked = stays && (!self.side.sends() || stream.mark().is_ok());
         if !marked {
             stream.finish();
@@ -218,11 +218,14 @@ impl Crew {
         self.start(move |_| Ok(stream), id);
     }
 
-    pub(super) fn dial(&mut self, to: &Arc<dyn Dial>, id: u32, after: Duration) {
+    /// By a way, to the session that was lent there, if not to this one.
+    pub(super) fn dial(&mut self, (to, lent): (&Arc<dyn Dial>, Option<SessionId>), id: u32, after: Duration) {
         let to = Arc::clone(to);
         let (timeouts, peer, common) = (self.timeouts, self.peer.clone(), Arc::clone(&self.common));
         let dialling = Dialling::begin(&common);
         let open = move |terms: &StreamTerms| {
+            let other = lent.map(|session| terms.lent(session));
+            let terms = other.as_ref().unwrap_or(terms);
             std::thread::sleep(after);
             let dialled = to.dial(&timeouts);
             drop(dialling);
@@ -235,7 +238,11 @@ impl Crew {
             terms.secret.sign_join(&mut join);
             let sent = (&socket).write_all(&join.encode());
             sent.map_err(|source| Error::Broken { peer: peer.clone(), source })?;
-            Ok(terms.stream(socket, id, &peer))
+            let mut stream = terms.stream(socket, id, &peer);
+            if lent.is_some() {
+                stream.is_for_one_job();
+            }
+            Ok(stream)
         };
         self.start(open, id);
     }

@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use wire::join::SessionId;
 use wire::limits::ADDRESSES_MAX;
 
-use crate::dial::Dial;
+use crate::dial::{Dial, Way};
 
 /// How long a way is left alone that lost its last stream, at first and after many losses.
 const REST: Duration = Duration::from_secs(1);
@@ -22,7 +23,7 @@ const BREATH: Duration = Duration::from_millis(250);
 pub(super) struct Route {
     pub to: Arc<dyn Dial>,
     /// None for the way of the control connection, whatever that is.
-    at: Option<SocketAddr>,
+    by: Option<Way>,
     /// Dialled, or running.
     pub streams: BTreeSet<u32>,
     /// As many as were wanted when it was last looked at.
@@ -37,8 +38,17 @@ pub(super) struct Route {
 }
 
 impl Route {
-    fn new(to: Arc<dyn Dial>, at: Option<SocketAddr>) -> Route {
-        Route { to, at, streams: BTreeSet::new(), wanted: 0, lost: 0, rests: None, breathes: None, is_closed: false }
+    fn new(to: Arc<dyn Dial>, by: Option<Way>) -> Route {
+        Route { to, by, streams: BTreeSet::new(), wanted: 0, lost: 0, rests: None, breathes: None, is_closed: false }
+    }
+
+    /// What is dialled, and the session that was lent there.
+    pub fn way(&self) -> (&Arc<dyn Dial>, Option<SessionId>) {
+        (&self.to, self.by.and_then(|way| way.lent))
+    }
+
+    fn leads_to(&self, at: SocketAddr) -> bool {
+        self.by.is_some_and(|way| way.at == at)
     }
 
     fn rests(&self, now: Instant) -> bool {
@@ -60,24 +70,31 @@ impl Routes {
         }
     }
 
-    /// Whether an address is news: no way leads there yet, and there are not too many.
-    pub fn lacks_way_to(&self, at: SocketAddr, own: Option<SocketAddr>) -> bool {
-        let known = own == Some(at) || self.all.iter().any(|route| route.at == Some(at));
-        !known && (1..=ADDRESSES_MAX).contains(&self.all.len())
+    /// Whether a way is news: none leads there yet, and there are not too many; or one did that is closed, by a session that was lent before.
+    pub fn lacks(&self, way: Way, own: Option<SocketAddr>) -> bool {
+        match self.all.iter().find(|route| route.leads_to(way.at)) {
+            Some(before) => before.by != Some(way) && before.is_closed && before.streams.is_empty(),
+            None => own != Some(way.at) && (1..=ADDRESSES_MAX).contains(&self.all.len()),
+        }
     }
 
     /// The node takes streams there too. `own` is the control connection's other end.
-    pub fn learn(&mut self, at: SocketAddr, own: Option<SocketAddr>) {
-        if self.lacks_way_to(at, own) {
-            self.all.push(Route::new(Arc::new(at), Some(at)));
+    pub fn learn(&mut self, way: Way, own: Option<SocketAddr>) {
+        if !self.lacks(way, own) {
+            return;
+        }
+        let route = Route::new(Arc::new(way.at), Some(way));
+        match self.all.iter_mut().find(|route| route.leads_to(way.at)) {
+            Some(before) => *before = route,
+            None => self.all.push(route),
         }
     }
 
     /// Streams are taken where `open` says so, of the ways besides the control connection's. What goes elsewhere is lost: these
     /// streams are to be given up.
-    pub fn close_but(&mut self, open: impl Fn(SocketAddr) -> bool) -> Vec<u32> {
+    pub fn close_but(&mut self, open: impl Fn(Way) -> bool) -> Vec<u32> {
         for route in &mut self.all {
-            route.is_closed = route.at.is_some_and(|at| !open(at));
+            route.is_closed = route.by.is_some_and(|way| !open(way));
         }
         self.all.iter().filter(|route| route.is_closed).flat_map(|route| route.streams.iter().copied()).collect()
     }
@@ -89,8 +106,7 @@ impl Routes {
 
     /// The way that a kept stream goes.
     pub fn takes(&self, peer: Option<SocketAddr>) -> usize {
-        let there = |route: &Route| route.at.is_some() && route.at == peer;
-        self.all.iter().position(there).unwrap_or(0)
+        self.all.iter().position(|route| peer.is_some_and(|peer| route.leads_to(peer))).unwrap_or(0)
     }
 
     /// A stream ended: on which way.
@@ -123,7 +139,7 @@ impl Routes {
     /// How many streams a way still lacks, of several ways: at first one, which shows that it leads somewhere.
     /// `carries` says whether something has arrived by a stream; `wish` is what the evidence says, `count` how many to begin with, `asked` what somebody asked for on all ways together,
     /// `most` the bound on them all; each 0 for none.
-    pub fn lacks(
+    pub fn lacking(
         &mut self,
         at: usize,
         now: Instant,
@@ -167,11 +183,15 @@ mod tests {
         ([192, 0, 2, number], 4433).into()
     }
 
+    fn to(number: u8) -> Way {
+        Way { at: at(number), lent: None }
+    }
+
     fn routes(ways: u8) -> Routes {
         let mut routes = Routes::default();
-        let to: Arc<dyn Dial> = Arc::new(at(0));
-        routes.begin(&to);
-        (0..ways).for_each(|way| routes.learn(at(way), Some(at(0))));
+        let dial: Arc<dyn Dial> = Arc::new(at(0));
+        routes.begin(&dial);
+        (0..ways).for_each(|way| routes.learn(to(way), Some(at(0))));
         routes
     }
 
@@ -180,9 +200,9 @@ mod tests {
         let mut routes = routes(3);
         assert_eq!(routes.all.len(), 3, "the control connection's own address is no other way");
         let mut many = self::routes(1);
-        (1..100).for_each(|more| many.learn(at(more), Some(at(0))));
+        (1..100).for_each(|more| many.learn(to(more), Some(at(0))));
         assert_eq!(many.all.len(), ADDRESSES_MAX + 1, "a node cannot send us everywhere");
-        routes.learn(at(2), Some(at(0)));
+        routes.learn(to(2), Some(at(0)));
         assert_eq!((routes.all.len(), routes.takes(Some(at(2))), routes.takes(Some(at(9)))), (3, 2, 0));
         assert!(!routes.is_one() && self::routes(1).is_one());
     }
@@ -195,7 +215,7 @@ mod tests {
         routes.all[2].streams.insert(4);
         routes.ended(2);
         routes.rest(0, now, |_| true);
-        let lacks = |routes: &mut Routes, at, now| routes.lacks(at, now, (0, 8), (4, 0), |_| true);
+        let lacks = |routes: &mut Routes, at, now| routes.lacking(at, now, (0, 8), (4, 0), |_| true);
         assert_eq!([0, 1, 2].map(|at| lacks(&mut routes, at, now)), [0, 0, 0], "two of four are the first way's");
         assert_eq!(lacks(&mut routes, 0, now + BREATH), 1);
     }
@@ -206,22 +226,42 @@ mod tests {
         routes.all[1].streams.insert(5);
         routes.all[2].streams.insert(6);
         assert!(routes.close_but(|_| true).is_empty());
-        assert_eq!(routes.close_but(|to| to != at(1)), [5], "the control connection's way is never closed");
-        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| true), 0);
-        assert_eq!(routes.lacks(2, now, (0, 8), (4, 0), |_| true), 1, "the others share the number that was asked for");
+        assert_eq!(routes.close_but(|way| way != to(1)), [5], "the control connection's way is never closed");
+        assert_eq!(routes.lacking(1, now, (0, 8), (0, 0), |_| true), 0);
+        assert_eq!(
+            routes.lacking(2, now, (0, 8), (4, 0), |_| true),
+            1,
+            "the others share the number that was asked for"
+        );
         routes.ended(5);
         assert!(routes.close_but(|_| true).is_empty());
-        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| true), 1, "it is back: at first with one stream");
+        assert_eq!(routes.lacking(1, now, (0, 8), (0, 0), |_| true), 1, "it is back: at first with one stream");
+    }
+
+    /// Streams of a session that was lent before are over before any of the next one is dialled.
+    #[test]
+    fn a_mover_that_comes_again_takes_another_session() {
+        let mut routes = routes(1);
+        let [first, second] = [1, 2].map(|id| Way { at: at(1), lent: Some([id; 16]) });
+        routes.learn(first, Some(at(0)));
+        routes.all[1].streams.insert(5);
+        assert!(!routes.lacks(second, Some(at(0))), "the first one is not known to be over");
+        assert_eq!(routes.close_but(|way| way == second), [5]);
+        assert!(!routes.lacks(second, Some(at(0))), "a stream of it still ends");
+        routes.ended(5);
+        routes.learn(second, Some(at(0)));
+        assert_eq!((routes.all.len(), routes.all[1].way().1), (2, Some([2; 16])));
+        assert!(routes.close_but(|way| way == second).is_empty());
     }
 
     #[test]
     fn a_new_way_is_tried_by_one_stream() {
         let (mut routes, now) = (routes(2), Instant::now());
-        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| false), 1);
+        assert_eq!(routes.lacking(1, now, (0, 8), (0, 0), |_| false), 1);
         routes.all[1].streams.insert(5);
-        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| false), 0, "it is being dialled");
-        assert_eq!(routes.lacks(1, now, (0, 8), (0, 0), |_| true), 7);
-        assert_eq!(routes.lacks(1, now, (3, 8), (0, 0), |_| true), 2, "the evidence goes before");
+        assert_eq!(routes.lacking(1, now, (0, 8), (0, 0), |_| false), 0, "it is being dialled");
+        assert_eq!(routes.lacking(1, now, (0, 8), (0, 0), |_| true), 7);
+        assert_eq!(routes.lacking(1, now, (3, 8), (0, 0), |_| true), 2, "the evidence goes before");
     }
 
     #[test]
@@ -230,7 +270,7 @@ mod tests {
         routes.all[0].streams.insert(1);
         routes.all[1].streams.insert(2);
         let wanted = |routes: &mut Routes, asked, most| {
-            [0, 1].map(|way| routes.lacks(way, now, (0, 8), (asked, most), |_| true) + 1)
+            [0, 1].map(|way| routes.lacking(way, now, (0, 8), (asked, most), |_| true) + 1)
         };
         assert_eq!(wanted(&mut routes, 5, 0), [3, 2]);
         assert_eq!(wanted(&mut routes, 0, 6), [3, 3]);
@@ -246,18 +286,18 @@ mod tests {
             assert_eq!(routes.ended(7), 1);
             routes.rest(1, now, |_| true);
             let after = |seconds| now + Duration::from_secs_f64(seconds);
-            assert_eq!(routes.lacks(1, after(f64::from(rest) - 0.1), (0, 4), (0, 0), |_| true), 0);
+            assert_eq!(routes.lacking(1, after(f64::from(rest) - 0.1), (0, 4), (0, 0), |_| true), 0);
             // What it would have is the others' meanwhile.
-            assert_eq!(routes.lacks(0, after(0.5), (0, 4), (6, 0), |_| false), 1);
+            assert_eq!(routes.lacking(0, after(0.5), (0, 4), (6, 0), |_| false), 1);
             assert_eq!(routes.all[0].wanted, 6);
             now = after(f64::from(rest) + 0.1);
-            assert_eq!(routes.lacks(1, now, (0, 4), (0, 0), |_| false), 1);
+            assert_eq!(routes.lacking(1, now, (0, 4), (0, 0), |_| false), 1);
         }
         routes.all[1].streams.insert(8);
-        routes.lacks(1, now, (0, 4), (0, 0), |_| true);
+        routes.lacking(1, now, (0, 4), (0, 0), |_| true);
         routes.ended(8);
         routes.rest(1, now, |_| true);
-        assert_eq!(routes.lacks(1, now + Duration::from_millis(1100), (0, 4), (0, 0), |_| true), 1, "it had carried");
+        assert_eq!(routes.lacking(1, now + Duration::from_millis(1100), (0, 4), (0, 0), |_| true), 1, "it had carried");
     }
 
     #[test]
@@ -267,14 +307,14 @@ mod tests {
         routes.ended(1);
         routes.rest(1, now, |_| true);
         assert_eq!(
-            routes.lacks(1, now, (0, 2), (0, 0), |_| true),
+            routes.lacking(1, now, (0, 2), (0, 0), |_| true),
             0,
             "not at once: whoever closes would be asked without end"
         );
         let soon = now + Duration::from_millis(260);
-        assert_eq!(routes.lacks(1, soon, (0, 2), (0, 0), |_| true), 1);
+        assert_eq!(routes.lacking(1, soon, (0, 2), (0, 0), |_| true), 1);
         routes.rest(1, soon, |_| false);
-        assert_eq!(routes.lacks(1, soon + BREATH, (0, 2), (0, 0), |_| false), 0, "nothing ever came that way");
+        assert_eq!(routes.lacking(1, soon + BREATH, (0, 2), (0, 0), |_| false), 0, "nothing ever came that way");
         assert!(routes.others_run(0, |stream| stream == 2) && !routes.others_run(1, |stream| stream == 2));
     }
 }

@@ -108,7 +108,7 @@ impl Supply {
         });
         let route = &mut self.routes.all[way];
         route.streams.insert(number);
-        crew.dial(&route.to, number, after);
+        crew.dial(route.way(), number, after);
     }
 
     /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
@@ -117,7 +117,7 @@ impl Supply {
             Streams::Dial { to, beside, count, most, opened, kept } => {
                 self.routes.begin(to);
                 self.learn(link, beside);
-                let closed = self.routes.close_but(|at| link.ways().any(|way| way == at));
+                let closed = self.routes.close_but(|way| link.ways().any(|open| open == way));
                 closed.into_iter().for_each(|stream| crew.give_up(stream));
                 // What stayed is as many as the evidence asked for; more than somebody asks for now it may be.
                 if steered > 0 {
@@ -158,10 +158,10 @@ impl Supply {
     fn learn(&mut self, link: &Link, beside: &Beside) {
         let Beside::Allowed(guard) = beside else { return };
         let own = link.socket().peer_addr().ok();
-        for at in link.ways().filter(|at| self.routes.lacks_way_to(*at, own)).collect::<Vec<_>>() {
-            let is_near = own.is_some_and(|own| dial::is_as_near(own.ip(), at.ip()));
-            if is_near && guard.as_ref().is_none_or(|guard| guard(at.ip()).is_ok()) {
-                self.routes.learn(at, own);
+        for way in link.ways().filter(|way| self.routes.lacks(*way, own)).collect::<Vec<_>>() {
+            let is_near = own.is_some_and(|own| dial::is_as_near(own.ip(), way.at.ip()));
+            if is_near && guard.as_ref().is_none_or(|guard| guard(way.at.ip()).is_ok()) {
+                self.routes.learn(way, own);
             }
         }
     }
@@ -195,7 +195,8 @@ impl Supply {
         let now = Instant::now();
         for way in 0..self.routes.all.len() {
             let wish = gauge.wish(&self.routes.all[way].streams);
-            let lacks = self.routes.lacks(way, now, (wish, count), (steered, most), |stream| crew.has_carried(stream));
+            let lacks =
+                self.routes.lacking(way, now, (wish, count), (steered, most), |stream| crew.has_carried(stream));
             // The session's numbers end: what is left of them is for replacing what is lost.
             let lacks = lacks.min((STREAMS_MAX / 4 * 3).saturating_sub(*opened) + self.free.len() as u32);
             (0..lacks).for_each(|_| self.dial(crew, way, opened, Duration::ZERO));

@@ -240,9 +240,9 @@ impl Writer {
         let me = Arc::clone(self);
         let close = move || {
             let closed = file.and_then(|file| file.sink.write().unwrap_or_else(PoisonError::into_inner).take());
-            let flushed = closed.filter(|_| me.durable).map_or(Ok(()), |sink| sink.flush());
+            let brought = closed.map_or(Ok(()), |sink| if me.durable { sink.flush() } else { sink.publish() });
             me.closing.fetch_sub(1, Ordering::AcqRel);
-            match flushed {
+            match brought {
                 Ok(()) => me.talk.say(Word::Closed(id)),
                 Err(error) => me.talk.fail(Fault::Storage, model::fault::with_causes(&error)),
             }

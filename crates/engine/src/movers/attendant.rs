@@ -9,7 +9,7 @@ use auth::{AccessKey, Fingerprint};
 use model::fault::Fault;
 use wire::frame::Refusal;
 use wire::liveness::Pace;
-use wire::mover::{Ask, Word};
+use wire::mover::{Ask, Loan, Word};
 use wire::{Frame, WireError};
 
 use super::afar::{Afar, Flags};
@@ -57,19 +57,22 @@ fn wait(shared: &Shared) -> bool {
 }
 
 /// It is gone, or was never there: its streams are lost. Says whether the job is over.
-fn part(shared: &Shared, at: usize) -> bool {
+pub(super) fn part(shared: &Shared, at: usize) -> bool {
     let mut state = shared.state();
     let over = state.over;
     let mover = &mut state.movers[at];
     for (_, stream) in mover.streams.drain() {
         stream.flags.lost.store(true, Ordering::Release);
     }
-    if mover.phase == Phase::Here {
+    let was_here = mover.phase == Phase::Here;
+    let doubtful: Vec<u64> = if was_here { mover.files.keys().copied().collect() } else { Vec::new() };
+    if was_here {
         mover.phase = Phase::Gone(mover.lease);
     }
     (mover.waker, mover.account) = (None, None);
     mover.spread.clear();
     mover.out.clear();
+    state.doubtful.extend(doubtful);
     drop(state);
     shared.changed.notify_all();
     shared.waker.wake();
@@ -124,7 +127,11 @@ fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<Session> {
 
 /// Lends it the session, and waits until streams may join there.
 fn lend(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
-    link.send(&Frame::Lend(Box::new(shared.lend.clone())))?;
+    let name =
+        identity::random().map_err(|e| Error::Host { doing: "get random numbers", source: std::io::Error::other(e) });
+    let lend = shared.loans.lend(name?);
+    let session = lend.session;
+    link.send(&Frame::Lend(Box::new(lend)))?;
     let deadline = Instant::now() + link.timeouts().handshake;
     loop {
         match link.next_frame()? {
@@ -134,13 +141,14 @@ fn lend(shared: &Shared, at: usize, link: &mut Link) -> Result<()> {
             None => link.exchange(Duration::from_millis(100))?,
         }
     }
-    let mut addresses: Vec<_> = link.ways().collect();
+    let mut addresses = link.addresses().to_vec();
     if addresses.is_empty() {
         addresses.extend(link.socket().peer_addr().ok());
     }
     let mut state = shared.state();
     let mover = &mut state.movers[at];
-    (mover.phase, mover.addresses, mover.waker) = (Phase::Here, addresses, Some(link.waker()));
+    mover.loans = addresses.into_iter().map(|at| Loan { at, session }).collect();
+    (mover.phase, mover.waker) = (Phase::Here, Some(link.waker()));
     mover.files.clear();
     mover.lease = Instant::now();
     if state.over {

@@ -61,14 +61,15 @@ fn movers(here: usize) -> Movers {
         steer: Steer::default(),
         listed: false,
     };
-    let lend = Lend { session: [0; 16], secret: [0; 32], suite: None, order };
+    let loans = Loans { secret: Secret::new(&[0; 32]), suite: None, order };
     let peers = Arc::new(Peers::new(Vec::new(), Arc::new([]), Timeouts::default(), Box::new(|_, _| {})));
     let side: Arc<dyn Side> = Arc::new(Nothing);
-    let movers = Movers::begin(&peers, lend, &side, Waker::new().unwrap());
+    let movers = Movers::begin(&peers, loans, &side, Waker::new().unwrap());
     let mut state = movers.0.state();
     for at in 0..here {
         let mut mover = Mover::new();
-        (mover.phase, mover.addresses) = (Phase::Here, vec![([192, 0, 2, at as u8], 7).into()]);
+        let loan = Loan { at: ([192, 0, 2, at as u8], 7).into(), session: [at as u8; 16] };
+        (mover.phase, mover.loans) = (Phase::Here, vec![loan]);
         state.movers.push(mover);
     }
     drop(state);
@@ -87,8 +88,7 @@ fn a_file_waits_for_those_who_have_it_open() {
     let (done, fenced) = channel();
     let waiting = movers.clone();
     std::thread::spawn(move || {
-        waiting.fence(7);
-        done.send(()).unwrap();
+        done.send(waiting.fence(7)).unwrap();
     });
     let close = vec![Frame::Word(Word::Close(7))];
     let mut told = Vec::new();
@@ -104,7 +104,7 @@ fn a_file_waits_for_those_who_have_it_open() {
     closed(2);
     assert!(fenced.recv_timeout(Duration::from_millis(300)).is_err(), "one of them still has it");
     closed(0);
-    fenced.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(fenced.recv_timeout(Duration::from_secs(20)).unwrap(), "all have closed it");
     assert_eq!(movers.0.state().movers[0].files, HashMap::from([(8, Hold::Open)]), "others stay open");
 }
 
@@ -123,6 +123,26 @@ fn one_that_is_gone_may_write_until_its_lease_is_over() {
     movers.fence(7);
     assert!(Instant::now() >= until);
     assert!(said(&movers, 0).is_empty(), "nobody is there to be told");
+}
+
+/// What it said that it had written may have been in its host's memory alone.
+#[test]
+fn what_a_lost_mover_had_open_is_doubtful_once() {
+    let movers = movers(2);
+    {
+        let mut state = movers.0.state();
+        state.movers[0].files.extend([(7, Hold::Open), (8, Hold::Closing)]);
+        state.movers[1].files.insert(9, Hold::Closing);
+    }
+    attendant::part(&movers.0, 0);
+    let fence = |file| movers.fence(file);
+    movers.0.state().movers[1].files.remove(&9);
+    assert_eq!([7, 8, 9].map(fence), [false, false, true]);
+    assert_eq!([7, 8].map(fence), [true, true], "it was looked at");
+    // One that said how its streams did has let go of everything before.
+    movers.0.state().movers[1].files.clear();
+    attendant::part(&movers.0, 1);
+    assert!(fence(9));
 }
 
 /// The question where a file is may cross the word that it is to be closed: then it must not be opened once more.

@@ -89,11 +89,9 @@ impl Receiving {
         path.below(&self.target.path)
     }
 
-    /// Makes sure that no mover writes to a file any more, and says so if that takes long.
-    pub(super) fn fence(&self, file: u64) {
+    /// Makes sure that no mover writes to a file any more. Says whether what they have written is there for sure.
+    pub(super) fn fence(&self, file: u64) -> bool {
         let movers = self.movers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(movers) = movers {
-            movers.fence(file);
-        }
+        movers.is_none_or(|movers| movers.fence(file))
     }
 }

@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
-use model::fault::Fault;
-use store::digest::{self, InOrder};
-use store::{Coming, Finish, Sink, Writes};
+use store::digest::InOrder;
+use store::{Coming, Sink, Writes};
 use wire::WireError;
 use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
 use wire::mover::Here;
-use wire::receiver::{Complete, Stored, Wanted};
+use wire::receiver::{Stored, Wanted};
 use wire::record::Part;
+
+mod place;
 
 use super::Receiving;
 use super::porter::subject;
@@ -353,31 +353,6 @@ impl Incoming {
             }
         }
     }
-
-    /// Compares the digests that need the whole file in order. One that was not fed in order is read back.
-    fn verify(&self, receiving: &Receiving, complete: &Complete, sink: &dyn Sink) -> Result<(), Refusal> {
-        if complete.serial.is_empty() {
-            return Ok(());
-        }
-        let in_order = std::mem::take(&mut *self.serial.lock().unwrap_or_else(PoisonError::into_inner));
-        let storage = |e: store::Error| Refusal::from_error(&e);
-        let ours = match in_order.finish(complete.size) {
-            Some(digests) => digests,
-            None => {
-                let algorithms: Vec<Algorithm> = complete.serial.iter().map(|d| d.algorithm()).collect();
-                let _busy = receiving.busy_with(format!("reading {} back for its digests", self.wanted.path));
-                let source = sink.as_source().map_err(storage)?;
-                digest::of_unfinished(&*source, &self.wanted.path, &algorithms, complete.size).map_err(storage)?
-            }
-        };
-        match complete.serial.iter().find(|theirs| !ours.contains(theirs)) {
-            None => Ok(()),
-            Some(theirs) => {
-                let reason = format!("{}: its {theirs} at the source is not that of what arrived", self.wanted.path);
-                Err(Refusal::new(Fault::Integrity, reason))
-            }
-        }
-    }
 }
 
 fn late() -> store::Error {
@@ -388,51 +363,6 @@ impl Receiving {
     /// Makes room for a file's blocks, before the sender can hear that it is wanted.
     pub(super) fn expect_file(&self, incoming: Incoming) {
         self.incoming().insert(incoming.wanted.id, Arc::new(incoming));
-    }
-
-    /// Verifies a complete file and puts it in place.
-    pub(super) fn complete(&self, complete: &Complete) {
-        let Some(incoming) = self.incoming().remove(&complete.id) else { return };
-        *incoming.gate.write().unwrap_or_else(PoisonError::into_inner) = Gate::Closed;
-        let same = |there: Digest| complete.sum.is_some_and(|sum| there == Digest::crc32c(sum.crc32c));
-        // Small files come without waiting for a verdict; what came may be what is there.
-        if incoming.there.is_some_and(same) {
-            incoming.discard();
-            return self.settle(complete.id, Outcome::Skipped);
-        }
-        self.fence(complete.id);
-        match self.put_in_place(&incoming, complete) {
-            Ok(()) => self.settle(complete.id, Outcome::Done),
-            Err(PutError::Refused(refusal)) => {
-                incoming.discard();
-                self.settle(complete.id, Outcome::Failed(refusal));
-            }
-            Err(PutError::Store(error)) => {
-                if error.is_full() {
-                    incoming.keep(self);
-                } else {
-                    incoming.discard();
-                }
-                self.store_failed(complete.id, error);
-            }
-        }
-    }
-
-    fn put_in_place(&self, incoming: &Incoming, complete: &Complete) -> Result<(), PutError> {
-        let sink = incoming.sink(self)?;
-        incoming.verify(self, complete, &*sink)?;
-        let finish = Finish {
-            size: complete.size,
-            mode: incoming.wanted.mode,
-            mtime: incoming.wanted.mtime,
-            durable: self.policy.options.durable,
-            replace: self.may_replace(),
-            attributes: incoming.wanted.attributes.clone().filter(|a| a.owner.is_some() || !a.xattrs.is_empty()),
-        };
-        self.with_room(|| sink.commit(&finish))?;
-        incoming.end_journal();
-        incoming.settle_promise();
-        Ok(())
     }
 
     /// A file cannot be written. What would meet every other file as well will pass: then what is there is kept.
@@ -474,22 +404,5 @@ impl Receiving {
         self.state().machine.settled(id, outcome);
         self.actions.notify_one();
         self.waker.wake();
-    }
-}
-
-enum PutError {
-    Refused(Refusal),
-    Store(store::Error),
-}
-
-impl From<Refusal> for PutError {
-    fn from(refusal: Refusal) -> PutError {
-        PutError::Refused(refusal)
-    }
-}
-
-impl From<store::Error> for PutError {
-    fn from(error: store::Error) -> PutError {
-        PutError::Store(error)
     }
 }

@@ -133,6 +133,7 @@ impl Receiving {
             let _ = self.store.forget(&wanted.path, journal.tag());
             return None;
         };
+        sink.distrust();
         let true_rows = self.verified(wanted, &*sink.as_source().ok()?, rows);
         self.say_busy(String::new());
         if self.is_over() {

@@ -129,6 +129,31 @@ fn trees_arrive_whole() {
     assert!(!site.head.log().contains("left out"), "{}", site.head.log());
 }
 
+/// A mover's host goes down, and with it what it had not brought to the file system yet: blocks that it said were written. The
+/// head finds out before the file has its name, and asks for them again.
+#[test]
+fn what_went_down_with_a_host_is_sent_again() {
+    for checksums in ["crc32c", "sha256"] {
+        let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));
+        client.write("f", &bytes);
+        let to = site.head.at("data/in");
+        let running = client.begin(words!["cp", "--json", "f", to, "--limit", RATE, "--checksum", checksums]);
+        site.are_at_it();
+        std::thread::sleep(Duration::from_millis(500));
+        site.movers[0].kill();
+        let part = unfinished(site.shared.path()).remove(0);
+        let file = fs::OpenOptions::new().write(true).open(part).unwrap();
+        file.write_all_at(&[0; MIB as usize], MIB).unwrap();
+        let outcome = running.finish().expect(0);
+        site.holds("in", &bytes);
+        let (receipt, log) = (outcome.json(), site.head.log());
+        assert!(log.contains("it was lost with its host"), "{log}");
+        assert!(outcome.err.contains("it was lost with its host"), "{}", outcome.err);
+        // What is wrong costs its window of the journal, 64 MiB at most.
+        assert!(receipt["resumed_bytes"].as_u64() > Some(16 * MIB), "{receipt}");
+    }
+}
+
 /// What is to happen to a mover in the middle of a job.
 fn in_the_middle(push: bool, happens: fn(&mut Node)) -> (Site, Value) {
     let (mut site, client, bytes) = (Site::new(2), Client::new(), content(LARGE));

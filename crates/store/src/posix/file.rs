@@ -238,8 +238,10 @@ impl PosixSink {
         }
         rustix::fs::fchmod(fd, mode).map_err(|e| error("set the mode of", path, e))?;
         rustix::fs::futimens(fd, &times(finish.mtime)).map_err(|e| error("set the time of", path, e))?;
-        if finish.durable {
-            rustix::fs::fsync(fd).map_err(|e| error("flush", path, e))?;
+        match finish.durable {
+            true => rustix::fs::fsync(fd).map_err(|e| crate::Error::late(path, e))?,
+            // A file system of another host may not have looked at what it was given.
+            false => self.publish()?,
         }
         if !self.is_ours() {
             let taken = std::io::Error::other("another job has put its own unfinished file in the place of this one");
@@ -338,8 +340,17 @@ impl Sink for PosixSink {
         self.data_end.fetch_max(end, Ordering::AcqRel);
     }
 
+    fn publish(&self) -> Result<()> {
+        sys::files::check_written(&self.file.fd).map_err(|e| crate::Error::late(&self.file.path, e))
+    }
+
     fn flush(&self) -> Result<()> {
-        rustix::fs::fdatasync(&self.file.fd).map_err(|e| error("flush", &self.file.path, e))
+        rustix::fs::fdatasync(&self.file.fd).map_err(|e| crate::Error::late(&self.file.path, e))
+    }
+
+    fn distrust(&self) {
+        // Pages that could not be written are still in memory, and clean (fsync(2)).
+        let _ = rustix::fs::fadvise(&self.file.fd, 0, None, rustix::fs::Advice::DontNeed);
     }
 
     fn keep(&self) {
@@ -356,8 +367,8 @@ impl Sink for PosixSink {
         let result = self.finish(finish);
         match &result {
             Ok(()) => self.settled.store(true, Ordering::Release),
-            // Room may come: the caller tries again, or keeps it.
-            Err(error) if error.is_full() => {}
+            // Room may come: the caller tries again, or keeps it for later, as where some of it is lost.
+            Err(error) if error.is_full() || matches!(error, crate::Error::Late { .. }) => {}
             Err(_) => self.discard(),
         }
         result

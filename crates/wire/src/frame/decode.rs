@@ -128,7 +128,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         32 => Frame::Spread(list(r, ADDRESSES_MAX + 1, "paths", |r| {
             Ok((stream_id(r)?, r.number_max(STREAMS_MAX.into(), "a count of streams")? as u32))
         })?),
-        33 => Frame::Movers(list(r, ADDRESSES_MAX, "addresses", address)?),
+        33 => Frame::Movers(list(r, ADDRESSES_MAX, "addresses", movers::loan)?),
         34 => Frame::Lend(Box::new(movers::lend(r)?)),
         35 => Frame::Word(movers::word(r)?),
         other => return Err(WireError::Unknown(other)),

@@ -117,7 +117,8 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Steer(to) => steer(w, to),
         Frame::Busy(why) => w.text(why),
         Frame::Account(of) => account(w, of),
-        Frame::Addresses(at) | Frame::Movers(at) => list(w, at, address),
+        Frame::Addresses(at) => list(w, at, address),
+        Frame::Movers(at) => list(w, at, movers::loan),
         Frame::Lend(lend) => movers::lend(w, lend),
         Frame::Word(word) => movers::word(w, word),
         Frame::Spread(over) => list(w, over, |w, (stream, count)| {

@@ -6,14 +6,15 @@ use model::fault::Fault;
 use model::name::RelPath;
 use wire::Frame;
 use wire::frame::{Open, Refusal, Suite};
-use wire::mover::{Answer, Ask, Here, Lend, Word};
+use wire::mover::{Answer, Ask, Here, Lend, Loan, Word};
 use wire::record::Part;
 use wire::sender::{Built, Range};
 
 pub fn frames(order: Open) -> Vec<(&'static str, Vec<Frame>)> {
+    let loan = |at: &str, id| Loan { at: at.parse().unwrap(), session: [id; 16] };
     let lend = |suite| Frame::Lend(Box::new(Lend { session: [7; 16], secret: [9; 32], suite, order: order.clone() }));
     vec![
-        ("movers", vec![Frame::Movers(vec!["192.0.2.7:4433".parse().unwrap(), "[2001:db8::7]:9".parse().unwrap()])]),
+        ("movers", vec![Frame::Movers(vec![loan("192.0.2.7:4433", 5), loan("[2001:db8::7]:9", 6)])]),
         ("lend", vec![lend(Some(Suite::ChaCha20Poly1305)), lend(None)]),
         ("word", words().into_iter().map(Frame::Word).collect()),
     ]

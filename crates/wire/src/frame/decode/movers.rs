@@ -2,11 +2,15 @@
 
 use model::checksum::BlockSum;
 
-use super::{Reader, Result, WireError, list, open, refusal, stream_id, suite};
+use super::{Reader, Result, WireError, address, list, open, refusal, stream_id, suite};
 use crate::limits::{FRAME_BYTES_MAX, PATHS_MAX, RECORD_PARTS_MAX, STREAMS_MAX};
-use crate::mover::{Answer, Ask, Here, Lend, Word};
+use crate::mover::{Answer, Ask, Here, Lend, Loan, Word};
 use crate::record::Part;
 use crate::sender::{Built, Range};
+
+pub(super) fn loan(r: &mut Reader) -> Result<Loan> {
+    Ok(Loan { at: address(r)?, session: r.array("a session's id")? })
+}
 
 pub(super) fn lend(r: &mut Reader) -> Result<Lend> {
     let (session, secret) = (r.array("a session's id")?, r.array("a session's secret")?);

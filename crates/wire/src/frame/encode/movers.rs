@@ -2,10 +2,15 @@
 
 use model::checksum::BlockSum;
 
-use super::{Writer, list, open, refusal, suite};
-use crate::mover::{Answer, Ask, Lend, Word};
+use super::{Writer, address, list, open, refusal, suite};
+use crate::mover::{Answer, Ask, Lend, Loan, Word};
 use crate::record::Part;
 use crate::sender::{Built, Range};
+
+pub(super) fn loan(w: &mut Writer, loan: &Loan) {
+    address(w, &loan.at);
+    w.raw(&loan.session);
+}
 
 pub(super) fn lend(w: &mut Writer, lend: &Lend) {
     w.raw(&lend.session);
