@@ -99,6 +99,8 @@ pub struct Past {
 
 /// Less than the ten seconds after which BBR looks for the least round-trip time.
 const REFRESH: Duration = Duration::from_secs(8);
+/// A stream that has sent nothing for so long has nothing to send.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// The pilot of one sending side.
 #[derive(Debug)]
@@ -111,6 +113,8 @@ pub struct Pilot {
     told: HashMap<u32, Option<u64>>,
     chosen: HashMap<u32, Duration>,
     refreshed: HashMap<u32, Duration>,
+    /// What each stream had sent when it last had something to send, and when that was.
+    sent: HashMap<u32, (u64, Duration)>,
     /// The part of a shared path that the streams were told last, bytes per second; 0 where it is not shared.
     shared: u64,
     /// When congestion control was last sent to look for its share.
@@ -129,6 +133,7 @@ impl Pilot {
             told: HashMap::new(),
             chosen: HashMap::new(),
             refreshed: HashMap::new(),
+            sent: HashMap::new(),
             shared: 0,
             searched: Duration::ZERO,
             missed: None,
@@ -167,7 +172,7 @@ impl Pilot {
                 self.pacer.reopen();
             }
         }
-        self.pace(sights, around, &mut acts);
+        self.pace(now, sights, around, &mut acts);
         acts
     }
 
@@ -267,9 +272,25 @@ impl Pilot {
         [around.share_bytes_s, theirs].into_iter().filter(|share| *share > 0).min()
     }
 
+    /// Those that have something to send: a file of which a digest needs the bytes in order is one stream's, and its part of what may
+    /// be sent is not to lie idle with the others. All of them where none has.
+    fn busy(&mut self, now: Duration, sights: &[Sight]) -> u64 {
+        let busy = sights.iter().filter(|Sight { stream, tcp, .. }| {
+            let last = self.sent.entry(*stream).or_insert((tcp.bytes_sent, now));
+            if tcp.bytes_sent != last.0 || tcp.unsent_bytes > 0 || tcp.unacked_segments > 0 {
+                *last = (tcp.bytes_sent, now);
+            }
+            now.saturating_sub(last.1) < IDLE
+        });
+        match busy.count() {
+            0 => sights.len() as u64,
+            busy => busy as u64,
+        }
+    }
+
     /// Each stream's part of what may be sent.
-    fn pace(&mut self, sights: &[Sight], around: &Around<'_>, acts: &mut Vec<Act>) {
-        let streams = sights.len() as u64;
+    fn pace(&mut self, now: Duration, sights: &[Sight], around: &Around<'_>, acts: &mut Vec<Act>) {
+        let streams = self.busy(now, sights);
         let cap = self.share(around).or(self.pacer.cap());
         // The limit itself is kept by the job's schedule; the sockets, a little above it, only even out what it lets go.
         let limit = (around.limit_bytes_s > 0).then(|| around.limit_bytes_s.saturating_mul(3) / 2);

@@ -267,3 +267,39 @@ fn streams_on_trial_are_not_remembered() {
     });
     assert_eq!(tried, Some(Some(2)));
 }
+
+/// A file whose digest needs it in order goes by one stream: the limit is not to be cut by those that wait beside it.
+#[test]
+fn what_may_be_sent_is_shared_by_those_that_send() {
+    let mut pilot = job(4, 0.0, None).pilot;
+    let around = Around { limit_bytes_s: 8_000_000, ..Around::default() };
+    let mut sent = [0u64; 4];
+    let mut paces = [None; 4];
+    let mut run = |pilot: &mut Pilot, from: f64, sending: &[usize]| {
+        for tick in 0..15 {
+            sending.iter().for_each(|at| sent[*at] += 100_000);
+            let sights: Vec<Sight> = (0..4)
+                .map(|at| Sight {
+                    stream: at as u32,
+                    tcp: TcpInfo { bytes_sent: sent[at], ..TcpInfo::default() },
+                    congestion: "reno".into(),
+                    spent: Spent::default(),
+                    unread_bytes: 0,
+                })
+                .collect();
+            let now = Duration::from_secs_f64(from + f64::from(tick) * TICK);
+            for act in pilot.tick(now, &sights, &around) {
+                if let Act::Pace(stream, pace) = act {
+                    paces[stream as usize] = pace;
+                }
+            }
+            if tick == 0 && from == 0.0 {
+                assert_eq!(paces, [Some(3_000_000); 4], "at first nobody knows");
+            }
+        }
+        paces
+    };
+    assert_eq!(run(&mut pilot, 0.0, &[2]), [Some(12_000_000); 4]);
+    assert_eq!(run(&mut pilot, 2.0, &[2, 3]), [Some(6_000_000); 4]);
+    assert_eq!(run(&mut pilot, 4.0, &[]), [Some(3_000_000); 4], "all may begin again at once");
+}
