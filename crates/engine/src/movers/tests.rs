@@ -160,3 +160,15 @@ fn what_was_closed_is_not_opened_again_by_an_answer_on_its_way() {
     afar.tell_where(7, here());
     assert_eq!(said(&movers, 0), [answer(3, Answer::Nowhere)]);
 }
+
+/// Nor is one lent twice: a mover that comes again must not seal under keys that it has used.
+#[test]
+fn the_session_of_the_client_is_never_lent_itself() {
+    let movers = movers(0);
+    let loans = &movers.0.loans;
+    let [first, second] = [[1; 16], [2; 16]].map(|name| loans.lend(name));
+    assert_eq!((first.session, second.session), ([1; 16], [2; 16]));
+    let own = *loans.secret.expose();
+    assert!(first.secret != own && second.secret != own && first.secret != second.secret);
+    assert_eq!(first.secret, *loans.secret.lent(&[1; 16]).expose(), "the client derives the same");
+}
