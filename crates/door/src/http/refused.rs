@@ -99,7 +99,7 @@ pub(crate) fn status_of(error: &io::Error) -> u16 {
 impl From<store::Error> for Trouble {
     fn from(error: store::Error) -> Trouble {
         let status = match &error {
-            store::Error::Io { source, .. } => status_of(source),
+            store::Error::Io { source, .. } | store::Error::Late { source, .. } => status_of(source),
             // A name that leads out is no name here: what lies there is nobody's business.
             store::Error::Escapes(_) => 403,
             store::Error::Exists(_) => 412,
@@ -150,6 +150,15 @@ mod tests {
         ];
         for (errno, status) in table {
             assert_eq!(status_of(&errno.into()), status, "{errno}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_kept_is_told_as_what_could_not_be_written() {
+        for (errno, status) in [(Errno::DQUOT, 507), (Errno::IO, 500)] {
+            let late = store::Error::Late { path: "run/f".into(), source: errno.into() };
+            let Trouble::Refused(refused) = Trouble::from(late) else { panic!("{errno} is no refusal") };
+            assert_eq!(refused.status, status, "{errno}");
         }
     }
 }

@@ -12,6 +12,7 @@ use web::scitag::SciTag;
 use web::{Client, ClientError, Dialer, HttpUrl};
 
 use crate::http::fireflies::{Fireflies, Flying};
+use crate::http::refused::status_of;
 use crate::meters::{Ended, Moving};
 
 /// Why a copy failed.
@@ -60,7 +61,10 @@ impl From<ClientError> for Failure {
 
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
-        let full = error.is_full();
+        let full = match &error {
+            store::Error::Late { source, .. } => status_of(source) == 507,
+            other => other.is_full(),
+        };
         let text = with_causes(&error);
         let hint = if full { " (ENOSPC: no space left on device)" } else { "" };
         let fault = model::fault::Blame::fault(&error);
