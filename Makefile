@@ -18,7 +18,7 @@ demo: build ## two nodes on this machine and a real tree from one to the other
 test: setup ## every test and every check, as CI runs them
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace
+	@sh scripts/test.sh --workspace
 
 .PHONY: test-interop
 test-interop: setup ## stock clients and servers (curl, davix, gfal2, rclone, xrootd) beside a node; a part of make test

@@ -27,7 +27,7 @@ fn stamp_suite(test: &str, arguments: &[&str]) -> Option<Program> {
     match command.spawn() {
         Ok(child) => Some(Program(child)),
         Err(error) => {
-            skipped(test, &format!("stamp-suite: {error}"));
+            skipped(test, &format!("stamp-suite: {error} (cargo install stamp-suite)"));
             None
         }
     }
