@@ -122,6 +122,11 @@ impl Error {
         [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&source.kind())
     }
 
+    /// Whether the unfinished file is worth keeping: room may come, and where some of it was lost, the next attempt finds what is there.
+    pub fn may_go_on(&self) -> bool {
+        self.is_full() || matches!(self, Error::Late { .. })
+    }
+
     /// Whether every further file would fail the same way: full, over quota, read-only, broken device.
     pub fn is_fatal(&self) -> bool {
         let source = match self {

@@ -367,8 +367,8 @@ impl Sink for PosixSink {
         let result = self.finish(finish);
         match &result {
             Ok(()) => self.settled.store(true, Ordering::Release),
-            // Room may come: the caller tries again, or keeps it for later, as where some of it is lost.
-            Err(error) if error.is_full() || matches!(error, crate::Error::Late { .. }) => {}
+            // The caller tries again, or keeps it for later.
+            Err(error) if error.may_go_on() => {}
             Err(_) => self.discard(),
         }
         result

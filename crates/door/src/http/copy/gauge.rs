@@ -12,7 +12,7 @@ use web::scitag::SciTag;
 use web::{Client, ClientError, Dialer, HttpUrl};
 
 use crate::http::fireflies::{Fireflies, Flying};
-use crate::http::refused::status_of;
+use crate::http::refused::status_in_store;
 use crate::meters::{Ended, Moving};
 
 /// Why a copy failed.
@@ -61,10 +61,7 @@ impl From<ClientError> for Failure {
 
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
-        let full = match &error {
-            store::Error::Late { source, .. } => status_of(source) == 507,
-            other => other.is_full(),
-        };
+        let full = status_in_store(&error) == 507;
         let text = with_causes(&error);
         let hint = if full { " (ENOSPC: no space left on device)" } else { "" };
         let fault = model::fault::Blame::fault(&error);
@@ -222,5 +219,22 @@ impl<'a> Line<'a> {
     pub fn dial(dialer: &Dialer, url: &HttpUrl, gauge: &'a Gauge) -> Result<Line<'a>, Failure> {
         let client = Client::new(dialer, url)?;
         Ok(Line { _joined: gauge.join(client.conn().socket()), client })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn no_room_is_told_whenever_it_is_found() {
+        for (errno, status) in [(Errno::NOSPC, 507), (Errno::DQUOT, 507), (Errno::IO, 500)] {
+            let (path, source) = (String::from("run/f"), std::io::Error::from(errno));
+            let late = store::Error::Late { path: path.clone(), source };
+            let early = store::Error::Io { doing: "write", path, source: errno.into() };
+            assert_eq!([late, early].map(|error| Failure::from(error).status), [status; 2], "{errno}");
+        }
     }
 }

@@ -89,8 +89,7 @@ impl Receiving {
                 self.settle(complete.id, Outcome::Failed(refusal));
             }
             Err(PutError::Store(error)) => {
-                // The next attempt reads what is there: what could not be kept comes again.
-                if error.is_full() || matches!(error, store::Error::Late { .. }) {
+                if error.may_go_on() {
                     incoming.keep(self);
                 } else {
                     incoming.discard();
