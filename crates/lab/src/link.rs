@@ -102,6 +102,12 @@ fn bytes_in(time_ps: u64, rate: u64) -> u64 {
     (u128::from(time_ps) * u128::from(rate) / 8_000_000_000_000) as u64
 }
 
+/// Bytes that a bottleneck still has to send. One that has begun to leave is one of them until it has left: were it not,
+/// the queue would take a byte more than it may hold.
+fn waiting(time_ps: u64, rate: u64) -> u64 {
+    (u128::from(time_ps) * u128::from(rate)).div_ceil(8_000_000_000_000) as u64
+}
+
 /// The segments at the front that make at most so many bytes.
 fn fitting(shape: &Shape, segments: Range<u16>, bytes: u64) -> Range<u16> {
     if segments.is_empty() || u64::from(shape.bytes(segments.clone())) <= bytes {
@@ -182,7 +188,7 @@ impl Link {
 
     /// Bytes that wait for the bottleneck.
     pub fn backlog(&self, now: u64) -> u64 {
-        self.way.rate.map_or(0, |rate| bytes_in(self.free_ps.saturating_sub(now * PS), rate.0))
+        self.way.rate.map_or(0, |rate| waiting(self.free_ps.saturating_sub(now * PS), rate.0))
     }
 
     /// Segments arrive at once, at `now`. What goes on is appended to `onwards`.
@@ -242,7 +248,7 @@ impl Link {
             self.cross_ps = horizon;
         }
         while self.cross_ps <= now_ps {
-            let backlog = bytes_in(self.free_ps.saturating_sub(self.cross_ps), rate);
+            let backlog = waiting(self.free_ps.saturating_sub(self.cross_ps), rate);
             self.counts.cross_bytes += bytes;
             if backlog > 0 && backlog + bytes > queue {
                 self.counts.cross_dropped_bytes += bytes;
@@ -258,7 +264,7 @@ impl Link {
     fn bottleneck(&mut self, now: u64, rate: u64, shape: &Shape, segments: Range<u16>, onwards: &mut Vec<Run>) {
         let (now_ps, queue) = (now * PS, self.way.queue_bytes(self.rtt));
         self.cross(now_ps, rate, queue);
-        let backlog = bytes_in(self.free_ps.saturating_sub(now_ps), rate);
+        let backlog = waiting(self.free_ps.saturating_sub(now_ps), rate);
         let mut passing = fitting(shape, segments.clone(), queue.saturating_sub(backlog));
         if passing.is_empty() && backlog == 0 && !segments.is_empty() {
             // What is being sent waits for nothing: an idle bottleneck takes one segment, however short its queue.

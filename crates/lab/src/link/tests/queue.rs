@@ -34,6 +34,22 @@ fn what_does_not_fit_the_queue_is_dropped_from_its_tail() {
     assert!(is_conserved(&link.counts()));
 }
 
+/// A byte is there until all of it has left, and what comes then waits no longer than the queue is long.
+#[test]
+fn a_byte_that_is_leaving_still_waits() {
+    let mut link = link(|way| (way.rate, way.queue) = (BYTE_PER_US, bytes(3_000)));
+    let shape = row(1, 1_500);
+    send(&mut link, 0, &shape);
+    send(&mut link, 0, &shape);
+    assert_eq!(
+        (link.backlog(0), link.backlog(1), link.backlog(US), link.backlog(US + 1)),
+        (3_000, 3_000, 2_999, 2_999)
+    );
+    assert_eq!(send(&mut link, 1_500 * US - 1, &shape), [], "the last byte of the first is leaving");
+    assert_eq!(send(&mut link, 1_500 * US, &shape)[0].due, 4_500 * US);
+    assert_eq!(link.counts().queue_peak, 3_000);
+}
+
 /// The last segment is shorter: the others are in its way all the same.
 #[test]
 fn a_short_last_segment_is_the_tail() {
