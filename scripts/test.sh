@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every test, and names at the end what this machine could not run: a skip a thousand lines up is a silent one.
-# Arguments go to cargo test.
+# One test that fails does not hide what the others would have said. Arguments go to cargo test.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ trap 'rm -rf "$kept"' EXIT
 # The status of a pipe is its last command's, and not every sh can say otherwise.
 {
     status=0
-    cargo test "$@" || status=$?
+    cargo test --no-fail-fast "$@" || status=$?
     echo "$status" >"$kept/status"
 } 2>&1 | tee "$kept/output"
 
