@@ -23,8 +23,10 @@ use timeline::Timeline;
 
 /// The longest sleep while packets flow.
 const QUANTUM: Duration = Duration::from_micros(100);
-/// What is due this soon goes at once: half a quantum early and half a quantum late cancel out.
-const SLACK_NS: u64 = 50_000;
+/// What is due this soon goes at once: half a quantum early and half a quantum late cancel out. So a packet arrives this early
+/// at most.
+pub const EARLY_MAX: Duration = Duration::from_micros(50);
+const SLACK_NS: u64 = EARLY_MAX.as_nanos() as u64;
 /// How long packets count as flowing after the last one.
 const BUSY: Duration = Duration::from_millis(2);
 /// Packets read from each port before writing has its turn.

@@ -24,6 +24,7 @@ mod status;
 mod topology;
 mod wire;
 
+pub use emulator::EARLY_MAX;
 pub use error::Error;
 pub use lab::Lab;
 pub use link::Counts;

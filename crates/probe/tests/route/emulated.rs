@@ -60,7 +60,8 @@ fn hops_of_a_node_are_found_with_their_distances() {
             assert_eq!((hop.ttl, hop.sent, hop.answered), (number, 3, 3));
             let rtt = hop.rtt_min_s.unwrap();
             let due = f64::from(number) / 100.0;
-            assert!(rtt >= due, "hop {number} at {rtt} s, faster than the path");
+            let early = 2.0 * lab::EARLY_MAX.as_secs_f64();
+            assert!(rtt >= due - early, "hop {number} at {rtt} s, faster than the path");
             if is_judged(test, &lab) {
                 assert!(rtt < due + 0.003, "hop {number} at {rtt} s");
             }
@@ -146,16 +147,18 @@ fn an_mtu_is_found_over_a_long_and_lossy_path() {
 fn a_member_that_loses_and_one_that_is_longer_are_found() {
     let text = "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"20ms\"\nhops = 1\necmp = 4\n[path.a-b.member.2]\nab = { loss = \
                 \"20%\" }\n[path.a-b.member.3]\nrtt = \"30ms\"";
+    // So many miss one of four members once in a million sweeps.
+    const FLOWS: usize = 48;
     let test = "a_member_that_loses_and_one_that_is_longer_are_found";
     let Some(lab) = rig::up(test, text) else { return };
     let node = socket(&lab, "b", false, None);
     let found = while_answering(&node, |to| {
-        let flows: Vec<_> = (0..24).map(|_| socket(&lab, "a", false, Some(to))).collect();
-        let plan = sweep::Plan { probes: 150, ..sweep::Plan::default() };
+        let flows: Vec<_> = (0..FLOWS).map(|_| socket(&lab, "a", false, Some(to))).collect();
+        let plan = sweep::Plan { probes: 150, interval: Duration::from_micros(500), ..sweep::Plan::default() };
         sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap()
     });
     assert!(found.judged && found.end == End::Reached, "{found:?}");
-    assert_eq!((found.flows.len(), found.ways.len()), (24, 1), "the lab's members look alike");
+    assert_eq!((found.flows.len(), found.ways.len()), (FLOWS, 1), "the lab's members look alike");
     assert!(found.flows.iter().all(|flow| flow.sent == 150));
     // 20 % of 150 are 30 with a deviation of 5; the others lose nothing that the lab did not take.
     let lossy: Vec<u16> = found.flows.iter().filter(|flow| flow.answered < 140).map(|flow| flow.port).collect();
@@ -163,7 +166,7 @@ fn a_member_that_loses_and_one_that_is_longer_are_found() {
     let mut blamed: Vec<u16> =
         found.suspects.iter().filter(is_by(SuspectBy::Loss)).flat_map(|suspect| suspect.ports.clone()).collect();
     blamed.sort_unstable();
-    assert!(!lossy.is_empty() && lossy.len() < 24, "24 flows miss a member once in 1,000: {lossy:?}");
+    assert!(!lossy.is_empty() && lossy.len() < FLOWS, "{lossy:?}");
     assert_eq!(blamed, lossy, "{:?}", found.suspects);
     let lost: u32 = found.flows.iter().filter(|flow| lossy.contains(&flow.port)).map(|flow| 150 - flow.answered).sum();
     let taken = lab.reading().unwrap().links.iter().map(|link| link.counts.lost).sum::<u64>();
@@ -171,10 +174,12 @@ fn a_member_that_loses_and_one_that_is_longer_are_found() {
     if !is_judged(test, &lab) {
         return;
     }
+    // The way back is chosen by itself: the longer member may be passed there, back, or both, in 25 ms or 30.
+    let is_longer = |rtt: f64| rtt > 0.0225;
     let longer: Vec<u16> =
-        found.flows.iter().filter(|flow| flow.rtt_min_s.is_some_and(|rtt| rtt > 0.025)).map(|flow| flow.port).collect();
+        found.flows.iter().filter(|flow| flow.rtt_min_s.is_some_and(is_longer)).map(|flow| flow.port).collect();
     let blamed: Vec<_> = found.suspects.iter().filter(is_by(SuspectBy::Delay)).map(|one| one.ports.clone()).collect();
-    assert_eq!(blamed, [longer]);
+    assert_eq!(blamed, [longer], "{:?}", found.flows);
 }
 
 #[test]
