@@ -2,11 +2,15 @@
 //!
 //! A reader asks for a megabyte at an offset, and a question for each would cost a round trip for each: 3.5 MB/s at 300 ms.
 //! Chunks of 8 MiB, eight of them at once, are 64 MiB on their way: 1.8 Gbit/s at 300 ms for each open file. A chunk is
-//! dropped when all of it has been read, or when the reader is far beyond it.
+//! dropped when all of it has been read, or when nobody is in it and the readers are far beyond it.
+//!
+//! Readers that follow each other are a run. Who goes back, for what a lost connection had, begins another, which does not
+//! disturb the first and is read ahead of only as it goes on.
 //!
 //! Does not know: how a chunk is fetched.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,6 +23,8 @@ pub(crate) const CHUNK_BYTES: u64 = 8 << 20;
 pub(crate) const AHEAD: u64 = 7;
 /// Chunks behind it that wait for readers that lag.
 const BEHIND: u64 = 8;
+/// Runs of one file that are told apart: the first, and what is read again beside it.
+const RUNS_MAX: usize = 4;
 /// Chunks that all files together have on their way or in memory before nothing more is fetched ahead: 512 MiB.
 const CHUNKS_MAX: usize = 64;
 
@@ -55,11 +61,41 @@ enum Chunk {
     Failed(Error),
 }
 
+/// Readers that follow each other through the file.
+#[derive(Clone, Copy)]
+struct Run {
+    /// The furthest chunk that one of them has come to.
+    last: u64,
+    /// Chunks beyond it that are worth fetching: more as the run goes on.
+    reach: u64,
+}
+
 #[derive(Default)]
 struct State {
     chunks: BTreeMap<u64, Chunk>,
-    /// The chunk that was read last.
-    last: Option<u64>,
+    /// The one that was read last in front.
+    runs: Vec<Run>,
+    /// How many are in a chunk now, where any are.
+    readers: BTreeMap<u64, usize>,
+}
+
+impl State {
+    /// A reader comes to a chunk: the run that it belongs to, and whether that begins here.
+    fn come(&mut self, chunk: u64, ahead: u64, behind: u64) -> (Run, bool) {
+        let follows = |run: &Run| chunk <= run.last + run.reach.max(1) && chunk + behind >= run.last;
+        let (mut run, begins) = match self.runs.iter().position(follows) {
+            Some(at) => (self.runs.remove(at), false),
+            // Who begins at the beginning is taken to want all of the file.
+            None if self.runs.is_empty() && chunk == 0 => (Run { last: 0, reach: ahead }, false),
+            None => (Run { last: chunk, reach: 0 }, true),
+        };
+        if chunk > run.last {
+            run = Run { last: chunk, reach: (2 * run.reach).clamp(1, ahead) };
+        }
+        self.runs.insert(0, run);
+        self.runs.truncate(RUNS_MAX);
+        (run, begins)
+    }
 }
 
 struct Inner {
@@ -78,8 +114,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Chunks that are kept for readers that lag: who waits for one that comes late finds it, however far the others have got
-    /// within the window meanwhile.
+    /// Chunks that are kept for readers that lag.
     fn behind(&self) -> u64 {
         self.ahead.max(BEHIND)
     }
@@ -119,6 +154,24 @@ impl Drop for Waited<'_> {
     }
 }
 
+/// A reader in a chunk, which is kept for as long.
+struct Reading<'a> {
+    inner: &'a Inner,
+    chunk: u64,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let mut state = self.inner.state();
+        if let Entry::Occupied(mut readers) = state.readers.entry(self.chunk) {
+            *readers.get_mut() -= 1;
+            if *readers.get() == 0 {
+                readers.remove();
+            }
+        }
+    }
+}
+
 impl Ahead {
     /// For a file of this length, with so many chunks ahead of the one that is read.
     pub fn new(fetch: Box<dyn Fetch>, size: u64, ahead: u64) -> Ahead {
@@ -133,32 +186,34 @@ impl Ahead {
             let chunk = at / CHUNK_BYTES;
             let stop = end.min((chunk + 1) * CHUNK_BYTES);
             let into = &mut buffer[(at - offset) as usize..(stop - offset) as usize];
-            if self.is_stray(chunk) {
+            let (reading, stray) = self.enter(chunk);
+            if stray {
                 into.copy_from_slice(&self.0.fetch.fetch(at..stop)?);
             } else {
                 self.read_chunk(chunk, (at % CHUNK_BYTES) as usize, into)?;
             }
+            drop(reading);
             at = stop;
         }
         Ok((end.saturating_sub(offset)) as usize)
     }
 
-    /// Whether this is a jump: who asks for scattered ranges gets what he asks for, and no more.
-    fn is_stray(&self, chunk: u64) -> bool {
-        let mut state = self.0.state();
-        let follows = match state.last {
-            None => chunk == 0,
-            Some(last) => chunk <= last + 1 && chunk + self.0.behind() >= last,
-        };
-        if !follows || state.last.is_none_or(|last| chunk > last) {
-            state.last = Some(chunk);
+    /// A reader comes to a chunk; whether nobody's reading leads there. Who asks for scattered ranges gets what he asks for, and
+    /// no more.
+    fn enter(&self, chunk: u64) -> (Reading<'_>, bool) {
+        let inner = &*self.0;
+        let mut state = inner.state();
+        *state.readers.entry(chunk).or_default() += 1;
+        let (run, begins) = state.come(chunk, inner.ahead, inner.behind());
+        let stray = begins && inner.fetch.is_random() && !state.chunks.contains_key(&chunk);
+        if !stray {
+            self.fetch_ahead(&mut state, chunk, run);
         }
-        !follows && self.0.fetch.is_random() && !state.chunks.contains_key(&chunk)
+        (Reading { inner, chunk }, stray)
     }
 
     fn read_chunk(&self, chunk: u64, at: usize, into: &mut [u8]) -> Result<()> {
         let inner = &self.0;
-        self.fetch_ahead(chunk);
         let mut state = inner.state();
         loop {
             match state.chunks.get_mut(&chunk) {
@@ -191,28 +246,32 @@ impl Ahead {
     }
 
     /// Has the chunks behind this one fetched, and forgets those that nobody will come back for.
-    fn fetch_ahead(&self, chunk: u64) {
+    fn fetch_ahead(&self, state: &mut State, chunk: u64, run: Run) {
         let inner = &self.0;
-        let mut state = inner.state();
-        let newest = state.last.unwrap_or(chunk);
-        state.chunks.retain(|at, held| at + inner.behind() >= newest || matches!(held, Chunk::Fetching));
+        let State { chunks, runs, readers } = state;
+        // Who has waited for one that came late finds it, however far the others have got meanwhile.
+        let wanted = |at: &u64| {
+            readers.contains_key(at)
+                || runs.iter().any(|run| at + inner.behind() >= run.last && *at <= run.last + inner.ahead)
+        };
+        chunks.retain(|at, held| matches!(held, Chunk::Fetching) || wanted(at));
         if !inner.fetch.is_random() {
             return;
         }
-        for next in chunk + 1..=chunk + inner.ahead {
+        for next in chunk + 1..=chunk + run.reach {
             if next * CHUNK_BYTES >= inner.size || CHUNKS.load(Ordering::Relaxed) >= CHUNKS_MAX {
                 return;
             }
-            // Up to the newest all were there already; those that are gone have been read.
-            if next <= newest || state.chunks.contains_key(&next) {
+            // Up to the furthest all were there already; those that are gone have been read.
+            if next <= run.last || chunks.contains_key(&next) {
                 continue;
             }
-            state.chunks.insert(next, Chunk::Fetching);
+            chunks.insert(next, Chunk::Fetching);
             let own = Arc::clone(inner);
             let begun = std::thread::Builder::new().name("read-ahead".into()).spawn(move || own.bring(next));
             if begun.is_err() {
                 // Whoever gets there fetches it himself.
-                state.chunks.remove(&next);
+                chunks.remove(&next);
                 return;
             }
         }
@@ -332,6 +391,55 @@ mod tests {
         let (ahead, _) = ahead(CHUNK_BYTES, true, 0);
         assert!(ahead.read_at(&mut [0; 10], 0).is_err());
         is_right(&ahead, 0, 10);
+    }
+
+    /// Bytes that were asked for.
+    fn asked(fetched: &Fetched) -> u64 {
+        fetched.lock().unwrap().iter().map(|span| span.end - span.start).sum()
+    }
+
+    #[test]
+    fn what_somebody_waits_for_is_kept_however_far_the_others_are() {
+        let size = 40 * CHUNK_BYTES;
+        let (ahead, fetched) = ahead(size, true, u64::MAX);
+        is_right(&ahead, 0, 10);
+        let (waiting, _) = ahead.enter(0);
+        (1..30).for_each(|chunk| is_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
+        assert!(ahead.0.state().chunks.contains_key(&0));
+        drop(waiting);
+        (30..40).for_each(|chunk| is_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
+        assert!(!ahead.0.state().chunks.contains_key(&0), "nobody comes back for it");
+        assert_eq!(asked(&fetched), size);
+        assert!(ahead.0.state().readers.is_empty());
+    }
+
+    /// As when a connection is lost and what it had is sent again.
+    #[test]
+    fn what_is_read_again_costs_little_beside_itself() {
+        let size = 60 * CHUNK_BYTES;
+        let (ahead, fetched) = ahead(size, true, u64::MAX);
+        (0..40).for_each(|chunk| is_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
+        is_right(&ahead, 5 * CHUNK_BYTES, 1 << 20);
+        is_right(&ahead, 5 * CHUNK_BYTES + (2 << 20), 1 << 20);
+        (40..60).for_each(|chunk| is_right(&ahead, chunk * CHUNK_BYTES, CHUNK_BYTES as usize));
+        assert!(asked(&fetched) <= size + (1 << 20) + CHUNK_BYTES, "{} beside {size}", asked(&fetched) - size);
+    }
+
+    #[test]
+    fn who_goes_on_from_the_middle_is_read_ahead_of() {
+        let run = |at: &[u64]| {
+            let mut state = State::default();
+            let comes: Vec<_> = at.iter().map(|chunk| state.come(*chunk, AHEAD, BEHIND)).collect();
+            comes.into_iter().map(|(run, begins)| (run.last, run.reach, begins)).collect::<Vec<_>>()
+        };
+        assert_eq!(run(&[0, 0, 1]), [(0, AHEAD, false), (0, AHEAD, false), (1, AHEAD, false)]);
+        let from_20 =
+            [(20, 0, true), (20, 0, false), (21, 1, false), (22, 2, false), (23, 4, false), (24, AHEAD, false)];
+        assert_eq!(run(&[20, 20, 21, 22, 23, 24]), from_20);
+        let overtaken = [(0, AHEAD, false), (3, AHEAD, false), (3, AHEAD, false), (3, AHEAD, false)];
+        assert_eq!(run(&[0, 3, 1, 2]), overtaken, "within what was fetched ahead");
+        let beside = [(0, AHEAD, false), (20, 0, true), (1, AHEAD, false), (21, 1, false), (2, AHEAD, false)];
+        assert_eq!(run(&[0, 20, 1, 21, 2]), beside);
     }
 
     #[test]
