@@ -152,11 +152,12 @@ impl Receiving {
     fn verified(&self, wanted: &Wanted, source: &dyn Source, rows: Vec<Row>) -> Vec<Row> {
         let with_adler32 = self.policy.options.checksums.contains(&Algorithm::Adler32);
         let total: u64 = rows.iter().map(|row| row.len).sum();
+        let reaches = source.stat().map_or(0, |stat| stat.meta.size);
         let mut done = 0;
         let mut buffer = vec![0; BLOCK_BYTES as usize];
         let mut out = Vec::new();
         for row in rows {
-            let sum = sum_of(source, &row, &mut buffer, with_adler32, &mut |len| {
+            let sum = sum_of(source, reaches, &row, &mut buffer, with_adler32, &mut |len| {
                 done += len;
                 let (done, total) = (Bytes(done), Bytes(total));
                 self.say_busy(format!("verifying what is there of {}: {done} of {total}", wanted.path));
@@ -172,9 +173,12 @@ impl Receiving {
     }
 }
 
-/// The checksum of a range; none where it cannot be read in full, or `goes_on` says no.
+/// The checksum of a range of an unfinished file that `reaches` so far; none where it cannot be read in full, or
+/// `goes_on` says no. What lies behind its end was never written, and will read as zeros once the file has its length: a
+/// hole at the end is there without a byte.
 fn sum_of(
     source: &dyn Source,
+    reaches: u64,
     row: &Row,
     buffer: &mut [u8],
     with_adler32: bool,
@@ -183,7 +187,8 @@ fn sum_of(
     let mut sum = BlockSum::of_zeros(0, with_adler32);
     let (mut at, end) = (row.offset, row.offset + row.len);
     while at < end {
-        let (len, next) = match source.extent(at, end).ok()? {
+        let extent = if at < reaches { source.extent(at, end.min(reaches)).ok()? } else { Extent::Hole(end) };
+        let (len, next) = match extent {
             Extent::Hole(to) => (to.min(end) - at, BlockSum::of_zeros(to.min(end) - at, with_adler32)),
             Extent::Data(to) => {
                 let want = (to.min(end) - at).min(buffer.len() as u64) as usize;

@@ -5,13 +5,18 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
+use model::checksum::BlockSum;
 use rustix::process::Signal;
 use serde_json::Value;
+use wire::Frame;
+use wire::frame::{Direction, Verdict};
+use wire::record::Part;
 
 use crate::client::{Client, unfinished, words};
 use crate::ends::{ENOUGH, Ends, IN_FLIGHT, MIB, SIZE, SLOW, WAYS, Way, count, each, resumed};
+use crate::guest::{Guest, dir, file, part, payload};
 use crate::kept::{assert_nothing_kept, at_rest, covered, journals};
-use crate::node::signal;
+use crate::node::{Node, signal};
 use crate::tree::{assert_copied, pattern, set_time};
 use crate::wait::{LONG, skipped, until};
 
@@ -164,6 +169,33 @@ fn bytes_that_nobody_vouches_for_do_not_stay_in_holes() {
     ends.killed(&[]);
     File::options().write(true).open(ends.part()).unwrap().write_all_at(&pattern(2 << 20), 20 << 20).unwrap();
     ends.completes(&[]);
+}
+
+#[test]
+fn a_hole_at_the_end_is_there_without_a_byte() {
+    let node = Node::open();
+    let bytes = pattern(MIB as usize);
+    let begin = || {
+        let mut guest = Guest::at_work(&node, Direction::Push);
+        guest.say(&Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, "f", 8 * MIB)]));
+        let verdict = guest.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+        (guest, verdict)
+    };
+    let (guest, _) = begin();
+    let mut stream = guest.stream(1);
+    let zeros = BlockSum::of_zeros(4 * MIB, false).crc32c;
+    let hole = Part { len: 4 * MIB, crc32c: zeros, hole: true, ..part(2, 4 * MIB, &[]) };
+    // The end of the file before the front of it, as of two streams one may be ahead.
+    stream.send(&[hole], &mut payload(&[])).unwrap();
+    stream.send(&[part(2, 0, &bytes)], &mut payload(&bytes)).unwrap();
+    until("both are written down", LONG, || covered(&node.state()) == 5 * MIB);
+    drop((stream, guest));
+    until("the node has let go of it", LONG, || at_rest(&node.state()));
+    let (_guest, verdict) = begin();
+    let Frame::Verdicts(verdicts) = verdict else { unreachable!() };
+    let [(2, Verdict::WantRest(claims))] = &verdicts[..] else { panic!("{verdicts:?}") };
+    let claimed: Vec<_> = claims.iter().map(|claim| (claim.offset, claim.len)).collect();
+    assert_eq!(claimed, [(0, MIB), (4 * MIB, 4 * MIB)]);
 }
 
 type Damage<'a> = &'a (dyn Fn(&[u8]) -> Vec<u8> + Sync);
