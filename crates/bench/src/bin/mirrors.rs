@@ -53,13 +53,15 @@ fn run(args: &Args) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let arguments = if args.rounds == 5 { String::new() } else { format!("BENCH=\"--rounds {}\"", args.rounds) };
+    let other = machine::first_line("aria2c", &["--version"]);
+    let has_aria2 = !other.is_empty();
     let about = About {
         date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         machine: machine::describe("loopback")?,
+        other,
         arguments,
     };
     let bench = Bench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
-    let has_aria2 = !machine::first_line("aria2c", &["--version"]).is_empty();
     let mut rows: Vec<Row> = cases()
         .into_iter()
         .flat_map(|case| [(case.clone(), Who::Ours, Ok(Vec::new())), (case, Who::Aria2, Ok(Vec::new()))])

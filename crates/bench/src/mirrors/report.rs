@@ -12,6 +12,8 @@ pub struct About {
     pub date: String,
     /// On what.
     pub machine: String,
+    /// The other client, with its version; empty where it is not installed.
+    pub other: String,
     /// What was asked for besides `make bench-mirrors`.
     pub arguments: String,
 }
@@ -33,7 +35,8 @@ fn name(who: Who) -> &'static str {
 
 /// The whole document.
 pub fn markdown(about: &About, rows: &[Row]) -> String {
-    let About { date, machine, arguments } = about;
+    let About { date, machine, other, arguments } = about;
+    let other = if other.is_empty() { "nothing" } else { other };
     let mut out = String::from("# Many sources and no tail, measured\n\n");
     let _ = write!(
         out,
@@ -42,6 +45,7 @@ pub fn markdown(about: &About, rows: &[Row]) -> String {
          - Command: `{}`\n\
          - Sources: one node over HTTP in clear, behind lines with a rate. **The lines are relays of the bench on loopback**: no delay,\n  \
            no loss, one machine for all\n\
+         - Beside Longhaul: {other}, with as many connections as there are lines (`-x 16 -s LINES -k 1M`)\n\
          - Tail: (time of the last half) / (time of the first half); half is when the lines have carried half of the file's bytes\n\
          - Best: what the tail would be if all that lines give were used to the end\n\
          - Medians, with the least and the most; every copy is compared with its source\n\n\
@@ -122,7 +126,12 @@ mod tests {
 
     #[test]
     fn the_document_has_tails_and_shares_and_what_failed() {
-        let about = About { date: "2026-11-20".into(), machine: "virtual machine".into(), arguments: String::new() };
+        let about = About {
+            date: "2026-11-20".into(),
+            machine: "virtual machine".into(),
+            other: "aria2 version 1.36.0".into(),
+            arguments: String::new(),
+        };
         let course = |tail: f64| Course { halves: [2.0, 2.0 * tail], carried: vec![200, 120, 80] };
         let rows = [
             (cases()[0].clone(), Who::Ours, Ok(vec![course(1.0), course(1.25), course(3.0)])),
