@@ -163,30 +163,43 @@ impl AsFd for Resting {
 
 /// The control sockets of all sessions, so that a node that stops can end them and let them clean up.
 #[derive(Default)]
-struct Sessions(Mutex<(u64, HashMap<u64, TcpStream>)>);
+struct Sessions(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    last: u64,
+    sockets: HashMap<u64, TcpStream>,
+    /// The node stops: nobody comes in any more.
+    closed: bool,
+}
 
 struct Held<'a>(&'a Sessions, u64);
 
 impl Sessions {
-    fn inner(&self) -> MutexGuard<'_, (u64, HashMap<u64, TcpStream>)> {
+    fn inner(&self) -> MutexGuard<'_, Open> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn hold(&self, socket: &TcpStream) -> io::Result<Held<'_>> {
         let mut inner = self.inner();
-        if inner.1.len() >= SESSIONS_MAX {
+        if inner.closed {
+            return Err(io::Error::other("the node is stopping"));
+        }
+        if inner.sockets.len() >= SESSIONS_MAX {
             return Err(io::Error::other(format!("{SESSIONS_MAX} sessions are open already")));
         }
-        inner.0 += 1;
-        let id = inner.0;
+        inner.last += 1;
+        let id = inner.last;
         if let Ok(socket) = socket.try_clone() {
-            inner.1.insert(id, socket);
+            inner.sockets.insert(id, socket);
         }
         Ok(Held(self, id))
     }
 
     fn end_all(&self) {
-        for socket in self.inner().1.values() {
+        let mut inner = self.inner();
+        inner.closed = true;
+        for socket in inner.sockets.values() {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
@@ -194,7 +207,7 @@ impl Sessions {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.inner().1.remove(&self.1);
+        self.0.inner().sockets.remove(&self.1);
     }
 }
 
@@ -272,12 +285,14 @@ impl Node {
 
     /// Ends every session and waits, for at most `within`, until it has cleaned up behind itself.
     pub fn end_sessions(&self, within: Duration) {
+        // Before their jobs are cancelled: a client that hears of that takes it for somebody's wish, and does not try
+        // again. To one whose connection broke the node may come back.
+        self.inner.sessions.end_all();
         self.inner.host.stop();
         self.inner.desk.stop();
         self.inner.lounge.close();
         self.inner.hall.close();
         self.inner.h2.close();
-        self.inner.sessions.end_all();
         self.wait_idle(within);
     }
 
@@ -369,7 +384,7 @@ impl Inner {
 
     fn rooms(&self) -> Rooms {
         let (attended, waiting) = self.hall.count();
-        Rooms { idle: self.lounge.len(), attended, waiting, sessions: self.sessions.inner().1.len() }
+        Rooms { idle: self.lounge.len(), attended, waiting, sessions: self.sessions.inner().sockets.len() }
     }
 
     fn http(&self, connection: h1::Connection) {

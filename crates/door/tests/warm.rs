@@ -71,12 +71,16 @@ fn small_jobs_keep_streams_that_they_do_not_use() {
     world.write("near/small", 1024, 2);
     let relay = Relay::start(world.node(), Rules { one_way: RTT / 2, ..Rules::default() });
     let mut session = kept(&world, &relay, false);
-    session.renew(&[]).unwrap();
-    let started = Instant::now();
-    let report = world.push_on(&mut session, "near/small", "small");
-    assert!(report.error.is_none(), "{:?}", report.error);
-    // The job alone: one round trip.
-    assert!(started.elapsed() < RTT * 2 + RTT / 2, "{:?}", started.elapsed());
+    // The job alone: one round trip. A machine that halts for a moment makes one of them longer, not all.
+    let took = |name: &str, session: &mut Session| {
+        session.renew(&[]).unwrap();
+        let started = Instant::now();
+        let report = world.push_on(session, "near/small", name);
+        assert!(report.error.is_none(), "{:?}", report.error);
+        started.elapsed()
+    };
+    let quickest = ["one", "two", "three"].map(|name| took(name, &mut session)).into_iter().min().unwrap();
+    assert!(quickest < RTT * 2, "{quickest:?}");
     session.renew(&[]).unwrap();
     let report = world.push_on(&mut session, "near/large", "again");
     assert!(report.error.is_none(), "{:?}", report.error);

@@ -226,7 +226,7 @@ fn throttled_for_ever() {
     let asks_much = |_: &Asked, _: &[u8]| Reply::new(429, Headers::new().with("Retry-After", "3600"), b"later");
     let began = Instant::now();
     refused(read_from(1000, asks_much), Fault::Path, "answered 429: later");
-    assert!(began.elapsed() < Duration::from_secs(2), "an hour is longer than there is patience: known at once");
+    assert!(began.elapsed() < Duration::from_secs(10), "an hour is longer than there is patience: known at once");
 }
 
 /// Whoever issues tokens issues another after three requests, and the former one is not good any more.

@@ -439,7 +439,7 @@ fn a_running_test_sees_the_node_stop() {
     node.stop.stop();
     assert_eq!(hear(&mut control), [11]);
     assert!(matches!(node.outcome(), Err(Error::Interrupted)));
-    assert!(from.elapsed() < Duration::from_secs(2));
+    assert!(from.elapsed() < Duration::from_secs(10), "{:?}", from.elapsed());
 }
 
 /// Ends wait for what is still on its way; a rate is not to suffer from that.

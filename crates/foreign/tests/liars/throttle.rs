@@ -55,6 +55,6 @@ fn a_pause_beyond_patience_ends_the_attempt_and_the_next_one_does_not_ask_either
     let error = ask().unwrap_err();
     assert!(error.is_fatal() && error.fault() == Fault::Path, "a job waits for it: {error}");
     assert!(error.to_string().contains("asks to be left alone for another 30 s"), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(asked_at.lock().unwrap().len(), 1, "it is left alone");
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use crate::client::{Client, unfinished, words};
-use crate::kept::assert_kept;
+use crate::kept::{assert_kept, covered};
 use crate::node::{LONGHAUL, Node};
 use crate::tree::pattern;
 use crate::wait::{LONG, until};
@@ -123,11 +123,27 @@ fn a_node_that_is_stopped_keeps_what_it_can_go_on_with() {
     let big = client.write("big", pattern(200 << 20));
     let words = words!["cp", "--limit", "80Mbit/s", "--retry-for", "0s", big, node.at("data/big")];
     let running = client.begin(words);
-    until("blocks arrive", LONG, || !unfinished(&node.data("")).is_empty());
+    // Not before a block is whole: a file that was only begun is nothing to go on with.
+    until("blocks arrive", LONG, || covered(&node.state()) > 0);
     assert_eq!(node.stop(), Some(0));
     assert_kept(&node.data(""), &node.state());
     assert!(!node.data("big").exists());
     running.finish().expect(5);
+}
+
+#[test]
+fn a_node_that_stops_interrupts_nobody() {
+    let (mut node, client) = (Node::open(), Client::new());
+    let big = client.write("big", pattern(64 << 20));
+    let begin = |at: usize| {
+        let target = node.at(&format!("data/big{at}"));
+        client.begin(words!["cp", "--streams", "1", "--limit", "8Mbit/s", "--retry-for", "0s", big, target])
+    };
+    let running: Vec<_> = (0..16).map(begin).collect();
+    until("all are under way", LONG, || unfinished(&node.data("")).len() == running.len());
+    assert_eq!(node.stop(), Some(0));
+    // Each would try again if it might: only who was told to end says "interrupted".
+    running.into_iter().for_each(|running| drop(running.finish().expect(5)));
 }
 
 #[test]

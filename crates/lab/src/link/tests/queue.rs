@@ -208,5 +208,5 @@ fn others_go_on_during_a_pause() {
     assert!(due < 100_000 * S + 10 * MS, "the queue is as it would be, not as full as a day makes it");
     let others = link.counts().cross_bytes as f64 * 8.0 / 100_000.0;
     assert!((others / 400e6 - 1.0).abs() < 0.001, "{others} bit/s");
-    assert!(begun.elapsed() < Duration::from_secs(1), "not packet by packet");
+    assert!(begun.elapsed() < Duration::from_secs(10), "not packet by packet: {:?}", begun.elapsed());
 }
