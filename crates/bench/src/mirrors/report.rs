@@ -36,7 +36,10 @@ fn name(who: Who) -> &'static str {
 /// The whole document.
 pub fn markdown(about: &About, rows: &[Row]) -> String {
     let About { date, machine, other, arguments } = about;
-    let other = if other.is_empty() { "nothing" } else { other };
+    let other = match other.as_str() {
+        "" => "nothing (aria2 is not installed)".to_string(),
+        other => format!("{other}, with as many connections as there are lines (`-x 16 -s LINES -k 1M`)"),
+    };
     let mut out = String::from("# Many sources and no tail, measured\n\n");
     let _ = write!(
         out,
@@ -45,7 +48,7 @@ pub fn markdown(about: &About, rows: &[Row]) -> String {
          - Command: `{}`\n\
          - Sources: one node over HTTP in clear, behind lines with a rate. **The lines are relays of the bench on loopback**: no delay,\n  \
            no loss, one machine for all\n\
-         - Beside Longhaul: {other}, with as many connections as there are lines (`-x 16 -s LINES -k 1M`)\n\
+         - Beside Longhaul: {other}\n\
          - Tail: (time of the last half) / (time of the first half); half is when the lines have carried half of the file's bytes\n\
          - Best: what the tail would be if all that lines give were used to the end\n\
          - Medians, with the least and the most; every copy is compared with its source\n\n\
