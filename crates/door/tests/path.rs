@@ -115,8 +115,8 @@ fn a_cut_session_is_gone_on_with() {
     for pull in [false, true] {
         let world = World::new();
         let (from, to) = if pull { ("far/large", "near/large") } else { ("near/large", "far/large") };
-        world.write(from, 64 << 20, 4);
-        let rules = Rules { cut_everything_after: Some(20 << 20), ..Rules::default() };
+        world.write(from, 96 << 20, 4);
+        let rules = Rules { cut_everything_after: Some(48 << 20), ..Rules::default() };
         let relay = Relay::start(world.node(), rules);
         let report = match pull {
             true => world.pull(relay.address(), "large", to, false).unwrap(),
@@ -133,9 +133,10 @@ fn a_cut_session_is_gone_on_with() {
             false => world.push(world.node(), from, "large", false).unwrap(),
         };
         assert!(report.error.is_none(), "{:?}", report.error);
-        // The relay carried 20 MiB, sealed and with TLS around the control connection; what was in its queues was lost.
+        // The relay passed on 48 MiB, sealed and with TLS around the control connection. What was still in the receiver's
+        // sockets is lost: 26 MiB on a starved machine.
         let resumed = report.totals.resumed_bytes;
-        assert!((4 << 20..=20 << 20).contains(&resumed), "{resumed} bytes were gone on with");
+        assert!((4 << 20..=48 << 20).contains(&resumed), "{resumed} bytes were gone on with");
         world.assert_same(from, to);
         world.assert_no_leftovers();
     }

@@ -18,7 +18,7 @@ pub struct Rules {
     pub streams_to_cut: usize,
     /// One bit of data streams is flipped every so many bytes.
     pub flip_stream_bit_every: Option<u64>,
-    /// All connections are cut once so many bytes have passed.
+    /// All connections are cut once so many bytes have been passed on: what waits in here has not come through.
     pub cut_everything_after: Option<u64>,
     /// Nothing passes any more, and nobody is told, once so many bytes have passed.
     pub mute_after: Option<u64>,
@@ -37,6 +37,7 @@ struct Inner {
     cut: AtomicUsize,
     flipped: AtomicUsize,
     bytes: AtomicU64,
+    passed_on: AtomicU64,
     stream_bytes: AtomicU64,
     stop: AtomicBool,
     struck: AtomicBool,
@@ -59,6 +60,7 @@ impl Relay {
             cut: AtomicUsize::new(0),
             flipped: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
+            passed_on: AtomicU64::new(0),
             stream_bytes: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             struck: AtomicBool::new(false),
@@ -143,6 +145,10 @@ impl Inner {
                         let _ = from.shutdown(Shutdown::Both);
                         return;
                     }
+                    if inner.cuts_everything(bytes.len()) {
+                        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+                        return;
+                    }
                 }
                 if !inner.is_reset() {
                     let _ = to.shutdown(Shutdown::Write);
@@ -159,9 +165,7 @@ impl Inner {
                 Fate::Swallow => continue,
                 Fate::End => break,
             }
-            let over = self.rules.cut_everything_after.is_some_and(|limit| all > limit);
-            if over || is_stream && self.cuts(carried) {
-                self.struck.fetch_or(over, Ordering::SeqCst);
+            if is_stream && self.cuts(carried) {
                 let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
                 break;
             }
@@ -212,6 +216,13 @@ impl Inner {
             return Fate::End;
         }
         Fate::Pass
+    }
+
+    fn cuts_everything(&self, now: usize) -> bool {
+        let all = self.passed_on.fetch_add(now as u64, Ordering::SeqCst) + now as u64;
+        let over = self.rules.cut_everything_after.is_some_and(|limit| all > limit);
+        self.struck.fetch_or(over, Ordering::SeqCst);
+        over
     }
 
     fn cuts(&self, carried: u64) -> bool {
