@@ -13,7 +13,7 @@ mod ticket;
 pub use actions::{Action, Actions};
 pub use denied::Denied;
 pub(crate) use ticket::Basis;
-pub use ticket::{GUEST, Permit, Ticket};
+pub use ticket::{GUEST, Ground, Opens, Permit, Ticket};
 
 /// The authority of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,11 +112,12 @@ impl Access {
         }
     }
 
-    /// The path that links must not lead out of when an allowed action is done at a path: at or above that path.
-    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> RelPath {
+    /// What nothing leads out of when an allowed action is done at a path: at or above that path.
+    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> Ground {
         match self {
             Access::Visitor(ticket) => ticket.ground(action, export, path),
-            _ => Some(self.prefix()).filter(|prefix| path.starts_with(prefix)).unwrap_or_default(),
+            Access::Granted(grant) => grant.ground().filter(|g| path.starts_with(&g.prefix)).unwrap_or(Ground::whole()),
+            Access::Anonymous(_) => Ground::whole(),
         }
     }
 
@@ -167,8 +168,8 @@ impl Access {
 
 /// Whether a grant is about a path.
 fn within(grant: &Grant, action: Action, export: &str, path: &RelPath) -> Result<(), Denied> {
-    // A prefix that does not read (somebody edited the file) opens nothing.
-    let prefix = grant.prefix_path().ok_or(Denied::UnknownKey)?;
+    // A path that does not read (somebody edited the file) opens nothing.
+    let prefix = grant.ground().ok_or(Denied::UnknownKey)?.prefix;
     if grant.errand.is_some() && !action.changes() {
         return Err(Denied::Rights { allowed: "carry one job", needed: "read" });
     }
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn tickets_in_the_words_of_keys() {
         let visitor = |actions: &[Actions]| {
-            let permit = |actions: &Actions| Permit::own("data".into(), path("a"), false, *actions);
+            let permit = |actions: &Actions| Permit::own("data".into(), path("a"), Opens::Entry, *actions);
             let permits = actions.iter().map(permit).collect();
             let (who, holder) = ("w".to_owned(), "token:1".to_owned());
             Access::Visitor(Arc::new(Ticket { who, holder, permits, everywhere: Actions::NONE, expires: Some(5) }))

@@ -1,11 +1,12 @@
 //! Grants: what an operator allows to whoever holds a key. The node keeps a hash of the secret, never the secret.
 
+pub use model::hex::encode as hex;
 use model::name::RelPath;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::access::{Access, Actions, Denied};
+use crate::access::{Access, Actions, Denied, Ground, Opens};
 
 /// What a grant allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,11 +88,6 @@ pub struct Grants {
     pub list: Vec<Grant>,
 }
 
-/// Lower-case hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 impl Grant {
     /// A grant for a new secret.
     pub fn new(id: [u8; 8], secret: &[u8; 32], export: String, prefix: &RelPath, rights: Rights, now: i64) -> Grant {
@@ -121,6 +117,19 @@ impl Grant {
     /// The path that the grant is confined to, if it reads.
     pub fn prefix_path(&self) -> Option<RelPath> {
         RelPath::parse(self.prefix.as_bytes()).ok()
+    }
+
+    /// What the key opens; none if its path does not read. A key for one job opens the target of that job alone.
+    pub(crate) fn ground(&self) -> Option<Ground> {
+        let prefix = self.prefix_path()?;
+        let Some(target) = self.errand.as_ref().and_then(|errand| errand.path.as_ref()) else {
+            return Some(Ground::at(prefix, Opens::Tree));
+        };
+        let target = RelPath::parse(&model::hex::decode(target)?).ok()?;
+        Some(match target == prefix {
+            true => Ground::at(prefix, Opens::Entry),
+            false => Ground { entry: Some(target), ..Ground::at(prefix, Opens::Tree) },
+        })
     }
 }
 

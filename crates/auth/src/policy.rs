@@ -13,6 +13,7 @@ mod dn;
 mod error;
 mod file;
 mod judge;
+mod nat64;
 mod rule;
 
 pub(crate) use address::prefix;

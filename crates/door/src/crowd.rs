@@ -1,10 +1,11 @@
-//! How many connections there are, in all and from each neighbourhood, within bounds.
+//! How many descriptors the connections of a node take, in all and from each neighbourhood, within bounds. A connection takes
+//! one until it is known to take more: a session of the native protocol, a stream of one.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Connections at once, however many descriptors the system would give.
+/// Descriptors of connections at once, however many the system would give.
 const CONNECTIONS_MAX: usize = 32 << 10;
 /// Descriptors that are left for files and for what the node dials itself, as a part of all.
 const KEPT_BACK: usize = 4;
@@ -18,6 +19,8 @@ pub(crate) struct Crowd {
 
 #[derive(Debug, Default)]
 struct Counts {
+    connections: usize,
+    /// Descriptors that they stand for.
     all: usize,
     each: HashMap<IpAddr, usize>,
 }
@@ -36,7 +39,14 @@ pub(crate) enum Full {
 pub(crate) struct Seat {
     crowd: Arc<Crowd>,
     from: IpAddr,
+    /// Descriptors that it stands for.
+    takes: usize,
 }
+
+/// Descriptors of a session: its socket, two more handles of it, and what wakes it.
+pub(crate) const SESSION_TAKES: usize = 4;
+/// Descriptors of a stream: its socket, a second handle of it, and the file that it reads or writes.
+pub(crate) const STREAM_TAKES: usize = 3;
 
 /// The network that is taken for one neighbour: an IPv6 site has 64 bits of addresses to choose from.
 pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
@@ -67,32 +77,47 @@ impl Crowd {
 
     /// One more.
     pub fn admit(self: &Arc<Crowd>, address: IpAddr) -> Result<Seat, Full> {
-        let from = neighbourhood(address);
-        let mut counts = self.counts();
-        if counts.all >= self.most {
-            return Err(Full::All);
-        }
-        let there = counts.each.entry(from).or_default();
-        if *there >= self.most.div_ceil(2) {
-            return Err(Full::There);
-        }
-        *there += 1;
-        counts.all += 1;
-        Ok(Seat { crowd: Arc::clone(self), from })
+        let mut seat = Seat { crowd: Arc::clone(self), from: neighbourhood(address), takes: 0 };
+        seat.take(1)?;
+        self.counts().connections += 1;
+        Ok(seat)
     }
 
-    /// How many there are.
+    /// How many connections there are.
     pub fn len(&self) -> usize {
-        self.counts().all
+        self.counts().connections
+    }
+}
+
+impl Seat {
+    /// It stands for so many descriptors from now on; for as many as before where there is no room for more.
+    pub fn take(&mut self, descriptors: usize) -> Result<(), Full> {
+        let more = descriptors.saturating_sub(self.takes);
+        let most = self.crowd.most;
+        let mut counts = self.crowd.counts();
+        if counts.all + more > most {
+            return Err(Full::All);
+        }
+        let there = counts.each.get(&self.from).copied().unwrap_or(0);
+        if there + more > most.div_ceil(2) {
+            return Err(Full::There);
+        }
+        counts.each.insert(self.from, there + more);
+        counts.all += more;
+        drop(counts);
+        self.takes += more;
+        Ok(())
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut counts = self.crowd.counts();
-        counts.all -= 1;
+        counts.all -= self.takes;
+        // One that was not admitted stands for nothing.
+        counts.connections -= self.takes.min(1);
         if let Some(there) = counts.each.get_mut(&self.from) {
-            *there -= 1;
+            *there -= self.takes;
             if *there == 0 {
                 counts.each.remove(&self.from);
             }
@@ -117,5 +142,21 @@ mod tests {
         drop(first);
         assert!(crowd.admit(a).is_ok());
         assert_eq!(crowd.len(), 3);
+    }
+
+    #[test]
+    fn a_connection_counts_by_the_descriptors_that_it_takes() {
+        let crowd = Crowd::of(20);
+        let (a, b) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let mut sessions: Vec<Seat> = (0..2).map(|_| crowd.admit(a).unwrap()).collect();
+        sessions.iter_mut().for_each(|seat| seat.take(SESSION_TAKES).unwrap());
+        let mut third = crowd.admit(a).unwrap();
+        assert_eq!(third.take(SESSION_TAKES), Err(Full::There), "one neighbour takes ten of twenty");
+        assert_eq!(third.take(1), Ok(()), "it has what it had");
+        crowd.admit(b).unwrap().take(10).unwrap();
+        drop(sessions);
+        assert_eq!(third.take(SESSION_TAKES), Ok(()));
+        drop(third);
+        assert_eq!((crowd.len(), crowd.counts().all, crowd.counts().each.len()), (0, 0, 0));
     }
 }

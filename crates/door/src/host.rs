@@ -5,15 +5,16 @@ mod counted;
 mod lending;
 mod notes;
 mod offer;
+mod outbound;
+mod reach;
 
 use std::net::SocketAddr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use auth::{Access, Action, Denied, Grants};
+use auth::{Access, Action, Grants};
 use engine::commons::Commons;
 use engine::control::Control;
 use engine::history::History;
@@ -22,12 +23,10 @@ use engine::leftovers::Leftovers;
 use engine::movers::Peers;
 use engine::node::{Asker, Event, Gate, Host, Said, TargetPlace};
 use engine::scan::SourceRoot;
-use model::Kind;
 use model::fault::{Blame, Fault};
 use model::locator::Place;
 use model::name::{Name, RelPath};
 use probe::disk::Ground;
-use store::Store;
 use store::ends::{self, End};
 use wire::frame::{Direction, KeyProof, Open, Refusal, Request};
 use wire::join::SessionId;
@@ -35,10 +34,12 @@ use wire::join::SessionId;
 pub(crate) use counted::user;
 use lending::Lent;
 pub(crate) use offer::Offer;
+pub(crate) use reach::{RENAME_STAYS, Reach};
 
 use crate::audit::Trail;
 use crate::config::NodeConfig;
 use crate::current::Current;
+use crate::digests::Digests;
 use crate::exports::Served;
 use crate::jobs::Jobs;
 use crate::meters::Meters;
@@ -58,6 +59,7 @@ pub(crate) struct Exports {
     state: StateDir,
     registry: Registry,
     pub jobs: Jobs,
+    pub digests: Digests,
     pub transfers: Transfers,
     /// Tests that this node makes for its guests.
     pub trials: Trials,
@@ -73,25 +75,6 @@ pub(crate) struct Exports {
     pub meters: Arc<Meters>,
     /// It lives for one copy.
     own_guests: bool,
-}
-
-/// What somebody may reach: a store, a path in it, and where that store lies.
-#[derive(Clone)]
-pub(crate) struct Reach {
-    pub store: Arc<dyn Store>,
-    pub path: RelPath,
-    pub dir: PathBuf,
-    pub export: String,
-    /// It is no directory of this host.
-    pub abroad: bool,
-}
-
-impl Reach {
-    fn whole(served: &Served, path: &RelPath) -> Reach {
-        let (store, dir) = (Arc::clone(&served.store), served.export.dir.clone());
-        let abroad = served.export.abroad.is_some();
-        Reach { store, path: path.clone(), dir, export: served.export.name.clone(), abroad }
-    }
 }
 
 /// A store's error for the one who asked.
@@ -121,6 +104,7 @@ impl Exports {
         let trail = if own_guests { Trail::none() } else { Trail::new(state.path()) };
         let probes = Probes::default();
         let jobs = Jobs::default();
+        let digests = Digests::new(state.path());
         let trials = Trials::new(Weak::clone(&me));
         let transfers = Transfers::new(me, jobs.clone(), state.path(), timeouts, listen, !own_guests);
         let stopping = AtomicBool::new(false);
@@ -131,6 +115,7 @@ impl Exports {
             state,
             registry,
             jobs,
+            digests,
             transfers,
             trials,
             address: listen,
@@ -219,49 +204,6 @@ impl Exports {
         self.offer.now().visible(access).any(|served| served.export.name == export && !served.export.writable)
     }
 
-    /// The store and path behind a place, if the action is allowed there.
-    ///
-    /// A key that is confined to a path gets a store rooted in that path, so that no link below it leads back up, not
-    /// even to what the export's other keys may see.
-    pub fn allowed(&self, access: &Access, action: Action, place: &Place) -> Result<Reach, Refusal> {
-        let Place::Path { export, path } = place else {
-            let what = match place {
-                Place::Exports => "the node as a whole".to_owned(),
-                other => other.to_string(),
-            };
-            let reason = format!("{what} cannot be used for this; name a path: lh://HOST/EXPORT/PATH");
-            return Err(Refusal::new(Fault::Config, reason));
-        };
-        let offer = self.offer.now();
-        let served = offer.export(export).filter(|_| access.may_see(export));
-        let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;
-        access.allow(action, export, served.export.writable, path).map_err(|e| refuse(&e))?;
-        let prefix = access.ground(action, export, path);
-        let (confined, path) = match path.below(&prefix) {
-            _ if prefix.is_root() => return Ok(Reach::whole(served, path)),
-            // For a single file, there or to come: its directory, and nothing but that name. What a key opens that is not
-            // there yet is a directory: a job that fills it makes it.
-            Some(below) if below.is_root() && self.names_a_file(served, access, path) => {
-                (prefix.parent(), path.name().map(|name| RelPath::root().join(&name)).unwrap_or_default())
-            }
-            Some(below) => (prefix, below),
-            None => return Err(Refusal::new(Fault::Auth, "the access key is not for that path")),
-        };
-        if action.changes() {
-            store::make_dirs(&*served.store, &confined).map_err(|e| refuse(&e))?;
-        }
-        let store = store::below(&served.store, &confined).map_err(storage)?;
-        let dir = served.export.dir.join(std::ffi::OsStr::from_bytes(confined.as_bytes()));
-        Ok(Reach { store, path, dir, export: export.clone(), abroad: served.export.abroad.is_some() })
-    }
-
-    fn names_a_file(&self, served: &Served, access: &Access, path: &RelPath) -> bool {
-        match served.store.stat(path) {
-            Ok(stat) => stat.meta.kind == Kind::File,
-            Err(_) => access.ticket().is_some(),
-        }
-    }
-
     /// Writes down where unfinished files are made, so that a later job can sweep them if this one is killed.
     pub fn watch_leftovers(&self, reach: &Reach, tag: &str) -> Box<dyn Fn(&RelPath) + Send + Sync> {
         if reach.abroad {
@@ -283,6 +225,10 @@ impl Host for Exports {
     fn login(&self, key: Option<&KeyProof>, peer: SocketAddr) -> Result<Access, Refusal> {
         let let_in = self.let_in(key, peer.ip());
         let_in.inspect_err(|refusal| self.turned_away(peer, refusal))
+    }
+
+    fn still_stands(&self, access: &Access) -> Result<(), Refusal> {
+        self.session_stands(access)
     }
 
     fn open_gate(&self, session: SessionId, gate: Gate) -> Result<Box<dyn Send>, Refusal> {
@@ -374,7 +320,7 @@ impl Host for Exports {
                 let (access, audit) = (asker.access, self.offer.now().audit);
                 self.probes.answer(asker, ask, (&|place| self.testing_ground(access, place), audit), emit)
             }
-            other => questions::answer(self, asker.access, other, emit),
+            other => questions::answer(self, &asker, other, emit),
         }
     }
 

@@ -8,7 +8,6 @@ mod buffer;
 mod callout;
 mod copy;
 mod dialling;
-mod digests;
 mod exchange;
 mod fireflies;
 mod flows;
@@ -28,6 +27,7 @@ mod slow;
 mod tree;
 mod unfinished;
 mod visit;
+mod want_digest;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +38,6 @@ use web::target::Target;
 use web::{Headers, Method, Response, date, target};
 
 pub(crate) use self::dialling::Dialling;
-use self::digests::Digests;
 use self::exchange::{Exchange, Length};
 use self::fireflies::Fireflies;
 use self::issuers::Issuers;
@@ -57,7 +56,6 @@ use crate::meters::{By, Why};
 pub(crate) struct Web {
     pub host: Arc<Exports>,
     pub keeper: Keeper,
-    pub digests: Digests,
     pub unfinished: Unfinished,
     pub api: api::Api,
     fireflies: Current<Fireflies>,
@@ -93,13 +91,13 @@ impl Web {
         state: &std::path::Path,
         on_loopback: bool,
     ) -> Result<Web, rustls::Error> {
-        let (digests, unfinished) = (Digests::new(state), Unfinished::new(state, host.dirs()));
+        let unfinished = Unfinished::new(state, host.dirs());
         let Ways { fireflies, dialling, issuers } = ways(&host, config, on_loopback)?;
         let (fireflies, dialling) = (Current::new(fireflies), Arc::new(Current::new(dialling)));
         host.transfers.dial_by(Arc::clone(&dialling));
         let keeper = Keeper::new(Arc::clone(&host), issuers);
         let api = api::Api::default();
-        Ok(Web { keeper, host, digests, unfinished, api, fireflies, dialling, on_loopback })
+        Ok(Web { keeper, host, unfinished, api, fireflies, dialling, on_loopback })
     }
 
     /// Other ways, to be used with [`Web::replace`].

@@ -8,6 +8,7 @@ mod audit;
 mod config;
 mod crowd;
 mod current;
+mod digests;
 pub mod exports;
 mod far_node;
 mod flows;

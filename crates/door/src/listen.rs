@@ -4,7 +4,7 @@ mod attending;
 mod reload;
 
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use wire::join::{JOIN_BYTES, Join};
 
 use self::attending::Attended;
 use crate::config::NodeConfig;
-use crate::crowd::{Crowd, Seat, neighbourhood};
+use crate::crowd::{Crowd, SESSION_TAKES, STREAM_TAKES, Seat, neighbourhood};
 use crate::current::Current;
 use crate::exports::ExportError;
 use crate::hall::Hall;
@@ -32,7 +32,7 @@ use crate::jobs::Jobs;
 use crate::lounge::Lounge;
 use crate::meters::{Rooms, Why};
 use crate::policy_file::PolicyFileError;
-use crate::registry::Registry;
+use crate::registry::{JoinRefused, Registry};
 use crate::responders::Desk;
 use crate::sniff::{Speaks, sniff};
 use crate::state::StateError;
@@ -400,12 +400,14 @@ impl Inner {
 
     fn serve(&self, fresh: Fresh, attended: Attended) -> engine::Result<()> {
         let Fresh { socket, peer, accepted, seat } = fresh;
+        // For all that says what a connection is for, however slowly it comes.
+        let deadline = Instant::now() + self.timeouts.handshake;
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
         socket.set_nonblocking(false).map_err(broken)?;
         sys::tcp::set_common(&socket, self.timeouts.pace.gone_after).map_err(broken)?;
-        match sniff(&socket, self.timeouts.handshake).map_err(broken)? {
+        match sniff(&socket, deadline).map_err(broken)? {
             Speaks::Tls => self.tls(socket, peer, seat, attended),
-            Speaks::Stream => self.stream(socket, peer).map_err(broken),
+            Speaks::Stream => self.stream(socket, peer, seat, deadline).map_err(broken),
             Speaks::Http => {
                 let conn = web::Conn::new(socket, None).map_err(broken)?;
                 let connection = h1::Connection::new(conn, None, Some(seat));
@@ -428,9 +430,10 @@ impl Inner {
                 drop(seat);
                 answered.map_err(broken)
             }
+            // It holds its place until it is over: whoever comes this way has shown nothing.
             Speaks::Iperf3 if self.desk.answers_iperf3(peer) => {
-                drop(attended);
                 self.desk.iperf3(socket, peer, accepted, &self.host.probes);
+                drop(attended);
                 Ok(())
             }
             Speaks::Iperf3 => {
@@ -447,12 +450,13 @@ impl Inner {
         }
     }
 
-    fn tls(&self, socket: TcpStream, peer: SocketAddr, seat: Seat, attended: Attended) -> engine::Result<()> {
+    fn tls(&self, socket: TcpStream, peer: SocketAddr, mut seat: Seat, attended: Attended) -> engine::Result<()> {
         let broken = |source| Error::Broken { peer: peer.to_string(), source };
         match self.faces.now().meet(&socket, self.timeouts.handshake, self.h2.has_room()).map_err(broken)? {
             Guest::Native(tls) => {
-                let held = self.sessions.hold(&socket).inspect_err(|_| self.host.meters.refused(Why::Busy));
-                let _held = held.map_err(broken)?;
+                let room = seat.take(SESSION_TAKES).map_err(|full| io::Error::other(format!("no room: {full:?}")));
+                let held = room.and_then(|()| self.sessions.hold(&socket));
+                let _held = held.inspect_err(|_| self.host.meters.refused(Why::Busy)).map_err(broken)?;
                 let mut link = Link::new(socket, tls, peer.to_string(), self.timeouts)?;
                 link.handshake()?;
                 drop(attended);
@@ -478,13 +482,12 @@ impl Inner {
         }
     }
 
-    fn stream(&self, mut socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
+    fn stream(&self, socket: TcpStream, peer: SocketAddr, mut seat: Seat, deadline: Instant) -> io::Result<()> {
         let mut bytes = [0; JOIN_BYTES];
-        socket.set_read_timeout(Some(self.timeouts.handshake))?;
-        socket.read_exact(&mut bytes)?;
-        socket.set_read_timeout(None)?;
+        sys::tcp::read_exact_by(&socket, &mut bytes, deadline)?;
         let join = Join::decode(&bytes).map_err(io::Error::other)?;
-        if let Err(why) = self.registry.join(&join, socket) {
+        let room = seat.take(STREAM_TAKES).map_err(|_| JoinRefused::Full);
+        if let Err(why) = room.and_then(|()| self.registry.join(&join, socket, Box::new(seat))) {
             tracing::info!(target: "access", %peer, outcome = "refused", stream = join.stream, error = ?why, "join");
         }
         Ok(())

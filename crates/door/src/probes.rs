@@ -275,7 +275,13 @@ impl Probes {
         let bounds = Bounds { lasts: Duration::from_secs_f64(lasts) + GRACE, moved: &moved };
         // Streams are numbered from the session's beginning, those of a test from 1; 0 is none of a test.
         let number = |number: u32| number.checked_sub(first).and_then(|at| at.checked_add(1)).unwrap_or(0);
-        let mut next = |wait| asker.joined.recv_timeout(wait).map(|(socket, id)| (socket, number(id)));
+        // A stream counts as one of the node's connections for as long as the test may use it.
+        let mut places = Vec::new();
+        let mut next = |wait| {
+            let joined = asker.joined.recv_timeout(wait)?;
+            places.push(joined.place);
+            Ok((joined.socket, number(joined.id)))
+        };
         // What failed has been told as a line: the session goes on.
         let _ = probe::tcp::answer(order, &mut next, (&self.stop, bounds), &mut tell);
         Ok(())

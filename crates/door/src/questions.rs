@@ -1,8 +1,8 @@
 //! Questions outside of jobs: stat, list, mkdir, remove, rename, digest; and those about jobs: which there are, to
 //! change them, to carry one to another node.
 
-use auth::{Access, Action};
-use engine::node::Said;
+use auth::Action;
+use engine::node::{Asker, Said};
 use model::Algorithm;
 use model::entry::{Kind, Meta, Timestamp};
 use model::fault::Fault;
@@ -12,7 +12,8 @@ use model::name::RelPath;
 use store::{Stat, Store};
 use wire::frame::{Listed, Refusal, Request};
 
-use crate::host::{Exports, Reach, storage};
+use crate::digests::{BUSY, Digests, NoDigest};
+use crate::host::{self, Exports, Reach, storage};
 use crate::probes;
 
 /// Where lines go; `false` says that nobody listens any more.
@@ -39,7 +40,8 @@ pub(crate) fn describe(request: &Request) -> String {
 }
 
 /// Answers a question.
-pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit: Emit<'_>) -> Result<(), Refusal> {
+pub(crate) fn answer(exports: &Exports, asker: &Asker<'_>, request: &Request, emit: Emit<'_>) -> Result<(), Refusal> {
+    let access = asker.access;
     match request {
         Request::List(Place::Exports) | Request::Stat(Place::Exports) => {
             let line =
@@ -64,16 +66,18 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
         Request::Remove(place, below) => {
             let Reach { store, path, .. } = exports.allowed(access, Action::Modify, place)?;
             not_the_root(&path, "removed")?;
-            let removed = if *below { store::remove_all(&*store, &path) } else { store.remove(&path) };
-            removed.map_err(storage)
+            match *below {
+                true => store::remove_all_while(&*store, &path, &|| !(asker.is_gone)()).map(drop),
+                false => store.remove(&path),
+            }
+            .map_err(storage)
         }
         Request::Rename(from, to) => {
             let source = exports.allowed(access, Action::Modify, from)?;
             let target = exports.allowed(access, Action::Modify, to)?;
             not_the_root(&source.path, "renamed")?;
-            if source.export != target.export {
-                let reason = "a rename stays within one export; copy and remove instead";
-                return Err(Refusal::new(Fault::Config, reason));
+            if !source.shares_ground(&target) {
+                return Err(Refusal::new(Fault::Config, host::RENAME_STAYS));
             }
             // Into a directory that exists, as mv does.
             let (from, to) = (&source.path, target.path);
@@ -85,7 +89,8 @@ pub(crate) fn answer(exports: &Exports, access: &Access, request: &Request, emit
         Request::Digest(place, algorithms) => {
             let Reach { store, path, .. } = exports.allowed(access, Action::Read, place)?;
             let stat = store.stat(&path).map_err(storage)?;
-            digest(&*store, &path, &RelPath::root(), &stat, algorithms, emit).map(drop)
+            let work = DigestWork { digests: &exports.digests, store: &*store, algorithms, is_gone: asker.is_gone };
+            work.tree(&path, &RelPath::root(), &stat, emit).map(drop)
         }
         Request::KeyFor { job, place, delete } => {
             emit(Said::Text(exports.key_for(access, job, place, *delete)?.expose_text()));
@@ -165,38 +170,58 @@ fn failed(shown: RelPath, refusal: Refusal) -> Listed {
     Listed { failure: Some(refusal), ..Listed::plain(shown, meta, None) }
 }
 
-/// Digests of a file, or of every file below a directory. Returns whether anybody still listens.
-fn digest(
-    store: &dyn Store,
-    path: &RelPath,
-    shown: &RelPath,
-    stat: &Stat,
-    algorithms: &[Algorithm],
-    emit: Emit<'_>,
-) -> Result<bool, Refusal> {
-    match stat.meta.kind {
-        Kind::File => {
-            let made = store.open(path).and_then(|source| store::digest::of_file(&*source, path, algorithms));
-            let line = match made {
-                Ok(digests) => Listed { digests, ..Listed::plain(shown.clone(), stat.meta, None) },
-                Err(error) => failed(shown.clone(), storage(error)),
-            };
-            Ok(emit(Said::Lines(vec![line])))
-        }
-        Kind::Dir => {
-            for entry in store.list(path).map_err(storage)? {
-                let (name, stat) = entry.map_err(storage)?;
-                let (below, shown) = (path.join(&name), shown.join(&name));
-                let goes_on = match stat {
-                    Ok(stat) => digest(store, &below, &shown, &stat, algorithms, emit)?,
-                    Err(error) => emit(Said::Lines(vec![failed(shown, storage(error))])),
-                };
-                if !goes_on {
-                    return Ok(false);
+/// Digests that somebody waits for.
+struct DigestWork<'a> {
+    digests: &'a Digests,
+    store: &'a dyn Store,
+    algorithms: &'a [Algorithm],
+    is_gone: &'a dyn Fn() -> bool,
+}
+
+impl DigestWork<'_> {
+    /// Of a file, or of every file below a directory. Returns whether anybody still listens.
+    fn tree(&self, path: &RelPath, shown: &RelPath, stat: &Stat, emit: Emit<'_>) -> Result<bool, Refusal> {
+        match stat.meta.kind {
+            Kind::File => self.file(path, shown, stat, emit),
+            Kind::Dir => {
+                // A listing holds a descriptor, and a path can be 2,000 levels deep: only the names of directories outlive it.
+                let mut dirs = Vec::new();
+                for entry in self.store.list(path).map_err(storage)? {
+                    let (name, stat) = entry.map_err(storage)?;
+                    let goes_on = match stat {
+                        Ok(stat) if stat.meta.kind == Kind::Dir => {
+                            dirs.push((name, stat));
+                            true
+                        }
+                        Ok(stat) => self.tree(&path.join(&name), &shown.join(&name), &stat, emit)?,
+                        Err(error) => emit(Said::Lines(vec![failed(shown.join(&name), storage(error))])),
+                    };
+                    if !goes_on || (self.is_gone)() {
+                        return Ok(false);
+                    }
                 }
+                for (name, stat) in dirs {
+                    if !self.tree(&path.join(&name), &shown.join(&name), &stat, emit)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
             }
-            Ok(true)
+            _ => Ok(true),
         }
-        _ => Ok(true),
+    }
+
+    fn file(&self, path: &RelPath, shown: &RelPath, stat: &Stat, emit: Emit<'_>) -> Result<bool, Refusal> {
+        let source = self.store.open(path);
+        let made = source
+            .map_err(NoDigest::Store)
+            .and_then(|source| self.digests.read(&*source, path, self.algorithms, self.is_gone));
+        let line = match made {
+            Ok(digests) => Listed { digests, ..Listed::plain(shown.clone(), stat.meta, None) },
+            Err(NoDigest::Store(error)) => failed(shown.clone(), storage(error)),
+            Err(NoDigest::Busy) => return Err(Refusal::new(Fault::Path, BUSY)),
+            Err(NoDigest::Gone) => return Ok(false),
+        };
+        Ok(emit(Said::Lines(vec![line])))
     }
 }

@@ -5,13 +5,17 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::node::Gate;
+use engine::stream::{Joined, Place};
 use model::fault::Fault;
 use wire::frame::Refusal;
 use wire::join::{Join, SessionId};
+use wire::limits::STREAMS_MAX;
 
 struct Entry {
     gate: Gate,
     used: HashSet<u32>,
+    /// Its streams that live: each holds a clone.
+    alive: Arc<()>,
 }
 
 /// All gates that are open.
@@ -25,6 +29,8 @@ pub(crate) enum JoinRefused {
     Unknown,
     /// The number has been used in this session.
     Again,
+    /// It has as many streams as a session may have.
+    Full,
     /// Sealed where the session is plain, or the other way round.
     Terms,
 }
@@ -49,12 +55,12 @@ impl Registry {
         if entries.contains_key(&session) {
             return Err(Refusal::new(Fault::Peer, "a session of this name is open already"));
         }
-        entries.insert(session, Entry { gate, used: HashSet::new() });
+        entries.insert(session, Entry { gate, used: HashSet::new(), alive: Arc::default() });
         Ok(Box::new(Guard(self.clone(), session)))
     }
 
-    /// Hands a stream over to its session.
-    pub fn join(&self, join: &Join, socket: TcpStream) -> Result<(), JoinRefused> {
+    /// Hands a stream over to its session, with the place that its connection holds.
+    pub fn join(&self, join: &Join, socket: TcpStream, place: Place) -> Result<(), JoinRefused> {
         let mut entries = self.entries();
         let entry = entries.get_mut(&join.session).ok_or(JoinRefused::Unknown)?;
         if !entry.gate.secret.verify_join(join) {
@@ -63,10 +69,15 @@ impl Registry {
         if join.sealed != entry.gate.sealed {
             return Err(JoinRefused::Terms);
         }
+        if Arc::strong_count(&entry.alive) > STREAMS_MAX as usize {
+            return Err(JoinRefused::Full);
+        }
         if !entry.used.insert(join.stream) {
             return Err(JoinRefused::Again);
         }
-        entry.gate.joined.send((socket, join.stream)).map_err(|_| JoinRefused::Unknown)?;
+        let place = Box::new((place, Arc::clone(&entry.alive)));
+        let joined = Joined { socket, id: join.stream, place };
+        entry.gate.joined.send(joined).map_err(|_| JoinRefused::Unknown)?;
         entry.gate.waker.wake();
         Ok(())
     }

@@ -73,8 +73,7 @@ pub(crate) fn seems_http(socket: &TcpStream) -> bool {
 }
 
 /// Looks at the first bytes until they tell, or the time is up.
-pub(crate) fn sniff(socket: &TcpStream, within: Duration) -> io::Result<Speaks> {
-    let deadline = Instant::now() + within;
+pub(crate) fn sniff(socket: &TcpStream, deadline: Instant) -> io::Result<Speaks> {
     let mut first = [0; 8];
     let (mut seen, mut nap) = (0, NAP);
     loop {

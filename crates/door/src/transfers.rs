@@ -136,6 +136,7 @@ impl Transfers {
     pub fn accept(&self, access: &Access, order: Order) -> Result<(Arc<Transfer>, bool), Unaccepted> {
         let host = self.host.upgrade().filter(|host| !host.is_stopping()).ok_or_else(stopping)?;
         let plan = order::read(&order)?;
+        host.may_send_out(access, &plan.elsewhere())?;
         if let Some(answer) = self.known(access, &order) {
             return answer;
         }

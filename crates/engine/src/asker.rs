@@ -1,9 +1,11 @@
 //! Who asks a node a question.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 
 use auth::Access;
+
+use crate::stream::Joined;
 
 /// Who asks a question, and from where.
 pub struct Asker<'a> {
@@ -14,5 +16,7 @@ pub struct Asker<'a> {
     /// The address that it came to.
     pub local: Option<SocketAddr>,
     /// Streams that join its session while it asks.
-    pub joined: &'a mut Receiver<(TcpStream, u32)>,
+    pub joined: &'a mut Receiver<Joined>,
+    /// Whether it has gone: an answer that takes its time need not be finished.
+    pub is_gone: &'a (dyn Fn() -> bool + Sync),
 }

@@ -41,7 +41,7 @@ use crate::movers::{Afar, Movers, Peers};
 use crate::pilot::{self, Evidence, Past, Permitted};
 use crate::seal::{self, Sealer, Secret};
 use crate::series::Series;
-use crate::stream::DataStream;
+use crate::stream::{DataStream, Joined};
 
 /// How a stream ended.
 pub struct StreamEnd {
@@ -237,7 +237,7 @@ pub enum Streams<'a> {
     /// They come to us.
     Accept {
         /// From here.
-        joined: &'a Receiver<(TcpStream, u32)>,
+        joined: &'a Receiver<Joined>,
         /// What stayed of the last job.
         kept: Vec<DataStream>,
         /// Numbers up to here are those of earlier jobs: what comes under one comes too late.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::checksum::{BlockSum, crc32c};
-use model::{RelPath, Timestamp};
+use model::{RelPath, Timestamp, hex};
 use store::Store;
 use store::posix::{Links, Posix};
 
@@ -78,15 +78,6 @@ pub struct Subject {
     pub mtime: Timestamp,
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    text.len().is_multiple_of(2).then(|| text.as_bytes().chunks(2).map(byte).collect())?
-}
-
 impl Journals {
     /// For a job that writes below `root`, an absolute path.
     pub fn new(state: &Path, root: &Path) -> Journals {
@@ -112,7 +103,7 @@ impl Journals {
             whole.push(0);
             whole.extend_from_slice(self.holder.as_bytes());
         }
-        hex(&aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &whole).as_ref()[..16])
+        hex::encode(&aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &whole).as_ref()[..16])
     }
 
     /// Whether an earlier attempt left something of a file.
@@ -179,7 +170,7 @@ struct Head {
 
 fn head_text(root: &Path, path: &RelPath, subject: Subject) -> String {
     let Subject { size, mtime } = subject;
-    let (root, path) = (hex(root.as_os_str().as_bytes()), hex(path.as_bytes()));
+    let (root, path) = (hex::encode(root.as_os_str().as_bytes()), hex::encode(path.as_bytes()));
     format!("{MAGIC}\n{root}\n{path}\n{size} {} {}\n", mtime.seconds, mtime.nanos)
 }
 
@@ -191,7 +182,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<Head> {
     if line()? != MAGIC {
         return None;
     }
-    let (root, path) = (unhex(&line()?)?, unhex(&line()?)?);
+    let (root, path) = (hex::decode(&line()?)?, hex::decode(&line()?)?);
     let facts = line()?;
     let mut facts = facts.split(' ');
     let size = facts.next()?.parse().ok()?;

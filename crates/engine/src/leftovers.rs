@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use model::RelPath;
+use model::{RelPath, hex};
 use store::Store;
 use store::posix::{Links, Posix};
 
@@ -19,16 +19,6 @@ use store::posix::{Links, Posix};
 pub struct Leftovers {
     path: PathBuf,
     inner: Mutex<(File, HashSet<RelPath>)>,
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    if digits.len().is_multiple_of(2) { digits.chunks(2).map(byte).collect() } else { None }
 }
 
 impl Leftovers {
@@ -41,7 +31,7 @@ impl Leftovers {
         let unnamed = dir.join(format!("{tag}.new"));
         let mut file = OpenOptions::new().create_new(true).append(true).open(&unnamed)?;
         file.lock()?;
-        writeln!(file, "{}", hex(root.as_os_str().as_bytes()))?;
+        writeln!(file, "{}", hex::encode(root.as_os_str().as_bytes()))?;
         fs::rename(&unnamed, &path)?;
         Ok(Leftovers { path, inner: Mutex::new((file, HashSet::new())) })
     }
@@ -52,7 +42,7 @@ impl Leftovers {
         if !inner.1.contains(dir) {
             inner.1.insert(dir.clone());
             // Without a line the sweep misses this directory; the transfer itself does not depend on it.
-            let _ = writeln!(inner.0, "{}", hex(dir.as_bytes()));
+            let _ = writeln!(inner.0, "{}", hex::encode(dir.as_bytes()));
         }
     }
 
@@ -79,12 +69,12 @@ fn sweep_one(path: &Path) -> Option<usize> {
     let prefix = store::posix::temporary_name(path.file_name()?.to_str()?);
     let prefix = prefix.strip_suffix(b".part").unwrap_or(&prefix).to_vec();
     let mut lines = BufReader::new(file).lines().map_while(Result::ok);
-    let root = lines.next().and_then(|line| unhex(&line));
+    let root = lines.next().and_then(|line| hex::decode(&line));
     let mut removed = 0;
     if let Some(store) =
         root.and_then(|root| Posix::open(Path::new(std::ffi::OsStr::from_bytes(&root)), Links::Inside).ok())
     {
-        for dir in lines.filter_map(|line| RelPath::parse(&unhex(&line)?).ok()) {
+        for dir in lines.filter_map(|line| RelPath::parse(&hex::decode(&line)?).ok()) {
             removed += sweep_dir(&store, &dir, &prefix);
         }
     }

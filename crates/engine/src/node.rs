@@ -5,7 +5,8 @@
 mod host;
 mod lent;
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ use crate::receive::{Policy, Receiving};
 use crate::scan::{Scanner, SourceRoot};
 use crate::seal;
 use crate::send::Sending;
-use crate::stream::DataStream;
+use crate::stream::{DataStream, Joined};
 
 pub use host::{Event, Gate, Host, Said, TargetPlace};
 
@@ -43,7 +44,7 @@ struct Guest<'a> {
     peer: SocketAddr,
     access: Access,
     terms: StreamTerms,
-    joined: Receiver<(TcpStream, u32)>,
+    joined: Receiver<Joined>,
     /// The session and its streams outlive its jobs.
     keeps: bool,
     /// There was a job since the last key was shown.
@@ -79,7 +80,7 @@ pub fn run(mut link: Link, peer: SocketAddr, host: &dyn Host) -> Result<()> {
     result
 }
 
-type LoggedIn = (Access, StreamTerms, Receiver<(TcpStream, u32)>, Box<dyn Send>);
+type LoggedIn = (Access, StreamTerms, Receiver<Joined>, Box<dyn Send>);
 
 fn unexpected(link: &Link, what: &'static str) -> Error {
     Error::Protocol { peer: link.peer().to_owned(), source: WireError::Unexpected(what) }
@@ -146,7 +147,10 @@ impl<'a> Guest<'a> {
         let mut idle_since = Instant::now();
         loop {
             match self.link.next_frame() {
-                Ok(Some(Frame::Ask(id, request))) => self.answer(id, &request)?,
+                Ok(Some(Frame::Ask(id, request))) => match self.host.still_stands(&self.access) {
+                    Ok(()) => self.answer(id, &request)?,
+                    Err(refusal) => self.deny(id, &request, refusal)?,
+                },
                 Ok(Some(Frame::Open(order))) => self.job(order)?,
                 Ok(Some(Frame::Lend(lend))) => self.lent(*lend)?,
                 Ok(Some(Frame::Keep(_))) if !self.keeps => {
@@ -206,10 +210,14 @@ impl<'a> Guest<'a> {
     /// Answers on a thread of its own, so that pings are answered while a large tree is removed or digested.
     fn answer(&mut self, id: u32, request: &Request) -> Result<()> {
         let (host, waker, local) = (self.host, self.link.waker(), self.link.socket().local_addr().ok());
-        let asker = Asker { access: &self.access, peer: self.peer, local, joined: &mut self.joined };
+        let gone = Gone::default();
+        let is_gone = || gone.0.load(Ordering::Acquire);
+        let asker = Asker { access: &self.access, peer: self.peer, local, joined: &mut self.joined, is_gone: &is_gone };
         let (lines, batches) = sync_channel::<Said>(4);
         let link = &mut self.link;
         let refusal = std::thread::scope(|scope| -> Result<Option<Refusal>> {
+            // However this ends: the worker is told before it is waited for.
+            let _ends = gone.when_dropped();
             let worker = scope.spawn(move || {
                 let mut emit = |batch| {
                     let sent = lines.send(batch).is_ok();
@@ -242,11 +250,18 @@ impl<'a> Guest<'a> {
             let bug = || Some(Refusal::new(Fault::Bug, "the node failed while answering; its log says where"));
             Ok(worker.join().unwrap_or_else(|_| bug()))
         })?;
-        self.host.note(self.peer, &self.access, &Event::Asked { request, refusal: refusal.as_ref() });
         match refusal {
-            Some(refusal) => self.link.send(&Frame::Denied(id, refusal)),
-            None => self.link.send(&Frame::Answer(id, Vec::new(), false)),
+            Some(refusal) => self.deny(id, request, refusal),
+            None => {
+                self.host.note(self.peer, &self.access, &Event::Asked { request, refusal: None });
+                self.link.send(&Frame::Answer(id, Vec::new(), false))
+            }
         }
+    }
+
+    fn deny(&mut self, id: u32, request: &Request, refusal: Refusal) -> Result<()> {
+        self.host.note(self.peer, &self.access, &Event::Asked { request, refusal: Some(&refusal) });
+        self.link.send(&Frame::Denied(id, refusal))
     }
 
     fn job(&mut self, order: Open) -> Result<()> {
@@ -254,9 +269,10 @@ impl<'a> Guest<'a> {
         self.worked = true;
         // What the guest has not named is not used again.
         self.rested.clear();
-        let result = match order.direction {
-            Direction::Push => self.push(&order),
-            Direction::Pull => self.pull(&order),
+        let result = match self.host.still_stands(&self.access) {
+            Ok(()) if order.direction == Direction::Push => self.push(&order),
+            Ok(()) => self.pull(&order),
+            Err(refusal) => Err((Totals::default(), ours(refusal))),
         };
         self.resumed.clear();
         let (totals, error) = match result {
@@ -384,6 +400,23 @@ impl<'a> Guest<'a> {
                 None => self.link.exchange(Duration::from_secs(1))?,
             }
         }
+    }
+}
+
+/// Whether the one who asked has gone.
+#[derive(Default)]
+struct Gone(AtomicBool);
+
+impl Gone {
+    /// It is so as soon as the guard is dropped.
+    fn when_dropped(&self) -> impl Drop + '_ {
+        struct Guard<'a>(&'a Gone);
+        impl Drop for Guard<'_> {
+            fn drop(&mut self) {
+                self.0.0.store(true, Ordering::Release);
+            }
+        }
+        Guard(self)
     }
 }
 

@@ -117,9 +117,23 @@ impl RecordBuffer {
     }
 }
 
+/// A connection that has joined a session.
+pub struct Joined {
+    /// The connection.
+    pub socket: TcpStream,
+    /// Its number in the session.
+    pub id: u32,
+    /// What the node counts the connection by: given back with it.
+    pub place: Place,
+}
+
+/// What a node counts a connection by.
+pub type Place = Box<dyn Send + Sync>;
+
 /// A data stream, after its join.
 pub struct DataStream {
     socket: TcpStream,
+    place: Option<Place>,
     id: u32,
     peer: String,
     seal: Option<Sealer>,
@@ -142,6 +156,7 @@ impl DataStream {
         DataStream {
             addresses: (shown(socket.local_addr()), shown(socket.peer_addr())),
             socket,
+            place: None,
             id,
             peer,
             seal,
@@ -152,6 +167,12 @@ impl DataStream {
             share: Arc::default(),
             may_stay: true,
         }
+    }
+
+    /// It holds this place for as long as it lives.
+    pub fn holding(mut self, place: Place) -> DataStream {
+        self.place = Some(place);
+        self
     }
 
     /// It does not stay for a session's next job.

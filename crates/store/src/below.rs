@@ -10,15 +10,39 @@ use model::entry::Attributes;
 use model::name::RelPath;
 use model::{Algorithm, Timestamp};
 
-use crate::{Asked, Capabilities, Entries, Error, Result, Sink, Source, Space, Stat, Store};
+use crate::{Asked, Capabilities, Entries, Error, Reached, Result, Sink, Source, Space, Stat, Store, make_dirs};
 
-/// The store below a directory, from which nothing leads back up.
+/// The store below a directory, from which nothing leads back up. Links on the way to it are followed as everywhere in the
+/// store.
+///
+/// # Errors
+/// The directory is not there, or leads out of the store.
 pub fn below(store: &Arc<dyn Store>, dir: &RelPath) -> Result<Arc<dyn Store>> {
+    below_of(store, dir, Reached::Freely)
+}
+
+/// The store below the directory that a credential is for. The directory itself is no link; missing ones are made if `make`
+/// says so.
+///
+/// # Errors
+/// The directory is not there, is something else (a link among it), or leads out of the store.
+pub fn granted_dir(store: &Arc<dyn Store>, dir: &RelPath, make: bool) -> Result<Arc<dyn Store>> {
+    below_of(store, dir, Reached::Strictly { make })
+}
+
+/// The store below a directory that is reached like this.
+///
+/// # Errors
+/// The directory is not there, is something else, or leads out of the store.
+pub fn below_of(store: &Arc<dyn Store>, dir: &RelPath, reached: Reached) -> Result<Arc<dyn Store>> {
+    if let Some(confined) = store.confined(dir, reached)? {
+        return Ok(confined);
+    }
     if dir.is_root() {
         return Ok(Arc::clone(store));
     }
-    if let Some(confined) = store.confined(dir)? {
-        return Ok(confined);
+    if let Reached::Strictly { make: true } | Reached::StrictlyThenNoLink { make: true } = reached {
+        make_dirs(&**store, dir)?;
     }
     if !store.is_dir(dir) {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);

@@ -35,6 +35,22 @@ pub enum Error {
     /// The path, or a link on it, leads out of the root.
     #[error("{0} leads out of its export or directory, which is not allowed")]
     Escapes(String),
+    /// Another entry than the one that the credential is for.
+    #[error("what was shown is for {entry} alone, and {path} is something else")]
+    Outside {
+        /// What was wanted.
+        path: String,
+        /// What may be had.
+        entry: String,
+    },
+    /// The entry that the credential is for stays what it is: a file or a directory of that name.
+    #[error("{path} is what the credential is for, and cannot be {refused}")]
+    Granted {
+        /// The entry.
+        path: String,
+        /// What it was to be.
+        refused: &'static str,
+    },
     /// A file was there, and replacing it was not asked for.
     #[error("{0} exists already and differs (--no-overwrite)")]
     Exists(String),
@@ -142,7 +158,7 @@ impl Error {
 impl Blame for Error {
     fn fault(&self) -> Fault {
         match self {
-            Error::Escapes(_) => Fault::Auth,
+            Error::Escapes(_) | Error::Outside { .. } | Error::Granted { .. } => Fault::Auth,
             Error::Unsupported { .. } => Fault::Config,
             Error::Server { fault, .. } => *fault,
             Error::Io { source, .. } => match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {

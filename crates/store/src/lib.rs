@@ -10,6 +10,7 @@
 mod below;
 pub mod digest;
 pub mod ends;
+mod entry;
 pub mod error;
 pub mod memory;
 pub mod pipe;
@@ -24,7 +25,8 @@ use model::entry::Attributes;
 use model::name::{Name, RelPath};
 use model::{Algorithm, Meta, Timestamp};
 
-pub use below::below;
+pub use below::{below, below_of, granted_dir};
+pub use entry::granted_entry;
 pub use error::{Error, Result};
 
 /// In which order the bytes of a file can be written.
@@ -127,6 +129,26 @@ pub struct Finish {
     pub attributes: Option<Box<Attributes>>,
 }
 
+/// How the directory is reached that a confined store is rooted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// As every path of the store: links that stay inside are followed, in the confined store too.
+    Freely,
+    /// As every path of the store; in the confined store no link is followed.
+    FreelyThenNoLink,
+    /// Step by step, as a credential names it. A link on the way may lead only deeper below the directory that it lies in, so
+    /// that whoever makes one gains nothing by it that they could not put there anyway; the last component is no link.
+    Strictly {
+        /// Missing directories are made.
+        make: bool,
+    },
+    /// Step by step, to the directory that holds the entry of a credential; in the confined store no link is followed.
+    StrictlyThenNoLink {
+        /// Missing directories are made.
+        make: bool,
+    },
+}
+
 /// A directory's entries, in no order. An entry that cannot be examined comes with its error.
 pub type Entries = Box<dyn Iterator<Item = Result<(Name, Result<Stat>)>> + Send>;
 
@@ -186,7 +208,7 @@ pub trait Store: Send + Sync + Debug {
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()>;
     /// A store rooted in a directory of this one, which nothing in it leads out of. None where a path leads nowhere else
     /// anyway, so that [`below`] need only put the directory before it.
-    fn confined(&self, _dir: &RelPath) -> Result<Option<Arc<dyn Store>>> {
+    fn confined(&self, _dir: &RelPath, _reached: Reached) -> Result<Option<Arc<dyn Store>>> {
         Ok(None)
     }
     /// Digests that the back end itself vouches for, of those asked for, without the bytes coming here. Idempotent.
@@ -295,7 +317,18 @@ pub fn make_dirs(store: &dyn Store, path: &RelPath) -> Result<()> {
 }
 
 /// Removes an entry and everything below it, children first. A link is removed, not followed.
+///
+/// # Errors
+/// What cannot be removed; what came before it is gone.
 pub fn remove_all(store: &dyn Store, path: &RelPath) -> Result<()> {
+    remove_all_while(store, path, &|| true).map(drop)
+}
+
+/// The same, for as long as somebody wants it. Whether all of it is gone.
+///
+/// # Errors
+/// What cannot be removed; what came before it is gone.
+pub fn remove_all_while(store: &dyn Store, path: &RelPath, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
     if store.stat(path)?.meta.kind == model::Kind::Dir {
         // A listing holds descriptors, and a path can be 2,000 levels deep: only the names of directories outlive it.
         let mut dirs = Vec::new();
@@ -305,8 +338,15 @@ pub fn remove_all(store: &dyn Store, path: &RelPath) -> Result<()> {
                 model::Kind::Dir => dirs.push(name),
                 _ => store.remove(&path.join(&name))?,
             }
+            if !is_wanted() {
+                return Ok(false);
+            }
         }
-        dirs.iter().try_for_each(|name| remove_all(store, &path.join(name)))?;
+        for name in &dirs {
+            if !remove_all_while(store, &path.join(name), is_wanted)? {
+                return Ok(false);
+            }
+        }
     }
-    store.remove(path)
+    store.remove(path).map(|()| true)
 }

@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlag
 use rustix::io::Errno;
 
 use crate::error::{in_words, shown};
-use crate::{Asked, Capabilities, Entries, Error, Result, Sink, Source, Space, Stat, Store, Writes};
+use crate::{Asked, Capabilities, Entries, Error, Reached, Result, Sink, Source, Space, Stat, Store, Writes};
 
 /// What to do about symbolic links on the way to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub enum Links {
 pub struct Posix {
     root: OwnedFd,
     resolve: ResolveFlags,
+    /// No link is followed, whatever `resolve` says: the root is the directory of an entry that a credential is for.
+    holds_entry: bool,
     /// Set-user-id and set-group-id bits of files are dropped.
     drop_privilege_bits: bool,
 }
@@ -73,7 +75,7 @@ impl Posix {
         if links == Links::Refuse {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        let store = Posix { root, resolve, drop_privilege_bits: false };
+        let store = Posix { root, resolve, holds_entry: false, drop_privilege_bits: false };
         // Where it is missing every file would fail, in words that say nothing of it.
         match store.open_at(&RelPath::root(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()) {
             Err(Errno::NOSYS) => {
@@ -88,10 +90,36 @@ impl Posix {
 
     /// The store below a directory of this one, from which nothing leads back up: not even a link that would stay
     /// inside this store.
-    pub fn below(&self, path: &RelPath) -> Result<Posix> {
-        let root = self.open_at(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
+    pub fn below(&self, path: &RelPath, reached: Reached) -> Result<Posix> {
+        let is_dir = OFlags::PATH | OFlags::DIRECTORY;
+        let (root, holds_entry) = match reached {
+            Reached::Freely => (self.open_at(path, is_dir, Mode::empty()), false),
+            Reached::FreelyThenNoLink => (self.open_at(path, is_dir, Mode::empty()), true),
+            Reached::Strictly { make } => (self.walk(path, make, is_dir | OFlags::NOFOLLOW), false),
+            Reached::StrictlyThenNoLink { make } => (self.walk(path, make, is_dir), true),
+        };
         let root = root.map_err(|e| error("open the directory", path, e))?;
-        Ok(Posix { root, resolve: self.resolve, drop_privilege_bits: self.drop_privilege_bits })
+        Ok(Posix { root, resolve: self.resolve, holds_entry, drop_privilege_bits: self.drop_privilege_bits })
+    }
+
+    /// Opens a directory component by component, each below the one before it and nowhere else; `last` are the flags for the
+    /// last component.
+    fn walk(&self, path: &RelPath, make: bool, last: OFlags) -> rustix::io::Result<OwnedFd> {
+        let is_dir = OFlags::PATH | OFlags::DIRECTORY;
+        let mut dir = self.open_at(&RelPath::root(), is_dir, Mode::empty())?;
+        let mut names = path.as_bytes().split(|b| *b == b'/').filter(|name| !name.is_empty()).peekable();
+        while let Some(name) = names.next() {
+            let flags = if names.peek().is_none() { last } else { is_dir };
+            dir = match open_below(&dir, name, flags, Mode::empty(), self.resolve) {
+                Err(Errno::NOENT) if make => {
+                    // Somebody else may have made it meanwhile; the second look says what it is.
+                    let _ = rustix::fs::mkdirat(&dir, name, Mode::RWXU | Mode::from_raw_mode(0o055));
+                    open_below(&dir, name, flags, Mode::empty(), self.resolve)?
+                }
+                other => other?,
+            };
+        }
+        Ok(dir)
     }
 
     /// Drops set-user-id and set-group-id bits of files written here: a node that runs as root must not hand out
@@ -104,13 +132,8 @@ impl Posix {
     /// Opens a path below the root.
     fn open_at(&self, path: &RelPath, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
         let bytes = if path.is_root() { &b"."[..] } else { path.as_bytes() };
-        loop {
-            match rustix::fs::openat2(&self.root, bytes, flags | OFlags::CLOEXEC, mode, self.resolve) {
-                // The kernel says so when something was renamed during the walk; the walk starts again.
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                other => return other,
-            }
-        }
+        let resolve = if self.holds_entry { self.resolve | ResolveFlags::NO_SYMLINKS } else { self.resolve };
+        open_below(&self.root, bytes, flags, mode, resolve)
     }
 
     /// The directory that an entry is in, and its name there.
@@ -165,6 +188,23 @@ impl Posix {
             let _ = rustix::fs::unlinkat(dir, temporary, AtFlags::empty());
             in_the_way(dir, path, name, e)
         })
+    }
+}
+
+/// Opens what a path below a directory leads to.
+fn open_below(
+    dir: &OwnedFd,
+    path: &[u8],
+    flags: OFlags,
+    mode: Mode,
+    resolve: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
+    loop {
+        match rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, mode, resolve) {
+            // The kernel says so when something was renamed during the walk; the walk starts again.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
     }
 }
 
@@ -249,8 +289,8 @@ impl Store for Posix {
         }
     }
 
-    fn confined(&self, dir: &RelPath) -> Result<Option<Arc<dyn Store>>> {
-        Ok(Some(Arc::new(self.below(dir)?)))
+    fn confined(&self, dir: &RelPath, reached: Reached) -> Result<Option<Arc<dyn Store>>> {
+        Ok(Some(Arc::new(self.below(dir, reached)?)))
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {

@@ -4,6 +4,7 @@
 //!
 //! What this crate does not know: what the facts are for. It reads and sets; it decides nothing.
 
+pub mod addresses;
 pub mod cgroup;
 pub mod clock;
 pub mod clock_quality;

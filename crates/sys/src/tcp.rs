@@ -1,10 +1,10 @@
 //! What the kernel knows about a TCP connection, and the options that a mover sets.
 
-use std::io;
+use std::io::{self, Read};
 use std::mem::{MaybeUninit, size_of};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
@@ -281,6 +281,30 @@ pub fn set_common(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     reference.set_tcp_user_timeout(Some(silence))
 }
 
+/// Fills the buffer by a deadline, however slowly the bytes come: a bound on each read alone would be none on all of them. The
+/// socket waits for as long as it likes afterwards.
+///
+/// # Errors
+/// `TimedOut` at the deadline, `UnexpectedEof` where the peer ends, and what the system says.
+pub fn read_exact_by(mut socket: &TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
+    let mut have = 0;
+    while have < buffer.len() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        match socket.read(&mut buffer[have..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) => have += got,
+            // The time is looked at above.
+            Err(e) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&e.kind()) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    socket.set_read_timeout(None)
+}
+
 /// How long sent data may stay unacknowledged, or a peer's window shut, before the connection is given up. A receiver
 /// with a slow disk shuts its window for as long as it likes and is not dead.
 pub fn set_patience(socket: &TcpStream, patience: Duration) -> io::Result<()> {
@@ -365,6 +389,27 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
             info(&near).unwrap().closed
         }));
+    }
+
+    /// A byte now and then keeps no deadline from coming.
+    #[test]
+    fn a_trickle_does_not_put_off_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let near = listener.accept().unwrap().0;
+        far.write_all(b"abc").unwrap();
+        let mut three = [0; 3];
+        read_exact_by(&near, &mut three, Instant::now() + Duration::from_secs(60)).unwrap();
+        assert_eq!((&three, near.read_timeout().unwrap()), (b"abc", None));
+        let trickle = std::thread::spawn(move || {
+            while far.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let error = read_exact_by(&near, &mut [0; 1 << 20], Instant::now() + Duration::from_millis(300)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(near);
+        trickle.join().unwrap();
     }
 
     #[test]

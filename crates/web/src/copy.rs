@@ -49,6 +49,29 @@ const OURS: [&str; 18] = [
     "want-repr-digest",
 ];
 
+/// What is passed on: credentials, and what says how to treat the request. What else a server at the other end might take for an
+/// order of ours is not the client's to say.
+const PASSED_ON: [&str; 10] = [
+    "accept",
+    "authorization",
+    "cache-control",
+    "clientinfo",
+    "content-type",
+    "scitag",
+    "user-agent",
+    "want-digest",
+    "x-auth-token",
+    "x-request-id",
+];
+
+/// The same by how the name begins: what S3, Azure and Google sign.
+const PASSED_ON_PREFIXES: [&str; 3] = ["x-amz-", "x-goog-", "x-ms-"];
+
+fn is_passed_on(name: &str) -> bool {
+    let begins = |prefix: &&str| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    PASSED_ON.iter().any(|known| name.eq_ignore_ascii_case(known)) || PASSED_ON_PREFIXES.iter().any(|p| begins(&p))
+}
+
 /// Which way the bytes go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -251,6 +274,13 @@ fn transfer_headers(lines: &Lines<'_>) -> Result<Vec<(String, String)>, Bad> {
         }
         if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
             continue;
+        }
+        if !is_passed_on(name) {
+            return Err(bad(format!(
+                "the header {name} is not passed on: those are {}, and what begins with {}",
+                PASSED_ON.join(", "),
+                PASSED_ON_PREFIXES.join(", ")
+            )));
         }
         if passed.len() == TRANSFER_HEADERS_MAX {
             return Err(bad(format!("more than {TRANSFER_HEADERS_MAX} headers to pass on; send fewer")));

@@ -43,6 +43,9 @@ pub enum Denied {
     /// The export allows less.
     #[error("the export {0} is read-only on this node (its operator serves it without :rw)")]
     ReadOnly(String),
+    /// The key was good when the session began.
+    #[error("the access key was revoked; what it began goes on, and nothing more begins with it")]
+    Revoked,
     /// No such export, or none that the key may know of.
     #[error("there is no export {0:?} here (longhaul ls lh://HOST/ lists those that the key may see)")]
     NoExport(String),
@@ -88,6 +91,12 @@ pub enum Denied {
         /// Where.
         place: String,
     },
+    /// Whoever comes without a credential does not have the node connect elsewhere.
+    #[error(
+        "without a credential nobody has this node copy to or from {0}; bring a key, a token or a certificate (its operator may \
+         allow it: [third_party] guests = true in access.toml)"
+    )]
+    Elsewhither(String),
     /// Macaroons are made from keys, tokens and certificates.
     #[error("a macaroon is not made from a macaroon; add caveats to the one at hand instead")]
     Derived,
@@ -107,8 +116,11 @@ impl Denied {
     /// An [`Access`](crate::Access) that [is a guest's](crate::Access::is_guest) makes every refusal a 401: a credential
     /// could help.
     pub fn is_unauthenticated(&self) -> bool {
-        use Denied::{Expired, Guest, Macaroon, NoKey, Token, UnknownKey};
-        matches!(self, NoKey | UnknownKey | Expired { .. } | Token(_) | Macaroon(_) | Guest { .. })
+        use Denied::{Elsewhither, Expired, Guest, Macaroon, NoKey, Revoked, Token, UnknownKey};
+        matches!(
+            self,
+            NoKey | UnknownKey | Revoked | Expired { .. } | Token(_) | Macaroon(_) | Guest { .. } | Elsewhither(_)
+        )
     }
 }
 

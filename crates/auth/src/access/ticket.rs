@@ -9,6 +9,40 @@ use super::denied::Denied;
 /// The holder of a ticket that needed no credential. All such visitors are one.
 pub const GUEST: &str = "guest";
 
+/// What the path of a permit stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opens {
+    /// A directory, made where it is missing; or the file that is there: keys and rules of the policy.
+    Tree,
+    /// A directory, and never a file: see [`Ticket::only_as_dir`].
+    DirOnly,
+    /// Whatever is there or comes there, a file or a directory: paths of tokens and macaroons.
+    Entry,
+}
+
+/// What a credential opens at a path: where it begins, and what that is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ground {
+    /// The path that nothing leads out of; the root for all of an export.
+    pub prefix: RelPath,
+    /// What that path stands for.
+    pub opens: Opens,
+    /// The one path at or below it that a key for one job is for.
+    pub entry: Option<RelPath>,
+}
+
+impl Ground {
+    /// The whole of an export.
+    pub fn whole() -> Ground {
+        Ground::at(RelPath::root(), Opens::Tree)
+    }
+
+    /// A path of an export.
+    pub fn at(prefix: RelPath, opens: Opens) -> Ground {
+        Ground { prefix, opens, entry: None }
+    }
+}
+
 /// What may be done at and below one path of one export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permit {
@@ -16,8 +50,8 @@ pub struct Permit {
     pub export: String,
     /// The path below it.
     pub prefix: RelPath,
-    /// `prefix` counts only as a directory: see [`Ticket::only_as_dir`].
-    pub dir_only: bool,
+    /// What the path stands for.
+    pub opens: Opens,
     /// What may be done.
     pub actions: Actions,
     /// From where; anywhere if empty. Whoever holds it comes from there.
@@ -39,8 +73,8 @@ pub(crate) struct Basis {
 
 impl Permit {
     /// One that a credential gives by itself.
-    pub fn own(export: String, prefix: RelPath, dir_only: bool, actions: Actions) -> Permit {
-        Permit { export, prefix, dir_only, actions, from: Vec::new(), by: None }
+    pub fn own(export: String, prefix: RelPath, opens: Opens, actions: Actions) -> Permit {
+        Permit { export, prefix, opens, actions, from: Vec::new(), by: None }
     }
 
     /// Whether it is about a path, or about one above its own where the action reaches up.
@@ -110,21 +144,27 @@ impl Ticket {
     /// Whether the path is allowed only if it is a directory (`storage.read:/store/`): whoever finds a file there refuses.
     pub fn only_as_dir(&self, action: Action, export: &str, path: &RelPath) -> bool {
         let enough = |all: Actions| all.contains(action.needs());
-        let any = self.deciding(action, export, path).into_iter().filter(|p| !(p.dir_only && p.prefix == *path));
+        let any = self
+            .deciding(action, export, path)
+            .into_iter()
+            .filter(|p| !(p.opens == Opens::DirOnly && p.prefix == *path));
         !enough(any.fold(self.everywhere, |all, permit| all | permit.actions))
     }
 
-    /// The path that links must not lead out of: that of the widest permit which alone allows the action, else of the
-    /// widest that is needed for it. The root for a directory above the permits.
-    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> RelPath {
+    /// What nothing leads out of: the path of the widest permit which alone allows the action, else of the widest that is
+    /// needed for it. All of the export for a directory above the permits.
+    pub fn ground(&self, action: Action, export: &str, path: &RelPath) -> Ground {
         if self.everywhere.contains(action.needs()) {
-            return RelPath::root();
+            return Ground::whole();
         }
         let deciding = self.deciding(action, export, path);
         let alone: Vec<_> = deciding.iter().filter(|p| p.actions.contains(action.needs())).copied().collect();
         let counting = if alone.is_empty() { deciding } else { alone };
-        let widest = counting.into_iter().map(|p| &p.prefix).min_by_key(|prefix| prefix.as_bytes().len());
-        widest.filter(|prefix| path.starts_with(prefix)).cloned().unwrap_or_default()
+        let widest = counting.iter().map(|p| &p.prefix).min_by_key(|prefix| prefix.as_bytes().len());
+        let Some(widest) = widest.filter(|prefix| path.starts_with(prefix)) else { return Ground::whole() };
+        let here = || counting.iter().filter(|p| p.prefix == *widest);
+        let opens = here().map(|p| p.opens).find(|opens| *opens != Opens::Entry).unwrap_or(Opens::Entry);
+        Ground::at(widest.clone(), opens)
     }
 
     /// The longest path that all permits have in common; the root where they are for several exports.
@@ -170,7 +210,8 @@ mod tests {
     }
 
     fn permit(export: &str, prefix: &str, actions: Actions) -> Permit {
-        Permit::own(export.into(), path(prefix), prefix.ends_with('/'), actions)
+        let opens = if prefix.ends_with('/') { Opens::DirOnly } else { Opens::Entry };
+        Permit::own(export.into(), path(prefix), opens, actions)
     }
 
     fn ticket(permits: Vec<Permit>) -> Ticket {
@@ -199,8 +240,11 @@ mod tests {
         }
         assert!(!ticket.allows(Action::Stat, "data", &path("fox")));
         assert!(!ticket.allows(Action::MakeDir, "data", &path("foo/bargain")));
-        assert_eq!(ticket.ground(Action::Stat, "data", &path("foo")), RelPath::root());
-        assert_eq!(ticket.ground(Action::Create, "data", &path("foo/bar/x")), path("foo/bar"));
+        assert_eq!(ticket.ground(Action::Stat, "data", &path("foo")), Ground::whole());
+        assert_eq!(
+            ticket.ground(Action::Create, "data", &path("foo/bar/x")),
+            Ground::at(path("foo/bar"), Opens::Entry)
+        );
     }
 
     #[test]
@@ -212,7 +256,7 @@ mod tests {
         assert!(ticket.allows(Action::Modify, "data", &path("a/b/c")));
         assert!(!ticket.allows(Action::Modify, "data", &path("a/c")));
         assert_eq!(ticket.shared_prefix(), path("a"));
-        assert_eq!(ticket.ground(Action::Modify, "data", &path("a/b/c")), path("a"));
+        assert_eq!(ticket.ground(Action::Modify, "data", &path("a/b/c")).prefix, path("a"));
     }
 
     #[test]
@@ -244,7 +288,7 @@ mod tests {
         assert!(!one.only_as_dir(Action::Read, "data", &path("a/b")));
         let both = ticket(vec![permit("data", "a/", Actions::FOR_READ), permit("data", "", Actions::FOR_READ)]);
         assert!(!both.only_as_dir(Action::Read, "data", &path("a")));
-        assert_eq!(both.ground(Action::Read, "data", &path("a/b")), RelPath::root());
+        assert_eq!(both.ground(Action::Read, "data", &path("a/b")).prefix, RelPath::root());
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Addresses: whom a node serves, and whom it dials for a third-party copy. Does not know names, nor how to resolve them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use super::nat64;
 use crate::access::Denied;
 
 /// Which addresses are served.
@@ -37,6 +38,10 @@ pub struct ThirdParty {
     pub allow: Vec<IpNet>,
     /// To none of these, even if allowed.
     pub refuse: Vec<IpNet>,
+    /// Also for those who come without a credential: whoever reaches the node could have it connect to what only the node reaches.
+    pub guests: bool,
+    /// Prefixes under which gateways of this site reach IPv4, besides those that RFC 6052 and RFC 8215 name.
+    pub nat64: Vec<Ipv6Net>,
     /// How many streams one copy has at most.
     pub max_streams: u16,
 }
@@ -49,6 +54,8 @@ impl Default for ThirdParty {
             private: true,
             allow: Vec::new(),
             refuse: Vec::new(),
+            guests: false,
+            nat64: Vec::new(),
             max_streams: 16,
         }
     }
@@ -56,10 +63,14 @@ impl Default for ThirdParty {
 
 impl ThirdParty {
     /// Whether an address is dialled: each one that a name resolves to is asked about, and that very address is dialled.
-    pub fn check(&self, address: IpAddr) -> Result<(), Denied> {
+    /// `is_own` says whether an address is one of this machine.
+    ///
+    /// # Errors
+    /// [`Denied::Target`], with the reason.
+    pub fn check(&self, address: IpAddr, is_own: &dyn Fn(IpAddr) -> bool) -> Result<(), Denied> {
         let refuse = |why| Err(Denied::Target { address, why });
-        let embedded = embedded(address);
-        let all = || std::iter::once(address.to_canonical()).chain(embedded);
+        let embedded = nat64::embedded(address, &self.nat64);
+        let all = || std::iter::once(address.to_canonical()).chain(embedded.iter().copied());
         if all().any(|address| is_in(&self.refuse, address)) {
             return refuse("which its operator shut out");
         }
@@ -74,7 +85,7 @@ impl ThirdParty {
         }
         // The address itself: a gateway's 127.0.0.1 is another machine.
         let is_own_loopback = self.loopback && address.to_canonical().is_loopback();
-        if !self.local && !is_own_loopback && all().any(is_local) {
+        if !self.local && !is_own_loopback && all().any(|address| is_local(address) || is_own(address)) {
             return refuse("which is this machine or one of its links");
         }
         if !self.private && all().any(is_private) {
@@ -100,20 +111,6 @@ pub(crate) fn prefix(text: &str) -> Option<IpNet> {
             _ => Some(net),
         },
         IpNet::V4(_) => Some(net),
-    }
-}
-
-/// The v4 address that a gateway would send packets for a v6 address to: NAT64 (RFC 6052), 6to4 (RFC 3056), and the
-/// compatible form that nobody should use.
-fn embedded(address: IpAddr) -> Option<IpAddr> {
-    let IpAddr::V6(v6) = address.to_canonical() else { return None };
-    let [a, b, c, d, e, f, high, low] = v6.segments();
-    let v4 = |high: u16, low: u16| Some(IpAddr::V4(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))));
-    match [a, b, c, d, e, f] {
-        [0x64, 0xff9b, 0, 0, 0, 0] => v4(high, low),
-        [0, 0, 0, 0, 0, 0] if high != 0 => v4(high, low),
-        [0x2002, high, low, ..] => v4(high, low),
-        _ => None,
     }
 }
 
@@ -157,6 +154,11 @@ mod tests {
         texts.iter().map(|text| prefix(text).unwrap()).collect()
     }
 
+    /// Asked on a machine with one address in documentation's network.
+    fn check(rules: &ThirdParty, address: &str) -> Result<(), Denied> {
+        rules.check(ip(address), &|ip| ip == IpAddr::from([203, 0, 113, 9]))
+    }
+
     #[test]
     fn mapped_addresses_are_what_they_map() {
         let addresses =
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_inside_is_not_dialled_for_strangers() {
-        let refused = |policy: &ThirdParty, text: &str| policy.check(ip(text)).is_err();
+        let refused = |policy: &ThirdParty, text: &str| check(policy, text).is_err();
         let strict = ThirdParty { private: false, ..ThirdParty::default() };
         for local in [
             "127.0.0.1",
@@ -194,6 +196,12 @@ mod tests {
             "64:ff9b::7f00:1",
             "2002:7f00:1::",
             "::127.0.0.1",
+            "203.0.113.9",
+            "::ffff:203.0.113.9",
+            "64:ff9b::203.0.113.9",
+            "64:ff9b:1::127.0.0.1",
+            "64:ff9b:1:7f00:0:100::",
+            "64:ff9b:1::7f:0:100:0",
         ] {
             assert!(refused(&ThirdParty::default(), local), "{local}");
             assert!(!refused(&ThirdParty { local: true, ..ThirdParty::default() }, local), "{local}");
@@ -231,12 +239,12 @@ mod tests {
             ("64:ff9b::a9fe:a9fe", false),
             ("2002:a9fe:a9fe::", false),
         ] {
-            assert_eq!(here.check(ip(address)).is_ok(), dialled, "{address}");
+            assert_eq!(check(&here, address).is_ok(), dialled, "{address}");
         }
         let shut = ThirdParty { refuse: nets(&["127.0.0.0/8"]), ..here };
-        assert!(shut.check(ip("127.0.0.1")).is_err(), "what is shut out stays so");
+        assert!(check(&shut, "127.0.0.1").is_err(), "what is shut out stays so");
         let link = ThirdParty { allow: nets(&["169.254.0.0/16"]), ..ThirdParty::default() };
-        assert!(link.check(ip("169.254.1.1")).is_ok(), "what is said in so many words counts");
+        assert!(check(&link, "169.254.1.1").is_ok(), "what is said in so many words counts");
     }
 
     #[test]
@@ -247,7 +255,19 @@ mod tests {
             ..ThirdParty::default()
         };
         for (address, dialled) in [("10.1.0.1", true), ("127.0.0.1", true), ("10.1.2.3", false), ("192.0.2.1", false)] {
-            assert_eq!(only.check(ip(address)).is_ok(), dialled, "{address}");
+            assert_eq!(check(&only, address).is_ok(), dialled, "{address}");
         }
+    }
+
+    #[test]
+    fn gateways_of_the_site_are_looked_through() {
+        let address = "2001:db8:64::10.0.0.1";
+        let rules = ThirdParty { private: false, ..ThirdParty::default() };
+        assert!(check(&rules, address).is_ok(), "nobody said that there is a gateway");
+        let net = |text: &str| text.parse::<Ipv6Net>().unwrap();
+        let rules = ThirdParty { nat64: vec![net("2001:db8:64::/96")], ..rules };
+        assert!(check(&rules, address).is_err());
+        assert!(check(&rules, "2001:db8:64::192.0.2.1").is_ok());
+        assert!(check(&rules, "2001:db8:65::10.0.0.1").is_ok());
     }
 }

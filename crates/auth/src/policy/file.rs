@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use model::name::{Name, RelPath};
 use serde::Deserialize;
 use toml::Spanned;
@@ -87,6 +87,9 @@ struct Copies {
     allow: Vec<String>,
     #[serde(default)]
     refuse: Vec<String>,
+    guests: Option<bool>,
+    #[serde(default)]
+    nat64: Vec<String>,
     max_streams: Option<u16>,
 }
 
@@ -257,6 +260,14 @@ fn duration(text: &str) -> Result<Duration, Complaint> {
     Ok(read)
 }
 
+/// A prefix of RFC 6052.
+fn nat64(net: IpNet) -> Result<Ipv6Net, Complaint> {
+    match net {
+        IpNet::V6(net) if super::nat64::LENGTHS.contains(&net.prefix_len()) => Ok(net),
+        other => complain(format!("nat64 = {other}"), "write an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits"),
+    }
+}
+
 fn third_party(raw: Copies) -> Result<ThirdParty, Complaint> {
     let usual = ThirdParty::default();
     let max_streams = raw.max_streams.unwrap_or(usual.max_streams);
@@ -269,6 +280,8 @@ fn third_party(raw: Copies) -> Result<ThirdParty, Complaint> {
         private: raw.private.unwrap_or(usual.private),
         allow: nets(&raw.allow)?,
         refuse: nets(&raw.refuse)?,
+        guests: raw.guests.unwrap_or(usual.guests),
+        nat64: nets(&raw.nat64)?.into_iter().map(nat64).collect::<Result<_, _>>()?,
         max_streams,
     })
 }

@@ -13,7 +13,7 @@ use super::address::is_in;
 use super::dn::DistinguishedName;
 use super::rule::{Rule, Who, mark};
 use super::{Issuer, Policy};
-use crate::access::{Access, Actions, Denied, GUEST, Permit, Ticket};
+use crate::access::{Access, Actions, Denied, GUEST, Opens, Permit, Ticket};
 use crate::grant::{Grant, Rights, hex};
 use crate::macaroon::{Held, MacaroonError};
 use crate::token::{Capability, Claims, TokenError, shown};
@@ -115,7 +115,7 @@ impl Policy {
         let mut ticket = ticket(who, format!("key:{}", grant.id), grant.expires);
         if let Some(prefix) = grant.prefix_path() {
             let actions = grant.rights.actions();
-            ticket.permits.push(Permit::own(grant.export.clone(), prefix, false, actions));
+            ticket.permits.push(Permit::own(grant.export.clone(), prefix, Opens::Tree, actions));
         }
         ticket.permits.extend(self.permits(visitor, |who| *who == Who::Key(grant.id.clone())));
         ticket
@@ -137,7 +137,7 @@ impl Policy {
             if actions.is_empty() && !held.actions().is_empty() {
                 return Err(MacaroonError::Void.into());
             }
-            ticket.permits.push(Permit::own(export, prefix, false, actions));
+            ticket.permits.push(Permit::own(export, prefix, Opens::Entry, actions));
         }
         Ok(ticket)
     }
@@ -184,9 +184,10 @@ impl Issuer {
     /// Adds what a capability of its tokens opens here. One for an export that is not the issuer's opens nothing.
     fn open(&self, capability: &Capability, ticket: &mut Ticket) {
         let Capability { actions, dir_only, ref path } = *capability;
+        let opens = if dir_only { Opens::DirOnly } else { Opens::Entry };
         let mut permit = |export: &str, below: &RelPath| {
             let prefix = self.path.join_path(below);
-            ticket.permits.push(Permit::own(export.to_owned(), prefix, dir_only, actions));
+            ticket.permits.push(Permit::own(export.to_owned(), prefix, opens, actions));
         };
         match (&self.export, &self.exports) {
             (Some(export), _) => permit(export, path),

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::address::is_in;
 use super::dn::DistinguishedName;
-use crate::access::{Actions, Permit};
+use crate::access::{Actions, Opens, Permit};
 use crate::grant::hex;
 
 /// Whom a rule is for.
@@ -72,7 +72,7 @@ impl Rule {
 
     /// What it permits.
     pub fn permit(&self) -> Permit {
-        let permit = Permit::own(self.export.clone(), self.path.clone(), false, self.actions);
+        let permit = Permit::own(self.export.clone(), self.path.clone(), Opens::Tree, self.actions);
         Permit { from: self.from.clone(), by: Some(self.who.mark()), ..permit }
     }
 }

@@ -107,6 +107,33 @@ impl Exports {
         !is_key || self.access_of(holder).is_some()
     }
 
+    /// Whether a session may begin something more with the access that it was opened with. Nothing of what a guest or the bearer of a
+    /// token has is kept here; what a reload changed counts from the next session on.
+    pub(super) fn session_stands(&self, access: &Access) -> Result<(), Refusal> {
+        if let Some(ended) = access.expires().filter(|ends| *ends <= unix_seconds()) {
+            return Err(refuse(&Denied::Expired { seconds_ago: unix_seconds() - ended }));
+        }
+        let stands = match (access.grant(), access.holder().strip_prefix("key:")) {
+            (Some(grant), _) => self.grant_stands(grant),
+            (None, Some(id)) => self.grant(id).is_some(),
+            (None, None) => true,
+        };
+        if stands { Ok(()) } else { Err(refuse(&Denied::Revoked)) }
+    }
+
+    fn grant_stands(&self, grant: &Grant) -> bool {
+        if let Some(parent) = self.lent.parent(&grant.id) {
+            return self.stands(&parent);
+        }
+        match &grant.errand {
+            None => self.grant(&grant.id).is_some(),
+            Some(errand) => {
+                let known = self.state.errand_grants().unwrap_or_default();
+                known.list.iter().any(|known| known.id == grant.id) && self.stands(&errand.parent)
+            }
+        }
+    }
+
     /// Whether what somebody ordered may go on. Of tokens, macaroons and certificates nothing is kept that could be asked for
     /// again; they count as long as they said they would.
     pub fn may_go_on(&self, access: &Access) -> bool {

@@ -79,6 +79,11 @@ impl Lent {
         Some((grant, parent))
     }
 
+    /// The holder on whose behalf a grant was lent.
+    pub fn parent(&self, id: &str) -> Option<String> {
+        self.out().parents.get(id).cloned()
+    }
+
     /// Whether a grant was lent.
     pub fn has(&self, id: &str) -> bool {
         self.out().parents.contains_key(id)
@@ -128,12 +133,12 @@ impl Exports {
         let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
         let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
         let now = unix_seconds();
-        let (prefix, rights) = match job {
-            None => (path.clone(), Rights::Read),
-            Some(_) if replaces => (path.parent(), Rights::Write),
-            Some(_) => (path.parent(), Rights::Create),
+        let rights = match job {
+            None => Rights::Read,
+            Some(_) if replaces => Rights::Write,
+            Some(_) => Rights::Create,
         };
-        let mut grant = Grant::new(id, &secret, export.to_owned(), &prefix, rights, now);
+        let mut grant = Grant::new(id, &secret, export.to_owned(), path, rights, now);
         grant.name = format!("one copy of {}", access.who());
         // Nobody lends for longer than they have.
         let most = now + LENT_SECONDS;

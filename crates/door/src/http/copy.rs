@@ -33,6 +33,10 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
         return tree::copy(visit);
     }
     let order = Order::from_headers(headers.iter()).map_err(|bad| refuse(bad.status, bad.reason))?;
+    let other = order.direction.remote().redacted();
+    if let Err(refusal) = visit.web.host.may_send_out(visit.access(), &other) {
+        return Err(visit.web.keeper.challenge_nobody(&refusal.reason));
+    }
     tracing::debug!(client = order.client_info.as_deref().unwrap_or_default(), "third-party copy");
     match &order.direction {
         Direction::Pull { source } => pull::answer(visit, &order, &source.clone()),

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use auth::policy::ThirdParty;
 use rustls::{ClientConfig, RootCertStore};
 use web::client::Guard;
 
@@ -29,11 +28,7 @@ impl Dialling {
             builder.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let host = Arc::clone(host);
-        let guard = move |address: &SocketAddr| {
-            let rules = host.policy().third_party.clone();
-            let rules = ThirdParty { loopback: on_loopback, ..rules };
-            rules.check(address.ip()).map_err(|denied| denied.to_string())
-        };
+        let guard = move |address: &SocketAddr| host.may_dial(address.ip(), on_loopback);
         Ok(Dialling { tls: Arc::new(tls), guard: Arc::new(guard) })
     }
 }

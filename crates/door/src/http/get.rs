@@ -12,7 +12,7 @@ use web::{Headers, Method, Request, Response, date};
 use super::exchange::Length;
 use super::refused::{Done, Outcome, Refused, refuse};
 use super::visit::Visit;
-use super::{now, page};
+use super::{now, page, want_digest};
 
 /// What a file is to HTTP.
 const FILE_TYPE: &str = "application/octet-stream";
@@ -93,7 +93,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
         }
     }
     visit.introduce(&mut headers);
-    visit.web.digests.tell(&*visit.exchange, &whole.source, &whole.path, &mut headers)?;
+    want_digest::tell(&visit.web.host.digests, &*visit.exchange, &whole.source, &whole.path, &mut headers)?;
     send(visit, &whole, headers)
 }
 

@@ -86,7 +86,7 @@ fn extra(visit: &Visit<'_>, store: &dyn Store, path: &RelPath, ask: &Ask, resour
             space.map(|s| Quota { available: s.free_bytes, used: s.total_bytes.saturating_sub(s.free_bytes) });
     }
     if !resource.is_dir && wants_digests(ask) {
-        let known = store.open(path).ok().and_then(|source| visit.web.digests.known(&*source).ok());
+        let known = store.open(path).ok().and_then(|source| visit.web.host.digests.known(&*source).ok());
         resource.digests = known.unwrap_or_default();
     }
 }

@@ -10,13 +10,13 @@ use store::{Coming, Finish, Sink, Store};
 use web::conditions::Verdict;
 use web::{Headers, Request, Response, digest};
 
-use super::digests::Stamp;
 use super::exchange::Length;
 use super::get::{current, judge};
 use super::refused::{Done, Outcome, Refused, cut_short, refuse};
 use super::unfinished::Tag;
 use super::visit::Visit;
 use super::{buffer, get, now};
+use crate::digests::Stamp;
 use crate::host::Reach;
 
 /// The mode of a file that comes without one.
@@ -265,7 +265,7 @@ pub(crate) fn put_in_place(
     let source = sink.as_source()?;
     let identity = source.stat()?.identity;
     let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
-    visit.web.digests.keep(&*source, identity, stamp, &sums.digests());
+    visit.web.host.digests.keep(&*source, identity, stamp, &sums.digests());
     sink.commit(&finish)?;
     let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
     tracing::debug!(path = %reach.path, bytes = sums.size, "put in place");

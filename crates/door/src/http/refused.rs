@@ -78,7 +78,8 @@ pub(crate) fn status_of(error: &io::Error) -> u16 {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     match errno {
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => 403,
-        Some(Errno::NOENT) => 404,
+        // A link that leads to itself leads nowhere.
+        Some(Errno::NOENT | Errno::LOOP) => 404,
         Some(Errno::EXIST | Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::BUSY) => 409,
         Some(Errno::NAMETOOLONG) => 414,
         Some(Errno::NOSPC | Errno::DQUOT) => 507,
@@ -101,7 +102,7 @@ pub(crate) fn status_in_store(error: &store::Error) -> u16 {
     match error {
         store::Error::Io { source, .. } | store::Error::Late { source, .. } => status_of(source),
         // A name that leads out is no name here: what lies there is nobody's business.
-        store::Error::Escapes(_) => 403,
+        store::Error::Escapes(_) | store::Error::Outside { .. } | store::Error::Granted { .. } => 403,
         store::Error::Exists(_) => 412,
         store::Error::Kind { .. } => 409,
         // An export that lies on somebody else's server: it is not this node that says no.

@@ -11,7 +11,7 @@ use super::get::{self, current, judge};
 use super::refused::{Done, Outcome, Refused, refuse};
 use super::visit::{Visit, place};
 use super::{buffer, put};
-use crate::host::Reach;
+use crate::host::{RENAME_STAYS, Reach};
 
 /// Levels of directories that are copied or removed at once.
 const DEPTH_MAX: usize = 256;
@@ -169,8 +169,8 @@ pub(crate) fn rename(visit: &mut Visit<'_>) -> Outcome {
     // From the look to the rename: others put, and what was seen of the target is to hold for as long.
     let turn = visit.web.unfinished.turns(&ends.from, &ends.to);
     let there = look(visit, &ends)?;
-    if ends.from.export != ends.to.export || ends.from.dir != ends.to.dir {
-        return Err(refuse(502, "a rename stays within one export, and within what one key opens; copy and remove"));
+    if !ends.from.shares_ground(&ends.to) {
+        return Err(refuse(502, RENAME_STAYS));
     }
     clear(&ends.to, &there)?;
     // Where nothing was to be replaced nothing is, whoever else writes to this directory.

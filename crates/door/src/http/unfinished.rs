@@ -146,13 +146,7 @@ mod tests {
     }
 
     fn reach(dir: PathBuf, name: &str) -> Reach {
-        Reach {
-            store: Arc::new(store::memory::Memory::default()),
-            path: path(name),
-            dir,
-            export: "data".into(),
-            abroad: false,
-        }
+        Reach::of_test(Arc::new(store::memory::Memory::default()), path(name), dir)
     }
 
     fn lists(state: &Path) -> usize {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use auth::access::GUEST;
+use auth::access::{GUEST, Opens};
 use auth::policy::{Callout, When};
 use auth::{Access, Action, Actions, Permit, Ticket};
 use model::locator::Place;
@@ -187,7 +187,7 @@ impl Visit<'_> {
             Access::Granted(grant) => format!("key:{}", grant.id),
             Access::Visitor(ticket) => ticket.holder.clone(),
         };
-        let permit = Permit::own(export.to_owned(), path.clone(), false, action.needs());
+        let permit = Permit::own(export.to_owned(), path.clone(), Opens::Entry, action.needs());
         let (who, expires) = (access.who(), access.expires());
         let ticket = Ticket { who, holder, permits: vec![permit], everywhere: Actions::NONE, expires };
         Access::Visitor(Arc::new(ticket))

@@ -56,6 +56,17 @@ pub(crate) struct Plan {
     pub retry_for: Duration,
 }
 
+impl Plan {
+    /// Where the other end is, for people.
+    pub fn elsewhere(&self) -> String {
+        match &self.way {
+            Way::Push { to, .. } | Way::Pull { from: to, .. } => to.to_string(),
+            Way::Out(url) => shown(url),
+            Way::In(urls) => urls.first().map_or_else(String::new, |url| shown(url)),
+        }
+    }
+}
+
 /// What the places of one end have in common.
 enum End {
     Here(Vec<Place>),

@@ -4,9 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use auth::policy::ThirdParty;
 use auth::{Access, AccessKey, Fingerprint};
-use engine::dial::{Elsewhere, Guard};
+use engine::dial::Elsewhere;
 use engine::node::Host;
 use engine::session::{Connect, Session};
 use engine::{Error, Timeouts, Trust};
@@ -26,8 +25,6 @@ pub(super) struct Ways {
     pub timeouts: Timeouts,
     /// Where this node listens on the loopback interface alone transfers may lead there, whatever the policy says.
     may_stay_here: bool,
-    /// It lives for one copy of its own user, who may dial what he likes.
-    is_users_own: bool,
     /// Sessions of earlier transfers.
     pub warm: Arc<Warm>,
     /// Where this node listens.
@@ -44,7 +41,7 @@ impl Ways {
         let warm = Warm::new(if is_users_own { Duration::ZERO } else { timeouts.warm });
         let may_stay_here = is_users_own || own.ip().is_loopback();
         let (elsewhere, dialling) = (Elsewhere::default(), OnceLock::new());
-        Ways { timeouts, may_stay_here, is_users_own, warm, own, elsewhere, dialling }
+        Ways { timeouts, may_stay_here, warm, own, elsewhere, dialling }
     }
 
     /// Servers are dialled like this.
@@ -71,11 +68,7 @@ impl Ways {
 
     /// A new session with another node, at an address that the policy lets guests send this one to.
     pub fn dial(&self, host: &Exports, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
-        let policy = host.policy();
-        let local = policy.third_party.local || self.is_users_own;
-        let third_party = ThirdParty { local, loopback: self.may_stay_here, ..policy.third_party.clone() };
-        let guard: Arc<Guard> =
-            Arc::new(move |address| third_party.check(address).map_err(|denied| denied.to_string()));
+        let guard = host.dial_guard(self.may_stay_here);
         let trust = Trust::Fingerprints(vec![Fingerprint(there.node)]);
         let (timeouts, plain, session, elsewhere) = (self.timeouts, there.plain, random()?, self.elsewhere.clone());
         let connect = Connect { trust, keys, plain, timeouts, session, guard: Some(guard), elsewhere };

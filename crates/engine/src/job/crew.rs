@@ -21,7 +21,7 @@ use crate::link::Link;
 use crate::meter::Meter;
 use crate::pilot::Sight;
 use crate::seal::From;
-use crate::stream::DataStream;
+use crate::stream::{DataStream, Joined};
 use crate::timeouts::Timeouts;
 
 /// How long streams that stay are waited for: the sender's word that its records end is a round trip away.
@@ -206,9 +206,9 @@ impl Crew {
     }
 
     /// A stream that has joined.
-    pub(super) fn join(&mut self, socket: TcpStream, id: u32) {
-        let peer = self.peer.clone();
-        self.start(move |terms| Ok(terms.stream(socket, id, &peer)), id);
+    pub(super) fn join(&mut self, joined: Joined) {
+        let (peer, id) = (self.peer.clone(), joined.id);
+        self.start(move |terms| Ok(terms.stream(joined.socket, id, &peer).holding(joined.place)), id);
     }
 
     /// A stream that stayed of the session's last job.

@@ -144,10 +144,10 @@ impl Supply {
             }
             Streams::Accept { joined, kept, floor } => {
                 std::mem::take(kept).into_iter().for_each(|stream| crew.resume(stream));
-                while let Ok((socket, id)) = joined.try_recv() {
+                while let Ok(stream) = joined.try_recv() {
                     // What a stream of an earlier job still brings would be taken for this one's.
-                    if id > *floor {
-                        crew.join(socket, id);
+                    if stream.id > *floor {
+                        crew.join(stream);
                     }
                 }
             }

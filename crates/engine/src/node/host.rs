@@ -1,6 +1,6 @@
 //! The node around its sessions: who may come, where exports lie, who hears of what happened.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use crate::journal::Journals;
 use crate::movers::Peers;
 use crate::scan::SourceRoot;
 use crate::seal::Secret;
+use crate::stream::Joined;
 
 /// How a stream that wants to join finds its session.
 pub struct Gate {
@@ -30,7 +31,7 @@ pub struct Gate {
     /// Whether the session's records are sealed.
     pub sealed: bool,
     /// Where the joined socket goes.
-    pub joined: Sender<(TcpStream, u32)>,
+    pub joined: Sender<Joined>,
     /// Wakes the session.
     pub waker: Waker,
 }
@@ -95,6 +96,9 @@ pub enum Event<'a> {
 pub trait Host: Send + Sync {
     /// Who this is, or why not.
     fn login(&self, key: Option<&KeyProof>, peer: SocketAddr) -> std::result::Result<Access, Refusal>;
+    /// Whether an access that a session was opened with still stands, asked before everything that begins: a key may have been
+    /// revoked, or have ended.
+    fn still_stands(&self, access: &Access) -> std::result::Result<(), Refusal>;
     /// Opens the gate for the session's streams; it closes when the returned guard is dropped.
     fn open_gate(&self, session: SessionId, gate: Gate) -> std::result::Result<Box<dyn Send>, Refusal>;
     /// Whether payload may go in clear.

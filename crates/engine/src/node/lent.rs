@@ -54,6 +54,7 @@ impl Guest<'_> {
 
     /// What is to be done, if the head may have it done here.
     fn part(&self, lend: &Lend) -> std::result::Result<Part, Refusal> {
+        self.host.still_stands(&self.access)?;
         let (order, waker) = (&lend.order, self.link.waker());
         if order.places.is_empty() {
             return Err(Refusal::new(Fault::Peer, "a job without places was lent"));

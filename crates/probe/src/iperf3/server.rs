@@ -27,13 +27,21 @@ pub struct Bounds {
     pub tests_max: usize,
     /// Of one address.
     pub tests_per_address_max: usize,
+    /// Streams of all tests at once: each has a thread.
+    pub streams_max: usize,
     /// What a test's datagrams may come to, over all its streams, each way; 0 for no bound.
     pub datagram_bit_s_max: u64,
 }
 
 impl Default for Bounds {
     fn default() -> Bounds {
-        Bounds { seconds_max: 3_600, tests_max: 64, tests_per_address_max: 32, datagram_bit_s_max: 0 }
+        Bounds {
+            seconds_max: 3_600,
+            tests_max: 64,
+            tests_per_address_max: 32,
+            streams_max: 1024,
+            datagram_bit_s_max: 0,
+        }
     }
 }
 
@@ -158,7 +166,7 @@ impl Server {
 
     fn run(&self, control: &mut Control, seated: &Seated, ledger: &mut Ledger<'_>, stop: &Stop) -> Result<Done> {
         control.say(State::ParamExchange)?;
-        let params = self.agree(control)?;
+        let params = self.agree(control, seated)?;
         let running = gather(control, &params, seated, stop)?;
         let followed = self.follow(control, &params, &running, ledger, stop);
         let over = followed.as_ref().map_or_else(|_| running.elapsed(), |followed| followed.over);
@@ -180,9 +188,9 @@ impl Server {
     }
 
     /// What the client asks for, if it may have it.
-    fn agree(&self, control: &mut Control) -> Result<Params> {
+    fn agree(&self, control: &mut Control, seated: &Seated) -> Result<Params> {
         let text = control.hear_text(PARAMS_MAX)?;
-        let params = Params::parse(&text).and_then(|params| self.allowed(&params).map(|()| params));
+        let params = Params::parse(&text).and_then(|params| self.allowed(&params, seated).map(|()| params));
         match params {
             Ok(params) => Ok(params),
             Err(why) => {
@@ -198,7 +206,7 @@ impl Server {
         }
     }
 
-    fn allowed(&self, params: &Params) -> std::result::Result<(), String> {
+    fn allowed(&self, params: &Params, seated: &Seated) -> std::result::Result<(), String> {
         if params.time_s > self.bounds.seconds_max {
             return Err(format!(
                 "{} seconds; this node's tests last {} at most",
@@ -209,6 +217,10 @@ impl Server {
         let asked = params.rate_bit_s.saturating_mul(params.parallel.into());
         if params.udp && most > 0 && (asked > most || params.rate_bit_s == 0) {
             return Err(format!("datagrams at {}; {} is the most here", BitRate(asked), BitRate(most)));
+        }
+        let streams = params.parallel as usize * if params.both { 2 } else { 1 };
+        if !seated.take_streams(streams, self.bounds.streams_max) {
+            return Err(format!("{streams} parallel streams; all tests here have {} at most", self.bounds.streams_max));
         }
         Ok(())
     }

@@ -15,8 +15,8 @@ use super::gauge::{Failure, Gauge, Line};
 use super::ranges::{Parts, Task};
 use super::remote::{self, Found, before};
 use super::{accept, done, early, native, watch};
+use crate::digests::Stamp;
 use crate::host::Reach;
-use crate::http::digests::Stamp;
 use crate::http::put::{self, Sums};
 use crate::http::refused::{Outcome, Trouble, refuse};
 use crate::http::visit::Visit;
@@ -127,7 +127,7 @@ fn natively(
             let placed = reach.store.open(&reach.path).and_then(|source| Ok((source.stat()?, source)));
             if let Ok((stat, source)) = placed {
                 let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
-                visit.web.digests.keep(&*source, stat.identity, stamp, &moved.digests);
+                visit.web.host.digests.keep(&*source, stat.identity, stamp, &moved.digests);
             }
             Ok(Some(Ok(moved.bytes)))
         }

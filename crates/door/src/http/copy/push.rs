@@ -106,9 +106,9 @@ fn natively(
 fn known(visit: &Visit<'_>, order: &Order, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<Option<Digest>> {
     match order.require_checksum {
         Some(false) => Ok(None),
-        Some(true) => visit.web.digests.make(&**source, path, Algorithm::Adler32).map(Some),
+        Some(true) => visit.web.host.digests.make(&**source, path, Algorithm::Adler32).map(Some).map_err(Into::into),
         None => {
-            let known = visit.web.digests.known(&**source)?;
+            let known = visit.web.host.digests.known(&**source)?;
             Ok(known.into_iter().find(|digest| digest.algorithm() == Algorithm::Adler32))
         }
     }

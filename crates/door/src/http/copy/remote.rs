@@ -192,8 +192,8 @@ mod tests {
         let order = Order::from_headers([
             ("Source", "https://there.example/f"),
             ("TransferHeaderAuthorization", "Bearer eyJ0b2tlbg.x=="),
-            ("TransferHeaderX-Pin", "4711"),
-            ("TransferHeaderX-Flag", "T"),
+            ("TransferHeaderX-Auth-Token", "4711"),
+            ("TransferHeaderX-Amz-Flag", "T"),
         ]);
         let (secrets, url) = (secrets(&order.unwrap()), "https://there.example/f?authz=abcdefghi");
         let hidden = |text: &str| secrets.hide(text, &[url]);

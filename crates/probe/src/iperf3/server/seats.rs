@@ -39,6 +39,8 @@ struct Seat {
     gathers: Option<Gathers>,
     /// Where its datagrams come from.
     taken: Vec<SocketAddr>,
+    /// How many streams it may have.
+    streams: usize,
 }
 
 #[derive(Default)]
@@ -117,7 +119,7 @@ impl Seats {
         if table.seats.contains_key(&cookie) {
             return Err(Error::Refused { peer: "this node".into(), why: "a test of this name is in progress".into() });
         }
-        table.seats.insert(cookie, Seat { address, gathers: None, taken: Vec::new() });
+        table.seats.insert(cookie, Seat { address, gathers: None, taken: Vec::new(), streams: 0 });
         Ok(Seated { seats: self.clone(), cookie, address })
     }
 }
@@ -158,6 +160,17 @@ impl Drop for Seated {
 impl Seated {
     pub(super) fn seats(&self) -> &Seats {
         &self.seats
+    }
+
+    /// So many streams are its own until it is over, if all tests together have no more than `most` then.
+    pub(super) fn take_streams(&self, streams: usize, most: usize) -> bool {
+        let mut table = self.seats.table();
+        let all: usize = table.seats.values().map(|seat| seat.streams).sum();
+        let has_room = all + streams <= most;
+        if let Some(seat) = table.seats.get_mut(&self.cookie).filter(|_| has_room) {
+            seat.streams = streams;
+        }
+        has_room
     }
 
     fn gather(&self, table: &mut Table, left: usize, to: To) {
@@ -239,6 +252,15 @@ mod tests {
         assert_eq!(third.try_recv(), Ok(mapped));
         drop((idle, over_tcp, first, second));
         assert_eq!(seats.len(), 0);
+    }
+
+    #[test]
+    fn streams_of_all_tests_have_a_bound() {
+        let seats = Seats::default();
+        let (first, second) = (sit(&seats), sit(&seats));
+        assert!(first.take_streams(6, 10) && !second.take_streams(5, 10) && second.take_streams(4, 10));
+        drop(first);
+        assert!(sit(&seats).take_streams(6, 10));
     }
 
     #[test]

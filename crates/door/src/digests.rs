@@ -1,5 +1,5 @@
-//! Digests of files, made once: kept on the file itself, else in the state directory, and void as soon as the file is
-//! another one.
+//! Digests of files, by whatever protocol they are asked for. Over HTTP they are made once: kept on the file itself, else in the
+//! state directory, and void as soon as the file is another one. Who asks natively wants the bytes read.
 //!
 //! A note says for which size, time of change and inode its digests hold. It is not written for a file that changed a moment
 //! ago: another change within the same tick of the clock would not show. Two who ask for the same digest of the same file
@@ -9,19 +9,15 @@ mod turns;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use model::checksum::Digest;
 use model::{Algorithm, RelPath, Timestamp};
 use store::Source;
-use web::{Headers, Method, digest};
 
 use self::turns::{NoTurn, Turns};
-use super::exchange::Exchange;
-use super::refused::{Outcome, Refused, Trouble};
 
 /// The note's name on the file.
 const NOTE: &str = "digests";
@@ -49,12 +45,37 @@ pub(crate) struct Digests {
     turns: Turns<(Key, Algorithm)>,
 }
 
-/// The algorithms offered, the usual one first.
-pub(crate) const OFFERED: [Algorithm; 6] =
-    [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
+/// Why there is no digest.
+#[derive(Debug)]
+pub(crate) enum NoDigest {
+    /// Whoever asked has gone.
+    Gone,
+    /// Too many are being made.
+    Busy,
+    /// The file does not read.
+    Store(store::Error),
+}
+
+impl From<store::Error> for NoDigest {
+    fn from(error: store::Error) -> NoDigest {
+        NoDigest::Store(error)
+    }
+}
+
+impl From<NoTurn> for NoDigest {
+    fn from(why: NoTurn) -> NoDigest {
+        match why {
+            NoTurn::Gone => NoDigest::Gone,
+            NoTurn::Busy => NoDigest::Busy,
+        }
+    }
+}
+
+/// To whoever has to come again.
+pub(crate) const BUSY: &str = "too many digests are being made on this node; try again later";
 
 impl Stamp {
-    fn of(source: &dyn Source) -> Outcome<(Stamp, Key)> {
+    fn of(source: &dyn Source) -> store::Result<(Stamp, Key)> {
         let stat = source.stat()?;
         let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
         Ok((stamp, stat.identity))
@@ -72,7 +93,7 @@ fn write(stamp: &Stamp, digests: &[Digest]) -> String {
 }
 
 /// The digests of a note, if it is of this stamp.
-fn read(note: &str, stamp: &Stamp) -> Vec<Digest> {
+fn read_note(note: &str, stamp: &Stamp) -> Vec<Digest> {
     let Some(rest) = note.strip_prefix(&stamp.head()).filter(|rest| rest.is_empty() || rest.starts_with(' ')) else {
         return Vec::new();
     };
@@ -132,36 +153,44 @@ impl Digests {
     }
 
     /// Digests of a file that are known without reading it.
-    pub fn known(&self, source: &dyn Source) -> Outcome<Vec<Digest>> {
+    pub fn known(&self, source: &dyn Source) -> store::Result<Vec<Digest>> {
         let (stamp, key) = Stamp::of(source)?;
-        Ok(self.note(source, key).map(|note| read(&note, &stamp)).unwrap_or_default())
+        Ok(self.note(source, key).map(|note| read_note(&note, &stamp)).unwrap_or_default())
     }
 
     /// One digest of a file, made if it is not known.
-    pub fn make(&self, source: &dyn Source, path: &RelPath, algorithm: Algorithm) -> Outcome<Digest> {
+    pub fn make(&self, source: &dyn Source, path: &RelPath, algorithm: Algorithm) -> Result<Digest, NoDigest> {
         self.make_for(source, path, algorithm, &|| false)
     }
 
-    /// The same, for a client that may hang up meanwhile. Where too many are being made it is refused with 503.
-    fn make_for(
+    /// Digests of a file's bytes as they are now, for somebody who may go meanwhile.
+    pub fn read(
+        &self,
+        source: &dyn Source,
+        path: &RelPath,
+        algorithms: &[Algorithm],
+        is_gone: &dyn Fn() -> bool,
+    ) -> Result<Vec<Digest>, NoDigest> {
+        let (_, key) = Stamp::of(source)?;
+        let Some(first) = algorithms.first() else { return Ok(Vec::new()) };
+        let _turn = self.turns.take(&(key, *first), is_gone)?;
+        store::digest::of_file_while(source, path, algorithms, &|| !is_gone())?.ok_or(NoDigest::Gone)
+    }
+
+    /// The same as [`Digests::make`], for a client that may hang up meanwhile.
+    pub fn make_for(
         &self,
         source: &dyn Source,
         path: &RelPath,
         algorithm: Algorithm,
         is_gone: &dyn Fn() -> bool,
-    ) -> Outcome<Digest> {
+    ) -> Result<Digest, NoDigest> {
         let is_it = |digest: &Digest| digest.algorithm() == algorithm;
         if let Some(known) = self.known(source)?.into_iter().find(is_it) {
             return Ok(known);
         }
         let (_, key) = Stamp::of(source)?;
-        let _turn = self.turns.take(&(key, algorithm), is_gone).map_err(|why| match why {
-            NoTurn::Gone => hung_up(),
-            NoTurn::Busy => {
-                let reason = "too many digests are being made on this node; try again later";
-                Refused::new(503, reason).with("Retry-After", "30").into()
-            }
-        })?;
+        let _turn = self.turns.take(&(key, algorithm), is_gone)?;
         let mut known = self.known(source)?;
         if let Some(at) = known.iter().position(is_it) {
             return Ok(known.swap_remove(at));
@@ -172,44 +201,15 @@ impl Digests {
             Algorithm::Crc32c | Algorithm::Adler32 => vec![Algorithm::Adler32, Algorithm::Crc32c],
             serial => vec![serial],
         };
-        let made = store::digest::of_file_while(source, path, &wanted, &|| !is_gone())?.ok_or_else(hung_up)?;
+        let made = store::digest::of_file_while(source, path, &wanted, &|| !is_gone())?.ok_or(NoDigest::Gone)?;
         let after = Stamp::of(source)?.0;
         if before == after && settled(&before, began) {
             known.extend(made.iter().cloned());
             self.keep(source, key, before, &known);
         }
         let found = made.into_iter().find(is_it);
-        found.ok_or_else(|| super::refused::refuse(500, "the digest that was asked for was not made"))
+        found.ok_or_else(|| store::Error::Unsupported { what: "that digest", store: "this node" }.into())
     }
-
-    /// Adds the digests that a request wants to the fields of its answer. Where this node is too busy for that, a file goes
-    /// without, as RFC 3230 and RFC 9530 allow; who asks for the digest and not for the file (HEAD) is told to come again.
-    pub fn tell(
-        &self,
-        exchange: &dyn Exchange,
-        source: &Arc<dyn Source>,
-        path: &RelPath,
-        headers: &mut Headers,
-    ) -> Outcome<()> {
-        let request = exchange.request();
-        // Want-Digest wins where both are there, as elsewhere.
-        let asked = digest::wanted(request.headers.all("want-digest"), &OFFERED).map(|algorithm| (algorithm, false));
-        let asked = asked.or_else(|| {
-            digest::repr::wanted(request.headers.all("want-repr-digest"), &OFFERED).map(|algorithm| (algorithm, true))
-        });
-        let Some((algorithm, is_repr)) = asked else { return Ok(()) };
-        match self.make_for(&**source, path, algorithm, &|| exchange.is_gone()) {
-            Ok(made) if is_repr => headers.add("Repr-Digest", digest::repr::format(&made)),
-            Ok(made) => headers.add("Digest", digest::format(&made)),
-            Err(Trouble::Refused(refused)) if refused.status == 503 && request.method == Method::Get => {}
-            Err(trouble) => return Err(trouble),
-        }
-        Ok(())
-    }
-}
-
-fn hung_up() -> Trouble {
-    Trouble::Broken(io::Error::new(io::ErrorKind::BrokenPipe, "the client hung up before its digest was made"))
 }
 
 fn settled(stamp: &Stamp, began: SystemTime) -> bool {
@@ -221,6 +221,8 @@ fn settled(stamp: &Stamp, began: SystemTime) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use model::Name;
     use store::Store;
     use store::posix::{Links, Posix};
@@ -279,7 +281,7 @@ mod tests {
                 looks.get() >= 2
             };
             let told = digests.make_for(&*source, &RelPath::root(), Algorithm::Md5, &gone);
-            assert!(matches!(told, Err(Trouble::Broken(_))), "{told:?}");
+            assert!(matches!(told, Err(NoDigest::Gone)), "{told:?}");
             assert_eq!(looks.get(), 2);
             assert_eq!(digests.known(&*source).unwrap(), []);
         }
@@ -305,9 +307,9 @@ mod tests {
         let stamp = Stamp { size: 3, mtime: Timestamp { seconds: 1, nanos: 2 }, inode: 12 };
         let digests = vec![Digest::crc32c(0x364b_3fb7)];
         let note = write(&stamp, &digests);
-        assert_eq!(read(&note, &stamp), digests);
-        assert_eq!(read(&note, &Stamp { inode: 1, ..stamp }), []);
-        assert_eq!(read(&note, &Stamp { size: 4, ..stamp }), []);
-        assert_eq!(read("1 3 1.000000002 12 crc32c=zz md5=00 x", &stamp), []);
+        assert_eq!(read_note(&note, &stamp), digests);
+        assert_eq!(read_note(&note, &Stamp { inode: 1, ..stamp }), []);
+        assert_eq!(read_note(&note, &Stamp { size: 4, ..stamp }), []);
+        assert_eq!(read_note("1 3 1.000000002 12 crc32c=zz md5=00 x", &stamp), []);
     }
 }

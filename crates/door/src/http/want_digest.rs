@@ -1,0 +1,54 @@
+//! The digests that a request asks for: `Want-Digest` (RFC 3230) and `Want-Repr-Digest` (RFC 9530).
+
+use std::io;
+use std::sync::Arc;
+
+use model::{Algorithm, RelPath};
+use store::Source;
+use web::{Headers, Method, digest};
+
+use super::exchange::Exchange;
+use super::refused::{Outcome, Refused, Trouble};
+use crate::digests::{BUSY, Digests, NoDigest};
+
+/// The algorithms offered, the usual one first.
+pub(crate) const OFFERED: [Algorithm; 6] =
+    [Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5, Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
+
+/// Adds the digests that a request wants to the fields of its answer. Where this node is too busy for that, a file goes
+/// without, as RFC 3230 and RFC 9530 allow; who asks for the digest and not for the file (HEAD) is told to come again.
+pub(crate) fn tell(
+    digests: &Digests,
+    exchange: &dyn Exchange,
+    source: &Arc<dyn Source>,
+    path: &RelPath,
+    headers: &mut Headers,
+) -> Outcome<()> {
+    let request = exchange.request();
+    // Want-Digest wins where both are there, as elsewhere.
+    let asked = digest::wanted(request.headers.all("want-digest"), &OFFERED).map(|algorithm| (algorithm, false));
+    let asked = asked.or_else(|| {
+        digest::repr::wanted(request.headers.all("want-repr-digest"), &OFFERED).map(|algorithm| (algorithm, true))
+    });
+    let Some((algorithm, is_repr)) = asked else { return Ok(()) };
+    match digests.make_for(&**source, path, algorithm, &|| exchange.is_gone()) {
+        Ok(made) if is_repr => headers.add("Repr-Digest", digest::repr::format(&made)),
+        Ok(made) => headers.add("Digest", digest::format(&made)),
+        Err(NoDigest::Busy) if request.method == Method::Get => {}
+        Err(why) => return Err(why.into()),
+    }
+    Ok(())
+}
+
+impl From<NoDigest> for Trouble {
+    fn from(why: NoDigest) -> Trouble {
+        match why {
+            NoDigest::Gone => {
+                let error = "the client hung up before its digest was made";
+                Trouble::Broken(io::Error::new(io::ErrorKind::BrokenPipe, error))
+            }
+            NoDigest::Busy => Refused::new(503, BUSY).with("Retry-After", "30").into(),
+            NoDigest::Store(error) => error.into(),
+        }
+    }
+}

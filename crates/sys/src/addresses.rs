@@ -1,0 +1,31 @@
+//! Whose an address is.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+
+/// Whether packets to an address stay on this host: whether the kernel would send them from that very address, as it does to
+/// those of all interfaces. Nothing is sent. Where there is no way to the address it is not ours.
+pub fn is_own(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    // The port does not matter: connecting a socket for datagrams only chooses the route.
+    let chosen = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    chosen.is_ok_and(|local| local.ip().to_canonical() == address || local.ip().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_ours_and_documentation_is_not() {
+        for own in ["127.0.0.1", "127.8.9.1", "::ffff:127.0.0.1", "0.0.0.0"] {
+            assert!(is_own(own.parse().unwrap()), "{own}");
+        }
+        for other in ["192.0.2.1", "2001:db8::1"] {
+            assert!(!is_own(other.parse().unwrap()), "{other}");
+        }
+    }
+}
