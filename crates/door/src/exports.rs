@@ -98,7 +98,7 @@ impl Served {
         }
         let store = Posix::open(&export.dir, Links::Inside)
             .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
-        Ok(Served { export, store: Arc::new(store.without_privilege_bits()) })
+        Ok(Served { export, store: Arc::new(store.without_privilege_bits().hiding_unfinished()) })
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use auth::{Access, Action, Grants};
+use engine::budget::{Budget, Part};
 use engine::commons::Commons;
 use engine::control::Control;
 use engine::history::History;
@@ -69,6 +70,8 @@ pub(crate) struct Exports {
     /// Tests that run.
     pub probes: Probes,
     stopping: AtomicBool,
+    /// What is kept in memory for those who ask, until they are answered.
+    pub memory: Budget,
     /// Where decisions are written down.
     pub trail: Trail,
     /// What the node does, in numbers.
@@ -76,6 +79,9 @@ pub(crate) struct Exports {
     /// It lives for one copy.
     own_guests: bool,
 }
+
+/// Bytes of what is being asked, in all and of one holder: lists of files, bodies of orders.
+const MEMORY_BYTES: (usize, usize) = (256 << 20, 96 << 20);
 
 /// A store's error for the one who asked.
 pub(crate) fn storage(error: store::Error) -> Refusal {
@@ -122,6 +128,7 @@ impl Exports {
             lent: Lent::default(),
             probes,
             stopping,
+            memory: Budget::new(MEMORY_BYTES.0, MEMORY_BYTES.1),
             commons,
             trail,
             meters: Arc::default(),
@@ -233,6 +240,10 @@ impl Host for Exports {
 
     fn open_gate(&self, session: SessionId, gate: Gate) -> Result<Box<dyn Send>, Refusal> {
         self.registry.open(session, gate)
+    }
+
+    fn memory(&self, access: &Access) -> Part {
+        self.memory.part(access.holder())
     }
 
     fn commons(&self) -> Option<Commons> {

@@ -15,6 +15,9 @@ use wire::frame::{JobName, Refusal};
 const TAKEOVER: Duration = Duration::from_secs(10);
 /// Carried jobs that have ended and are still told of.
 const ENDED_MAX: usize = 1000;
+/// Bytes of the failures that are named in the receipt of each of them; what a failure takes besides its texts.
+const FAILURES_BYTES_MAX: usize = 128 << 10;
+const FAILURE_BYTES: usize = 128;
 
 /// What those are shown as that this node carries.
 const CARRIED: &str = "carry";
@@ -49,6 +52,30 @@ impl Drop for Guard {
         }
         self.0.0.1.notify_all();
     }
+}
+
+/// The ended job to forget before another one is kept, if there are as many as may be: the oldest of whoever has most.
+fn one_too_many(table: &Table) -> Option<Key> {
+    let ended = || table.entries.iter().filter(|(_, entry)| entry.control.has_ended());
+    if ended().count() < ENDED_MAX {
+        return None;
+    }
+    let mut each: HashMap<&str, usize> = HashMap::new();
+    ended().for_each(|(_, entry)| *each.entry(&entry.holder).or_default() += 1);
+    let most = each.into_iter().max_by_key(|(_, count)| *count)?.0;
+    ended().filter(|(_, entry)| entry.holder == most).min_by_key(|(_, entry)| entry.number).map(|(key, _)| *key)
+}
+
+/// A receipt as it is told of once its job has ended: of very many failures the first ones are named.
+pub(crate) fn brief(receipt: &v1::Receipt) -> v1::Receipt {
+    let mut left = FAILURES_BYTES_MAX;
+    let fits = |miss: &&v1::Miss| {
+        let bytes = miss.path.len() + miss.reason.len() + FAILURE_BYTES;
+        left = left.saturating_sub(bytes);
+        left > 0
+    };
+    let failures = receipt.failures.iter().take_while(fits).cloned().collect();
+    v1::Receipt { failures, ..receipt.clone() }
 }
 
 fn unknown(job: &JobName) -> Refusal {
@@ -101,11 +128,8 @@ impl Jobs {
         if table.entries.contains_key(&(job, role)) {
             return false;
         }
-        let mut ended: Vec<(u64, Key)> =
-            table.entries.iter().filter(|(_, e)| e.control.has_ended()).map(|(key, e)| (e.number, *key)).collect();
-        if ended.len() >= ENDED_MAX {
-            ended.sort_unstable();
-            ended.iter().take(ended.len() - ENDED_MAX + 1).for_each(|(_, key)| drop(table.entries.remove(key)));
+        while let Some(key) = one_too_many(&table) {
+            table.entries.remove(&key);
         }
         self.insert(&mut table, (job, role), holder, control);
         true

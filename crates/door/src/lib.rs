@@ -25,6 +25,7 @@ mod policy_file;
 mod probes;
 mod questions;
 mod registry;
+mod remembered;
 pub mod responders;
 mod secrets;
 mod sniff;

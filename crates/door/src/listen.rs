@@ -215,6 +215,7 @@ impl Node {
     /// Opens the exports and the port. Connections wait from here on; [`Node::run`] serves them.
     pub fn bind(config: NodeConfig) -> Result<Node, NodeError> {
         let identity = config.state.identity()?;
+        config.state.set_aside();
         let web = config.web.clone();
         let offer = Offer::open(&config)?;
         let faces = Faces::new(&identity, web.certificate.as_deref(), web.client_authorities.as_ref())?;

@@ -42,6 +42,18 @@ pub enum StateError {
         /// Why.
         why: String,
     },
+    /// There was an identity.
+    #[error(
+        "{missing} is missing, and the state directory has {found}: this node had an identity, which the keys \
+         that are out and the clients that know it rely on. Put the file back from a backup; or, to begin anew with another identity, \
+         remove {found} there, hand out new keys, and tell clients to forget the node (known_nodes)"
+    )]
+    Lost {
+        /// What is missing.
+        missing: String,
+        /// What is still there.
+        found: String,
+    },
     /// The identity could not be made.
     #[error("cannot make an identity: {0}")]
     Identity(String),
@@ -49,6 +61,12 @@ pub enum StateError {
 
 type Result<T> = std::result::Result<T, StateError>;
 
+/// Room that is set aside for the grants: on a full disk a key can still be revoked.
+const RESERVE: &str = "reserve";
+const RESERVE_BYTES: u64 = 1 << 20;
+
+const IDENTITY_KEY: &str = "identity.key.der";
+const IDENTITY_CERTIFICATE: &str = "identity.cert.der";
 const GRANTS: &str = "grants.toml";
 const ERRAND_GRANTS: &str = "errand-grants.toml";
 const MACAROON_KEY: &str = "macaroon.key";
@@ -124,25 +142,51 @@ impl StateDir {
     /// The node's identity, made on first use. The certificate names no host: clients know the node by its key.
     pub fn identity(&self) -> Result<NodeIdentity> {
         let _lock = self.lock()?;
-        if let (Some(cert), Some(key)) = (self.read("identity.cert.der")?, self.read("identity.key.der")?) {
-            let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
-            return Ok(NodeIdentity { chain: vec![CertificateDer::from(cert)], key });
-        }
-        let made = rcgen::generate_simple_self_signed(vec!["longhaul-node".to_owned()]);
-        let made = made.map_err(|e| StateError::Identity(e.to_string()))?;
-        let key = made.signing_key.serialize_der();
-        // The key first: a certificate without its key would be taken for a damaged state.
-        self.write("identity.key.der", &key)?;
-        self.write("identity.cert.der", made.cert.der())?;
+        let certificate = self.read(IDENTITY_CERTIFICATE)?.map(CertificateDer::from);
+        let (key, certificate) = match (self.read(IDENTITY_KEY)?, certificate) {
+            (Some(key), Some(certificate)) => (key, certificate),
+            // The identity is the key: what is made here anew only says so.
+            (Some(key), None) => {
+                let pair = rcgen::KeyPair::try_from(key.as_slice());
+                let pair = pair.map_err(|e| self.damaged(IDENTITY_KEY, e.to_string()))?;
+                (key, self.write_certificate(&pair)?)
+            }
+            (None, _) => {
+                self.refuse_another_identity()?;
+                let pair = rcgen::KeyPair::generate().map_err(|e| StateError::Identity(e.to_string()))?;
+                // The key first: a certificate without its key would be taken for a lost identity.
+                self.write(IDENTITY_KEY, &pair.serialize_der())?;
+                (pair.serialize_der(), self.write_certificate(&pair)?)
+            }
+        };
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
-        Ok(NodeIdentity { chain: vec![made.cert.der().clone()], key })
+        Ok(NodeIdentity { chain: vec![certificate], key })
+    }
+
+    fn write_certificate(&self, pair: &rcgen::KeyPair) -> Result<CertificateDer<'static>> {
+        let params = rcgen::CertificateParams::new(vec!["longhaul-node".to_owned()]);
+        let made = params.and_then(|params| params.self_signed(pair));
+        let made = made.map_err(|e| StateError::Identity(e.to_string()))?;
+        self.write(IDENTITY_CERTIFICATE, made.der())?;
+        Ok(made.der().clone())
+    }
+
+    /// A node that had an identity and lost it is not given another one in silence: keys that are out would lead to nobody, and
+    /// clients that know the node would take the new one for somebody else's.
+    fn refuse_another_identity(&self) -> Result<()> {
+        let traces = [IDENTITY_CERTIFICATE, GRANTS, ERRAND_GRANTS];
+        let found: Vec<&str> = traces.into_iter().filter(|name| self.path.join(name).exists()).collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        Err(StateError::Lost { missing: self.path.join(IDENTITY_KEY).display().to_string(), found: found.join(", ") })
     }
 
     /// The fingerprint of the node's identity.
     pub fn fingerprint(&self) -> Result<Fingerprint> {
         let identity = self.identity()?;
         let shown = identity.chain.first().and_then(engine::identity::fingerprint);
-        let damaged = || self.damaged("identity.cert.der", "it is not a certificate".into());
+        let damaged = || self.damaged(IDENTITY_CERTIFICATE, "it is not a certificate".into());
         shown.ok_or_else(damaged)
     }
 
@@ -212,9 +256,57 @@ impl StateDir {
         let mut grants = self.read_grants(name)?;
         let out = change(&mut grants);
         let text = toml::to_string(&grants).map_err(|e| self.damaged(name, e.to_string()))?;
-        self.write(name, text.as_bytes())?;
+        self.write_grants(name, text.as_bytes())?;
         Ok(out)
     }
+
+    /// Where the disk is full what operators say of keys takes the room that was set aside for it, and keys for single jobs do not.
+    fn write_grants(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let reserve = self.path.join(RESERVE);
+        match self.write(name, bytes) {
+            Err(StateError::File { source, .. }) if name == GRANTS && is_full(&source) => {
+                let _ = fs::remove_file(self.path.join(format!("{name}.new")));
+                let _ = fs::remove_file(&reserve);
+                let written = self.write(name, bytes);
+                self.set_aside();
+                written
+            }
+            other => {
+                if name == GRANTS {
+                    self.set_aside();
+                }
+                other
+            }
+        }
+    }
+
+    /// Sets room aside where there are grants, if it is not: what cannot be is nobody's failure now.
+    pub(crate) fn set_aside(&self) {
+        if !self.path.join(GRANTS).exists() {
+            return;
+        }
+        let path = self.path.join(RESERVE);
+        if fs::metadata(&path).is_ok_and(|there| there.len() == RESERVE_BYTES) {
+            return;
+        }
+        let made = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+            .open(&path);
+        let taken = made.and_then(|file| {
+            self.hand_over(&file)?;
+            Ok(rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)?)
+        });
+        if taken.is_err() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
 }
 
 #[cfg(test)]
@@ -283,6 +375,42 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         fs::write(dir.path().join(MACAROON_KEY), b"short").unwrap();
         assert!(state.macaroon_key().unwrap_err().to_string().contains(MACAROON_KEY));
+    }
+
+    #[test]
+    fn a_lost_identity_is_not_replaced_in_silence() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let first = state.fingerprint().unwrap();
+        let key = fs::read(dir.path().join("identity.key.der")).unwrap();
+        fs::remove_file(dir.path().join("identity.key.der")).unwrap();
+        let error = state.identity().map(drop).unwrap_err().to_string();
+        assert!(error.contains("identity.key.der") && error.contains("identity.cert.der"), "{error}");
+        fs::write(dir.path().join("identity.key.der"), key).unwrap();
+        assert_eq!(state.fingerprint().unwrap(), first, "put back");
+        // The certificate is made of the key, and says nothing else.
+        fs::remove_file(dir.path().join("identity.cert.der")).unwrap();
+        assert_eq!(state.fingerprint().unwrap(), first);
+        // Grants alone say that there was one.
+        state.change_grants(|grants| grants.list.clear()).unwrap();
+        ["identity.cert.der", "identity.key.der"]
+            .iter()
+            .for_each(|name| fs::remove_file(dir.path().join(name)).unwrap());
+        assert!(matches!(state.identity(), Err(StateError::Lost { .. })));
+        fs::remove_file(dir.path().join(GRANTS)).unwrap();
+        assert!(state.identity().is_ok(), "to begin anew");
+    }
+
+    #[test]
+    fn room_is_set_aside_for_grants() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let room = || fs::metadata(dir.path().join(RESERVE)).map(|there| (there.len(), there.blocks() * 512)).ok();
+        state.change_errand_grants(|grants| grants.list.clear()).unwrap();
+        assert_eq!(room(), None);
+        state.change_grants(|grants| grants.list.clear()).unwrap();
+        let (length, taken) = room().unwrap();
+        assert!(length == RESERVE_BYTES && taken >= RESERVE_BYTES, "{taken}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod errand;
 mod kept;
 mod order;
 mod run;
+mod spent;
 mod table;
 mod ways;
 
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use auth::Access;
 use engine::Timeouts;
+use engine::budget::{Budget, Part};
 use engine::control::{Control, Label};
 use model::fault::Fault;
 use model::id::Uuid;
@@ -32,16 +34,21 @@ use self::kept::{Claim, Shelf};
 use self::order::{Way, bare};
 pub(crate) use self::order::{identity_of, locator};
 use self::run::Carried;
+use self::spent::{SPENT_MAX, Spent};
 pub(crate) use self::table::{Asked, Changed, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
-use self::table::{Entry, Table};
+use self::table::{Entry, Table, UNENDED_BYTES_MAX};
 use self::ways::Ways;
 use crate::current::Current;
 use crate::host::Exports;
 use crate::http::{Dialling, now};
-use crate::jobs::Jobs;
+use crate::jobs::{self, Jobs};
 
 /// What a node shows as the role of such a job.
 const ROLE: &str = "carry";
+
+/// To whoever orders again what nothing is remembered of.
+pub(crate) const SPENT: &str = "a transfer of this id ended here within the last day, and what became of it is not remembered any more; \
+                               look at the target, and order anew under an id of its own";
 
 /// Schemes of servers that can be the other end.
 pub(crate) const SCHEMES: [&str; 5] = ["https", "http", "davs", "dav", "s3"];
@@ -57,6 +64,10 @@ pub(crate) struct Transfers {
     /// Where an earlier version of this program left errands.
     errands: PathBuf,
     table: Mutex<Table>,
+    /// What orders that have not ended take.
+    budget: Budget,
+    /// Ids of which nothing else is known any more.
+    spent: Mutex<Spent>,
     /// Held while something is written down, so that what is written last is what holds.
     writing: Mutex<()>,
 }
@@ -68,8 +79,10 @@ pub(crate) enum Unaccepted {
     Refused(Refusal),
     /// The id is that of another order; whose is not told.
     Known,
-    /// There are too many already.
-    Full,
+    /// It ended here, and what became of it is not remembered any more.
+    Spent,
+    /// There are too many already, or they take too much.
+    Full(String),
 }
 
 impl From<Refusal> for Unaccepted {
@@ -80,6 +93,10 @@ impl From<Refusal> for Unaccepted {
 
 fn stopping() -> Refusal {
     Refusal::new(Fault::Path, "the node is stopping")
+}
+
+fn now_s() -> u64 {
+    now().seconds.unsigned_abs()
 }
 
 fn now_us() -> u64 {
@@ -115,7 +132,10 @@ impl Transfers {
         let ways = Ways::new(timeouts, own, !lasting);
         let shelf = lasting.then(|| Shelf::new(state.join("transfers")));
         let (table, writing) = (Mutex::default(), Mutex::default());
-        Transfers { host, jobs, ways, shelf, errands: state.join("errands"), table, writing }
+        let budget = Budget::new(UNENDED_BYTES_MAX.1, UNENDED_BYTES_MAX.0);
+        let spent = if lasting { Spent::open(&state.join("transfers-spent"), now_s()) } else { Spent::default() };
+        let spent = Mutex::new(spent);
+        Transfers { host, jobs, ways, shelf, errands: state.join("errands"), table, budget, spent, writing }
     }
 
     /// Servers are dialled like this on behalf of guests.
@@ -146,11 +166,9 @@ impl Transfers {
         if let Some(answer) = self.known(access, &order) {
             return answer;
         }
-        if self.table().is_full_for(access.holder()) {
-            return Err(Unaccepted::Full);
-        }
+        let part = self.room_for(access.holder(), &order)?;
         let id = order.id;
-        let entry = Entry::new(order, access.clone(), now_text());
+        let entry = Entry::new(order, access.clone(), now_text(), Some(part));
         if let Some(shelf) = &self.shelf {
             shelf.write(&entry.keep(), None, false).map_err(|error| {
                 let reason = format!("the node cannot write down the job in its state directory: {error}");
@@ -166,10 +184,49 @@ impl Transfers {
 
     /// The answer where an order's id is known.
     fn known(&self, access: &Access, order: &Order) -> Option<Result<(Arc<Transfer>, bool), Unaccepted>> {
-        let table = self.table();
-        let known = table.get(&order.id)?;
-        let is_same = known.holder == access.holder() && bare(&known.order) == bare(order);
-        Some(if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) })
+        if let Some(known) = self.table().get(&order.id) {
+            let is_same = known.holder == access.holder() && known.is_of(order);
+            return Some(if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) });
+        }
+        self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::Spent))
+    }
+
+    /// What an order takes of the budget, and of what can be remembered once it has ended.
+    fn room_for(&self, holder: &str, order: &Order) -> Result<Part, Unaccepted> {
+        let full = |why: String| Unaccepted::Full(why);
+        let (is_full, known) = {
+            let table = self.table();
+            (table.is_full_for(holder), table.known(holder))
+        };
+        if is_full {
+            let (own, all) = UNENDED_MAX;
+            return Err(full(format!(
+                "{own} transfers of one holder and {all} in all may wait or be under way; order again when some have ended"
+            )));
+        }
+        if !self.spent().has_room(holder, known, now_s()) {
+            let own = SPENT_MAX.0;
+            return Err(full(format!("{own} transfers of one holder within a day are the most; order again tomorrow")));
+        }
+        let mut part = self.budget.part(holder);
+        part.grow(table::footprint(order)).map_err(|why| full(why.to_string()))?;
+        Ok(part)
+    }
+
+    fn spent(&self) -> MutexGuard<'_, Spent> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing but its id is remembered of those. What cannot be written down stays on the shelf, where the next start finds it.
+    fn forget(&self, gone: Vec<(Uuid, String)>) {
+        for (id, holder) in gone {
+            match self.spent().add(id, &holder, now_s()) {
+                Ok(()) => self.shelf.iter().for_each(|shelf| shelf.remove(&id)),
+                Err(error) => {
+                    tracing::warn!(job = %id, %error, "the id of an ended transfer cannot be written down: its file stays");
+                }
+            }
+        }
     }
 
     /// Takes an errand on. One that is known already is the same errand, and there is no line for errands to wait in: who orders
@@ -193,7 +250,8 @@ impl Transfers {
             Ok(_) => Ok(()),
             Err(Unaccepted::Refused(refusal)) => Err(refusal),
             Err(Unaccepted::Known) => Err(Refusal::new(Fault::Auth, "a job of this name is somebody else's")),
-            Err(Unaccepted::Full) => Err(Refusal::new(Fault::Path, "too many jobs wait on this node already")),
+            Err(Unaccepted::Spent) => Err(Refusal::new(Fault::Config, SPENT)),
+            Err(Unaccepted::Full(why)) => Err(Refusal::new(Fault::Path, why)),
         }
     }
 
@@ -208,11 +266,11 @@ impl Transfers {
             if kept.ended.is_none() {
                 tracing::info!(job = %kept.order.id, "going on with a job that a restart interrupted");
             }
-            table.insert(Entry::kept(kept, access), now_us());
+            table.insert(Entry::kept(kept, access, &self.budget), now_us());
         }
         let gone = table.forget_the_oldest();
         drop(table);
-        gone.iter().for_each(|id| shelf.remove(id));
+        self.forget(gone);
         self.adopt_errands(&host);
         self.start_waiting(&host);
     }
@@ -232,7 +290,7 @@ impl Transfers {
                 errand::forget(&self.errands, &id);
                 continue;
             };
-            let mut entry = Entry::new(order, access, now_text());
+            let mut entry = Entry::new(order, access, now_text(), None);
             entry.begun = true;
             if shelf.write(&entry.keep(), None, false).is_ok() {
                 self.table().insert(entry, now_us());
@@ -258,7 +316,8 @@ impl Transfers {
             Some(Ok(Claim::Ours(held))) => Some(held),
             Some(Ok(Claim::Ended(kept))) => {
                 if let Some(told) = kept.ended {
-                    self.table().end(id, told, None, now_us());
+                    let gone = self.table().end(id, told, None, now_us());
+                    self.forget(gone);
                 }
                 return;
             }
@@ -320,7 +379,7 @@ impl Transfers {
             v1::State::Failed => Stage::Failed,
             v1::State::Interrupted => Stage::Cancelled,
         };
-        control.end(Some(receipt.clone()));
+        control.end(Some(jobs::brief(&receipt)));
         self.settle(id, stage, Some(&receipt), None);
         self.start_waiting(host);
     }
@@ -342,9 +401,7 @@ impl Transfers {
         if let Err(error) = self.write_down(id) {
             tracing::error!(job = %id, %error, "a transfer has ended, and that cannot be written down");
         }
-        if let Some(shelf) = &self.shelf {
-            gone.iter().for_each(|id| shelf.remove(id));
-        }
+        self.forget(gone);
     }
 
     /// Writes down what holds of a transfer now.

@@ -65,7 +65,8 @@ impl Trials {
             return if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) };
         }
         if table.is_full_for(access.holder()) {
-            return Err(Unaccepted::Full);
+            let why = "as many tests wait on this node already as may; order again when some have ended";
+            return Err(Unaccepted::Full(why.to_owned()));
         }
         table.insert(access.clone(), order, now_text());
         drop(table);

@@ -34,6 +34,11 @@ impl FileList {
         Ok(())
     }
 
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Sorts the list. Two files for one place, or one below another, cannot both be.
     pub fn sorted(mut self) -> Result<FileList, Refusal> {
         self.files.sort_by(|a, b| parts(&a.1).cmp(parts(&b.1)));

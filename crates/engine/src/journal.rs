@@ -36,6 +36,11 @@ const CLAIMS_MAX: u64 = wire::limits::RANGES_MAX as u64 / 2;
 /// How long an attempt that is still ending may hold on to its file.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Journals that are kept, and bytes of all of them: beyond that the oldest go that nobody writes to. Whoever comes back for one
+/// of those sends its file again.
+const JOURNALS_MAX: usize = 65_536;
+const JOURNALS_BYTES_MAX: u64 = 1 << 30;
+
 /// What nobody came back for is removed after this time.
 pub const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -316,12 +321,26 @@ impl Merged {
 
 /// Removes journals, and the unfinished files that they are about, that nobody came back for. Returns how many.
 pub fn sweep(state: &Path, older_than: Duration) -> usize {
+    sweep_beyond(state, older_than, JOURNALS_MAX, JOURNALS_BYTES_MAX)
+}
+
+fn sweep_beyond(state: &Path, older_than: Duration, most: usize, most_bytes: u64) -> usize {
     let Ok(entries) = fs::read_dir(state.join("journals")) else { return 0 };
-    let old = |path: &Path| {
-        let changed = fs::metadata(path).and_then(|meta| meta.modified()).unwrap_or_else(|_| SystemTime::now());
-        changed.elapsed().is_ok_and(|age| age > older_than)
+    let facts = |path: PathBuf| {
+        let meta = fs::metadata(&path).ok()?;
+        Some((meta.modified().unwrap_or_else(|_| SystemTime::now()), meta.len(), path))
     };
-    entries.flatten().map(|entry| entry.path()).filter(|path| old(path)).filter_map(|path| sweep_one(&path)).count()
+    let mut all: Vec<_> = entries.flatten().filter_map(|entry| facts(entry.path())).collect();
+    all.sort();
+    let (mut count, mut bytes) = (all.len(), all.iter().map(|(_, len, _)| len).sum::<u64>());
+    let mut swept = 0;
+    for (changed, len, path) in all {
+        let is_old = changed.elapsed().is_ok_and(|age| age > older_than);
+        if (is_old || count > most || bytes > most_bytes) && sweep_one(&path).is_some() {
+            (count, bytes, swept) = (count - 1, bytes.saturating_sub(len), swept + 1);
+        }
+    }
+    swept
 }
 
 fn sweep_one(path: &Path) -> Option<()> {

@@ -18,8 +18,18 @@ use store::posix::{Links, Posix};
 #[derive(Debug)]
 pub struct Leftovers {
     path: PathBuf,
-    inner: Mutex<(File, HashSet<RelPath>)>,
+    inner: Mutex<Listed>,
 }
+
+#[derive(Debug)]
+struct Listed {
+    file: File,
+    dirs: HashSet<RelPath>,
+    bytes: usize,
+}
+
+/// Bytes of the paths on one job's list: of a tree with more directories than that a killed job's files stay in some.
+const LIST_BYTES_MAX: usize = 16 << 20;
 
 impl Leftovers {
     /// Starts the list of a job that writes below `root`, with `tag` in the names of its unfinished files.
@@ -33,16 +43,18 @@ impl Leftovers {
         file.lock()?;
         writeln!(file, "{}", hex::encode(root.as_os_str().as_bytes()))?;
         fs::rename(&unnamed, &path)?;
-        Ok(Leftovers { path, inner: Mutex::new((file, HashSet::new())) })
+        Ok(Leftovers { path, inner: Mutex::new(Listed { file, dirs: HashSet::new(), bytes: 0 }) })
     }
 
     /// An unfinished file is about to be made in this directory.
     pub fn opening(&self, dir: &RelPath) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if !inner.1.contains(dir) {
-            inner.1.insert(dir.clone());
+        let bytes = dir.as_bytes().len() + size_of::<RelPath>();
+        if !inner.dirs.contains(dir) && inner.bytes + bytes <= LIST_BYTES_MAX {
+            inner.dirs.insert(dir.clone());
+            inner.bytes += bytes;
             // Without a line the sweep misses this directory; the transfer itself does not depend on it.
-            let _ = writeln!(inner.0, "{}", hex::encode(dir.as_bytes()));
+            let _ = writeln!(inner.file, "{}", hex::encode(dir.as_bytes()));
         }
     }
 

@@ -9,6 +9,7 @@
 //! session that somebody else accepted.
 
 mod asker;
+pub mod budget;
 pub mod commons;
 pub mod control;
 pub mod dial;

@@ -20,6 +20,7 @@ use wire::{Frame, WireError};
 
 use crate::SOFTWARE;
 pub use crate::asker::Asker;
+use crate::budget::Part;
 use crate::control::{Control, Label};
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
@@ -352,7 +353,8 @@ impl<'a> Guest<'a> {
         // Before a list is taken in: who may not read need not be listened to.
         let allowed = order.places.iter().try_for_each(|place| self.host.source(&self.access, place).map(drop));
         allowed.map_err(|r| (none, ours(r)))?;
-        let files = if order.listed { Some(self.hear_list().map_err(|e| (none, e))?) } else { None };
+        let mut memory = self.host.memory(&self.access);
+        let files = if order.listed { Some(self.hear_list(&mut memory).map_err(|e| (none, e))?) } else { None };
         let (control, _held) = self.reins(order, "send").map_err(|e| (none, e))?;
         let sources = order.places.iter().map(|place| self.host.source(&self.access, place));
         let sources: std::result::Result<Vec<SourceRoot>, Refusal> = sources.collect();
@@ -382,13 +384,16 @@ impl<'a> Guest<'a> {
     }
 
     /// The files that the guest names one by one.
-    fn hear_list(&mut self) -> Result<FileList> {
+    fn hear_list(&mut self, memory: &mut Part) -> Result<FileList> {
         let mut list = FileList::default();
         let deadline = Instant::now() + self.link.timeouts().idle;
         loop {
             match self.link.next_frame()? {
                 Some(Frame::Files(files, more)) => {
+                    let before = list.bytes();
                     files.into_iter().try_for_each(|(from, to)| list.add(from, to)).map_err(ours)?;
+                    let grown = memory.grow(list.bytes() - before);
+                    grown.map_err(|full| ours(Refusal::new(Fault::Path, full.to_string())))?;
                     if !more {
                         return list.sorted().map_err(ours);
                     }

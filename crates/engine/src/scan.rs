@@ -115,6 +115,8 @@ impl<'a> Scanner<'a> {
                     levels.pop();
                     self.sending.leave()?;
                 }
+                // What an interrupted copy has left here is nobody's data yet.
+                Some(Ok((name, _))) if store::posix::is_temporary_name(name.as_bytes()) => {}
                 Some(Ok((name, stat))) => {
                     let at = At::below(level, name);
                     let is_dir = stat.as_ref().is_ok_and(|stat| stat.meta.kind == Kind::Dir);

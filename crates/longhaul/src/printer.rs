@@ -2,10 +2,40 @@
 
 use std::io::{IsTerminal, Write};
 
+use model::name::{show_bytes, show_text};
 use model::v1;
 use serde::Serialize;
 
 use crate::failure::Failure;
+
+/// Where log lines go: what they quote of strangers begins no line of its own and steers no terminal.
+pub struct LogLines {
+    /// JSON has an escape of its own for what stands in a text.
+    is_json: bool,
+}
+
+impl LogLines {
+    /// Makes them: in JSON, or for people.
+    pub fn writer(is_json: bool) -> impl Fn() -> LogLines {
+        move || LogLines { is_json }
+    }
+}
+
+impl Write for LogLines {
+    /// A line is written whole.
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        if self.is_json {
+            return std::io::stderr().write(line);
+        }
+        let (text, end) = line.strip_suffix(b"\n").map_or((line, ""), |text| (text, "\n"));
+        std::io::stderr().lock().write_all((show_bytes(text) + end).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
+}
 
 /// Prints what a command has to say.
 pub struct Printer {
@@ -31,7 +61,12 @@ impl Printer {
 
     /// A result line. A reader that has gone away is not an error.
     pub fn line(&self, text: &str) {
-        let _ = writeln!(std::io::stdout().lock(), "{text}");
+        let mut out = std::io::stdout().lock();
+        // A script gets what there is; a terminal must not be steered by what a stranger says.
+        let _ = match out.is_terminal() {
+            true => writeln!(out, "{}", show_text(text)),
+            false => writeln!(out, "{text}"),
+        };
     }
 
     /// A page, which is all of a command's output. A reader that has gone away is not an error; a full disk is.
@@ -52,12 +87,12 @@ impl Printer {
 
     /// A word for people.
     pub fn note(text: &str) {
-        let _ = writeln!(std::io::stderr().lock(), "longhaul: {text}");
+        let _ = writeln!(std::io::stderr().lock(), "longhaul: {}", show_text(text));
     }
 
     /// A line for people in a form of its own.
     pub fn say(text: &str) {
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        let _ = writeln!(std::io::stderr().lock(), "{}", show_text(text));
     }
 
     /// A failed command.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use engine::eta::Eta;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::duration;
+use model::name::show_text;
 use model::units::{BitRate, Bytes};
 use model::v1;
 use wire::sender::Progress;
@@ -61,7 +62,7 @@ impl<'a> Display<'a> {
             bar.set_message(if waiting_for.is_empty() {
                 self.text(progress, eta)
             } else {
-                format!("waiting: {waiting_for}")
+                show_text(&format!("waiting: {waiting_for}"))
             });
             return;
         }

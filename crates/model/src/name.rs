@@ -36,20 +36,33 @@ pub enum NameError {
     },
 }
 
-/// Bytes for people: what is not UTF-8, and control characters, are escaped as `\xNN`.
+/// Bytes for people, on one line: what is not UTF-8, and what steers a terminal, is escaped as `\xNN`.
 pub fn show_bytes(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c.is_control() {
-                out.extend(c.to_string().bytes().map(|b| format!("\\x{b:02x}")));
-            } else {
-                out.push(c);
-            }
-        }
+        chunk.valid().chars().for_each(|c| show_char(c, steers(c), &mut out));
         out.extend(chunk.invalid().iter().map(|b| format!("\\x{b:02x}")));
     }
     out
+}
+
+/// A text for people, which may hold words of a stranger's: line ends and tabs stay, what else steers a terminal is escaped.
+pub fn show_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    text.chars().for_each(|c| show_char(c, steers(c) && c != '\n' && c != '\t', &mut out));
+    out
+}
+
+/// Control characters, and those that turn the direction of what follows, by which a text can be made to read as another one.
+fn steers(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn show_char(c: char, escaped: bool, out: &mut String) {
+    match escaped {
+        true => out.extend(c.to_string().bytes().map(|b| format!("\\x{b:02x}"))),
+        false => out.push(c),
+    }
 }
 
 impl Name {
@@ -212,6 +225,14 @@ mod tests {
         assert_eq!(path("a").parent(), RelPath::root());
         assert_eq!(path("a/b").name(), Name::new(b"b").ok());
         assert_eq!(path("a").join_path(&path("b/c")), path("a/b/c"));
+    }
+
+    #[test]
+    fn no_text_steers_a_terminal() {
+        let text = "\u{1b}[2Jgone\u{9b}31m\r\n\tnext \u{202e}gpj.exe";
+        assert_eq!(show_text(text), "\\x1b[2Jgone\\xc2\\x9b31m\\x0d\n\tnext \\xe2\\x80\\xaegpj.exe");
+        assert_eq!(show_text("Größe: 3 µs → 5"), "Größe: 3 µs → 5");
+        assert_eq!(show_bytes("a\nb".as_bytes()), "a\\x0ab");
     }
 
     #[test]

@@ -139,6 +139,10 @@ impl Store for Below {
         self.store.remove(&self.at(path))
     }
 
+    fn remove_unfinished(&self, dir: &RelPath) -> Result<()> {
+        self.store.remove_unfinished(&self.at(dir))
+    }
+
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
         if from.is_root() || to.is_root() {
             return Err(Error::Unsupported { what: "renaming", store: "the root itself" });

@@ -204,6 +204,11 @@ impl Store for Entry {
         store.remove(&path)
     }
 
+    fn remove_unfinished(&self, dir: &RelPath) -> Result<()> {
+        let (store, dir) = self.at(dir)?;
+        store.remove_unfinished(&dir)
+    }
+
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {
         let (store, from) = self.below(from, "renamed")?;
         store.rename(&from, &self.below(to, "replaced by renaming")?.1, replace)

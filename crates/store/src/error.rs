@@ -51,6 +51,9 @@ pub enum Error {
         /// What it was to be.
         refused: &'static str,
     },
+    /// The name of a file that is not finished: those are given by the store alone.
+    #[error("{0} is the name of an unfinished file; such names are this program's own")]
+    Unfinished(String),
     /// A file was there, and replacing it was not asked for.
     #[error("{0} exists already and differs (--no-overwrite)")]
     Exists(String),
@@ -158,7 +161,7 @@ impl Error {
 impl Blame for Error {
     fn fault(&self) -> Fault {
         match self {
-            Error::Escapes(_) | Error::Outside { .. } | Error::Granted { .. } => Fault::Auth,
+            Error::Escapes(_) | Error::Outside { .. } | Error::Granted { .. } | Error::Unfinished(_) => Fault::Auth,
             Error::Unsupported { .. } => Fault::Config,
             Error::Server { fault, .. } => *fault,
             Error::Io { source, .. } => match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {

@@ -204,6 +204,10 @@ pub trait Store: Send + Sync + Debug {
     fn finish_dir(&self, path: &RelPath, mode: u32, mtime: Timestamp) -> Result<()>;
     /// Removes a file, a link or an empty directory.
     fn remove(&self, path: &RelPath) -> Result<()>;
+    /// Removes the unfinished files of a directory, whoever they are of: it is about to go. Idempotent.
+    fn remove_unfinished(&self, _dir: &RelPath) -> Result<()> {
+        Ok(())
+    }
     /// Renames; a file of the new name is replaced where allowed, and so is an empty directory by another one.
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()>;
     /// A store rooted in a directory of this one, which nothing in it leads out of. None where a path leads nowhere else
@@ -347,6 +351,7 @@ pub fn remove_all_while(store: &dyn Store, path: &RelPath, is_wanted: &dyn Fn() 
                 return Ok(false);
             }
         }
+        store.remove_unfinished(path)?;
     }
     store.remove(path).map(|()| true)
 }

@@ -41,6 +41,8 @@ pub struct Posix {
     holds_entry: bool,
     /// Set-user-id and set-group-id bits of files are dropped.
     drop_privilege_bits: bool,
+    /// No path leads to an unfinished file, and no list shows one.
+    hides_unfinished: bool,
 }
 
 /// The part of a mode that [`Posix::without_privilege_bits`] drops from files.
@@ -75,7 +77,7 @@ impl Posix {
         if links == Links::Refuse {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        let store = Posix { root, resolve, holds_entry: false, drop_privilege_bits: false };
+        let store = Posix { root, resolve, holds_entry: false, drop_privilege_bits: false, hides_unfinished: false };
         // Where it is missing every file would fail, in words that say nothing of it.
         match store.open_at(&RelPath::root(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()) {
             Err(Errno::NOSYS) => {
@@ -99,7 +101,8 @@ impl Posix {
             Reached::StrictlyThenNoLink { make } => (self.walk(path, make, is_dir), true),
         };
         let root = root.map_err(|e| error("open the directory", path, e))?;
-        Ok(Posix { root, resolve: self.resolve, holds_entry, drop_privilege_bits: self.drop_privilege_bits })
+        let Posix { resolve, drop_privilege_bits, hides_unfinished, .. } = *self;
+        Ok(Posix { root, resolve, holds_entry, drop_privilege_bits, hides_unfinished })
     }
 
     /// Opens a directory component by component, each below the one before it and nowhere else; `last` are the flags for the
@@ -129,8 +132,22 @@ impl Posix {
         self
     }
 
+    /// Hides files that are not finished: to whoever is served here they are nobody's yet, by whatever protocol they ask.
+    pub fn hiding_unfinished(mut self) -> Posix {
+        self.hides_unfinished = true;
+        self
+    }
+
+    /// Whether a path is to an unfinished file, or below a directory that has the name of one, and leads nowhere here.
+    fn is_hidden(&self, path: &RelPath) -> bool {
+        self.hides_unfinished && path.as_bytes().split(|b| *b == b'/').any(is_temporary_name)
+    }
+
     /// Opens a path below the root.
     fn open_at(&self, path: &RelPath, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        if self.is_hidden(path) {
+            return Err(Errno::NOENT);
+        }
         let bytes = if path.is_root() { &b"."[..] } else { path.as_bytes() };
         let resolve = if self.holds_entry { self.resolve | ResolveFlags::NO_SYMLINKS } else { self.resolve };
         open_below(&self.root, bytes, flags, mode, resolve)
@@ -141,6 +158,9 @@ impl Posix {
         let Some(name) = path.name() else {
             return Err(Error::Unsupported { what: doing, store: "the root itself" });
         };
+        if self.is_hidden(path) {
+            return Err(Error::Unfinished(shown(path)));
+        }
         let dir = self.open_at(&path.parent(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
         Ok((dir.map_err(|e| error(doing, path, e))?, name))
     }
@@ -305,7 +325,7 @@ impl Store for Posix {
 
     fn list(&self, path: &RelPath) -> Result<Entries> {
         let fd = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
-        list::entries(fd.map_err(|e| error("list", path, e))?, path)
+        list::entries(fd.map_err(|e| error("list", path, e))?, path, self.hides_unfinished)
     }
 
     fn read_link(&self, path: &RelPath) -> Result<Vec<u8>> {
@@ -454,6 +474,23 @@ impl Store for Posix {
             _ => AtFlags::empty(),
         };
         rustix::fs::unlinkat(&dir, name.as_bytes(), flags).map_err(|e| error("remove", path, e))
+    }
+
+    fn remove_unfinished(&self, dir: &RelPath) -> Result<()> {
+        let doing = "remove what is unfinished in";
+        let fd = self.open_at(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        let fd = fd.map_err(|e| error(doing, dir, e))?;
+        let at = fd.try_clone().map_err(|e| Error::io(doing, dir, e))?;
+        for entry in list::entries(fd, dir, false)? {
+            let (name, _) = entry?;
+            if is_temporary_name(name.as_bytes()) {
+                match rustix::fs::unlinkat(&at, name.as_bytes(), AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => {}
+                    Err(e) => return Err(error(doing, dir, e)),
+                }
+            }
+        }
+        Ok(())
     }
 
     fn rename(&self, from: &RelPath, to: &RelPath, replace: bool) -> Result<()> {

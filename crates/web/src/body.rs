@@ -2,7 +2,7 @@
 //! how requests are smuggled past one of them.
 
 use crate::head::{Request, Response};
-use crate::headers::Headers;
+use crate::headers::{Headers, ows};
 use crate::method::Method;
 
 /// Bytes of a line that begins a chunk, its extensions included.
@@ -49,7 +49,7 @@ impl FramingError {
 fn length(headers: &Headers) -> Result<Option<u64>, FramingError> {
     let mut found = None;
     for value in headers.all("content-length").flat_map(|value| value.split(',')) {
-        let value = value.trim();
+        let value = ows(value);
         if value.is_empty() || !value.bytes().all(|b| b.is_ascii_digit()) {
             return Err(FramingError::Length);
         }
@@ -64,7 +64,7 @@ fn length(headers: &Headers) -> Result<Option<u64>, FramingError> {
 
 fn coding(headers: &Headers, minor: u8) -> Result<Option<Framing>, FramingError> {
     let length = length(headers)?;
-    let mut codings = headers.all("transfer-encoding").flat_map(|value| value.split(',')).map(str::trim);
+    let mut codings = headers.all("transfer-encoding").flat_map(|value| value.split(',')).map(ows);
     let Some(first) = codings.next() else { return Ok(length.map(Framing::Length)) };
     if length.is_some() || minor == 0 {
         return Err(FramingError::Ambiguous);
@@ -128,8 +128,9 @@ impl Default for Chunks {
 fn line(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, FramingError> {
     match bytes.iter().take(max).position(|b| *b == b'\n') {
         Some(at) => match bytes[..at].strip_suffix(b"\r") {
-            Some(line) => Ok(Some((line, at + 1))),
-            None => Err(FramingError::Chunk),
+            // What ends a line for somebody else must not stand in one.
+            Some(line) if !line.iter().any(|b| b.is_ascii_control() && *b != b'\t') => Ok(Some((line, at + 1))),
+            _ => Err(FramingError::Chunk),
         },
         None if bytes.len() >= max => Err(FramingError::Chunk),
         None => Ok(None),
@@ -138,7 +139,8 @@ fn line(bytes: &[u8], max: usize) -> Result<Option<(&[u8], usize)>, FramingError
 
 fn size(line: &[u8]) -> Result<u64, FramingError> {
     let digits = line.split(|b| *b == b';').next().unwrap_or_default();
-    let text = std::str::from_utf8(digits).map_err(|_| FramingError::Chunk)?.trim();
+    // White space stands behind the size, if anywhere (RFC 9112, section 7.1.1).
+    let text = std::str::from_utf8(digits).map_err(|_| FramingError::Chunk)?.trim_end_matches([' ', '\t']);
     if text.is_empty() || text.len() > 16 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(FramingError::Chunk);
     }
@@ -209,10 +211,10 @@ mod tests {
         assert_eq!(framing(&[("Content-Length", "7"), ("Content-Length", "8")]), Err(FramingError::Ambiguous));
         let both = [("Content-Length", "7"), ("Transfer-Encoding", "chunked")];
         assert_eq!(framing(&both), Err(FramingError::Ambiguous));
-        for bad in ["+7", "7 8", "-1", "", "18446744073709551616", "0x7"] {
+        for bad in ["+7", "7 8", "-1", "", "18446744073709551616", "0x7", "\u{a0}7", "\u{2003}7", "7\u{85}", "\x0c7"] {
             assert_eq!(framing(&[("Content-Length", bad)]), Err(FramingError::Length), "{bad}");
         }
-        for bad in ["gzip, chunked", "chunked, chunked", "identity", ""] {
+        for bad in ["gzip, chunked", "chunked, chunked", "identity", "", "chunked\u{a0}", "\u{2003}chunked"] {
             assert_eq!(framing(&[("Transfer-Encoding", bad)]), Err(FramingError::Coding), "{bad}");
         }
         let mut answer = Response::new(200);
@@ -248,8 +250,22 @@ mod tests {
             assert_eq!(unchunk(body, piece), Ok(Some(b"Wikipedia".to_vec())), "{piece}");
         }
         assert_eq!(unchunk(b"4\r\nWi", 99), Ok(None));
-        for bad in ["4\nWiki\r\n0\r\n\r\n", "-4\r\nWiki", "4\r\nWikix\r\n", "ffffffffffffffffff\r\n", " \r\n", "g\r\n"]
-        {
+        for bad in [
+            "4\nWiki\r\n0\r\n\r\n",
+            "-4\r\nWiki",
+            "4\r\nWikix\r\n",
+            "ffffffffffffffffff\r\n",
+            " \r\n",
+            "g\r\n",
+            "4\x0b\r\n",
+            "\x0b4\r\n",
+            " 4\r\n",
+            "4\r;x\r\n",
+            "4;\rx\r\n",
+            "4\u{a0}\r\n",
+            "4;a=\0\r\n",
+            "0\r\na: \rb\r\n\r\n",
+        ] {
             assert_eq!(unchunk(bad.as_bytes(), 99), Err(FramingError::Chunk), "{bad:?}");
         }
         let endless = format!("0\r\n{}", "a: b\r\n".repeat(TRAILER_BYTES_MAX));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::headers::Headers;
+use crate::headers::{Headers, ows};
 use crate::method::Method;
 
 /// Bytes of a head, request line and fields together.
@@ -80,7 +80,7 @@ fn malformed(error: httparse::Error) -> HeadError {
 
 fn fields(parsed: &[httparse::Header<'_>]) -> Headers {
     // Values are bytes (RFC 9110, section 5.5); none that we read may hold other than text.
-    parsed.iter().map(|h| (h.name, String::from_utf8_lossy(h.value).trim().to_owned())).collect()
+    parsed.iter().map(|h| (h.name, ows(&String::from_utf8_lossy(h.value)).to_owned())).collect()
 }
 
 /// Whether more bytes are still welcome.
@@ -158,7 +158,7 @@ impl Request {
 
     /// Whether it expects something that nobody here can promise: 417 (RFC 9110, section 10.1.1).
     pub fn expects_too_much(&self) -> bool {
-        let mut all = self.headers.all("expect").flat_map(|value| value.split(',')).map(str::trim);
+        let mut all = self.headers.all("expect").flat_map(|value| value.split(',')).map(ows);
         self.minor > 0 && all.any(|one| !one.is_empty() && !one.eq_ignore_ascii_case("100-continue"))
     }
 }

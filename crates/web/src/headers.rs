@@ -2,6 +2,12 @@
 
 use std::fmt::Write;
 
+/// Without optional white space (RFC 9110, section 5.6.3): spaces and tabs, and nothing else that Unicode takes for space. Whoever
+/// trims more reads another message than the next one on the way.
+pub(crate) fn ows(text: &str) -> &str {
+    text.trim_matches([' ', '\t'])
+}
+
 /// Header fields of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
@@ -24,7 +30,7 @@ impl Headers {
 
     /// Whether a comma-separated list names a token, without regard to case.
     pub fn lists(&self, name: &str, token: &str) -> bool {
-        self.all(name).any(|value| value.split(',').any(|item| item.trim().eq_ignore_ascii_case(token)))
+        self.all(name).any(|value| value.split(',').any(|item| ows(item).eq_ignore_ascii_case(token)))
     }
 
     /// Adds one; what a line cannot hold (CR, LF, NUL) becomes a space, so that no value can begin a line of its own.

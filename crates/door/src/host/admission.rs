@@ -14,8 +14,8 @@ use super::{Exports, refuse, unix_seconds};
 /// How long a key for one job is good for: longer than any job, short enough to be forgotten.
 const ERRAND_KEY_SECONDS: i64 = 30 * 24 * 3600;
 
-/// Keys for single jobs that are out at once, for each guest that may ask for them.
-const ERRAND_KEYS_MAX: usize = 256;
+/// Keys for single jobs that are out at once: for each holder that may ask for them, and in all.
+const ERRAND_KEYS_MAX: (usize, usize) = (256, 4096);
 
 fn unreadable(error: &crate::StateError) -> Refusal {
     tracing::error!(%error, "grants cannot be read: nobody is let in");
@@ -223,14 +223,15 @@ impl Exports {
         let keep = |grants: &mut Grants| {
             grants.list.retain(|g| g.expires.is_some_and(|expires| expires > now));
             let of_parent = |g: &&Grant| g.errand.as_ref().map(|errand| &errand.parent) == parent.as_ref();
-            let room = grants.list.iter().filter(of_parent).count() < ERRAND_KEYS_MAX;
+            let own = grants.list.iter().filter(of_parent).count();
+            let room = own < ERRAND_KEYS_MAX.0 && grants.list.len() < ERRAND_KEYS_MAX.1;
             if room {
                 grants.list.push(grant);
             }
             room
         };
         if !self.state.change_errand_grants(keep).map_err(|error| unwritable(&error))? {
-            let reason = format!("{ERRAND_KEYS_MAX} keys for single jobs are out already; they end with their jobs");
+            let reason = "as many keys for single jobs are out already as may be; they end with their jobs";
             return Err(Refusal::new(Fault::Auth, reason));
         }
         Ok(())

@@ -16,8 +16,8 @@ use super::{Exports, unix_seconds};
 /// How long such a key opens a session; what runs by then goes on.
 const LENT_SECONDS: i64 = 15 * 60;
 
-/// Such keys that are out at once.
-const LENT_MAX: usize = 10_000;
+/// Such keys that are out at once: in all, and on behalf of one holder.
+const LENT_MAX: (usize, usize) = (10_000, 2_500);
 
 /// How long this node may take to come back to itself.
 const OWN_WITHIN: Duration = Duration::from_secs(60);
@@ -151,11 +151,10 @@ impl Exports {
         });
         let mut out = self.lent.out();
         out.forget_the_ended(now);
-        if out.grants.list.len() >= LENT_MAX {
-            return Err(Refusal::new(
-                Fault::Local,
-                format!("{LENT_MAX} keys for copies are out already; try again later"),
-            ));
+        let own = out.parents.values().filter(|parent| *parent == access.holder()).count();
+        if out.grants.list.len() >= LENT_MAX.0 || own >= LENT_MAX.1 {
+            let reason = "as many keys for single copies are out already as may be; try again later";
+            return Err(Refusal::new(Fault::Local, reason));
         }
         out.parents.insert(grant.id.clone(), access.holder().to_owned());
         out.grants.list.push(grant);

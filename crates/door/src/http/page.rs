@@ -116,7 +116,6 @@ pub(crate) fn directory(visit: &mut Visit<'_>, store: &dyn Store, path: &RelPath
     let mut lines: Vec<Line> = store
         .list(path)?
         .filter_map(Result::ok)
-        .filter(|(name, _)| !store::posix::is_temporary_name(name.as_bytes()))
         .filter_map(|(name, stat)| Some(line(&name, &stat.ok()?)))
         .take(ENTRIES_MAX + 1)
         .collect();

@@ -124,9 +124,6 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     extra(document.visit, &*reach.store, &reach.path, &ask, &mut this);
     document.add(&multistatus::response(&this, &ask))?;
     for (name, stat) in entries.into_iter().flatten().filter_map(Result::ok) {
-        if store::posix::is_temporary_name(name.as_bytes()) {
-            continue;
-        }
         let below = reach.path.join(&name);
         // What went away meanwhile is not there.
         let Ok(stat) = stat.map(|stat| facts(&*reach.store, &below, stat)) else { continue };

@@ -102,7 +102,10 @@ pub(crate) fn status_in_store(error: &store::Error) -> u16 {
     match error {
         store::Error::Io { source, .. } | store::Error::Late { source, .. } => status_of(source),
         // A name that leads out is no name here: what lies there is nobody's business.
-        store::Error::Escapes(_) | store::Error::Outside { .. } | store::Error::Granted { .. } => 403,
+        store::Error::Escapes(_)
+        | store::Error::Outside { .. }
+        | store::Error::Granted { .. }
+        | store::Error::Unfinished(_) => 403,
         store::Error::Exists(_) => 412,
         store::Error::Kind { .. } => 409,
         // An export that lies on somebody else's server: it is not this node that says no.

@@ -215,7 +215,6 @@ fn directory(visit: &Visit<'_>, from: (&Reach, &RelPath), to: (&Reach, &RelPath)
         let (below, there) = (from.1.join(&name), to.1.join(&name));
         let stat = stat?;
         bytes += match stat.meta.kind {
-            _ if store::posix::is_temporary_name(name.as_bytes()) => 0,
             Kind::Dir => directory(visit, (from.0, &below), (to.0, &there), levels - 1)?,
             Kind::File => file(visit, (from.0, &below), (to.0, &there), false)?,
             Kind::Symlink => {

@@ -99,13 +99,6 @@ impl Visit<'_> {
         }
         let reach = self.decide(action, export, path);
         let reach = reach.map_err(|trouble| self.web.keeper.unwelcome(&self.visitor, trouble))?;
-        // As a directory's name too: what would come below it could not be seen.
-        if path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
-            return Err(match action.changes() {
-                true => refuse(403, "names of unfinished files are this node's own"),
-                false => refuse(404, "a file that is not finished is nobody's yet"),
-            });
-        }
         // Where only the program allows, no permit says what it counts for.
         let by_rules = self.access().allow(action, export, true, path).is_ok();
         if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &reach) {

@@ -28,8 +28,14 @@ pub(crate) struct Kept {
     pub created: String,
     /// When it changed last, as events count.
     pub revision: u64,
-    /// What was ordered; without secrets once it has ended.
+    /// What was ordered; once it has ended without secrets, and without what nobody asks for any more.
     pub order: Order,
+    /// A digest of the order as it was given, by which the same order is known again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_digest: Option<String>,
+    /// How long its receipt is.
+    #[serde(default)]
+    pub receipt_bytes: usize,
     /// What was changed since.
     pub changes: Change,
     /// Somebody has ended it.
@@ -188,6 +194,8 @@ mod tests {
             created: format!("2026-01-01T00:00:0{id}Z"),
             revision: 7,
             order: Order::new(Uuid::from_u128(id), "/d/a", "lh://h/e/x"),
+            order_digest: None,
+            receipt_bytes: 0,
             changes: Change::default(),
             cancelled: false,
             ended: None,

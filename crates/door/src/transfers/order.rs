@@ -8,9 +8,11 @@ use auth::{AccessKey, Fingerprint};
 use model::fault::Fault;
 use model::locator::Place;
 use model::spec::{self, Steer};
+use model::v1;
 use model::v1::node::{Change, Options, Order};
 use model::{Algorithm, HostPort, Locator};
 use wire::frame::Refusal;
+use wire::limits::{FILTERS_MAX, TEXT_BYTES_MAX};
 
 /// Sources of one transfer.
 const SOURCES_MAX: usize = 10_000;
@@ -224,6 +226,12 @@ fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
         None => vec![Algorithm::Crc32c],
         Some(names) => names.iter().map(|name| name.parse().map_err(wrong)).collect::<Result<Vec<_>, _>>()?,
     };
+    let is_long = |filter: &v1::node::Filter| filter.pattern.len() > TEXT_BYTES_MAX;
+    if said.filters.len() > FILTERS_MAX || said.filters.iter().any(is_long) {
+        return Err(wrong(format!(
+            "an order has {FILTERS_MAX} filters at most, each of {TEXT_BYTES_MAX} bytes at most"
+        )));
+    }
     let filters: Vec<spec::Filter> = said
         .filters
         .iter()

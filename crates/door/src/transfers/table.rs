@@ -7,20 +7,30 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use auth::Access;
+use engine::budget::{Budget, Part};
 use engine::control::Control;
 use model::id::Uuid;
 use model::v1;
 use model::v1::node::{Change, Order, Stage, Transfer};
+use sha2::{Digest, Sha256};
 
 use super::kept::Kept;
 use super::order::{bare, steer, then};
+use crate::remembered::Remembered;
 
 /// Transfers under way at once: for one who orders, and for all.
 pub(crate) const RUNNING_MAX: (usize, usize) = (64, 256);
 /// Transfers that have not ended: of one who orders, and of all.
 pub(crate) const UNENDED_MAX: (usize, usize) = (10_000, 20_000);
-/// Transfers that have ended and are remembered; the oldest go first.
+/// Bytes of their orders: of one who orders, and of all.
+pub(crate) const UNENDED_BYTES_MAX: (usize, usize) = (32 << 20, 128 << 20);
+/// Transfers that have ended and are remembered; of whoever has most the oldest go first.
 pub(crate) const REMEMBERED_MAX: usize = 10_000;
+/// Bytes of them, their receipts on disk among them.
+pub(crate) const REMEMBERED_BYTES_MAX: usize = 128 << 20;
+/// What an order takes besides its texts: its entry here, and each text's own.
+const ENTRY_BYTES: usize = 1024;
+const TEXT_BYTES: usize = 64;
 
 /// One of them.
 pub(super) struct Entry {
@@ -35,6 +45,8 @@ pub(super) struct Entry {
     base: Arc<Transfer>,
     /// Its receipt, until that is written down.
     pub receipt: Option<Arc<str>>,
+    /// How long that is.
+    receipt_bytes: usize,
     /// Its end is written down.
     pub is_settled: bool,
     /// Its reins while it is under way.
@@ -43,12 +55,46 @@ pub(super) struct Entry {
     pub held: Option<File>,
     /// Who ordered it, until it has ended.
     pub access: Option<Access>,
+    /// What its order takes of the budget, until it has ended.
+    part: Option<Part>,
+    /// A digest of the whole order: what an ended one is compared by.
+    order_digest: String,
     revision: u64,
 }
 
+/// Bytes that an order takes, in memory and on disk about the same.
+pub(super) fn footprint(order: &Order) -> usize {
+    let texts = order.source.iter().chain([&order.target]).map(String::len);
+    let patterns = order.options.filters.iter().map(|filter| filter.pattern.len());
+    let given = order
+        .credentials
+        .as_ref()
+        .map_or(0, |given| given.key.as_ref().map_or(0, String::len) + given.token.as_ref().map_or(0, String::len));
+    ENTRY_BYTES + given + texts.chain(patterns).map(|bytes| bytes + TEXT_BYTES).sum::<usize>()
+}
+
+/// A digest of what counts of an order when two are compared.
+pub(super) fn order_digest(order: &Order) -> String {
+    // A form that cannot be written equals no other.
+    let text = serde_json::to_vec(&bare(order)).unwrap_or_default();
+    model::hex::encode(&Sha256::digest(text))
+}
+
+/// What is kept of an order once it has ended: where from and where to. How it was to be treated is told by its receipt.
+fn ended_order(order: &Order) -> Order {
+    let mut bare = bare(order);
+    bare.options.filters.clear();
+    bare.source.truncate(ENDED_SOURCES_MAX);
+    bare
+}
+
+/// Sources that are told of once a transfer has ended.
+const ENDED_SOURCES_MAX: usize = 100;
+
 impl Entry {
     /// One that was ordered now.
-    pub fn new(order: Order, access: Access, created: String) -> Entry {
+    pub fn new(order: Order, access: Access, created: String, part: Option<Part>) -> Entry {
+        let order_digest = order_digest(&order);
         let steer = steer(&order, &Change::default());
         let shown = bare(&order);
         let base = Transfer {
@@ -67,17 +113,22 @@ impl Entry {
             begun: false,
             base: Arc::new(base),
             receipt: None,
+            receipt_bytes: 0,
             is_settled: false,
             control: None,
             held: None,
             access: Some(access),
+            part,
+            order_digest,
             revision: 0,
         }
     }
 
     /// One that was written down earlier. What has ended needs nobody's access any more.
-    pub fn kept(kept: Kept, access: Option<Access>) -> Entry {
-        let Kept { holder, created, revision, order, changes, cancelled, ended, .. } = kept;
+    pub fn kept(kept: Kept, access: Option<Access>, budget: &Budget) -> Entry {
+        let Kept { holder, created, revision, order, order_digest, receipt_bytes, changes, cancelled, ended, .. } =
+            kept;
+        let order_digest = order_digest.unwrap_or_else(|| self::order_digest(&order));
         let shown = bare(&order);
         let base = ended.unwrap_or_else(|| Transfer {
             id: order.id,
@@ -87,7 +138,14 @@ impl Entry {
             limit_bit_s: steer(&order, &changes).limit_bit_s,
             ..Transfer::default()
         });
-        let (order, is_settled) = (Arc::new(order), base.state.is_last());
+        let is_settled = base.state.is_last();
+        let part = (!is_settled).then(|| {
+            let mut part = budget.part(&holder);
+            // It was taken on once, and stays so where there is less room now.
+            let _ = part.grow(footprint(&order));
+            part
+        });
+        let order = Arc::new(order);
         let base = Arc::new(base);
         Entry {
             holder,
@@ -97,12 +155,25 @@ impl Entry {
             begun: true,
             base,
             receipt: None,
+            receipt_bytes,
             is_settled,
             control: None,
             held: None,
             access,
+            part,
+            order_digest,
             revision,
         }
+    }
+
+    /// Whether an order is the one that this was.
+    pub fn is_of(&self, order: &Order) -> bool {
+        self.order_digest == order_digest(order)
+    }
+
+    /// What it takes of what is remembered.
+    fn bytes(&self) -> usize {
+        footprint(&self.order) + self.receipt_bytes
     }
 
     /// It is to keep something else from now on.
@@ -132,6 +203,8 @@ impl Entry {
             created: self.base.created.clone(),
             revision: self.revision,
             order: (*self.order).clone(),
+            order_digest: Some(self.order_digest.clone()),
+            receipt_bytes: self.receipt_bytes,
             changes: self.changes,
             cancelled: self.cancelled,
             ended: self.has_ended().then(|| (*self.base).clone()),
@@ -195,7 +268,7 @@ pub(super) struct Table {
     ids: HashMap<Uuid, u64>,
     queued: BTreeSet<u64>,
     under_way: BTreeSet<u64>,
-    ended: BTreeSet<u64>,
+    ended: Remembered,
     running: HashMap<String, usize>,
     /// The last change of each.
     changes: BTreeMap<u64, u64>,
@@ -243,7 +316,7 @@ impl Table {
         self.numbers += 1;
         let (number, id) = (self.numbers, entry.order.id);
         if entry.has_ended() {
-            self.ended.insert(number);
+            self.ended.add(&entry.holder, number, entry.bytes());
             self.revision = self.revision.max(entry.revision);
         } else {
             self.queued.insert(number);
@@ -311,32 +384,40 @@ impl Table {
         }
     }
 
-    /// It has ended, and this is told of it from now on. Its secrets go. Returns those that are remembered no longer.
-    pub fn end(&mut self, id: &Uuid, told: Transfer, receipt: Option<Arc<str>>, now_us: u64) -> Vec<Uuid> {
+    /// It has ended, and this is told of it from now on. Its secrets go. Returns those that are remembered no longer, with their
+    /// holders.
+    pub fn end(&mut self, id: &Uuid, told: Transfer, receipt: Option<Arc<str>>, now_us: u64) -> Vec<(Uuid, String)> {
         let Some(number) = self.ids.get(id).copied() else { return Vec::new() };
         self.leave(number);
-        self.ended.insert(number);
         if let Some(entry) = self.entries.get_mut(&number) {
-            entry.order = Arc::new(bare(&entry.order));
-            entry.base = Arc::new(told);
-            (entry.receipt, entry.control, entry.access) = (receipt, None, None);
+            entry.order = Arc::new(ended_order(&entry.order));
+            entry.base = Arc::new(Transfer { source: entry.order.source.clone(), ..told });
+            entry.receipt_bytes = receipt.as_ref().map_or(0, |receipt| receipt.len());
+            (entry.receipt, entry.control, entry.access, entry.part) = (receipt, None, None, None);
+            self.ended.add(&entry.holder, number, entry.bytes());
         }
         self.touch(id, now_us);
         self.forget_the_oldest()
     }
 
     /// Those that have ended beyond what is remembered.
-    pub fn forget_the_oldest(&mut self) -> Vec<Uuid> {
+    pub fn forget_the_oldest(&mut self) -> Vec<(Uuid, String)> {
         let mut gone = Vec::new();
-        while self.ended.len() > REMEMBERED_MAX {
-            let Some(number) = self.ended.pop_first() else { break };
+        while let Some(number) = self.ended.take_beyond(REMEMBERED_MAX, REMEMBERED_BYTES_MAX) {
             if let Some(entry) = self.entries.remove(&number) {
                 self.ids.remove(&entry.order.id);
                 self.changes.remove(&entry.revision);
-                gone.push(entry.order.id);
+                gone.push((entry.order.id, entry.holder));
             }
         }
         gone
+    }
+
+    /// How many are known: of one who orders, and of all.
+    pub fn known(&self, holder: &str) -> (usize, usize) {
+        let unended = self.queued.iter().chain(&self.under_way);
+        let own = unended.filter(|number| self.entries.get(number).is_some_and(|e| e.holder == holder)).count();
+        (own + self.ended.of(holder), self.entries.len())
     }
 
     /// It is somebody else's: another node with the same state directory carries it.

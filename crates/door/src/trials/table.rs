@@ -11,11 +11,12 @@ use model::v1::node::{Probe, ProbeOrder, ProbeStage};
 use probe::Stop;
 
 use super::run::{Failed, Run};
+use crate::remembered::Remembered;
 use crate::transfers::Asked;
 
 /// Tests that have not ended: of one who orders, and of all.
 pub(crate) const UNENDED_MAX: (usize, usize) = (16, 64);
-/// Tests that have ended and are remembered; the oldest go first.
+/// Tests that have ended and are remembered; of whoever has most the oldest go first.
 const REMEMBERED_MAX: usize = 1_000;
 /// Bytes of all their reports: as soon as there are more, the oldest go as well.
 const REPORTS_BYTES_MAX: usize = 64 << 20;
@@ -62,7 +63,7 @@ pub(super) struct Table {
     is_running: bool,
     /// Whose test ran last.
     last: String,
-    reports_bytes: usize,
+    ended: Remembered,
 }
 
 impl Table {
@@ -120,9 +121,7 @@ impl Table {
         match found {
             Ok(report) => {
                 entry.end(ProbeStage::Done, now);
-                let bytes = report.len();
                 entry.report = Some(report.into());
-                self.reports_bytes += bytes;
             }
             Err(_) if entry.is_cancelled => entry.end(ProbeStage::Cancelled, now),
             Err(Failed { fault, why }) => {
@@ -130,19 +129,18 @@ impl Table {
                 (entry.told.fault, entry.told.error) = (Some(fault.word().to_owned()), Some(why));
             }
         }
-        self.forget_the_oldest();
+        self.remember(id);
     }
 
-    fn forget_the_oldest(&mut self) {
-        loop {
-            let ended = || self.entries.iter().filter(|(_, entry)| entry.has_ended());
-            if ended().count() <= REMEMBERED_MAX && self.reports_bytes <= REPORTS_BYTES_MAX {
-                return;
-            }
-            let Some(number) = ended().next().map(|(number, _)| *number) else { return };
+    /// One that has ended counts among those that are remembered, and others give way to it.
+    fn remember(&mut self, id: &Uuid) {
+        let Some(number) = self.ids.get(id) else { return };
+        if let Some(entry) = self.entries.get(number).filter(|entry| entry.has_ended()) {
+            self.ended.add(&entry.holder, *number, entry.report.as_ref().map_or(0, |report| report.len()));
+        }
+        while let Some(number) = self.ended.take_beyond(REMEMBERED_MAX, REPORTS_BYTES_MAX) {
             if let Some(entry) = self.entries.remove(&number) {
                 self.ids.remove(&entry.told.id);
-                self.reports_bytes -= entry.report.map_or(0, |report| report.len());
             }
         }
     }
@@ -159,7 +157,7 @@ impl Table {
             _ => {}
         }
         let shown = entry.show();
-        self.forget_the_oldest();
+        self.remember(id);
         Some(shown)
     }
 

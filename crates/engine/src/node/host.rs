@@ -14,6 +14,7 @@ use wire::frame::{KeyProof, Listed, Open, Refusal, Request, Totals};
 use wire::join::SessionId;
 
 use crate::asker::Asker;
+use crate::budget::Part;
 use crate::commons::Commons;
 use crate::control::Control;
 use crate::error::Error;
@@ -119,6 +120,8 @@ pub trait Host: Send + Sync {
     ) -> std::result::Result<(), Refusal>;
     /// A job begins; it is over when the returned guard is dropped. An earlier attempt at the same job ends first.
     fn begin(&self, access: &Access, order: &Open, control: &Control) -> std::result::Result<Box<dyn Send>, Refusal>;
+    /// What the node keeps in memory for whoever has this access: lists of files that come before a job begins.
+    fn memory(&self, access: &Access) -> Part;
     /// The jobs of this node, which share paths.
     fn commons(&self) -> Option<Commons>;
     /// Who may carry streams of jobs beside this node.

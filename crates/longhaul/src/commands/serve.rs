@@ -21,7 +21,7 @@ use self::signals::Running;
 use self::supervisor::Supervisor;
 use crate::args::{Common, Serve};
 use crate::failure::Failure;
-use crate::printer::Printer;
+use crate::printer::{LogLines, Printer};
 use crate::reins::{self, Stable};
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
 
 /// The access log goes to stderr: text for people, one JSON object per line with --json.
 fn log(printer: &Printer) {
-    let builder = tracing_subscriber::fmt().with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_writer(LogLines::writer(printer.is_json()));
     let builder = builder.with_max_level(if printer.is_chatty() || printer.is_json() {
         tracing::Level::INFO
     } else {

@@ -80,6 +80,13 @@ impl Setup {
         self
     }
 
+    /// Lets guests order copies to and from elsewhere, too.
+    pub fn guests_copy(self) -> Setup {
+        fs::create_dir_all(&self.state).unwrap();
+        fs::write(self.state.join("access.toml"), "[third_party]\nguests = true\n").unwrap();
+        self
+    }
+
     /// Starts it.
     pub fn start(self) -> Node {
         let (child, port) = self.spawn(0);
@@ -116,9 +123,9 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that lets anybody read and write `data`.
+    /// A node that lets anybody read and write `data`, and copy to and from elsewhere.
     pub fn open() -> Node {
-        Setup::new().data_export("rw").arg("--anonymous").arg("rw").start()
+        Setup::new().data_export("rw").arg("--anonymous").arg("rw").guests_copy().start()
     }
 
     /// A node that lets in only who has a key.

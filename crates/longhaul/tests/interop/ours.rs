@@ -28,8 +28,9 @@ fn access(jwks: &Path, kind: Kind) -> String {
             jwks.display()
         );
     }
+    text += "[third_party]\nguests = true\n";
     if kind != Kind::Cautious {
-        text += "[third_party]\nlocal = true\n";
+        text += "local = true\n";
     }
     text
 }

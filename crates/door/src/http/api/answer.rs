@@ -15,7 +15,7 @@ use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, JSON, PAGE, ROUTES, document, exp
 use crate::http::exchange::{Length, read_little};
 use crate::http::refused::{Done, Outcome, Refused, Trouble, refuse};
 use crate::http::visit::Visit;
-use crate::transfers::{Asked, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, UNENDED_MAX, Unaccepted, places_here};
+use crate::transfers::{Asked, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, SPENT, UNENDED_MAX, Unaccepted, places_here};
 use crate::trials;
 
 /// Sends JSON.
@@ -45,6 +45,10 @@ pub(super) fn read<T: DeserializeOwned>(visit: &mut Visit<'_>, what: &str) -> Ou
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
         return Err(refuse(415, format!("{what} is JSON: send it with Content-Type: {JSON}")));
     }
+    // Whoever says nothing of its length may send all that is allowed.
+    let comes = visit.exchange.body_length().map_or(BODY_BYTES_MAX, |bytes| bytes.min(BODY_BYTES_MAX as u64) as usize);
+    let mut memory = visit.web.host.memory.part(visit.access().holder());
+    memory.grow(comes).map_err(|full| Refused::new(503, full.to_string()).with("Retry-After", "5"))?;
     let body = read_little(visit.exchange, BODY_BYTES_MAX, what)?;
     serde_json::from_slice(&body).map_err(|error| {
         let said = error.to_string();
@@ -174,10 +178,8 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
         Ok((transfer, is_new)) => send(visit, if is_new { 201 } else { 200 }, &*transfer),
         Err(Unaccepted::Refused(refusal)) => Err(visit.web.keeper.unwelcome(&visit.visitor, refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
-        Err(Unaccepted::Full) => {
-            let reason = "as many transfers wait on this node already as may; order again when some have ended";
-            Err(Refused::new(503, reason).with("Retry-After", "60").into())
-        }
+        Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
+        Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),
     }
 }
 

@@ -7,7 +7,7 @@ use super::answer::{asked, read, send};
 use super::expect;
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
 use crate::http::visit::Visit;
-use crate::transfers::Unaccepted;
+use crate::transfers::{SPENT, Unaccepted};
 
 fn unknown(id: &Uuid) -> Trouble {
     refuse(404, format!("there is no test {id} here (any more), or none that you may know of"))
@@ -20,10 +20,8 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
         Ok((probe, is_new)) => send(visit, if is_new { 201 } else { 200 }, &probe),
         Err(Unaccepted::Refused(refusal)) => Err(visit.web.keeper.unwelcome(&visit.visitor, refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
-        Err(Unaccepted::Full) => {
-            let reason = "as many tests wait on this node already as may; order again when some have ended";
-            Err(Refused::new(503, reason).with("Retry-After", "60").into())
-        }
+        Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
+        Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),
     }
 }
 

@@ -11,11 +11,11 @@ fn access(name: u8) -> Access {
 
 fn add(table: &mut Table, holder: u8, id: u128) -> Uuid {
     let order = Order::new(Uuid::from_u128(id), format!("/data/run-{id}/events.root"), "lh://far.example.org/data/");
-    table.insert(Entry::new(order, access(holder), "2026-01-01T00:00:00Z".into()), id as u64);
+    table.insert(Entry::new(order, access(holder), "2026-01-01T00:00:00Z".into(), None), id as u64);
     Uuid::from_u128(id)
 }
 
-fn end(table: &mut Table, id: Uuid) -> Vec<Uuid> {
+fn end(table: &mut Table, id: Uuid) -> Vec<(Uuid, String)> {
     let told = Transfer { state: Stage::Done, ..(*table.get(&id).unwrap().show()).clone() };
     table.end(&id, told, None, 0)
 }
@@ -62,7 +62,7 @@ fn the_oldest_of_what_has_ended_is_forgotten() {
         let id = add(&mut table, 1, n);
         assert!(end(&mut table, id).is_empty());
     }
-    assert_eq!(end(&mut table, first), [first], "it came first");
+    assert_eq!(end(&mut table, first), [(first, holder(1))], "it came first");
     let unended = table.queued.len() + table.under_way.len();
     assert_eq!((unended, table.entries.len(), table.changes.len()), (0, REMEMBERED_MAX, REMEMBERED_MAX));
 }
@@ -131,7 +131,7 @@ fn changes_are_told_in_order_and_once() {
         ..table.get(&ids[1]).unwrap().keep()
     };
     let mut later = Table::default();
-    later.insert(Entry::kept(kept, None), 5);
+    later.insert(Entry::kept(kept, None, &Budget::new(0, 0)), 5);
     assert_eq!((later.revision(), later.changed_since(50, &holder(1), None).len()), (51, 1));
 }
 
@@ -141,7 +141,7 @@ fn what_has_ended_has_no_secrets() {
     let credentials = model::v1::node::Credentials { token: Some("t0ken".into()), ..Default::default() };
     let order =
         Order { credentials: Some(credentials), ..Order::new(Uuid::from_u128(1), "/d/a", "https://s/x?sig=5ecret") };
-    table.insert(Entry::new(order, access(1), String::new()), 1);
+    table.insert(Entry::new(order, access(1), String::new(), None), 1);
     let id = Uuid::from_u128(1);
     let text = |table: &Table| serde_json::to_string(&table.get(&id).unwrap().keep()).unwrap();
     let shown = serde_json::to_string(&*table.get(&id).unwrap().show()).unwrap();
@@ -149,4 +149,40 @@ fn what_has_ended_has_no_secrets() {
     assert!(text(&table).contains("t0ken"), "it is needed after a restart");
     end(&mut table, id);
     assert!(!text(&table).contains("t0ken") && !text(&table).contains("5ecret"), "{}", text(&table));
+}
+
+#[test]
+fn nobody_is_pushed_out_by_somebody_elses_orders() {
+    let mut table = Table::default();
+    let quiet = add(&mut table, 1, 1);
+    end(&mut table, quiet);
+    let mut gone = Vec::new();
+    for n in 2..=REMEMBERED_MAX as u128 + 100 {
+        let id = add(&mut table, 2, n);
+        gone.extend(end(&mut table, id));
+    }
+    assert_eq!(gone.len(), 99);
+    assert!(gone.iter().all(|(_, whose)| *whose == holder(2)));
+    assert!(table.get(&quiet).is_some());
+    assert_eq!((table.known(&holder(1)), table.known(&holder(2)).0), ((1, REMEMBERED_MAX), REMEMBERED_MAX - 1));
+}
+
+/// What made an order large is not kept, and the same order is known all the same.
+#[test]
+fn what_has_ended_takes_little() {
+    let filter = |n: usize| model::v1::node::Filter { include: true, pattern: format!("{n}-{}", "x".repeat(4000)) };
+    let options = model::v1::node::Options { filters: (0..100).map(filter).collect(), ..Default::default() };
+    let order = Order { options, ..Order::new(Uuid::from_u128(1), "/d/a", "lh://h/e/x") };
+    assert!(footprint(&order) > 400_000);
+    let budget = Budget::new(1 << 20, 1 << 20);
+    let mut part = budget.part("me");
+    part.grow(footprint(&order)).unwrap();
+    let mut table = Table::default();
+    table.insert(Entry::new(order.clone(), access(1), String::new(), Some(part)), 1);
+    assert!(budget.taken() > 400_000);
+    end(&mut table, order.id);
+    let entry = table.get(&order.id).unwrap();
+    assert!(entry.bytes() < 2000 && entry.is_of(&order), "{}", entry.bytes());
+    assert!(!entry.is_of(&Order { limit_bit_s: 5, ..order }));
+    assert_eq!(budget.taken(), 0);
 }

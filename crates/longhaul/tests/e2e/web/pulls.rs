@@ -265,7 +265,7 @@ fn credentials_stay_with_the_host_they_are_for() {
     let secret = [
         ("TransferHeaderAuthorization", "Bearer for-the-door"),
         ("TransferHeaderX-Auth-Token", "for-the-door as well"),
-        ("TransferHeaderX-Other", "who knows"),
+        ("TransferHeaderX-Amz-Other", "who knows"),
         ("TransferHeaderUser-Agent", "goes along"),
     ];
     let authorized = |heard: &Heard| heard.field("authorization").map(str::to_owned);
@@ -283,11 +283,11 @@ fn credentials_stay_with_the_host_they_are_for() {
         assert_eq!(fs::read(node.data("f")).unwrap(), b"from the pool");
         assert_eq!(authorized(&door.heard()[0]).as_deref(), Some("Bearer for-the-door"));
         assert_eq!(door.heard()[0].field("x-auth-token"), Some("for-the-door as well"));
-        assert_eq!(door.heard()[0].field("x-other"), Some("who knows"));
+        assert_eq!(door.heard()[0].field("x-amz-other"), Some("who knows"));
     }
     for heard in pool.heard() {
         assert_eq!(authorized(&heard), None, "{heard:?}");
-        assert_eq!((heard.field("x-auth-token"), heard.field("x-other")), (None, None), "{heard:?}");
+        assert_eq!((heard.field("x-auth-token"), heard.field("x-amz-other")), (None, None), "{heard:?}");
         assert_eq!(heard.field("user-agent"), Some("goes along"));
     }
     // On the same host they go along.

@@ -201,7 +201,7 @@ fn headers(scene: &Scene) {
         "-H",
         "SciTag: 453",
         "-H",
-        "TransferHeaderX-Something: else",
+        "TransferHeaderX-Amz-Something: else",
         "-H",
         "Secure-Redirection: 1",
         "-H",

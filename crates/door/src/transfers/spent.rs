@@ -1,0 +1,207 @@
+//! Ids of transfers that have ended and of which nothing else is remembered any more: within [`PROMISE`] of its end no id runs a
+//! second time, so that whoever did not hear how an order ended can repeat it without harm.
+//!
+//! In memory, and in `STATE/transfers-spent` for the next start: rows of 32 bytes, id, when it may be used again (seconds since
+//! 1970), and a hash of the holder, all big-endian. A torn row at the end is left out.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::id::Uuid;
+use sha2::{Digest, Sha256};
+
+/// How long after its end an id is spent.
+pub(crate) const PROMISE: Duration = Duration::from_secs(24 * 3600);
+/// Ids of one holder, and of all, that are spent or will be: beyond that nothing is taken on, as nothing could be promised. They
+/// take 64 MiB of memory and 32 of disk at the most.
+pub(crate) const SPENT_MAX: (usize, usize) = (250_000, 1_000_000);
+
+const ROW_BYTES: usize = 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    until_s: u64,
+    holder: u64,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    rows: HashMap<Uuid, Row>,
+    /// How many of each holder.
+    each: HashMap<u64, usize>,
+    /// Rows of the file, those that are out of date among them.
+    written: usize,
+    /// Where; nowhere on a node that lives for a single copy.
+    path: Option<PathBuf>,
+    swept_s: u64,
+}
+
+fn holder_hash(holder: &str) -> u64 {
+    let digest = Sha256::digest(holder);
+    digest[..8].iter().fold(0, |all, byte| all << 8 | u64::from(*byte))
+}
+
+impl Spent {
+    /// What an earlier run left.
+    pub fn open(path: &Path, now_s: u64) -> Spent {
+        let mut spent = Spent { path: Some(path.to_owned()), swept_s: now_s, ..Spent::default() };
+        let bytes = fs::read(path).unwrap_or_default();
+        for row in bytes.chunks_exact(ROW_BYTES) {
+            let Some((id, rest)) = row.split_first_chunk::<16>() else { continue };
+            let number = |at: usize| rest[at..at + 8].iter().fold(0u64, |all, byte| all << 8 | u64::from(*byte));
+            let row = Row { until_s: number(0), holder: number(8) };
+            if row.until_s > now_s && spent.rows.len() < SPENT_MAX.1 {
+                spent.insert(Uuid::from_bytes(*id), row);
+            }
+        }
+        // A row that was cut off would shift all behind it.
+        if spent.rows.len() * ROW_BYTES != bytes.len() {
+            if let Err(error) = spent.rewrite() {
+                tracing::warn!(path = %path.display(), %error, "what ended earlier cannot be written down anew");
+            }
+        } else {
+            spent.written = spent.rows.len();
+        }
+        spent
+    }
+
+    fn insert(&mut self, id: Uuid, row: Row) {
+        if self.rows.insert(id, row).is_none() {
+            *self.each.entry(row.holder).or_default() += 1;
+        }
+    }
+
+    /// Whether an id may not be used again yet.
+    pub fn has(&self, id: &Uuid, now_s: u64) -> bool {
+        self.rows.get(id).is_some_and(|row| row.until_s > now_s)
+    }
+
+    /// Whether there will be room for what a holder has open, `own` of it and `all` of everybody's.
+    pub fn has_room(&mut self, holder: &str, (own, all): (usize, usize), now_s: u64) -> bool {
+        self.sweep(now_s);
+        let spent = self.each.get(&holder_hash(holder)).copied().unwrap_or(0);
+        spent + own < SPENT_MAX.0 && self.rows.len() + all < SPENT_MAX.1
+    }
+
+    /// An id is spent from now on.
+    ///
+    /// # Errors
+    /// It could not be written down: after a restart it would be forgotten.
+    pub fn add(&mut self, id: Uuid, holder: &str, now_s: u64) -> io::Result<()> {
+        let row = Row { until_s: now_s + PROMISE.as_secs(), holder: holder_hash(holder) };
+        self.insert(id, row);
+        let Some(path) = &self.path else { return Ok(()) };
+        if self.written > 2 * self.rows.len() + 1024 {
+            return self.rewrite();
+        }
+        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        file.write_all(&encode(&id, row))?;
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Forgets those whose time is over; once a minute is enough.
+    fn sweep(&mut self, now_s: u64) {
+        if now_s.abs_diff(self.swept_s) < 60 {
+            return;
+        }
+        self.swept_s = now_s;
+        let each = &mut self.each;
+        self.rows.retain(|_, row| {
+            let stays = row.until_s > now_s;
+            if !stays && let Some(own) = each.get_mut(&row.holder) {
+                *own -= 1;
+            }
+            stays
+        });
+        each.retain(|_, own| *own > 0);
+    }
+
+    /// The file anew, without what is out of date.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let beside = path.with_extension("new");
+        let _ = fs::remove_file(&beside);
+        let mut bytes = Vec::with_capacity(self.rows.len() * ROW_BYTES);
+        self.rows.iter().for_each(|(id, row)| bytes.extend_from_slice(&encode(id, *row)));
+        let written =
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&beside).and_then(|mut file: File| {
+                file.write_all(&bytes)?;
+                file.sync_all()?;
+                fs::rename(&beside, path)
+            });
+        written.inspect_err(|_| drop(fs::remove_file(&beside)))?;
+        self.written = self.rows.len();
+        Ok(())
+    }
+}
+
+fn encode(id: &Uuid, row: Row) -> [u8; ROW_BYTES] {
+    let mut bytes = [0; ROW_BYTES];
+    bytes[..16].copy_from_slice(id.as_bytes());
+    bytes[16..24].copy_from_slice(&row.until_s.to_be_bytes());
+    bytes[24..].copy_from_slice(&row.holder.to_be_bytes());
+    bytes
+}
+
+const _: () = assert!(SPENT_MAX.1 * ROW_BYTES <= 32 << 20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: u64 = 24 * 3600;
+
+    fn id(n: u128) -> Uuid {
+        Uuid::from_u128(n)
+    }
+
+    #[test]
+    fn an_id_is_spent_for_a_day_also_over_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("spent");
+        let mut spent = Spent::open(&path, 1000);
+        spent.add(id(1), "me", 1000).unwrap();
+        spent.add(id(2), "me", 2000).unwrap();
+        assert!(spent.has(&id(1), 1000 + DAY - 1) && !spent.has(&id(1), 1000 + DAY) && !spent.has(&id(3), 1000));
+        // Cut off by a power failure in the middle of a row.
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.extend_from_slice(&[7; 5]);
+        fs::write(&path, bytes).unwrap();
+        let mut later = Spent::open(&path, 1000 + DAY);
+        assert!(later.has(&id(2), 1000 + DAY) && !later.has(&id(1), 1000 + DAY));
+        later.add(id(4), "you", 1000 + DAY).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len() as usize, 2 * ROW_BYTES);
+        assert!(Spent::open(&path, 1000 + DAY).has(&id(4), 1000 + DAY));
+    }
+
+    #[test]
+    fn room_is_each_holders_own() {
+        let mut spent = Spent::default();
+        (0..10).for_each(|n| spent.add(id(n), "me", 0).unwrap());
+        assert!(spent.has_room("me", (SPENT_MAX.0 - 11, 0), 0) && !spent.has_room("me", (SPENT_MAX.0 - 10, 0), 0));
+        assert!(spent.has_room("you", (SPENT_MAX.0 - 1, 0), 0));
+        assert!(!spent.has_room("you", (0, SPENT_MAX.1 - 10), 0));
+        assert!(spent.has_room("me", (SPENT_MAX.0 - 1, 0), DAY), "their time is over");
+        assert!(spent.each.is_empty() && spent.rows.is_empty());
+    }
+
+    #[test]
+    fn the_file_does_not_grow_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("spent");
+        let mut spent = Spent::open(&path, 0);
+        for n in 0..4000u64 {
+            spent.has_room("me", (0, 0), n * 60);
+            spent.add(id(n.into()), "me", n * 60).unwrap();
+        }
+        let day = (DAY / 60) as usize;
+        assert_eq!(spent.rows.len(), day);
+        assert!(fs::metadata(&path).unwrap().len() as usize <= (3 * day + 1024) * ROW_BYTES);
+    }
+}
