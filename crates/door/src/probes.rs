@@ -32,6 +32,8 @@ pub(crate) const LIMITS: Limits = Limits {
 /// What a test may last beyond its order: words on their way, streams that drain.
 const GRACE: Duration = Duration::from_secs(15);
 const DAY: Duration = Duration::from_secs(86_400);
+/// Tests at once, of all guests.
+const TESTS_IN_ALL: u32 = 256;
 /// Networks whose volume is remembered; the one that was first heard of makes room.
 const NETWORKS_MAX: usize = 10_000;
 
@@ -155,8 +157,11 @@ impl Probes {
     /// A place for a test of a guest, whose datagrams take so much; `bound` is what all of its tests may take.
     fn seat(&self, holder: &str, udp_bit_s: f64, bound: f64) -> Result<Seat<'_>, Refusal> {
         let mut running = lock(&self.running);
+        let in_all: u32 = running.values().map(|of_holder| of_holder.tests).sum();
         let of_holder = running.entry(holder.to_owned()).or_default();
-        let refused = if of_holder.tests >= LIMITS.tests {
+        let refused = if in_all >= TESTS_IN_ALL {
+            Some(format!("{TESTS_IN_ALL} tests run here already; this node has no more at once"))
+        } else if of_holder.tests >= LIMITS.tests {
             Some(format!(
                 "{} tests of yours run here already; this node has no more at once for one guest",
                 LIMITS.tests
@@ -369,7 +374,11 @@ mod tests {
         let seats: Vec<_> = (0..LIMITS.tests).map(|_| seat("somebody").unwrap()).collect();
         assert!(seat("somebody").is_err_and(|refusal| refusal.reason.contains("32 tests")));
         assert!(seat("somebody else").is_ok());
-        drop(seats);
+        let many = TESTS_IN_ALL / LIMITS.tests;
+        let others: Vec<_> =
+            (1..many).flat_map(|n| (0..LIMITS.tests).map(move |_| n)).map(|n| seat(&n.to_string()).unwrap()).collect();
+        assert!(seat("one too many").is_err_and(|refusal| refusal.reason.contains("256 tests")));
+        drop((seats, others));
         assert!(seat("somebody").is_ok());
         let at = |text: &str| text.parse::<IpAddr>().unwrap();
         assert!(probes.count(at("192.0.2.1"), LIMITS.bytes_a_day - 1));

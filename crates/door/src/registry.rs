@@ -82,3 +82,39 @@ impl Registry {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::seal::Secret;
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_session_has_so_many_streams() {
+        let (registry, secret, session) = (Registry::default(), Secret::new(&[7; 32]), SessionId::from([1; 16]));
+        let (sender, joined) = channel();
+        let waker = sys::waker::Waker::new().unwrap();
+        let gate = Gate { secret: secret.clone(), sealed: true, joined: sender, waker };
+        let _open = registry.open(session, gate).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let join = |stream: u32| {
+            let mut join = Join { session, stream, sealed: true, code: [0; 32] };
+            secret.sign_join(&mut join);
+            let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let near = listener.accept().unwrap().0;
+            drop(socket);
+            registry.join(&join, near, Box::new(()))
+        };
+        // Closed at once, each still counts for as long as its session has it.
+        let mut held = Vec::new();
+        for stream in 0..STREAMS_MAX {
+            join(stream).unwrap();
+            held.push(joined.recv().unwrap().place);
+        }
+        assert_eq!(join(STREAMS_MAX), Err(JoinRefused::Full));
+        held.pop();
+        assert_eq!(join(0), Err(JoinRefused::Again), "a number is used once");
+        assert_eq!(join(STREAMS_MAX), Ok(()));
+    }
+}

@@ -464,6 +464,27 @@ mod tests {
     }
 
     #[test]
+    fn journals_have_an_end_in_number_and_bytes() {
+        let state = tempfile::tempdir().unwrap();
+        let journals = Journals::new(state.path(), Path::new("/nowhere"));
+        let begin = |name: &str, age_s: u64| {
+            let (mut journal, _) = journals.take(&rel(name), SUBJECT).unwrap().unwrap();
+            journal.write(&[row(0, 10)]).unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age_s);
+            let at = state.path().join("journals").join(journals.tag(&rel(name)));
+            File::options().write(true).open(at).unwrap().set_modified(time).unwrap();
+            journal
+        };
+        let used = begin("used", 50);
+        ["oldest", "older", "young"].iter().zip([40, 30, 20]).for_each(|(name, age)| drop(begin(name, age)));
+        assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 4, u64::MAX), 0);
+        assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 3, u64::MAX), 1, "the oldest that nobody writes to");
+        assert!(journals.knows(&rel("used")) && !journals.knows(&rel("oldest")));
+        assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 3, 1), 2, "by bytes: all but the one in use");
+        drop(used);
+    }
+
+    #[test]
     fn a_clock_that_is_set_takes_nothing_that_lives() {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/data"));

@@ -108,6 +108,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_list_has_an_end() {
+        let state = tempfile::tempdir().unwrap();
+        let list = Leftovers::begin(state.path(), Path::new("/nowhere"), "many").unwrap();
+        let dir = |n: usize| RelPath::parse(format!("{n}/{}", "d/".repeat(1000)).as_bytes()).unwrap();
+        (0..2 * LIST_BYTES_MAX / 2000).for_each(|n| list.opening(&dir(n)));
+        let inner = list.inner.lock().unwrap();
+        assert!((LIST_BYTES_MAX - 4000..=LIST_BYTES_MAX).contains(&inner.bytes), "{}", inner.bytes);
+        assert!(fs::metadata(&list.path).unwrap().len() as usize <= 2 * LIST_BYTES_MAX + 4096);
+    }
+
+    #[test]
     fn only_what_a_dead_job_left_goes() {
         let state = tempfile::tempdir().unwrap();
         let root = tempfile::tempdir().unwrap();
@@ -122,7 +133,7 @@ mod tests {
         alive.opening(&dir("a/b"));
         assert_eq!(Leftovers::sweep(state.path()), 0, "both jobs live");
         // A killed process drops its locks and nothing else.
-        dead.inner.lock().unwrap().0.unlock().unwrap();
+        dead.inner.lock().unwrap().file.unlock().unwrap();
         assert_eq!(Leftovers::sweep(state.path()), 2);
         let left: Vec<bool> = names.iter().map(|name| root.path().join(name).exists()).collect();
         assert_eq!(left, [false, true, true, false]);

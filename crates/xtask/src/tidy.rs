@@ -10,6 +10,7 @@ mod names;
 mod papers;
 mod quotes;
 mod shape;
+mod spending;
 mod text;
 mod words;
 
@@ -87,6 +88,7 @@ pub const RULES: &[Rule] = &[
     ("documents_name_no_machine", papers::machine_paths),
     ("links_lead_somewhere", links::lead_somewhere),
     ("messages_are_quoted_as_they_are", quotes::check),
+    ("what_can_be_spent_is_bounded", spending::check),
 ];
 
 impl Tree {

@@ -164,7 +164,12 @@ const ROUTES: &[Route] = &[
         answers: &[
             told(201, "a new one", "Transfer"),
             told(200, "it was ordered before", "Transfer"),
-            told(409, "the id is that of another order", "Problem"),
+            told(
+                409,
+                "the id is that of another order, or of one that ended and is not remembered any more",
+                "Problem",
+            ),
+            told(503, "as much is ordered already as may be", "Problem"),
         ],
         answer: answer::create,
     },

@@ -19,7 +19,7 @@ use crate::web::raw::{ask, get};
 
 /// A node that anybody reads and writes, in clear.
 fn server() -> Node {
-    Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start()
+    Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start()
 }
 
 fn url(node: &Node, below: &str) -> String {

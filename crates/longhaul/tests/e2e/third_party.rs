@@ -370,3 +370,32 @@ pub fn files_with(dir: &std::path::Path, needle: &[u8]) -> Vec<PathBuf> {
     }
     found
 }
+
+/// Whoever has no credential could have a node reach for what only the node reaches, and be told whether something answers.
+#[test]
+fn guests_order_nothing_unless_the_policy_says_so() {
+    let anonymous = || Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain");
+    let (shut, open, target) = (anonymous().start(), anonymous().guests_copy().start(), Node::open());
+    let ear = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    ear.set_nonblocking(true).unwrap();
+    let there = format!("http://{}/f", ear.local_addr().unwrap());
+    for node in [&shut, &open] {
+        fs::write(node.data("f"), b"mine").unwrap();
+    }
+    for (name, to) in [("Source", there.as_str()), ("Destination", &there)] {
+        let fields = [(name, to), ("TransferHeaderAuthorization", "Bearer x")];
+        let told = crate::web::raw::ask(&shut, "COPY", "/data/f", &fields, &[]).expect(401);
+        assert!(told.text().contains("guests = true"), "{}", told.text());
+    }
+    let client = Client::new();
+    let copy = |from: &Node| client.run(words!["cp", from.at("data/f"), target.at("data/f")]);
+    copy(&shut).refused(4, &["without a credential nobody", "guests = true"]);
+    assert!(!target.data("f").exists());
+    assert!(ear.accept().is_err(), "nobody was dialled");
+    copy(&open).expect(0);
+    assert_eq!(fs::read(target.data("f")).unwrap(), b"mine");
+    // Whoever is known by a key may, as ever.
+    let key = shut.grant(&["--export", "data"]);
+    let known = Client::with_key(&key);
+    known.run(words!["cp", shut.at("data/f"), target.at("data/g")]).expect(0);
+}

@@ -197,7 +197,7 @@ fn the_operator_bounds_native_streams_too() {
     fs::write(there.data("f"), &data).unwrap();
     let setup = plain();
     fs::create_dir(setup.state()).unwrap();
-    fs::write(setup.state().join("access.toml"), "[third_party]\nmax_streams = 1\n").unwrap();
+    fs::write(setup.state().join("access.toml"), "[third_party]\nguests = true\nmax_streams = 1\n").unwrap();
     let here = setup.start();
     let streams = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&streams);

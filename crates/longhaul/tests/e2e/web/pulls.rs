@@ -444,7 +444,7 @@ fn where_an_end_looks_like_a_cut_a_digest_tells() {
 fn the_operator_bounds_connections() {
     let setup = plain();
     fs::create_dir(setup.state()).unwrap();
-    fs::write(setup.state().join("access.toml"), "[third_party]\nmax_streams = 2\n").unwrap();
+    fs::write(setup.state().join("access.toml"), "[third_party]\nguests = true\nmax_streams = 2\n").unwrap();
     let node = setup.start();
     let data = Arc::new(pattern(8 << 20));
     let (of_peer, under_way, most) = (Arc::clone(&data), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));

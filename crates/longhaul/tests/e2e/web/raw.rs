@@ -266,7 +266,7 @@ pub fn open() -> Node {
 
 /// The same, not started yet.
 pub fn plain() -> crate::node::Setup {
-    crate::node::Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain")
+    crate::node::Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy()
 }
 
 /// Nothing of a file that is not finished is left.

@@ -8,7 +8,7 @@ use super::raw::{ask, open, put};
 use crate::node::{Node, Setup};
 
 fn everywhere() -> Node {
-    Setup::new().everywhere().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start()
+    Setup::new().everywhere().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start()
 }
 
 #[test]
