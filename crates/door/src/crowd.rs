@@ -157,6 +157,7 @@ mod tests {
         drop(sessions);
         assert_eq!(third.take(SESSION_TAKES), Ok(()));
         drop(third);
-        assert_eq!((crowd.len(), crowd.counts().all, crowd.counts().each.len()), (0, 0, 0));
+        let counts = crowd.counts();
+        assert_eq!((counts.connections, counts.all, counts.each.len()), (0, 0, 0));
     }
 }

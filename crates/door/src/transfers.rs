@@ -10,6 +10,7 @@ mod asked;
 mod errand;
 mod kept;
 mod order;
+mod room;
 mod run;
 mod spent;
 mod table;
@@ -21,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use auth::Access;
 use engine::Timeouts;
-use engine::budget::{Budget, Part};
+use engine::budget::Budget;
 use engine::control::{Control, Label};
 use model::fault::Fault;
 use model::id::Uuid;
@@ -34,7 +35,7 @@ use self::kept::{Claim, Shelf};
 use self::order::{Way, bare};
 pub(crate) use self::order::{identity_of, locator};
 use self::run::Carried;
-use self::spent::{SPENT_MAX, Spent};
+use self::spent::Spent;
 pub(crate) use self::table::{Asked, Changed, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
 use self::table::{Entry, Table, UNENDED_BYTES_MAX};
 use self::ways::Ways;
@@ -189,44 +190,6 @@ impl Transfers {
             return Some(if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) });
         }
         self.spent().has(&order.id, now_s()).then_some(Err(Unaccepted::Spent))
-    }
-
-    /// What an order takes of the budget, and of what can be remembered once it has ended.
-    fn room_for(&self, holder: &str, order: &Order) -> Result<Part, Unaccepted> {
-        let full = |why: String| Unaccepted::Full(why);
-        let (is_full, known) = {
-            let table = self.table();
-            (table.is_full_for(holder), table.known(holder))
-        };
-        if is_full {
-            let (own, all) = UNENDED_MAX;
-            return Err(full(format!(
-                "{own} transfers of one holder and {all} in all may wait or be under way; order again when some have ended"
-            )));
-        }
-        if !self.spent().has_room(holder, known, now_s()) {
-            let own = SPENT_MAX.0;
-            return Err(full(format!("{own} transfers of one holder within a day are the most; order again tomorrow")));
-        }
-        let mut part = self.budget.part(holder);
-        part.grow(table::footprint(order)).map_err(|why| full(why.to_string()))?;
-        Ok(part)
-    }
-
-    fn spent(&self) -> MutexGuard<'_, Spent> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Nothing but its id is remembered of those. What cannot be written down stays on the shelf, where the next start finds it.
-    fn forget(&self, gone: Vec<(Uuid, String)>) {
-        for (id, holder) in gone {
-            match self.spent().add(id, &holder, now_s()) {
-                Ok(()) => self.shelf.iter().for_each(|shelf| shelf.remove(&id)),
-                Err(error) => {
-                    tracing::warn!(job = %id, %error, "the id of an ended transfer cannot be written down: its file stays");
-                }
-            }
-        }
     }
 
     /// Takes an errand on. One that is known already is the same errand, and there is no line for errands to wait in: who orders

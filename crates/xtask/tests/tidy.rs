@@ -41,4 +41,5 @@ rules! {
     documents_name_no_machine
     links_lead_somewhere
     messages_are_quoted_as_they_are
+    what_can_be_spent_is_bounded
 }

@@ -69,6 +69,11 @@ impl Exports {
         let served = offer.export(export).filter(|_| access.may_see(export));
         let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;
         access.allow(action, export, served.export.writable, path).map_err(|e| refuse(&e))?;
+        // The store says so as well; but nothing is fetched from elsewhere for a name that cannot be.
+        if path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
+            let refusal = refuse(&store::Error::Unfinished(path.to_string()));
+            return Err(if action.changes() { refusal } else { Refusal { fault: Fault::Missing, ..refusal } });
+        }
         let ground = access.ground(action, export, path);
         let makes = action.changes() && !matches!(action, Action::Remove | Action::Overwrite);
         let (store, below) = open(served, &ground, path, makes)?;

@@ -166,7 +166,7 @@ fn third_parties_are_counted_where_they_are_carried() {
 
 #[test]
 fn copies_over_http_are_counted_by_how_they_ended() {
-    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start();
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start();
     let bytes = pattern(3 << 20);
     let peer = Peer::new({
         let bytes = bytes.clone();

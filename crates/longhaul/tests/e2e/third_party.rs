@@ -395,7 +395,7 @@ fn guests_order_nothing_unless_the_policy_says_so() {
     copy(&open).expect(0);
     assert_eq!(fs::read(target.data("f")).unwrap(), b"mine");
     // Whoever is known by a key may, as ever.
-    let key = shut.grant(&["--export", "data"]);
-    let known = Client::with_key(&key);
+    let keys = [shut.grant(&["--export", "data"]), target.grant(&["--export", "data", "--write"])];
+    let known = Client::with_key(&keys.join(","));
     known.run(words!["cp", shut.at("data/f"), target.at("data/g")]).expect(0);
 }

@@ -19,7 +19,7 @@ fn gfal_pulls() {
         ("Credential", "none"),
         ("RequireChecksumVerification", "false"),
         ("TransferHeaderAuthorization", "Bearer t"),
-        ("transferheaderX-Trace", "1"),
+        ("transferheaderX-Request-Id", "1"),
         ("TransferHeaderHost", "evil"),
         ("TransferHeaderContent-Length", "0"),
         ("Overwrite", "F"),
@@ -29,7 +29,7 @@ fn gfal_pulls() {
     assert!(matches!(order.direction, Direction::Pull { .. }));
     assert_eq!((order.streams, order.overwrite, order.require_checksum), (Some(3), false, Some(false)));
     assert_eq!(order.client_info.as_deref(), Some("job-id=a b;file-id=1;retry=0"));
-    let passed = [("Authorization", "Bearer t"), ("X-Trace", "1")];
+    let passed = [("Authorization", "Bearer t"), ("X-Request-Id", "1")];
     assert_eq!(order.transfer_headers, passed.map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert!(!format!("{order:?}").contains("Bearer"), "{order:?}");
 }
@@ -89,7 +89,25 @@ fn extras() {
     let digests = digests.unwrap();
     assert_eq!(digests.repr_digest.map(|d| d.algorithm()), Some(Algorithm::Adler32));
     assert_eq!(digests.want_digest.as_deref(), Some("md5, adler32"));
-    assert_eq!(order(&[("Copy-Header", "X: a:b")]).unwrap().transfer_headers, [("X".to_owned(), "a:b".to_owned())]);
+    assert_eq!(
+        order(&[("Copy-Header", "Accept: a:b")]).unwrap().transfer_headers,
+        [("Accept".to_owned(), "a:b".to_owned())]
+    );
+}
+
+#[test]
+fn what_is_passed_on_is_known() {
+    for name in
+        ["X-Forwarded-For", "Cookie", "Destination", "Depth", "If-Match", "Via", "X-Amz", "x-am\u{e9}-a", "Source"]
+    {
+        let field = format!("TransferHeader{name}");
+        let refused = order(&[(field.as_str(), "x")]).unwrap_err();
+        assert!(refused.status == 400 && refused.reason.contains("header"), "{refused:?}");
+    }
+    for name in ["authorization", "X-AMZ-Date", "x-goog-a", "X-Ms-Blob-Type", "X-Auth-Token", "Want-Digest"] {
+        let field = format!("TransferHeader{name}");
+        assert_eq!(order(&[(field.as_str(), "x")]).unwrap().transfer_headers, [(name.to_owned(), "x".to_owned())]);
+    }
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn nobody_is_pushed_out_by_somebody_elses_orders() {
         let id = add(&mut table, 2, n);
         gone.extend(end(&mut table, id));
     }
-    assert_eq!(gone.len(), 99);
+    assert_eq!(gone.len(), 100);
     assert!(gone.iter().all(|(_, whose)| *whose == holder(2)));
     assert!(table.get(&quiet).is_some());
     assert_eq!((table.known(&holder(1)), table.known(&holder(2)).0), ((1, REMEMBERED_MAX), REMEMBERED_MAX - 1));

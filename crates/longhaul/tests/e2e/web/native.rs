@@ -196,7 +196,7 @@ fn the_operator_bounds_native_streams_too() {
     let data = pattern(24 << 20);
     fs::write(there.data("f"), &data).unwrap();
     let setup = plain();
-    fs::create_dir(setup.state()).unwrap();
+    fs::create_dir_all(setup.state()).unwrap();
     fs::write(setup.state().join("access.toml"), "[third_party]\nguests = true\nmax_streams = 1\n").unwrap();
     let here = setup.start();
     let streams = Arc::new(AtomicUsize::new(0));

@@ -443,7 +443,7 @@ fn where_an_end_looks_like_a_cut_a_digest_tells() {
 #[test]
 fn the_operator_bounds_connections() {
     let setup = plain();
-    fs::create_dir(setup.state()).unwrap();
+    fs::create_dir_all(setup.state()).unwrap();
     fs::write(setup.state().join("access.toml"), "[third_party]\nguests = true\nmax_streams = 2\n").unwrap();
     let node = setup.start();
     let data = Arc::new(pattern(8 << 20));

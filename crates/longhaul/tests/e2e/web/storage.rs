@@ -11,7 +11,7 @@ use crate::wait::{LONG, until};
 use crate::wrappers::{make_read_only, mounted, with_mounts};
 
 fn over(dir: &std::path::Path) -> Node {
-    Setup::new().export("data", dir, "rw").arg("--anonymous").arg("rw").arg("--plain").start()
+    Setup::new().export("data", dir, "rw").arg("--anonymous").arg("rw").arg("--plain").guests_copy().start()
 }
 
 #[test]

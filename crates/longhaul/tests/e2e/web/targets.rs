@@ -1,5 +1,6 @@
 //! Where a node that the world can reach does not go for others: to itself.
 
+use std::fs;
 use std::net::TcpListener;
 
 use super::peers::{Peer, honest};
@@ -77,7 +78,12 @@ fn redirects_lead_nobody_to_the_node_itself() {
             "no address but loopback",
         );
     };
-    let node = everywhere();
+    let setup = Setup::new().everywhere().data_export("rw").arg("--anonymous").arg("rw").arg("--plain");
+    fs::create_dir_all(setup.state()).unwrap();
+    // The one address of this host that its operator lets it go to.
+    let policy = format!("[third_party]\nguests = true\nallow = [\"{own}\"]\n");
+    fs::write(setup.state().join("access.toml"), policy).unwrap();
+    let node = setup.start();
     let inner = Peer::new(|heard, socket| honest(heard, socket, b"secret", ""));
     let port = inner.port;
     let outer = Peer::at(&own, move |heard, socket| {
@@ -95,6 +101,25 @@ fn redirects_lead_nobody_to_the_node_itself() {
     let pushed = ask(&node, "COPY", "/data/f", &[("Destination", &url("/f"))], &[]).expect(202);
     assert!(pushed.last_line().starts_with("failure: Permission denied"), "{}", pushed.text());
     assert!(inner.heard().is_empty(), "{:?}", inner.heard());
+}
+
+/// A node that the world reaches is reached by its other addresses as well, and what listens there may be for this host alone.
+#[test]
+fn a_node_of_the_world_takes_its_own_addresses_for_itself() {
+    let Some(own) = own_address() else {
+        return crate::wait::skipped(
+            "web::targets::a_node_of_the_world_takes_its_own_addresses_for_itself",
+            "no address but loopback",
+        );
+    };
+    let (node, ear) = (everywhere(), TcpListener::bind((own.as_str(), 0)).unwrap());
+    ear.set_nonblocking(true).unwrap();
+    let port = ear.local_addr().unwrap().port();
+    for host in [own.clone(), format!("[::ffff:{own}]"), format!("[64:ff9b::{own}]")] {
+        let told = pull(&node, &format!("http://{host}:{port}/f"), &[]).expect(403);
+        assert!(told.text().contains("this machine"), "{host}: {}", told.text());
+    }
+    assert!(ear.accept().is_err(), "nobody was dialled");
 }
 
 #[test]

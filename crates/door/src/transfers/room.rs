@@ -1,0 +1,51 @@
+//! Room for one more order, and what becomes of those that have ended where there is none.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use engine::budget::Part;
+use model::id::Uuid;
+use model::v1::node::Order;
+
+use super::spent::{SPENT_MAX, Spent};
+use super::table::{UNENDED_MAX, footprint};
+use super::{Transfers, Unaccepted, now_s};
+
+impl Transfers {
+    /// What an order takes of the budget, and of what can be remembered once it has ended.
+    pub(super) fn room_for(&self, holder: &str, order: &Order) -> Result<Part, Unaccepted> {
+        let full = |why: String| Unaccepted::Full(why);
+        let (is_full, known) = {
+            let table = self.table();
+            (table.is_full_for(holder), table.known(holder))
+        };
+        if is_full {
+            let (own, all) = UNENDED_MAX;
+            return Err(full(format!(
+                "{own} transfers of one holder and {all} in all may wait or be under way; order again when some have ended"
+            )));
+        }
+        if !self.spent().has_room(holder, known, now_s()) {
+            let own = SPENT_MAX.0;
+            return Err(full(format!("{own} transfers of one holder within a day are the most; order again tomorrow")));
+        }
+        let mut part = self.budget.part(holder);
+        part.grow(footprint(order)).map_err(|why| full(why.to_string()))?;
+        Ok(part)
+    }
+
+    pub(super) fn spent(&self) -> MutexGuard<'_, Spent> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing but its id is remembered of those. What cannot be written down stays on the shelf, where the next start finds it.
+    pub(super) fn forget(&self, gone: Vec<(Uuid, String)>) {
+        for (id, holder) in gone {
+            match self.spent().add(id, &holder, now_s()) {
+                Ok(()) => self.shelf.iter().for_each(|shelf| shelf.remove(&id)),
+                Err(error) => {
+                    tracing::warn!(job = %id, %error, "the id of an ended transfer cannot be written down: its file stays");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Which journals go: those that nobody came back for, and the oldest where there are too many.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use model::RelPath;
+use store::Store;
+use store::posix::{Links, Posix};
+
+use super::{Head, is_still, read_head};
+
+/// Journals that are kept, and bytes of all of them: beyond that the oldest go that nobody writes to. Whoever comes back for one
+/// of those sends its file again.
+const JOURNALS_MAX: usize = 65_536;
+const JOURNALS_BYTES_MAX: u64 = 1 << 30;
+
+/// What nobody came back for is removed after this time.
+pub const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Removes journals, and the unfinished files that they are about, that nobody came back for. Returns how many.
+pub fn sweep(state: &Path, older_than: Duration) -> usize {
+    sweep_beyond(state, older_than, JOURNALS_MAX, JOURNALS_BYTES_MAX)
+}
+
+fn sweep_beyond(state: &Path, older_than: Duration, most: usize, most_bytes: u64) -> usize {
+    let Ok(entries) = fs::read_dir(state.join("journals")) else { return 0 };
+    let facts = |path: PathBuf| {
+        let meta = fs::metadata(&path).ok()?;
+        Some((meta.modified().unwrap_or_else(|_| SystemTime::now()), meta.len(), path))
+    };
+    let mut all: Vec<_> = entries.flatten().filter_map(|entry| facts(entry.path())).collect();
+    all.sort();
+    let (mut count, mut bytes) = (all.len(), all.iter().map(|(_, len, _)| len).sum::<u64>());
+    let mut swept = 0;
+    for (changed, len, path) in all {
+        let is_old = changed.elapsed().is_ok_and(|age| age > older_than);
+        if (is_old || count > most || bytes > most_bytes) && sweep_one(&path).is_some() {
+            (count, bytes, swept) = (count - 1, bytes.saturating_sub(len), swept + 1);
+        }
+    }
+    swept
+}
+
+fn sweep_one(path: &Path) -> Option<()> {
+    let file = File::open(path).ok()?;
+    file.try_lock().ok()?;
+    if !is_still(&file, path) {
+        // Somebody came back for it after all, and began it anew while it was being looked at.
+        return None;
+    }
+    let head = read_head(&mut BufReader::new(&file));
+    if let Some(Head { root, path: below, .. }) = head
+        && let (Ok(below), Some(tag)) = (RelPath::parse(&below), path.file_name().and_then(|name| name.to_str()))
+        && let Ok(store) = Posix::open(Path::new(&OsString::from_vec(root)), Links::Inside)
+    {
+        let _ = store.forget(&below, tag);
+    }
+    fs::remove_file(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Journals, Row, Subject};
+    use super::*;
+
+    use model::Timestamp;
+    use model::checksum::BlockSum;
+
+    fn rel(text: &str) -> RelPath {
+        RelPath::parse(text.as_bytes()).unwrap()
+    }
+
+    const SUBJECT: Subject = Subject { size: 1 << 30, mtime: Timestamp { seconds: 7, nanos: 9 } };
+
+    fn row(offset: u64, len: u64) -> Row {
+        Row { offset, len, sum: BlockSum::of(&vec![offset as u8; len as usize], false) }
+    }
+
+    #[test]
+    fn what_nobody_came_back_for_goes() {
+        let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let journals = Journals::new(state.path(), data.path());
+        let (journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        let name = String::from_utf8(store::posix::temporary_name(journal.tag())).unwrap();
+        fs::write(data.path().join(&name), "half").unwrap();
+        assert_eq!(sweep(state.path(), Duration::ZERO), 0, "it is in use");
+        drop(journal);
+        assert_eq!(sweep(state.path(), KEPT_FOR), 0, "it is young");
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(sweep(state.path(), Duration::ZERO), 1);
+        assert!(!data.path().join(&name).exists() && !journals.knows(&rel("f")));
+    }
+
+    #[test]
+    fn journals_have_an_end_in_number_and_bytes() {
+        let state = tempfile::tempdir().unwrap();
+        let journals = Journals::new(state.path(), Path::new("/nowhere"));
+        let begin = |name: &str, age_s: u64| {
+            let (mut journal, _) = journals.take(&rel(name), SUBJECT).unwrap().unwrap();
+            journal.write(&[row(0, 10)]).unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age_s);
+            let at = state.path().join("journals").join(journals.tag(&rel(name)));
+            File::options().write(true).open(at).unwrap().set_modified(time).unwrap();
+            journal
+        };
+        let used = begin("used", 50);
+        ["oldest", "older", "young"].iter().zip([40, 30, 20]).for_each(|(name, age)| drop(begin(name, age)));
+        assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 4, u64::MAX), 0);
+        assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 3, u64::MAX), 1, "the oldest that nobody writes to");
+        assert!(journals.knows(&rel("used")) && !journals.knows(&rel("oldest")));
+        assert_eq!(sweep_beyond(state.path(), KEPT_FOR, 3, 1), 2, "by bytes: all but the one in use");
+        drop(used);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_takes_nothing_that_lives() {
+        let state = tempfile::tempdir().unwrap();
+        let journals = Journals::new(state.path(), Path::new("/data"));
+        let (mut journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        journal.write(&[row(0, 10)]).unwrap();
+        let dated = |time: SystemTime| {
+            let at = state.path().join("journals").join(journals.tag(&rel("f")));
+            File::options().write(true).open(at).unwrap().set_modified(time).unwrap();
+        };
+        let year = Duration::from_secs(365 * 24 * 3600);
+        dated(SystemTime::now() - 20 * year);
+        assert_eq!(sweep(state.path(), KEPT_FOR), 0, "a job is at it, however old it looks");
+        drop(journal);
+        // Written before the clock was put back.
+        dated(SystemTime::now() + year);
+        assert_eq!(sweep(state.path(), Duration::ZERO), 0);
+        let (journal, there) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        assert_eq!(there.len(), 1, "and it can be gone on with");
+        drop(journal);
+        dated(SystemTime::UNIX_EPOCH);
+        assert_eq!(sweep(state.path(), KEPT_FOR), 1);
+        assert!(!journals.knows(&rel("f")));
+    }
+}

@@ -1,0 +1,65 @@
+//! A directory of a store as the root of another one, and how a path is opened below a root: by the kernel, which refuses what leads
+//! out of it.
+
+use std::os::fd::OwnedFd;
+
+use model::name::RelPath;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::{Posix, error};
+use crate::{Reached, Result};
+
+impl Posix {
+    /// The store below a directory of this one, from which nothing leads back up: not even a link that would stay
+    /// inside this store.
+    pub fn below(&self, path: &RelPath, reached: Reached) -> Result<Posix> {
+        let is_dir = OFlags::PATH | OFlags::DIRECTORY;
+        let (root, holds_entry) = match reached {
+            Reached::Freely => (self.open_at(path, is_dir, Mode::empty()), false),
+            Reached::FreelyThenNoLink => (self.open_at(path, is_dir, Mode::empty()), true),
+            Reached::Strictly { make } => (self.walk(path, make, is_dir | OFlags::NOFOLLOW), false),
+            Reached::StrictlyThenNoLink { make } => (self.walk(path, make, is_dir), true),
+        };
+        let root = root.map_err(|e| error("open the directory", path, e))?;
+        let Posix { resolve, drop_privilege_bits, hides_unfinished, .. } = *self;
+        Ok(Posix { root, resolve, holds_entry, drop_privilege_bits, hides_unfinished })
+    }
+
+    /// Opens a directory component by component, each below the one before it and nowhere else; `last` are the flags for the
+    /// last component.
+    fn walk(&self, path: &RelPath, make: bool, last: OFlags) -> rustix::io::Result<OwnedFd> {
+        let is_dir = OFlags::PATH | OFlags::DIRECTORY;
+        let mut dir = self.open_at(&RelPath::root(), is_dir, Mode::empty())?;
+        let mut names = path.as_bytes().split(|b| *b == b'/').filter(|name| !name.is_empty()).peekable();
+        while let Some(name) = names.next() {
+            let flags = if names.peek().is_none() { last } else { is_dir };
+            dir = match open_below(&dir, name, flags, Mode::empty(), self.resolve) {
+                Err(Errno::NOENT) if make => {
+                    // Somebody else may have made it meanwhile; the second look says what it is.
+                    let _ = rustix::fs::mkdirat(&dir, name, Mode::RWXU | Mode::from_raw_mode(0o055));
+                    open_below(&dir, name, flags, Mode::empty(), self.resolve)?
+                }
+                other => other?,
+            };
+        }
+        Ok(dir)
+    }
+}
+
+/// Opens what a path below a directory leads to.
+pub(super) fn open_below(
+    dir: &OwnedFd,
+    path: &[u8],
+    flags: OFlags,
+    mode: Mode,
+    resolve: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
+    loop {
+        match rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, mode, resolve) {
+            // The kernel says so when something was renamed during the walk; the walk starts again.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
