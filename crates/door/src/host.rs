@@ -35,7 +35,7 @@ use wire::join::SessionId;
 pub(crate) use counted::user;
 use lending::Lent;
 pub(crate) use offer::Offer;
-pub(crate) use reach::{RENAME_STAYS, Reach};
+pub(crate) use reach::{RENAME_STAYS, Reach, check_name};
 
 use crate::audit::Trail;
 use crate::config::NodeConfig;

@@ -48,6 +48,19 @@ impl Reach {
     }
 }
 
+/// Whether a path can be named at all: not the name of an unfinished file, nor what would lie below one. The store says so as well;
+/// but nothing is fetched from elsewhere for a name that cannot be.
+///
+/// # Errors
+/// Nothing is there for who reads, and nothing comes there for who writes, whatever their credentials.
+pub(crate) fn check_name(action: Action, path: &RelPath) -> Result<(), Refusal> {
+    if !path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
+        return Ok(());
+    }
+    let refusal = refuse(&store::Error::Unfinished(path.to_string()));
+    Err(if action.changes() { refusal } else { Refusal { fault: Fault::Missing, ..refusal } })
+}
+
 /// A store, and a path in it.
 type At = (Arc<dyn Store>, RelPath);
 
@@ -69,11 +82,7 @@ impl Exports {
         let served = offer.export(export).filter(|_| access.may_see(export));
         let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;
         access.allow(action, export, served.export.writable, path).map_err(|e| refuse(&e))?;
-        // The store says so as well; but nothing is fetched from elsewhere for a name that cannot be.
-        if path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
-            let refusal = refuse(&store::Error::Unfinished(path.to_string()));
-            return Err(if action.changes() { refusal } else { Refusal { fault: Fault::Missing, ..refusal } });
-        }
+        check_name(action, path)?;
         let ground = access.ground(action, export, path);
         let makes = action.changes() && !matches!(action, Action::Remove | Action::Overwrite);
         let (store, below) = open(served, &ground, path, makes)?;

@@ -20,7 +20,7 @@ use super::exchange::Exchange;
 use super::fireflies::Flying;
 use super::keeper::{Credential, Visitor};
 use super::refused::{Outcome, Refused, refuse};
-use crate::host::Reach;
+use crate::host::{Reach, check_name};
 use crate::meters::Moving;
 
 /// So much of a file goes out before it is counted.
@@ -98,9 +98,13 @@ impl Visit<'_> {
             return Err(refuse(403, format!("the export {export} is read-only on this node")));
         }
         let reach = self.decide(action, export, path);
-        let reach = reach.map_err(|trouble| self.web.keeper.unwelcome(&self.visitor, trouble))?;
-        // Where only the program allows, no permit says what it counts for.
         let by_rules = self.access().allow(action, export, true, path).is_ok();
+        let reach = reach.map_err(|trouble| match check_name(action, path) {
+            // No other credential would help.
+            Err(refusal) if by_rules => refusal.into(),
+            _ => self.web.keeper.unwelcome(&self.visitor, trouble),
+        })?;
+        // Where only the program allows, no permit says what it counts for.
         if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &reach) {
             let reason = format!("{} is a file, and what was shown counts for a directory", self.shown());
             return Err(self.web.keeper.unwelcome(&self.visitor, refuse(403, reason)));
