@@ -318,13 +318,13 @@ impl Merged {
 mod tests {
     use super::*;
 
-    fn rel(text: &str) -> RelPath {
+    pub(super) fn rel(text: &str) -> RelPath {
         RelPath::parse(text.as_bytes()).unwrap()
     }
 
-    const SUBJECT: Subject = Subject { size: 1 << 30, mtime: Timestamp { seconds: 7, nanos: 9 } };
+    pub(super) const SUBJECT: Subject = Subject { size: 1 << 30, mtime: Timestamp { seconds: 7, nanos: 9 } };
 
-    fn row(offset: u64, len: u64) -> Row {
+    pub(super) fn row(offset: u64, len: u64) -> Row {
         Row { offset, len, sum: BlockSum::of(&vec![offset as u8; len as usize], false) }
     }
 

@@ -69,7 +69,7 @@ const PASSED_ON_PREFIXES: [&str; 3] = ["x-amz-", "x-goog-", "x-ms-"];
 
 fn is_passed_on(name: &str) -> bool {
     let begins = |prefix: &&str| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-    PASSED_ON.iter().any(|known| name.eq_ignore_ascii_case(known)) || PASSED_ON_PREFIXES.iter().any(|p| begins(&p))
+    PASSED_ON.iter().any(|known| name.eq_ignore_ascii_case(known)) || PASSED_ON_PREFIXES.iter().any(begins)
 }
 
 /// Which way the bytes go.

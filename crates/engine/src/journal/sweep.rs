@@ -64,21 +64,9 @@ fn sweep_one(path: &Path) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Journals, Row, Subject};
+    use super::super::Journals;
+    use super::super::tests::{SUBJECT, rel, row};
     use super::*;
-
-    use model::Timestamp;
-    use model::checksum::BlockSum;
-
-    fn rel(text: &str) -> RelPath {
-        RelPath::parse(text.as_bytes()).unwrap()
-    }
-
-    const SUBJECT: Subject = Subject { size: 1 << 30, mtime: Timestamp { seconds: 7, nanos: 9 } };
-
-    fn row(offset: u64, len: u64) -> Row {
-        Row { offset, len, sum: BlockSum::of(&vec![offset as u8; len as usize], false) }
-    }
 
     #[test]
     fn what_nobody_came_back_for_goes() {
