@@ -161,6 +161,10 @@ impl std::str::FromStr for HostPort {
         if host.is_empty() {
             return Err("the host is missing");
         }
+        // No name has these, and whatever shows the host would write them to a terminal.
+        if host.contains(|c: char| c.is_control() || c.is_whitespace()) {
+            return Err("the host has a space or a control character");
+        }
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => DEFAULT_PORT,
             None => return Err("there is something between the address and the slash"),
@@ -357,6 +361,9 @@ mod tests {
             "lh://h/a:b/c",
             "lh://key@h/e",
             "lh://h/../x",
+            "lh://h\u{1b}[2J/e",
+            "lh://h\nh/e",
+            "lh://h h/e",
         ] {
             assert!(parse(bad).is_err(), "{bad} must be refused");
         }
