@@ -123,9 +123,16 @@ pub fn parse_response(bytes: &[u8]) -> Result<Option<(Response, usize)>, HeadErr
     let httparse::Status::Complete(taken) = parsed.parse(bytes).map_err(malformed)? else {
         return unfinished(bytes);
     };
+    if taken > HEAD_BYTES_MAX {
+        return Err(HeadError::TooLarge);
+    }
     let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
         return Err(HeadError::Malformed("the first line is not one of HTTP"));
     };
+    // Nothing says what these would mean; whoever compares with 400 would take them for success.
+    if status < 100 {
+        return Err(HeadError::Malformed("the status is below 100"));
+    }
     Ok(Some((Response { status, headers: fields(parsed.headers), minor }, taken)))
 }
 
@@ -269,6 +276,18 @@ mod tests {
         ] {
             assert!(matches!(request(bad), Err(HeadError::Malformed(_))), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn answers_keep_to_the_same_bounds() {
+        for status in ["000", "006", "099"] {
+            let answer = format!("HTTP/1.1 {status} x\r\n\r\n");
+            assert_eq!(parse_response(answer.as_bytes()), Err(HeadError::Malformed("the status is below 100")));
+        }
+        let head = |length: usize| format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "b".repeat(length - 24));
+        let longest = head(HEAD_BYTES_MAX);
+        assert_eq!(parse_response(longest.as_bytes()).map(|found| found.map(|f| f.1)), Ok(Some(HEAD_BYTES_MAX)));
+        assert_eq!(parse_response(head(HEAD_BYTES_MAX + 1).as_bytes()), Err(HeadError::TooLarge));
     }
 
     proptest! {
