@@ -69,6 +69,10 @@ bench-movers: build ## one job over a node and a mover of it, each at the end of
 soak: build ## random faults by the thousand, then an hour at full rate; writes docs/results
 	cargo xtask soak
 
+.PHONY: fuzz
+fuzz: ## every parser and both protocol machines, guided by coverage; takes hours, goes on where it ended; FUZZ="--help"
+	cargo xtask fuzz $(FUZZ)
+
 .PHONY: deb
 deb: build ## a Debian package, into target/dist
 	cargo xtask deb

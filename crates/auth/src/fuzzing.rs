@@ -1,18 +1,28 @@
-//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, cargo-fuzz
+//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, `make fuzz`
 //! (`fuzz/` at the root of the workspace) for as long as one likes.
 //!
 //! Each takes any bytes and must come back: no panic, and nobody is let in who was not.
 
+use crate::grant::Grants;
+use crate::key::{AccessKey, Fingerprint};
+use crate::limits::JWKS_KEYS;
 use crate::macaroon::{self, MacaroonRequest};
 use crate::policy::{DistinguishedName, Issuer, Policy};
 use crate::token::{self, Jwks};
+use sha2::{Digest, Sha256};
 
 /// An RSA key whose other half nobody has.
 const JWKS: &[u8] = br#"{"keys":[{"kty":"RSA","kid":"k","n":"AQAB","e":"AQAB"}]}"#;
 
-/// A token, the claims of one, and a set of keys.
+/// A set of keys.
+pub fn jwks(bytes: &[u8]) {
+    if let Ok(jwks) = Jwks::parse(bytes) {
+        assert!(!jwks.is_empty() && jwks.len() <= JWKS_KEYS, "a set of {} keys", jwks.len());
+    }
+}
+
+/// A token, and the claims of one.
 pub fn token(bytes: &[u8]) {
-    let _ = Jwks::parse(bytes);
     let issuer = Issuer { iss: "https://issuer.example".into(), ..Issuer::default() };
     let audiences = ["https://node.example".to_owned()];
     if let Ok(claims) = token::claims_of(bytes, &issuer, &audiences, 1_000) {
@@ -47,5 +57,68 @@ pub fn policy(bytes: &[u8]) {
     let _ = DistinguishedName::parse(text).map(|name| name.to_string());
     if let Err(error) = Policy::parse(text) {
         assert!(!error.to_string().is_empty(), "an error says something");
+    }
+}
+
+/// A key, and a fingerprint.
+pub fn key(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(key) = text.parse::<AccessKey>() {
+        assert_eq!(key.expose_text(), text.trim(), "a key has one form");
+    }
+    if let Ok(found) = text.parse::<Fingerprint>() {
+        assert_eq!(found.to_string(), text, "a fingerprint has one form");
+    }
+}
+
+/// The grants of a node, as its state directory has them.
+pub fn grants(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(grants) = toml::from_str::<Grants>(text) else { return };
+    let written = toml::to_string(&grants);
+    assert!(written.is_ok_and(|text| toml::from_str(&text).as_ref() == Ok(&grants)), "grants read otherwise");
+    for grant in &grants.list {
+        let _ = grant.prefix_path();
+        let [with, without] = [true, false].map(|delete| grant.is_for("job", None, delete));
+        assert!(!with || without, "who may remove may write");
+    }
+    if grants.check(&[7; 8], &[9; 32], 1_000).is_ok() {
+        let hash = crate::grant::hex(&Sha256::digest([9; 32]));
+        assert!(grants.list.iter().any(|grant| grant.secret_sha256 == hash), "a secret opened that no grant knows");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const GRANT: &str = "[[grant]]\nid = \"0707070707070707\"\nexport = \"data\"\nrights = \"read\"\ncreated = 1\n\
+        secret_sha256 = \"00\"\n[grant.errand]\njob = \"j\"\nparent = \"p\"\ndelete = true\n";
+
+    proptest! {
+        #[test]
+        fn any_bytes(bytes in vec(any::<u8>(), 0..200)) {
+            super::key(&bytes);
+            super::grants(&bytes);
+            super::jwks(&bytes);
+        }
+
+        #[test]
+        fn grants_with_something_changed(at in 0..GRANT.len(), to in "[\\[\\]\"=.a-z0-9\n-]{0,3}", cut in 0..3usize) {
+            let mut text = GRANT.to_owned();
+            text.replace_range(at..(at + cut).min(GRANT.len()), &to);
+            super::grants(text.as_bytes());
+        }
+
+        #[test]
+        fn texts_like_keys(text in "(lhk1_|SHA256:)[A-Za-z0-9_-]{40,105}") {
+            super::key(text.as_bytes());
+        }
+
+        #[test]
+        fn lists_like_key_sets(keys in vec("\\{\"kty\":\"(RSA|EC|OKP)\",\"kid\":\"k\",\"crv\":\"(P-256|P-384|Ed25519)\",\"(n|x)\":\"[A-Z]{0,9}\",\"(e|y)\":\"AQAB\"\\}", 0..4)) {
+            super::jwks(format!("{{\"keys\":[{}]}}", keys.join(",")).as_bytes());
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Does not know: links, modes, owners: WebDAV has none. What a server says it is (`DAV:`) matters less than what it does: the
 //! first question is a PROPFIND, and who cannot answer that is asked for files alone.
 
-mod facts;
+pub(crate) mod facts;
 mod leftovers;
 mod reading;
 pub mod third;

@@ -7,6 +7,7 @@
 mod ahead;
 pub mod dav;
 mod failed;
+pub mod fuzzing;
 mod known;
 pub mod mirrored;
 mod patience;

@@ -6,6 +6,7 @@
 //! Does not know: empty directories. S3 has none: a directory is there as long as something is in it, or as long as the store
 //! that made it lives.
 
+pub(crate) mod fuzzing;
 mod keys;
 mod listing;
 mod reading;

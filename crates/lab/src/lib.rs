@@ -11,6 +11,7 @@ pub mod control;
 mod emulator;
 mod error;
 mod fabric;
+pub mod fuzzing;
 mod guests;
 mod hash;
 mod lab;

@@ -10,6 +10,7 @@ pub mod checksum;
 pub mod duration;
 pub mod entry;
 pub mod fault;
+pub mod fuzzing;
 pub mod hex;
 pub mod id;
 pub mod laws;

@@ -7,6 +7,7 @@
 mod client;
 mod control;
 mod datagrams;
+pub(crate) mod fuzzing;
 mod message;
 mod server;
 

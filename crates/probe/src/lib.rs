@@ -9,6 +9,7 @@ mod dial;
 pub mod disk;
 mod error;
 pub mod flow;
+pub mod fuzzing;
 pub mod host;
 pub mod iperf3;
 pub mod route;

@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod delays;
+pub(crate) mod fuzzing;
 pub mod packet;
 pub mod reflect;
 pub mod send;

@@ -11,6 +11,7 @@
 mod clock;
 pub mod columns;
 pub mod datagram;
+pub(crate) mod fuzzing;
 mod host;
 mod order;
 mod paced;

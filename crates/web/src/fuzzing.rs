@@ -1,8 +1,10 @@
-//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, cargo-fuzz
+//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, `make fuzz`
 //! (`fuzz/` at the root of the workspace) for as long as one likes.
 //!
 //! Each takes any bytes, drives the real code as a server or client would, and must come back with the laws of the form
 //! intact: no panic, no overflow, nothing beyond the bounds, and what is written can be read.
+
+mod message;
 
 use std::borrow::Cow;
 
@@ -16,6 +18,8 @@ use crate::digest::{self, repr};
 use crate::range::{self, Asked, ContentRange, Multipart};
 use crate::target;
 use crate::url::HttpUrl;
+
+pub use message::{chunks, dates, head, scitag, url};
 
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)

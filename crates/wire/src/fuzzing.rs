@@ -1,4 +1,4 @@
-//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, cargo-fuzz
+//! Where strangers' bytes come in, as plain functions: the property tests run them in every `make test`, `make fuzz`
 //! (`fuzz/` at the root of the workspace) for as long as one likes.
 //!
 //! Each takes any bytes, drives the real code as an engine would, and must come back: no panic, no overflow, nothing

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "tasks talk to the one who called them")]
 
 pub mod demo;
+pub mod fuzz;
 pub mod package;
 pub mod soak;
 pub mod tidy;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use xtask::package::Order;
-use xtask::{demo, soak, tidy, try_deb};
+use xtask::{demo, fuzz, soak, tidy, try_deb};
 
 const USAGE: &str = "usage: cargo xtask <task>
 
@@ -13,6 +13,10 @@ tasks:
   demo    two nodes on this machine and a real tree from one to the other
   soak    random faults by the thousand, then an hour at full rate; writes docs/results
           [--minutes M] [--faults N]
+  fuzz    every parser and both protocol machines, guided by coverage: hours, and days for all; goes on where the last
+          call ended; writes docs/results/fuzz.md
+          [--runs N] of each target in all, 10^8 unless given; [--target NAME]… only these; [--part SECONDS] until the
+          next target has its turn; [--minutes M] in this call; [--report] the page alone
   deb     a Debian package of the release program, into target/dist
   dist    an archive of it, with checksums, into target/dist
           both: [--binary FILE] [--version V] [--out DIR]
@@ -26,6 +30,10 @@ fn main() -> ExitCode {
         ["demo"] => task("demo", demo::run()),
         ["soak", ref rest @ ..] => match soak::Asked::parse(rest) {
             Some(asked) => task("soak", soak::run(asked)),
+            None => say(USAGE, ExitCode::from(2)),
+        },
+        ["fuzz", ref rest @ ..] => match fuzz::Asked::parse(rest) {
+            Some(asked) => task("fuzz", fuzz::run(&asked)),
             None => say(USAGE, ExitCode::from(2)),
         },
         ["deb", ref rest @ ..] => task("deb", wrapped(rest, Order::deb)),

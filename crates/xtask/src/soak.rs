@@ -325,12 +325,14 @@ pub fn run(asked: Asked) -> Result<()> {
     result
 }
 
-fn first_line(command: &str, arguments: &[&str]) -> String {
+/// The first line that a command prints; nothing where it cannot be run.
+pub(crate) fn first_line(command: &str, arguments: &[&str]) -> String {
     let out = Command::new(command).args(arguments).output();
     out.map(|o| String::from_utf8_lossy(&o.stdout).lines().next().unwrap_or_default().to_owned()).unwrap_or_default()
 }
 
-fn machine() -> Result<String> {
+/// This machine, in a line.
+pub(crate) fn machine() -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;
     let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
     let model = model.trim_start_matches([' ', '\t', ':']);

@@ -23,7 +23,7 @@ const PROPFIND: &[u8] = b"<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:propfin
 const NOT_DAV: [u16; 7] = [400, 403, 404, 405, 415, 500, 501];
 
 /// What is known of a file from the head of an answer.
-pub(super) fn of_response(response: &Response, size: u64) -> Facts {
+pub(crate) fn of_response(response: &Response, size: u64) -> Facts {
     let mtime = response.headers.get("last-modified").and_then(date::parse_http);
     let etag = response.headers.get("etag").map(str::to_owned);
     Facts { mtime, etag, ..Facts::file(size) }
@@ -165,35 +165,42 @@ impl Dav {
         let url = self.url(path, true)?;
         let resources = self.resources(&url, "1")?;
         self.0.speaks.store(SPEAKS_DAV, Ordering::Relaxed);
-        let own = self.0.base.join_path(path);
-        let own = own_address(&resources, own.as_bytes());
-        let is_own = |shown: &[u8]| shown == own;
-        let mut entries = Vec::with_capacity(resources.len());
-        for resource in resources {
-            let shown = bytes_of(&resource.href);
-            if is_own(&shown) {
-                if !resource.is_dir {
-                    let why = format!("{path} is a file, not a directory");
-                    return Err(Failed { status: Some(409), ..Failed::peer(why) });
-                }
-                continue;
-            }
-            let (dir, name) = match shown.iter().rposition(|b| *b == b'/') {
-                Some(at) => (&shown[..at], &shown[at + 1..]),
-                None => (&b""[..], &shown[..]),
-            };
-            // Whoever lists what is not in the directory could have files written anywhere, and whoever leaves it out would take
-            // a full directory for an empty one.
-            let Some(name) = Name::new(name).ok().filter(|_| is_own(dir)) else {
-                let why = format!("{} lists {:?} as if it were in {path}", url.authority(), resource.href);
-                return Err(Failed::peer(why));
-            };
-            let unsaid = || Failed::peer(format!("{} does not say how long {name} is", url.authority()));
-            let facts = of_resource(resource).ok_or_else(unsaid);
-            entries.push((name, facts));
-        }
-        Ok(entries)
+        entries_of(resources, (&self.0.base, path), url.authority())
     }
+}
+
+/// What a listing says is in the directory at `path` below `base`.
+pub(crate) fn entries_of(
+    resources: Vec<Resource>,
+    (base, path): (&RelPath, &RelPath),
+    server: &str,
+) -> Result<Vec<Entry>, Failed> {
+    let own = own_address(&resources, base.join_path(path).as_bytes());
+    let is_own = |shown: &[u8]| shown == own;
+    let mut entries = Vec::with_capacity(resources.len());
+    for resource in resources {
+        let shown = bytes_of(&resource.href);
+        if is_own(&shown) {
+            if !resource.is_dir {
+                let why = format!("{path} is a file, not a directory");
+                return Err(Failed { status: Some(409), ..Failed::peer(why) });
+            }
+            continue;
+        }
+        let (dir, name) = match shown.iter().rposition(|b| *b == b'/') {
+            Some(at) => (&shown[..at], &shown[at + 1..]),
+            None => (&b""[..], &shown[..]),
+        };
+        // Whoever lists what is not in the directory could have files written anywhere, and whoever leaves it out would take
+        // a full directory for an empty one.
+        let Some(name) = Name::new(name).ok().filter(|_| is_own(dir)) else {
+            return Err(Failed::peer(format!("{server} lists {:?} as if it were in {path}", resource.href)));
+        };
+        let unsaid = || Failed::peer(format!("{server} does not say how long {name} is"));
+        let facts = of_resource(resource).ok_or_else(unsaid);
+        entries.push((name, facts));
+    }
+    Ok(entries)
 }
 
 #[cfg(test)]

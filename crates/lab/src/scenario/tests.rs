@@ -208,6 +208,7 @@ proptest! {
             prop_assert!((1..=text.lines().count().max(1)).contains(&problem.line), "{problem}\n{text}");
             prop_assert!(!problem.what.is_empty() && !problem.remedy.is_empty());
         }
+        crate::fuzzing::scenario(text.as_bytes());
     }
 
     /// The same where the text is still TOML: a line's value is another.

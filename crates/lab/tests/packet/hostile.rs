@@ -1,55 +1,14 @@
 //! Strangers' bytes: random ones, and good frames with something changed. Nothing panics, and what is said adds up.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
-use lab::packet::{Damage, Shape, addresses, age, damaged, time_exceeded, too_big, unreachable};
+use lab::fuzzing;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::cuts::run;
 use super::kernel::Offload;
 use super::samples::{echo, rows};
 
 fn everything(frame: &[u8], n: u16, bit: u64) {
-    let mut aged = frame.to_vec();
-    age(&mut aged, n as u8);
-    let found = addresses(frame);
-    let Some(shape) = Shape::of(frame) else { return };
-    assert!(found.is_some());
-    let segments = shape.segments();
-    assert!(segments > 0 && shape.largest() <= shape.bytes(0..segments));
-    assert_eq!(run(frame, &shape, 0..segments), frame);
-    let (some, more) = (n % segments, n.wrapping_mul(31) % segments);
-    for (start, end) in [(some, more), (more, some), (some, segments), (0, some), (n, u16::MAX), (n, n)] {
-        let run = run(frame, &shape, start..end);
-        assert_eq!(run.is_empty(), start >= end.min(segments));
-        if !run.is_empty() && segments > 1 {
-            let found = Shape::of(&run).unwrap();
-            assert_eq!(found.bytes(0..found.segments()), shape.bytes(start..end));
-        }
-    }
-    if segments < 2_000 {
-        let each: u32 = (0..segments).map(|index| shape.bytes(index..index + 1)).sum();
-        assert_eq!(each, shape.bytes(0..segments));
-    }
-    let mut out = Vec::new();
-    for damage in [Damage::Seen, Damage::Silent] {
-        for segment in [0, some, segments - 1, n] {
-            let harmed = damaged(frame, &shape, segment, damage, bit, &mut out);
-            assert_eq!(harmed, shape.can_be_damaged(segment, damage));
-            assert!(Shape::of(&out).is_some() || segment >= segments);
-        }
-    }
-    for router in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
-        let answers = [
-            time_exceeded(frame, &shape, router),
-            too_big(frame, &shape, router, n),
-            unreachable(frame, &shape, router),
-        ];
-        for answer in answers.into_iter().flatten() {
-            assert!(answer.len() <= 10 + 1_280 && Shape::of(&answer).is_some());
-        }
-    }
+    fuzzing::packet(&[&n.to_le_bytes()[..], &bit.to_le_bytes(), frame].concat());
 }
 
 /// Good frames with some bytes changed, most of them in the headers, or cut short, or with something behind them.

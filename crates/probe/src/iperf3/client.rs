@@ -218,7 +218,7 @@ fn ours(near: &End, elapsed: f64) -> Results {
 
 /// What the server said, as an end of the test. It tells what it counted after the start that was to be left out; how
 /// much that was at its end, only ours says.
-fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
+pub(super) fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
     let cpu_s = theirs.cpu_percent.0 / 100.0 * elapsed / theirs.streams.len().max(1) as f64;
     let total = |result: &StreamResult| {
         let ours = near.totals.iter().find(|total| total.flow.stream == result.id);

@@ -49,7 +49,7 @@ fn write_header(into: &mut [u8], number: u64, wide: bool) {
 }
 
 /// When it was sent, and its number; none where it is too short.
-fn read_header(datagram: &[u8], wide: bool) -> Option<(f64, u64)> {
+pub(super) fn read_header(datagram: &[u8], wide: bool) -> Option<(f64, u64)> {
     let word = |at: usize| Some(u32::from_be_bytes(datagram.get(at..at + 4)?.try_into().ok()?));
     let sent = f64::from(word(0)?) + f64::from(word(4)?) / 1e6;
     let number = match wide {
@@ -77,7 +77,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn took(&mut self, bytes: usize, number: u64, sent: f64, arrived: f64) {
+    pub(super) fn took(&mut self, bytes: usize, number: u64, sent: f64, arrived: f64) {
         self.bytes += bytes as u64;
         if number > self.packets {
             // Numbers are the peer's: two wide gaps must not be more than there is.

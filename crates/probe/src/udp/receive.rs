@@ -197,7 +197,7 @@ impl Over {
 }
 
 /// Looks at each datagram and keeps the books.
-struct Desk {
+pub(super) struct Desk {
     flow: Flow,
     bytes: usize,
     /// Arrivals have a time each; not where they come joined.
@@ -217,7 +217,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(plan: &Plan, flow: Flow) -> Desk {
+    pub(super) fn new(plan: &Plan, flow: Flow) -> Desk {
         Desk {
             flow,
             bytes: plan.bytes,
@@ -234,7 +234,7 @@ impl Desk {
         }
     }
 
-    fn take(&mut self, piece: &Piece<'_>) {
+    pub(super) fn take(&mut self, piece: &Piece<'_>) {
         let mut first = true;
         let size = piece.datagram_bytes.unwrap_or(piece.bytes.len()).max(1);
         if piece.bytes.is_empty() || piece.truncated {
@@ -292,7 +292,7 @@ impl Desk {
         agreed.unwrap_or(by_clock).as_nanos() as u64
     }
 
-    fn told(self, ending: &Ending) -> UdpReceived {
+    pub(super) fn told(self, ending: &Ending) -> UdpReceived {
         let expected = self.expected(ending);
         let missing = self.tally.missing_of(expected, RUNS_TOLD_MAX);
         let (datagrams, seconds) = (self.tally.received(), seconds(self.lasted()));

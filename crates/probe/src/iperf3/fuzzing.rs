@@ -1,0 +1,59 @@
+//! What a client and a server of iperf3 say; see [`crate::fuzzing`].
+
+use model::v1::probe::tcp::{End, Flow, Order, Total};
+
+use super::client::far;
+use super::control::{COOKIE_BYTES, Cookie};
+use super::datagrams::{Tally, is_hello, read_header};
+use super::message::{Params, Results};
+use crate::tcp::ways;
+
+/// The first bytes of a connection.
+pub fn cookie(bytes: &[u8]) {
+    let mut verdict = None;
+    for end in 0..=bytes.len().min(COOKIE_BYTES) {
+        let now = Cookie::begins(&bytes[..end]);
+        assert!(verdict.is_none() || now == verdict, "more bytes change what was certain");
+        verdict = now;
+    }
+    if let Some(cookie) = bytes.first_chunk().map(|bytes| Cookie::from_bytes(*bytes)) {
+        assert!(format!("{cookie:?}").len() < COOKIE_BYTES, "a cookie is not for logs");
+    }
+}
+
+/// What a client asks for.
+pub fn iperf3_params(bytes: &[u8]) {
+    let Ok(params) = Params::parse(bytes) else { return };
+    params.quota();
+    assert_eq!(Params::parse(&params.encode()), Ok(params), "parameters read otherwise");
+}
+
+/// What a server says of a test, and what a client makes of it.
+pub fn iperf3_results(bytes: &[u8]) {
+    let Ok(results) = Results::parse(bytes) else { return };
+    let total = |stream: u32| {
+        let flow = Flow { stream, up: stream == 1, bytes: 1_000, ..Flow::default() };
+        Total { flow, counted_bytes: 900, counted_s: 1.0, ..Total::default() }
+    };
+    let near = End { totals: vec![total(1), total(3)], ..End::default() };
+    let far = far(&near, &results, 1.0);
+    assert_eq!(far.totals.len(), results.streams.len());
+    ways(&Order::default(), &near, &far);
+    assert_eq!(Results::parse(&results.encode()), Ok(results), "results read otherwise");
+}
+
+/// Datagrams of a stream, each behind a byte that says how long it is; the first byte says how wide their numbers are.
+pub fn iperf3_datagrams(bytes: &[u8]) {
+    let Some((wide, mut rest)) = bytes.split_first() else { return };
+    let mut tally = Tally::default();
+    while let Some((length, datagrams)) = rest.split_first() {
+        let (datagram, others) = datagrams.split_at(usize::from(*length).min(datagrams.len()));
+        rest = others;
+        is_hello(datagram);
+        if let Some((sent, number)) = read_header(datagram, wide & 1 == 1) {
+            tally.took(datagram.len(), number, sent, 1.8e9);
+        }
+    }
+    let result = tally.result(1, std::time::Duration::from_secs(1));
+    assert!(result.bytes <= bytes.len() as u64 && result.jitter_s.is_finite() && result.jitter_s >= 0.0);
+}

@@ -1,0 +1,104 @@
+//! What a sender and a reflector of STAMP hear; see [`crate::fuzzing`].
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::clock::Reading;
+use super::delays::{Delays, Times};
+use super::packet::{Answer, BASE, Question, is_answer};
+use super::reflect::{Came, Now, Reflector, Refusal, Trust};
+use super::tally::Tally;
+use super::tlv::{HEAD, walk};
+
+/// Sessions of the reflector: few, so that the table gets full.
+const SESSIONS: usize = 4;
+/// When the questions come, nanoseconds since 1970.
+const CAME_NS: i64 = 1_795_000_000_000_000_000;
+
+/// Questions to a reflector: each behind three bytes, which say how long it is, from whom it comes, and what passes before the
+/// next one.
+pub fn stamp_question(bytes: &[u8]) {
+    let mut reflector = Reflector::new(SESSIONS);
+    let (mut rest, mut mono_ns, mut answer) = (bytes, 0, Vec::new());
+    while let Some(([length, from, passes], questions)) = rest.split_first_chunk::<3>() {
+        let (question, others) = questions.split_at(usize::from(*length).min(questions.len()));
+        rest = others;
+        mono_ns += i64::from(*passes) << 30;
+        let trust = [Trust::Symmetric, Trust::Whole, Trust::None][usize::from(from % 3)];
+        let came = Came {
+            from: SocketAddr::from((Ipv4Addr::LOCALHOST, u16::from(from >> 4))),
+            at: CAME_NS,
+            ttl: (from & 1 == 0).then_some(*from),
+            trust,
+        };
+        let now =
+            Now { reading: Reading { mono_ns, real_ns: CAME_NS + i64::from(*passes), apart_ns: 0 }, quality: None };
+        let answered = reflector.answer(question, &came, &now, &mut answer);
+        assert!(reflector.sessions() <= SESSIONS);
+        let Ok((key, sequence)) = answered else { continue };
+        assert!(trust != Trust::None && !is_answer(question));
+        assert!(answer.len() <= question.len() || trust == Trust::Whole && answer.len() == BASE, "an answer is longer");
+        assert!(
+            Answer::read(&answer)
+                .is_some_and(|read| Question::read(question).is_some_and(|q| q.sequence == read.asked))
+        );
+        assert_eq!(Reflector::default().answer(&answer, &came, &now, &mut Vec::new()), Err(Refusal::NotAQuestion));
+        reflector.left(&key, sequence, came.at);
+    }
+}
+
+/// A packet, read as a question and as an answer, and what follows in it.
+pub fn stamp_answer(bytes: &[u8]) {
+    if let Some(question) = Question::read(bytes) {
+        let mut packet = [0; BASE];
+        question.write(&mut packet);
+        assert_eq!(Question::read(&packet), Some(question), "a question reads otherwise");
+        let _ = (question.error.error(), question.error.read(question.at));
+    }
+    if let Some(answer) = Answer::read(bytes) {
+        assert_eq!(Answer::read(&answer.write()), Some(answer), "an answer reads otherwise");
+        let _ = (answer.error.error(), answer.error.read(answer.received), answer.asked_error.read(answer.asked_at));
+    }
+    let tail = bytes.get(BASE..).unwrap_or_default();
+    let taken: usize = walk(tail).map(|tlv| if tlv.is_whole { HEAD + tlv.value.len() } else { 0 }).sum();
+    assert!(taken <= tail.len() && walk(tail).count() <= tail.len() / HEAD + 1);
+}
+
+/// The numbers of answers: the first byte says how many packets left; then, seven bytes each: whether it came in time or a
+/// closing packet left before, which packet is answered, and the reflector's own number.
+pub fn stamp_counts(bytes: &[u8]) {
+    let Some((packets, rest)) = bytes.split_first() else { return };
+    let mut tally = Tally::new(0);
+    (0..*packets).for_each(|_| tally.sent());
+    for [kind, asked @ .., a, b, c, d] in rest.as_chunks::<7>().0 {
+        if *kind >= 0xf0 {
+            tally.closer_sent();
+        }
+        tally.answer(u16::from_be_bytes(*asked).into(), u32::from_be_bytes([*a, *b, *c, *d]), kind & 1 == 0);
+        tally.wants_closing();
+    }
+    let counts = tally.packets();
+    assert_eq!(counts.sent, u64::from(*packets));
+    assert_eq!(counts.received + counts.lost, counts.sent);
+    let placed = counts.lost_forward.unwrap_or(0) + counts.lost_backward.unwrap_or(0);
+    assert_eq!(placed + counts.lost_unplaced, counts.lost, "what is lost is lost once");
+}
+
+/// The times of answers, as they come: 44 bytes of an answer, and two of how long it took.
+pub fn stamp_delays(bytes: &[u8]) {
+    let mut delays = Delays::new(CAME_NS, 1_000, 100.0);
+    for (sequence, chunk) in bytes.chunks_exact(BASE + 2).enumerate() {
+        let Some(answer) = Answer::read(chunk) else { return };
+        let (came_ns, answered_ns) = (answer.error.read(answer.received), answer.error.read(answer.at));
+        let left_ns = sequence as i64 * 1_000_000;
+        let took = i64::from(u16::from_be_bytes([chunk[BASE], chunk[BASE + 1]])) << 10;
+        // Some packets are lost.
+        let number = (sequence + usize::from(chunk[BASE] & 1)) as u64;
+        delays.note(number, &Times { left_ns, came_ns, answered_ns, back_ns: left_ns + took });
+    }
+    let _ = (delays.far_step_ns(), delays.forward.delay(), delays.backward.delay());
+    let counts = [&delays.round_trip, &delays.variation_forward].map(|spread| {
+        spread.variation();
+        spread.buckets().iter().map(|bucket| bucket.count).sum::<u64>()
+    });
+    assert_eq!(counts[0], delays.round_trip.count(), "every packet is in one bucket");
+}

@@ -1,0 +1,62 @@
+//! What the receiving end of a run hears; see [`crate::fuzzing`].
+
+use std::collections::BTreeSet;
+
+use model::v1::probe::udp::{UdpOrder, UdpPace};
+use sys::datagrams::Piece;
+
+use super::Ending;
+use super::datagram::{Flow, HEAD_BYTES, Head, Kind, Token};
+use super::order::Plan;
+use super::receive::Desk;
+use super::tally::{Arrival, Tally};
+
+/// Pieces of a run, 18 bytes each: what kind of datagram it is and whose, its number, the time in it.
+pub fn udp_run(bytes: &[u8]) {
+    let order = UdpOrder { bytes: HEAD_BYTES as u32, pace: UdpPace::Max, count: None, seconds: Some(1.0) };
+    let ours = Flow { token: Token([1; 16]), run: 1 };
+    let Ok(plan) = Plan::of(&order) else { return };
+    let mut desk = Desk::new(&plan, ours);
+    let (mut pieces, mut came) = (0u64, 0);
+    for [kind, run, number @ .., a, b, c, d, e, f, g, h] in bytes.as_chunks::<18>().0 {
+        let kind = if *kind < 0xf0 { Kind::Data } else { Kind::End };
+        let head = Head {
+            flow: Flow { run: u32::from(run / 0xf0) + 1, ..ours },
+            kind,
+            number: u64::from_be_bytes(*number),
+            sent_ns: u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]),
+        };
+        let mut datagram = [0; HEAD_BYTES];
+        head.write(&mut datagram);
+        pieces += 1;
+        came += u64::from(kind == Kind::Data && head.flow == ours);
+        desk.take(&Piece { bytes: &datagram, stamp_ns: Some(pieces * 1_000), datagram_bytes: None, truncated: false });
+    }
+    let told = desk.told(&Ending::default());
+    assert!(told.datagrams + told.duplicates + told.unjudged <= came, "{} of {came}", told.datagrams);
+    assert!(told.expected.is_none_or(|sent| told.lost <= sent.max(plan.count)));
+}
+
+/// Numbers as they come, two bytes each, against a set that remembers all of them; the first two bytes say how many were sent.
+pub fn udp_counts(bytes: &[u8]) {
+    let [sent, numbers @ ..] = bytes.as_chunks::<2>().0 else { return };
+    let sent = u64::from(u16::from_be_bytes(*sent));
+    let (mut tally, mut seen) = (Tally::new(sent), BTreeSet::new());
+    for number in numbers.iter().map(|bytes| u64::from(u16::from_be_bytes(*bytes))) {
+        let ahead = seen.last().is_none_or(|last| number > *last);
+        let expected = match (number < sent, seen.contains(&number), ahead) {
+            (false, ..) => Arrival::Strange,
+            (_, true, _) => Arrival::Again,
+            (_, _, true) => Arrival::Ahead,
+            _ => Arrival::Late { distance: seen.last().map_or(0, |last| last - number) },
+        };
+        assert_eq!(tally.take(number), expected, "number {number}");
+        if number < sent {
+            seen.insert(number);
+        }
+    }
+    let missing = tally.missing_of(Some(sent), 3);
+    assert_eq!((tally.received(), missing.lost), (seen.len() as u64, sent - seen.len() as u64));
+    assert!(missing.runs.len() <= 3 && missing.runs.len() as u64 <= missing.runs_total);
+    assert!(missing.runs.iter().all(|(from, length)| (*from..from + length).all(|number| !seen.contains(&number))));
+}

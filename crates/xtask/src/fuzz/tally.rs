@@ -1,0 +1,112 @@
+//! What a target has had so far: a line of `NAME VALUE` for each count, in `fuzz/tally/TARGET`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::part::Part;
+use crate::soak::first_line;
+
+/// Counts of a target, over all calls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// As libFuzzer counts them.
+    pub runs: u64,
+    /// Of the program, starting included.
+    pub seconds: f64,
+    /// Edges that the corpus covers, as the last part saw them.
+    pub edges: u64,
+    /// Files of the corpus.
+    pub corpus: u64,
+    /// Parts that found something.
+    pub findings: u64,
+    /// What the last part was built from.
+    pub commit: String,
+}
+
+fn path(home: &Path, target: &str) -> PathBuf {
+    home.join("tally").join(target)
+}
+
+impl Tally {
+    /// What was written down; nothing where nothing ran.
+    pub fn read(home: &Path, target: &str) -> Result<Tally> {
+        let mut tally = Tally::default();
+        let Ok(text) = fs::read_to_string(path(home, target)) else { return Ok(tally) };
+        tally.take(&text).with_context(|| format!("fuzz/tally/{target} does not read; remove it to begin again"))?;
+        Ok(tally)
+    }
+
+    fn take(&mut self, text: &str) -> Option<()> {
+        for (name, value) in text.lines().filter_map(|line| line.split_once(' ')) {
+            match name {
+                "runs" => self.runs = value.parse().ok()?,
+                "seconds" => self.seconds = value.parse().ok()?,
+                "edges" => self.edges = value.parse().ok()?,
+                "corpus" => self.corpus = value.parse().ok()?,
+                "findings" => self.findings = value.parse().ok()?,
+                "commit" => self.commit = value.to_owned(),
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    /// With one more part.
+    pub fn with(&self, part: &Part) -> Tally {
+        Tally {
+            runs: self.runs + part.runs,
+            seconds: self.seconds + part.seconds,
+            edges: part.edges,
+            corpus: part.corpus,
+            findings: self.findings + u64::from(part.finding.is_some()),
+            commit: commit(),
+        }
+    }
+
+    /// Writes it down.
+    pub fn write(&self, home: &Path, target: &str) -> Result<()> {
+        let path = path(home, target);
+        fs::create_dir_all(home.join("tally"))?;
+        fs::write(path.with_extension("new"), self.text()?)?;
+        Ok(fs::rename(path.with_extension("new"), path)?)
+    }
+
+    fn text(&self) -> Result<String> {
+        let Tally { runs, seconds, edges, corpus, findings, commit } = self;
+        let mut text = format!("runs {runs}\nseconds {seconds}\nedges {edges}\ncorpus {corpus}\nfindings {findings}\n");
+        writeln!(text, "commit {commit}")?;
+        Ok(text)
+    }
+
+    /// Runs per second, over all parts.
+    pub fn rate(&self) -> u64 {
+        if self.seconds > 0.0 { (self.runs as f64 / self.seconds).round() as u64 } else { 0 }
+    }
+}
+
+/// The commit that is checked out; with a plus where the code is another.
+fn commit() -> String {
+    let root = crate::demo::repository().display().to_string();
+    let changed = first_line("git", &["-C", &root, "status", "--porcelain", "--untracked-files=no", "crates", "fuzz"]);
+    let plus = if changed.is_empty() { "" } else { "+" };
+    format!("{}{plus}", first_line("git", &["-C", &root, "rev-parse", "--short=10", "HEAD"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_adds_up() {
+        let part = Part { runs: 500, seconds: 2.5, edges: 12, corpus: 3, finding: None };
+        let tally = Tally { commit: "ab".into(), ..Tally::default().with(&part).with(&part) };
+        let mut read = Tally::default();
+        read.take(&tally.text().unwrap()).unwrap();
+        assert_eq!((read.runs, read.edges, read.rate()), (1_000, 12, 200));
+        assert_eq!(read, tally);
+        assert_eq!(read.take("runs many\n"), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! Feeds any bytes to `foreign::fuzzing::s3_listing`; see there for what must hold.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| foreign::fuzzing::s3_listing(bytes));

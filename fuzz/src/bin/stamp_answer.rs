@@ -1,0 +1,4 @@
+//! Feeds any bytes to `probe::fuzzing::stamp_answer`; see there for what must hold.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| probe::fuzzing::stamp_answer(bytes));
