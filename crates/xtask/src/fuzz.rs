@@ -19,9 +19,9 @@ use self::part::{Finding, Programs};
 use self::tally::Tally;
 use crate::demo::repository;
 
-/// What was asked for.
+/// What a call is to do.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct Request {
     /// Runs that each target is to have, those of earlier calls included.
     pub runs: u64,
     /// Which targets; all of them where none is named.
@@ -34,23 +34,23 @@ pub struct Asked {
     pub only_report: bool,
 }
 
-impl Asked {
+impl Request {
     /// Reads the words of the command line; none where they are others.
-    pub fn parse(words: &[&str]) -> Option<Asked> {
+    pub fn parse(words: &[&str]) -> Option<Request> {
         let part = Duration::from_secs(60);
-        let mut asked = Asked { runs: 100_000_000, targets: Vec::new(), part, within: None, only_report: false };
+        let mut request = Request { runs: 100_000_000, targets: Vec::new(), part, within: None, only_report: false };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
-                "--report" => asked.only_report = true,
-                "--runs" => asked.runs = words.next()?.replace('_', "").parse().ok()?,
-                "--target" => asked.targets.push((*words.next()?).to_owned()),
-                "--part" => asked.part = seconds(words.next()?, 1.0)?,
-                "--minutes" => asked.within = Some(seconds(words.next()?, 60.0)?),
+                "--report" => request.only_report = true,
+                "--runs" => request.runs = words.next()?.replace('_', "").parse().ok()?,
+                "--target" => request.targets.push((*words.next()?).to_owned()),
+                "--part" => request.part = seconds(words.next()?, 1.0)?,
+                "--minutes" => request.within = Some(seconds(words.next()?, 60.0)?),
                 _ => return None,
             }
         }
-        Some(asked)
+        Some(request)
     }
 }
 
@@ -75,45 +75,45 @@ fn all_targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Runs what was asked for.
+/// Runs what is requested.
 ///
 /// # Errors
 /// A target that is not there, a build that fails, and every finding.
-pub fn run(asked: &Asked) -> Result<()> {
+pub fn run(request: &Request) -> Result<()> {
     let all = all_targets()?;
-    if let Some(unknown) = asked.targets.iter().find(|name| !all.contains(name)) {
+    if let Some(unknown) = request.targets.iter().find(|name| !all.contains(name)) {
         bail!("there is no target {unknown}; there are {}", all.join(", "));
     }
-    if asked.only_report {
+    if request.only_report {
         return report::write(&all);
     }
-    let wanted = if asked.targets.is_empty() { &all } else { &asked.targets };
+    let wanted = if request.targets.is_empty() { &all } else { &request.targets };
     let programs = Programs::build(&home(), wanted)?;
     for target in wanted {
         seeds::sow(&home(), target)?;
     }
-    let found = rounds(asked, wanted, &all, &programs)?;
+    let found = rounds(request, wanted, &all, &programs)?;
     found.iter().for_each(|finding| println!("\n{finding}"));
     ensure!(found.is_empty(), "{} of {} targets found something", found.len(), wanted.len());
     Ok(())
 }
 
 /// Rounds of one part for each target that has not had its runs, and found nothing yet.
-fn rounds(asked: &Asked, wanted: &[String], all: &[String], programs: &Programs) -> Result<Vec<Finding>> {
+fn rounds(request: &Request, wanted: &[String], all: &[String], programs: &Programs) -> Result<Vec<Finding>> {
     let (started, mut found) = (Instant::now(), Vec::<Finding>::new());
-    let is_late = || asked.within.is_some_and(|within| started.elapsed() >= within);
+    let is_late = || request.within.is_some_and(|within| started.elapsed() >= within);
     loop {
         let mut ran = 0;
         for target in wanted.iter().filter(|_| !is_late()) {
             let done = Tally::read(&home(), target)?;
-            if done.runs >= asked.runs || found.iter().any(|finding| finding.target == *target) {
+            if done.runs >= request.runs || found.iter().any(|finding| finding.target == *target) {
                 continue;
             }
             ran += 1;
-            let part = programs.part(target, asked.runs - done.runs, asked.part)?;
+            let part = programs.part(target, request.runs - done.runs, request.part)?;
             let now = done.with(&part);
             now.write(&home(), target)?;
-            println!("{}", progress(target, &now, asked.runs));
+            println!("{}", progress(target, &now, request.runs));
             found.extend(part.finding);
         }
         report::write(all)?;
@@ -155,14 +155,14 @@ mod tests {
 
     #[test]
     fn words_are_read_or_refused() {
-        let asked = Asked::parse(&[]).unwrap();
-        assert_eq!((asked.runs, asked.part.as_secs(), asked.within), (100_000_000, 60, None));
+        let request = Request::parse(&[]).unwrap();
+        assert_eq!((request.runs, request.part.as_secs(), request.within), (100_000_000, 60, None));
         let words = ["--runs", "1_000", "--target", "join", "--target", "frames", "--part", "5", "--minutes", "0.5"];
-        let asked = Asked::parse(&words).unwrap();
-        assert_eq!((asked.runs, asked.part.as_secs(), asked.targets.len()), (1_000, 5, 2));
-        assert_eq!(asked.within, Some(Duration::from_secs(30)));
+        let request = Request::parse(&words).unwrap();
+        assert_eq!((request.runs, request.part.as_secs(), request.targets.len()), (1_000, 5, 2));
+        assert_eq!(request.within, Some(Duration::from_secs(30)));
         for wrong in [&["--runs"][..], &["--runs", "many"], &["--part", "0"], &["--minutes", "-1"], &["frames"]] {
-            assert_eq!(Asked::parse(wrong), None, "{wrong:?}");
+            assert_eq!(Request::parse(wrong), None, "{wrong:?}");
         }
     }
 

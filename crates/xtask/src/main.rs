@@ -32,8 +32,8 @@ fn main() -> ExitCode {
             Some(asked) => task("soak", soak::run(asked)),
             None => say(USAGE, ExitCode::from(2)),
         },
-        ["fuzz", ref rest @ ..] => match fuzz::Asked::parse(rest) {
-            Some(asked) => task("fuzz", fuzz::run(&asked)),
+        ["fuzz", ref rest @ ..] => match fuzz::Request::parse(rest) {
+            Some(request) => task("fuzz", fuzz::run(&request)),
             None => say(USAGE, ExitCode::from(2)),
         },
         ["deb", ref rest @ ..] => task("deb", wrapped(rest, Order::deb)),
