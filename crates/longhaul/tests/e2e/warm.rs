@@ -69,9 +69,12 @@ fn the_next_copy_goes_over_the_connections_of_the_last() {
     let renewed = pair.renewed();
     assert!(renewed.len() == 2 && renewed.iter().all(|streams| *streams > 0), "{renewed:?}\n{}", pair.target.log());
     pair.assert_unbroken();
-    // Nothing is left of the keys for single jobs.
-    let keys = fs::read_to_string(pair.target.state().join("errand-grants.toml")).unwrap_or_default();
-    assert!(!keys.contains("secret"), "{keys}");
+    // Nothing is left of the keys for single jobs. The target forgets one when its own side of the job is over: that may be a
+    // moment after the client has its receipt.
+    until("no key for a single job is left", LONG, || {
+        let keys = fs::read_to_string(pair.target.state().join("errand-grants.toml")).unwrap_or_default();
+        !keys.contains("secret")
+    });
 }
 
 #[test]
