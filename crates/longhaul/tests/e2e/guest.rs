@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ use crate::node::Node;
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-static SESSIONS: AtomicU8 = AtomicU8::new(1);
+static SESSIONS: AtomicU32 = AtomicU32::new(1);
 
 /// A session with a node.
 pub struct Guest {
@@ -106,15 +106,19 @@ pub fn order(direction: Direction) -> Open {
 impl Guest {
     /// Connected, the handshake done, nothing said.
     pub fn connect(node: &Node) -> Guest {
+        Guest::over(node, TcpStream::connect(("127.0.0.1", node.port)).unwrap()).unwrap()
+    }
+
+    /// The same, over a connection that is made.
+    pub fn over(node: &Node, socket: TcpStream) -> Result<Guest, Error> {
         let (config, _) = engine::identity::client_config(&Trust::Fingerprints(Vec::new()), SPOKEN).unwrap();
         let tls = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
-        let socket = TcpStream::connect(("127.0.0.1", node.port)).unwrap();
         let mut link = Link::new(socket, Connection::Client(tls), node.address(), Timeouts::default()).unwrap();
-        link.handshake().unwrap();
-        let secret = link.secret().unwrap();
+        link.handshake()?;
+        let secret = link.secret()?;
         let mut session = [0; 16];
-        session[0] = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        Guest { link, session, secret, port: node.port }
+        session[..4].copy_from_slice(&SESSIONS.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+        Ok(Guest { link, session, secret, port: node.port })
     }
 
     /// Its login.
@@ -131,16 +135,22 @@ impl Guest {
     /// Connected and let in with a key, or not.
     pub fn with_key(node: &Node, proof: Option<&KeyProof>) -> Result<Guest, Error> {
         let mut guest = Guest::connect(node);
-        let mut login = guest.login();
+        guest.log_in(proof)?;
+        Ok(guest)
+    }
+
+    /// Shows a key, or none, and waits until it is let in.
+    pub fn log_in(&mut self, proof: Option<&KeyProof>) -> Result<(), Error> {
+        let mut login = self.login();
         if let Frame::Login { key, .. } = &mut login {
             *key = proof.cloned();
         }
-        guest.say(&login);
-        while guest.link.welcome().is_none() {
-            guest.link.exchange(PATIENCE)?;
-            let _ = guest.link.next_frame()?;
+        self.say(&login);
+        while self.link.welcome().is_none() {
+            self.link.exchange(PATIENCE)?;
+            let _ = self.link.next_frame()?;
         }
-        Ok(guest)
+        Ok(())
     }
 
     /// Let in, with a job begun.

@@ -18,6 +18,7 @@ mod ends;
 mod errand_keys;
 mod foreign;
 mod guest;
+mod hostile;
 mod hostile_clients;
 mod hostile_nodes;
 mod https;

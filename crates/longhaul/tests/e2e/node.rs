@@ -25,6 +25,7 @@ pub struct Setup {
     state: PathBuf,
     host: &'static str,
     args: Vec<OsString>,
+    descriptors: Option<u32>,
 }
 
 impl Setup {
@@ -32,7 +33,7 @@ impl Setup {
     pub fn new() -> Setup {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("data")).unwrap();
-        Setup { state: dir.path().join("state"), dir, host: "127.0.0.1", args: Vec::new() }
+        Setup { state: dir.path().join("state"), dir, host: "127.0.0.1", args: Vec::new(), descriptors: None }
     }
 
     /// The directory that the export `data` serves.
@@ -74,6 +75,12 @@ impl Setup {
         self.export("data", &data, mode)
     }
 
+    /// Has no more descriptors than so many, and cannot raise that.
+    pub fn descriptors(mut self, most: u32) -> Setup {
+        self.descriptors = Some(most);
+        self
+    }
+
     /// One more word on its command line.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Setup {
         self.args.push(arg.into());
@@ -93,9 +100,17 @@ impl Setup {
         Node { child, port, setup: self }
     }
 
+    fn program(&self) -> Command {
+        let Some(most) = self.descriptors else { return Command::new(LONGHAUL) };
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("ulimit -n {most} && exec \"$0\" \"$@\"")).arg(LONGHAUL);
+        shell
+    }
+
     fn spawn(&self, port: u16) -> (Child, u16) {
         let log = File::options().append(true).create(true).open(self.dir.path().join("log")).unwrap();
-        let mut child = Command::new(LONGHAUL)
+        let mut child = self
+            .program()
             .args(["serve", "--listen", &format!("{}:{port}", self.host), "--state"])
             .arg(&self.state)
             .args(&self.args)

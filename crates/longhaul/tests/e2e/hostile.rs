@@ -1,0 +1,33 @@
+//! Somebody who means harm and knows the protocols: every test tries what must not work, and looks at what is left of it.
+//!
+//! Nothing here knows how the node keeps its promises: what is asserted is what docs/security.md says of it.
+
+mod budgets;
+mod damaged_state;
+mod deep_trees;
+mod dialling;
+mod digest_floods;
+mod first_messages;
+mod floods;
+mod full_state;
+mod held;
+mod identity;
+mod link_swaps;
+mod links;
+mod loops;
+mod measures;
+mod neighbours;
+mod own_addresses;
+mod records;
+mod requests;
+mod responders;
+mod revoked;
+mod rights;
+mod rights_table;
+mod session;
+mod smuggling;
+mod terminals;
+mod traversals;
+mod unfinished_names;
+mod verbs;
+mod wild_frames;

@@ -1,0 +1,122 @@
+//! Files of the state directory that are damaged: the node starts or says why not, it never panics, and no key that was taken back
+//! opens anything again.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::session::grant_id;
+use crate::client::{Client, words};
+use crate::node::{LONGHAUL, Node, Setup};
+
+/// How a file is damaged: how that is called, and what becomes of its bytes.
+type Damage = (&'static str, fn(&[u8]) -> Option<Vec<u8>>);
+
+const DAMAGES: &[Damage] = &[
+    ("cut in half", |bytes| Some(bytes[..bytes.len() / 2].to_vec())),
+    ("without its last byte", |bytes| Some(bytes[..bytes.len().saturating_sub(1)].to_vec())),
+    ("empty", |_| Some(Vec::new())),
+    ("of zeros", |bytes| Some(vec![0; bytes.len().max(64)])),
+    ("of chance", |bytes| Some((0..bytes.len().max(64)).map(|at| (at * 167 + 13) as u8).collect())),
+    ("of another type", |_| Some(b"[[grant]]\nid = 7\nexport = [1, 2]\n".to_vec())),
+    ("said twice", |bytes| Some([bytes, bytes].concat())),
+    ("a directory", |_| None),
+];
+
+fn damage(path: &Path, whole: &[u8], how: fn(&[u8]) -> Option<Vec<u8>>) {
+    let _ = fs::remove_file(path);
+    match how(whole) {
+        Some(bytes) => fs::write(path, bytes).unwrap(),
+        None => fs::create_dir(path).unwrap(),
+    }
+}
+
+/// A state directory that a node has lived in, with a key that is good and one that was taken back.
+fn lived() -> (Node, String, String) {
+    let setup = Setup::new().data_export("rw").arg("--plain");
+    fs::create_dir(setup.state()).unwrap();
+    fs::write(setup.state().join("access.toml"), "[macaroons]\n").unwrap();
+    let mut node = setup.start();
+    fs::write(node.data("f"), b"x").unwrap();
+    let (good, gone) = (node.grant(&["--export", "data", "--write"]), node.grant(&["--export", "data", "--write"]));
+    let far = Node::closed();
+    let there = far.grant(&["--export", "data", "--write"]);
+    Client::with_key(&format!("{good},{there}")).run(words!["cp", node.at("data/f"), far.at("data/f")]).expect(0);
+    assert!(node.grant_command(&["revoke", &grant_id(&gone)]).status.success());
+    node.stop();
+    (node, good, gone)
+}
+
+/// Files of the state directory, and of one level below it.
+fn files(state: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for path in fs::read_dir(state).unwrap().map(|entry| entry.unwrap().path()) {
+        match path.is_dir() {
+            true => found.extend(fs::read_dir(&path).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_file())),
+            false if path.is_file() && path.file_name().unwrap() != "lock" => found.push(path),
+            false => {}
+        }
+    }
+    found.retain(|path| !path.extension().is_some_and(|ending| ending == "jsonl"));
+    found.sort();
+    found
+}
+
+/// Starts a node on the state, and asks with a key where it started. What is wrong with what it did, in words.
+fn start(node: &Node, gone: &str) -> Option<String> {
+    let export = format!("data={}:rw", node.data("").display());
+    let mut child = Command::new(LONGHAUL)
+        .args(["serve", "--listen", "127.0.0.1:0", "--plain", "--export", &export, "--state"])
+        .arg(node.state())
+        .env_remove("LONGHAUL_KEY")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port = line.trim_end().rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    let mut wrong = None;
+    if let Some(port) = port {
+        let opened = Client::with_key(gone).run(words!["ls", format!("lh://127.0.0.1:{port}/data")]);
+        if opened.code == 0 {
+            wrong = Some("a key that was taken back opens again".to_owned());
+        }
+        let _ = child.kill();
+    }
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    if said.contains("panicked") {
+        return Some(format!("it panicked: {said}"));
+    }
+    if port.is_none() && (status.success() || said.trim().is_empty()) {
+        return Some(format!("it ended without a word: {status}"));
+    }
+    wrong
+}
+
+#[test]
+fn damaged_state_is_told_or_survived() {
+    let (node, _, gone) = lived();
+    let files = files(&node.state());
+    assert!(files.iter().any(|path| path.ends_with("grants.toml")), "{files:?}");
+    let (mut wrong, mut tried) = (Vec::new(), 0);
+    let whole: Vec<(std::path::PathBuf, Vec<u8>)> =
+        files.into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect();
+    for (path, bytes) in &whole {
+        for (what, how) in DAMAGES {
+            damage(path, bytes, *how);
+            tried += 1;
+            if let Some(trouble) = start(&node, &gone) {
+                wrong.push(format!("{} {what}: {trouble}", path.file_name().unwrap().display()));
+            }
+            // As it was, all of it: what a start has mended or made anew does not count for the next.
+            let _ = fs::remove_dir(path);
+            whole.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+        }
+    }
+    assert!(tried >= 40, "only {tried} were tried");
+    assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
+}

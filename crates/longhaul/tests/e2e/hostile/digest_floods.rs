@@ -1,0 +1,68 @@
+//! Native digests of files that are nothing but size: few are made at a time, and none for those who have gone.
+
+use std::fs::File;
+use std::time::Duration;
+
+use model::Algorithm;
+use wire::Frame;
+use wire::frame::Request;
+
+use super::measures::{busy_threads, processor_time, threads};
+use super::requests::Requests;
+use super::session::{Session, place};
+use crate::client::{Client, words};
+use crate::node::Setup;
+use crate::wait::{LONG, until};
+
+/// Digests at a time, by whatever protocol.
+const TURNS: usize = 16;
+const SESSIONS: usize = 40;
+
+#[test]
+fn digests_of_many_sessions_take_turns_and_end_with_them() {
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("ro").arg("--plain").start();
+    let file = File::create(node.data("sparse")).unwrap();
+    if let Err(error) = file.set_len(4 << 40) {
+        return crate::wait::skipped("hostile::digest_floods", &format!("no file of 4 TiB here: {error}"));
+    }
+    std::fs::write(node.data("f"), b"x").unwrap();
+    let before = threads(&node);
+    let mut open: Vec<Session> = (0..SESSIONS).map(|_| Session::open(&node, None).unwrap()).collect();
+    for session in &mut open {
+        session.guest.say(&Frame::Ask(1, Request::Digest(place("data", "sparse"), vec![Algorithm::Md5])));
+    }
+    until("digests are made", LONG, || busy_threads(&node) > 0);
+    let (mut most, mut reading) = (0, 0);
+    for _ in 0..40 {
+        (most, reading) = (most.max(threads(&node)), reading.max(busy_threads(&node)));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // A thread of its own for each session, another one for what it asks, and the readers.
+    let bound = before + (2 * SESSIONS + TURNS + 8) as u64;
+    assert!(most <= bound, "{most} threads, {before} before");
+    assert!(reading <= TURNS + 8, "{reading} threads at work at once");
+    assert_eq!(Requests::new(&node, None).status("GET", "/data/f", &[], b""), 200);
+    drop(open);
+    until("their threads are gone", LONG, || threads(&node) <= before + 2);
+    until("nothing is read any more", LONG, || {
+        let began = processor_time(&node);
+        std::thread::sleep(Duration::from_millis(300));
+        processor_time(&node) - began <= Duration::from_millis(30)
+    });
+}
+
+#[test]
+fn digests_of_clients_that_are_killed_end_too() {
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("ro").start();
+    if File::create(node.data("sparse")).unwrap().set_len(4 << 40).is_err() {
+        return crate::wait::skipped("hostile::digest_floods", "no file of 4 TiB here");
+    }
+    let client = Client::new();
+    client.run(words!["ls", node.at("data")]).expect(0);
+    let before = threads(&node);
+    let running: Vec<_> = (0..4).map(|_| client.begin(words!["digest", node.at("data/sparse")])).collect();
+    until("digests are made", LONG, || busy_threads(&node) > 0 && threads(&node) > before);
+    // Dropping kills.
+    drop(running);
+    until("their threads are gone", LONG, || threads(&node) <= before);
+}

@@ -1,0 +1,95 @@
+//! Two thousand connections that are held in every state there is, from few addresses, while a newcomer is served.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use engine::Trust;
+use rustls::ClientConnection;
+use wire::version::SPOKEN;
+
+use super::measures::{memory, threads};
+use super::requests::from_address;
+use crate::guest::Guest;
+use crate::node::Setup;
+use crate::wait::{LONG, skipped, until};
+use crate::web::raw::Raw;
+
+const MANY: usize = 2000;
+/// Addresses that they come from: each holds more than its share.
+const ADDRESSES: usize = 8;
+
+fn hello() -> Vec<u8> {
+    let (config, _) = engine::identity::client_config(&Trust::Fingerprints(Vec::new()), SPOKEN).unwrap();
+    let mut tls = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
+    let mut bytes = Vec::new();
+    tls.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+/// What a connection says before it falls silent.
+fn states() -> Vec<Vec<u8>> {
+    let hello = hello();
+    let get = "GET /data/f HTTP/1.1\r\nHost: h\r\n\r\n";
+    let put = "PUT /data/p HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nabc";
+    let chunks = "PUT /data/q HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\nabc";
+    let find = "PROPFIND /data/ HTTP/1.1\r\nHost: h\r\nDepth: 1\r\nContent-Length: 1000\r\n\r\n<";
+    let waits = "PUT /data/r HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n";
+    let http2 = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
+    vec![
+        Vec::new(),
+        b"L".to_vec(),
+        b"LHS1".to_vec(),
+        b"LHS1 and some more".to_vec(),
+        hello[..1].to_vec(),
+        hello[..hello.len() / 2].to_vec(),
+        hello,
+        b"G".to_vec(),
+        get.as_bytes()[..20].to_vec(),
+        get.into(),
+        put.into(),
+        chunks.into(),
+        find.into(),
+        waits.into(),
+        b"PRI * HTTP".to_vec(),
+        http2,
+        b"abcdefghij".to_vec(),
+    ]
+}
+
+#[test]
+fn two_thousand_held_connections_keep_no_newcomer_out() {
+    const TEST: &str = "hostile::held::two_thousand_held_connections_keep_no_newcomer_out";
+    if sys::limits::raise_descriptor_limit() < 4 * MANY as u64 {
+        return skipped(TEST, "too few descriptors");
+    }
+    let setup = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain");
+    let node = setup.arg("--responders").arg("iperf3").start();
+    std::fs::write(node.data("f"), b"x").unwrap();
+    let (states, before, threads_before) = (states(), memory(&node), threads(&node));
+    let mut held: Vec<TcpStream> = Vec::new();
+    for at in 0..MANY {
+        let mut socket = from_address([6, (at % ADDRESSES) as u8 + 1], node.port);
+        // A node that has had enough of an address says so by hanging up.
+        let _ = socket.write_all(&states[at % states.len()]);
+        held.push(socket);
+    }
+    let (mut slowest, began) = (Duration::ZERO, Instant::now());
+    for round in 0..10 {
+        let asked = Instant::now();
+        let mut raw = Raw::over(from_address([7, round + 1], node.port));
+        assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x");
+        let mut guest = Guest::over(&node, from_address([7, round + 1], node.port)).unwrap();
+        guest.log_in(None).unwrap();
+        slowest = slowest.max(asked.elapsed());
+    }
+    assert!(slowest < Duration::from_secs(10), "a newcomer waited {slowest:?}");
+    // Nor are those kept out who come from where the others are.
+    let mut raw = Raw::over(from_address([6, 1], node.port));
+    assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x", "after {:?}", began.elapsed());
+    let grown = memory(&node).saturating_sub(before);
+    assert!(grown < 256 << 20, "{} MiB for {MANY} connections", grown >> 20);
+    drop(held);
+    until("their threads are gone", LONG, || threads(&node) <= threads_before + 8);
+    until("nothing unfinished is left", LONG, || crate::client::unfinished(&node.data("")).is_empty());
+}

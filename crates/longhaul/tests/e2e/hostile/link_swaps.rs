@@ -1,0 +1,140 @@
+//! Credentials of other kinds, and links that come and go while somebody looks: one-file macaroons and the keys lent for them,
+//! keys for one job, and a writer beside the holder who swaps links in as fast as it can.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use model::id::Uuid;
+use serde_json::Value;
+use wire::Frame;
+use wire::frame::{Direction, Request};
+
+use super::links::{CANARY, Scene, setup};
+use super::measures::holds;
+use super::requests::Requests;
+use super::session::{Session, link, order_at, place, proof};
+use crate::guest::{Guest, dir, file};
+use crate::node::Node;
+use crate::web::raw::ask;
+
+const SESSION: &str = "application/vnd.longhaul.session+json";
+
+/// A macaroon for one file.
+fn macaroon(node: &Node, key: &str, target: &str, activities: &str) -> String {
+    let bearer = format!("Bearer {key}");
+    let fields = [("Content-Type", "application/macaroon-request"), ("Authorization", bearer.as_str())];
+    let body = format!("{{\"caveats\":[\"activity:{activities}\"],\"validity\":\"PT10M\"}}");
+    let made = ask(node, "POST", target, &fields, body.as_bytes()).expect(200);
+    serde_json::from_slice::<Value>(&made.body).unwrap()["macaroon"].as_str().unwrap().to_owned()
+}
+
+/// The native key that is lent for a file, and its job.
+fn lent(node: &Node, bearer: &str, target: &str, write: bool) -> Option<(String, [u8; 16])> {
+    let job = Uuid::now_v7();
+    let question = format!("{{\"v\":1,\"write\":{write},\"job\":\"{job}\"}}");
+    let answer = Requests::new(node, Some(bearer)).ask("POST", target, &[("Content-Type", SESSION)], question.as_bytes());
+    let told: Value = serde_json::from_slice(&answer.body).ok().filter(|_| answer.status == 200)?;
+    Some((told["key"].as_str()?.to_owned(), *job.as_bytes()))
+}
+
+#[test]
+fn a_macaroon_for_a_file_and_the_key_lent_for_it_stay_there() {
+    for there in [true, false] {
+        let node = setup("[macaroons]\n").start();
+        if there {
+            fs::write(node.data("a/f"), b"mine").unwrap();
+        }
+        let own = node.grant(&["--export", "data", "--write"]);
+        let bearer = macaroon(&node, &own, "/data/a/f", "DOWNLOAD,UPLOAD,LIST,DELETE,MANAGE");
+        let node = Arc::new(node);
+        let scene = Scene { what: "a macaroon", node, path: "a/f", native: None, bearer: Some(bearer.clone()), job: None };
+        let before = scene.others();
+        for target in ["..", "../canary", "../../outside"] {
+            // Lent anew for each: what is lent ends with its job.
+            let Some((key, job)) = lent(&scene.node, &bearer, "/data/a/f", true) else { continue };
+            let scene = Scene { native: Some(key), job: Some(job), bearer: Some(bearer.clone()), ..scene.clone() };
+            let pushed = scene.session().and_then(|mut s| s.push(scene.order(""), vec![link(1, 0, "f", target)], &[]));
+            let said = scene.rummage();
+            assert!(!holds(&said, CANARY), "a link to {target:?}, {pushed:?}: somebody else's file was read");
+            assert!(scene.others() == before, "a link to {target:?}, {pushed:?}: something else was changed");
+            if let Some((key, _)) = lent(&scene.node, &bearer, "/data/a/f", false) {
+                let got = Session::open(&scene.node, Some(&key)).and_then(|mut s| s.get(place("data", "a/f/canary")));
+                assert!(got.is_err(), "a lent key read below its file");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_for_one_job_that_comes_again_stays_in_its_place() {
+    for there in [false, true] {
+        let node = setup("").start();
+        if there {
+            fs::create_dir(node.data("a/t")).unwrap();
+        }
+        let own = node.grant(&["--export", "data", "--path", "a", "--write"]);
+        for target in ["..", "../../outside", "../b"] {
+            let job = *model::id::JobId::random().0.as_bytes();
+            let asked = Request::KeyFor { job, place: place("data", "a/t"), delete: false };
+            let key = Session::open(&node, Some(&own)).unwrap().told(asked).unwrap();
+            let order = || wire::frame::Open { job, ..order_at(Direction::Push, place("data", "a/t")) };
+            // Its job puts a link there, is cut off, and comes again with a tree for the same place.
+            let mut first = Guest::with_key(&node, Some(&proof(&key))).unwrap();
+            first.say(&Frame::Open(order()));
+            first.say(&Frame::Entries(vec![link(1, 0, "t", target)]));
+            let _ = first.hear();
+            drop(first);
+            let tree = vec![dir(1, 0, "t"), file(2, 1, "evil", 4), wire::frame::Entry::Leave(1)];
+            let second = Session::open(&node, Some(&key)).and_then(|mut s| s.push(order(), tree, &[(2, b"evil")]));
+            let evil = ["evil", "b/evil", "../outside/evil", "a/evil"].map(|path| node.data(path).exists());
+            assert_eq!(evil, [false; 4], "a link to {target:?}, there {there}: {second:?}");
+        }
+    }
+}
+
+/// Swaps what is at a path between what this makes of it and a link, until it is stopped.
+fn swap(node: &Node, path: &str, target: &str, stop: &AtomicBool, turns: &AtomicUsize) {
+    let (at, aside) = (node.data(path), node.data(&format!("{path}.aside")));
+    while !stop.load(Ordering::Relaxed) {
+        let _ = fs::rename(&at, &aside);
+        let _ = symlink(target, &at);
+        let _ = fs::remove_file(&at);
+        let _ = fs::rename(&aside, &at);
+        turns.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn links_that_come_and_go_lead_nobody_out() {
+    type Case = (&'static str, fn(std::path::PathBuf), &'static str);
+    let cases: [Case; 2] = [
+        ("a/f", |path| fs::write(path, b"mine").unwrap(), "../canary"),
+        ("a/d", |path| fs::create_dir(path).unwrap(), "../b"),
+    ];
+    for (path, there, target) in cases {
+        let scene = Scene::of_key("a path whose link comes and goes", path, there);
+        let canaries = ["canary", "b/canary", "a/canary", "../outside/canary"];
+        let (stop, turns) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let said = std::thread::scope(|scope| {
+            scope.spawn(|| swap(&scene.node, path, target, &stop, &turns));
+            let mut said = Vec::new();
+            let deadline = Instant::now() + Duration::from_secs(20);
+            for _ in 0..12 {
+                assert!(Instant::now() < deadline);
+                said.extend(scene.rummage());
+            }
+            stop.store(true, Ordering::Relaxed);
+            said
+        });
+        assert!(turns.load(Ordering::Relaxed) > 100, "the links were hardly swapped");
+        assert!(!holds(&said, CANARY), "{path}: somebody else's file was read");
+        for canary in canaries {
+            assert!(fs::read(scene.node.data(canary)).is_ok_and(|bytes| bytes == CANARY), "{path}: {canary} was changed");
+        }
+        let names: Vec<_> = fs::read_dir(scene.node.data("b")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["canary"], "{path}: something was made outside");
+    }
+}

@@ -1,0 +1,227 @@
+//! A credential for a path stays there whatever links are made, at that path or below it, by its holder or by others.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::Algorithm;
+use wire::frame::{Direction, Entry, Offered, Open, Refusal, Request};
+
+use super::measures::{contents, holds};
+use super::requests::Requests;
+use super::session::{Session, link, order_at, place};
+use crate::guest::{dir, entry, file};
+use crate::node::{Node, Setup};
+
+pub const CANARY: &[u8] = b"nobody with this key may read it";
+
+/// A node, somebody with a credential for one path of it, and all that is none of theirs.
+#[derive(Clone)]
+pub struct Scene {
+    pub what: &'static str,
+    pub node: Arc<Node>,
+    /// The path below `data` that the credential is for.
+    pub path: &'static str,
+    pub native: Option<String>,
+    pub bearer: Option<String>,
+    /// What an order natively has to name, where the credential is for one job.
+    pub job: Option<[u8; 16]>,
+}
+
+/// The tree around: `canary` and `b/canary` are nobody's, `a` holds the credential's path.
+pub fn setup(policy: &str) -> Setup {
+    let setup = Setup::new().data_export("rw").arg("--plain");
+    for path in ["canary", "b/canary", "a/canary", "../outside/canary"] {
+        let path = setup.data().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, CANARY).unwrap();
+    }
+    fs::create_dir(setup.state()).unwrap();
+    fs::write(setup.state().join("access.toml"), policy).unwrap();
+    setup
+}
+
+impl Scene {
+    /// A key for a path, with what is there before it is made.
+    pub fn of_key(what: &'static str, path: &'static str, there: fn(PathBuf)) -> Scene {
+        let node = setup("").start();
+        there(node.data(path));
+        let key = node.grant(&["--export", "data", "--path", path, "--write"]);
+        let node = Arc::new(node);
+        Scene { what, node, path, native: Some(key.clone()), bearer: Some(key), job: None }
+    }
+
+    /// What everybody may write, and what is not there yet.
+    fn of_rule() -> Scene {
+        let rule = "[[allow]]\nanyone = true\nexport = \"data\"\npath = \"a/inbox\"\nrights = [\"read\", \"write\"]\n";
+        let node = Arc::new(setup(rule).start());
+        Scene { what: "a rule for a missing inbox", node, path: "a/inbox", native: None, bearer: None, job: None }
+    }
+
+    pub fn session(&self) -> Result<Session, Refusal> {
+        Session::open(&self.node, self.native.as_deref())
+    }
+
+    pub fn order(&self, below: &str) -> Open {
+        let mut order = order_at(Direction::Push, place("data", &format!("{}{below}", self.path)));
+        order.job = self.job.unwrap_or(order.job);
+        order
+    }
+
+    /// All that the credential is not for.
+    pub fn others(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let own = self.node.data(self.path);
+        let all = contents(&self.node.data("..").canonicalize().unwrap().join("outside"));
+        let data = contents(&self.node.data("")).into_iter().filter(|(path, _)| !path.starts_with(&own));
+        all.into_iter().chain(data).collect()
+    }
+
+    /// Tries every verb on the path and through it, by both protocols. Returns all that was said.
+    pub fn rummage(&self) -> Vec<u8> {
+        let mut said = Vec::new();
+        for below in ["", "/canary", "/b/canary", "/evil", "/l/canary", "/t/l/evil"] {
+            self.natively(below, &mut said);
+            self.by_http(below, &mut said);
+        }
+        said
+    }
+
+    fn natively(&self, below: &str, said: &mut Vec<u8>) {
+        let at = || place("data", &format!("{}{below}", self.path));
+        let listed = |lines: Vec<wire::frame::Listed>| format!("{lines:?}").into_bytes();
+        let questions = [
+            Request::Stat(at()),
+            Request::List(at()),
+            Request::Digest(at(), vec![Algorithm::Sha256]),
+            Request::Mkdir(place("data", &format!("{}{below}/made", self.path))),
+            Request::Rename(at(), place("data", &format!("{}/stolen", self.path))),
+            Request::Remove(at(), true),
+        ];
+        let Ok(mut session) = self.session() else { return };
+        for question in questions {
+            said.extend(session.ask(question).map(listed).unwrap_or_default());
+        }
+        said.extend(session.get(at()).unwrap_or_default());
+        if let Ok(mut session) = self.session() {
+            let put = vec![file(1, 0, "f", 4)];
+            let _ = session.push(self.order(below), put, &[(1, b"evil")]);
+        }
+    }
+
+    fn by_http(&self, below: &str, said: &mut Vec<u8>) {
+        let target = format!("/data/{}{below}", self.path);
+        let mut requests = Requests::new(&self.node, self.bearer.as_deref());
+        let stolen = format!("/data/{}/stolen", self.path);
+        for (method, fields, body) in [
+            ("GET", &[][..], &b""[..]),
+            ("PROPFIND", &[("Depth", "1")], b""),
+            ("COPY", &[("Destination", stolen.as_str())], b""),
+            ("MOVE", &[("Destination", stolen.as_str())], b""),
+            ("PUT", &[], b"evil"),
+            ("DELETE", &[("Depth", "infinity")], b""),
+            ("MKCOL", &[], b""),
+        ] {
+            said.extend(requests.ask(method, &target, fields, body).body);
+        }
+    }
+}
+
+fn a_file(path: PathBuf) {
+    fs::write(path, b"mine").unwrap();
+}
+
+fn a_dir(path: PathBuf) {
+    fs::create_dir(path).unwrap();
+}
+
+/// Trees that a holder might push to the path of a credential.
+fn pushes() -> Vec<(&'static str, Vec<Entry>)> {
+    let offered = |target: &str| Offered::Symlink { mtime: Default::default(), target: target.into() };
+    let mut pushes: Vec<(&str, Vec<Entry>)> = Vec::new();
+    for target in ["..", "../canary", "../../outside", "/"] {
+        pushes.push(("a link in the place itself", vec![link(1, 0, "f", target)]));
+        let tree = vec![dir(1, 0, "t"), entry(2, 1, "l", offered(target)), entry(3, 1, "t", offered(target))];
+        pushes.push(("a tree of links", [tree, vec![Entry::Leave(1)]].concat()));
+    }
+    pushes
+}
+
+#[test]
+fn no_link_that_a_holder_makes_widens_a_key() {
+    let scenes: [fn() -> Scene; 5] = [
+        || Scene::of_key("a file", "a/f", a_file),
+        || Scene::of_key("a missing file", "a/f", |_| ()),
+        || Scene::of_key("a directory", "a/d", a_dir),
+        || Scene::of_key("a directory two levels away", "a/new/d", |_| ()),
+        Scene::of_rule,
+    ];
+    let mut wrong = Vec::new();
+    for scene in scenes {
+        let scene = scene();
+        let before = scene.others();
+        for (what, entries) in pushes() {
+            let pushed = scene.session().and_then(|mut session| session.push(scene.order(""), entries, &[]));
+            let said = scene.rummage();
+            let told = if pushed.is_ok() { "was taken" } else { "was refused" };
+            if holds(&said, CANARY) {
+                wrong.push(format!("{}: {what} {told}, and then somebody else's file was read", scene.what));
+            }
+            if scene.others() != before {
+                wrong.push(format!("{}: {what} {told}, and then something else was changed", scene.what));
+                break;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_a_credential_is_for_is_never_a_link() {
+    for target in ["..", "../canary", "../b", "d"] {
+        let scene = Scene::of_key("a link", "a/f", |path| symlink("d", path).unwrap());
+        fs::create_dir(scene.node.data("a/d")).unwrap();
+        fs::write(scene.node.data("a/d/canary"), CANARY).unwrap();
+        fs::remove_file(scene.node.data("a/f")).unwrap();
+        symlink(target, scene.node.data("a/f")).unwrap();
+        let before = scene.others();
+        let mut session = scene.session().unwrap();
+        let at = |below: &str| place("data", &format!("a/f{below}"));
+        for below in ["", "/canary"] {
+            for question in [
+                Request::Stat(at(below)),
+                Request::List(at(below)),
+                Request::Digest(at(below), vec![Algorithm::Adler32]),
+                Request::Mkdir(at(&format!("{below}/made"))),
+            ] {
+                let what = format!("{target:?}: {question:?}");
+                let refusal = session.ask(question).expect_err(&what);
+                assert_eq!(refusal.fault, model::fault::Fault::Auth, "{what}: {refusal:?}");
+            }
+            let mut requests = Requests::new(&scene.node, scene.bearer.as_deref());
+            for (method, body) in [("GET", &b""[..]), ("PUT", b"evil"), ("HEAD", b""), ("PROPFIND", b"")] {
+                let target = format!("/data/a/f{below}");
+                assert_eq!(requests.status(method, &target, &[("Depth", "0")], body), 403, "{method} {target}");
+            }
+        }
+        assert!(scene.others() == before, "{target:?}");
+    }
+}
+
+#[test]
+fn a_link_on_the_way_leads_deeper_or_nowhere() {
+    let node = setup("").start();
+    fs::create_dir_all(node.data("a/real/d")).unwrap();
+    fs::write(node.data("a/real/d/f"), b"mine").unwrap();
+    symlink("real", node.data("a/deeper")).unwrap();
+    symlink("../a/real", node.data("b/up")).unwrap();
+    for (path, status) in [("a/deeper/d", 200), ("b/up/d", 403)] {
+        let key = node.grant(&["--export", "data", "--path", path, "--write"]);
+        let target = format!("/data/{path}/f");
+        assert_eq!(Requests::new(&node, Some(&key)).status("GET", &target, &[], b""), status, "{target}");
+        let got = Session::open(&node, Some(&key)).unwrap().get(place("data", &format!("{path}/f")));
+        let fault = got.map(|bytes| holds(&bytes, b"mine")).map_err(|refusal| refusal.fault);
+        let expected = if status == 200 { Ok(true) } else { Err(model::fault::Fault::Auth) };
+        assert_eq!(fault, expected, "{path} natively");
+    }
+}

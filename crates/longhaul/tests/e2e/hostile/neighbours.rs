@@ -1,0 +1,40 @@
+//! One address with as many sessions as it can have leaves room for another one, where descriptors are few.
+
+use std::fs;
+
+use super::requests::from_address;
+use crate::client::{Client, words};
+use crate::guest::Guest;
+use crate::node::Setup;
+use crate::wait::{LONG, until};
+use crate::web::raw::Raw;
+
+#[test]
+fn sessions_of_one_address_leave_descriptors_to_others() {
+    let node = Setup::new().descriptors(256).data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start();
+    fs::write(node.data("f"), b"x").unwrap();
+    let mut held = Vec::new();
+    for _ in 0..150 {
+        let socket = from_address([3, 1], node.port);
+        // Those beyond what there is room for are sent away, at once or when they speak.
+        if let Ok(mut guest) = Guest::over(&node, socket)
+            && guest.log_in(None).is_ok()
+        {
+            held.push(guest);
+        }
+    }
+    assert!(held.len() > 10, "only {} sessions were let in", held.len());
+    for last in 1..6 {
+        let mut raw = Raw::over(from_address([4, last], node.port));
+        assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x", "beside {} sessions", held.len());
+        let mut guest = Guest::over(&node, from_address([4, last], node.port)).unwrap();
+        guest.log_in(None).unwrap();
+    }
+    // A copy needs descriptors of its own: for files and for streams.
+    let client = Client::new();
+    client.write("t/a", b"a");
+    client.run(words!["cp", "-r", client.path("t"), node.at("data/t")]).expect(0);
+    assert_eq!(fs::read(node.data("t/a")).unwrap(), b"a");
+    drop(held);
+    until("they are given back", LONG, || node.descriptors() < 40);
+}

@@ -1,0 +1,197 @@
+//! The table of rights, asked by both protocols: what is done and what is refused is the same, and what was refused has left
+//! everything as it was.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::measures::contents;
+use super::requests::Requests;
+use super::rights_table::{Credential, TABLE, VERBS, native_differs};
+use super::session::grant_id;
+use super::verbs::{Told, by_http, by_native};
+use crate::node::{Node, Setup};
+use crate::web::raw::ask;
+
+/// Three nodes of the same shape, that differ in what they let guests do.
+struct World {
+    dir: tempfile::TempDir,
+    closed: Node,
+    reading: Node,
+    writing: Node,
+    keys: Keys,
+}
+
+/// Keys to the closed node.
+struct Keys {
+    read_all: String,
+    create_all: String,
+    write_all: String,
+    read_dir: String,
+    create_dir: String,
+    write_dir: String,
+    write_file: String,
+    two_dirs: String,
+    fixed: String,
+    expired: String,
+    revoked: String,
+    macaroon: String,
+}
+
+const TREE: [&str; 8] = ["f", "sub/x", "a/f", "a/sub/x", "a/other", "b/f", "b/sub/x", "b/other"];
+
+fn lay(root: &std::path::Path) {
+    let _ = fs::remove_dir_all(root);
+    for path in TREE {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, b"as it was").unwrap();
+    }
+}
+
+impl World {
+    fn new() -> World {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["data", "other", "fixed"] {
+            lay(&dir.path().join(name));
+        }
+        let setup = || {
+            let mut setup = Setup::new().arg("--plain");
+            for (name, mode) in [("data", "rw"), ("other", "rw"), ("fixed", "ro")] {
+                setup = setup.export(name, &dir.path().join(name), mode);
+            }
+            fs::create_dir(setup.state()).unwrap();
+            setup
+        };
+        let closed = setup();
+        fs::write(closed.state().join("access.toml"), "[macaroons]\n").unwrap();
+        let closed = closed.start();
+        let reading = setup().arg("--anonymous").arg("ro").start();
+        let writing = setup().arg("--anonymous").arg("rw").start();
+        let keys = Keys::new(&closed);
+        World { dir, closed, reading, writing, keys }
+    }
+
+    fn node(&self, credential: Credential) -> &Node {
+        match credential {
+            Credential::GuestReads => &self.reading,
+            Credential::GuestWrites => &self.writing,
+            _ => &self.closed,
+        }
+    }
+
+    fn root(&self, export: &str) -> PathBuf {
+        self.dir.path().join(export)
+    }
+
+    fn all(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        contents(self.dir.path())
+    }
+}
+
+impl Keys {
+    fn new(node: &Node) -> Keys {
+        let data = |more: &[&str]| node.grant(&[&["--export", "data"], more].concat());
+        let two_dirs = data(&["--path", "a", "--write"]);
+        let (expired, revoked) = (data(&["--write", "--for", "7d"]), data(&["--write"]));
+        let write_dir = data(&["--path", "a", "--write"]);
+        let policy = format!(
+            "[macaroons]\n[[allow]]\nkey = \"{}\"\nexport = \"data\"\npath = \"b\"\nrights = [\"read\", \"write\"]\n",
+            grant_id(&two_dirs)
+        );
+        fs::write(node.state().join("access.toml"), policy).unwrap();
+        let grants = node.state().join("grants.toml");
+        let text = fs::read_to_string(&grants).unwrap();
+        let ended = text.lines().map(|line| if line.starts_with("expires") { "expires = 1000" } else { line });
+        let ended = ended.collect::<Vec<_>>().join("\n");
+        fs::write(&grants, ended).unwrap();
+        assert!(node.grant_command(&["revoke", &grant_id(&revoked)]).status.success());
+        let kind = ("Content-Type", "application/macaroon-request");
+        let bearer = format!("Bearer {write_dir}");
+        let body = br#"{"caveats":["activity:DOWNLOAD,LIST"],"validity":"PT10M"}"#;
+        let made = ask(node, "POST", "/data/a", &[kind, ("Authorization", &bearer)], body).expect(200);
+        let made: serde_json::Value = serde_json::from_slice(&made.body).unwrap();
+        Keys {
+            read_all: data(&[]),
+            create_all: data(&["--create"]),
+            write_all: data(&["--write"]),
+            read_dir: data(&["--path", "a"]),
+            create_dir: data(&["--path", "a", "--create"]),
+            write_file: data(&["--path", "a/f", "--write"]),
+            fixed: node.grant(&["--export", "fixed", "--write"]),
+            macaroon: made["macaroon"].as_str().unwrap().to_owned(),
+            write_dir,
+            two_dirs,
+            expired,
+            revoked,
+        }
+    }
+
+    fn of(&self, credential: Credential) -> Option<&str> {
+        Some(match credential {
+            Credential::Nothing | Credential::GuestReads | Credential::GuestWrites => return None,
+            Credential::ReadAll => &self.read_all,
+            Credential::CreateAll => &self.create_all,
+            Credential::WriteAll => &self.write_all,
+            Credential::ReadDir => &self.read_dir,
+            Credential::CreateDir => &self.create_dir,
+            Credential::WriteDir => &self.write_dir,
+            Credential::WriteFile => &self.write_file,
+            Credential::WriteTwoDirs => &self.two_dirs,
+            Credential::WriteFixed => &self.fixed,
+            Credential::Macaroon => &self.macaroon,
+            Credential::Expired => &self.expired,
+            Credential::Revoked => &self.revoked,
+        })
+    }
+}
+
+fn fits(letter: char, told: &Told) -> bool {
+    match letter {
+        'y' => *told == Told::Done,
+        '.' => *told == Told::Refused,
+        '-' => *told == Told::Missing,
+        'x' => matches!(told, Told::Stays | Told::Refused),
+        _ => false,
+    }
+}
+
+/// Compares, and lays out what was changed.
+fn judge(world: &World, what: &str, letter: char, told: &Told, before: &[(PathBuf, Vec<u8>)], wrong: &mut Vec<String>) {
+    if !fits(letter, told) {
+        wrong.push(format!("{what}: expected {letter:?}, was {told:?}"));
+    }
+    if world.all() != before {
+        if *told != Told::Done {
+            wrong.push(format!("{what}: {told:?}, and yet something changed"));
+        }
+        ["data", "other", "fixed"].iter().for_each(|export| lay(&world.root(export)));
+    }
+}
+
+#[test]
+fn the_rights_are_the_same_by_both_protocols() {
+    let world = World::new();
+    let before = world.all();
+    let mut wrong = Vec::new();
+    for (credential, at, letters) in TABLE {
+        let (mut session, mut requests) = (None, Requests::new(world.node(*credential), world.keys.of(*credential)));
+        for (verb, letter) in VERBS.into_iter().zip(letters.chars()) {
+            let what = format!("{credential:?} {verb:?} {at:?}");
+            if native_differs(*credential).is_none() {
+                let told = by_native(world.node(*credential), world.keys.of(*credential), verb, *at, &mut session);
+                judge(&world, &format!("{what} natively"), letter, &told, &before, &mut wrong);
+            }
+            let told = by_http(&mut requests, verb, *at);
+            judge(&world, &format!("{what} by HTTP"), letter, &told, &before, &mut wrong);
+            if matches!(credential, Credential::Expired | Credential::Revoked) {
+                // Whoever shows bad credentials again and again waits, until there is a good one.
+                ask(&world.closed, "GET", "/data/f", &[("Authorization", &good(&world))], b"").expect(200);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows are not as written:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn good(world: &World) -> String {
+    format!("Bearer {}", world.keys.read_all)
+}

@@ -1,0 +1,184 @@
+//! A native session of a test's own in which single verbs are said: each is done, or refused in the node's words.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use auth::AccessKey;
+use engine::Error;
+use model::checksum::{Digest, crc32c};
+use model::locator::Place;
+use model::name::RelPath;
+use model::{Algorithm, Timestamp};
+use wire::Frame;
+use wire::frame::{Direction, End, Entry, KeyProof, Listed, Offered, Open, Outcome, Refusal, Request, Verdict};
+
+use crate::guest::{Guest, entry, inline, order, part};
+use crate::node::Node;
+
+/// Numbers of questions, so that no answer is taken for another's.
+static QUESTIONS: AtomicU64 = AtomicU64::new(1);
+
+/// A path of an export.
+pub fn place(export: &str, path: &str) -> Place {
+    Place::Path { export: export.into(), path: RelPath::parse(path.as_bytes()).unwrap() }
+}
+
+/// What a key shows of itself.
+pub fn proof(key: &str) -> KeyProof {
+    let key: AccessKey = key.parse().unwrap();
+    KeyProof { id: key.id, secret: *key.expose_secret() }
+}
+
+/// The id of a key's grant, as `grant revoke` takes it.
+pub fn grant_id(key: &str) -> String {
+    auth::hex(&proof(key).id)
+}
+
+/// A symbolic link's entry.
+pub fn link(id: u64, parent: u64, name: &str, target: &str) -> Entry {
+    entry(id, parent, name, Offered::Symlink { mtime: Timestamp::default(), target: target.into() })
+}
+
+/// An order for one place.
+pub fn order_at(direction: Direction, at: Place) -> Open {
+    Open { places: vec![at], ..order(direction) }
+}
+
+/// Somebody who is logged in.
+pub struct Session {
+    pub guest: Guest,
+}
+
+impl Session {
+    /// With a key, or as a guest.
+    pub fn open(node: &Node, key: Option<&str>) -> Result<Session, Refusal> {
+        let guest = Guest::with_key(node, key.map(proof).as_ref());
+        guest.map(|guest| Session { guest }).map_err(|error| error.as_refusal())
+    }
+
+    fn hear(&mut self) -> Result<Frame, Refusal> {
+        self.guest.hear().map_err(|error: Error| error.as_refusal())
+    }
+
+    /// Asks, and returns the lines of the answer and its texts. A line that says what failed is a refusal.
+    fn asked(&mut self, request: Request) -> Result<(Vec<Listed>, String), Refusal> {
+        let number = QUESTIONS.fetch_add(1, Ordering::Relaxed) as u32;
+        self.guest.say(&Frame::Ask(number, request));
+        let (mut all, mut told) = (Vec::new(), String::new());
+        loop {
+            match self.hear()? {
+                Frame::Answer(n, lines, more) if n == number => {
+                    if let Some(refusal) = lines.iter().find_map(|line| line.failure.clone()) {
+                        return Err(refusal);
+                    }
+                    all.extend(lines);
+                    if !more {
+                        return Ok((all, told));
+                    }
+                }
+                Frame::Told(n, text, more) if n == number => {
+                    told.push_str(&text);
+                    if !more {
+                        return Ok((all, told));
+                    }
+                }
+                Frame::Denied(n, refusal) if n == number => return Err(refusal),
+                _ => {}
+            }
+        }
+    }
+
+    /// Asks for lines.
+    pub fn ask(&mut self, request: Request) -> Result<Vec<Listed>, Refusal> {
+        self.asked(request).map(|(lines, _)| lines)
+    }
+
+    /// Asks for words.
+    pub fn told(&mut self, request: Request) -> Result<String, Refusal> {
+        self.asked(request).map(|(_, text)| text)
+    }
+
+    /// Gives an order to push these entries, small files with their content; refused where any of them is.
+    pub fn push(&mut self, order: Open, entries: Vec<Entry>, contents: &[(u64, &[u8])]) -> Result<(), Refusal> {
+        let count = entries.iter().filter(|entry| matches!(entry, Entry::New { .. })).count();
+        self.guest.say(&Frame::Open(order));
+        self.guest.say(&Frame::Entries(entries));
+        for (id, bytes) in contents {
+            self.guest.say(&inline(part(*id, 0, bytes), bytes));
+            let digests = vec![Digest::crc32c(crc32c(bytes))];
+            self.guest.say(&Frame::Ends(vec![End { id: *id, size: bytes.len() as u64, digests }]));
+        }
+        self.guest.say(&Frame::ScanEnd(count as u64));
+        let mut failed = None;
+        loop {
+            match self.hear()? {
+                Frame::Outcomes(list) => {
+                    let refusals = list.into_iter().filter_map(|(_, outcome)| match outcome {
+                        Outcome::Failed(refusal) => Some(refusal),
+                        _ => None,
+                    });
+                    failed = failed.or(refusals.last());
+                }
+                Frame::Finished(_) => return failed.map_or(Ok(()), Err),
+                _ => {}
+            }
+        }
+    }
+
+    /// Puts one small file.
+    pub fn put(&mut self, at: Place, bytes: &[u8]) -> Result<(), Refusal> {
+        let file = crate::guest::file(1, 0, "f", bytes.len() as u64);
+        self.push(order_at(Direction::Push, at), vec![file], &[(1, bytes)])
+    }
+
+    /// Gets what is at a place, small files alone: the records in which they came, heads and all.
+    pub fn get(&mut self, at: Place) -> Result<Vec<u8>, Refusal> {
+        // With a digest that no record tells of, so that each file has its end.
+        let mut order = order_at(Direction::Pull, at);
+        order.options.checksums = vec![Algorithm::Adler32];
+        self.guest.say(&Frame::Open(order));
+        let (mut got, mut open, mut scanned, mut failed) = (Vec::new(), 0, false, None);
+        loop {
+            match self.hear()? {
+                Frame::Entries(list) => {
+                    for (id, what) in list.into_iter().filter_map(offered) {
+                        open += usize::from(matches!(what, Offered::File { .. }));
+                        match what {
+                            Offered::File { .. } => self.guest.say(&Frame::Verdicts(vec![(id, Verdict::Want)])),
+                            Offered::Failed(refusal) => {
+                                self.guest.say(&Frame::Outcomes(vec![(id, Outcome::Failed(refusal.clone()))]));
+                                failed = Some(refusal);
+                            }
+                            _ => self.guest.say(&Frame::Outcomes(vec![(id, Outcome::Done)])),
+                        }
+                    }
+                }
+                Frame::Inline(record) => got.extend(record),
+                Frame::Ends(list) => {
+                    open -= list.len();
+                    let done = list.iter().map(|end| (end.id, Outcome::Done)).collect();
+                    self.guest.say(&Frame::Outcomes(done));
+                }
+                Frame::Drops(list) => {
+                    open -= list.len();
+                    for (id, refusal) in list {
+                        self.guest.say(&Frame::Outcomes(vec![(id, Outcome::Failed(refusal.clone()))]));
+                        failed = Some(refusal);
+                    }
+                }
+                Frame::ScanEnd(_) => scanned = true,
+                _ => {}
+            }
+            if scanned && open == 0 {
+                self.guest.say(&Frame::Finished(Default::default()));
+                return failed.map_or(Ok(got), Err);
+            }
+        }
+    }
+}
+
+fn offered(entry: Entry) -> Option<(u64, Offered)> {
+    match entry {
+        Entry::New { id, what, .. } => Some((id, what)),
+        Entry::Leave(_) => None,
+    }
+}

@@ -1,0 +1,131 @@
+//! What the other end calls itself, its files and its reasons does not drive the terminal of whoever reads it, nor forge lines of a
+//! log.
+
+use std::fs;
+
+use model::fault::Fault;
+use wire::Frame;
+use wire::frame::{Direction, Entry, Outcome, Refusal};
+
+use super::requests::Requests;
+use super::session::{order_at, place};
+use crate::client::{Client, Outcome as Ended};
+use crate::guest::{Guest, dir, entry, file};
+use crate::node::{Node, Setup};
+use crate::scripted_node::{Visit, pulled};
+use crate::wait::{LONG, until};
+use crate::web::peers::{Peer, answer};
+
+/// A title for the window, a cleared screen, a bell, a line of its own, and the same by single characters of C1 and by a mark that
+/// turns text around.
+const EVIL: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\r\nforged line\u{8}\u{9b}31m\u{9d}0;owned\u{9c}\u{202e}gnp.exe\u{7f}";
+
+/// Characters that do something else than stand there.
+fn drivers(text: &str) -> Vec<char> {
+    let is_driver = |c: &char| (c.is_control() && *c != '\n' && *c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().filter(is_driver).collect()
+}
+
+#[track_caller]
+fn assert_tame(what: &str, text: &str) {
+    let found = drivers(text);
+    assert!(found.is_empty(), "{what}: {found:?} in {text:?}");
+    assert!(!text.lines().any(|line| line.starts_with("forged line")), "{what}: a forged line in {text:?}");
+}
+
+type Script = fn(&mut Visit<'_>);
+
+fn refusal() -> Refusal {
+    Refusal { fault: Fault::Storage, reason: EVIL.into() }
+}
+
+#[test]
+fn a_hostile_node_s_words_do_not_reach_the_terminal_raw() {
+    let scripts: &[(&str, Script)] = &[
+        ("a refusal", |v| v.say(&Frame::Abort(refusal()))),
+        ("a name that cannot be read", |v| {
+            let failed = entry(2, 1, EVIL, wire::frame::Offered::Failed(refusal()));
+            v.say(&Frame::Entries(vec![dir(1, 0, "t"), failed, Entry::Leave(1)]));
+            v.say(&Frame::ScanEnd(2));
+        }),
+        ("a file that does not come", |v| {
+            v.say(&Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, EVIL, 1 << 20)]));
+            v.hear_until("a verdict", |frame| matches!(frame, Frame::Verdicts(_)));
+            v.say(&Frame::Drops(vec![(2, refusal())]));
+            v.say(&Frame::Entries(vec![Entry::Leave(1)]));
+            v.say(&Frame::ScanEnd(2));
+        }),
+        ("why it waits", |v| {
+            v.say(&Frame::Busy(EVIL.into()));
+            v.say(&Frame::Abort(refusal()));
+        }),
+    ];
+    std::thread::scope(|scope| {
+        for (what, script) in scripts {
+            scope.spawn(move || {
+                let client = Client::new();
+                let outcome: Ended = pulled(&client, |mut visit| {
+                    script(&mut visit);
+                    visit.until_gone();
+                });
+                assert_ne!(outcome.code, 0, "{what}: {outcome:?}");
+                assert_tame(what, &outcome.err);
+                assert_tame(what, &outcome.text());
+            });
+        }
+    });
+}
+
+fn node() -> Node {
+    Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain").start()
+}
+
+#[test]
+fn a_hostile_client_s_words_do_not_reach_the_log_raw() {
+    let node = node();
+    fs::write(node.data("f"), b"x").unwrap();
+    let mut guest = Guest::connect(&node);
+    let mut login = guest.login();
+    if let Frame::Login { software, .. } = &mut login {
+        *software = EVIL.into();
+    }
+    guest.say(&login);
+    guest.say(&Frame::Open(order_at(Direction::Pull, place("data", "f"))));
+    guest.hear_until("the offer", |frame| matches!(frame, Frame::Entries(_)));
+    guest.say(&Frame::Outcomes(vec![(1, Outcome::Failed(refusal()))]));
+    guest.say(&Frame::Abort(refusal()));
+    drop(guest);
+    let mut named = Guest::let_in(&node);
+    let name = EVIL.replace('/', "");
+    named.say(&Frame::Ask(1, wire::frame::Request::Stat(place("data", &name))));
+    named.hear_until("an answer", |frame| matches!(frame, Frame::Denied(..)));
+    let mut requests = Requests::new(&node, None);
+    let spelt: String = EVIL.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    for method in ["GET", "DELETE", "MKCOL", "DELETE"] {
+        requests.ask(method, &format!("/data/{spelt}"), &[("User-Agent", "x\u{9b}31m")], b"");
+        requests.ask(method, &format!("/{spelt}/x?a={spelt}"), &[], b"");
+    }
+    until("the last request is in the log", LONG, || node.log().contains("MKCOL"));
+    let audit = ["audit.jsonl", "audit-nobody.jsonl"].map(|name| node.state().join(name));
+    let audit: String = audit.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+    assert_tame("the log", &node.log());
+    assert_tame("the audit", &audit);
+}
+
+#[test]
+fn a_hostile_server_s_words_do_not_reach_the_log_or_a_copy_s_client_raw() {
+    let node = node();
+    let key = node.grant(&["--export", "data", "--write"]);
+    let evil = EVIL.replace(['\r', '\n'], "");
+    let peer = Peer::new(move |_, socket| answer(socket, 403, "Content-Type: text/plain\r\n", evil.as_bytes()));
+    let url = peer.url("/f");
+    let mut requests = Requests::new(&node, Some(&key));
+    fs::write(node.data("f"), b"x").unwrap();
+    for (field, target) in [("Source", "/data/new"), ("Destination", "/data/f")] {
+        let answer = requests.ask("COPY", target, &[(field, url.as_str())], b"");
+        assert!(!peer.heard().is_empty(), "{}", answer.text());
+        assert_tame("the answer", &answer.text().replace("\r\n", "\n"));
+    }
+    until("it is in the log", LONG, || node.log().contains("COPY"));
+    assert_tame("the log", &node.log());
+}

@@ -1,0 +1,138 @@
+//! Ways out of an export in generated spellings, over HTTP and in native frames.
+
+use std::fs;
+use std::path::PathBuf;
+
+use engine::Error;
+use model::locator::Place;
+use wire::Frame;
+use wire::frame::{Direction, Request};
+
+use super::measures::{contents, holds};
+use super::requests::Requests;
+use super::session::{order_at, place};
+use crate::guest::{Guest, forged};
+use crate::node::{Node, Setup};
+
+const SECRET: &[u8] = b"outside of every export";
+
+/// A node with an export `x`, deep enough that going up could land beside it.
+fn world() -> (Node, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let inside = dir.path().join("in");
+    fs::create_dir_all(inside.join("d/e")).unwrap();
+    fs::create_dir(dir.path().join("out")).unwrap();
+    fs::write(dir.path().join("out/secret"), SECRET).unwrap();
+    fs::write(inside.join("d/f"), b"fine").unwrap();
+    let setup = Setup::new().export("x", &inside, "rw").arg("--anonymous").arg("rw").arg("--plain");
+    (setup.start(), dir)
+}
+
+fn outside(dir: &tempfile::TempDir) -> Vec<(PathBuf, Vec<u8>)> {
+    contents(&dir.path().join("out"))
+}
+
+/// Spellings of "up", of what stands between names, and how often.
+fn spellings() -> Vec<String> {
+    let ups = [
+        "..", "%2e%2e", "%2E.", ".%2e", "%252e%252e", "%c0%ae%c0%ae", "%e0%80%ae%e0%80%ae", "%uff0e%uff0e", "..%00", "..%20",
+        "%09..", "..;a=b", "...", "%ef%bc%8e%ef%bc%8e", "..%23", "..%3f", ".%0d.", "..%0a",
+    ];
+    let betweens = ["/", "%2f", "%5c", "\\", "//", "/./", "%252f", "/%2e/"];
+    let mut spelt = Vec::new();
+    for up in ups {
+        for between in betweens {
+            for times in [1, 3] {
+                let climb = format!("{up}{between}").repeat(times);
+                spelt.push(format!("d/{climb}out{between}secret"));
+            }
+        }
+    }
+    spelt
+}
+
+#[test]
+fn no_generated_spelling_leads_out_over_http() {
+    let (node, dir) = world();
+    let before = outside(&dir);
+    let spellings = spellings();
+    assert!(spellings.len() >= 200, "{}", spellings.len());
+    let mut requests = Requests::new(&node, None);
+    for path in spellings {
+        let target = format!("/x/{path}");
+        for (method, fields, body) in [
+            ("GET", &[][..], &b""[..]),
+            ("PUT", &[], b"evil"),
+            ("DELETE", &[("Depth", "infinity")], b""),
+        ] {
+            let answer = requests.ask(method, &target, fields, body);
+            assert!(answer.status < 500 && !holds(&answer.body, SECRET), "{method} {target}: {answer:?}");
+        }
+        let to = [("Destination", target.as_str())];
+        let status = requests.status("COPY", "/x/d/f", &to, b"");
+        assert!(status < 500 || status == 502, "COPY to {target}: {status}");
+        assert!(outside(&dir) == before, "{target}: something outside was changed");
+    }
+}
+
+/// Says this, and all that comes back until the session ends or has answered.
+fn said(guest: &mut Guest, bytes: &[u8]) -> Vec<u8> {
+    guest.say_raw(bytes);
+    let mut heard = Vec::new();
+    loop {
+        match guest.hear() {
+            Ok(frame) => {
+                heard.extend(format!("{frame:?}").into_bytes());
+                if let Frame::Inline(record) = &frame {
+                    heard.extend(record);
+                }
+                if matches!(frame, Frame::Denied(..) | Frame::Answer(_, _, false) | Frame::Finished(_) | Frame::ScanEnd(_))
+                {
+                    return heard;
+                }
+            }
+            Err(Error::Refused { refusal, .. }) => {
+                heard.extend(refusal.reason.into_bytes());
+                return heard;
+            }
+            Err(_) => return heard,
+        }
+    }
+}
+
+#[test]
+fn no_generated_path_leads_out_natively() {
+    let (node, dir) = world();
+    let (absolute, before) = (dir.path().join("out/secret").display().to_string(), outside(&dir));
+    let mut paths: Vec<String> = Vec::new();
+    for up in ["..", "../.", "./..", "..//", "../", "/..", "..\0", "%2e%2e", "..\\"] {
+        for times in 1..4 {
+            for start in ["", "d/", "d/f/", "/", "//", "./", "d//"] {
+                paths.push(format!("{start}{}/out/secret", vec![up; times].join("/")));
+            }
+        }
+    }
+    paths.extend(["", "/", "d/"].map(|start| format!("{start}{absolute}")));
+    assert!(paths.len() >= 150, "{}", paths.len());
+    let mut guest = Guest::let_in(&node);
+    for path in paths {
+        let honest = "Z".repeat(path.len());
+        let at = |text: &str| place("x", text);
+        for frame in [
+            Frame::Ask(1, Request::Digest(at(&honest), vec![model::Algorithm::Crc32c])),
+            Frame::Ask(1, Request::Remove(at(&honest), true)),
+            Frame::Ask(1, Request::Rename(at("d/f"), at(&honest))),
+            Frame::Open(order_at(Direction::Pull, at(&honest))),
+        ] {
+            let is_order = matches!(frame, Frame::Open(_));
+            let heard = said(&mut guest, &forged(&frame, honest.as_bytes(), path.as_bytes()));
+            assert!(!holds(&heard, SECRET), "{path:?}: {frame:?}");
+            assert!(outside(&dir) == before, "{path:?}: {frame:?} changed something outside");
+            // What does not decode ends the session; whoever comes next is served.
+            if is_order || guest.link.exchange(std::time::Duration::ZERO).is_err() || guest.link.next_frame().is_err() {
+                guest = Guest::let_in(&node);
+            }
+        }
+    }
+    assert!(matches!(place("x", "d/f"), Place::Path { .. }) && dir.path().join("in/d/e").is_dir());
+}

@@ -1,0 +1,99 @@
+//! The verbs of the table of rights, as each protocol says them.
+
+use model::Algorithm;
+use model::fault::Fault;
+use wire::frame::{Refusal, Request};
+
+use super::requests::Requests;
+use super::rights_table::{Verb, Where};
+use super::session::{Session, place};
+use crate::node::Node;
+
+/// What came of a verb.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    Done,
+    Refused,
+    Missing,
+    /// A rename that stays.
+    Stays,
+    Other(String),
+}
+
+fn below(dir: &str, name: &str) -> String {
+    [dir, name].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+fn native(session: &mut Session, verb: Verb, at: Where) -> Result<(), Refusal> {
+    let (export, dir, across) = at.place();
+    let here = |name: &str| place(export, &below(dir, name));
+    match verb {
+        Verb::Get => session.get(here("f")).map(drop),
+        Verb::List => session.ask(Request::List(here(""))).map(drop),
+        Verb::Stat => session.ask(Request::Stat(here("f"))).map(drop),
+        Verb::Digest => session.ask(Request::Digest(here("f"), vec![Algorithm::Adler32])).map(drop),
+        Verb::PutNew => session.put(here("new"), b"new"),
+        Verb::Overwrite => session.put(here("f"), b"other than it was"),
+        Verb::MakeDir => session.ask(Request::Mkdir(here("made"))).map(drop),
+        Verb::Remove => session.ask(Request::Remove(here("f"), false)).map(drop),
+        Verb::RemoveAll => session.ask(Request::Remove(here("sub"), true)).map(drop),
+        Verb::RenameWithin => session.ask(Request::Rename(here("f"), here("g"))).map(drop),
+        Verb::RenameAcross => {
+            session.ask(Request::Rename(here("f"), place(export, &below(across, "came")))).map(drop)
+        }
+    }
+}
+
+/// Says a verb in a session, which is opened where there is none.
+pub fn by_native(node: &Node, key: Option<&str>, verb: Verb, at: Where, open: &mut Option<Session>) -> Told {
+    let session = match open.take() {
+        Some(session) => Ok(session),
+        None => Session::open(node, key),
+    };
+    let done = session.and_then(|mut session| {
+        let done = native(&mut session, verb, at);
+        // A refused order ends the session, a refused question does not.
+        if done.is_ok() || !matches!(verb, Verb::Get | Verb::PutNew | Verb::Overwrite) {
+            *open = Some(session);
+        }
+        done
+    });
+    match done {
+        Ok(()) => Told::Done,
+        Err(refusal) => match refusal.fault {
+            Fault::Auth => Told::Refused,
+            Fault::Missing => Told::Missing,
+            Fault::Config if verb == Verb::RenameAcross => Told::Stays,
+            _ => Told::Other(format!("{refusal:?}")),
+        },
+    }
+}
+
+/// Says a verb in a request.
+pub fn by_http(requests: &mut Requests<'_>, verb: Verb, at: Where) -> Told {
+    let (export, dir, across) = at.place();
+    let here = |name: &str| format!("/{export}/{}", below(dir, name));
+    let to = |target: &str| [("Destination".to_owned(), target.to_owned())];
+    let (method, target, fields, body): (_, _, Vec<(String, String)>, &[u8]) = match verb {
+        Verb::Get => ("GET", here("f"), Vec::new(), b""),
+        Verb::List => ("PROPFIND", here(""), vec![("Depth".into(), "1".into())], b""),
+        Verb::Stat => ("HEAD", here("f"), Vec::new(), b""),
+        Verb::Digest => ("HEAD", here("f"), vec![("Want-Digest".into(), "adler32".into())], b""),
+        Verb::PutNew => ("PUT", here("new"), Vec::new(), b"new"),
+        Verb::Overwrite => ("PUT", here("f"), Vec::new(), b"other than it was"),
+        Verb::MakeDir => ("MKCOL", here("made"), Vec::new(), b""),
+        Verb::Remove => ("DELETE", here("f"), Vec::new(), b""),
+        Verb::RemoveAll => ("DELETE", here("sub"), vec![("Depth".into(), "infinity".into())], b""),
+        Verb::RenameWithin => ("MOVE", here("f"), to(&here("g")).to_vec(), b""),
+        Verb::RenameAcross => ("MOVE", here("f"), to(&format!("/{export}/{}", below(across, "came"))).to_vec(), b""),
+    };
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let answer = requests.ask(method, &target, &fields, body);
+    match answer.status {
+        200..300 => Told::Done,
+        401 | 403 => Told::Refused,
+        404 => Told::Missing,
+        502 if verb == Verb::RenameAcross => Told::Stays,
+        status => Told::Other(format!("{status} {}", answer.text())),
+    }
+}

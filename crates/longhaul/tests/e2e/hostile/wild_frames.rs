@@ -1,0 +1,113 @@
+//! Random frames, from seeds, into native sessions: each ends or is answered, and nothing of it stays.
+
+use std::time::{Duration, Instant};
+
+use model::Algorithm;
+use wire::Frame;
+use wire::frame::{Direction, Entry, Outcome, Request, Verdict};
+
+use super::measures::{contents, memory, threads};
+use super::session::{Session, order_at, place};
+use crate::guest::{Guest, dir, encoded, file, inline, part};
+use crate::node::{Node, Setup};
+use crate::wait::{LONG, until};
+
+const SESSIONS: u64 = 300;
+
+/// Xorshift (Marsaglia 2003): a seed says the whole of a session.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, most: u64) -> u64 {
+        self.next() % most
+    }
+}
+
+/// A frame that makes sense somewhere, with numbers from the dice.
+fn frame(dice: &mut Dice) -> Frame {
+    let (id, size) = (dice.below(4), dice.below(1 << 17));
+    match dice.below(16) {
+        0 => Frame::Open(order_at(Direction::Push, place("data", "t"))),
+        1 => Frame::Open(order_at(Direction::Pull, place("data", "there"))),
+        2 => Frame::Ask(id as u32, Request::List(place("data", ""))),
+        3 => Frame::Ask(id as u32, Request::Digest(place("data", "there"), vec![Algorithm::Md5])),
+        4 => Frame::Ask(id as u32, Request::Jobs(None)),
+        5 => Frame::Entries(vec![dir(1, 0, "t"), file(2, 1, "f", size)]),
+        6 => Frame::Entries(vec![Entry::Leave(id)]),
+        7 => Frame::Verdicts(vec![(id, Verdict::Want)]),
+        8 => Frame::Outcomes(vec![(id, Outcome::Done)]),
+        9 => Frame::ScanEnd(id),
+        10 => Frame::Received(vec![(id as u32, size)]),
+        11 => Frame::Again(vec![(id, size, size)]),
+        12 => inline(part(id, size, b"abc"), b"abc"),
+        13 => Frame::Held(vec![(id, size, 1)]),
+        14 => Frame::Keep(size),
+        _ => Frame::Renew { key: None, opened: id as u32, kept: vec![id as u32] },
+    }
+}
+
+/// Its bytes, now and then with some of them changed, cut or added.
+fn bytes(dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = encoded(&frame(dice));
+    match dice.below(4) {
+        0 => {
+            for _ in 0..=dice.below(4) {
+                let at = dice.below(bytes.len() as u64) as usize;
+                bytes[at] = dice.next() as u8;
+            }
+        }
+        1 => {
+            // A body of chance behind a head that fits it.
+            let len = dice.below(300) as usize;
+            let body: Vec<u8> = (0..len).map(|_| dice.next() as u8).collect();
+            bytes = (len as u32 + 2).to_be_bytes().to_vec();
+            bytes.extend([dice.below(40) as u8, dice.below(2) as u8]);
+            bytes.extend(body);
+        }
+        _ => {}
+    }
+    bytes
+}
+
+fn play(node: &Node, seed: u64) {
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut guest = Guest::let_in(node);
+    for _ in 0..=dice.below(20) {
+        let piece = bytes(&mut dice);
+        if guest.link.send_raw(&piece).is_err() || guest.link.exchange(Duration::from_millis(1)).is_err() {
+            return;
+        }
+        while let Ok(Some(_)) = guest.link.next_frame() {}
+    }
+}
+
+#[test]
+fn random_frames_end_sessions_and_nothing_else() {
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("rw").start();
+    std::fs::write(node.data("there"), b"as it was").unwrap();
+    drop(Session::open(&node, None).unwrap());
+    let (began, memory_before, threads_before) = (Instant::now(), memory(&node), threads(&node));
+    std::thread::scope(|scope| {
+        for lane in 0..4 {
+            let node = &node;
+            scope.spawn(move || (0..SESSIONS / 4).for_each(|round| play(node, round * 4 + lane + 1)));
+        }
+    });
+    until("their threads are gone", LONG, || threads(&node) <= threads_before + 2);
+    let mut session = Session::open(&node, None).unwrap();
+    let lines = session.ask(Request::List(place("data", ""))).unwrap();
+    assert!(!lines.is_empty(), "after {:?}", began.elapsed());
+    let grown = memory(&node).saturating_sub(memory_before);
+    assert!(grown < 64 << 20, "{} MiB more memory", grown >> 20);
+    // The seeds write to one place alone.
+    let others = contents(&node.data("")).into_iter().filter(|(path, _)| !path.starts_with(node.data("t")));
+    let others: Vec<_> = others.map(|(path, bytes)| (path, bytes)).collect();
+    assert_eq!(others, [(node.data("there"), b"as it was".to_vec())]);
+}
