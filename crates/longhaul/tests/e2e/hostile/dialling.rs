@@ -124,7 +124,8 @@ fn what_goes_along_with_a_copy_is_on_a_list() {
         let heard = peer.heard();
         assert!(heard.iter().all(|heard| heard.field(&name.to_lowercase()) != Some("evil")), "{name}: {heard:?}");
     }
-    let fields = [("Authorization", bearer.as_str()), ("Source", url.as_str()), ("TransferHeaderAuthorization", "Bearer t")];
+    let fields =
+        [("Authorization", bearer.as_str()), ("Source", url.as_str()), ("TransferHeaderAuthorization", "Bearer t")];
     assert_eq!(ask(&node, "COPY", "/data/new", &fields, b"").expect(202).last_line(), "success: Created");
     assert!(peer.heard().iter().any(|heard| heard.field("authorization") == Some("Bearer t")));
 }

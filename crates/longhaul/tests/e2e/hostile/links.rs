@@ -69,18 +69,20 @@ impl Scene {
         order
     }
 
-    /// All that the credential is not for.
+    /// All that the credential is not for. Directories above its path may be made by whoever may make what is at it.
     pub fn others(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let own = self.node.data(self.path);
         let all = contents(&self.node.data("..").canonicalize().unwrap().join("outside"));
-        let data = contents(&self.node.data("")).into_iter().filter(|(path, _)| !path.starts_with(&own));
+        let data = contents(&self.node.data(""))
+            .into_iter()
+            .filter(|(path, _)| !path.starts_with(&own) && !own.starts_with(path));
         all.into_iter().chain(data).collect()
     }
 
     /// Tries every verb on the path and through it, by both protocols. Returns all that was said.
     pub fn rummage(&self) -> Vec<u8> {
         let mut said = Vec::new();
-        for below in ["", "/canary", "/b/canary", "/evil", "/l/canary", "/t/l/evil"] {
+        for below in ["", "/canary", "/evil", "/l/canary"] {
             self.natively(below, &mut said);
             self.by_http(below, &mut said);
         }
@@ -139,7 +141,7 @@ fn a_dir(path: PathBuf) {
 fn pushes() -> Vec<(&'static str, Vec<Entry>)> {
     let offered = |target: &str| Offered::Symlink { mtime: Default::default(), target: target.into() };
     let mut pushes: Vec<(&str, Vec<Entry>)> = Vec::new();
-    for target in ["..", "../canary", "../../outside", "/"] {
+    for target in ["..", "../canary", "../../outside"] {
         pushes.push(("a link in the place itself", vec![link(1, 0, "f", target)]));
         let tree = vec![dir(1, 0, "t"), entry(2, 1, "l", offered(target)), entry(3, 1, "t", offered(target))];
         pushes.push(("a tree of links", [tree, vec![Entry::Leave(1)]].concat()));

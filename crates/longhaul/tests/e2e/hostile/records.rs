@@ -38,8 +38,11 @@ fn no_parameter_of_a_query_is_written_down() {
     fs::write(node.data("f"), b"x").unwrap();
     let key = node.grant(&["--export", "data", "--write"]);
     for (at, name) in NAMES.into_iter().enumerate() {
-        for (kind, name) in [("a", name.to_owned()), ("b", name.to_uppercase()), ("c", format!("%{:02x}{}", name.as_bytes()[0], &name[1..]))]
-        {
+        for (kind, name) in [
+            ("a", name.to_owned()),
+            ("b", name.to_uppercase()),
+            ("c", format!("%{:02x}{}", name.as_bytes()[0], &name[1..])),
+        ] {
             let secret = format!("hunter2{kind}{at}z");
             let target = format!("/data/f?x=1&{name}={secret}");
             Requests::new(&node, None).ask("GET", &target, &[], b"");

@@ -39,7 +39,11 @@ fn an_open_session_of_a_key_that_is_over_begins_nothing() {
         // Sessions that were opened before: refused orders end theirs.
         let mut open: Vec<Session> = (0..3).map(|_| Session::open(&node, Some(&key)).unwrap()).collect();
         assert_eq!(open[0].ask(Request::List(place("data", ""))).unwrap().len(), 1);
-        if is_revoked { revoke(&node, &key) } else { expire(&node) }
+        if is_revoked {
+            revoke(&node, &key)
+        } else {
+            expire(&node)
+        }
         let job = *model::id::JobId::random().0.as_bytes();
         for question in [
             Request::List(place("data", "")),

@@ -157,5 +157,6 @@ pub const TABLE: &[Row] = &[
 
 /// Where the two protocols differ on purpose, and why.
 pub fn native_differs(credential: Credential) -> Option<&'static str> {
-    (credential == Credential::Macaroon).then_some("a macaroon is no key of the native protocol, which has no field for one")
+    (credential == Credential::Macaroon)
+        .then_some("a macaroon is no key of the native protocol, which has no field for one")
 }

@@ -14,16 +14,50 @@ const CANARY: &[u8] = b"what only the hidden request brings";
 /// A request without its hidden second half: what it is, its bytes, and the status of its answer.
 type Case = (String, Vec<u8>, u16);
 
+/// Where a status may be another one as well: what is unknown may be told as such, and what is no HTTP at all need not be answered.
+fn may_be(expected: u16, status: Option<u16>) -> bool {
+    match (expected, status) {
+        (BAD_OR_UNKNOWN, Some(400 | 501 | 505)) | (BAD_OR_SILENT, Some(400) | None) => true,
+        (expected, status) => status == Some(expected),
+    }
+}
+
+const BAD_OR_UNKNOWN: u16 = 1;
+const BAD_OR_SILENT: u16 = 2;
+
 fn put(what: &str, fields: &str, body: &str, status: u16) -> Case {
     (what.to_owned(), format!("PUT /data/g HTTP/1.1\r\nHost: h\r\n{fields}\r\n{body}").into_bytes(), status)
 }
 
 fn lengths() -> Vec<Case> {
-    let case = |value: &str| put(&format!("Content-Length {value:?}"), &format!("Content-Length: {value}\r\n"), "abc", 400);
+    let case =
+        |value: &str| put(&format!("Content-Length {value:?}"), &format!("Content-Length: {value}\r\n"), "abc", 400);
     let values = [
-        "-3", "+3", "3 ", "3,3 4", "3, 4", "3 3", "03x", "0x3", "3.0", "3e0", "", "٣", "３", "\u{a0}3", "3\u{3000}", "\u{85}3",
-        "\x0b3", "3\x0c", "36893488147419103232", "18446744073709551616", "99999999999999999999999999999999", "three", "3\t4",
-        "\"3\"", "3;4",
+        "-3",
+        "+3",
+        "3 ",
+        "3,3 4",
+        "3, 4",
+        "3 3",
+        "03x",
+        "0x3",
+        "3.0",
+        "3e0",
+        "",
+        "٣",
+        "３",
+        "\u{a0}3",
+        "3\u{3000}",
+        "\u{85}3",
+        "\x0b3",
+        "3\x0c",
+        "36893488147419103232",
+        "18446744073709551616",
+        "99999999999999999999999999999999",
+        "three",
+        "3\t4",
+        "\"3\"",
+        "3;4",
     ];
     let mut cases: Vec<Case> = values.into_iter().filter(|value| *value != "3 ").map(case).collect();
     for (what, fields) in [
@@ -54,11 +88,11 @@ fn codings() -> Vec<Case> {
     for (value, status) in [
         ("\x0bchunked", 400),
         ("\x0cchunked", 400),
-        ("\u{a0}chunked", 400),
-        ("\u{3000}chunked", 400),
-        ("\u{85}chunked", 400),
+        ("\u{a0}chunked", BAD_OR_UNKNOWN),
+        ("\u{3000}chunked", BAD_OR_UNKNOWN),
+        ("\u{85}chunked", BAD_OR_UNKNOWN),
         ("chunked\x0b", 400),
-        ("chunked\u{2003}", 400),
+        ("chunked\u{2003}", BAD_OR_UNKNOWN),
         ("chun\0ked", 400),
         ("\"chunked\"", 501),
         ("xchunked", 501),
@@ -139,13 +173,13 @@ fn heads() -> Vec<Case> {
         get("a folded field", folded, 400),
         get("a tab in the request line", "GET\t/data/f\tHTTP/1.1\r\nHost: h\r\n\r\n", 400),
         get("two spaces", "GET  /data/f HTTP/1.1\r\nHost: h\r\n\r\n", 400),
-        get("a space in the target", "GET /data/f x HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        get("a space in the target", "GET /data/f x HTTP/1.1\r\nHost: h\r\n\r\n", BAD_OR_UNKNOWN),
         get("something behind the version", "GET /data/f HTTP/1.1 x\r\nHost: h\r\n\r\n", 400),
-        get("a version of two letters", "GET /data/f HTTP/11\r\nHost: h\r\n\r\n", 400),
+        get("a version of two letters", "GET /data/f HTTP/11\r\nHost: h\r\n\r\n", BAD_OR_UNKNOWN),
         get("a version of another age", "GET /data/f HTTP/2.0\r\nHost: h\r\n\r\n", 505),
-        get("a small version", "GET /data/f http/1.1\r\nHost: h\r\n\r\n", 400),
+        get("a small version", "GET /data/f http/1.1\r\nHost: h\r\n\r\n", BAD_OR_UNKNOWN),
         get("a carriage return in the target", "GET /data/\rf HTTP/1.1\r\nHost: h\r\n\r\n", 400),
-        get("a method in brackets", "G(T /data/f HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        get("a method in brackets", "G(T /data/f HTTP/1.1\r\nHost: h\r\n\r\n", BAD_OR_SILENT),
         get("bare line feeds", "GET /data/f HTTP/1.1\nHost: h\n\n", 400),
     ]
 }
@@ -177,7 +211,7 @@ fn nothing_is_smuggled_behind_a_request() {
     let mut wrong = Vec::new();
     for (what, bytes, expected) in cases {
         let (status, is_alone, said) = answered(&node, &bytes);
-        if status != Some(expected) {
+        if !may_be(expected, status) {
             wrong.push(format!("{what}: {status:?}, expected {expected}"));
         }
         if !is_alone || holds(&said, CANARY) {

@@ -38,9 +38,7 @@ fn native(session: &mut Session, verb: Verb, at: Where) -> Result<(), Refusal> {
         Verb::Remove => session.ask(Request::Remove(here("f"), false)).map(drop),
         Verb::RemoveAll => session.ask(Request::Remove(here("sub"), true)).map(drop),
         Verb::RenameWithin => session.ask(Request::Rename(here("f"), here("g"))).map(drop),
-        Verb::RenameAcross => {
-            session.ask(Request::Rename(here("f"), place(export, &below(across, "came")))).map(drop)
-        }
+        Verb::RenameAcross => session.ask(Request::Rename(here("f"), place(export, &below(across, "came")))).map(drop),
     }
 }
 
