@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use model::id::Uuid;
 use serde_json::Value;
 use wire::Frame;
-use wire::frame::{Direction, Request};
+use wire::frame::{Direction, Refusal, Request};
 
 use super::links::{CANARY, Scene, setup};
 use super::measures::holds;
@@ -41,58 +41,69 @@ fn lent(node: &Node, bearer: &str, target: &str, write: bool) -> Option<(String,
     Some((told["key"].as_str()?.to_owned(), *job.as_bytes()))
 }
 
+/// A job that is cut off when it has put a link into its place, and comes again with a tree for the same place.
+fn comes_again(node: &Node, key: &str, job: [u8; 16], path: &str, target: &str) -> Result<(), Refusal> {
+    let order = || wire::frame::Open { job, ..order_at(Direction::Push, place("data", path)) };
+    let mut first = Guest::with_key(node, Some(&proof(key))).unwrap();
+    first.say(&Frame::Open(order()));
+    first.say(&Frame::Entries(vec![link(1, 0, "t", target)]));
+    // Until it has said what became of the link.
+    while first.hear().is_ok_and(|frame| !matches!(frame, Frame::Outcomes(_) | Frame::Finished(_))) {}
+    drop(first);
+    let tree = vec![dir(1, 0, "t"), file(2, 1, "evil", 4), wire::frame::Entry::Leave(1)];
+    Session::open(node, Some(key)).and_then(|mut session| session.push(order(), tree, &[(2, b"evil")]))
+}
+
+#[track_caller]
+fn assert_no_evil(node: &Node, what: &str) {
+    let evil = ["evil", "b/evil", "../outside/evil", "a/evil", "../evil"].map(|path| node.data(path).exists());
+    assert_eq!(evil, [false; 5], "{what}");
+}
+
 #[test]
-fn a_macaroon_for_a_file_and_the_key_lent_for_it_stay_there() {
-    for there in [true, false] {
-        let node = setup("[macaroons]\n").start();
+fn a_macaroon_for_a_file_and_the_keys_lent_for_it_stay_there() {
+    for (there, target) in [(true, ".."), (false, ".."), (true, "../b"), (false, "."), (true, "../../outside")] {
+        let what = format!("a link to {target:?}, a file there before: {there}");
+        let node = Arc::new(setup("[macaroons]\n").start());
         if there {
             fs::write(node.data("a/f"), b"mine").unwrap();
         }
         let own = node.grant(&["--export", "data", "--write"]);
         let bearer = macaroon(&node, &own, "/data/a/f", "DOWNLOAD,UPLOAD,LIST,DELETE,MANAGE");
-        let node = Arc::new(node);
-        let scene =
-            Scene { what: "a macaroon", node, path: "a/f", native: None, bearer: Some(bearer.clone()), job: None };
+        let bearer = Some(bearer.as_str());
+        let (reads, _) = lent(&node, bearer.unwrap(), "/data/a/f", false).expect(&what);
+        let (key, job) = lent(&node, bearer.unwrap(), "/data/a/f", true).expect(&what);
+        let path = "a/f";
+        let scene = Scene { what: "", node: Arc::clone(&node), path, native: None, bearer: None, job: Some(job) };
+        let scene = Scene { native: Some(key.clone()), bearer: bearer.map(str::to_owned), ..scene };
         let before = scene.others();
-        for target in ["..", "../canary", "../../outside"] {
-            // Lent anew for each: what is lent ends with its job.
-            let Some((key, job)) = lent(&scene.node, &bearer, "/data/a/f", true) else { continue };
-            let scene = Scene { native: Some(key), job: Some(job), bearer: Some(bearer.clone()), ..scene.clone() };
-            let pushed = scene.session().and_then(|mut s| s.push(scene.order(""), vec![link(1, 0, "f", target)], &[]));
-            let said = scene.rummage();
-            assert!(!holds(&said, CANARY), "a link to {target:?}, {pushed:?}: somebody else's file was read");
-            assert!(scene.others() == before, "a link to {target:?}, {pushed:?}: something else was changed");
-            if let Some((key, _)) = lent(&scene.node, &bearer, "/data/a/f", false) {
-                let got = Session::open(&scene.node, Some(&key)).and_then(|mut s| s.get(place("data", "a/f/canary")));
-                assert!(got.is_err(), "a lent key read below its file");
-            }
+        let again = comes_again(&node, &key, job, path, target);
+        assert_no_evil(&node, &format!("{what}: {again:?}"));
+        assert!(!holds(&scene.rummage(), CANARY), "{what}: somebody else's file was read");
+        // By whoever else, now: what was lent to read it reads nothing else.
+        let _ = fs::remove_file(node.data(path));
+        let _ = symlink(target, node.data(path));
+        for below in ["a/f/canary", "a/f/b/canary", "a/f"] {
+            let got = Session::open(&node, Some(&reads)).and_then(|mut session| session.get(place("data", below)));
+            assert!(!got.is_ok_and(|bytes| holds(&bytes, CANARY)), "{what}: {below} was read with a lent key");
         }
+        assert!(scene.others() == before, "{what}: something else was changed");
     }
 }
 
 #[test]
 fn a_key_for_one_job_that_comes_again_stays_in_its_place() {
-    for there in [false, true] {
+    for (own, targets) in [(&["--write"][..], ["..", ".", "../b"]), (&["--write", "--path", "a"], [".", "..", "../.."])]
+    {
         let node = setup("").start();
-        if there {
-            fs::create_dir(node.data("a/t")).unwrap();
-        }
-        let own = node.grant(&["--export", "data", "--path", "a", "--write"]);
-        for target in ["..", "../../outside", "../b"] {
+        let own = node.grant(&[&["--export", "data"], own].concat());
+        for target in targets {
+            let _ = fs::remove_file(node.data("a/t")).or_else(|_| fs::remove_dir_all(node.data("a/t")));
             let job = *model::id::JobId::random().0.as_bytes();
             let asked = Request::KeyFor { job, place: place("data", "a/t"), delete: false };
             let key = Session::open(&node, Some(&own)).unwrap().told(asked).unwrap();
-            let order = || wire::frame::Open { job, ..order_at(Direction::Push, place("data", "a/t")) };
-            // Its job puts a link there, is cut off, and comes again with a tree for the same place.
-            let mut first = Guest::with_key(&node, Some(&proof(&key))).unwrap();
-            first.say(&Frame::Open(order()));
-            first.say(&Frame::Entries(vec![link(1, 0, "t", target)]));
-            let _ = first.hear();
-            drop(first);
-            let tree = vec![dir(1, 0, "t"), file(2, 1, "evil", 4), wire::frame::Entry::Leave(1)];
-            let second = Session::open(&node, Some(&key)).and_then(|mut s| s.push(order(), tree, &[(2, b"evil")]));
-            let evil = ["evil", "b/evil", "../outside/evil", "a/evil"].map(|path| node.data(path).exists());
-            assert_eq!(evil, [false; 4], "a link to {target:?}, there {there}: {second:?}");
+            let again = comes_again(&node, &key, job, "a/t", target);
+            assert_no_evil(&node, &format!("a link to {target:?}: {again:?}"));
         }
     }
 }

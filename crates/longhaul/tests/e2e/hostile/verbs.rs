@@ -50,8 +50,10 @@ pub fn by_native(node: &Node, key: Option<&str>, verb: Verb, at: Where, open: &m
     };
     let done = session.and_then(|mut session| {
         let done = native(&mut session, verb, at);
-        // A refused order ends the session, a refused question does not.
-        if done.is_ok() || !matches!(verb, Verb::Get | Verb::PutNew | Verb::Overwrite) {
+        // A refused order ends the session, a refused question does not. Nor is one asked directly behind a pull: the node may
+        // still take it for a part of that.
+        let is_order = matches!(verb, Verb::PutNew | Verb::Overwrite);
+        if verb != Verb::Get && (done.is_ok() || !is_order) {
             *open = Some(session);
         }
         done
