@@ -58,7 +58,7 @@ fn files(state: &Path) -> Vec<std::path::PathBuf> {
             false => {}
         }
     }
-    found.retain(|path| !path.extension().is_some_and(|ending| ending == "jsonl"));
+    found.retain(|path| path.extension().is_none_or(|ending| ending != "jsonl"));
     found.sort();
     found
 }

@@ -32,9 +32,10 @@ fn digests_of_many_sessions_take_turns_and_end_with_them() {
         session.guest.say(&Frame::Ask(1, Request::Digest(place("data", "sparse"), vec![Algorithm::Md5])));
     }
     until("digests are made", LONG, || busy_threads(&node) > 0);
-    let (mut most, mut reading) = (0, 0);
-    for _ in 0..40 {
-        (most, reading) = (most.max(threads(&node)), reading.max(busy_threads(&node)));
+    // The fewest: whoever reads without taking turns does so all the time, while others are at work now and then.
+    let (mut most, mut reading) = (0, usize::MAX);
+    for _ in 0..60 {
+        (most, reading) = (most.max(threads(&node)), reading.min(busy_threads(&node)));
         std::thread::sleep(Duration::from_millis(10));
     }
     // A thread of its own for each session, another one for what it asks, and the readers.

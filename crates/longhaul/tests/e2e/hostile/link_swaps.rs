@@ -70,12 +70,11 @@ fn a_macaroon_for_a_file_and_the_keys_lent_for_it_stay_there() {
         }
         let own = node.grant(&["--export", "data", "--write"]);
         let bearer = macaroon(&node, &own, "/data/a/f", "DOWNLOAD,UPLOAD,LIST,DELETE,MANAGE");
-        let bearer = Some(bearer.as_str());
-        let (reads, _) = lent(&node, bearer.unwrap(), "/data/a/f", false).expect(&what);
-        let (key, job) = lent(&node, bearer.unwrap(), "/data/a/f", true).expect(&what);
+        let (reads, _) = lent(&node, &bearer, "/data/a/f", false).expect(&what);
+        let (key, job) = lent(&node, &bearer, "/data/a/f", true).expect(&what);
         let path = "a/f";
         let scene = Scene { what: "", node: Arc::clone(&node), path, native: None, bearer: None, job: Some(job) };
-        let scene = Scene { native: Some(key.clone()), bearer: bearer.map(str::to_owned), ..scene };
+        let scene = Scene { native: Some(key.clone()), bearer: Some(bearer), ..scene };
         let before = scene.others();
         let again = comes_again(&node, &key, job, path, target);
         assert_no_evil(&node, &format!("{what}: {again:?}"));

@@ -141,7 +141,7 @@ fn a_dir(path: PathBuf) {
 fn pushes() -> Vec<(&'static str, Vec<Entry>)> {
     let offered = |target: &str| Offered::Symlink { mtime: Default::default(), target: target.into() };
     let mut pushes: Vec<(&str, Vec<Entry>)> = Vec::new();
-    for target in ["..", "../canary", "../../outside"] {
+    for target in ["..", "../../outside"] {
         pushes.push(("a link in the place itself", vec![link(1, 0, "f", target)]));
         let tree = vec![dir(1, 0, "t"), entry(2, 1, "l", offered(target)), entry(3, 1, "t", offered(target))];
         pushes.push(("a tree of links", [tree, vec![Entry::Leave(1)]].concat()));

@@ -112,11 +112,11 @@ impl Session {
         loop {
             match self.hear()? {
                 Frame::Outcomes(list) => {
-                    let refusals = list.into_iter().filter_map(|(_, outcome)| match outcome {
+                    let mut refusals = list.into_iter().filter_map(|(_, outcome)| match outcome {
                         Outcome::Failed(refusal) => Some(refusal),
                         _ => None,
                     });
-                    failed = failed.or(refusals.last());
+                    failed = failed.or(refusals.next());
                 }
                 Frame::Finished(_) => return failed.map_or(Ok(()), Err),
                 _ => {}

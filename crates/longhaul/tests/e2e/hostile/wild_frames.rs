@@ -108,6 +108,6 @@ fn random_frames_end_sessions_and_nothing_else() {
     assert!(grown < 64 << 20, "{} MiB more memory", grown >> 20);
     // The seeds write to one place alone.
     let others = contents(&node.data("")).into_iter().filter(|(path, _)| !path.starts_with(node.data("t")));
-    let others: Vec<_> = others.map(|(path, bytes)| (path, bytes)).collect();
+    let others: Vec<_> = others.collect();
     assert_eq!(others, [(node.data("there"), b"as it was".to_vec())]);
 }
