@@ -26,6 +26,8 @@ fn digests_of_many_sessions_take_turns_and_end_with_them() {
         return crate::wait::skipped("hostile::digest_floods", &format!("no file of 4 TiB here: {error}"));
     }
     std::fs::write(node.data("f"), b"x").unwrap();
+    // What has answered once has all the threads that it has for itself.
+    assert_eq!(Requests::new(&node, None).status("GET", "/data/f", &[], b""), 200);
     let before = threads(&node);
     let mut open: Vec<Session> = (0..SESSIONS).map(|_| Session::open(&node, None).unwrap()).collect();
     for session in &mut open {

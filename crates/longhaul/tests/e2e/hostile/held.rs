@@ -66,6 +66,7 @@ fn two_thousand_held_connections_keep_no_newcomer_out() {
     let setup = Setup::new().data_export("rw").arg("--anonymous").arg("rw").arg("--plain");
     let node = setup.arg("--responders").arg("iperf3").start();
     std::fs::write(node.data("f"), b"x").unwrap();
+    assert_eq!(crate::web::raw::get(&node, "/data/f").body, b"x");
     let (states, before, threads_before) = (states(), memory(&node), threads(&node));
     let mut held: Vec<TcpStream> = Vec::new();
     for at in 0..MANY {
