@@ -53,6 +53,16 @@ pub fn show_text(text: &str) -> String {
     out
 }
 
+/// A text on one line that steers no terminal, for whoever hears it elsewhere: what would is a space in it.
+pub fn tame(text: &str) -> String {
+    text.replace(steers, " ")
+}
+
+/// Whether a text steers a terminal or begins a line of its own.
+pub fn is_tame(text: &str) -> bool {
+    !text.contains(steers)
+}
+
 /// Control characters, and those that turn the direction of what follows, by which a text can be made to read as another one.
 fn steers(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -233,6 +243,8 @@ mod tests {
         assert_eq!(show_text(text), "\\x1b[2Jgone\\xc2\\x9b31m\\x0d\n\tnext \\xe2\\x80\\xaegpj.exe");
         assert_eq!(show_text("Größe: 3 µs → 5"), "Größe: 3 µs → 5");
         assert_eq!(show_bytes("a\nb".as_bytes()), "a\\x0ab");
+        assert_eq!(tame(text), " [2Jgone 31m   next  gpj.exe");
+        assert!(is_tame(&tame(text)) && !is_tame(text));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! how requests are smuggled past one of them.
 
 use crate::head::{Request, Response};
-use crate::headers::{Headers, ows};
+use crate::headers::{Headers, is_token, ows};
 use crate::method::Method;
 
 /// Bytes of a line that begins a chunk, its extensions included.
@@ -147,6 +147,12 @@ fn size(line: &[u8]) -> Result<u64, FramingError> {
     u64::from_str_radix(text, 16).map_err(|_| FramingError::Chunk)
 }
 
+/// Whether a line is a field: a token, a colon right behind it, and a value (RFC 9112, section 5).
+fn is_field(line: &[u8]) -> bool {
+    let name = line.split(|b| *b == b':').next().unwrap_or_default();
+    name.len() < line.len() && is_token(name)
+}
+
 impl Chunks {
     /// What these bytes, the next ones of the connection, begin with.
     pub fn next(&mut self, bytes: &[u8]) -> Result<Next, FramingError> {
@@ -177,8 +183,11 @@ impl Chunks {
                 let max = TRAILER_BYTES_MAX - self.trailer_bytes;
                 let Some((text, taken)) = line(bytes, max)? else { return Ok(Next::More) };
                 self.trailer_bytes += taken;
-                if text.is_empty() {
-                    self.place = Place::End;
+                match text {
+                    [] => self.place = Place::End,
+                    field if is_field(field) => {}
+                    // What is no field here may begin something else for the next one on the way.
+                    _ => return Err(FramingError::Chunk),
                 }
                 Ok(Next::Frame(taken))
             }
@@ -265,6 +274,10 @@ mod tests {
             "4\u{a0}\r\n",
             "4;a=\0\r\n",
             "0\r\na: \rb\r\n\r\n",
+            "0\r\nA\r\n\r\n",
+            "0\r\nA : b\r\n\r\n",
+            "0\r\n b\r\n\r\n",
+            "0\r\n:b\r\n\r\n",
         ] {
             assert_eq!(unchunk(bad.as_bytes(), 99), Err(FramingError::Chunk), "{bad:?}");
         }

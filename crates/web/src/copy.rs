@@ -13,6 +13,7 @@ use model::Digest;
 use percent_encoding::percent_decode_str;
 
 use crate::digest::repr;
+use crate::headers::is_token;
 use crate::scitag::SciTag;
 use crate::url::HttpUrl;
 
@@ -266,7 +267,7 @@ fn transfer_headers(lines: &Lines<'_>) -> Result<Vec<(String, String)>, Bad> {
             continue;
         };
         let (name, value) = (name.trim(), value.trim());
-        if !is_token(name) {
+        if !is_token(name.as_bytes()) {
             return Err(bad(format!("{name:?} is no name for a header to pass on; write TransferHeaderNAME: VALUE")));
         }
         if !value.chars().all(|c| c == '\t' || !c.is_control()) {
@@ -293,11 +294,6 @@ fn transfer_headers(lines: &Lines<'_>) -> Result<Vec<(String, String)>, Bad> {
 fn without_prefix(name: &str) -> Option<&str> {
     let (prefix, rest) = name.split_at_checked(PREFIX.len())?;
     prefix.eq_ignore_ascii_case(PREFIX).then_some(rest)
-}
-
-/// RFC 9110, section 5.6.2.
-fn is_token(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 fn client_info(value: &str) -> String {

@@ -113,7 +113,15 @@ pub fn parse_request(bytes: &[u8]) -> Result<Option<(Request, usize)>, HeadError
     if headers.all("host").count() > 1 || (minor == 1 && headers.get("host").is_none()) {
         return Err(HeadError::Malformed("HTTP/1.1 wants one Host"));
     }
+    if headers.get("host").is_some_and(|host| !is_authority(host)) {
+        return Err(HeadError::Malformed("Host is a name or an address, and a port"));
+    }
     Ok(Some((Request { method, target, minor, headers }, taken)))
+}
+
+/// Whether a text can be `uri-host [":" port]` (RFC 9110, section 7.2), which may be empty: no list, no path, no user.
+fn is_authority(host: &str) -> bool {
+    host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(&b))
 }
 
 /// An answer from the start of bytes, and how many it took; none while it is not complete.

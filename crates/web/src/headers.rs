@@ -8,6 +8,11 @@ pub(crate) fn ows(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
+/// A token (RFC 9110, section 5.6.2): what names of fields are.
+pub(crate) fn is_token(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b))
+}
+
 /// Header fields of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);

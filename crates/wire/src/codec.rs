@@ -57,6 +57,11 @@ impl Writer {
         self.bytes(&value.as_bytes()[..end]);
     }
 
+    /// Words for people at the other end: on one line, and nothing in them steers a terminal.
+    pub fn words(&mut self, value: &str) {
+        self.text(&model::name::tame(value));
+    }
+
     /// A point in time.
     pub fn timestamp(&mut self, value: Timestamp) {
         self.signed(value.seconds);
@@ -162,6 +167,12 @@ impl<'a> Reader<'a> {
     pub fn text(&mut self, what: &'static str) -> Result<String, WireError> {
         let bytes = self.bytes(TEXT_BYTES_MAX, what)?;
         String::from_utf8(bytes.to_vec()).map_err(|_| WireError::Invalid(what))
+    }
+
+    /// Words for people, which go to logs and terminals: who says them may be no friend.
+    pub fn words(&mut self, what: &'static str) -> Result<String, WireError> {
+        let words = self.text(what)?;
+        if model::name::is_tame(&words) { Ok(words) } else { Err(WireError::Invalid(what)) }
     }
 
     /// A file name.

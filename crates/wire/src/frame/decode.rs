@@ -91,7 +91,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
     let r = &mut reader;
     let frame = match kind {
         1 => login(r)?,
-        2 => Frame::Welcome { software: r.text("software")?, suite: suite(r)?, plain: r.bool("plain")? },
+        2 => Frame::Welcome { software: r.words("software")?, suite: suite(r)?, plain: r.bool("plain")? },
         3 => Frame::Abort(refusal(r)?),
         4 => Frame::Ping(r.number("a ping")?),
         5 => Frame::Pong(r.number("a pong")?),
@@ -115,7 +115,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         21 => Frame::Facts(list(r, STREAMS_MAX as usize + 1, "streams", facts)?),
         22 => Frame::Held(list(r, RANGES_MAX, "ranges", range)?),
         23 => Frame::Steer(steer(r)?),
-        24 => Frame::Busy(r.text("a reason")?),
+        24 => Frame::Busy(r.words("a reason")?),
         25 => Frame::Plans(list(r, ITEMS_MAX, "steps", plan)?),
         26 => {
             Frame::Files(list(r, ITEMS_MAX, "files", |r| Ok((r.path("a path")?, r.path("a path")?)))?, r.bool("more")?)
@@ -220,7 +220,7 @@ fn mode(r: &mut Reader) -> Result<u32> {
 }
 
 fn refusal(r: &mut Reader) -> Result<Refusal> {
-    Ok(Refusal { fault: Fault::from_code(r.u8("a fault")?), reason: r.text("a reason")? })
+    Ok(Refusal { fault: Fault::from_code(r.u8("a fault")?), reason: r.words("a reason")? })
 }
 
 fn suite(r: &mut Reader) -> Result<Suite> {
@@ -252,7 +252,7 @@ fn renew(r: &mut Reader) -> Result<Frame> {
 
 fn login(r: &mut Reader) -> Result<Frame> {
     let session = r.array("a session's id")?;
-    let software = r.text("software")?;
+    let software = r.words("software")?;
     let key = key(r)?;
     // A suite of a later version is passed over, so that it can be offered to an older node.
     let offered = list(r, 16, "suites", |r| r.u8("a suite"))?;

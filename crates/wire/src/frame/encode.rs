@@ -88,13 +88,13 @@ fn body(w: &mut Writer, frame: &Frame) {
     match frame {
         Frame::Login { session, software, key, suites, plain } => {
             w.raw(session);
-            w.text(software);
+            w.words(software);
             key_proof(w, key.as_ref());
             list(w, suites, |w, s| w.u8(suite(*s)));
             w.bool(*plain);
         }
         Frame::Welcome { software, suite: chosen, plain } => {
-            w.text(software);
+            w.words(software);
             w.u8(suite(*chosen));
             w.bool(*plain);
         }
@@ -115,7 +115,7 @@ fn body(w: &mut Writer, frame: &Frame) {
         }
         Frame::Open(order) => open(w, order),
         Frame::Steer(to) => steer(w, to),
-        Frame::Busy(why) => w.text(why),
+        Frame::Busy(why) => w.words(why),
         Frame::Account(of) => account(w, of),
         Frame::Addresses(at) => list(w, at, address),
         Frame::Movers(at) => list(w, at, movers::loan),
@@ -208,7 +208,7 @@ fn list<T>(w: &mut Writer, items: &[T], mut each: impl FnMut(&mut Writer, &T)) {
 
 fn refusal(w: &mut Writer, refusal: &Refusal) {
     w.u8(refusal.fault.code());
-    w.text(&refusal.reason);
+    w.words(&refusal.reason);
 }
 
 fn suite(suite: Suite) -> u8 {
