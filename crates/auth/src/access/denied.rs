@@ -96,7 +96,7 @@ pub enum Denied {
         "without a credential nobody has this node copy to or from {0}; bring a key, a token or a certificate (its operator may \
          allow it: [third_party] guests = true in access.toml)"
     )]
-    Elsewhither(String),
+    GuestCopies(String),
     /// Macaroons are made from keys, tokens and certificates.
     #[error("a macaroon is not made from a macaroon; add caveats to the one at hand instead")]
     Derived,
@@ -116,10 +116,10 @@ impl Denied {
     /// An [`Access`](crate::Access) that [is a guest's](crate::Access::is_guest) makes every refusal a 401: a credential
     /// could help.
     pub fn is_unauthenticated(&self) -> bool {
-        use Denied::{Elsewhither, Expired, Guest, Macaroon, NoKey, Revoked, Token, UnknownKey};
+        use Denied::{Expired, Guest, GuestCopies, Macaroon, NoKey, Revoked, Token, UnknownKey};
         matches!(
             self,
-            NoKey | UnknownKey | Revoked | Expired { .. } | Token(_) | Macaroon(_) | Guest { .. } | Elsewhither(_)
+            NoKey | UnknownKey | Revoked | Expired { .. } | Token(_) | Macaroon(_) | Guest { .. } | GuestCopies(_)
         )
     }
 }

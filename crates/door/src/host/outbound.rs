@@ -18,7 +18,7 @@ impl Exports {
     /// something answers there.
     pub fn may_send_out(&self, access: &Access, other: &str) -> Result<(), Refusal> {
         match access.is_guest() && !self.own_guests && !self.policy().third_party.guests {
-            true => Err(refuse(&Denied::Elsewhither(other.to_owned()))),
+            true => Err(refuse(&Denied::GuestCopies(other.to_owned()))),
             false => Ok(()),
         }
     }
