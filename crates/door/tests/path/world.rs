@@ -141,7 +141,14 @@ impl World {
         let path = rel(from);
         let root = SourceRoot { store: self.near(Links::Inside), name: path.name().unwrap(), path };
         let order = Self::order(Direction::Push, to);
-        session.push(order, vec![root], None, &Means { streams: 3, ..Means::default() }, &control(), &mut |_| {})
+        session.push(
+            order,
+            vec![root],
+            None,
+            &Means { streams: 3, streams_max: 3, ..Means::default() },
+            &control(),
+            &mut |_| {},
+        )
     }
 
     pub fn push(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
@@ -164,8 +171,14 @@ impl World {
         let target = Target { path: rel(to), into: false, is_dir: self.path(to).is_dir() };
         let store = self.near(Links::Refuse);
         let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
-        let report =
-            session.pull(order, None, &Means { streams: 3, ..Means::default() }, receiving, &control(), &mut |_| {});
+        let report = session.pull(
+            order,
+            None,
+            &Means { streams: 3, streams_max: 3, ..Means::default() },
+            receiving,
+            &control(),
+            &mut |_| {},
+        );
         session.close();
         Ok(report)
     }
