@@ -1,7 +1,7 @@
 //! One address with as many sessions as it can have leaves room for another one, where descriptors are few.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::requests::from_address;
 use crate::client::{Client, words};
@@ -17,6 +17,7 @@ fn sessions_of_one_address_leave_descriptors_to_others() {
     let (mut held, mut sessions) = (Vec::new(), Vec::new());
     let mut let_in = 0;
     for _ in 0..150 {
+        let began = Instant::now();
         let socket = from_address([3, 1], node.port);
         // Those beyond what there is room for are sent away or wait: they hold what they have.
         socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -27,14 +28,21 @@ fn sessions_of_one_address_leave_descriptors_to_others() {
             let_in += usize::from(guest.link.exchange(Duration::from_secs(1)).is_ok());
             sessions.push(guest);
         }
+        // There is no room left, and those who have it must not be taken for gone before others have asked.
+        if began.elapsed() > Duration::from_secs(5) {
+            break;
+        }
     }
     assert!(let_in > 10, "only {let_in} sessions were let in");
+    let asked = Instant::now();
     for last in 1..6 {
         let mut raw = Raw::over(from_address([4, last], node.port));
         assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x", "beside {let_in} sessions");
         let mut guest = Guest::over(&node, from_address([4, last], node.port)).unwrap();
         guest.log_in(None).unwrap();
     }
+    // Before those that hold theirs are taken for gone.
+    assert!(asked.elapsed() < Duration::from_secs(15), "others waited {:?}", asked.elapsed());
     // A copy needs descriptors of its own: for files and for streams.
     let client = Client::new();
     client.write("t/a", b"a");
