@@ -33,7 +33,7 @@ use wire::frame::{Errand, Refusal};
 
 use self::kept::{Claim, Shelf};
 use self::order::{Way, bare};
-pub(crate) use self::order::{identity_of, locator};
+pub(crate) use self::order::{first_sources, identity_of, locator};
 use self::run::Carried;
 use self::spent::Spent;
 pub(crate) use self::table::{Asked, Changed, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
@@ -434,7 +434,12 @@ impl Transfers {
 
 fn control(order: &Order, changes: &Change) -> Control {
     let shown = bare(order);
-    let label = Label { job: order.id.to_string(), role: ROLE, source: shown.source, target: shown.target };
+    let label = Label {
+        job: order.id.to_string(),
+        role: ROLE,
+        source: order::first_sources(&shown.source),
+        target: shown.target,
+    };
     Control::new(label, order::steer(order, changes), Arc::default())
 }
 

@@ -143,6 +143,20 @@ pub(crate) fn shown(text: &str) -> String {
     text.split_once('?').map_or_else(|| text.to_owned(), |(place, _)| format!("{place}?…"))
 }
 
+/// The first of an order's sources, as many as are told of once it has ended; one at least.
+pub(crate) fn first_sources(sources: &[String]) -> Vec<String> {
+    let mut left = ENDED_SOURCES_BYTES;
+    let fits = |text: &&String| {
+        let fits = left == ENDED_SOURCES_BYTES || text.len() <= left;
+        left = left.saturating_sub(text.len());
+        fits
+    };
+    sources.iter().take_while(fits).cloned().collect()
+}
+
+/// Bytes of them.
+const ENDED_SOURCES_BYTES: usize = 16 << 10;
+
 /// What of an order counts when two are compared, and what is kept of it once it has ended: everything but its secrets.
 pub(crate) fn bare(order: &Order) -> Order {
     let source = order.source.iter().map(|text| bare_place(text)).collect();
