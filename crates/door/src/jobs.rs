@@ -11,8 +11,6 @@ use model::id::Uuid;
 use model::v1;
 use wire::frame::{JobName, Refusal};
 
-use crate::transfers::first_sources;
-
 /// How long an earlier attempt at the same job may take to end.
 const TAKEOVER: Duration = Duration::from_secs(10);
 /// Carried jobs that have ended and are still told of.
@@ -68,7 +66,7 @@ fn one_too_many(table: &Table) -> Option<Key> {
     ended().filter(|(_, entry)| entry.holder == most).min_by_key(|(_, entry)| entry.number).map(|(key, _)| *key)
 }
 
-/// A receipt as it is told of once its job has ended: of very many failures and sources the first ones are named.
+/// A receipt as it is told of once its job has ended: of very many failures the first ones are named.
 pub(crate) fn brief(receipt: &v1::Receipt) -> v1::Receipt {
     let mut left = FAILURES_BYTES_MAX;
     let fits = |miss: &&v1::Miss| {
@@ -77,7 +75,7 @@ pub(crate) fn brief(receipt: &v1::Receipt) -> v1::Receipt {
         left > 0
     };
     let failures = receipt.failures.iter().take_while(fits).cloned().collect();
-    v1::Receipt { failures, source: first_sources(&receipt.source), ..receipt.clone() }
+    v1::Receipt { failures, ..receipt.clone() }
 }
 
 fn unknown(job: &JobName) -> Refusal {

@@ -33,7 +33,7 @@ use wire::frame::{Errand, Refusal};
 
 use self::kept::{Claim, Shelf};
 use self::order::{Way, bare};
-pub(crate) use self::order::{first_sources, identity_of, locator};
+pub(crate) use self::order::{identity_of, locator};
 use self::run::Carried;
 use self::spent::Spent;
 pub(crate) use self::table::{Asked, Changed, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
@@ -342,6 +342,8 @@ impl Transfers {
             v1::State::Failed => Stage::Failed,
             v1::State::Interrupted => Stage::Cancelled,
         };
+        let source = order::first_sources(&receipt.source);
+        let receipt = v1::Receipt { source, ..receipt };
         control.end(Some(jobs::brief(&receipt)));
         self.settle(id, stage, Some(&receipt), None);
         self.start_waiting(host);
