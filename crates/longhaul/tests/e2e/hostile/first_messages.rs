@@ -24,7 +24,8 @@ struct Trickle {
     within: Duration,
 }
 
-fn hello() -> Vec<u8> {
+/// The first words of a client of the native protocol.
+pub fn hello() -> Vec<u8> {
     let (config, _) = engine::identity::client_config(&Trust::Fingerprints(Vec::new()), SPOKEN).unwrap();
     let mut tls = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
     let mut bytes = Vec::new();

@@ -4,10 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use engine::Trust;
-use rustls::ClientConnection;
-use wire::version::SPOKEN;
-
+use super::first_messages::hello;
 use super::measures::{memory, threads};
 use super::requests::from_address;
 use crate::guest::Guest;
@@ -18,14 +15,6 @@ use crate::web::raw::Raw;
 const MANY: usize = 2000;
 /// Addresses that they come from: each holds more than its share.
 const ADDRESSES: usize = 8;
-
-fn hello() -> Vec<u8> {
-    let (config, _) = engine::identity::client_config(&Trust::Fingerprints(Vec::new()), SPOKEN).unwrap();
-    let mut tls = ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
-    let mut bytes = Vec::new();
-    tls.write_tls(&mut bytes).unwrap();
-    bytes
-}
 
 /// What a connection says before it falls silent.
 fn states() -> Vec<Vec<u8>> {
