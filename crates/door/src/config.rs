@@ -53,6 +53,29 @@ pub struct NodeConfig {
     pub own_guests: bool,
 }
 
+impl NodeConfig {
+    /// A node that offers nothing yet and lets in nobody without a key: payload sealed, no tests without a key, nobody told of its
+    /// host.
+    pub fn new(listen: SocketAddr, state: StateDir) -> NodeConfig {
+        NodeConfig {
+            listen,
+            advertise: Vec::new(),
+            movers: None,
+            exports: Vec::new(),
+            anonymous: None,
+            grants: Grants::default(),
+            plain: false,
+            state,
+            timeouts: Timeouts::default(),
+            responders: Responders::default(),
+            metrics: Networks::default(),
+            audit: None,
+            web: WebConfig::default(),
+            own_guests: false,
+        }
+    }
+}
+
 /// What HTTP needs besides the rest.
 #[derive(Clone, Debug, Default)]
 pub struct WebConfig {

@@ -163,6 +163,7 @@ mod tests {
         assert_eq!(*file.policy(), Policy::default());
         fs::write(&path, "audiences = [\"https://a\"]\n[[issuer]]\nname = \"i\"\niss = \"https://i\"\njwks = \"k\"\n")
             .unwrap();
+        file.known.lock().unwrap().looked = Instant::now();
         assert!(file.policy().audiences.is_empty(), "it is looked at once a second");
         let changed = look_again(&file);
         assert_eq!(changed.audiences, ["https://a"]);

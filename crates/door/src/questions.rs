@@ -184,24 +184,10 @@ impl DigestWork<'_> {
         match stat.meta.kind {
             Kind::File => self.file(path, shown, stat, emit),
             Kind::Dir => {
-                // A listing holds a descriptor, and a path can be 2,000 levels deep: only the names of directories outlive it.
-                let mut dirs = Vec::new();
-                for entry in self.store.list(path).map_err(storage)? {
-                    let (name, stat) = entry.map_err(storage)?;
-                    let goes_on = match stat {
-                        Ok(stat) if stat.meta.kind == Kind::Dir => {
-                            dirs.push((name, stat));
-                            true
-                        }
-                        Ok(stat) => self.tree(&path.join(&name), &shown.join(&name), &stat, emit)?,
-                        Err(error) => emit(Said::Lines(vec![failed(shown.join(&name), storage(error))])),
-                    };
-                    if !goes_on || (self.is_gone)() {
-                        return Ok(false);
-                    }
-                }
-                for (name, stat) in dirs {
-                    if !self.tree(&path.join(&name), &shown.join(&name), &stat, emit)? {
+                // A path can be 2,000 levels deep, which no thread's stack is made for.
+                let mut dirs = vec![(path.clone(), shown.clone())];
+                while let Some((path, shown)) = dirs.pop() {
+                    if !self.directory(&path, &shown, &mut dirs, emit)? {
                         return Ok(false);
                     }
                 }
@@ -209,6 +195,36 @@ impl DigestWork<'_> {
             }
             _ => Ok(true),
         }
+    }
+
+    /// Of the files of one directory; its own directories are added to those that are left. A listing holds a descriptor, so it is
+    /// over before they are opened.
+    fn directory(
+        &self,
+        path: &RelPath,
+        shown: &RelPath,
+        left: &mut Vec<(RelPath, RelPath)>,
+        emit: Emit<'_>,
+    ) -> Result<bool, Refusal> {
+        let known = left.len();
+        for entry in self.store.list(path).map_err(storage)? {
+            let (name, stat) = entry.map_err(storage)?;
+            let (path, shown) = (path.join(&name), shown.join(&name));
+            let goes_on = match stat {
+                Ok(stat) if stat.meta.kind == Kind::Dir => {
+                    left.push((path, shown));
+                    true
+                }
+                Ok(stat) => self.tree(&path, &shown, &stat, emit)?,
+                Err(error) => emit(Said::Lines(vec![failed(shown, storage(error))])),
+            };
+            if !goes_on || (self.is_gone)() {
+                return Ok(false);
+            }
+        }
+        // The last one is taken first.
+        left[known..].reverse();
+        Ok(true)
     }
 
     fn file(&self, path: &RelPath, shown: &RelPath, stat: &Stat, emit: Emit<'_>) -> Result<bool, Refusal> {

@@ -243,14 +243,14 @@ mod tests {
         assert_eq!((kept(&warm), closed.load(Ordering::SeqCst)), (0, 1), "its node does not keep it");
         (0..20).for_each(|_| warm.put(to(1), fake(Some(LONG))));
         assert!(kept(&warm) <= SESSIONS_MAX && closed.load(Ordering::SeqCst) >= 5);
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + LONG;
         while closed.load(Ordering::SeqCst) < 21 {
             assert!(Instant::now() < deadline, "{} closed", closed.load(Ordering::SeqCst));
             std::thread::sleep(Duration::from_millis(10));
         }
         // After the thread has ended, another is started.
         let until_alone = || {
-            (0..500).any(|_| {
+            (0..6000).any(|_| {
                 std::thread::sleep(Duration::from_millis(10));
                 !warm.state().tended
             })

@@ -59,6 +59,8 @@ pub struct Journals {
     had_any: bool,
     /// Whose attempts find each other; empty for all.
     holder: String,
+    /// How long an attempt waits for another that still has a file.
+    patience: Duration,
 }
 
 /// The journal of one file, locked for whoever has it.
@@ -83,7 +85,7 @@ impl Journals {
     pub fn new(state: &Path, root: &Path) -> Journals {
         let dir = state.join("journals");
         let had_any = fs::read_dir(&dir).is_ok_and(|mut list| list.next().is_some());
-        Journals { dir, root: root.to_owned(), had_any, holder: String::new() }
+        Journals { dir, root: root.to_owned(), had_any, holder: String::new(), patience: LOCK_PATIENCE }
     }
 
     /// Only attempts of this holder find each other: those who may not change what is there must not reach what others
@@ -127,7 +129,7 @@ impl Journals {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let tag = self.tag(path);
         let at = self.dir.join(&tag);
-        let Some(file) = lock(&at)? else { return Ok(None) };
+        let Some(file) = lock(&at, self.patience)? else { return Ok(None) };
         let mut journal = Journal { file, path: at, tag };
         let there = journal.read(subject)?;
         if there.is_empty() {
@@ -138,8 +140,8 @@ impl Journals {
 }
 
 /// Opens and locks a journal. Whoever had it may have removed it in between: then it is made anew.
-fn lock(at: &Path) -> io::Result<Option<File>> {
-    let deadline = Instant::now() + LOCK_PATIENCE;
+fn lock(at: &Path, patience: Duration) -> io::Result<Option<File>> {
+    let deadline = Instant::now() + patience;
     loop {
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(at)?;
         match file.try_lock() {
@@ -372,6 +374,7 @@ mod tests {
     fn only_one_attempt_has_it() {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/data"));
+        let journals = Journals { patience: Duration::from_millis(50), ..journals };
         let (journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
         assert!(journals.take(&rel("f"), SUBJECT).unwrap().is_none());
         drop(journal);

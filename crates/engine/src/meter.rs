@@ -76,6 +76,7 @@ mod tests {
 
     #[test]
     fn stages_add_up_and_nest() {
+        let began = Instant::now();
         let meter = Meter::default();
         meter.enter(Stage::Compute);
         meter.within(Stage::Storage, || std::thread::sleep(Duration::from_millis(20)));
@@ -86,7 +87,9 @@ mod tests {
         assert!(spent.wall_in(Stage::Storage) >= Duration::from_millis(20));
         assert!(spent.cpu_in(Stage::Storage) < Duration::from_millis(15), "it slept: {spent:?}");
         assert!(spent.wall_in(Stage::Socket) >= Duration::from_millis(5), "the running stage counts");
-        assert!(spent.wall_in(Stage::Compute) < Duration::from_millis(15), "{spent:?}");
+        // Whatever the machine did meanwhile: what was slept is of the other two alone.
+        let others = Duration::from_millis(20 + 5);
+        assert!(spent.wall_in(Stage::Compute) + others <= began.elapsed(), "{spent:?}");
         assert_eq!(spent.records, 1);
         let mut sum = spent;
         sum.add(&spent);

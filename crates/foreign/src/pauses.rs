@@ -43,9 +43,10 @@ mod tests {
         assert_eq!(left("https://pauses.test:1"), None);
         told("https://pauses.test:1", Duration::from_secs(20));
         told("https://pauses.test:1", Duration::from_secs(5));
-        assert_eq!((left("https://pauses.test:1"), left("https://pauses.test:2")), (Some(20), None));
+        assert!(left("https://pauses.test:1").is_some_and(|left| (15..=20).contains(&left)));
+        assert_eq!(left("https://pauses.test:2"), None);
         told("https://pauses.test:2", Duration::from_secs(u64::from(u32::MAX)));
-        assert_eq!(left("https://pauses.test:2"), Some(3600));
+        assert!(left("https://pauses.test:2").is_some_and(|left| (3590..=3600).contains(&left)));
         told("https://pauses.test:3", Duration::ZERO);
         assert_eq!(left("https://pauses.test:3"), None);
     }

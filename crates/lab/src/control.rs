@@ -77,6 +77,10 @@ pub(crate) struct Answer {
 pub struct Home {
     name: String,
     dir: PathBuf,
+    /// How long a process may take to end when it is asked to.
+    grace: Duration,
+    /// How long a caller may take for a line.
+    line_time: Duration,
     _lock: File,
 }
 
@@ -144,10 +148,18 @@ impl Home {
                 break lock;
             }
         };
-        let home = Home { name: name.to_owned(), dir: dir.clone(), _lock: lock };
+        let (grace, line_time) = (guests::GRACE, LINE_TIME);
+        let home = Home { name: name.to_owned(), dir: dir.clone(), grace, line_time, _lock: lock };
         home.clear();
         fs::write(dir.join("pid"), std::process::id().to_string()).map_err(failed("write into it"))?;
         Ok(home)
+    }
+
+    /// The same, where processes at its sites may take so long to end, and callers to say a line.
+    #[must_use]
+    pub fn hurried(mut self, grace: Duration, line_time: Duration) -> Home {
+        (self.grace, self.line_time) = (grace, line_time);
+        self
     }
 
     /// The directory.
@@ -187,11 +199,40 @@ impl Home {
                 other => other?,
             };
             caller.set_nonblocking(false)?;
-            Ok(answer(&lab, caller).unwrap_or(true))
+            Ok(self.answer(&lab, caller).unwrap_or(true))
         };
         while !over() && goes_on(&listener).unwrap_or(true) {}
-        end(&lab);
+        self.end(&lab);
         Ok(())
+    }
+
+    /// Ends what still runs at the sites; how many there were.
+    fn end(&self, lab: &Lab) -> usize {
+        guests::end(&lab.networks(), self.grace)
+    }
+
+    /// Answers one caller. Whether the lab goes on.
+    fn answer(&self, lab: &Lab, mut caller: UnixStream) -> io::Result<bool> {
+        caller.set_read_timeout(Some(self.line_time))?;
+        caller.set_write_timeout(Some(self.line_time))?;
+        let mut line = String::new();
+        BufReader::new((&caller).take(LINE_MAX)).read_line(&mut line)?;
+        let ask: Ask = serde_json::from_str(&line).map_err(io::Error::other)?;
+        let goes_on = !matches!(ask, Ask::Down);
+        let answer = match ask {
+            Ask::Status => match lab.status() {
+                Ok(status) => Answer { status: Some(status), ..Answer::default() },
+                Err(error) => Answer { error: Some(error.to_string()), ..Answer::default() },
+            },
+            Ask::Set(set) => {
+                Answer { error: change(lab, &set).err().map(|error| error.to_string()), ..Answer::default() }
+            }
+            Ask::Down => Answer { status: lab.status().ok(), ended: self.end(lab), ..Answer::default() },
+        };
+        let text = serde_json::to_string(&answer).map_err(io::Error::other)? + "\n";
+        // A lab that was asked to go down does, even if nobody waits for the answer any more.
+        let _ = caller.write_all(text.as_bytes());
+        Ok(goes_on)
     }
 }
 
@@ -208,33 +249,6 @@ impl Drop for Home {
 
 fn same(file: &fs::Metadata, open: &File) -> bool {
     open.metadata().is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
-}
-
-/// Ends what still runs at the sites; how many there were.
-fn end(lab: &Lab) -> usize {
-    guests::end(&lab.networks())
-}
-
-/// Answers one caller. Whether the lab goes on.
-fn answer(lab: &Lab, mut caller: UnixStream) -> io::Result<bool> {
-    caller.set_read_timeout(Some(LINE_TIME))?;
-    caller.set_write_timeout(Some(LINE_TIME))?;
-    let mut line = String::new();
-    BufReader::new((&caller).take(LINE_MAX)).read_line(&mut line)?;
-    let ask: Ask = serde_json::from_str(&line).map_err(io::Error::other)?;
-    let goes_on = !matches!(ask, Ask::Down);
-    let answer = match ask {
-        Ask::Status => match lab.status() {
-            Ok(status) => Answer { status: Some(status), ..Answer::default() },
-            Err(error) => Answer { error: Some(error.to_string()), ..Answer::default() },
-        },
-        Ask::Set(set) => Answer { error: change(lab, &set).err().map(|error| error.to_string()), ..Answer::default() },
-        Ask::Down => Answer { status: lab.status().ok(), ended: end(lab), ..Answer::default() },
-    };
-    let text = serde_json::to_string(&answer).map_err(io::Error::other)? + "\n";
-    // A lab that was asked to go down does, even if nobody waits for the answer any more.
-    let _ = caller.write_all(text.as_bytes());
-    Ok(goes_on)
 }
 
 fn change(lab: &Lab, set: &Set) -> Result<(), Error> {

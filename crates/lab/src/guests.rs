@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 pub const MARK: &str = "LONGHAUL_LAB_DIR";
 
 /// How long a process may take to end when it is asked to.
-const GRACE: Duration = Duration::from_secs(2);
+pub const GRACE: Duration = Duration::from_secs(2);
 
 fn network_of(pid: u32) -> Option<u64> {
     let link = std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()?;
@@ -36,11 +36,11 @@ fn signal(pid: u32, signal: Signal, is_meant: &impl Fn(u32) -> bool) {
 }
 
 /// Asks processes to end, then ends them. How many there were.
-fn end_all(is_meant: impl Fn(u32) -> bool) -> usize {
+fn end_all(grace: Duration, is_meant: impl Fn(u32) -> bool) -> usize {
     let look = || pids().filter(|pid| is_meant(*pid)).collect::<Vec<_>>();
     let first = look();
     first.iter().for_each(|pid| signal(*pid, Signal::TERM, &is_meant));
-    let deadline = Instant::now() + GRACE;
+    let deadline = Instant::now() + grace;
     let mut left = look();
     while !left.is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
@@ -56,9 +56,9 @@ fn end_all(is_meant: impl Fn(u32) -> bool) -> usize {
     first.len()
 }
 
-/// Ends the processes in these networks. How many there were.
-pub fn end(numbers: &[u64]) -> usize {
-    end_all(|pid| network_of(pid).is_some_and(|number| numbers.contains(&number)))
+/// Ends the processes in these networks, which may take so long where they are asked to. How many there were.
+pub fn end(numbers: &[u64], grace: Duration) -> usize {
+    end_all(grace, |pid| network_of(pid).is_some_and(|number| numbers.contains(&number)))
 }
 
 /// Ends what a lab that was killed has left at its sites: processes that carry its mark and are in a network of their
@@ -66,7 +66,7 @@ pub fn end(numbers: &[u64]) -> usize {
 pub fn end_strays(dir: &Path) -> usize {
     let mark = [MARK.as_bytes(), b"=", dir.as_os_str().as_bytes()].concat();
     let own = network_of(std::process::id());
-    end_all(|pid| {
+    end_all(GRACE, |pid| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         network_of(pid) != own && environment.split(|byte| *byte == 0).any(|one| one == mark)
     })

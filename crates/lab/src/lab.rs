@@ -199,7 +199,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        crate::guests::end(&self.networks());
+        crate::guests::end(&self.networks(), crate::guests::GRACE);
         self.sites.iter().for_each(Site::let_orphans_die);
         self.line.stop();
         if let Some(thread) = self.thread.take() {

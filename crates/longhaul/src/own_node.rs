@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use auth::{AccessKey, Grant, Grants, Rights};
 use door::{Export, NodeConfig};
-use engine::Timeouts;
 use model::RelPath;
 
 use crate::failure::Failure;
@@ -24,20 +23,11 @@ pub fn prepare(
     let key = AccessKey::new(id, secret, state.fingerprint()?);
     let grant = Grant::new(id, &secret, name.into(), &RelPath::root(), rights, i64::MAX);
     let config = NodeConfig {
-        listen,
-        advertise: Vec::new(),
-        movers: None,
         exports: export.into_iter().collect(),
-        anonymous: None,
         grants: Grants { list: vec![grant] },
         plain: true,
-        state,
-        responders: Default::default(),
-        metrics: Default::default(),
-        audit: None,
-        timeouts: Timeouts::default(),
-        web: Default::default(),
         own_guests: true,
+        ..NodeConfig::new(listen, state)
     };
     Ok((config, key))
 }

@@ -333,25 +333,48 @@ pub fn remove_all(store: &dyn Store, path: &RelPath) -> Result<()> {
 /// # Errors
 /// What cannot be removed; what came before it is gone.
 pub fn remove_all_while(store: &dyn Store, path: &RelPath, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
-    if store.stat(path)?.meta.kind == model::Kind::Dir {
-        // A listing holds descriptors, and a path can be 2,000 levels deep: only the names of directories outlive it.
-        let mut dirs = Vec::new();
-        for entry in store.list(path)? {
-            let (name, stat) = entry?;
-            match stat?.meta.kind {
-                model::Kind::Dir => dirs.push(name),
-                _ => store.remove(&path.join(&name))?,
-            }
-            if !is_wanted() {
-                return Ok(false);
-            }
-        }
-        for name in &dirs {
-            if !remove_all_while(store, &path.join(name), is_wanted)? {
-                return Ok(false);
-            }
-        }
-        store.remove_unfinished(path)?;
+    if store.stat(path)?.meta.kind != model::Kind::Dir {
+        return store.remove(path).map(|()| true);
     }
-    store.remove(path).map(|()| true)
+    // A path can be 2,000 levels deep, which no thread's stack is made for.
+    let mut left = vec![Left::Full(path.clone())];
+    while let Some(next) = left.pop() {
+        match next {
+            Left::Full(path) => {
+                left.push(Left::Empty(path.clone()));
+                if !empty(store, &path, &mut left, is_wanted)? {
+                    return Ok(false);
+                }
+            }
+            Left::Empty(path) => {
+                store.remove_unfinished(&path)?;
+                store.remove(&path)?;
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// A directory that is to be removed.
+enum Left {
+    /// With what is in it.
+    Full(RelPath),
+    /// Nothing is in it any more but unfinished files.
+    Empty(RelPath),
+}
+
+/// Removes what is in a directory but its directories: those are added to what is left. A listing holds a descriptor, so it is over
+/// before they are opened.
+fn empty(store: &dyn Store, path: &RelPath, left: &mut Vec<Left>, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
+    for entry in store.list(path)? {
+        let (name, stat) = entry?;
+        match stat?.meta.kind {
+            model::Kind::Dir => left.push(Left::Full(path.join(&name))),
+            _ => store.remove(&path.join(&name))?,
+        }
+        if !is_wanted() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -29,6 +29,8 @@ pub(super) struct Talk {
     /// When it was last asked for, and until when it lasts: milliseconds since the start.
     asked: AtomicU64,
     lease: AtomicU64,
+    /// How long it lasts each time.
+    pub(super) lasts: Duration,
     /// The head said that the job is over.
     finished: AtomicBool,
     /// Nothing more is to be done here.
@@ -54,6 +56,7 @@ impl Talk {
             started: Instant::now(),
             asked: AtomicU64::new(0),
             lease: AtomicU64::new(0),
+            lasts: LEASE,
             finished: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             failure: Mutex::default(),
@@ -101,10 +104,8 @@ impl Talk {
                 }
             }
             Frame::Word(Word::Beat(asked)) => {
-                self.lease.fetch_max(
-                    asked.saturating_add(LEASE.as_millis() as u64).min(self.now() + LEASE.as_millis() as u64),
-                    Ordering::AcqRel,
-                );
+                let lasts = self.lasts.as_millis() as u64;
+                self.lease.fetch_max(asked.saturating_add(lasts).min(self.now() + lasts), Ordering::AcqRel);
             }
             Frame::Word(Word::Over) => self.finished.store(true, Ordering::Release),
             Frame::Word(other @ Word::Close(_)) => return Ok(Some(other)),
@@ -124,7 +125,7 @@ impl Talk {
 
     /// Whether this side may write now. Waits for the lease, but not for long.
     pub fn may_write(&self) -> bool {
-        let deadline = Instant::now() + LEASE;
+        let deadline = Instant::now() + self.lasts;
         while self.now() >= self.lease.load(Ordering::Acquire) {
             if self.is_closed() || Instant::now() >= deadline {
                 return false;
@@ -207,20 +208,21 @@ mod tests {
 
     #[test]
     fn the_lease_counts_from_when_it_was_asked_for() {
-        let talk = talk();
+        let lasts = Duration::from_secs(60);
+        let talk = Talk { lasts, ..talk() };
         talk.tick();
         let Some(Frame::Word(Word::Beat(asked))) = talk.poll() else { panic!("it asks at once") };
         assert!(talk.poll().is_none());
         talk.hear(Frame::Word(Word::Beat(asked))).unwrap();
         assert!(talk.may_write());
-        assert_eq!(talk.lease.load(Ordering::Acquire), asked + LEASE.as_millis() as u64);
+        assert_eq!(talk.lease.load(Ordering::Acquire), asked + lasts.as_millis() as u64);
         // An answer that was on its way for long gives nothing that it would not have given then.
-        talk.lease.store(7000, Ordering::Release);
+        talk.lease.store(70_000, Ordering::Release);
         talk.hear(Frame::Word(Word::Beat(asked))).unwrap();
-        assert_eq!(talk.lease.load(Ordering::Acquire), 7000);
+        assert_eq!(talk.lease.load(Ordering::Acquire), 70_000);
         // Nor does a head give more than there is.
         talk.hear(Frame::Word(Word::Beat(u64::MAX))).unwrap();
-        assert!(talk.lease.load(Ordering::Acquire) < 7000 + LEASE.as_millis() as u64);
+        assert!(talk.lease.load(Ordering::Acquire) < 70_000 + lasts.as_millis() as u64);
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn order(direction: Direction, streams: u32) -> Order {
 #[test]
 fn both_ends_count_the_same_whichever_way() {
     for (direction, streams) in [(Direction::Up, 1), (Direction::Down, 3), (Direction::Both, 2)] {
-        let mut seen = 0;
+        let (mut seen, from) = (0, Instant::now());
         let order = order(direction, streams);
         let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| seen += 1).unwrap();
         assert_eq!(report.ways.len(), if direction == Direction::Both { 2 } else { 1 });
@@ -68,7 +68,8 @@ fn both_ends_count_the_same_whichever_way() {
             assert!(way.rate_bit_s > 0 && way.cpu_s_per_gb.0 > 0.0 && way.cpu_s_per_gb.1 > 0.0, "{way:?}");
         }
         assert_eq!(seen, report.intervals.len());
-        assert!((2..=5).contains(&seen), "{:?}", report.intervals);
+        let most = from.elapsed().as_secs_f64() / 0.2 + 1.0;
+        assert!(seen >= 2 && seen as f64 <= most, "{:?}", report.intervals);
         let of_intervals: u64 = report.intervals.iter().flat_map(|i| &i.flows).map(|flow| flow.bytes).sum();
         let of_totals: u64 = report.near.totals.iter().map(|total| total.flow.bytes).sum();
         assert!(of_intervals <= of_totals && of_intervals > of_totals / 2, "{of_intervals} of {of_totals}");
@@ -86,14 +87,14 @@ fn so_many_bytes_and_not_one_more() {
 
 #[test]
 fn the_start_is_left_out_and_a_pace_is_kept() {
-    let order = Order { omit_s: 0.3, pace_bit_s: 80_000_000, ..order(Direction::Up, 2) };
+    let order = Order { omit_s: 0.3, pace_bit_s: 20_000_000, ..order(Direction::Up, 2) };
     let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
     assert!(report.intervals[0].omitted && !report.intervals.last().unwrap().omitted);
     let way = &report.ways[0];
     // Pacing lets go of a first burst; what it must not do is let much more through.
-    assert!((20_000_000..120_000_000).contains(&way.rate_bit_s), "{way:?}");
+    assert!((5_000_000..40_000_000).contains(&way.rate_bit_s), "{way:?}");
     assert!(report.near.totals.iter().all(|total| total.counted_bytes < total.flow.bytes), "{report:?}");
-    assert_eq!(way.limit, "the pace that was asked for, 80.0 Mbit/s");
+    assert_eq!(way.limit, "the pace that was asked for, 20.0 Mbit/s");
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub struct Receiver<'a> {
     joined: bool,
     /// What was lost before it began.
     before: (HostCounters, Option<u32>),
+    /// Silence that ends a run of which some are missing.
+    stragglers: Duration,
 }
 
 impl<'a> Receiver<'a> {
@@ -86,7 +88,13 @@ impl<'a> Receiver<'a> {
         let joined = join_arrivals(socket, max).is_ok() && max;
         let _ = stamp_arrivals(socket, true);
         let before = (HostCounters::read(), dropped(socket).ok());
-        Ok(Receiver { socket, plan, desk, granted, joined, before })
+        Ok(Receiver { socket, plan, desk, granted, joined, before, stragglers: STRAGGLERS })
+    }
+
+    /// The same, for a path on which nothing is late: a silence of this length ends a run of which some are missing.
+    #[must_use]
+    pub fn waiting(self, stragglers: Duration) -> Receiver<'a> {
+        Receiver { stragglers, ..self }
     }
 
     /// Takes the run.
@@ -121,7 +129,7 @@ impl<'a> Receiver<'a> {
             true => Basket::new(PIECES, PIECE_BYTES_MAX),
             false => Basket::new(MESSAGES_MAX, self.plan.bytes),
         };
-        let mut over = Over::new(&self.plan);
+        let mut over = Over::new(&self.plan, self.stragglers);
         let desk = &mut self.desk;
         loop {
             if stop.is_stopped() {
@@ -165,6 +173,7 @@ fn empty(socket: &UdpSocket) -> std::io::Result<u64> {
 struct Over {
     began: Instant,
     silence: Duration,
+    stragglers: Duration,
     length: Duration,
     /// What was counted at the last look, and when that last changed.
     seen: (u64, bool),
@@ -172,11 +181,11 @@ struct Over {
 }
 
 impl Over {
-    fn new(plan: &Plan) -> Over {
+    fn new(plan: &Plan, stragglers: Duration) -> Over {
         let began = Instant::now();
         let length = plan.length_ns.map_or(Duration::from_secs_f64(SECONDS_MAX), Duration::from_nanos) + GRACE;
         let silence = SILENCE + Duration::from_nanos(plan.pause_ns());
-        Over { began, silence, length, seen: (0, false), changed: began }
+        Over { began, silence, stragglers, length, seen: (0, false), changed: began }
     }
 
     fn look(&mut self, now: Instant, desk: &Desk, ending: &Ending) -> Option<&'static str> {
@@ -189,7 +198,7 @@ impl Over {
         match sent {
             _ if now - self.began > self.length => Some("deadline"),
             Some(sent) if desk.tally.received() >= sent && quiet >= ECHOES => Some("complete"),
-            Some(_) if quiet >= STRAGGLERS => Some("told"),
+            Some(_) if quiet >= self.stragglers => Some("told"),
             None if quiet >= self.silence => Some("silence"),
             _ => None,
         }
@@ -386,7 +395,8 @@ mod tests {
     #[test]
     fn when_a_run_is_over() {
         let spaced = plan(UdpPace::Spacing { spacing_s: 2.0 });
-        let (mut over, mut desk, ending) = (Over::new(&spaced), Desk::new(&spaced, FLOW), Ending::default());
+        let mut over = Over::new(&spaced, STRAGGLERS);
+        let (mut desk, ending) = (Desk::new(&spaced, FLOW), Ending::default());
         let after = |ms: u64| over.began + Duration::from_millis(ms);
         let times = [0, 11_900, 12_000].map(after);
         assert_eq!(times.map(|at| over.look(at, &desk, &ending)), [None, None, Some("silence")]);

@@ -117,11 +117,11 @@ impl Host for Live {
     }
 
     fn say(&self, program: &str, words: &[&str]) -> Known<String> {
-        say(program, words)
+        say(program, words, PATIENCE)
     }
 
     fn say_all(&self, program: &str, words: &[&str]) -> Known<String> {
-        say_all(program, words)
+        say_all(program, words, PATIENCE)
     }
 
     fn page_bytes(&self) -> Known<u32> {
@@ -200,20 +200,20 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn too_slow(program: &str) -> Unread {
-    Unread::Failed(format!("{program} says nothing for {} ms", PATIENCE.as_millis()))
+fn too_slow(program: &str, patience: Duration) -> Unread {
+    Unread::Failed(format!("{program} says nothing for {} ms", patience.as_millis()))
 }
 
 /// The first line of a program. How it ends does not count: `systemctl is-active` fails where a service is not active.
-fn say(program: &str, words: &[&str]) -> Known<String> {
+fn say(program: &str, words: &[&str], patience: Duration) -> Known<String> {
     let first = |out: ChildStdout| {
         let mut line = Vec::new();
         BufReader::new(out.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line).map(|_| line)
     };
     let mut started = started(program, words, first)?;
-    let line = started.told.recv_timeout(PATIENCE);
+    let line = started.told.recv_timeout(patience);
     end(&mut started.child);
-    let line = line.map_err(|_| too_slow(program))??;
+    let line = line.map_err(|_| too_slow(program, patience))??;
     match String::from_utf8_lossy(&line).trim() {
         "" => Err(Unread::Failed(format!("{program} says nothing"))),
         line => Ok(line.to_owned()),
@@ -221,33 +221,33 @@ fn say(program: &str, words: &[&str]) -> Known<String> {
 }
 
 /// All that a program says. What one that failed has said may be a part of it.
-fn say_all(program: &str, words: &[&str]) -> Known<String> {
+fn say_all(program: &str, words: &[&str], patience: Duration) -> Known<String> {
     let began = Instant::now();
     let all = |out: ChildStdout| {
         let mut text = Vec::new();
         out.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map(|_| text)
     };
     let mut started = started(program, words, all)?;
-    let text = started.told.recv_timeout(PATIENCE);
-    let status = text.is_ok().then(|| ended(&mut started.child, began)).flatten();
+    let text = started.told.recv_timeout(patience);
+    let status = text.is_ok().then(|| ended(&mut started.child, began, patience)).flatten();
     end(&mut started.child);
-    let text = text.map_err(|_| too_slow(program))??;
+    let text = text.map_err(|_| too_slow(program, patience))??;
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(Unread::Failed(format!("{program} says more than {FILE_BYTES_MAX} bytes")));
     }
     match status {
         Some(status) if status.success() => Ok(String::from_utf8_lossy(&text).trim().to_owned()),
         Some(status) => Err(Unread::Failed(format!("{program} fails: {status}"))),
-        None => Err(Unread::Failed(format!("{program} does not end within {} ms", PATIENCE.as_millis()))),
+        None => Err(Unread::Failed(format!("{program} does not end within {} ms", patience.as_millis()))),
     }
 }
 
 /// How a program ended; none where it takes too long.
-fn ended(child: &mut Child, began: Instant) -> Option<ExitStatus> {
+fn ended(child: &mut Child, began: Instant, patience: Duration) -> Option<ExitStatus> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
-            Ok(None) if began.elapsed() < PATIENCE => std::thread::sleep(STEP),
+            Ok(None) if began.elapsed() < patience => std::thread::sleep(STEP),
             _ => return None,
         }
     }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use auth::{Grants, Rights};
+use auth::Rights;
 use door::{Export, Networks, NodeConfig, Responders, StateDir, WebConfig};
 use engine::Timeouts;
 use engine::movers::Peers;
@@ -176,20 +176,16 @@ impl Wanted {
     /// A node there, with that state.
     pub fn config(self, listen: SocketAddr, state: StateDir) -> NodeConfig {
         NodeConfig {
-            listen,
             advertise: self.advertise,
             movers: self.movers,
             exports: self.exports,
             anonymous: self.anonymous,
-            grants: Grants::default(),
             plain: self.plain,
-            state,
-            timeouts: Timeouts::default(),
             web: self.web,
-            own_guests: false,
             responders: self.responders,
             metrics: self.metrics,
             audit: self.audit.then_some(tune::told as door::Audit),
+            ..NodeConfig::new(listen, state)
         }
     }
 }

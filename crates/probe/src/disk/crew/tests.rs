@@ -35,8 +35,12 @@ fn calls_are_counted_and_timed() {
         }
         Ok(())
     };
-    let flush = |_: &u64| {
+    let (from, first) = (Instant::now(), Mutex::new(Duration::ZERO));
+    let flush = |calls: &u64| {
         std::thread::sleep(Duration::from_millis(30));
+        if *calls == 5 {
+            *first.lock().unwrap() = from.elapsed();
+        }
         Ok(())
     };
     let shift = run(&place, &Stop::default(), LONG, vec![5, 70], work, flush).unwrap();
@@ -47,8 +51,8 @@ fn calls_are_counted_and_timed() {
     let Latency { mean_s, p50_s, p95_s, p99_s, max_s } = shift.latency;
     assert!(0.00198 <= mean_s && 0.00198 <= p50_s && p50_s <= p95_s && p95_s <= p99_s && p99_s <= max_s);
     assert!(shift.cut_short.is_none() && shift.cpu < shift.took);
-    // The first had ended before the first sample.
-    assert!(shift.samples.is_empty(), "{shift:?}");
+    let first = *first.lock().unwrap();
+    assert!(shift.samples.iter().all(|(when, _)| *when <= first), "the first had ended after {first:?}: {shift:?}");
 }
 
 #[test]
@@ -65,8 +69,8 @@ fn time_ends_it() {
         Ok(())
     };
     let shift = run(&place, &Stop::default(), Duration::from_millis(450), vec![(), ()], work, |_| Ok(())).unwrap();
-    assert!(shift.cut_short.unwrap().contains("0.45 s"));
-    assert!((1..=4).contains(&shift.samples.len()), "{:?}", shift.samples);
+    assert!(shift.cut_short.as_ref().unwrap().contains("0.45 s"));
+    assert!(!shift.samples.is_empty(), "{shift:?}");
     assert!(shift.samples.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
     assert!(shift.worked >= Duration::from_millis(450));
 }
