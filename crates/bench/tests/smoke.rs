@@ -54,7 +54,7 @@ fn contestants_take_turns_and_a_wrong_copy_is_found() {
         disk,
         tmpfs,
         rounds: 2,
-        patience: Duration::from_secs(20),
+        patience: Duration::from_secs(200),
         accounts: Accounts::open(),
         stop: Default::default(),
     };

@@ -30,20 +30,12 @@ impl Drop for World {
 
 fn config(dir: &Path, fireflies: Vec<SocketAddr>) -> NodeConfig {
     NodeConfig {
-        listen: ([127, 0, 0, 1], 0).into(),
-        advertise: Vec::new(),
-        movers: None,
         exports: vec![Export::here("data", dir.join("data"), true)],
         anonymous: Some(Rights::Write),
-        grants: Default::default(),
         plain: true,
-        state: StateDir::open(&dir.join("state")).unwrap(),
-        responders: Default::default(),
-        metrics: Default::default(),
-        audit: None,
-        timeouts: Default::default(),
         web: WebConfig { fireflies, ..WebConfig::default() },
         own_guests: true,
+        ..NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&dir.join("state")).unwrap())
     }
 }
 

@@ -21,7 +21,7 @@ const RTT: Duration = Duration::from_millis(100);
 const KEPT: Duration = Duration::from_secs(60);
 
 fn pace() -> Pace {
-    Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(4) }
+    Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(15) }
 }
 
 /// A session over the relay that is to be kept, with its first job done.
@@ -39,8 +39,8 @@ fn kept(world: &World, relay: &Relay, plain: bool) -> Session {
 fn the_next_job_goes_over_the_same_connections() {
     for plain in [false, true] {
         let world = World::new();
-        world.write("near/large", 24 << 20, 1);
-        world.write("near/other", (24 << 20) + 7, 2);
+        world.write("near/large", 16 << 20, 1);
+        world.write("near/other", (16 << 20) + 7, 2);
         let relay = Relay::start(world.node(), Rules { one_way: RTT / 2, ..Rules::default() });
         let mut session = kept(&world, &relay, plain);
         let before = relay.connections();
@@ -48,15 +48,16 @@ fn the_next_job_goes_over_the_same_connections() {
         for name in ["second", "third"] {
             session.tend().unwrap();
             session.renew(&[]).unwrap();
-            assert!(session.connected_after() < RTT / 2);
+            // To connect anew takes two round trips at least.
+            assert!(session.connected_after() < RTT * 3 / 2);
             let report = world.push_on(&mut session, "near/other", name);
             assert!(report.error.is_none(), "{name}: {:?}", report.error);
-            assert_eq!(report.totals.bytes, (24 << 20) + 7);
+            assert_eq!(report.totals.bytes, (16 << 20) + 7);
             // Each job's numbers are its own.
             let carried: u64 = report.streams.iter().map(|stream| stream.bytes).sum();
-            assert_eq!((carried, report.streams.len()), ((24 << 20) + 7, 4), "{:?}", report.streams);
+            assert_eq!((carried, report.streams.len()), ((16 << 20) + 7, 4), "{:?}", report.streams);
             let sent: u64 = report.streams.iter().map(|stream| stream.sent_bytes).sum();
-            assert!((24 << 20..26 << 20).contains(&sent), "{sent}");
+            assert!((16 << 20..18 << 20).contains(&sent), "{sent}");
             world.assert_same("near/other", &format!("far/{name}"));
         }
         assert_eq!(relay.connections(), before);
@@ -69,7 +70,9 @@ fn small_jobs_keep_streams_that_they_do_not_use() {
     let world = World::new();
     world.write("near/large", 24 << 20, 1);
     world.write("near/small", 1024, 2);
-    let relay = Relay::start(world.node(), Rules { one_way: RTT / 2, ..Rules::default() });
+    // Long beside what a busy machine adds.
+    let rtt = Duration::from_millis(500);
+    let relay = Relay::start(world.node(), Rules { one_way: rtt / 2, ..Rules::default() });
     let mut session = kept(&world, &relay, false);
     // The job alone: one round trip. A machine that halts for a moment makes one of them longer, not all.
     let took = |name: &str, session: &mut Session| {
@@ -79,8 +82,8 @@ fn small_jobs_keep_streams_that_they_do_not_use() {
         assert!(report.error.is_none(), "{:?}", report.error);
         started.elapsed()
     };
-    let quickest = ["one", "two", "three"].map(|name| took(name, &mut session)).into_iter().min().unwrap();
-    assert!(quickest < RTT * 2, "{quickest:?}");
+    let names = ["one", "two", "three", "four", "five"];
+    assert!(names.into_iter().any(|name| took(name, &mut session) < rtt * 2), "each took two round trips or more");
     session.renew(&[]).unwrap();
     let report = world.push_on(&mut session, "near/large", "again");
     assert!(report.error.is_none(), "{:?}", report.error);
@@ -123,7 +126,7 @@ fn keys(world_grants: &mut Grants, paths: &[&str]) -> Vec<([u8; 8], [u8; 32])> {
 fn a_key_s_rights_end_with_the_next_key() {
     let mut grants = Grants::default();
     let made = keys(&mut grants, &["a", "b"]);
-    let world = World::with(patient(pace()), grants);
+    let world = World::with(Timeouts { handshake: Duration::from_secs(15), ..patient(pace()) }, grants);
     world.write("near/large", 9 << 20, 1);
     let node = fingerprint(&world);
     let [a, b] = [0, 1].map(|at: usize| [AccessKey::new(made[at].0, made[at].1, node)]);
@@ -149,18 +152,17 @@ fn a_key_s_rights_end_with_the_next_key() {
 
 #[test]
 fn a_session_is_over_after_its_time() {
-    let timeouts =
-        Timeouts { idle: Duration::from_millis(600), handshake: Duration::from_millis(600), ..patient(pace()) };
+    let timeouts = Timeouts { idle: Duration::from_millis(600), handshake: Duration::from_secs(5), ..patient(pace()) };
     let world = World::with(timeouts, Grants::default());
     world.write("near/large", 9 << 20, 1);
     let mut session = world.connect(world.node(), false).unwrap();
     session.keep(KEPT).unwrap();
+    let started = Instant::now();
     assert!(world.push_on(&mut session, "near/large", "one").error.is_none());
     // Kept beyond what a node waits for somebody who says nothing of keeping, and then no more.
-    let started = Instant::now();
     while session.tend().is_ok() {
-        assert!(started.elapsed() < Duration::from_secs(10));
+        assert!(started.elapsed() < Duration::from_secs(120));
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(started.elapsed() > Duration::from_millis(900), "{:?}", started.elapsed());
+    assert!(started.elapsed() > Duration::from_secs(5), "{:?}", started.elapsed());
 }

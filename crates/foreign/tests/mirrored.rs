@@ -7,6 +7,7 @@
 mod script;
 mod servers;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,12 +26,15 @@ fn content(len: usize) -> Vec<u8> {
 
 type Said = Arc<Mutex<Vec<String>>>;
 
-fn set(members: Vec<(&str, Place, RelPath)>) -> (Mirrored, Said) {
+/// Nobody is given up before whoever waits for the others in a test has waited.
+const PATIENT: Duration = Duration::from_secs(60);
+
+fn set(members: Vec<(&str, Place, RelPath)>, patience: Duration) -> (Mirrored, Said) {
     let said = Said::default();
     let heard = Arc::clone(&said);
     let members = members.into_iter().map(|(name, place, at)| Member::new(name.into(), place, at)).collect();
     let say = move |words: &str| heard.lock().unwrap().push(words.to_owned());
-    (Mirrored::new(members, Duration::from_secs(2), Box::new(say)), said)
+    (Mirrored::new(members, patience, Box::new(say)), said)
 }
 
 fn read(set: &Mirrored, at: &RelPath, len: usize) -> store::Result<Vec<u8>> {
@@ -65,12 +69,34 @@ fn honest(asked: &Asked, bytes: &[u8]) -> Reply {
     }
 }
 
-/// A server that takes its time, so that others have something to bring.
-fn slow(bytes: &[u8]) -> Script {
-    let bytes = bytes.to_vec();
+/// A server that takes its time, and brings what lies behind the first 4 MiB only once the others have had their turn.
+fn slow(bytes: &[u8], turn: &Arc<AtomicBool>) -> Script {
+    let (bytes, turn) = (bytes.to_vec(), Arc::clone(turn));
     Script::new(move |asked| {
         std::thread::sleep(Duration::from_millis(20));
+        if asked.range().is_some_and(|(from, _)| from >= 4 << 20) {
+            wait_until(|| turn.load(Ordering::Relaxed));
+        }
         honest(asked, &bytes)
+    })
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() && begun.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Reads while somebody looks whether the others have had their turn.
+fn read_in_turn(set: &Mirrored, len: usize, turn: &AtomicBool, had: impl Fn() -> bool + Send) -> Vec<u8> {
+    turn.store(false, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            wait_until(had);
+            turn.store(true, Ordering::Relaxed);
+        });
+        read(set, &path("f"), len).unwrap()
     })
 }
 
@@ -81,15 +107,17 @@ fn dav(script: &Script) -> Place {
 #[test]
 fn a_bucket_a_node_and_a_server_are_one() {
     let bytes = content((30 << 20) + 5);
-    let (node, bucket, first) = (OwnNode::new(), S3Server::new(), slow(&bytes));
+    let turn = Arc::default();
+    let (node, bucket, first) = (OwnNode::new(), S3Server::new(), slow(&bytes, &turn));
     std::fs::write(node.dir.path().join("data/g"), &bytes).unwrap();
     let s3: S3 = bucket.store();
     put(&s3, &path("d/f"), &bytes);
     // Each beside one that takes its time: of three, the fastest may bring all before the others have begun.
     let others = [("node", Place::Dav(node.store()), path("g")), ("bucket", Place::S3(s3), path("d/f"))];
     for (name, place, at) in others {
-        let (set, said) = set(vec![("first", dav(&first), path("f")), (name, place, at)]);
-        assert!(read(&set, &path("f"), bytes.len()).unwrap() == bytes, "{name}");
+        let (set, said) = set(vec![("first", dav(&first), path("f")), (name, place, at)], PATIENT);
+        let had = || set.shares()[1].bytes > 0;
+        assert!(read_in_turn(&set, bytes.len(), &turn, had) == bytes, "{name}");
         let shares = set.shares();
         assert!(shares.iter().all(|share| share.bytes > 0 && share.left_out.is_none()), "{shares:?} {said:?}");
         assert_eq!(shares.iter().map(|share| share.bytes).sum::<u64>(), bytes.len() as u64);
@@ -99,7 +127,8 @@ fn a_bucket_a_node_and_a_server_are_one() {
 #[test]
 fn who_lies_about_ranges_or_has_none_is_left_out() {
     let bytes = content(20 << 20);
-    let (first, own) = (slow(&bytes), bytes.clone());
+    let turn = Arc::default();
+    let (first, own) = (slow(&bytes, &turn), bytes.clone());
     let shifted = Script::new(move |asked| match asked.range() {
         Some((from, to)) => {
             let range = format!("bytes {}-{}/{}", from + 1, to + 1, own.len());
@@ -114,9 +143,10 @@ fn who_lies_about_ranges_or_has_none_is_left_out() {
         _ => Reply::new(405, Headers::new(), b""),
     });
     let at = || path("f");
-    let (set, said) =
-        set(vec![("first", dav(&first), at()), ("shifted", dav(&shifted), at()), ("whole", dav(&whole), at())]);
-    assert!(read(&set, &at(), bytes.len()).unwrap() == bytes);
+    let all = vec![("first", dav(&first), at()), ("shifted", dav(&shifted), at()), ("whole", dav(&whole), at())];
+    let (set, said) = set(all, PATIENT);
+    let had = || said.lock().unwrap().len() >= 2;
+    assert!(read_in_turn(&set, bytes.len(), &turn, had) == bytes);
     let why: Vec<_> = set.shares().into_iter().map(|share| (share.bytes, share.left_out.unwrap_or_default())).collect();
     assert!(why[1].0 == 0 && why[1].1.contains("when asked for bytes"), "{why:?}");
     assert!(why[2].0 == 0 && why[2].1.contains("knows no ranges"), "{why:?}");
@@ -126,15 +156,16 @@ fn who_lies_about_ranges_or_has_none_is_left_out() {
 #[test]
 fn nobody_left_is_a_broken_path() {
     let bytes = content(20 << 20);
-    let gone = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let gone = Arc::new(AtomicBool::new(false));
     let (away, own) = (Arc::clone(&gone), bytes.clone());
-    let script = Script::new(move |asked| match away.load(std::sync::atomic::Ordering::Relaxed) {
+    let script = Script::new(move |asked| match away.load(Ordering::Relaxed) {
         true => Reply::hang_up(),
         false => honest(asked, &own),
     });
-    let (set, _) = set(vec![("one", dav(&script), path("f")), ("other", dav(&script), path("f"))]);
+    let both = vec![("one", dav(&script), path("f")), ("other", dav(&script), path("f"))];
+    let (set, _) = set(both, Duration::from_millis(300));
     let source = set.open(&path("f")).unwrap();
-    gone.store(true, std::sync::atomic::Ordering::Relaxed);
+    gone.store(true, Ordering::Relaxed);
     let began = Instant::now();
     let error = source.read_at(&mut [0; 100], 0).unwrap_err();
     assert!(error.fault() == Fault::Path && error.is_fatal(), "{error}");
@@ -142,7 +173,7 @@ fn nobody_left_is_a_broken_path() {
     assert!(began.elapsed() < Duration::from_secs(20));
     // The facts are remembered, and when they are back all goes on.
     assert_eq!(set.stat(&path("f")).unwrap().meta.size, bytes.len() as u64);
-    gone.store(false, std::sync::atomic::Ordering::Relaxed);
-    let read = (0..10).find_map(|_| read(&set, &path("f"), bytes.len()).ok());
+    gone.store(false, Ordering::Relaxed);
+    let read = (0..60).find_map(|_| read(&set, &path("f"), bytes.len()).ok());
     assert!(read.is_some_and(|read| read == bytes));
 }

@@ -16,10 +16,15 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use probe::Stop;
-use probe::route::{Token, echo};
+use probe::route::{Token, echo, trace};
 
 /// What both ends of these tests know.
 pub const TOKEN: Token = *b"0123456789abcdef";
+
+/// Traces whose rounds follow each other soon: no router here answers only so often.
+pub fn quick() -> trace::Plan {
+    trace::Plan { pause: Duration::from_millis(20), ..trace::Plan::default() }
+}
 
 /// Answers probes on a socket while something is done.
 pub fn while_answering<T>(node: &UdpSocket, act: impl FnOnce(SocketAddr) -> T) -> T {
@@ -30,8 +35,13 @@ pub fn while_answering<T>(node: &UdpSocket, act: impl FnOnce(SocketAddr) -> T) -
         }
     }
     let stop = Stop::default();
+    // What comes while others have the processors is neither late nor lost.
+    sys::datagrams::set_receive_buffer(node, 4 << 20).unwrap();
     std::thread::scope(|scope| {
-        let served = scope.spawn(|| echo::serve(node, |token| *token == TOKEN, Duration::from_secs(120), &stop));
+        let served = scope.spawn(|| {
+            let _ = sys::schedule::prefer_this_thread();
+            echo::serve(node, |token| *token == TOKEN, Duration::from_secs(120), &stop)
+        });
         // A test that fails must not wait for the answers to end by themselves.
         let ends = Ends(stop.clone());
         let done = act(node.local_addr().unwrap());

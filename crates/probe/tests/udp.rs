@@ -15,6 +15,8 @@ use probe::{Error, Stop};
 use sys::namespace::Namespaces;
 
 const FLOW: Flow = Flow { token: Token([9; 16]), run: 5 };
+/// On one host nothing is late that was sent.
+const STRAGGLERS: Duration = Duration::from_millis(300);
 
 fn pair(address: &str) -> (UdpSocket, UdpSocket) {
     let (a, b) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
@@ -31,14 +33,16 @@ fn spaced(us: f64) -> UdpPace {
     UdpPace::Spacing { spacing_s: us / 1e6 }
 }
 
-/// One run with both ends; `begun` is called when the receiver is ready.
+/// One run with both ends; `begun` is called when the receiver is ready. The receiver is told the end past the path, as
+/// over a control connection: under load the datagrams that say so may be lost.
 fn run_on(a: &UdpSocket, b: &UdpSocket, order: UdpOrder, begun: impl FnOnce()) -> UdpPoint {
     let (ending, watch, stop) = (Ending::default(), Watch::default(), Stop::default());
-    let receiver = Receiver::prepare(b, &order, FLOW).unwrap();
+    let receiver = Receiver::prepare(b, &order, FLOW).unwrap().waiting(STRAGGLERS);
     begun();
     let (sent, received) = thread::scope(|scope| {
         let receiving = scope.spawn(|| receiver.run(&ending, &watch, &stop).unwrap());
         let sent = send(a, &order, FLOW, &Watch::default(), &stop).unwrap();
+        ending.tell(sent.datagrams);
         (sent, receiving.join().unwrap())
     });
     assert_eq!(watch.datagrams(), received.datagrams);
@@ -125,7 +129,10 @@ fn time_ends_both_kinds_of_run() {
         assert!(point.sent.datagrams > 0 && (0.19..5.0).contains(&point.sent.seconds), "{:?}", point.sent);
         assert_eq!(point.received.expected, Some(point.sent.datagrams));
         assert_eq!(point.received.datagrams + point.received.lost, point.sent.datagrams);
-        assert_eq!(point.lost_in_network, 0, "loopback loses nothing: {point:?}");
+        match pace {
+            UdpPace::Max => assert!(point.lost_in_network_share < 0.05, "an estimate: {point:?}"),
+            _ => assert_eq!(point.lost_in_network, 0, "loopback loses nothing: {point:?}"),
+        }
     }
 }
 
@@ -162,15 +169,17 @@ fn nobody_listens() {
 fn a_stop_ends_either_end() {
     let (a, b) = pair("127.0.0.1:0");
     let order = UdpOrder { bytes: 100, pace: spaced(1_000.0), count: None, seconds: Some(60.0) };
-    let (stop, began) = (Stop::default(), Instant::now());
+    let (stop, watch, began) = (Stop::default(), Watch::default(), Instant::now());
     let (sent, received): (UdpSent, UdpReceived) = thread::scope(|scope| {
         let sending = scope.spawn(|| send(&a, &order, FLOW, &Watch::default(), &stop).unwrap());
-        let taking = scope.spawn(|| receive(&b, &order, FLOW, &Ending::default(), &Watch::default(), &stop).unwrap());
-        thread::sleep(Duration::from_millis(200));
+        let taking = scope.spawn(|| receive(&b, &order, FLOW, &Ending::default(), &watch, &stop).unwrap());
+        while watch.datagrams() == 0 && began.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(10));
+        }
         stop.stop();
         (sending.join().unwrap(), taking.join().unwrap())
     });
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(40));
     assert!(sent.interrupted && received.ended == "interrupted");
     assert!(sent.datagrams >= received.datagrams && received.datagrams > 0);
 }
@@ -289,7 +298,7 @@ fn what_the_sending_host_drops_in_silence_is_not_the_networks() {
         let (a, b) = pair("127.0.0.1:0");
         let order = order(1_000, spaced(0.0), 300);
         let (ending, stop, watch) = (Ending::default(), Stop::default(), Watch::default());
-        let receiver = Receiver::prepare(&b, &order, FLOW).unwrap();
+        let receiver = Receiver::prepare(&b, &order, FLOW).unwrap().waiting(STRAGGLERS);
         // Without asking for errors, as any program does.
         let (plan, mut clock) = (Plan::of(&order).unwrap(), HostClock::default());
         let sent = paced(&plan, FLOW, "b", &mut clock, |datagram| a.send(datagram), &stop, &watch).unwrap();
@@ -338,7 +347,7 @@ fn questions_are_answered_at_every_size() {
         let trip = &size.round_trip;
         assert!(trip.min_s > 0.0 && trip.min_s <= trip.p50_s && trip.p50_s <= trip.p99_s && trip.p99_s <= trip.max_s);
     }
-    assert!(told.line_of_min.is_some_and(|line| line.intercept_s > 0.0) && told.line_of_mean.is_some());
+    assert!(told.line_of_min.is_some() && told.line_of_mean.is_some());
 }
 
 #[test]
@@ -349,8 +358,10 @@ fn answers_are_no_larger_than_allowed() {
     let (error, answered) = thread::scope(|scope| {
         let answering = scope.spawn(|| request::answer(&b, FLOW, 999, (&Watch::default(), &stop)).unwrap());
         let error = request::measure(&a, &order, FLOW, &Stop::default()).unwrap_err();
-        thread::sleep(Duration::from_millis(100));
-        stop.stop();
+        // Behind all questions: whoever reads this has read those.
+        let mut end = [0; 100];
+        assert!(Head { flow: FLOW, kind: Kind::End, number: 10, sent_ns: 0 }.write(&mut end));
+        a.send(&end).unwrap();
         (error, answering.join().unwrap())
     });
     assert!(matches!(error, Error::Silent { .. }), "{error}");

@@ -219,15 +219,13 @@ fn the_root_itself_may_be_behind_a_link_and_may_move() {
     assert!(site.temp.path().join("moved/real/new").exists());
 }
 
-/// Swaps a directory and a link to the outside as fast as it can.
-fn swap(root: &Path, stop: &AtomicBool) -> u64 {
+/// Swaps a directory and a link to the outside as fast as it can, and counts.
+fn swap(root: &Path, stop: &AtomicBool, swaps: &AtomicU64) {
     let (dir, link) = (root.join("real"), root.join("link"));
-    let mut swaps = 0;
     while !stop.load(Ordering::Relaxed) {
         rustix::fs::renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE).unwrap();
-        swaps += 1;
+        swaps.fetch_add(1, Ordering::Relaxed);
     }
-    swaps
 }
 
 /// Every deed below a path that is now a directory, now a link to the outside. Counts what came through.
@@ -272,22 +270,24 @@ fn a_link_swapped_in_during_the_walk_leads_nowhere() {
         fs::write(site.outside().join("only-outside"), OUTSIDE).unwrap();
         site.before = survey(&site.outside());
         site.link(site.outside(), "link");
-        let (stop, through) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (stop, swaps, through) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
         let (store, root) = (site.store(links), site.root());
-        let swaps = thread::scope(|scope| {
-            let swapper = scope.spawn(|| swap(&root, &stop));
-            let ends = Instant::now() + Duration::from_millis(1000);
+        thread::scope(|scope| {
+            scope.spawn(|| swap(&root, &stop, &swaps));
+            let begun = Instant::now();
             for round in 0.. {
                 // A panic here must still stop the other thread, or the scope waits for ever.
                 let done = std::panic::catch_unwind(|| trespass(&store, round, &through));
-                if done.is_err() || Instant::now() > ends {
+                let enough = swaps.load(Ordering::Relaxed) > 1_000 && through.load(Ordering::Relaxed) > 100;
+                let ends = if enough { Duration::from_millis(200) } else { Duration::from_secs(60) };
+                if done.is_err() || begun.elapsed() > ends {
                     stop.store(true, Ordering::Relaxed);
                     done.unwrap();
                     break;
                 }
             }
-            swapper.join().unwrap()
         });
+        let swaps = swaps.into_inner();
         // The race took place, and honest reads came through meanwhile.
         assert!(swaps > 100 && through.into_inner() > 10, "{swaps} swaps");
         let swapped = fs::symlink_metadata(root.join("real")).unwrap().is_symlink();

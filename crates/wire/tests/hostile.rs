@@ -53,8 +53,14 @@ fn everything(bytes: &[u8]) {
     fuzzing::receiver_hears(bytes);
 }
 
+/// A thousand of each; `make soak` asks for more (`PROPTEST_CASES`), and `make fuzz` goes on for hours.
+fn cases() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig { cases: config.cases.max(1_000), ..config }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(cases())]
 
     #[test]
     fn random_bytes(bytes in vec(any::<u8>(), 0..600)) {

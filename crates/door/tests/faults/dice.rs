@@ -27,9 +27,17 @@ impl Dice {
         self.below(100) < per_cent
     }
 
+    /// One block is computed and copied, with its number in front: this is compiled without optimisation.
     pub fn bytes(&mut self, len: u64) -> Vec<u8> {
-        let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
-        bytes.truncate(len as usize);
+        let (first, len) = (self.next(), len as usize);
+        let block: Vec<u8> = (0..512).flat_map(|_| self.next().to_le_bytes()).collect();
+        let mut bytes = Vec::with_capacity(len + block.len());
+        while bytes.len() < len {
+            let at = bytes.len();
+            bytes.extend_from_slice(&block);
+            bytes[at..at + 8].copy_from_slice(&first.wrapping_add(at as u64).to_le_bytes());
+        }
+        bytes.truncate(len);
         bytes
     }
 }

@@ -42,9 +42,32 @@ pub fn rel(path: &str) -> RelPath {
     RelPath::parse(path.as_bytes()).unwrap()
 }
 
+/// Bytes by a seed. One block is computed and copied, with its number in front: this is compiled without optimisation.
+fn content(len: usize, seed: u64) -> Vec<u8> {
+    const BLOCK: usize = 4096;
+    let mut state = (seed << 1) | 1;
+    let mut block = Vec::with_capacity(BLOCK);
+    while block.len() < BLOCK {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        block.extend_from_slice(&state.to_le_bytes());
+    }
+    let mut bytes = Vec::with_capacity(len + BLOCK);
+    while bytes.len() < len {
+        let (at, number) = (bytes.len(), state.wrapping_add(bytes.len() as u64));
+        bytes.extend_from_slice(&block);
+        bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
 impl World {
+    /// A world that takes a halt of a busy machine for no silence.
     pub fn new() -> World {
-        World::with_pace(Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(4) })
+        let pace = Pace { ping_after: Duration::from_millis(500), gone_after: Duration::from_secs(15) };
+        World::with(Timeouts { handshake: Duration::from_secs(15), ..patient(pace) }, Grants::default())
     }
 
     pub fn with_pace(pace: Pace) -> World {
@@ -57,20 +80,13 @@ impl World {
         fs::create_dir(dir.path().join("near")).unwrap();
         fs::create_dir(dir.path().join("far")).unwrap();
         let config = NodeConfig {
-            listen: ([127, 0, 0, 1], 0).into(),
-            advertise: Vec::new(),
-            movers: None,
             exports: vec![Export::here("far", dir.path().join("far"), true)],
             anonymous: Some(Rights::Write),
             grants,
             plain: true,
-            state: StateDir::open(&dir.path().join("state")).unwrap(),
-            responders: Default::default(),
-            metrics: Default::default(),
-            audit: None,
             timeouts,
-            web: Default::default(),
             own_guests: true,
+            ..NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&dir.path().join("state")).unwrap())
         };
         let node = Node::bind(config).unwrap();
         let (address, stop) = (node.address().unwrap(), node.stopper());
@@ -89,19 +105,7 @@ impl World {
     pub fn write(&self, name: &str, len: usize, seed: u64) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let mut state = seed | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.to_le_bytes()
-        };
-        let mut bytes: Vec<u8> = Vec::with_capacity(len + 8);
-        while bytes.len() < len {
-            bytes.extend(next());
-        }
-        bytes.truncate(len);
-        fs::write(path, bytes).unwrap();
+        fs::write(path, content(len, seed)).unwrap();
     }
 
     pub fn connect(&self, to: SocketAddr, plain: bool) -> engine::Result<Session> {
@@ -237,7 +241,7 @@ impl World {
     /// Waits until nobody writes to an unfinished file, for as long as a node may take to notice that its peer is gone.
     pub fn wait_until_idle(&self) {
         let at_rest = |path: &Path| fs::File::open(path).is_ok_and(|file| file.try_lock().is_ok());
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while Instant::now() < deadline {
             let dirs = ["state/journals", "near-state/journals"].map(|dir| fs::read_dir(self.path(dir)));
             if dirs.into_iter().flatten().flatten().flatten().all(|entry| at_rest(&entry.path())) {

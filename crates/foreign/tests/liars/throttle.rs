@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use foreign::Means;
 use model::fault::{Blame, Fault};
 use store::Store;
 use web::Headers;
@@ -29,19 +30,18 @@ fn busy(retry_after: &'static str) -> (Script, Arc<Mutex<Vec<Instant>>>) {
 #[test]
 fn who_is_told_tells_the_others() {
     let (script, asked_at) = busy("2");
+    // Whoever is told is alone: it has heard before the others ask.
+    let hasty = Means { patience: Duration::from_secs(1), ..means() };
+    assert!(dav(&script, hasty).stat(&path("f")).is_err());
     std::thread::scope(|scope| {
-        scope.spawn(|| dav(&script, means()).stat(&path("f")).unwrap());
         // Other files, other connections, other stores.
-        for late in [300, 600, 900] {
+        for _ in 0..3 {
             let script = &script;
-            scope.spawn(move || {
-                std::thread::sleep(Duration::from_millis(late));
-                assert_eq!(dav(script, means()).stat(&path("f")).unwrap().meta.size, 1000);
-            });
+            scope.spawn(move || assert_eq!(dav(script, means()).stat(&path("f")).unwrap().meta.size, 1000));
         }
     });
     let asked_at = asked_at.lock().unwrap();
-    assert!(asked_at.len() > 4);
+    assert!(asked_at.len() >= 4);
     let first = asked_at[1].duration_since(asked_at[0]);
     assert!(first >= Duration::from_millis(1900), "somebody asked after {first:?}");
 }
@@ -54,7 +54,8 @@ fn a_pause_beyond_patience_ends_the_attempt_and_the_next_one_does_not_ask_either
     let began = Instant::now();
     let error = ask().unwrap_err();
     assert!(error.is_fatal() && error.fault() == Fault::Path, "a job waits for it: {error}");
-    assert!(error.to_string().contains("asks to be left alone for another 30 s"), "{error}");
+    let says = |left: u64| error.to_string().contains(&format!("asks to be left alone for another {left} s"));
+    assert!((20..=30).any(says), "{error}");
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(asked_at.lock().unwrap().len(), 1, "it is left alone");
 }

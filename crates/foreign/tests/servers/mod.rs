@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use auth::Rights;
 use door::{Export, Node, NodeConfig, StateDir};
-use engine::Timeouts;
 use foreign::s3::{Bucket, Credentials};
 use foreign::{Dav, Means, Redirects, S3};
 use model::RelPath;
@@ -47,20 +46,11 @@ impl OwnNode {
         let data = dir.path().join("data");
         std::fs::create_dir(&data).unwrap();
         let config = NodeConfig {
-            listen: ([127, 0, 0, 1], 0).into(),
-            advertise: Vec::new(),
-            movers: None,
             exports: vec![Export::here("data", data, true)],
             anonymous: Some(Rights::Write),
-            grants: Default::default(),
             plain: true,
-            state: StateDir::open(&dir.path().join("state")).unwrap(),
-            responders: Default::default(),
-            metrics: Default::default(),
-            audit: None,
-            timeouts: Timeouts::default(),
-            web: Default::default(),
             own_guests: true,
+            ..NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&dir.path().join("state")).unwrap())
         };
         let node = Arc::new(Node::bind(config).unwrap());
         let (address, runs) = (node.address().unwrap(), Arc::clone(&node));

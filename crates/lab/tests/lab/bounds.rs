@@ -1,25 +1,33 @@
 //! What the lab says when it was itself the limit.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::rig;
 
-use super::probe::{counts, drained, udp};
+use super::probe::{counts, drained, not_judged, settle, udp};
 
 #[test]
 fn without_memory_it_says_that_it_was_the_limit() {
     let text = "memory = \"4MB\"\n[site.a]\n[site.b]\n[path.a-b]\nrtt = \"1s\"";
-    let Some(lab) = rig::up("without_memory_it_says_that_it_was_the_limit", text) else { return };
+    let test = "without_memory_it_says_that_it_was_the_limit";
+    let Some(lab) = rig::up(test, text) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     assert_eq!(lab.limited(&lab.reading().unwrap()), None);
     sys::udp::set_datagram_bytes(&near, 8_000).unwrap();
+    let begun = Instant::now();
     for _ in 0..200 {
         near.send_to(&[1; 40_000], far.local_addr().unwrap()).unwrap();
     }
-    let arrived = drained(&far, Duration::from_millis(1_500)).len() as u64;
+    let took = begun.elapsed();
+    settle(&lab);
+    let arrived = drained(&far, Duration::from_millis(300)).len() as u64;
     let reading = lab.reading().unwrap();
-    assert!(reading.refused.no_memory > 50, "{}", reading.refused.no_memory);
     assert_eq!(counts(&lab, "a-b", 0).segments, arrived, "what had room, arrived");
+    // The first arrive after half a second, and make room for others.
+    if took > Duration::from_millis(400) {
+        return not_judged(test, &format!("sending took {took:?}"));
+    }
+    assert!(reading.refused.no_memory > 50, "{}", reading.refused.no_memory);
     assert!((300..525).contains(&arrived), "at most 4 MB, and at least 3 MiB less the ends of the chunks: {arrived}");
     assert_eq!((reading.memory, reading.memory_peak), (0, 3 << 20));
     let said = lab.limited(&reading).unwrap();

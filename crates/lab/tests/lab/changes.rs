@@ -5,7 +5,7 @@ use std::time::Duration;
 use lab::rig;
 use lab::scenario::Change;
 
-use super::probe::{arrives, counts, drained, is_judged, udp};
+use super::probe::{arrives, counts, drained, is_judged, not_judged, settle, udp};
 
 const SOON: Duration = Duration::from_millis(150);
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -29,9 +29,13 @@ fn a_change_for_a_while_ends_by_itself() {
     let Some(lab) = rig::up("a_change_for_a_while_ends_by_itself", PATH) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     let words = [("down".to_owned(), "true".to_owned())];
-    let change = Change::read(lab.scenario(), "a-b", Some(0), None, &words).unwrap();
-    lab.change(change, Some(Duration::from_secs(1))).unwrap();
-    assert!(!arrives(&near, &far, 100, SOON));
+    // On a busy machine a change may be over before the packet is there.
+    let is_seen = (0..10).any(|_| {
+        let change = Change::read(lab.scenario(), "a-b", Some(0), None, &words).unwrap();
+        lab.change(change, Some(Duration::from_secs(1))).unwrap();
+        !arrives(&near, &far, 100, SOON) && counts(&lab, "a-b", 0).down > 0
+    });
+    assert!(is_seen);
     assert!(arrives(&far, &near, 100, PATIENCE), "the other direction is as it was");
     std::thread::sleep(Duration::from_secs(1));
     assert!(arrives(&near, &far, 100, PATIENCE));
@@ -52,23 +56,28 @@ fn what_makes_no_sense_is_refused() {
 #[test]
 fn an_event_happens_and_ends() {
     let test = "an_event_happens_and_ends";
-    let event = "[[event]]\nat = \"500ms\"\npath = \"a-b\"\nset = { down = true }\nfor = \"1s\"";
+    let event = "[[event]]\nat = \"400ms\"\npath = \"a-b\"\nset = { down = true }\nfor = \"300ms\"";
     let Some(lab) = rig::up(test, &format!("{PATH}\n{event}")) else { return };
     let (near, far) = (udp(&lab, "a"), udp(&lab, "b"));
     let mut sent = Vec::new();
-    while lab.reading().unwrap().at < Duration::from_secs(2) {
-        let number = sent.len() as u32;
+    let at = || lab.reading().unwrap().at;
+    while at() < Duration::from_secs(1) {
+        let (number, before) = (sent.len() as u32, at());
         near.send_to(&number.to_be_bytes(), far.local_addr().unwrap()).unwrap();
-        sent.push(lab.reading().unwrap().at);
+        sent.push((before, at()));
         std::thread::sleep(Duration::from_millis(5));
     }
+    if sent[0].1 > Duration::from_millis(380) {
+        return not_judged(test, "the first datagram left after the event");
+    }
+    settle(&lab);
     let arrived: Vec<u32> = drained(&far, SOON).into_iter().map(|(_, number)| number).collect();
     assert_eq!(arrived.len() as u64 + counts(&lab, "a-b", 0).down, sent.len() as u64);
     let gap = arrived.windows(2).max_by_key(|pair| pair[1] - pair[0]).unwrap();
-    let (last, first) = (sent[gap[0] as usize], sent[gap[1] as usize]);
+    let (last, first) = (sent[gap[0] as usize].0, sent[gap[1] as usize].1);
     assert_eq!(counts(&lab, "a-b", 0).down, u64::from(gap[1] - gap[0] - 1), "one gap");
-    // Times at which the lab was asked, which is after it was sent.
+    // The last one left after the lab was asked, the first one before.
     if is_judged(test, &lab) {
-        assert!(last <= Duration::from_millis(520) && first >= Duration::from_millis(1_500), "{last:?} to {first:?}");
+        assert!(last <= Duration::from_millis(420) && first >= Duration::from_millis(700), "{last:?} to {first:?}");
     }
 }

@@ -53,8 +53,14 @@ fn extended() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// Two thousand of each; `make soak` asks for more (`PROPTEST_CASES`).
+fn cases() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig { cases: config.cases.max(2_000), ..config }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(cases())]
 
     #[test]
     fn random_bytes(frame in vec(any::<u8>(), 0..200), n: u16, bit: u64, version in 0..4u8) {

@@ -88,8 +88,8 @@ fn two_sources_of_one_name_are_refused() {
 #[test]
 fn a_pipe_is_not_tried_again() {
     let (mut node, client) = (Node::open(), Client::new());
-    let big = client.write("big", pattern(400 << 20));
-    let mut command = client.command(words!["cp", "--limit", "80Mbit/s", "-", node.at("data/piped")]);
+    let big = client.write("big", pattern(32 << 20));
+    let mut command = client.command(words!["cp", "--limit", "8Mbit/s", "-", node.at("data/piped")]);
     command.stdin(fs::File::open(big).unwrap());
     let running = client.start(command);
     until("blocks arrive", LONG, || !unfinished(&node.data("")).is_empty());
@@ -120,8 +120,8 @@ fn a_key_for_another_node_does_not_replace_a_known_one() {
 #[test]
 fn a_node_that_is_stopped_keeps_what_it_can_go_on_with() {
     let (mut node, client) = (Node::open(), Client::new());
-    let big = client.write("big", pattern(200 << 20));
-    let words = words!["cp", "--limit", "80Mbit/s", "--retry-for", "0s", big, node.at("data/big")];
+    let big = client.write("big", pattern(32 << 20));
+    let words = words!["cp", "--limit", "8Mbit/s", "--retry-for", "0s", big, node.at("data/big")];
     let running = client.begin(words);
     // Not before a block is whole: a file that was only begun is nothing to go on with.
     until("blocks arrive", LONG, || covered(&node.state()) > 0);

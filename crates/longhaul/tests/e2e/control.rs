@@ -50,6 +50,24 @@ pub fn job(node: &Node, client: &Client, seat: Seat, words: Vec<OsString>) -> Ou
     client.start(command).finish()
 }
 
+/// Nothing holds the jobs of a client back any more. How many they are.
+pub fn let_go(client: &Client) -> usize {
+    set_limit(client, "none")
+}
+
+/// The jobs of a client have another limit. How many they are.
+pub fn set_limit(client: &Client, limit: &str) -> usize {
+    let listed = until_some("a job is listed", LONG, || {
+        let listed = client.run(words!["job", "list", "--json"]).expect(0).text();
+        (!listed.is_empty()).then_some(listed)
+    });
+    for line in listed.lines() {
+        let job: Value = serde_json::from_str(line).unwrap();
+        client.run(words!["job", "set", job["job"].as_str().unwrap(), "--limit", limit]).expect(0);
+    }
+    listed.lines().count()
+}
+
 /// The jobs that a seat sees.
 fn jobs(node: &Node, client: &Client, seat: Seat) -> Vec<Value> {
     let listed = job(node, client, seat, words!["list", "--json"]).expect(0).text();
@@ -96,24 +114,25 @@ fn progress(running: &Running) -> Vec<(f64, u64)> {
     progress.map(|line| (line["seconds"].as_f64().unwrap(), line["bytes"].as_u64().unwrap())).collect()
 }
 
-/// The rate that the next five seconds of progress lines show.
-fn measured_bit_s(running: &Running) -> f64 {
+/// The bits and the seconds of the next two seconds of progress lines.
+fn measured(running: &Running) -> (f64, f64) {
     let skip = progress(running).len() + 1;
-    until("five seconds of progress", LONG, || {
+    until("two seconds of progress", LONG, || {
         let seen = progress(running);
-        seen.len() > skip && seen[seen.len() - 1].0 - seen[skip].0 >= 5.0
+        seen.len() > skip && seen[seen.len() - 1].0 - seen[skip].0 >= 2.0
     });
     let seen = progress(running);
     let ((from, first), (to, last)) = (seen[skip], seen[seen.len() - 1]);
-    (last - first) as f64 * 8.0 / (to - from)
+    ((last - first) as f64 * 8.0, to - from)
 }
 
-/// The limit is kept within 2 % over ten seconds on a quiet machine. Here: over five seconds, told ten times a second,
-/// while other tests want the same processors: they may hold it back, but nothing may make it faster.
+/// The limit is kept within 2 % over ten seconds on a quiet machine. Here other tests want the same processors: they may
+/// hold a job back, and what it loses to them it does not make up for, but nothing makes it faster. What comes in a
+/// burst after a stall is less than half a second's worth, or than what buffers hold.
 #[track_caller]
-fn assert_kept(rate_bit_s: f64, limit_bit_s: f64, what: &str) {
-    let off = rate_bit_s / limit_bit_s - 1.0;
-    assert!((-0.15..0.05).contains(&off), "{what}: {:.2} Mbit/s, {:+.1} % off", rate_bit_s / 1e6, off * 100.0);
+fn assert_kept((bits, seconds): (f64, f64), limit_bit_s: f64, least_bit_s: f64, what: &str) {
+    let most = limit_bit_s * seconds + (limit_bit_s / 2.0).max(8.0 * 1024.0 * 1024.0);
+    assert!(bits <= most && bits / seconds > least_bit_s, "{what}: {bits} bits in {seconds} s");
 }
 
 fn change_holds(push: bool, seat: Seat) {
@@ -125,7 +144,7 @@ fn change_holds(push: bool, seat: Seat) {
     let (running, id) = pair.begin(words![from, to, "--limit", "24Mbit/s", "--checksum", "none"]);
     pair.job(seat, words!["set", id, "--limit", "120Mbit/s"]).expect(0);
     pair.all_see(&id, "limit_bit_s", 120_000_000);
-    assert_kept(measured_bit_s(&running), 120e6, &format!("{seat:?}, push {push}"));
+    assert_kept(measured(&running), 120e6, 1.5 * 24e6, &format!("{seat:?}, push {push}"));
 }
 
 #[test]
@@ -133,7 +152,7 @@ fn the_limit_is_kept_from_the_beginning() {
     let pair = pair();
     let words = words!["zero:4GB", pair.node.at("null:"), "--limit", "80Mbit/s", "--checksum", "none"];
     let (running, _) = pair.begin(words);
-    assert_kept(measured_bit_s(&running), 80e6, "from the beginning");
+    assert_kept(measured(&running), 80e6, 80e6 / 3.0, "from the beginning");
 }
 
 #[test]
@@ -164,24 +183,24 @@ fn the_key_changes_the_limit_of_a_running_job() {
 #[test]
 fn a_limit_is_lowered_and_lifted() {
     let pair = pair();
-    let words = words!["zero:1GB", pair.node.at("null:"), "--limit", "80Mbit/s", "--checksum", "none"];
+    let words = words!["zero:200MB", pair.node.at("null:"), "--limit", "80Mbit/s", "--checksum", "none"];
     let (running, id) = pair.begin(words);
     pair.job(Seat::Client, words!["set", id, "--limit", "8Mbit/s"]).expect(0);
     pair.all_see(&id, "limit_bit_s", 8_000_000);
-    assert_kept(measured_bit_s(&running), 8e6, "lowered");
+    assert_kept(measured(&running), 8e6, 8e6 / 3.0, "lowered");
     let lifted = Instant::now();
     pair.job(Seat::Operator, words!["set", id, "--limit", "none"]).expect(0);
     let receipt = running.finish().expect(0).json();
-    // A thousand seconds' worth at what it was.
+    // Minutes' worth at what it was.
     assert!(lifted.elapsed() < Duration::from_secs(60), "{:?}", lifted.elapsed());
-    assert_eq!(receipt["bytes"], 1_000_000_000u64);
+    assert_eq!(receipt["bytes"], 200_000_000u64);
 }
 
 #[test]
 fn a_job_is_listed_and_shown() {
     let pair = pair();
     let file = pair.client.write("f", pattern(20 << 20));
-    let (running, id) = pair.begin(words![file, pair.node.at("data/f"), "--limit", "4Mbit/s"]);
+    let (running, id) = pair.begin(words![file, pair.node.at("data/f"), "--limit", "2Mbit/s"]);
     for (seat, role) in [(Seat::Client, "send"), (Seat::Operator, "receive"), (Seat::Key, "receive")] {
         let listed = pair.jobs(seat);
         assert_eq!(listed.len(), 1, "{seat:?}: {listed:?}");
@@ -189,13 +208,13 @@ fn a_job_is_listed_and_shown() {
         for job in [&listed[0], &shown] {
             assert_eq!((&job["v"], &job["event"], &job["job"]), (&1.into(), &"job".into(), &id.as_str().into()));
             assert_eq!((&job["role"], &job["state"]), (&role.into(), &"running".into()), "{seat:?}");
-            assert_eq!((&job["limit_bit_s"], &job["bytes_total"]), (&4_000_000.into(), &(20 << 20).into()));
+            assert_eq!((&job["limit_bit_s"], &job["bytes_total"]), (&2_000_000.into(), &(20 << 20).into()));
             assert!(job["target"].as_str().unwrap().contains("data/f"), "{seat:?}: {job}");
             assert!(job["streams"].as_u64().unwrap() >= 1 && job["seconds"].as_f64().unwrap() > 0.0, "{job}");
         }
         // The end of an id is enough, and people get words.
         let text = pair.job(seat, words!["show", id[id.len() - 8..].to_owned()]).expect(0).text();
-        assert!(text.contains(&id) && text.contains("running") && text.contains("4.00 Mbit/s"), "{seat:?}: {text}");
+        assert!(text.contains(&id) && text.contains("running") && text.contains("2.00 Mbit/s"), "{seat:?}: {text}");
         let line = pair.job(seat, words!["list"]).expect(0).text();
         assert!(line.lines().count() == 1 && line.starts_with(&id), "{line}");
     }
@@ -261,22 +280,25 @@ fn pause_and_resume(push: bool, pauses: Seat, resumes: Seat) {
         fs::write(pair.node.data("f"), &bytes).unwrap();
     }
     // The pause is longer than the patience with a path that is broken: it is none.
-    let (running, id) = pair.begin(words![from, to, "--limit", "80Mbit/s", "--retry-for", "2s"]);
+    let (running, id) = pair.begin(words![from, to, "--limit", "8Mbit/s", "--retry-for", "2s"]);
     pair.job(pauses, words!["pause", id]).expect(0);
     pair.all_see(&id, "state", "paused");
-    // What was under way when the pause came is there by now.
-    let bytes_at = |seat| pair.show(seat, &id)["bytes"].as_u64().unwrap();
+    // What was under way when the pause came is there once no seat sees anything new, twice.
+    let seen = || SEATS.map(|seat| pair.show(seat, &id)["bytes"].as_u64().unwrap());
     until("what was sent has arrived", LONG, || {
-        let before = bytes_at(Seat::Client);
-        std::thread::sleep(Duration::from_millis(500));
-        before == bytes_at(Seat::Client)
+        let looks = [(); 3].map(|()| {
+            std::thread::sleep(Duration::from_millis(300));
+            seen()
+        });
+        looks[0] == looks[1] && looks[1] == looks[2]
     });
-    let (held, started) = (SEATS.map(bytes_at), Instant::now());
-    while started.elapsed() < Duration::from_secs(4) {
-        assert_eq!(SEATS.map(bytes_at), held, "push {push}, paused by {pauses:?}");
+    let (held, started) = (seen(), Instant::now());
+    while started.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(seen(), held, "push {push}, paused by {pauses:?}");
     }
     pair.job(resumes, words!["resume", id]).expect(0);
+    pair.job(resumes, words!["set", id, "--limit", "none"]).expect(0);
     let receipt = running.finish().expect(0).json();
     assert_eq!((&receipt["bytes"], &receipt["resent_bytes"]), (&(24 << 20).into(), &0.into()), "{receipt}");
     assert!(fs::read(target).unwrap() == bytes);
@@ -292,7 +314,7 @@ fn streams_come_and_go_while_it_runs() {
 }
 
 /// Connections of a process's peers to a port, besides those that only listen.
-fn connections(node: &Node) -> usize {
+pub fn connections(node: &Node) -> usize {
     let hex = format!(":{:04X}", node.port);
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     // Columns: number, local address, remote address, state; 01 is established.
@@ -314,7 +336,7 @@ fn streams_change(push: bool, seat: Seat) {
         fs::write(pair.node.data("f"), &bytes).unwrap();
     }
     let idle = pair.node.descriptors();
-    let (running, id) = pair.begin(words![from, to, "--limit", "8Mbit/s", "--streams", "1"]);
+    let (running, id) = pair.begin(words![from, to, "--limit", "2Mbit/s", "--streams", "1"]);
     for streams in [6, 2, 4] {
         pair.job(seat, words!["set", id, "--streams", streams.to_string()]).expect(0);
         pair.all_see(&id, "streams", streams);
@@ -354,7 +376,7 @@ fn cancel_and_resume(push: bool, seat: Seat) {
         true => (source.display().to_string(), pair.node.at("data/t")),
         false => (pair.node.at("data/s"), target.display().to_string()),
     };
-    let (running, id) = pair.begin(words!["-r", from, to, "--limit", "24Mbit/s"]);
+    let (running, id) = pair.begin(words!["-r", from, to, "--limit", "16Mbit/s"]);
     until("blocks have been written", LONG, || {
         well_begun(&target) && pair.show(Seat::Client, &id)["bytes"].as_u64() > Some(8 << 20)
     });

@@ -13,11 +13,11 @@ use crate::tree::pattern;
 use crate::wait::{LONG, until};
 
 pub const MIB: u64 = 1 << 20;
-/// A file of some seconds at [`SLOW`], not of whole blocks.
-pub const SIZE: usize = (24 << 20) + 12_345;
-pub const SLOW: &str = "64Mbit/s";
+/// A file of six seconds at [`SLOW`], not of whole blocks.
+pub const SIZE: usize = (12 << 20) + 12_345;
+pub const SLOW: &str = "16Mbit/s";
 /// An attempt is ended when so much is written down.
-pub const ENOUGH: u64 = 4 * MIB;
+pub const ENOUGH: u64 = 2 * MIB;
 /// What two streams may have on the way when an attempt ends.
 pub const IN_FLIGHT: u64 = 8 * MIB;
 

@@ -20,6 +20,14 @@ pub fn covered(state: &Path) -> u64 {
     journals(state).iter().map(|path| covered_by(&fs::read(path).unwrap_or_default())).sum()
 }
 
+/// The same of what is still unfinished below a directory: the journal of a file that was just finished is there for a moment.
+pub fn covered_unfinished(dir: &Path, state: &Path) -> u64 {
+    let tag =
+        |path: PathBuf| Some(path.file_name()?.to_str()?.strip_prefix(".longhaul-")?.strip_suffix(".part")?.to_owned());
+    let tags = unfinished(dir).into_iter().filter_map(tag);
+    tags.map(|tag| covered_by(&fs::read(state.join("journals").join(tag)).unwrap_or_default())).sum()
+}
+
 fn covered_by(journal: &[u8]) -> u64 {
     let mut rest = journal;
     for _ in 0..4 {

@@ -16,7 +16,7 @@ use crate::tree::{assert_copied, pattern, set_time};
 use crate::wait::{LONG, until};
 
 /// Kills in an ordinary run of the tests.
-const KILLS: u64 = 12;
+const KILLS: u64 = 8;
 
 /// A block may be under way on each stream when its carrier dies; the rest is in the journal.
 const RESENT_BYTES_MAX: u64 = 24 << 20;

@@ -13,7 +13,9 @@ mod use_of;
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use lab::control::{Remote, list};
 use lab::rig::{Turn, able};
@@ -28,13 +30,23 @@ const PAIR: &str = "[site.left]\n[site.right]\n[path.left-right]\nrtt = \"20ms\"
 /// Somebody who works with labs, one at a time on this machine. What is still up goes with this.
 struct Labs {
     client: Client,
+    test: &'static str,
+    since: Since,
     _turn: Turn,
 }
 
 impl Labs {
     /// None where there can be none, which is said.
-    fn of(test: &str) -> Option<Labs> {
-        able(test).then(|| Labs { client: Client::new(), _turn: Turn::take().unwrap() })
+    fn of(test: &'static str) -> Option<Labs> {
+        able(test).then(|| {
+            let turn = Turn::take().unwrap();
+            Labs { client: Client::new(), test, since: Since::now(), _turn: turn }
+        })
+    }
+
+    /// Whether times and rates of the lab that is up mean something.
+    fn is_judged(&self) -> bool {
+        is_judged(self.test, self.status()["emulator_limited"].as_str().map(str::to_owned), &self.since)
     }
 
     /// Writes a scenario.
@@ -74,6 +86,36 @@ impl Labs {
     fn is_clean(&self) -> bool {
         fs::read_dir(self.client.state().join("lab")).map_or(true, |mut entries| entries.next().is_none())
     }
+}
+
+/// A moment, and for how long programs had waited for a processor by then (proc(5), pressure).
+pub struct Since(Instant, Option<u64>);
+
+impl Since {
+    pub fn now() -> Since {
+        Since(Instant::now(), waited_us())
+    }
+
+    /// What the machine withheld, if that was much.
+    fn busy(&self) -> Option<String> {
+        let share = (waited_us()? - self.1?) as f64 / 1e6 / self.0.elapsed().as_secs_f64();
+        (share > 0.6).then(|| format!("somebody waited for a processor {:.0} % of the time", share * 100.0))
+    }
+}
+
+fn waited_us() -> Option<u64> {
+    let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
+    text.lines().find(|line| line.starts_with("some "))?.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+/// Whether times and rates mean something, for a test that does not find them as they should be: not where the lab was the
+/// limit or the machine was busy, which is said.
+pub fn is_judged(test: &str, limited: Option<String>, since: &Since) -> bool {
+    let why = limited.or_else(|| since.busy());
+    if let Some(why) = &why {
+        let _ = writeln!(std::io::stderr(), "NOT JUDGED: {test}: {why}");
+    }
+    why.is_none()
 }
 
 impl Drop for Labs {

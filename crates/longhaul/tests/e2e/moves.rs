@@ -87,7 +87,7 @@ fn sixteen_tebibytes_of_nothing_take_seconds() {
     client.cp(0, words![source, node.at("data/huge")]);
     client.cp(0, words![node.at("data/huge"), client.path("back")]);
     client.cp(0, words![source, client.path("copy")]);
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(150), "{:?}", started.elapsed());
     for copy in [node.data("huge"), client.path("back"), client.path("copy")] {
         assert_eq!(fs::metadata(&copy).unwrap().len(), SIZE);
         assert!(allocated(&copy) <= 1 << 16, "{} takes {} bytes", copy.display(), allocated(&copy));

@@ -1,5 +1,6 @@
 //! What the options of `cp` change.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -9,8 +10,10 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::client::{Client, words};
+use crate::control::{connections, let_go};
 use crate::node::{Node, Setup};
 use crate::tree::{assert_copied, pattern, set_mode, set_time};
+use crate::wait::{LONG, until};
 
 fn data_streams(receipt: &Value) -> Vec<&Value> {
     receipt["streams"].as_array().unwrap().iter().filter(|stream| stream["id"] != 0).collect()
@@ -110,12 +113,22 @@ fn streams_are_as_many_as_asked_for() {
     let (node, client) = (Node::open(), Client::new());
     client.write("f", pattern(48 << 20));
     for (count, to) in [("1", "data/one"), ("8", "data/eight")] {
-        let receipt = client.cp(0, words![client.path("f"), node.at(to), "--streams", count]);
+        // All of them are there before the job is let go: it could be over before the last one comes.
+        let copy = |from: OsString, to: OsString| {
+            let limit = words!["--limit", "40Mbit/s", "--sync", "none", "--json"];
+            let running = client.begin([words!["cp", from, to, "--streams", count], limit].concat());
+            // One more is the control connection.
+            let all = count.parse::<usize>().unwrap() + 1;
+            until("as many connections are there", LONG, || connections(&node) == all);
+            let_go(&client);
+            running.finish().expect(0).json()
+        };
+        let receipt = copy(client.path("f").into(), node.at(to).into());
         let streams = data_streams(&receipt);
         assert_eq!(streams.len().to_string(), count);
         let bytes: u64 = streams.iter().map(|stream| stream["bytes"].as_u64().unwrap()).sum();
         assert_eq!(bytes, 48 << 20);
-        let back = client.cp(0, words![node.at(to), client.path("back"), "--streams", count, "--sync", "none"]);
+        let back = copy(node.at(to).into(), client.path("back").into());
         assert_eq!(data_streams(&back).len().to_string(), count);
         assert_eq!(fs::read(client.path("back")).unwrap(), pattern(48 << 20));
     }

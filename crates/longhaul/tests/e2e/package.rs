@@ -2,14 +2,14 @@
 //! with them are those that the program knows.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
+use std::time::{Duration, SystemTime};
 
 use flate2::read::GzDecoder;
-use tempfile::TempDir;
 use xtask::package::{Order, Squeeze};
 
 use crate::client::{Client, words};
@@ -38,23 +38,59 @@ fn has_dpkg(test: &str) -> bool {
     is_there
 }
 
-/// A package and what is in it, unpacked; made once.
+/// A package and what is in it, unpacked.
 struct Unpacked {
-    dir: TempDir,
+    dir: PathBuf,
     package: PathBuf,
 }
 
+/// By what a package is known: the program's length, and the latest time of all that goes into it.
+fn stamp() -> String {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut all = vec![PathBuf::from(LONGHAUL), std::env::current_exe().unwrap()];
+    for dir in ["", "docs", "packaging", "packaging/debian"] {
+        let paths = fs::read_dir(ours.join(dir)).unwrap().map(|entry| entry.unwrap().path());
+        all.extend(paths.filter(|path| path.is_file()));
+    }
+    let times = all.iter().filter_map(|path| fs::metadata(path).ok()?.modified().ok());
+    let latest = times.max().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    format!("{}-{}", latest.as_nanos(), fs::metadata(LONGHAUL).unwrap().len())
+}
+
+/// Removes the packages of earlier programs, which no test uses any more.
+fn sweep(all: &Path) {
+    for path in fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let age = fs::metadata(&path).unwrap().modified().unwrap().elapsed().unwrap_or_default();
+        if age > Duration::from_secs(3600) {
+            fs::remove_dir_all(path).unwrap();
+        }
+    }
+}
+
+/// Made once for all tests of a program, each of which runs in a process of its own.
 static PACKAGE: LazyLock<Unpacked> = LazyLock::new(|| {
-    let dir = tempfile::tempdir().unwrap();
-    let package = order(dir.path(), "1.2.3").deb().unwrap();
-    let unpacked = Unpacked { dir, package };
-    unpacked.dpkg_deb(&["--raw-extract"], &[&unpacked.root("")]);
-    unpacked
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
+    fs::create_dir_all(&all).unwrap();
+    let lock = File::create(all.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let dir = all.join(stamp());
+    // Written last: without it whoever made it was ended before.
+    let whole = dir.join("whole");
+    if !whole.exists() {
+        sweep(&all);
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir(&dir).unwrap();
+        let package = order(&dir, "1.2.3").deb().unwrap();
+        let unpacked = Unpacked { dir: dir.clone(), package };
+        unpacked.dpkg_deb(&["--raw-extract"], &[&unpacked.root("")]);
+        fs::write(&whole, unpacked.package.to_str().unwrap()).unwrap();
+    }
+    Unpacked { package: fs::read_to_string(whole).unwrap().into(), dir }
 });
 
 impl Unpacked {
     fn root(&self, below: &str) -> PathBuf {
-        self.dir.path().join("root").join(below)
+        self.dir.join("root").join(below)
     }
 
     fn text(&self, path: &str) -> String {
@@ -121,7 +157,7 @@ fn a_package_holds_what_it_should() {
         .output();
     assert!(sums.unwrap().status.success());
     let mut changes = String::new();
-    let packed = fs::File::open(PACKAGE.root("usr/share/doc/longhaul/changelog.gz")).unwrap();
+    let packed = File::open(PACKAGE.root("usr/share/doc/longhaul/changelog.gz")).unwrap();
     std::io::Read::read_to_string(&mut GzDecoder::new(packed), &mut changes).unwrap();
     assert!(changes.starts_with("longhaul (1.2.3) unstable; urgency=medium\n"), "{changes}");
     assert!(changes.contains("Tue, 14 Nov 2023 22:13:20 +0000"), "{changes}");
@@ -145,7 +181,7 @@ fn the_same_program_makes_the_same_bytes() {
     });
     assert!(fs::read(&archives[0]).unwrap() == fs::read(&archives[1]).unwrap(), "two archives differ");
     let mut found = BTreeMap::new();
-    for entry in tar::Archive::new(GzDecoder::new(fs::File::open(&archives[0]).unwrap())).entries().unwrap() {
+    for entry in tar::Archive::new(GzDecoder::new(File::open(&archives[0]).unwrap())).entries().unwrap() {
         let entry = entry.unwrap();
         let header = entry.header();
         assert_eq!((header.uid().unwrap(), header.gid().unwrap(), header.mtime().unwrap()), (0, 0, EPOCH));

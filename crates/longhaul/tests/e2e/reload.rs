@@ -12,6 +12,7 @@ use rcgen::DnType;
 use rustix::process::Signal;
 
 use crate::client::{Client, unfinished, words};
+use crate::control::let_go;
 use crate::https::{self, Asker, certificate};
 use crate::kept::written;
 use crate::node::{LONGHAUL, Node, Setup, signal};
@@ -87,7 +88,7 @@ fn transfers_go_on_where_everything_changes() {
     fs::write(settled.other("g"), b"g").unwrap();
     // Not tried again: what was dropped would be lost.
     let copy = |from: std::ffi::OsString, to: std::ffi::OsString| {
-        client.begin(words!["cp", from, to, "--limit", "60Mbit/s", "--streams", "2", "--retry-for", "0s", "--json"])
+        client.begin(words!["cp", from, to, "--limit", "8Mbit/s", "--streams", "2", "--retry-for", "0s", "--json"])
     };
     let up = copy(client.path("up").into(), node.at("data/up").into());
     let down = copy(node.at("data/down").into(), client.path("down").into());
@@ -110,6 +111,7 @@ fn transfers_go_on_where_everything_changes() {
     let turned_away = Raw::to(node).ask("GET", "/data/down", &[], &[]);
     assert!(turned_away.status == 403 && turned_away.text().contains("TLS"), "{turned_away:?}");
     // Whoever was there before goes on to the end.
+    assert_eq!(let_go(&client), 2);
     for running in [up, down] {
         let receipt = running.finish().expect(0).json();
         assert_eq!((receipt["state"].as_str(), receipt["resent_bytes"].as_u64()), (Some("done"), Some(0)), "{receipt}");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::client::{Client, Running, unfinished, words};
+use crate::control::let_go;
 use crate::kept::{assert_nothing_kept, at_rest, covered};
 use crate::node::{Node, Setup};
 use crate::tree::{pattern, set_time};
@@ -17,7 +18,8 @@ use crate::wrappers::{Mount, mounted, with_mounts};
 const MIB: usize = 1 << 20;
 /// The size of the device in [`Small`].
 const DEVICE: &str = "size=32m";
-const SLOW: &str = "64Mbit/s";
+/// Slow enough for something to happen in the middle of it; then the job is let go.
+const SLOW: &str = "16Mbit/s";
 
 /// A client, and a node whose export is a small device.
 struct Small {
@@ -110,7 +112,7 @@ fn what_was_written_when_patience_ends_is_gone_on_with() {
             let words = words!["cp", source, small.target(push, "f"), "--streams", "2"];
             let started = Instant::now();
             let outcome = small.client.run([words.clone(), words!["--wait-space", "1s"]].concat()).expect(6);
-            assert!((1..20).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+            assert!((1..100).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
             assert!(outcome.err.contains("free space"), "{}", outcome.err);
             until("nobody writes any more", LONG, || at_rest(&small.state(push)));
             let there = covered(&small.state(push));
@@ -133,7 +135,7 @@ fn what_can_never_fit_is_refused_at_once() {
         for push in [true, false] {
             let started = Instant::now();
             let outcome = small.client.run(words!["cp", source, small.target(push, "f")]).expect(6);
-            assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+            assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
             let told = outcome.err;
             assert!(told.contains("too small") && told.contains("33.0 MiB needed"), "{told}");
             assert!(fs::read_dir(&small.device).unwrap().next().is_none());
@@ -154,6 +156,7 @@ fn one_room_is_not_promised_twice() {
         let jobs = [begin("one"), begin("two")];
         until("one of them waits", LONG, || jobs.iter().any(|(job, _)| waits_for(job).contains("20.0 MiB needed")));
         let at = jobs.iter().position(|(job, _)| !waits_for(job).is_empty()).unwrap();
+        assert_eq!(let_go(&small.client), 2);
         let [first, second] = jobs;
         let ((goes_on, there), (waits, later)) = if at == 1 { (first, second) } else { (second, first) };
         let receipt = goes_on.finish().expect(0).json();
@@ -180,6 +183,7 @@ fn room_that_others_take_meanwhile_is_waited_for() {
             // As much as there is, whatever that is by now.
             let _ = fs::write(small.device.join("ballast"), vec![1; 32 * MIB]);
             until("the job waits", LONG, || waits_for(&running).contains("full"));
+            let_go(&small.client);
             fs::remove_file(small.device.join("ballast")).unwrap();
             let receipt = running.finish().expect(0).json();
             assert_eq!((&receipt["state"], &receipt["failed"]), (&"done".into(), &0.into()), "{receipt}");

@@ -198,7 +198,7 @@ fn nothing_outlives_a_client_that_was_killed() {
             true => words![here, sshd.at("f")],
             false => words![sshd.at("f"), here],
         };
-        let mut running = client.begin(over(&sshd, [words!["--limit", "80Mbit/s"], words.clone()].concat()));
+        let mut running = client.begin(over(&sshd, [words!["--limit", "32Mbit/s"], words.clone()].concat()));
         let dir = target.parent().unwrap();
         until("a good part is there", LONG, || unfinished(dir).iter().any(|path| written(path) > 8 << 20));
         assert_eq!(sshd.far_ends().len(), 1);
@@ -243,7 +243,7 @@ fn a_job_between_ssh_and_a_node_ends_with_its_command() {
             true => words![sshd.at("f"), node.at("data/f")],
             false => words![node.at("data/f"), sshd.at("f")],
         };
-        let running = client.begin(over(&sshd, [words!["--limit", "80Mbit/s"], words.clone()].concat()));
+        let running = client.begin(over(&sshd, [words!["--limit", "32Mbit/s"], words.clone()].concat()));
         let dir = target.parent().unwrap();
         until("a good part is there", LONG, || unfinished(dir).iter().any(|path| written(path) > 8 << 20));
         signal(&running.child, Signal::INT);

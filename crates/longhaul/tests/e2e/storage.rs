@@ -3,9 +3,10 @@
 use std::fs::{self, File};
 use std::io::Write;
 
+use rustix::process::Signal;
+
 use crate::client::{Client, unfinished, words};
-use crate::node::Node;
-use crate::node::Setup;
+use crate::node::{Node, Setup, signal};
 use crate::tree::{pattern, set_mode};
 use crate::wait::{LONG, until};
 use crate::wrappers::{as_nobody, make_read_only, mounted, with_mounts};
@@ -103,7 +104,8 @@ fn what_may_not_be_read_is_named() {
     });
 }
 
-/// Two files of one stream, the first of which takes a second or more; runs `meanwhile` while it does.
+/// Two files of one stream, the first of which takes three seconds; runs `meanwhile` in the middle of it, while whoever sends is
+/// halted.
 fn while_copying(push: bool, meanwhile: impl Fn(&std::path::Path)) -> serde_json::Value {
     let (node, client) = (Node::open(), Client::new());
     let source = if push { client.path("s") } else { node.data("s") };
@@ -117,12 +119,15 @@ fn while_copying(push: bool, meanwhile: impl Fn(&std::path::Path)) -> serde_json
         false => (node.at("data/s"), target.display().to_string()),
     };
     let running =
-        client.begin(words!["cp", "-r", from, to, "--limit", "4MB/s", "--streams", "1", "--json", "--retry-for", "0s"]);
+        client.begin(words!["cp", "-r", from, to, "--limit", "2MB/s", "--streams", "1", "--json", "--retry-for", "0s"]);
     // Not the small one, which may be seen unfinished before the first of the others is open.
     until("a block has been written", LONG, || {
         unfinished(&target).iter().any(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 4))
     });
+    let sender = |what: Signal| if push { signal(&running.child, what) } else { node.signal(what) };
+    sender(Signal::STOP);
     meanwhile(&source);
+    sender(Signal::CONT);
     let receipt = running.finish().expect(3).json();
     assert!(unfinished(&target).is_empty());
     for name in ["one", "two"] {

@@ -17,7 +17,7 @@ use crate::wait::{LONG, until};
 
 fn dial(node: &Node) -> TcpStream {
     let socket = TcpStream::connect(("127.0.0.1", node.port)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     socket
 }
 
@@ -40,26 +40,35 @@ fn tls(node: &Node, alpn: &[&[u8]]) -> StreamOwned<ClientConnection, TcpStream> 
 
 #[test]
 fn strangers_are_sent_away_and_leave_nothing() {
-    let node = Node::open();
+    let node = &Node::open();
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
-    for garbage in [&b"\0\0\0\0"[..], b"hello\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", &[0xff; 4096], b"\x16\x09garbage"] {
-        // It hangs up; whether by an end or a reset is up to what was not read.
-        let _ = answer(&node, garbage);
-    }
-    // Something that begins like TLS, like a stream.
-    assert!(answer(&node, &[&b"\x16\x03\x01\x40\x00"[..], &[0x41; 0x4000]].concat()).is_ok_and(|out| out.len() < 64));
     let join = |stream: u32| [b"LHS1", &[7; 16][..], &stream.to_be_bytes(), &[1], &[0; 32]].concat();
-    for stream in [0, 1, 1024, 1025, u32::MAX] {
-        assert!(answer(&node, &join(stream)).is_ok_and(|out| out.is_empty()), "stream {stream}");
-    }
-    // Connections that end before they say anything, or in the middle.
-    for bytes in [&b""[..], b"L", b"LHS1", b"\x16", b"\x16\x03\x01\x02\x00\x01", b"G", b"GE"] {
-        let mut socket = dial(&node);
-        socket.write_all(bytes).unwrap();
-        socket.shutdown(Shutdown::Write).unwrap();
-        let _ = socket.read_to_end(&mut Vec::new());
-    }
+    std::thread::scope(|scope| {
+        for garbage in [&b"\0\0\0\0"[..], b"hello\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", &[0xff; 4096], b"\x16\x09garbage"] {
+            // It hangs up; whether by an end or a reset is up to what was not read.
+            scope.spawn(move || drop(answer(node, garbage)));
+        }
+        // Something that begins like TLS, like a stream.
+        scope.spawn(|| {
+            let says = [&b"\x16\x03\x01\x40\x00"[..], &[0x41; 0x4000]].concat();
+            assert!(answer(node, &says).is_ok_and(|out| out.len() < 64));
+        });
+        for stream in [0, 1, 1024, 1025, u32::MAX] {
+            scope.spawn(move || {
+                assert!(answer(node, &join(stream)).is_ok_and(|out| out.is_empty()), "stream {stream}");
+            });
+        }
+        // Connections that end before they say anything, or in the middle.
+        for bytes in [&b""[..], b"L", b"LHS1", b"\x16", b"\x16\x03\x01\x02\x00\x01", b"G", b"GE"] {
+            scope.spawn(move || {
+                let mut socket = dial(node);
+                socket.write_all(bytes).unwrap();
+                socket.shutdown(Shutdown::Write).unwrap();
+                let _ = socket.read_to_end(&mut Vec::new());
+            });
+        }
+    });
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     until("descriptors are given back", LONG, || node.descriptors() <= descriptors);
 }
@@ -114,7 +123,7 @@ fn the_silent_are_cut_off() {
                 let started = Instant::now();
                 let _ = answer(node, start);
                 let waited = started.elapsed().as_secs();
-                assert!((8..25).contains(&waited), "cut off after {waited} s, having said {} bytes", start.len());
+                assert!((8..100).contains(&waited), "cut off after {waited} s, having said {} bytes", start.len());
             });
         }
         // Drops of a hello, each well within any bound on silence, do not keep the door open either.
@@ -124,13 +133,13 @@ fn the_silent_are_cut_off() {
                 std::thread::sleep(Duration::from_millis(200));
                 socket.write_all(&[*byte]).is_err()
             });
-            assert!(cut_off && started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
+            assert!(cut_off && started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
         });
         scope.spawn(|| {
             let (guest, started) = (Guest::connect(&node), Instant::now());
             guest.end();
             let waited = started.elapsed().as_secs();
-            assert!((8..25).contains(&waited), "cut off after {waited} s without a login");
+            assert!((8..100).contains(&waited), "cut off after {waited} s without a login");
         });
         // Meanwhile the others are served.
         scope.spawn(|| Client::new().run(words!["ls", node.at("data")]).expect(0));
@@ -146,8 +155,8 @@ fn the_silent_are_cut_off() {
 fn a_guest_that_never_reads() {
     let node = Node::open();
     fs::create_dir(node.data("many")).unwrap();
-    for n in 0..40_000 {
-        fs::write(node.data("many").join(format!("{n:0>200}")), b"").unwrap();
+    for n in 0..20_000 {
+        fs::write(node.data("many").join(format!("{n:0>250}")), b"").unwrap();
     }
     Client::new().run(words!["ls", node.at("data")]).expect(0);
     let descriptors = node.descriptors();
@@ -156,7 +165,7 @@ fn a_guest_that_never_reads() {
     let place = || model::locator::Place::Path { export: "data".into(), path: path.clone() };
     guest.say(&wire::Frame::Ask(1, wire::frame::Request::List(place())));
     // Nothing of the answer is read: the guest's buffers fill, then the node's, and then only time helps.
-    until("it gives up on the guest", Duration::from_secs(90), || node.descriptors() <= descriptors);
+    until("it gives up on the guest", Duration::from_secs(300), || node.descriptors() <= descriptors);
 }
 
 /// A client meets a port where somebody says this and then nothing, or hangs up.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -42,15 +42,19 @@ fn id_of(running: &Running) -> String {
     })
 }
 
-const LARGE: usize = 48 << 20;
+const LARGE: usize = 24 << 20;
 
 impl Three {
-    /// A large file at the source, and a copy of it that takes some four seconds.
+    /// A large file at the source, and a copy of it that takes some three seconds.
     fn begin(&self) -> (Running, String) {
+        self.begin_at("60Mbit/s")
+    }
+
+    fn begin_at(&self, limit: &str) -> (Running, String) {
         fs::create_dir(self.source.data("s")).unwrap();
         fs::write(self.source.data("s/large"), pattern(LARGE)).unwrap();
         fs::write(self.source.data("s/small"), b"small").unwrap();
-        let words = words!["cp", "-r", self.source.at("data/s"), self.target.at("data/t"), "--limit", "100Mbit/s"];
+        let words = words!["cp", "-r", self.source.at("data/s"), self.target.at("data/t"), "--limit", limit];
         let running = self.client.begin([words, words!["--json"]].concat());
         let id = id_of(&running);
         (running, id)
@@ -61,12 +65,14 @@ impl Three {
         job(&self.source, &self.client, Seat::Key, words!["show", id, "--json"]).expect(0).json()
     }
 
-    /// Waits until a good part of the large file is there, and not all of it.
+    /// Waits until a good part of the large file is there, and not all of it. So it stays: the target is frozen, until the
+    /// test lets it run again or kills it.
     fn amid(&self) {
         until("a third is there", LONG, || {
             let paths = unfinished(&self.target.data(""));
             paths.iter().any(|path| written(path) > LARGE as u64 / 3)
         });
+        self.target.freeze();
         assert!(!self.target.data("t/large").exists());
     }
 
@@ -111,18 +117,15 @@ fn a_tree_goes_from_node_to_node() {
 fn the_payload_goes_around_a_client_that_is_far_away() {
     let three = three();
     fs::create_dir(three.source.data("s")).unwrap();
-    fs::write(three.source.data("s/large"), pattern(64 << 20)).unwrap();
+    fs::write(three.source.data("s/large"), pattern(LARGE)).unwrap();
     fill(&three.source.data("s"), &["a", "b", "c/d"]);
     symlink("a", three.source.data("s/link")).unwrap();
     let (near, far) = (Relay::new(three.source.port, 0), Relay::new(three.target.port, three.source.pid()));
-    let started = Instant::now();
     let receipt = three.client.cp(0, words!["-r", near.at("data/s"), far.at("data/t")]);
-    // Through the client's path it would have taken two minutes.
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
-    assert_eq!(receipt["bytes"], (64 << 20) + 5, "{receipt}");
+    assert_eq!(receipt["bytes"], LARGE + 5, "{receipt}");
     three.assert_arrived();
-    let zeros = three.client.cp(0, words![near.at("zero:400MB"), far.at("null:"), "--checksum", "none"]);
-    assert_eq!(zeros["bytes"], 400_000_000);
+    let zeros = three.client.cp(0, words![near.at("zero:100MB"), far.at("null:"), "--checksum", "none"]);
+    assert_eq!(zeros["bytes"], 100_000_000);
     let passed = (near.counted(), far.counted());
     assert!(passed.0 > 1000 && passed.1 > 1000, "the relays count: {passed:?}");
     assert!(passed.0 + passed.1 < 500_000, "{passed:?} bytes passed through the client in two jobs");
@@ -140,6 +143,7 @@ fn a_job_outlives_its_client() {
     // Nobody else's key shows it.
     let other = Client::with_key(&three.source.grant(&["--export", "data"]));
     job(&three.source, &other, Seat::Key, words!["show", id]).refused(1, &[&id]);
+    three.target.thaw();
     let receipt = three.receipt(&id);
     assert_eq!((&receipt["state"], &receipt["exit"]), (&"done".into(), &0.into()), "{receipt}");
     assert_eq!((&receipt["bytes"], &receipt["job"]), (&(LARGE + 5).into(), &id.as_str().into()));
@@ -154,6 +158,7 @@ fn a_client_that_is_interrupted_leaves_the_job_running() {
     let (running, id) = three.begin();
     three.amid();
     signal(&running.child, Signal::INT);
+    three.target.thaw();
     let outcome = running.finish().expect(130);
     assert!(outcome.err.contains(&id) && outcome.err.contains("job show"), "{}", outcome.err);
     assert_eq!(three.receipt(&id)["state"], "done");
@@ -175,6 +180,7 @@ fn a_job_goes_on_when_the_source_comes_back() {
     let (running, id) = three.begin();
     three.amid();
     three.source.kill();
+    three.target.thaw();
     three.source.restart();
     assert_resumed(&three, running);
     assert_eq!(three.receipt(&id)["state"], "done");
@@ -185,6 +191,7 @@ fn a_job_goes_on_when_the_source_was_stopped_in_order() {
     let mut three = three();
     let (running, _) = three.begin();
     three.amid();
+    three.target.thaw();
     assert_eq!(three.source.stop(), Some(0));
     three.source.restart();
     assert_resumed(&three, running);
@@ -222,18 +229,28 @@ fn a_job_goes_on_when_both_come_back_and_nobody_looks() {
 #[test]
 fn the_key_holds_the_reins_of_a_carried_job() {
     let three = three();
-    let (running, id) = three.begin();
+    // What is left when a third is there takes longer than the words to pause it, frozen target or not: buffers take much.
+    let (running, id) = three.begin_at("16Mbit/s");
     three.amid();
     let at_key = |words: Vec<OsString>| job(&three.source, &three.client, Seat::Key, words).expect(0);
     at_key(words!["pause", id]);
+    three.target.thaw();
     until("it is paused", LONG, || three.show(&id)["state"] == "paused");
     let target_sees =
         || job(&three.target, &three.client, Seat::Operator, words!["show", id, "--json"]).expect(0).json();
     until("its target says so", LONG, || target_sees()["state"] == "paused");
-    std::thread::sleep(Duration::from_millis(500));
-    let before = three.show(&id)["bytes"].clone();
+    let seen = || [three.show(&id)["bytes"].clone(), target_sees()["bytes"].clone()];
+    until("what was sent has arrived", LONG, || {
+        let looks = [(); 3].map(|()| {
+            std::thread::sleep(Duration::from_millis(300));
+            seen()
+        });
+        looks[0] == looks[1] && looks[1] == looks[2]
+    });
+    let held = seen();
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(three.show(&id)["bytes"], before);
+    assert_eq!(seen(), held);
+    let [before, _] = held;
     at_key(words!["set", id, "--limit", "8Mbit/s", "--streams", "3"]);
     at_key(words!["resume", id]);
     until("it goes on", LONG, || three.show(&id)["bytes"] != before);

@@ -98,15 +98,27 @@ pub fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Bytes that differ from place to place, so that a block in the wrong one shows.
+/// Bytes that differ from place to place, so that a block in the wrong one shows. One stretch is computed, the rest repeats it:
+/// tests are not optimised. Its pages are told apart by their numbers.
 pub fn pattern(len: usize) -> Vec<u8> {
+    const STRETCH: usize = 64 << 10;
+    const PAGE: usize = 4096;
     let mut state = len as u64 | 1;
-    let mut out = Vec::with_capacity(len + 8);
-    while out.len() < len {
+    let mut stretch = Vec::with_capacity(STRETCH + 8);
+    while stretch.len() < STRETCH.min(len) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        out.extend_from_slice(&(state >> 8).to_be_bytes()[1..]);
+        stretch.extend_from_slice(&(state >> 8).to_be_bytes()[1..]);
+    }
+    stretch.truncate(STRETCH);
+    let mut out = Vec::with_capacity(len + STRETCH);
+    while out.len() < len {
+        out.extend_from_slice(&stretch);
     }
     out.truncate(len);
+    for (at, page) in out.chunks_mut(PAGE).enumerate() {
+        let number = (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+        page.iter_mut().zip(number).for_each(|(byte, part)| *byte ^= part);
+    }
     out
 }
 

@@ -60,7 +60,9 @@ fn the_next_copy_goes_over_the_connections_of_the_last() {
     assert!(first["phases"]["connect"].as_f64() > Some(0.0) && pair.renewed().is_empty());
     for name in ["data/two", "data/three"] {
         let receipt = pair.copy(name);
-        assert!(receipt["phases"]["connect"].as_f64() < Some(0.001), "{receipt}");
+        // No round trip and no handshake: a fraction of what it takes to connect.
+        let half = first["phases"]["connect"].as_f64().unwrap() / 2.0;
+        assert!(receipt["phases"]["connect"].as_f64() < Some(half), "{receipt} beside {first}");
         // Each job's numbers are its own: no stream has carried more than the file.
         let streams = receipt["streams"].as_array().unwrap();
         let bytes: u64 = streams.iter().map(|stream| stream["bytes"].as_u64().unwrap()).sum();
@@ -92,13 +94,16 @@ fn nodes_that_stop_do_not_wait_for_what_is_kept() {
     for source_first in [true, false] {
         let mut pair = pair();
         pair.copy("data/one");
-        let started = Instant::now();
-        let codes = match source_first {
-            true => [pair.source.stop(), pair.target.stop()],
-            false => [pair.target.stop(), pair.source.stop()],
+        let stops = |node: &mut Node| {
+            let started = Instant::now();
+            assert_eq!(node.stop(), Some(0));
+            assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
         };
-        assert_eq!(codes, [Some(0), Some(0)]);
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        let order = match source_first {
+            true => [&mut pair.source, &mut pair.target],
+            false => [&mut pair.target, &mut pair.source],
+        };
+        order.into_iter().for_each(stops);
     }
 }
 

@@ -289,13 +289,14 @@ case "$question" in
 esac
 "#,
     );
-    let with = |when: &str| {
+    let with = |when: &str, timeout: &str| {
         let command = program.display();
-        let text =
-            format!("{POLICY}[callout]\ncommand = [\"/bin/sh\", \"{command}\"]\ntimeout = \"1s\"\nwhen = \"{when}\"\n");
+        let text = format!(
+            "{POLICY}[callout]\ncommand = [\"/bin/sh\", \"{command}\"]\ntimeout = \"{timeout}\"\nwhen = \"{when}\"\n"
+        );
         node(&text)
     };
-    let (undecided, always) = (with("undecided"), with("always"));
+    let (undecided, always, hasty) = (with("undecided", "30s"), with("always", "30s"), with("undecided", "1s"));
     let (token, group) = (scoped("storage.read:/"), signed(json!({"scope": "", "wlcg.groups": ["/vo/prod"]})));
     let (token, group) = (Asker::bearer(&token), Asker::bearer(&group));
     assert_eq!(token.get(&undecided, "/data/dir/f").status, 200, "no rule, but the program");
@@ -303,8 +304,8 @@ esac
     assert_eq!(Asker::default().get(&undecided, "/data/dir/f").status, 401);
     assert_eq!(token.get(&undecided, "/data/other").status, 403);
     let began = Instant::now();
-    assert_eq!(token.get(&undecided, "/data/dir/slow").status, 403);
-    assert!(began.elapsed() >= Duration::from_secs(1) && undecided.log().contains("call-out"), "{}", undecided.log());
+    assert_eq!(token.get(&hasty, "/data/dir/slow").status, 403);
+    assert!(began.elapsed() >= Duration::from_secs(1) && hasty.log().contains("call-out"), "{}", hasty.log());
     assert_eq!(group.get(&undecided, "/data/prod/x").status, 200, "a rule decides");
     let refused = group.get(&always, "/data/prod/x");
     assert!(refused.status == 403 && refused.body.contains("closed on Sundays"), "{refused:?}");

@@ -44,11 +44,20 @@ pub fn all() -> Vec<Case> {
 /// Bytes that are not the same twice.
 fn pattern(bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ bytes as u64;
-    let mut next = || {
+    // One block is computed and copied, with its number in front: this is compiled without optimisation.
+    let mut block = Vec::with_capacity(4096);
+    while block.len() < 4096 {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        state.to_le_bytes()
-    };
-    std::iter::from_fn(|| Some(next())).flatten().take(bytes).collect()
+        block.extend_from_slice(&state.to_le_bytes());
+    }
+    let mut out = Vec::with_capacity(bytes + block.len());
+    while out.len() < bytes {
+        let (at, number) = (out.len(), state.wrapping_add(out.len() as u64));
+        out.extend_from_slice(&block);
+        out[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    }
+    out.truncate(bytes);
+    out
 }

@@ -50,20 +50,28 @@ impl Xrootd {
             tokens.seed_scitokens(&dir.path().join("cache"));
         }
         let port = free_port();
-        let configuration = dir.path().join("xrootd.cfg");
-        fs::write(&configuration, configured(dir.path(), pki, &key, port, tokens.is_some())).unwrap();
-        if geteuid().is_root() {
-            let chown = Command::new("chown").args(["-R", "nobody"]).arg(dir.path()).status().unwrap();
-            assert!(chown.success());
+        let spawn = |dir: &Path, port| spawned(dir, pki, &key, port, tokens.is_some());
+        let mut server = Xrootd { child: spawn(dir.path(), port), dir, port };
+        // Somebody else may take a port before it does: then it ends at once.
+        for _ in 0..4 {
+            if server.listens() {
+                return server;
+            }
+            server.port = free_port();
+            server.child = spawn(server.dir.path(), server.port);
         }
-        let child = command(dir.path(), pki).spawn().unwrap();
-        let mut server = Xrootd { dir, child, port };
-        until("xrootd listens", LONG, || {
-            let ended = server.child.try_wait().unwrap();
-            assert!(ended.is_none(), "xrootd ended at once: {}", server.log());
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
+        assert!(server.listens(), "xrootd ended at once: {}", server.log());
         server
+    }
+
+    /// Waits until it listens; `false` where it ends instead.
+    fn listens(&mut self) -> bool {
+        let mut has_ended = false;
+        until("xrootd listens", LONG, || {
+            has_ended = self.child.try_wait().unwrap().is_some();
+            has_ended || std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+        });
+        !has_ended
     }
 
     /// What it offers as `/`.
@@ -84,6 +92,15 @@ impl Drop for Xrootd {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn spawned(dir: &Path, pki: &Pki, key: &Path, port: u16, asks_for_tokens: bool) -> Child {
+    fs::write(dir.join("xrootd.cfg"), configured(dir, pki, key, port, asks_for_tokens)).unwrap();
+    if geteuid().is_root() {
+        let chown = Command::new("chown").args(["-R", "nobody"]).arg(dir).status().unwrap();
+        assert!(chown.success());
+    }
+    command(dir, pki).spawn().unwrap()
 }
 
 /// It refuses to serve as root; and where the tests are killed, it goes with them.

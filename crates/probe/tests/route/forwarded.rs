@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::net::UdpSocket;
+use std::time::Duration;
 
-use model::v1::probe::route::{End, MtuBound, MtuSaid, Path, Route, SuspectBy};
+use model::v1::probe::route::{ChangeOf, End, MtuBound, MtuSaid, Path, Route, SuspectBy};
 use probe::Stop;
 use probe::route::{compare, mtu, sweep, trace};
 
 use crate::house::{Host, House};
-use crate::{TOKEN, while_answering};
+use crate::{TOKEN, quick, while_answering};
 
 const A: [u8; 4] = [10, 200, 1, 1];
 
@@ -35,7 +36,7 @@ fn chain(test: &str, mtu: u32) -> Option<Chain> {
 }
 
 fn trace_flow(near: &UdpSocket) -> Path {
-    trace::trace(near, &TOKEN, &trace::Plan::default(), &Stop::default()).unwrap()
+    trace::trace(near, &TOKEN, &quick(), &Stop::default()).unwrap()
 }
 
 fn addresses(path: &Path) -> Vec<String> {
@@ -83,7 +84,10 @@ fn a_router_that_may_not_speak_is_a_hole_and_a_black_one() {
         assert_eq!((found.mtu_bytes, found.bound), (1_400, MtuBound::Path), "{found:?}");
         assert!(!found.icmp && found.confirmed && found.black_hole && found.said.is_empty());
         let [before, after] = [before, path].map(|path| Route { path, ..Route::default() });
-        assert_eq!(compare(&before, &after), [], "a router's silence is no change of the route");
+        let mut changes = compare(&before, &after);
+        // Kernels forward when they have time.
+        changes.retain(|change| change.what != ChangeOf::Rtt);
+        assert_eq!(changes, [], "a router's silence is no change of the route");
     });
 }
 
@@ -116,7 +120,8 @@ fn two_ways_are_found_and_the_bad_one_is_named() {
     let node = b.bind([10, 200, 6, 2], 0);
     while_answering(&node, |to| {
         let flows: Vec<UdpSocket> = (0..16).map(|number| a.open(A, 40_000 + number, to)).collect();
-        let plan = sweep::Plan { probes: 60, ..sweep::Plan::default() };
+        let (probes, interval) = (60, Duration::from_micros(250));
+        let plan = sweep::Plan { trace: trace::Plan { queries: 2, ..quick() }, probes, interval };
         let found = sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap();
         assert_eq!((found.end, found.judged, found.ways.len()), (End::Reached, true, 2), "{found:?}");
         let mut middle: Vec<_> = found.ways.iter().map(|way| way.hops[1].concat()).collect();

@@ -112,6 +112,7 @@ pub fn connected(to: SocketAddr) -> UdpSocket {
 /// Our own reflector.
 pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<Served> {
     Running::start(loopback(), move |socket, stop| {
+        let _ = sys::schedule::prefer_this_thread();
         serve(&socket, &stop, &clock, &mut Reflector::default(), &|_| trust).unwrap()
     })
 }
@@ -119,6 +120,7 @@ pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<Se
 /// Between a sender and `target`.
 pub fn relay(target: SocketAddr, forward: Way, backward: Way) -> Running<()> {
     Running::start(loopback(), move |near, stop| {
+        let _ = sys::schedule::prefer_this_thread();
         let far = connected(target);
         near.set_nonblocking(true).unwrap();
         far.set_nonblocking(true).unwrap();

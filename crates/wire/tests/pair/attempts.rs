@@ -17,7 +17,8 @@ use crate::store::{Store, There};
 use crate::tree::{Content, Node, What};
 use crate::verify::check;
 
-const SEEDS: u64 = 300;
+/// Of a run that nobody asked more of; `make soak` does.
+const SEEDS: u64 = 20;
 
 /// Attempts that may be cut; the last one holds.
 const CUTS_MAX: u64 = 5;
@@ -215,8 +216,13 @@ fn attempt_after_attempt_ends_right() {
         "virtual time: {jobs} jobs in {attempts} attempts ({cut} cut) met {faults} faults, {resumed} MiB were gone on \
          with, {misses} entries were named as failed"
     );
-    if seeds.end - seeds.start >= SEEDS {
-        assert!(all.faults >= 1000 && all.cut > SEEDS / 2 && all.full > SEEDS / 20, "{all:?}");
-        assert!(all.resumed_bytes > SEEDS << 18 && all.resumed_bytes < all.claimed_bytes, "{all:?}");
+    // Some jobs more or less say nothing in a large sample, and much in a small one.
+    if jobs >= 10 * SEEDS {
+        assert!(all.faults >= jobs * 10 / 3 && all.cut > jobs / 2 && all.full > jobs / 20, "{all:?}");
+        assert!(all.resumed_bytes > jobs << 18, "{all:?}");
+    }
+    if jobs >= SEEDS {
+        assert!(all.faults >= 2 * jobs && all.cut > jobs / 3 && all.full > 0, "{all:?}");
+        assert!(all.resumed_bytes > jobs << 16 && all.resumed_bytes < all.claimed_bytes, "{all:?}");
     }
 }

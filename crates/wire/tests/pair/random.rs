@@ -14,7 +14,9 @@ use crate::store::There;
 use crate::tree::{Content, Node, What, mode_of, mtime_of, name, node};
 use crate::verify::check;
 
-const SEEDS: u64 = 400;
+/// How many, unless `make soak` asks for more (`PROPTEST_CASES`).
+const SEEDS: u64 = 40;
+const SEEDS_OF_SOAK: u64 = 4_000;
 
 fn content(rng: &mut Rng) -> Content {
     let len = match rng.below(8) {
@@ -198,13 +200,14 @@ fn one(seed: u64) -> (u64, u64) {
 
 #[test]
 fn any_tree_any_trouble() {
+    let seeds = if std::env::var_os("PROPTEST_CASES").is_some() { SEEDS_OF_SOAK } else { SEEDS };
     let (mut failed, mut resent) = (0, 0);
-    for seed in 0..SEEDS {
+    for seed in 0..seeds {
         let result = catch_unwind(AssertUnwindSafe(|| one(seed)));
         let (misses, bytes) = result.unwrap_or_else(|_| panic!("seed {seed} fails"));
         failed += u64::from(misses > 0);
         resent += u64::from(bytes > 0);
     }
     // The generator does make trouble.
-    assert!(failed > SEEDS / 10 && resent > SEEDS / 20, "{failed} with misses, {resent} with bytes sent again");
+    assert!(failed > seeds / 10 && resent > seeds / 20, "{failed} with misses, {resent} with bytes sent again");
 }

@@ -95,6 +95,7 @@ fn large_native_orders_of_one_holder_are_bounded() {
     let key = writer(&node);
     let before = Before::of(&node);
     let filter = Filter { include: true, pattern: "x".repeat(4000) };
+    let sources: Vec<_> = (0..120).map(|n| place("data", &long_path(n))).collect();
     let mut session = Session::open(&node, Some(&key)).unwrap();
     let mut taken = 0;
     for _ in 0..145 {
@@ -102,8 +103,7 @@ fn large_native_orders_of_one_holder_are_bounded() {
         order.options.filters = vec![filter.clone(); 2];
         let to = HostPort { host: "127.0.0.1".into(), port: 1 };
         let key = KeyProof { id: [7; 8], secret: [7; 32] };
-        let sources = (0..120).map(|n| place("data", &long_path(n))).collect();
-        let errand = Errand { order, sources, to, node: [7; 32], key, plain: false, retry_for_s: 0 };
+        let errand = Errand { order, sources: sources.clone(), to, node: [7; 32], key, plain: false, retry_for_s: 0 };
         taken += usize::from(session.told(Request::Carry(Box::new(errand))).is_ok());
     }
     before.assert_bounded(&node, &format!("{taken} orders of 480 KB were taken"));
@@ -134,8 +134,8 @@ fn a_session_that_lists_and_sends_much_is_bounded() {
 
 /// Names of files to send, a little less than a message holds.
 fn names() -> Vec<u8> {
-    let name = |n: u32| RelPath::parse(format!("{n:0>90}").as_bytes()).unwrap();
-    crate::guest::encoded(&Frame::Files((0..5000).map(|n| (name(n), name(n))).collect(), true))
+    let name = |n: u32| RelPath::parse(format!("{n:0>230}").as_bytes()).unwrap();
+    crate::guest::encoded(&Frame::Files((0..2000).map(|n| (name(n), name(n))).collect(), true))
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::session::grant_id;
 use crate::client::{Client, words};
@@ -12,6 +13,9 @@ use crate::node::{LONGHAUL, Node, Setup};
 
 /// How a file is damaged: how that is called, and what becomes of its bytes.
 type Damage = (&'static str, fn(&[u8]) -> Option<Vec<u8>>);
+
+/// Nodes that are started at a time.
+const WORKERS: usize = 4;
 
 const DAMAGES: &[Damage] = &[
     ("cut in half", |bytes| Some(bytes[..bytes.len() / 2].to_vec())),
@@ -63,12 +67,26 @@ fn files(state: &Path) -> Vec<std::path::PathBuf> {
     found
 }
 
+/// A copy of a state directory, or of one below it.
+fn copied(from: &Path, to: &Path) {
+    for path in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+        let there = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            fs::create_dir(&there).unwrap();
+            fs::set_permissions(&there, fs::metadata(&path).unwrap().permissions()).unwrap();
+            copied(&path, &there);
+        } else if path.is_file() {
+            fs::copy(&path, &there).unwrap();
+        }
+    }
+}
+
 /// Starts a node on the state, and asks with a key where it started. What is wrong with what it did, in words.
-fn start(node: &Node, gone: &str) -> Option<String> {
+fn start(node: &Node, state: &Path, gone: &str) -> Option<String> {
     let export = format!("data={}:rw", node.data("").display());
     let mut child = Command::new(LONGHAUL)
         .args(["serve", "--listen", "127.0.0.1:0", "--plain", "--export", &export, "--state"])
-        .arg(node.state())
+        .arg(state)
         .env_remove("LONGHAUL_KEY")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -100,23 +118,34 @@ fn start(node: &Node, gone: &str) -> Option<String> {
 #[test]
 fn damaged_state_is_told_or_survived() {
     let (node, _, gone) = lived();
-    let files = files(&node.state());
-    assert!(files.iter().any(|path| path.ends_with("grants.toml")), "{files:?}");
-    let (mut wrong, mut tried) = (Vec::new(), 0);
-    let whole: Vec<(std::path::PathBuf, Vec<u8>)> =
-        files.into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect();
-    for (path, bytes) in &whole {
-        for (what, how) in DAMAGES {
+    let tried = AtomicUsize::new(0);
+    // Each with a state of its own, and every so many of the damages: mostly they wait for nodes that start.
+    let work = |first: usize| {
+        let state = tempfile::tempdir().unwrap();
+        copied(&node.state(), state.path());
+        let files = files(state.path());
+        assert!(files.iter().any(|path| path.ends_with("grants.toml")), "{files:?}");
+        let whole: Vec<(std::path::PathBuf, Vec<u8>)> =
+            files.into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect();
+        let all = whole.iter().flat_map(|file| DAMAGES.iter().map(move |damage| (file, damage)));
+        let mut wrong = Vec::new();
+        for ((path, bytes), (what, how)) in all.skip(first).step_by(WORKERS) {
             damage(path, bytes, *how);
-            tried += 1;
-            if let Some(trouble) = start(&node, &gone) {
+            tried.fetch_add(1, Ordering::Relaxed);
+            if let Some(trouble) = start(&node, state.path(), &gone) {
                 wrong.push(format!("{} {what}: {trouble}", path.file_name().unwrap().display()));
             }
             // As it was, all of it: what a start has mended or made anew does not count for the next.
             let _ = fs::remove_dir(path);
             whole.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
         }
-    }
+        wrong
+    };
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS).map(|first| scope.spawn(move || work(first))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    let tried = tried.into_inner();
     assert!(tried >= 40, "only {tried} were tried");
     assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
 }

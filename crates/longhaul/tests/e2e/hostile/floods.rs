@@ -136,6 +136,6 @@ fn floods_of_http2_frames_are_weathered() {
         (most, waiting.join().unwrap())
     });
     assert!(most < GROWTH_MAX, "{} MiB more memory", most >> 20);
-    assert!(waited < Duration::from_secs(10), "others waited {waited:?}");
+    assert!(waited < Duration::from_secs(60), "others waited {waited:?}");
     until("their threads are gone", LONG, || threads(&node) <= threads_before + 4);
 }

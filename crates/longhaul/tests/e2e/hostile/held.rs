@@ -73,7 +73,7 @@ fn two_thousand_held_connections_keep_no_newcomer_out() {
         guest.log_in(None).unwrap();
         slowest = slowest.max(asked.elapsed());
     }
-    assert!(slowest < Duration::from_secs(10), "a newcomer waited {slowest:?}");
+    assert!(slowest < Duration::from_secs(15), "a newcomer waited {slowest:?}");
     // Nor are those kept out who come from where the others are.
     let mut raw = Raw::over(from_address([6, 1], node.port));
     assert_eq!(raw.ask("GET", "/data/f", &[], &[]).body, b"x", "after {:?}", began.elapsed());

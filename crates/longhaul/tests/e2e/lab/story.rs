@@ -16,12 +16,7 @@ const FAR: &str = "seed = 7\n[site.canberra]\nmtu = 1500\n[site.paris]\nmtu = 15
 
 /// Bytes that no two blocks have in common.
 fn bytes(count: usize) -> Vec<u8> {
-    let mut state = 1u64;
-    let mut next = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..count).map(|_| next()).collect()
+    crate::tree::pattern(count)
 }
 
 /// A node at Paris that lets anybody write.

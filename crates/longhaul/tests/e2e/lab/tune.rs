@@ -8,6 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::probes::serve;
+use super::{Since, is_judged};
 use crate::node::LONGHAUL;
 
 /// Settings that every network has for itself, a bad value of each, and the rule that is to say so.
@@ -130,7 +131,7 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_put_back() {
 #[test]
 fn what_a_change_does_is_measured() {
     let Some(host) = host("verified", &[BAD[0]]) else { return };
-    let before = host.settings();
+    let (before, since) = (host.settings(), Since::now());
     let (_serving, port) = serve(&host.rig, &host.dir);
     let at = format!("b:{port}");
     let words = ["verify", "T03", "T09", "--json", "-R", "-t", "1s", "--with", &at];
@@ -138,8 +139,9 @@ fn what_a_change_does_is_measured() {
     let trials: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let trial = |id: &str| trials.iter().find(|trial| trial["rule"] == id).unwrap_or_else(|| panic!("no {id}: {out}"));
     // A window of a quarter of a megabyte gives 40 Mbit/s over 50 ms at best.
-    assert_eq!(trial("T03")["verdict"], "better", "{out}");
-    assert!(trial("T03")["rate"]["share"].as_f64().unwrap() > 0.5, "{out}");
+    let is_better = trial("T03")["verdict"] == "better" && trial("T03")["rate"]["share"].as_f64() > Some(0.5);
+    let limited = || host.rig.limited(&host.rig.reading().unwrap());
+    assert!(is_better || !is_judged("what_a_change_does_is_measured", limited(), &since), "{out}");
     assert_eq!(trial("T03")["before"].as_array().unwrap().len(), 5);
     assert_eq!(host.settings(), before, "all is as it was");
     assert!(host.tune(&["undo", "--list"], 0).is_empty(), "nothing is left to undo");

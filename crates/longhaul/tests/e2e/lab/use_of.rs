@@ -46,7 +46,7 @@ fn up_looked_at_changed_and_down() {
     let links = labs.status()["links"].clone();
     assert_eq!((&links[0]["delay_s"], &links[1]["delay_s"]), (&json!(0.03), &json!(0.005)));
     assert_eq!((&links[0]["rate_bit_s"], &links[1]["rate_bit_s"]), (&json!(100_000_000), &json!(null)));
-    labs.run(words!["set", "left-right", "down=true", "--for", "2s"]).expect(0);
+    labs.run(words!["set", "left-right", "down=true", "--for", "8s"]).expect(0);
     assert_eq!(labs.status()["links"][0]["is_down"], true);
     until("the path is there again", LONG, || labs.status()["links"][0]["is_down"] == false);
 
@@ -125,13 +125,14 @@ fn two_labs_side_by_side() {
         labs.run(words!["exec", "--lab", lab, "left", "--", "bash", "-c", line]).expect(0);
     };
     ["pair", "other"].iter().for_each(|lab| send(lab));
-    let counted = |lab: &str, counter: &str| {
+    // Of one look: between two of them there may be more, and what is on its way is counted later.
+    let are_all = |lab: &str, all: &str, none: &str| {
         let status = labs.run(words!["status", "--json", "--lab", lab]).expect(0).json();
-        status["links"][0][counter].as_u64().unwrap()
+        let link = &status["links"][0];
+        link["segments"].as_u64().unwrap() > 0 && link[all] == link["segments"] && link[none] == 0
     };
-    until("both have seen it", LONG, || counted("pair", "segments") > 0 && counted("other", "segments") > 0);
-    assert_eq!((counted("pair", "lost"), counted("pair", "out_segments")), (0, counted("pair", "segments")));
-    assert_eq!((counted("other", "lost"), counted("other", "out_segments")), (counted("other", "segments"), 0));
+    until("one lets all of it through", LONG, || are_all("pair", "out_segments", "lost"));
+    until("the other loses all of it", LONG, || are_all("other", "lost", "out_segments"));
 
     labs.run(words!["down", "pair"]).expect(0);
     assert_eq!(labs.run(words!["exec", "left", "--", "sh", "-c", "echo $LONGHAUL_LAB"]).expect(0).text(), "other\n");
@@ -142,18 +143,18 @@ fn two_labs_side_by_side() {
 #[test]
 fn events_take_place() {
     let Some(labs) = Labs::of("events_take_place") else { return };
-    let events = "[[event]]\nat = \"100ms\"\npath = \"left-right\"\nset = { down = true }\nfor = \"1200ms\"\n\
-                  [[event]]\nat = \"1500ms\"\npath = \"left-right\"\ndirection = \"ba\"\nset = { delay = \"30ms\" }\n";
+    let events = "[[event]]\nat = \"100ms\"\npath = \"left-right\"\nset = { down = true }\nfor = \"6s\"\n\
+                  [[event]]\nat = \"8s\"\npath = \"left-right\"\ndirection = \"ba\"\nset = { delay = \"30ms\" }\n";
     labs.run(words!["up", labs.file("events", &format!("{PAIR}{events}"))]).expect(0);
     until("the last event has taken place", LONG, || {
         let status = labs.status();
         let (now, links) = (status["seconds"].as_f64().unwrap(), &status["links"]);
-        // The numbers are of one moment; 0.1 s for whoever carries the events out.
-        if (0.2..1.3).contains(&now) {
-            assert_eq!(links[0]["is_down"], true, "{status}");
+        // The numbers are of one moment; a second for whoever carries the events out.
+        if (1.1..6.1).contains(&now) {
+            assert!(links[0]["is_down"] == true || !labs.is_judged(), "{status}");
         }
-        if now > 1.4 {
-            assert_eq!(links[0]["is_down"], false, "{status}");
+        if now > 7.1 {
+            assert!(links[0]["is_down"] == false || !labs.is_judged(), "{status}");
         }
         links[1]["delay_s"] == 0.03
     });

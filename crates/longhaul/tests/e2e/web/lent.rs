@@ -63,7 +63,7 @@ fn a_lent_key_is_for_the_native_protocol_and_lends_nothing() {
 #[test]
 fn a_lent_key_ends_with_what_it_was_lent_for() {
     let node = closed();
-    let (own, short) = (node.grant(&["--export", "data"]), node.grant(&["--export", "data", "--for", "4s"]));
+    let (own, short) = (node.grant(&["--export", "data"]), node.grant(&["--export", "data", "--for", "15s"]));
     let (of_own, of_short) = (lent(&node, &own, READ), lent(&node, &short, READ));
     assert!(lets_in(&node, &of_own) && lets_in(&node, &of_short));
     until("the shorter one is over", LONG, || {

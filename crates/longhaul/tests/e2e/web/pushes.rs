@@ -88,6 +88,7 @@ fn what_is_kept_there_is_compared() {
     drop(data);
     let shorter = Peer::new(|heard, socket| match heard.method.as_str() {
         "PUT" => {
+            let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
             take(socket, heard);
             answer(socket, 201, "", b"")
         }
