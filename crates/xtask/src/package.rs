@@ -80,7 +80,7 @@ impl Order {
                 _ => bail!("{word} is no option; there are --binary FILE, --version V, --out DIR"),
             }
         }
-        let binary = program.map_or_else(binary, Ok)?;
+        let binary = program.map_or_else(|| binary("release"), Ok)?;
         let version = version.map_or_else(|| program::version(&binary), Ok)?;
         Ok(Order { binary, version, out, epoch: epoch()?, squeeze: Squeeze::Hard })
     }

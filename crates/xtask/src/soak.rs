@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::demo::{Node, binary, fill, repository};
+use crate::suite::build::cargo;
 
 /// Memory may grow by so much an hour: what an allocator does to itself.
 const GROWTH_PER_HOUR_MAX: f64 = 0.05;
@@ -29,6 +30,7 @@ const MEMORY_BYTES: u64 = 2 << 30;
 const LARGE_BYTES: u64 = 256 << 20;
 const SMALL_FILES: u64 = 2_000;
 const SMALL_BYTES: u64 = 16 << 10;
+const PROPERTY_CASES: &str = "20000";
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,6 +123,30 @@ impl Series {
     }
 }
 
+/// The property tests whose large samples are for here: what `make test` draws is a twentieth of it.
+fn properties() -> Result<String> {
+    let started = Instant::now();
+    let suites = [
+        ("wire", "hostile", ""),
+        ("wire", "pair", "a_million_entries_in_bounded_state"),
+        ("wire", "pair", "any_tree_any_trouble"),
+        ("lab", "packet", ""),
+        ("tune", "hosts", "any_file_may_hold_anything"),
+    ];
+    for (package, suite, test) in suites {
+        println!("properties: {package} {suite} {test} …");
+        let mut command = Command::new(cargo());
+        command.args(["test", "--quiet", "--package", package, "--test", suite, test]);
+        command.env("PROPTEST_CASES", PROPERTY_CASES);
+        let output = command.output()?;
+        ensure!(output.status.success(), "{package} {suite} failed:\n{}", String::from_utf8_lossy(&output.stdout));
+    }
+    Ok(format!(
+        "properties of hostile bytes, {PROPERTY_CASES} cases each: all hold ({:.0} s)",
+        started.elapsed().as_secs_f64()
+    ))
+}
+
 /// The long samples of the fault suite. Returns what each of them said.
 fn faults(count: u64) -> Result<Vec<String>> {
     let suites = [
@@ -129,12 +155,12 @@ fn faults(count: u64) -> Result<Vec<String>> {
         ("longhaul", "e2e", "kills::whoever_is_killed_the_same_command_goes_on", "killed "),
         ("longhaul", "e2e", "movers::whoever_dies_or_hangs_the_copy_is_whole", "movers: "),
     ];
-    let mut said = Vec::new();
+    let mut said = vec![properties()?];
     for (package, suite, test, begins) in suites {
         println!("faults: {package} {suite} …");
         let started = Instant::now();
         let arguments = ["test", "--quiet", "--package", package, "--test", suite, test, "--", "--nocapture"];
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut command = Command::new(cargo());
         let output = command.args(arguments).env("LONGHAUL_FAULTS", count.to_string()).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
@@ -157,7 +183,7 @@ struct Soak {
 
 impl Soak {
     fn start(work: &Path) -> Result<Soak> {
-        let binary = binary()?;
+        let binary = binary("release")?;
         let source = work.join("source");
         fs::create_dir_all(source.join("small"))?;
         fs::create_dir_all(work.join("target"))?;

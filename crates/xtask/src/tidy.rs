@@ -3,11 +3,13 @@
 //!
 //! Does not know: types. It reads text and the manifests; what the compiler and clippy can hold is left to them.
 
-mod arrows;
+pub mod arrows;
+mod budgets;
 mod links;
 mod markdown;
 mod names;
 mod papers;
+mod picture;
 mod quotes;
 mod shape;
 mod spending;
@@ -89,6 +91,8 @@ pub const RULES: &[Rule] = &[
     ("links_lead_somewhere", links::lead_somewhere),
     ("messages_are_quoted_as_they_are", quotes::check),
     ("what_can_be_spent_is_bounded", spending::check),
+    ("the_picture_shows_the_crates", picture::check),
+    ("test_programs_have_budgets", budgets::check),
 ];
 
 impl Tree {

@@ -42,4 +42,6 @@ rules! {
     links_lead_somewhere
     messages_are_quoted_as_they_are
     what_can_be_spent_is_bounded
+    the_picture_shows_the_crates
+    test_programs_have_budgets
 }

@@ -16,15 +16,26 @@ fn date(epoch: u64) -> String {
     at.strftime("%a, %d %b %Y %H:%M:%S +0000").to_string()
 }
 
-/// What is not released is this version; each other section's heading begins with its own.
+/// The beginning of a day such as 2026-11-25, in seconds since 1970.
+fn day(text: &str) -> Option<u64> {
+    let day: jiff::civil::Date = text.parse().ok()?;
+    u64::try_from(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second()).ok()
+}
+
+/// What is not released is this version, of the given time; each other section's heading is its version and day: `0.1.0 - 2026-11-25`.
 pub fn debian(text: &str, version: &str, epoch: u64, maintainer: &str) -> String {
     let mut out = String::new();
     for section in text.split("\n## ").skip(1) {
         let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
-        let heading = heading.split_whitespace().next().unwrap_or_default();
-        let version = if heading.eq_ignore_ascii_case("unreleased") { version } else { heading };
+        let mut words = heading.split_whitespace();
+        let (name, day) = (words.next().unwrap_or_default(), words.nth(1).and_then(day));
+        let is_released = !name.eq_ignore_ascii_case("unreleased");
+        if !is_released && text.contains(&format!("\n## {version} ")) {
+            continue;
+        }
+        let version = if is_released { name } else { version };
         out += &format!("longhaul ({version}) unstable; urgency=medium\n\n{}", entries(body));
-        out += &format!(" -- {maintainer}  {}\n\n", date(epoch));
+        out += &format!(" -- {maintainer}  {}\n\n", date(day.unwrap_or(epoch)));
     }
     out.truncate(out.trim_end().len());
     out + "\n"
@@ -57,13 +68,17 @@ mod tests {
 
     #[test]
     fn sections_become_versions() {
-        let text = "# Changelog\n\n## Unreleased\n\nOne.\n\n- a\n  b\n- c\n\nTwo.\n\n- d\n\n## 0.0.9 (old)\n\n- e\n";
+        let text =
+            "# Changelog\n\n## Unreleased\n\nOne.\n\n- a\n  b\n- c\n\nTwo.\n\n- d\n\n## 0.0.9 - 2023-11-01\n\n- e\n";
         let said = debian(text, "0.1.0", 1_700_000_000, "A <a@b.invalid>");
         let line = " -- A <a@b.invalid>  Tue, 14 Nov 2023 22:13:20 +0000\n";
+        let old = " -- A <a@b.invalid>  Wed, 01 Nov 2023 00:00:00 +0000\n";
         let expected = format!(
             "longhaul (0.1.0) unstable; urgency=medium\n\n  [ One. ]\n  * a\n    b\n  * c\n\n  [ Two. ]\n  * d\n\n{line}\n\
-             longhaul (0.0.9) unstable; urgency=medium\n\n  * e\n\n{line}"
+             longhaul (0.0.9) unstable; urgency=medium\n\n  * e\n\n{old}"
         );
         assert_eq!(said, expected);
+        let release = debian(text, "0.0.9", 1_700_000_000, "A <a@b.invalid>");
+        assert_eq!(release, format!("longhaul (0.0.9) unstable; urgency=medium\n\n  * e\n\n{old}"));
     }
 }

@@ -1,17 +1,19 @@
 //! The floors of the house: a crate links only what is strictly below it.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 use super::{Breach, Tree};
 
 /// The floors, lowest first. A new room is entered here when it opens.
-const FLOORS: [&[&str]; 5] = [
+pub const FLOORS: [&[&str]; 5] = [
     &["model", "sys"],
     &["wire", "store", "auth", "web", "sched"],
     &["engine", "foreign", "nodeapi", "probe", "tune", "lab", "plan"],
     &["door", "watch", "hub"],
-    &["longhaul", "bench", "xtask"],
+    &["longhaul", "bench", "xtask", "examples"],
 ];
 
 /// Links that the floors allow and the design does not, directly or through others.
@@ -23,17 +25,28 @@ const NEVER: [(&str, &str, &str); 3] = [
 
 /// One crate of the workspace linking another.
 #[derive(Clone, Debug)]
-struct Arrow {
-    from: String,
-    to: String,
+pub struct Arrow {
+    /// The crate that links.
+    pub from: String,
+    /// The crate that is linked.
+    pub to: String,
     /// For tests only.
-    dev: bool,
+    pub dev: bool,
 }
 
 /// All arrows point down.
 pub fn check(tree: &Tree) -> Result<Vec<Breach>> {
+    let (members, arrows) = read(&tree.root)?;
+    Ok(judge(&members, &arrows))
+}
+
+/// The crates of the workspace, and which links which, from their manifests.
+///
+/// # Errors
+/// cargo cannot read the workspace.
+pub fn read(root: &Path) -> Result<(Vec<String>, Vec<Arrow>)> {
     let mut command = MetadataCommand::new();
-    command.manifest_path(tree.root.join("Cargo.toml")).no_deps().other_options(["--offline".to_string()]);
+    command.manifest_path(root.join("Cargo.toml")).no_deps().other_options(["--offline".to_string()]);
     let metadata = command.exec().context("cargo metadata failed")?;
     let members: Vec<String> = metadata.workspace_packages().iter().map(|p| p.name.to_string()).collect();
     let mut arrows = Vec::new();
@@ -43,7 +56,7 @@ pub fn check(tree: &Tree) -> Result<Vec<Breach>> {
             arrows.push(Arrow { from: package.name.to_string(), to: dependency.name.clone(), dev });
         }
     }
-    Ok(judge(&members, &arrows))
+    Ok((members, arrows))
 }
 
 fn floor(room: &str) -> Option<usize> {
@@ -87,7 +100,7 @@ fn judge(members: &[String], arrows: &[Arrow]) -> Vec<Breach> {
 }
 
 /// Whether a crate links another, directly or through others. Arrows that form a ring end the search too.
-fn reaches(arrows: &[Arrow], from: &str, to: &str) -> bool {
+pub fn reaches(arrows: &[Arrow], from: &str, to: &str) -> bool {
     let mut seen = vec![from];
     let mut next = 0;
     while let Some(room) = seen.get(next).copied() {

@@ -84,12 +84,16 @@ fn without_code(text: &str) -> String {
     let mut at = 0;
     while at < chars.len() {
         let run = run_of_ticks(&chars, at);
-        match closing(&chars, at + run, run).filter(|_| run > 0) {
+        if run == 0 {
+            at += 1;
+            continue;
+        }
+        match closing(&chars, at + run, run) {
             Some(end) => {
                 out[at..end].iter_mut().filter(|c| **c != '\n').for_each(|c| *c = ' ');
                 at = end;
             }
-            None => at += run.max(1),
+            None => at += run,
         }
     }
     out.into_iter().collect()

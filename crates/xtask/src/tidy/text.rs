@@ -45,6 +45,7 @@ impl Source {
         let mut parts = self.path.split('/');
         match (parts.next(), parts.next()) {
             (Some("crates"), Some(room)) => room,
+            (Some("examples"), Some(_)) => "examples",
             _ => "",
         }
     }

@@ -8,7 +8,7 @@ use super::{Breach, Tree};
 /// Crates that never see a clock, a file, a socket, a thread or chance: all of it comes in as arguments.
 const PURE: [&str; 5] = ["model", "wire", "auth", "sched", "plan"];
 /// Crates that are programs, and so may print.
-const PROGRAMS: [&str; 3] = ["longhaul", "xtask", "bench"];
+const PROGRAMS: [&str; 4] = ["longhaul", "xtask", "bench", "examples"];
 
 /// `unsafe` is in `sys` only.
 pub fn unsafe_code(tree: &Tree) -> Result<Vec<Breach>> {

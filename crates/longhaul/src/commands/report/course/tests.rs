@@ -91,6 +91,7 @@ fn round_trips_have_their_extremes_too() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn nothing_is_lost_and_nothing_is_long(looks in prop::collection::vec((0.0..1e4f64, 0u32..20, 0.0..1e9f64, 0.0..1.0f64), 1..300)) {
         let mut course = Course::default();

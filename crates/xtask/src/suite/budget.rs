@@ -1,0 +1,193 @@
+//! What each test program may take, and how its tests run beside others: `crates/xtask/tests.toml`.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use cargo_metadata::{Target, TargetKind};
+use serde::Deserialize;
+
+use super::Test;
+
+/// The name of the documentation's examples among the programs.
+pub const EXAMPLES: &str = "examples in documentation";
+
+/// The file, as it was when this program was built.
+const TEXT: &str = include_str!("../../tests.toml");
+
+/// A run may take so many times the seconds that are written down: others may use the machine as well.
+pub const SLACK: u32 = 3;
+/// No program fails a run by less: many short tests take long on a machine that is busy.
+pub const FORGIVEN: Duration = Duration::from_secs(60);
+
+/// What keeps a test busy, which decides how many of its kind run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pool {
+    /// A processor: few at once, which give way to all others.
+    Computes,
+    /// Deadlines, round trips, other processes: many at once.
+    Waits,
+    /// Time itself: one at a time, which goes before all others where it may (as root).
+    Measures,
+    /// Time itself, so closely that nothing else may run: after all others.
+    Alone,
+}
+
+impl Pool {
+    /// What is added to the niceness of its tests (nice(2)): five steps are a third of the processor beside another.
+    pub fn niceness(self) -> i32 {
+        match self {
+            Pool::Computes => 5,
+            Pool::Waits | Pool::Alone => 0,
+            Pool::Measures => -10,
+        }
+    }
+}
+
+/// A test program.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// What its tests take, added up, on two processors that do nothing else but run all tests.
+    pub seconds: u64,
+    /// What its tests do most of the time.
+    pub pool: Pool,
+    /// Tests of this program that measure nevertheless, by how their names begin.
+    #[serde(default)]
+    pub measures: Vec<String>,
+    /// Tests of this program that nothing may run beside, by how their names begin.
+    #[serde(default)]
+    pub alone: Vec<String>,
+    /// Tests of this program that take longest, by how their names begin: they start first, so that none is left for the end.
+    #[serde(default)]
+    pub slow: Vec<String>,
+    /// All of its tests run in one process: what they share is dear to make, and is only read.
+    #[serde(default)]
+    pub together: bool,
+    /// It needs neither root nor a system package, and is a part of `make check`.
+    #[serde(default)]
+    pub pure: bool,
+}
+
+/// All test programs by name: the crate's for its unit tests, `CRATE/TARGET` for an integration test.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// How many tests of each pool run at once.
+    pub at_once: AtOnce,
+    /// The programs.
+    pub part: BTreeMap<String, Part>,
+}
+
+/// How many tests of a pool run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AtOnce {
+    /// Of [`Pool::Computes`].
+    pub computes: usize,
+    /// Of [`Pool::Waits`].
+    pub waits: usize,
+}
+
+impl Budget {
+    /// Reads the committed file.
+    ///
+    /// # Errors
+    /// It is no budget.
+    pub fn load() -> Result<Budget> {
+        toml::from_str(TEXT).context("crates/xtask/tests.toml")
+    }
+
+    /// The pool of a test.
+    ///
+    /// # Errors
+    /// Its program has no budget.
+    pub fn pool(&self, part: &str, name: &str) -> Result<Pool> {
+        let row = self.part(part)?;
+        let is_one_of = |begins: &[String]| begins.iter().any(|begin| name.starts_with(begin.as_str()));
+        if is_one_of(&row.alone) {
+            return Ok(Pool::Alone);
+        }
+        Ok(if is_one_of(&row.measures) { Pool::Measures } else { row.pool })
+    }
+
+    /// How many tests of a pool run at once.
+    pub fn at_once(&self, pool: Pool) -> usize {
+        match pool {
+            Pool::Computes => self.at_once.computes,
+            Pool::Waits => self.at_once.waits,
+            Pool::Measures | Pool::Alone => 1,
+        }
+    }
+
+    /// What the tests of a pool may take, as many at once as run.
+    pub fn seconds(&self, pool: Pool) -> u64 {
+        let rows = self.part.values().filter(|part| part.pool == pool);
+        rows.map(|part| part.seconds).sum::<u64>() / self.at_once(pool).max(1) as u64
+    }
+
+    /// Sorts tests so that what takes longest begins first.
+    pub fn order(&self, test: &Test) -> impl Ord + use<> {
+        let row = self.part.get(&test.part);
+        let is_slow = row.is_some_and(|row| row.slow.iter().any(|begin| test.name.starts_with(begin.as_str())));
+        (Reverse((is_slow, row.map_or(0, |row| row.seconds))), test.title())
+    }
+
+    /// The row of a program.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn part(&self, part: &str) -> Result<&Part> {
+        self.part.get(part).with_context(|| {
+            format!("crates/xtask/tests.toml has no [part.\"{part}\"]: say what its tests may take, in seconds, and how they run")
+        })
+    }
+}
+
+/// What a test program is called in the budget: `wire` for the unit tests of a library, `wire/pair` for those of tests/pair.rs,
+/// `longhaul/bin` for those of a binary that is called as its crate.
+pub fn part_name(package: &str, target: &Target) -> String {
+    match target.kind.first() {
+        Some(TargetKind::Test | TargetKind::Example) => format!("{package}/{}", target.name),
+        Some(TargetKind::Bin) => format!("{package}/bin"),
+        _ => package.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::shell;
+    use super::*;
+
+    #[test]
+    fn the_committed_budget_can_be_read() {
+        let budget = Budget::load().unwrap();
+        assert!(budget.at_once.waits >= budget.at_once.computes);
+        assert!(budget.part.len() > 20);
+    }
+
+    #[test]
+    fn slow_tests_and_those_of_long_programs_begin_first() {
+        let row = |name: &str, seconds: u64| {
+            format!("[part.{name}]\nseconds = {seconds}\npool = \"waits\"\nslow = [\"kills::\"]\n")
+        };
+        let text = format!("at_once = {{ computes = 1, waits = 2 }}\n{}{}", row("a", 1), row("b", 9));
+        let budget: Budget = toml::from_str(&text).unwrap();
+        let mut tests = [shell("a", "x", ""), shell("b", "x", ""), shell("a", "kills::x", "")];
+        tests.sort_by_cached_key(|test| budget.order(test));
+        assert_eq!(tests.iter().map(Test::title).collect::<Vec<_>>(), ["a kills::x", "b x", "a x"]);
+    }
+
+    #[test]
+    fn a_test_may_measure_in_a_program_that_waits() {
+        let text = "at_once = { computes = 1, waits = 2 }\n[part.a]\nseconds = 1\npool = \"waits\"\nmeasures = [\"lab::\"]\nalone = [\"lab::story\"]";
+        let budget: Budget = toml::from_str(text).unwrap();
+        assert_eq!(budget.pool("a", "moves::x").unwrap(), Pool::Waits);
+        assert_eq!(budget.pool("a", "lab::x").unwrap(), Pool::Measures);
+        assert_eq!(budget.pool("a", "lab::story::x").unwrap(), Pool::Alone);
+        let error = budget.pool("b", "x").unwrap_err().to_string();
+        assert!(error.contains("[part.\"b\"]"), "{error}");
+    }
+}

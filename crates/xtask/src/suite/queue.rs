@@ -1,0 +1,178 @@
+//! Runs tests beside one another, as many of each pool as the budget says, and tells how far it is.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::budget::{Budget, Pool};
+use super::{Ending, Outcome, Test, process};
+
+/// How often a person who watches hears how far it is.
+const REPORT_EVERY: Duration = Duration::from_secs(20);
+
+/// The tests of one pool that have not begun.
+type Waiting = Mutex<VecDeque<Test>>;
+
+/// What runs and what has ended.
+#[derive(Default)]
+struct Progress {
+    running: BTreeMap<String, Instant>,
+    ended: Vec<Outcome>,
+    error: Option<anyhow::Error>,
+    is_over: bool,
+}
+
+struct Board {
+    progress: Mutex<Progress>,
+    over: Condvar,
+    total: usize,
+    began: Instant,
+    outputs: PathBuf,
+}
+
+/// Runs all tests: many that wait, beside a few that compute and give way to them, and one that measures and goes before all.
+///
+/// # Errors
+/// A test cannot be started, or its program has no budget.
+pub fn run(tests: Vec<Test>, budget: &Budget, outputs: PathBuf) -> Result<Vec<Outcome>> {
+    let board =
+        Board { progress: Mutex::default(), over: Condvar::new(), total: tests.len(), began: Instant::now(), outputs };
+    let pools = pools(tests, budget)?;
+    thread::scope(|scope| {
+        scope.spawn(|| board.report());
+        thread::scope(|scope| {
+            for (pool, waiting) in &pools {
+                (0..budget.at_once(*pool)).for_each(|_| drop(scope.spawn(|| board.work(*pool, waiting))));
+            }
+        });
+        board.lock().is_over = true;
+        board.over.notify_all();
+    });
+    let progress = board.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+    progress.error.map_or(Ok(progress.ended), Err)
+}
+
+/// The tests of each pool; those of the programs that take longest come first, so that no long one is left for the end.
+fn pools(mut tests: Vec<Test>, budget: &Budget) -> Result<BTreeMap<Pool, Waiting>> {
+    tests.sort_by_cached_key(|test| budget.order(test));
+    let mut pools: BTreeMap<Pool, VecDeque<Test>> = BTreeMap::new();
+    for test in tests {
+        pools.entry(budget.pool(&test.part, &test.name)?).or_default().push_back(test);
+    }
+    Ok(pools.into_iter().map(|(pool, tests)| (pool, Mutex::new(tests))).collect())
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One worker: a test after another, until none is left.
+    fn work(&self, pool: Pool, waiting: &Waiting) {
+        // Of this thread alone; what it starts inherits it. Who may not go before others runs like them.
+        let _ = rustix::process::nice(pool.niceness());
+        loop {
+            let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(test) = next else { return };
+            let (title, output) = (test.title(), self.outputs.join(file_name(&test)));
+            self.lock().running.insert(title.clone(), Instant::now());
+            let result = process::run(test, output);
+            let mut progress = self.lock();
+            progress.running.remove(&title);
+            match result {
+                Ok(outcome) => {
+                    if outcome.ending != Ending::Passed {
+                        println!("failed: {title} ({:.1} s)", outcome.took.as_secs_f64());
+                    }
+                    progress.ended.push(outcome);
+                }
+                Err(error) => progress.error = Some(error.context(title)),
+            }
+        }
+    }
+
+    /// Tells how far it is, until all is over.
+    fn report(&self) {
+        let mut progress = self.lock();
+        while !progress.is_over {
+            let waited = self.over.wait_timeout(progress, REPORT_EVERY);
+            progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if !progress.is_over {
+                println!("{}", self.line(&progress));
+            }
+        }
+    }
+
+    fn line(&self, progress: &Progress) -> String {
+        let failed = progress.ended.iter().filter(|outcome| outcome.ending != Ending::Passed).count();
+        let longest = progress.running.iter().min_by_key(|(_, began)| **began);
+        let longest =
+            longest.map(|(title, began)| format!("; longest: {title}, {:.0} s", began.elapsed().as_secs_f64()));
+        format!(
+            "{:5.0} s: {} of {} tests have run, {failed} failed, {} run now{}",
+            self.began.elapsed().as_secs_f64(),
+            progress.ended.len(),
+            self.total,
+            progress.running.len(),
+            longest.unwrap_or_default()
+        )
+    }
+}
+
+/// Below the directory of outputs: a file for each test, in a directory for each program.
+fn file_name(test: &Test) -> PathBuf {
+    let part = test.part.replace([' ', '/'], "-");
+    let name = if test.name.is_empty() { "all" } else { &test.name };
+    PathBuf::from(part).join(format!("{}.txt", name.replace("::", ".")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::shell;
+    use super::*;
+
+    fn budget() -> Budget {
+        let row = |name: &str, pool: &str| format!("[part.{name}]\nseconds = 1\npool = {pool:?}\n");
+        let rows = row("a", "computes") + &row("b", "waits") + &row("c", "measures");
+        toml::from_str(&format!("at_once = {{ computes = 1, waits = 3 }}\n{rows}")).unwrap()
+    }
+
+    #[test]
+    fn tests_of_all_pools_run_and_one_that_fails_keeps_no_other_from_running() {
+        let dir = tempfile::tempdir().unwrap();
+        let tests = vec![shell("a", "good", "echo a"), shell("b", "m::bad", "exit 1"), shell("c", "last", "nice")];
+        let mut outcomes = run(tests, &budget(), dir.path().to_owned()).unwrap();
+        outcomes.sort_by_key(|outcome| outcome.test.title());
+        let endings: Vec<Ending> = outcomes.iter().map(|outcome| outcome.ending).collect();
+        assert_eq!(endings, [Ending::Passed, Ending::Failed, Ending::Passed]);
+        assert_eq!(std::fs::read_to_string(dir.path().join("a/good.txt")).unwrap(), "a\n");
+        assert!(dir.path().join("b/m.bad.txt").exists());
+    }
+
+    #[test]
+    fn what_computes_gives_way_to_what_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let tests = vec![shell("a", "n", "nice"), shell("b", "n", "nice")];
+        run(tests, &budget(), dir.path().to_owned()).unwrap();
+        let niceness = |part: &str| std::fs::read_to_string(dir.path().join(part).join("n.txt")).unwrap();
+        let [computes, waits] = ["a", "b"].map(|part| niceness(part).trim().parse::<i32>().unwrap());
+        assert_eq!(computes, (waits + 5).min(19));
+    }
+
+    #[test]
+    fn a_program_without_a_budget_is_named() {
+        let error = run(vec![shell("z", "n", "true")], &budget(), PathBuf::new()).unwrap_err().to_string();
+        assert!(error.contains("[part.\"z\"]"), "{error}");
+    }
+
+    #[test]
+    fn two_tests_of_one_name_in_two_programs_have_outputs_of_their_own() {
+        let [a, b] = ["store/faults", "door/faults"].map(|part| file_name(&shell(part, "x::y", "")));
+        assert_eq!(a, PathBuf::from("store-faults/x.y.txt"));
+        assert_ne!(a, b);
+    }
+}

@@ -1,0 +1,81 @@
+//! A copy with the library: a file or a tree to a place on a node, attempt after attempt until it is there.
+//!
+//! `cargo run -p examples --bin copy -- SOURCE lh://HOST:PORT/EXPORT/PATH`, with the node's key in `LONGHAUL_KEY` where it wants
+//! one. What the program `longhaul` does besides: it finds keys and known nodes, shows progress, and copies the other way too.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use auth::AccessKey;
+use engine::control::{Control, Label};
+use engine::scan::SourceRoot;
+use engine::session::{Connect, Means, Session};
+use engine::transfer::{Ends, Note, Transfer};
+use engine::{Timeouts, Trust, identity};
+use model::HostPort;
+use model::id::JobId;
+use model::locator::Locator;
+use model::name::RelPath;
+use model::spec::{Options, Steer};
+use store::posix::{Links, Posix};
+
+/// How long a broken path is tried again without a byte of progress.
+const RETRY_FOR: Duration = Duration::from_secs(600);
+
+#[allow(clippy::print_stdout, reason = "a program talks to whoever started it")]
+fn main() -> Result<()> {
+    let mut words = std::env::args_os().skip(1);
+    let source = PathBuf::from(words.next().context("what is to be copied?")?);
+    let target = Locator::parse(&words.next().context("where to? lh://HOST:PORT/EXPORT/PATH")?)?;
+    let Locator::Node { at, place, .. } = target else { bail!("the target is no place on a node") };
+    let key = std::env::var("LONGHAUL_KEY").ok().map(|text| text.parse::<AccessKey>()).transpose()?;
+
+    let root = source_root(&source)?;
+    let control = Control::new(Label::default(), Steer::default(), Arc::default());
+    let transfer = Transfer {
+        id: JobId::random(),
+        options: Options { recursive: true, ..Options::default() },
+        congestion: None,
+        means: Means::default(),
+        ends: Ends::Push { sources: &|| Ok(vec![root.clone()]), target: place },
+        files: None,
+        retry_for: RETRY_FOR,
+        once: false,
+        begun: false,
+        control: &control,
+        keep: None,
+    };
+    let outcome = transfer.run(&mut || connect(&at, key.as_slice()), &mut |note| {
+        if let Note::Again(error, pause) = note {
+            println!("{error}; next attempt in {pause:?}");
+        }
+    })?;
+    if let Some(error) = outcome.report.error {
+        return Err(error.into());
+    }
+    let totals = outcome.report.totals;
+    println!("{} files, {} bytes, {} not copied", totals.files, totals.bytes, totals.failed);
+    Ok(())
+}
+
+/// Connects to the node. The key names the node that it is for, so that nobody else can pose as it.
+fn connect(at: &HostPort, keys: &[AccessKey]) -> engine::Result<Session> {
+    let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
+    let no_random = |error| engine::Error::Host { doing: "draw random numbers", source: std::io::Error::other(error) };
+    let (timeouts, session) = (Timeouts::default(), identity::random().map_err(no_random)?);
+    Session::connect(
+        at,
+        &Connect { trust, keys, plain: false, timeouts, session, guard: None, elsewhere: Default::default() },
+    )
+}
+
+/// The source lies in a store that is rooted in its directory: no link leads out of it.
+fn source_root(source: &Path) -> Result<SourceRoot> {
+    let source = source.canonicalize().with_context(|| source.display().to_string())?;
+    let (parent, name) = (source.parent().context("/ has no parent")?, source.file_name().context("no file name")?);
+    let path = RelPath::parse(name.as_encoded_bytes())?;
+    let name = path.name().context("no file name")?;
+    Ok(SourceRoot { store: Arc::new(Posix::open(parent, Links::Inside)?), name, path })
+}

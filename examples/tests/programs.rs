@@ -1,0 +1,46 @@
+//! The programs of this directory do what their first lines say.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// Ended with the test.
+struct Node(Child);
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_tree_is_copied_to_the_node() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::create_dir_all(path("run7/raw")).unwrap();
+    fs::create_dir(path("data")).unwrap();
+    fs::write(path("run7/raw/events"), vec![7; 3 << 20]).unwrap();
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_node"));
+    let child = command.args([path("data"), path("state")]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut node = Node(child);
+    let mut lines = BufReader::new(node.0.stdout.take().unwrap()).lines();
+    let locator = lines.next().unwrap().unwrap();
+
+    let copy =
+        Command::new(env!("CARGO_BIN_EXE_copy")).arg(path("run7")).arg(format!("{locator}/run7")).output().unwrap();
+    assert!(copy.status.success(), "{}", String::from_utf8_lossy(&copy.stderr));
+    assert_eq!(fs::read(path("data/run7/raw/events")).unwrap(), vec![7; 3 << 20]);
+    assert_eq!(String::from_utf8_lossy(&copy.stdout), "1 files, 3145728 bytes, 0 not copied\n");
+}
+
+#[test]
+fn a_source_that_is_not_there_is_named() {
+    let copy =
+        Command::new(env!("CARGO_BIN_EXE_copy")).args(["/nowhere/x", "lh://127.0.0.1:1/data/x"]).output().unwrap();
+    assert!(!copy.status.success());
+    assert!(String::from_utf8_lossy(&copy.stderr).contains("/nowhere/x"));
+}
