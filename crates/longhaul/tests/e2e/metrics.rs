@@ -7,30 +7,35 @@ mod talkers;
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::exposition::{Numbers, read};
 use crate::client::{Client, words};
 use crate::node::{Node, Setup};
 use crate::tree::pattern;
-use crate::wait::{LONG, skipped, until, until_some};
+use crate::wait::{LONG, skipped, until};
 use crate::web::peers::{Peer, honest};
 use crate::web::raw::{Raw, ask};
 
-/// Waits until a number is this one: a request may be answered a moment before it is over.
+/// Waits until all of these numbers are there at once: a request may be answered a moment before it is counted.
+#[track_caller]
+fn come_to(node: &Node, wanted: &[(&str, f64)]) -> Numbers {
+    let deadline = Instant::now() + LONG;
+    loop {
+        let all = read(node);
+        let others: Vec<_> = wanted.iter().map(|(series, value)| (*series, *value, all.of(series))).collect();
+        if others.iter().all(|(_, value, found)| value == found) {
+            return all;
+        }
+        assert!(Instant::now() < deadline, "in vain (series, wanted, found): {others:#?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until a number is this one.
 #[track_caller]
 fn comes_to(node: &Node, series: &str, value: f64) {
-    let mut last = f64::NAN;
-    let there = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        until(series, LONG, || {
-            last = read(node).of(series);
-            if last != value {
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            last == value
-        });
-    }));
-    assert!(there.is_ok(), "{series} is {last}, and should be {value}");
+    come_to(node, &[(series, value)]);
 }
 
 fn moved(protocol: &str, direction: &str) -> String {
@@ -55,21 +60,17 @@ fn native_copies_are_counted_both_ways() {
     client.write("t/small", b"small");
     let tree = LARGE as f64 + 5.0;
     client.cp(0, words!["-r", client.path("t"), node.at("data/t")]);
-    comes_to(&node, &ended("native", "done"), 1.0);
-    let up = read(&node);
-    assert_eq!((up.of(&moved("native", "in")), up.of(&files("native", "in"))), (tree, 2.0));
-    assert_eq!(up.of(&moved("native", "out")), 0.0);
+    let ended = ended("native", "done");
+    let [bytes_in, bytes_out] = ["in", "out"].map(|direction| moved("native", direction));
+    let [files_in, files_out] = ["in", "out"].map(|direction| files("native", direction));
+    come_to(&node, &[(&ended, 1.0), (&bytes_in, tree), (&files_in, 2.0), (&bytes_out, 0.0)]);
     // What is there already does not move.
     client.cp(0, words!["-r", client.path("t"), node.at("data/t")]);
     client.cp(0, words!["-r", node.at("data/t"), client.path("back")]);
-    comes_to(&node, &ended("native", "done"), 3.0);
-    let all = read(&node);
-    assert_eq!((all.of(&moved("native", "in")), all.of(&moved("native", "out"))), (tree, tree));
-    assert_eq!((all.of(&files("native", "in")), all.of(&files("native", "out"))), (2.0, 2.0));
+    come_to(&node, &[(&ended, 3.0), (&bytes_in, tree), (&bytes_out, tree), (&files_in, 2.0), (&files_out, 2.0)]);
+    let all = come_to(&node, &[("longhaul_sessions", 0.0), ("longhaul_streams", 0.0)]);
     assert_eq!(all.of("longhaul_jobs_begun_total{protocol=\"native\"}"), 3.0);
     assert!(all.of("longhaul_logins_total") >= 3.0);
-    comes_to(&node, "longhaul_sessions", 0.0);
-    assert_eq!(read(&node).of("longhaul_streams"), 0.0);
     for name in ["longhaul_integrity_failures_total", "longhaul_resent_bytes_total"] {
         assert_eq!(all.of(name), 0.0, "{name}");
     }
@@ -124,16 +125,20 @@ fn requests_are_counted_by_what_carries_them() {
         let digest = ("Digest", "adler32=00000001");
         raw.ask("PUT", "/data/g", &[digest], b"other").expect(400);
         let size = bytes.len() as f64;
-        comes_to(&node, &moved(protocol, "out"), size + 10.0);
-        let all = read(&node);
-        assert_eq!((all.of(&moved(protocol, "in")), all.of(&files(protocol, "in"))), (size + 5.0, 1.0));
-        assert_eq!(all.of(&files(protocol, "out")), 1.0, "a part is no file");
-        let requests = format!("longhaul_http_requests_total{{protocol=\"{protocol}\",status=\"4xx\"}}");
-        assert_eq!(all.of(&requests), 2.0);
+        let refused = format!("longhaul_http_requests_total{{protocol=\"{protocol}\",status=\"4xx\"}}");
+        let wanted = [
+            (moved(protocol, "out"), size + 10.0),
+            (moved(protocol, "in"), size + 5.0),
+            (files(protocol, "in"), 1.0),
+            // A part is no file.
+            (files(protocol, "out"), 1.0),
+            (refused, 2.0),
+        ];
+        come_to(&node, &wanted.each_ref().map(|(series, value)| (series.as_str(), *value)));
     }
-    let all = read(&node);
-    assert_eq!(all.of("longhaul_integrity_failures_total"), 2.0, "a digest that was promised");
-    assert_eq!(all.of("longhaul_refusals_total{reason=\"auth\"}"), 2.0);
+    // Two digests that were promised, and two keys that are none.
+    let wanted = [("longhaul_integrity_failures_total", 2.0), ("longhaul_refusals_total{reason=\"auth\"}", 2.0)];
+    come_to(&node, &wanted);
 }
 
 #[test]
@@ -147,8 +152,8 @@ fn http_2_is_counted_apart() {
         Ok(status) => assert!(status.success(), "{status}"),
         Err(error) => return skipped("metrics::http_2_is_counted_apart", &format!("curl: {error}")),
     }
-    comes_to(&node, &moved("h2", "out"), f64::from(1 << 20));
-    assert_eq!(read(&node).of("longhaul_http_requests_total{protocol=\"h2\",status=\"2xx\"}"), 1.0);
+    let answered = "longhaul_http_requests_total{protocol=\"h2\",status=\"2xx\"}";
+    come_to(&node, &[(&moved("h2", "out"), f64::from(1 << 20)), (answered, 1.0)]);
 }
 
 #[test]
@@ -157,11 +162,10 @@ fn third_parties_are_counted_where_they_are_carried() {
     let keys = [source.grant(&["--export", "data"]), target.grant(&["--export", "data", "--write"])];
     fs::write(source.data("f"), pattern(LARGE)).unwrap();
     Client::with_key(&keys.join(",")).cp(0, words![source.at("data/f"), target.at("data/f")]);
-    comes_to(&source, &ended("errand", "done"), 1.0);
-    let (ours, theirs) = (read(&source), read(&target));
-    assert_eq!((ours.of(&moved("errand", "out")), ours.of(&moved("native", "out"))), (LARGE as f64, 0.0));
-    assert_eq!(theirs.of(&moved("native", "in")), LARGE as f64);
-    assert_eq!(ours.of(&files("errand", "out")), 1.0);
+    let sent = [(&*moved("errand", "out"), LARGE as f64), (&*moved("native", "out"), 0.0)];
+    let ended = [(&*ended("errand", "done"), 1.0), (&*files("errand", "out"), 1.0)];
+    come_to(&source, &[sent, ended].concat());
+    comes_to(&target, &moved("native", "in"), LARGE as f64);
 }
 
 #[test]
@@ -178,11 +182,10 @@ fn copies_over_http_are_counted_by_how_they_ended() {
     let liar = Peer::new(move |heard, socket| honest(heard, socket, &bytes, "Digest: adler32=00000001\r\n"));
     let told = ask(&node, "COPY", "/data/g", &[("Source", &liar.url("/f"))], &[]).expect(202);
     assert!(told.last_line().starts_with("failure: "), "{}", told.text());
-    comes_to(&node, &ended("copy", "failed"), 1.0);
-    let all = read(&node);
     // What moved has moved, whatever it was worth.
-    assert_eq!((all.of(&moved("copy", "in")), all.of(&files("copy", "in"))), (2.0 * size, 1.0));
-    assert_eq!(all.of("longhaul_integrity_failures_total"), 1.0);
+    let moved_in = [(&*moved("copy", "in"), 2.0 * size), (&*files("copy", "in"), 1.0)];
+    let failed = [(&*ended("copy", "failed"), 1.0), ("longhaul_integrity_failures_total", 1.0)];
+    let all = come_to(&node, &[moved_in, failed].concat());
     assert_eq!(all.of(&moved("http", "in")), 0.0, "what another protocol moved is not the request's");
 }
 
@@ -213,10 +216,7 @@ fn room_tests_and_the_process_are_told_of() {
     let words = words!["probe", "tcp", node.at(""), "--time", "0.2s", "--json"];
     let test = client.run(words);
     assert_eq!(test.code, 0, "{}", test.err);
-    let all = until_some("the test is over", LONG, || {
-        Some(read(&node)).filter(|all| all.of("longhaul_probes_running") == 0.0)
-    });
-    assert_eq!(all.of("longhaul_probes_total{kind=\"tcp\"}"), 1.0);
+    let all = come_to(&node, &[("longhaul_probes_running", 0.0), ("longhaul_probes_total{kind=\"tcp\"}", 1.0)]);
     assert!(all.of("longhaul_probe_bytes_total") > 1e6);
     let space = rustix::fs::statvfs(node.data("")).unwrap();
     let size = (space.f_blocks * space.f_frsize) as f64;
