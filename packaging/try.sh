@@ -157,7 +157,7 @@ until_holds() {
     tries=0
     until "$@" >/dev/null 2>&1; do
         tries=$((tries + 1))
-        [ "$tries" -lt 300 ] || fail "waited in vain until $what"
+        [ "$tries" -lt 1200 ] || fail "waited in vain until $what: $(cat /tmp/node 2>/dev/null)"
         sleep 0.1
     done
 }

@@ -163,6 +163,8 @@ pub struct StreamTerms {
     pub series: Option<Series>,
     /// The other jobs of this node, and the address of this one's other end.
     pub commons: Option<(Commons, IpAddr)>,
+    /// The limit, streams and pause of the job's order: what the other end goes by until it is told otherwise.
+    pub ordered: Steer,
     /// How long a stream may stand still: a receiver that waits for space shuts its window.
     pub patience: Duration,
     /// Streams stay, where the other end agrees, when the job ends in peace.
@@ -345,7 +347,7 @@ fn run(
     let started = Instant::now();
     let mut ticked = started;
     let mut supply = Supply::default();
-    let mut reins = Reins::new(control);
+    let mut reins = Reins::new(control, &crew.terms.ordered);
     let mut stall = Stall::new(started);
     loop {
         if control.is_cancelled() {

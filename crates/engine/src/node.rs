@@ -136,6 +136,7 @@ impl<'a> Guest<'a> {
             history: None,
             series: None,
             commons: host.commons().map(|commons| (commons, peer.ip())),
+            ordered: model::spec::Steer::default(),
             patience: Duration::ZERO,
             keep: false,
             help: Help::None,
@@ -302,7 +303,7 @@ impl<'a> Guest<'a> {
         let past = history.as_ref().and_then(|history| history.recall(ip, rtt));
         let help = self.host.movers().map(|movers| Help::Movers(movers, Arc::new(order.clone())));
         let (keep, help) = (self.keeps && !sends, help.unwrap_or_default());
-        StreamTerms { permitted, past, history, patience, keep, help, ..self.terms.clone() }
+        StreamTerms { permitted, past, history, ordered: order.steer, patience, keep, help, ..self.terms.clone() }
     }
 
     /// The reins of a job, known to those who may hold them for as long as the guard lives.

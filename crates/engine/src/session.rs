@@ -304,6 +304,7 @@ impl Session {
             history: means.history.clone().filter(|_| order.direction == Direction::Push),
             series: means.series.clone(),
             commons: means.commons.clone().zip(self.peer_ip()),
+            ordered: order.steer,
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
             keep: self.keeps && order.direction == Direction::Push,
             help: Help::None,

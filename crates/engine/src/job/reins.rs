@@ -25,8 +25,11 @@ impl<'a> Reins<'a> {
     /// How often the other end hears why nothing moves, and after how much longer it no longer holds.
     const SAY: Duration = Duration::from_secs(2);
 
-    pub(super) fn new(control: &'a Control) -> Reins<'a> {
-        let (applied, told) = control.steer();
+    /// Of a job that was ordered like this. What was changed since then, while the order was on its way or before this end began,
+    /// is still to be told.
+    pub(super) fn new(control: &'a Control, ordered: &Steer) -> Reins<'a> {
+        let (applied, version) = control.steer();
+        let told = if applied == *ordered { version } else { version.wrapping_sub(1) };
         Reins { control, applied, fresh: true, told, peer_busy: None, said_busy: None }
     }
 
@@ -55,5 +58,26 @@ impl<'a> Reins<'a> {
         }
         self.control.wait_for(&why);
         Ok(!why.is_empty() || self.applied.paused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::v1::Change;
+
+    use super::*;
+    use crate::control::Label;
+
+    #[test]
+    fn what_was_changed_before_this_end_began_is_still_to_be_told() {
+        let label = Label { job: "j".into(), role: "send", source: Vec::new(), target: String::new() };
+        let ordered = Steer { limit_bit_s: 16_000_000, ..Steer::default() };
+        let control = Control::new(label, ordered, Arc::default());
+        let is_told = |reins: &Reins<'_>| reins.told == control.steer().1;
+        assert!(is_told(&Reins::new(&control, &ordered)), "it is as it was ordered");
+        control.change(&Change { limit_bit_s: Some(20_000_000), ..Change::default() });
+        assert!(!is_told(&Reins::new(&control, &ordered)));
     }
 }

@@ -100,6 +100,7 @@ impl Guest<'_> {
             history: None,
             series: None,
             commons: None,
+            ordered: lend.order.steer,
             patience: self.job_terms(&lend.order).patience,
             keep: false,
             help: Help::Lent,

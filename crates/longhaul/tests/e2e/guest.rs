@@ -221,6 +221,7 @@ impl Guest {
             secret: self.secret.clone(),
             role: seal::From::Client,
             suite: Arc::new(OnceLock::from(self.link.welcome().and_then(|welcome| welcome.suite))),
+            ordered: model::spec::Steer::default(),
             patience: std::time::Duration::ZERO,
             keep: false,
             help: Help::None,

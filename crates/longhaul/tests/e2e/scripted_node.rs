@@ -175,6 +175,7 @@ impl Visit<'_> {
             secret: self.secret.clone(),
             role: seal::From::Node,
             suite: Arc::new(OnceLock::from(Some(Suite::Aes128Gcm))),
+            ordered: model::spec::Steer::default(),
             patience: std::time::Duration::ZERO,
             keep: false,
             help: Help::None,
