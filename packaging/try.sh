@@ -93,6 +93,8 @@ system() {
     rm -f "$root/usr/sbin/policy-rc.d"
     # Nor are the parts of packages that images leave out.
     rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
+    # A node that somebody ran on this host by hand: its state is another user's.
+    rm -rf "$root/var/lib/longhaul" "$root/etc/longhaul"
     # No index of manuals: it takes longer than all the rest.
     rm -f "$root/var/lib/man-db/auto-update"
 }
