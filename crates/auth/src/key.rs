@@ -87,6 +87,12 @@ impl AccessKey {
     }
 }
 
+impl Clone for AccessKey {
+    fn clone(&self) -> AccessKey {
+        AccessKey::new(self.id, *self.expose_secret(), self.node)
+    }
+}
+
 impl fmt::Debug for AccessKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AccessKey").field("id", &self.id).field("node", &self.node).finish_non_exhaustive()

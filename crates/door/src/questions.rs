@@ -150,7 +150,7 @@ fn list(store: &dyn Store, path: &RelPath, emit: Emit<'_>) -> Result<(), Refusal
         return Ok(());
     }
     let mut batch = Vec::new();
-    for entry in store.list(path).map_err(storage)? {
+    for entry in store.list(path).map_err(storage)?.finished() {
         let (name, stat) = entry.map_err(storage)?;
         let shown = RelPath::root().join(&name);
         batch.push(match stat {
@@ -207,7 +207,7 @@ impl DigestWork<'_> {
         emit: Emit<'_>,
     ) -> Result<bool, Refusal> {
         let known = left.len();
-        for entry in self.store.list(path).map_err(storage)? {
+        for entry in self.store.list(path).map_err(storage)?.finished() {
             let (name, stat) = entry.map_err(storage)?;
             let (path, shown) = (path.join(&name), shown.join(&name));
             let goes_on = match stat {

@@ -66,6 +66,8 @@ struct Inner {
     receipt: Option<Box<v1::Receipt>>,
     started: Instant,
     ended: bool,
+    /// By `longhaul job cancel`, or by the API.
+    is_ended_by_order: bool,
     waker: Option<Waker>,
 }
 
@@ -79,11 +81,26 @@ pub struct Control {
 impl Inner {
     /// Adds what came since the last look. A file that is given up takes nothing back: its bytes have moved.
     fn count(&mut self, progress: &Progress) {
-        let bytes = progress.bytes_arrived.saturating_sub(progress.bytes_in_place);
+        let bytes = progress.bytes_sent();
         let files = progress.files_settled.saturating_sub(progress.files_in_place);
         self.moved.bytes += bytes.saturating_sub(self.counted.0);
         self.moved.files += files.saturating_sub(self.counted.1);
         self.counted = (bytes.max(self.counted.0), files.max(self.counted.1));
+    }
+}
+
+impl Inner {
+    /// How it ended, where it has.
+    fn outcome(&self) -> Option<v1::JobOutcome> {
+        let state = self.receipt.as_ref().map(|receipt| receipt.state);
+        let outcome = match state {
+            Some(v1::State::Done) => v1::JobOutcome::Done,
+            Some(v1::State::Partial) => v1::JobOutcome::Partial,
+            Some(v1::State::Interrupted) | None if self.is_ended_by_order => v1::JobOutcome::Cancelled,
+            Some(v1::State::Interrupted) => v1::JobOutcome::Interrupted,
+            Some(v1::State::Failed) | None => v1::JobOutcome::Failed,
+        };
+        self.ended.then_some(outcome)
     }
 }
 
@@ -106,6 +123,7 @@ impl Control {
             receipt: None,
             started: Instant::now(),
             ended: false,
+            is_ended_by_order: false,
             waker: None,
         };
         Control { inner: Arc::new(Mutex::new(inner)), cancel }
@@ -150,6 +168,7 @@ impl Control {
         };
         inner.version += u64::from(inner.steer != steer);
         inner.limit_is_theirs &= change.limit_bit_s.is_none();
+        inner.is_ended_by_order |= change.cancel;
         if let Some(waker) = &inner.waker {
             waker.wake();
         }
@@ -213,7 +232,7 @@ impl Control {
         let now = Instant::now();
         (inner.progress, inner.streams) = (*progress, streams);
         inner.count(progress);
-        inner.samples.push_back((now, progress.bytes_arrived));
+        inner.samples.push_back((now, progress.bytes_sent()));
         let (since, waits) = (now - inner.started, !inner.waiting_for.is_empty());
         let steer = inner.steer;
         inner.estimator.saw(since, progress, &steer, waits);
@@ -273,6 +292,7 @@ impl Control {
             source: inner.label.source.clone(),
             target: inner.label.target.clone(),
             bytes: inner.progress.bytes_arrived,
+            sent_bytes: inner.moved.bytes,
             bytes_total: match inner.progress.is_endless() {
                 true => inner.progress.bytes_arrived,
                 false => inner.progress.bytes_offered,
@@ -287,6 +307,7 @@ impl Control {
             eta_s: eta.map(|eta| eta.left.as_secs_f64()),
             eta_error_s: eta.map(|eta| eta.error.as_secs_f64()),
             waiting_for: inner.waiting_for.clone(),
+            outcome: inner.outcome(),
             receipt: inner.receipt.clone(),
         }
     }

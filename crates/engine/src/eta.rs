@@ -80,17 +80,16 @@ impl Estimator {
             self.basis = None;
             return;
         }
-        let carried = |p: &Progress| {
-            (p.bytes_arrived.saturating_sub(p.bytes_in_place), p.files_settled.saturating_sub(p.files_in_place))
-        };
+        let carried = |p: &Progress| (p.bytes_sent(), p.files_settled.saturating_sub(p.files_in_place));
         let (was, is) = (carried(&before), carried(progress));
         let span = Span {
             seconds: now.saturating_sub(then).as_secs_f64(),
             bytes: is.0.saturating_sub(was.0) as f64,
             files: is.1.saturating_sub(was.1) as f64,
         };
-        let judging =
-            progress.files_in_place > before.files_in_place || progress.bytes_in_place > before.bytes_in_place;
+        let judging = progress.files_in_place > before.files_in_place
+            || progress.bytes_in_place > before.bytes_in_place
+            || progress.bytes_of_holes > before.bytes_of_holes;
         let idle = span.bytes == 0.0 && span.files == 0.0;
         // Finding files in place is no stall.
         if self.has_begun && !(idle && judging) {

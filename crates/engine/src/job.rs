@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use model::account::{Account, Spent};
 use model::spec::Steer;
 use model::v1;
-use wire::frame::{Open, Plan, Suite};
+use wire::frame::{Counts, Open, Plan, Suite};
 use wire::join::SessionId;
 use wire::sender::Progress;
 use wire::{Frame, WireError};
@@ -120,6 +120,10 @@ pub trait Side: Send + Sync + 'static {
     fn is_finished(&self) -> bool;
     /// Numbers for progress.
     fn progress(&self) -> Progress;
+    /// What this side counts that the other cannot see.
+    fn counts(&self) -> Counts {
+        Counts::default()
+    }
     /// Why the job cannot go on, if so.
     fn take_failure(&self) -> Option<Error>;
     /// Sends all waiting threads home.
@@ -256,6 +260,8 @@ pub struct Driven {
     pub account: Account,
     /// The other end as it described itself last.
     pub peer: Option<Account>,
+    /// What the other end counted.
+    pub peer_counts: Counts,
     /// What the next job should know of the paths to these.
     pub past: Vec<(IpAddr, Past)>,
     /// Streams that stay for the session's next job.
@@ -357,6 +363,10 @@ fn run(
         side.pump()?;
         while link.has_room() {
             let Some(frame) = side.poll_frame() else { break };
+            let counts = side.counts();
+            if matches!(frame, Frame::Finished(_) | Frame::ScanEnd(_)) && counts != Counts::default() {
+                link.send(&Frame::Counts(counts))?;
+            }
             if matches!(frame, Frame::Finished(_)) {
                 // Nothing is heard after this.
                 link.send(&Frame::Account(Box::new(gauge.account(&crew.sights()))))?;
@@ -393,6 +403,7 @@ fn run(
                 Frame::Steer(to) => control.adopt(to),
                 Frame::Account(of) => aid.hear_of_peer(of, gauge),
                 Frame::Spread(over) => gauge.spread = over,
+                Frame::Counts(of) => driven.peer_counts = of,
                 Frame::Busy(why) => reins.peer_busy = Some((why, Instant::now())),
                 frame => {
                     let handled = side.handle(frame);

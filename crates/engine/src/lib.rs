@@ -23,6 +23,7 @@ pub mod job;
 pub mod journal;
 pub mod leftovers;
 mod lent;
+mod lineage;
 pub mod link;
 pub mod meter;
 pub mod movers;

@@ -335,6 +335,7 @@ impl<'a> Guest<'a> {
         let (may_replace, journals) = (place.may_replace, place.journals);
         let policy = Policy { options, may_replace, tag, journals, tells_plans: true };
         let receiving = Receiving::new(place.store, target, policy, self.link.waker(), place.opening);
+        receiving.expect_lineage(order.job);
         let terms = self.job_terms(order);
         let streams =
             Streams::Accept { joined: &self.joined, kept: std::mem::take(&mut self.resumed), floor: self.floor };
@@ -362,6 +363,7 @@ impl<'a> Guest<'a> {
         let sources = sources.map_err(|r| (none, ours(r)))?;
         crate::scan::distinct_names(&sources).map_err(|r| (none, ours(r)))?;
         let sending = Sending::new(sources, &order.options, self.link.waker());
+        sending.tell_lineage(&order.job);
         let terms = self.job_terms(order);
         let streams = Streams::Accept { joined: &self.joined, kept: Vec::new(), floor: self.floor };
         let result = std::thread::scope(|scope| {

@@ -33,6 +33,17 @@ pub struct Context {
     pub versions: v1::Versions,
     /// Nothing was changed.
     pub dry_run: bool,
+    /// Payload that crossed the path.
+    pub sent_bytes: u64,
+    /// Bytes that arrived, of finished and of unfinished files.
+    pub arrived_bytes: u64,
+    /// Whether the target keeps what arrived of unfinished files.
+    pub keeps: bool,
+}
+
+/// What held a job back that moved nothing.
+fn of_a_dry_run() -> v1::Limit {
+    v1::Limit { part: "unknown".into(), evidence: "a dry run moves nothing".into(), remedy: String::new() }
 }
 
 /// The exit code of a job.
@@ -81,6 +92,11 @@ pub fn build(report: &Report, context: Context) -> v1::Receipt {
     failures.truncate(wire::sender::MISSES_NAMED_MAX);
     let value = |a: &Algorithm| report.digests.iter().find(|d| d.algorithm() == *a).map(Digest::hex);
     let verified = |a: &Algorithm| v1::Verified { algorithm: a.name().into(), files: t.files, value: value(a) };
+    let is_cut = matches!(state(exit), v1::State::Interrupted | v1::State::Failed) && !context.dry_run;
+    let whole = t.bytes.saturating_add(t.skipped_bytes);
+    let kept_bytes = if is_cut && context.keeps { context.arrived_bytes.saturating_sub(whole) } else { 0 };
+    let sent_bytes = if context.dry_run { 0 } else { context.sent_bytes };
+    let checksums = if context.dry_run { &[][..] } else { &context.checksums[..] };
     v1::Receipt {
         v: 1,
         event: "receipt".into(),
@@ -101,14 +117,18 @@ pub fn build(report: &Report, context: Context) -> v1::Receipt {
         resent_bytes: report.resent_bytes,
         resumed_bytes: t.resumed_bytes,
         deleted: t.deleted,
+        unfinished: report.counts.unfinished,
+        refreshed: report.counts.refreshed,
         dry_run: context.dry_run,
         seconds: context.seconds,
-        rate_bit_s: BitRate::mean(Bytes(t.bytes), context.seconds).0,
+        sent_bytes,
+        kept_bytes,
+        rate_bit_s: BitRate::mean(Bytes(sent_bytes), context.seconds).0,
         phases,
-        digests: context.checksums.iter().map(verified).collect(),
+        digests: checksums.iter().map(verified).collect(),
         streams: report.streams.clone(),
-        limited_by: context.limited_by,
-        ends: context.ends,
+        limited_by: if context.dry_run { of_a_dry_run() } else { context.limited_by },
+        ends: if context.dry_run { Vec::new() } else { context.ends },
         mirrors: Vec::new(),
         versions: context.versions,
         error: report.error.as_ref().map(|e| Refusal::from_error(e).reason),

@@ -13,16 +13,16 @@ mod space;
 mod turns;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
 use model::spec::{Options, Steer};
+use model::{Algorithm, Fault};
 use store::Store;
 use sys::waker::Waker;
-use wire::frame::{Plan, Refusal, Totals};
+use wire::frame::{Counts, JobName, PlaceToken, Plan, Refusal, Totals};
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
 use wire::sender::{Miss, Progress};
@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::filter::Filters;
 use crate::job::{Side, StreamEnd};
 use crate::journal::Journals;
+use crate::lineage::{self, Nested};
 use crate::meter::{Meter, Stage};
 use crate::movers::{Afar, Movers};
 use crate::stream::{DataStream, RecordBuffer};
@@ -84,6 +85,10 @@ pub struct Receiving {
     /// Streams that wait for their turn where the target takes files in order.
     crowd: Arc<Crowd>,
     busy: Mutex<String>,
+    /// By which the sender says where its sources lie.
+    job: OnceLock<JobName>,
+    /// Entries whose facts were brought up to date, and no more.
+    refreshed: AtomicU64,
     /// The job is over; whoever sleeps is woken.
     over: AtomicBool,
     sleepers: (Mutex<()>, Condvar),
@@ -140,10 +145,37 @@ impl Receiving {
             room: Room::default(),
             crowd: Arc::default(),
             busy: Mutex::default(),
+            job: OnceLock::new(),
+            refreshed: AtomicU64::new(0),
             over: AtomicBool::new(false),
             sleepers: Default::default(),
             movers: Mutex::default(),
         })
+    }
+
+    /// The job by which its sender says where its sources lie.
+    pub fn expect_lineage(&self, job: JobName) {
+        let _ = self.job.set(job);
+    }
+
+    /// Ends a job that would copy a tree into itself, or remove what it copies, before anything is made or removed.
+    fn refuse_nested(&self, sources: &[Vec<PlaceToken>]) {
+        let Some(job) = self.job.get() else { return };
+        let path = &self.target.path;
+        let nested = sources.iter().find_map(|source| lineage::nested(job, source, &*self.store, &self.target));
+        let of_target = if path.is_root() { "the target".to_owned() } else { path.to_string() };
+        let reason = match nested {
+            Some(Nested::TargetWithin) if self.policy.options.recursive => format!(
+                "{of_target} lies within the source: a tree cannot be copied into itself; choose a target outside of it"
+            ),
+            Some(Nested::SourceWithin) if self.policy.options.delete => format!(
+                "the source lies within {of_target}: --delete would remove what is being copied; choose another target, or leave \
+                 --delete away"
+            ),
+            _ => return,
+        };
+        self.fail(Error::Later { fault: Fault::Config, message: reason });
+        self.close();
     }
 
     fn is_over(&self) -> bool {
@@ -277,8 +309,12 @@ impl Receiving {
 
 impl Side for Receiving {
     fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
+        if let Frame::Lineage(sources) = frame {
+            self.refuse_nested(&sources);
+            return Ok(());
+        }
         if let Frame::Same(ids) = &frame {
-            ids.iter().for_each(|id| self.discard(*id));
+            ids.iter().for_each(|id| self.is_there(*id));
         }
         let result = self.state().machine.handle_frame(frame);
         self.actions.notify_one();
@@ -326,6 +362,10 @@ impl Side for Receiving {
 
     fn progress(&self) -> Progress {
         self.state().machine.progress()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { refreshed: self.refreshed.load(Ordering::Relaxed), ..Counts::default() }
     }
 
     fn take_failure(&self) -> Option<Error> {

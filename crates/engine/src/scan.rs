@@ -104,6 +104,12 @@ impl<'a> Scanner<'a> {
         let stat = root.store.stat(&root.path);
         let mut levels: Vec<Level> = Vec::new();
         let at = At { path: RelPath::root(), placed: RelPath::root(), name: root.name.clone() };
+        // Nobody could tell whether it is one file, or a page that stands for many.
+        let is_dir = stat.as_ref().is_ok_and(|stat| stat.meta.kind == Kind::Dir);
+        if stat.is_ok() && (self.recursive || is_dir) && !root.store.capabilities().lists {
+            let refusal = unlisted(&at.name.to_string());
+            return self.refuse(source, at, refusal);
+        }
         self.entry(source, root, at, stat, &mut levels)?;
         self.walk_levels(source, root, levels)
     }
@@ -112,11 +118,10 @@ impl<'a> Scanner<'a> {
         while let Some(level) = levels.last_mut() {
             match level.entries.next() {
                 None => {
+                    self.sending.left_out(level.entries.left_out());
                     levels.pop();
                     self.sending.leave()?;
                 }
-                // What an interrupted copy has left here is nobody's data yet.
-                Some(Ok((name, _))) if store::posix::is_temporary_name(name.as_bytes()) => {}
                 Some(Ok((name, stat))) => {
                     let at = At::below(level, name);
                     let is_dir = stat.as_ref().is_ok_and(|stat| stat.meta.kind == Kind::Dir);
@@ -231,7 +236,7 @@ impl<'a> Scanner<'a> {
             return self.refuse(source, at, Refusal::new(Fault::Config, reason));
         }
         let entries = match root.store.list(&root.path.join_path(&at.path)) {
-            Ok(entries) => entries,
+            Ok(entries) => entries.finished(),
             Err(error) => return self.fail(source, at, &error),
         };
         let offered = Offered::Dir { mode: stat.meta.mode, mtime: stat.meta.mtime };
@@ -252,7 +257,8 @@ impl<'a> Scanner<'a> {
         let size = if endless { UNKNOWN_SIZE } else { stat.meta.size };
         let offered = Offered::File { mode: stat.meta.mode, mtime: stat.meta.mtime, size };
         if stat.names < 2 {
-            return self.sending.offer(source, at.path, at.name, offered, attributes).map(drop);
+            let entry = (offered, attributes);
+            return self.sending.offer_changed(source, at.path, at.name, entry, stat.changed).map(drop);
         }
         if let Some(first) = self.linked.get_mut(&stat.identity).filter(|first| first.source == source) {
             let offered = Offered::HardLink { to: first.id, path: first.placed.clone() };
@@ -262,7 +268,7 @@ impl<'a> Scanner<'a> {
             }
             return self.sending.offer(source, at.path, at.name, offered, None).map(drop);
         }
-        let id = self.sending.offer(source, at.path, at.name, offered, attributes)?;
+        let id = self.sending.offer_changed(source, at.path, at.name, (offered, attributes), stat.changed)?;
         self.linked.insert(stat.identity, Linked { id, source, placed: at.placed, names_left: stat.names - 1 });
         Some(())
     }
@@ -280,6 +286,15 @@ impl<'a> Scanner<'a> {
     fn refuse(&self, source: u32, at: At, refusal: Refusal) -> Option<()> {
         self.sending.offer(source, at.path, at.name, Offered::Failed(refusal), None).map(drop)
     }
+}
+
+/// Why nothing below it can be copied.
+pub fn unlisted(name: &str) -> Refusal {
+    let reason = format!(
+        "{name} is on a server that lists no directories (it is no WebDAV server): copy its files one by one, without -r, or name \
+         them with --files-from"
+    );
+    Refusal::new(Fault::Config, reason)
 }
 
 fn names(path: &RelPath) -> Vec<Name> {

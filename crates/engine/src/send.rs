@@ -8,6 +8,7 @@ mod pace;
 pub(crate) mod read;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,14 +16,15 @@ use model::checksum::Digest;
 use model::entry::Attributes;
 use model::name::{Name, RelPath};
 use model::spec::{Options, Steer};
-use model::{Fault, v1};
+use model::{Fault, Timestamp, v1};
 use sys::waker::Waker;
-use wire::frame::{Offered, Plan, Refusal};
+use wire::frame::{Counts, JobName, Offered, PlaceToken, Plan, Refusal};
 use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress, Range};
 use wire::{Frame, Sender, WireError};
 
 use crate::error::{Error, Result};
 use crate::job::{Side, StreamEnd};
+use crate::lineage;
 use crate::meter::{Meter, Stage};
 use crate::movers::Afar;
 use crate::scan::SourceRoot;
@@ -49,6 +51,10 @@ pub struct Sending {
     waker: Waker,
     shelf: Shelf,
     specials: Mutex<Vec<RelPath>>,
+    /// Unfinished files that were left out.
+    unfinished: AtomicU64,
+    /// Where the sources lie, until the receiver is told.
+    lineage: Mutex<Vec<Vec<PlaceToken>>>,
     pace: Pace,
     busy: Mutex<String>,
 }
@@ -99,9 +105,17 @@ impl Sending {
             waker,
             shelf: Shelf::new(roots, checksums),
             specials: Mutex::default(),
+            unfinished: AtomicU64::new(0),
+            lineage: Mutex::default(),
             pace: Pace::default(),
             busy: Mutex::default(),
         })
+    }
+
+    /// Has the receiver told where the sources of this job lie, before it is offered anything of them.
+    pub fn tell_lineage(&self, job: &JobName) {
+        let told = lineage::of_sources(job, self.roots());
+        *self.lineage.lock().unwrap_or_else(PoisonError::into_inner) = told;
     }
 
     /// The sources.
@@ -122,6 +136,18 @@ impl Sending {
         what: Offered,
         attributes: Option<Box<Attributes>>,
     ) -> Option<u64> {
+        self.offer_changed(source, path, name, (what, attributes), None)
+    }
+
+    /// The same for a file that was last changed then, in any way.
+    pub fn offer_changed(
+        &self,
+        source: u32,
+        path: RelPath,
+        name: Name,
+        (what, attributes): (Offered, Option<Box<Attributes>>),
+        changed: Option<Timestamp>,
+    ) -> Option<u64> {
         let mut state = self.state();
         while !state.over && !state.machine.has_room() {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -133,6 +159,9 @@ impl Sending {
             self.note_special(source, &path);
         }
         let id = state.machine.offer_with(source, path, name, what, attributes);
+        if let Some(changed) = changed {
+            state.machine.note_changed(id, changed);
+        }
         drop(state);
         self.waker.wake();
         Some(id)
@@ -302,6 +331,11 @@ impl Sending {
         }
     }
 
+    /// So many unfinished files of a directory were left out.
+    pub(crate) fn left_out(&self, files: u64) {
+        self.unfinished.fetch_add(files, Ordering::Relaxed);
+    }
+
     /// FIFOs, sockets and devices that were left out, by name.
     pub fn specials(&self) -> Vec<RelPath> {
         self.specials.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -380,6 +414,10 @@ impl Side for Sending {
     }
 
     fn poll_frame(&self) -> Option<Frame> {
+        let lineage = std::mem::take(&mut *self.lineage.lock().unwrap_or_else(PoisonError::into_inner));
+        if lineage.iter().any(|places| !places.is_empty()) {
+            return Some(Frame::Lineage(lineage));
+        }
         self.state().machine.poll_frame()
     }
 
@@ -442,6 +480,10 @@ impl Side for Sending {
 
     fn progress(&self) -> Progress {
         self.state().machine.progress()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { unfinished: self.unfinished.load(Ordering::Relaxed), ..Counts::default() }
     }
 
     fn take_failure(&self) -> Option<Error> {

@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection};
 use sys::tcp::TcpInfo;
 use wire::Frame;
-use wire::frame::{Direction, KeyProof, Listed, Open, Request, Totals};
+use wire::frame::{Counts, Direction, KeyProof, Listed, Open, Request, Totals};
 use wire::join::{Join, SessionId};
 use wire::sender::Miss;
 use wire::version::{SPOKEN, Version};
@@ -103,6 +103,8 @@ pub struct Session {
 pub struct Report {
     /// The receiver's count.
     pub totals: Totals,
+    /// What both ends counted besides.
+    pub counts: Counts,
     /// What did not make it.
     pub misses: Vec<Miss>,
     /// FIFOs, sockets, devices that were left out.
@@ -325,6 +327,7 @@ impl Session {
         let terms = self.terms(&order, means);
         let (streams, kept) = (self.first_streams(means, &terms), std::mem::take(&mut self.kept));
         let sending = Sending::new(sources, &order.options, self.link.waker());
+        sending.tell_lineage(&order.job);
         let opened = self.link.send(&Frame::Open(order.clone()));
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
@@ -341,6 +344,7 @@ impl Session {
         }
         let mut report = self.report(driven, opened.and(result));
         report.totals = sending.totals();
+        report.counts.unfinished = sending.counts().unfinished;
         report.misses = sending.misses();
         report.specials = sending.specials();
         report.resent_bytes = sending.resent_bytes();
@@ -363,6 +367,7 @@ impl Session {
         let (streams, kept) = (self.first_streams(means, &terms), Vec::new());
         self.kept.clear();
         let Some(receiving) = receiving(self.link.waker()) else { return Report::default() };
+        receiving.expect_lineage(order.job);
         let opened = self.link.send(&Frame::Open(order)).and_then(|()| self.send_list(files));
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| receiving.clerk());
@@ -375,6 +380,7 @@ impl Session {
         let result = opened.and(result).and_then(|()| self.await_facts(&mut driven));
         let mut report = self.report(driven, result);
         report.totals = receiving.totals();
+        report.counts.refreshed = receiving.counts().refreshed;
         report.misses = receiving.misses();
         report.specials = receiving.specials();
         report.resent_bytes = report.totals.resent_bytes;
@@ -448,6 +454,7 @@ impl Session {
             streams,
             account: driven.account,
             peer: driven.peer,
+            counts: driven.peer_counts,
             scanned_after: driven.scanned_after,
             arrived_after: driven.arrived_after,
             ..Report::default()

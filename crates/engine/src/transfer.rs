@@ -221,6 +221,9 @@ impl Transfer<'_> {
             ends: verdict::ends(&case),
             versions: done.versions.clone(),
             dry_run: self.options.dry_run,
+            sent_bytes: self.control.moved().0.bytes,
+            arrived_bytes: self.control.show().bytes,
+            keeps: !self.once,
         };
         receipt::build(&done.report, context)
     }
@@ -245,6 +248,9 @@ fn merge(before: Option<Outcome>, mut now: Outcome) -> Outcome {
         t.resumed_bytes = t.resumed_bytes.max(report.totals.resumed_bytes);
         t.deleted += report.totals.deleted;
         now.report.resent_bytes += report.resent_bytes;
+        // Each attempt walks all of the source; what one has brought up to date is so for the next.
+        now.report.counts.unfinished = now.report.counts.unfinished.max(report.counts.unfinished);
+        now.report.counts.refreshed += report.counts.refreshed;
         if now.versions.node.is_empty() {
             now.versions = versions;
             now.connected = connected;

@@ -5,6 +5,7 @@
 
 pub(crate) mod facts;
 mod leftovers;
+mod pages;
 mod reading;
 pub mod third;
 mod writing;
@@ -148,6 +149,7 @@ impl Store for Dav {
             posix: false,
             sparse: false,
             keeps: true,
+            lists: self.0.speaks.load(Ordering::Relaxed) != SPEAKS_HTTP,
         }
     }
 
@@ -160,8 +162,11 @@ impl Store for Dav {
     }
 
     fn list(&self, path: &RelPath) -> Result<Entries> {
-        let entries = self.ask_entries(path).map_err(|failed| failed.doing("list", path))?;
-        Ok(self.handed_out(path, entries))
+        let all = self.all_entries(path).map_err(|failed| failed.doing("list", path))?;
+        let number = all.len();
+        let entries = self.without_leftovers(path, all);
+        let left_out = number - entries.len();
+        Ok(self.handed_out(path, entries).without(left_out as u64))
     }
 
     fn read_link(&self, _path: &RelPath) -> Result<Vec<u8>> {

@@ -54,7 +54,7 @@ impl Facts {
             hasher.finish()
         };
         let identity = (number(&|h| server.hash(h)), number(&|h| (path.as_bytes(), &self.etag).hash(h)));
-        Stat { meta, identity, names: 1, allocated: self.size }
+        Stat { meta, identity, names: 1, allocated: self.size, changed: None }
     }
 
     /// Whether nothing has happened to it in between, as far as time and tag tell.
@@ -241,7 +241,7 @@ pub(crate) trait Told {
     fn handed_out(&self, dir: &RelPath, entries: Vec<Entry>) -> Entries {
         self.learn(dir, &entries);
         let (dir, host) = (dir.clone(), self.host().to_owned());
-        Box::new(entries.into_iter().map(move |(name, facts)| {
+        Entries::new(entries.into_iter().map(move |(name, facts)| {
             let path = dir.join(&name);
             let stat = facts.map(|facts| facts.stat(&host, &path)).map_err(|failed| failed.doing("examine", &path));
             Ok((name, stat))

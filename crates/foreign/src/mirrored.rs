@@ -190,6 +190,7 @@ impl Store for Mirrored {
             posix: false,
             sparse: false,
             keeps: true,
+            lists: true,
         };
         Capabilities { sparse: false, sized: true, ..first.unwrap_or(plain) }
     }
@@ -218,13 +219,7 @@ impl Store for Mirrored {
     fn list(&self, path: &RelPath) -> Result<Entries> {
         let (_, entries) = self.ask(path, |store, path| store.list(path))?;
         let (own, dir) = (self.clone(), path.clone());
-        Ok(Box::new(entries.map(move |entry| {
-            let (name, stat) = entry?;
-            if let Ok(stat) = &stat {
-                own.remember(&dir.join(&name), *stat);
-            }
-            Ok((name, stat))
-        })))
+        Ok(entries.inspected(move |name, stat| own.remember(&dir.join(name), *stat)))
     }
 
     fn read_link(&self, path: &RelPath) -> Result<Vec<u8>> {

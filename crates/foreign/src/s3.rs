@@ -200,6 +200,11 @@ impl S3 {
         let key = self.key(path)?;
         self.ask(|store| store.delete(&key))?;
         self.0.known.forget(path);
+        // What held it was a directory by that alone, and whoever works in it must not find that it is gone.
+        let dir = path.parent();
+        if !dir.is_root() {
+            self.made().insert(dir);
+        }
         Ok(())
     }
 
@@ -324,6 +329,7 @@ impl Store for S3 {
             posix: false,
             sparse: false,
             keeps: true,
+            lists: true,
         }
     }
 

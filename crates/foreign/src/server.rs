@@ -91,6 +91,8 @@ impl<'a> Asked<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Whole {
     pub response: Response,
+    /// Who answered, after redirects.
+    pub url: HttpUrl,
     pub body: Vec<u8>,
     /// An earlier try may have done already what was asked for.
     pub repeated: bool,
@@ -302,7 +304,7 @@ impl Server {
         if !begun.body.ends_with_line() {
             self.keep(&begun.url, &begun.response, begun.client);
         }
-        Ok(Whole { response: begun.response, body, repeated: false })
+        Ok(Whole { response: begun.response, url: begun.url, body, repeated: false })
     }
 
     /// The answer to a request without a body, where it is one of success; the refusal that it is otherwise.

@@ -10,6 +10,8 @@ mod servers;
 mod buckets;
 #[path = "liars/leftovers.rs"]
 mod leftovers;
+#[path = "liars/pages.rs"]
+mod pages;
 #[path = "liars/redirects.rs"]
 mod redirects;
 #[path = "liars/throttle.rs"]

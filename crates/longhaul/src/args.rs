@@ -3,6 +3,7 @@
 //! The texts here are the help, the manual page and the completions.
 
 mod bound;
+mod copy;
 mod help;
 mod lab;
 mod probe;
@@ -15,11 +16,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use model::Algorithm;
 use model::units::BitRate;
-use model::{Algorithm, spec};
 
 pub use bound::{Bound, Measure};
+pub use copy::{Checksums, Cp, checksums};
 pub use lab::{Lab, LabAction, LabDirection, LabFile};
 pub use probe::{
     Probe, ProbeAll, ProbeCheck, ProbeDisk, ProbeDiskTest, ProbeDiskWay, ProbeLatency, ProbeLimits, ProbePath,
@@ -112,128 +114,14 @@ pub enum Command {
     FarEnd,
 }
 
-/// Copy files and trees to, from or within nodes.
-///
-/// `cp -r S T` makes T the copy of S (S/a becomes T/a), whether T exists or not, so the same command run again goes on
-/// where it stopped and never nests. A T that ends in a slash, or several sources, copy into T. Every block is
-/// verified; a file appears under its name only when it is complete. Symbolic links are copied as they are.
-///
-/// Between two nodes the source's node carries the job by itself: the client may leave, and come back with
-/// `longhaul job show ID --node`. HOST:PATH starts the other end over ssh.
-///
-/// From zero: to null: it tests the path, and says once a second how fast that is; zero: without a size goes on until it
-/// is stopped. With a file at one end it tests that end's disk as well.
-#[derive(Debug, ClapArgs)]
-pub struct Cp {
-    /// What to copy, then where to
-    #[arg(required = true, num_args = 2.., value_name = "LOCATOR")]
-    pub locators: Vec<OsString>,
-    /// Copy directories with all that is in them
-    #[arg(long, short)]
-    pub recursive: bool,
-    /// When an existing target counts as already there
-    #[arg(long, value_name = "LEVEL", default_value = "mtime")]
-    pub sync: SyncLevel,
-    /// An existing target that differs is an error
-    #[arg(long)]
-    pub no_overwrite: bool,
-    /// Remove at the target what the source lacks (with -r); look first with --dry-run
-    ///
-    /// What --exclude leaves out stays. Nothing is removed from a directory that could not be read in full.
-    #[arg(long, requires = "recursive", conflicts_with_all = ["files_from", "no_overwrite"])]
-    pub delete: bool,
-    /// Change nothing; list what would be done
-    #[arg(long, short = 'n')]
-    pub dry_run: bool,
-    /// Leave out what fits this pattern; with --include, the first that fits in the order given decides
-    ///
-    /// A pattern with a slash inside is anchored at the source; one without fits names at any depth; a slash at the end
-    /// fits directories only; * stops at slashes, ** does not.
-    #[arg(long, value_name = "PATTERN")]
-    pub exclude: Vec<String>,
-    /// Let what fits this pattern take part, whatever later patterns say
-    #[arg(long, value_name = "PATTERN")]
-    pub include: Vec<String>,
-    /// Copy what this file lists: one path below the source per line, or PATH, a tab, and its path below the target
-    #[arg(long, value_name = "FILE")]
-    pub files_from: Option<PathBuf>,
-    /// A further source of the same bytes; ranges come from all of them. May be given again
-    #[arg(long, value_name = "LOCATOR")]
-    pub mirror: Vec<OsString>,
-    /// Keep owners and groups, by name where the target knows the name (needs root there)
-    #[arg(long)]
-    pub owner: bool,
-    /// Keep extended attributes (user.*) and ACLs
-    #[arg(long)]
-    pub xattrs: bool,
-    /// Flush every file to stable storage before it counts as done
-    #[arg(long)]
-    pub durable: bool,
-    /// Whole-file digests to verify at both ends, separated by commas; `none` only for null: and zero:
-    ///
-    /// crc32c is always made block by block and costs next to nothing, as does adler32. md5 (0.7 GB/s per file),
-    /// sha256 (2 GB/s) and blake3 (10 GB/s) must see a file in order, which keeps each file on one stream.
-    #[arg(long, value_name = "LIST", default_value = "crc32c", value_parser = checksums)]
-    pub checksum: Checksums,
-    /// TCP streams
-    ///
-    /// Default: as few as reach what the path gives, found out while the job runs.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub streams: Option<u32>,
-    /// The most to send, all streams together: 200Mbit/s, 25MB/s, 2Gbit/s
-    #[arg(long, value_name = "RATE")]
-    pub limit: Option<BitRate>,
-    /// Congestion control of the data streams, for example bbr or cubic
-    ///
-    /// Default: chosen by round-trip time and loss among those that the sending host allows.
-    #[arg(long, value_name = "NAME")]
-    pub congestion: Option<String>,
-    /// Payload in clear, where the node allows it; handshake, keys and metadata stay encrypted
-    #[arg(long)]
-    pub plain: bool,
-    /// Keep trying this long without progress once the node has been reached
-    #[arg(long, value_name = "TIME", default_value = "15min", value_parser = model::duration::parse)]
-    pub retry_for: Duration,
-    /// How long to wait for space at a full target before giving up
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = model::duration::parse)]
-    pub wait_space: Duration,
-    /// The command that starts the other end of HOST:PATH; the host and its command line are added
-    #[arg(long, value_name = "CMD", default_value = "ssh")]
-    pub ssh: String,
-    /// Write the receipt (JSON) to this file as well
-    #[arg(long, value_name = "FILE")]
-    pub receipt: Option<PathBuf>,
-    /// Write the job's course to this file as CSV, four rows a second for each stream
-    ///
-    /// Where the threads' time went per record, what the kernel says about the stream (TCP_INFO), and how full queues are.
-    #[arg(long, value_name = "FILE")]
-    pub series: Option<PathBuf>,
-    /// --include and --exclude in the order in which they were given.
-    #[arg(skip)]
-    pub filters: Vec<spec::Filter>,
-}
-
 /// Parses the command line.
 pub fn parse() -> Result<Args, clap::Error> {
     let matches = <Args as clap::CommandFactory>::command().try_get_matches()?;
     let mut args = <Args as clap::FromArgMatches>::from_arg_matches(&matches)?;
     if let (Command::Cp(cp), Some(matches)) = (&mut args.command, matches.subcommand_matches("cp")) {
-        cp.filters = ordered_filters(matches);
+        cp.filters = copy::ordered_filters(matches);
     }
     Ok(args)
-}
-
-/// The order between two options is all that derived arguments forget.
-fn ordered_filters(matches: &clap::ArgMatches) -> Vec<spec::Filter> {
-    let of = |name: &str, include| {
-        let patterns = matches.get_many::<String>(name).into_iter().flatten().cloned();
-        let at = matches.indices_of(name).into_iter().flatten();
-        at.zip(patterns).map(|(at, pattern)| (at, spec::Filter { include, pattern })).collect::<Vec<_>>()
-    };
-    let mut all = of("include", true);
-    all.extend(of("exclude", false));
-    all.sort_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, filter)| filter).collect()
 }
 
 /// List, show, change and end running jobs.
@@ -253,7 +141,7 @@ pub struct Job {
 pub enum JobAction {
     /// List jobs
     List,
-    /// Show one job, and its receipt once it has ended
+    /// Show one job; of one that a node carries (--node) also how it ended
     Show(JobId),
     /// Change a running job
     Set {
@@ -280,52 +168,9 @@ pub struct JobId {
     pub id: String,
 }
 
-fn limit(text: &str) -> Result<BitRate, String> {
+/// A limit; 0 for none.
+pub fn limit(text: &str) -> Result<BitRate, String> {
     if text == "none" { Ok(BitRate(0)) } else { text.parse().map_err(|e: model::units::UnitError| e.to_string()) }
-}
-
-/// The checksums of a job; empty for none.
-#[derive(Debug, Clone)]
-pub struct Checksums(pub Vec<Algorithm>);
-
-fn checksums(text: &str) -> Result<Checksums, String> {
-    if text == "none" {
-        return Ok(Checksums(Vec::new()));
-    }
-    let mut list: Vec<Algorithm> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
-    // Blocks are always guarded by CRC32C, so its digest of the whole comes for nothing.
-    if !list.contains(&Algorithm::Crc32c) {
-        list.insert(0, Algorithm::Crc32c);
-    }
-    list.dedup();
-    Ok(Checksums(list))
-}
-
-/// When an existing target counts as already there.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum SyncLevel {
-    /// Never: always send
-    None,
-    /// A file of that name is enough
-    Exists,
-    /// Equal size
-    Size,
-    /// Equal size and modification time
-    Mtime,
-    /// Equal size and digest (reads both in full)
-    Digest,
-}
-
-impl From<SyncLevel> for spec::Sync {
-    fn from(level: SyncLevel) -> spec::Sync {
-        match level {
-            SyncLevel::None => spec::Sync::None,
-            SyncLevel::Exists => spec::Sync::Exists,
-            SyncLevel::Size => spec::Sync::Size,
-            SyncLevel::Mtime => spec::Sync::Mtime,
-            SyncLevel::Digest => spec::Sync::Digest,
-        }
-    }
 }
 
 /// Hand out, list and revoke access keys.
@@ -414,7 +259,7 @@ pub struct Mv {
 pub struct DigestArgs {
     /// A file, or a directory for every file below it
     pub locator: OsString,
-    /// Which digests, separated by commas: crc32c, adler32, md5, sha256, blake3
+    /// Which digests, separated by commas: crc32c, adler32, md5, sha1, sha256, sha512, blake3
     #[arg(long, value_name = "LIST", default_value = "crc32c", value_delimiter = ',')]
     pub checksum: Vec<Algorithm>,
 }

@@ -61,7 +61,7 @@ pub fn source(locator: &Locator) -> Result<SourceRoot, Failure> {
     match locator {
         Locator::Local(path) => {
             let (dir, below) = split(path, locator.into_dir())?;
-            let store = Arc::new(Posix::open(&dir, Links::Inside)?);
+            let store = Arc::new(Posix::open(&dir, Links::Inside)?.hiding_unfinished());
             // The root directory has no name of its own.
             let name = below.name().or_else(|| Name::new(b"root").ok());
             let name = name.ok_or_else(|| Failure::usage("that path has no name"))?;
@@ -83,7 +83,7 @@ pub fn source(locator: &Locator) -> Result<SourceRoot, Failure> {
 /// A local source that another end will open: its directory, and its name there.
 pub fn split_source(path: &Path) -> Result<(PathBuf, RelPath), Failure> {
     let (dir, below) = split(path, path.as_os_str().as_bytes().ends_with(b"/"))?;
-    Posix::open(&dir, Links::Inside)?.stat(&below)?;
+    Posix::open(&dir, Links::Inside)?.hiding_unfinished().stat(&below)?;
     Ok((dir, below))
 }
 
@@ -96,7 +96,7 @@ pub fn target(locator: &Locator) -> Result<LocalTarget, Failure> {
     match locator {
         Locator::Local(path) => {
             let (root, below) = if path.exists() { split(path, true)? } else { missing(path)? };
-            let store = Arc::new(Posix::open(&root, Links::Refuse)?);
+            let store = Arc::new(Posix::open(&root, Links::Refuse)?.hiding_unfinished());
             Ok(LocalTarget { store, path: below, root: Some(root) })
         }
         Locator::Null => Ok(LocalTarget { store: Arc::new(End::Null), path: RelPath::root(), root: None }),

@@ -8,6 +8,7 @@
 
 mod abroad;
 mod args;
+mod client_config;
 mod commands;
 mod failure;
 mod html;
@@ -20,6 +21,7 @@ mod receipt;
 mod reins;
 mod settings;
 mod ssh;
+mod toml_file;
 
 use std::process::ExitCode;
 

@@ -48,7 +48,7 @@ impl<'a> Display<'a> {
     /// The job's numbers, about ten times a second.
     pub fn update(&mut self, progress: &Progress, waiting_for: &str, eta: Option<Eta>) {
         let now = Instant::now();
-        self.samples.push_back((now, progress.bytes_arrived));
+        self.samples.push_back((now, progress.bytes_sent()));
         while self.samples.front().is_some_and(|(at, _)| now - *at > WINDOW) && self.samples.len() > 2 {
             self.samples.pop_front();
         }
@@ -86,6 +86,7 @@ impl<'a> Display<'a> {
             bytes_offered: job.bytes_total,
             files_offered: job.files_total,
             bytes_arrived: job.bytes,
+            bytes_in_place: job.bytes.saturating_sub(job.sent_bytes),
             files_settled: job.files,
             scanned: job.scanned,
             ..Progress::default()
@@ -125,7 +126,7 @@ impl<'a> Display<'a> {
 
     fn text(&self, progress: &Progress, eta: Option<Eta>) -> String {
         let elapsed = self.started.elapsed();
-        let mean = BitRate::mean(Bytes(progress.bytes_arrived), elapsed.as_secs_f64());
+        let mean = BitRate::mean(Bytes(progress.bytes_sent()), elapsed.as_secs_f64());
         let more = if progress.scanned { "" } else { "+" };
         let percent = match progress.bytes_offered {
             total if progress.scanned && total > 0 => format!("{:3}%  ", progress.bytes_arrived * 100 / total),

@@ -9,18 +9,37 @@ const FAILURES_SHOWN: usize = 10;
 /// What was done, in a few words.
 pub fn headline(receipt: &v1::Receipt) -> String {
     let word = match receipt.state {
-        v1::State::Done if receipt.dry_run => "dry run, nothing changed: would send",
         v1::State::Done => "done",
         v1::State::Partial => "done in part",
         v1::State::Failed => "failed",
         v1::State::Interrupted => "interrupted",
     };
-    // A test that was stopped has moved bytes, but no whole file.
-    let files = match receipt.files {
-        0 if receipt.bytes > 0 => String::new(),
-        n => format!(" in {}", count(n, "file")),
+    let files = match (receipt.files, receipt.kept_bytes) {
+        (0, kept) if kept > 0 => format!("{} kept for the next attempt", Bytes(kept)),
+        // A test that was stopped has moved bytes, but no whole file.
+        (0, _) if receipt.bytes > 0 => Bytes(receipt.bytes).to_string(),
+        (n, 0) => format!("{} in {}", Bytes(receipt.bytes), count(n, "file")),
+        (n, kept) => {
+            let done = format!("{} in {}", Bytes(receipt.bytes), count(n, "file"));
+            format!("{done}, {} of unfinished files kept for the next attempt", Bytes(kept))
+        }
     };
-    format!("{word}: {}{files} in {:.2} s, {}", Bytes(receipt.bytes), receipt.seconds, BitRate(receipt.rate_bit_s))
+    if receipt.dry_run {
+        return format!("dry run, nothing changed: would send: {files}");
+    }
+    format!("{word}: {files} in {:.2} s{}", receipt.seconds, sent(receipt))
+}
+
+/// The mean rate of what was sent, and how much that was where it is not all of it.
+fn sent(receipt: &v1::Receipt) -> String {
+    let rate = BitRate(receipt.rate_bit_s);
+    match receipt.sent_bytes {
+        0 if receipt.rate_bit_s == 0 => String::new(),
+        // Of an older node, which does not tell the two apart.
+        0 => format!(", {rate}"),
+        all if all == receipt.bytes => format!(", {rate}"),
+        part => format!("; {} sent, {rate}", Bytes(part)),
+    }
 }
 
 /// The lines for people.
@@ -36,6 +55,15 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     }
     if receipt.skipped > 0 {
         also.push(format!("{} already there ({})", count(receipt.skipped, "file"), Bytes(receipt.skipped_bytes)));
+    }
+    if receipt.refreshed > 0 {
+        also.push(format!(
+            "mode, time, owner or attributes of {} brought up to date",
+            count(receipt.refreshed, "file")
+        ));
+    }
+    if receipt.unfinished > 0 {
+        also.push(format!("{} left out", count(receipt.unfinished, "unfinished file")));
     }
     if receipt.resumed_bytes > 0 {
         also.push(format!("{} were there from an earlier attempt", Bytes(receipt.resumed_bytes)));
@@ -56,7 +84,7 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     if !also.is_empty() {
         out.push(format!("  also: {}", also.join(", ")));
     }
-    if receipt.files > 0 || receipt.bytes > 0 {
+    if (receipt.files > 0 || receipt.bytes > 0) && !receipt.dry_run {
         out.extend(details(receipt));
     }
     for v1::Mirror { source, bytes, left_out } in &receipt.mirrors {

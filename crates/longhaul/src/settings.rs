@@ -1,5 +1,9 @@
 //! What was typed, together with the environment and the state directory: what a command really works with.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,12 +12,13 @@ use door::StateDir;
 use engine::dial::Elsewhere;
 use engine::session::{Connect, Session};
 use engine::{Error, Timeouts, Trust};
-use model::HostPort;
+use model::{HostPort, Locator};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::args::Common;
+use crate::client_config::{ClientConfig, CopyDefaults};
 use crate::failure::Failure;
 use crate::known_nodes::KnownNodes;
 use crate::printer::Printer;
@@ -27,7 +32,9 @@ const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
 /// Everything a client command needs besides its own arguments.
 pub struct Settings {
     state: PathBuf,
+    /// Of the environment and `--key-file`.
     keys: Vec<AccessKey>,
+    config: ClientConfig,
     authorities: Option<Arc<RootCertStore>>,
     /// Where nodes said that they are as well.
     elsewhere: Elsewhere,
@@ -53,13 +60,31 @@ pub fn read_keys(common: &Common) -> Result<Vec<AccessKey>, Failure> {
     if let Ok(keys) = std::env::var("LONGHAUL_KEY") {
         texts.extend(keys.split(',').map(|key| ("LONGHAUL_KEY".to_owned(), key.to_owned())));
     }
+    let wanted = texts.into_iter().filter(|(_, key)| !key.trim().is_empty());
+    let read = |(from, key): (String, String)| key.parse().map_err(|e| Failure::usage(format!("{from}: {e}")));
+    let mut keys = wanted.map(read).collect::<Result<Vec<_>, _>>()?;
     if let Some(file) = &common.key_file {
-        let name = file.display().to_string();
-        let content = std::fs::read_to_string(file).map_err(|e| Failure::usage(format!("cannot read {name}: {e}")))?;
-        texts.extend(content.lines().map(|line| (name.clone(), line.to_owned())));
+        keys.extend(read_key_file(file)?);
     }
-    let wanted = texts.into_iter().filter(|(_, key)| !key.trim().is_empty() && !key.trim_start().starts_with('#'));
-    wanted.map(|(from, key)| key.parse().map_err(|e| Failure::usage(format!("{from}: {e}")))).collect()
+    Ok(keys)
+}
+
+/// The access keys of a file: one per line, `#` begins a remark. A file that others can read is remarked on.
+fn read_key_file(file: &Path) -> Result<Vec<AccessKey>, Failure> {
+    let name = file.display();
+    let fail = |why: &dyn std::fmt::Display| Failure::usage(format!("cannot read {name}: {why}"));
+    let content = std::fs::read_to_string(file).map_err(|e| fail(&e))?;
+    let mode = std::fs::metadata(file).map_err(|e| fail(&e))?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        Printer::note(&format!(
+            "others on this host can read the access keys in {name} (mode {mode:04o}): chmod 600 {name}"
+        ));
+    }
+    let lines = content.lines().map(str::trim).enumerate();
+    let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let read =
+        |(at, line): (usize, &str)| line.parse().map_err(|e| Failure::usage(format!("{name}, line {}: {e}", at + 1)));
+    keys.map(read).collect()
 }
 
 /// The authorities in a PEM file that an option names.
@@ -92,9 +117,43 @@ impl Settings {
         Ok(Settings {
             state: state_dir(common.state.as_ref())?,
             keys: read_keys(common)?,
+            config: ClientConfig::load()?,
             authorities: common.cacert.as_ref().map(|file| read_authorities(file, "--cacert")).transpose()?,
             elsewhere: Elsewhere::default(),
         })
+    }
+
+    /// Reads a locator as it was typed: `NAME:PATH` is a place on a node that has a name in the user's configuration.
+    ///
+    /// # Errors
+    /// It names nothing.
+    pub fn locator(&self, text: &OsStr) -> Result<Locator, Failure> {
+        match self.config.locator(text.as_bytes()) {
+            Some(named) => named,
+            None => Ok(Locator::parse(text)?),
+        }
+    }
+
+    /// The node that has this name in the user's configuration.
+    pub fn named(&self, name: &str) -> Option<HostPort> {
+        self.config.named(name).map(|node| node.at.clone())
+    }
+
+    /// What a copy from or to this node does unless its command line says otherwise.
+    pub fn copies(&self, with: Option<&HostPort>) -> &CopyDefaults {
+        self.config.copies(with)
+    }
+
+    /// Access keys that may be for this node: those at hand, and those that the configuration names for it.
+    fn keys_for(&self, node: &HostPort) -> Result<Cow<'_, [AccessKey]>, Failure> {
+        match self.config.node(node).and_then(|named| named.key_file.as_deref()) {
+            Some(file) => {
+                let mut keys = read_key_file(file)?;
+                keys.extend(self.keys.iter().cloned());
+                Ok(Cow::Owned(keys))
+            }
+            None => Ok(Cow::Borrowed(&self.keys)),
+        }
     }
 
     /// Where the state lies, whether it is there or not.
@@ -123,9 +182,10 @@ impl Settings {
         let pinned = known.find(to)?;
         // A node met before must be the one it was, whatever keys are at hand: the holder of another node's key could
         // otherwise put that node in its place. At first contact the keys say which nodes may be meant.
+        let keys = self.keys_for(to)?;
         let accepted: Vec<Fingerprint> = match pinned {
             Some(pinned) => vec![pinned],
-            None => self.keys.iter().map(|k| k.node).collect(),
+            None => keys.iter().map(|k| k.node).collect(),
         };
         let trust = match &self.authorities {
             Some(roots) => Trust::Authorities(Arc::clone(roots)),
@@ -133,7 +193,7 @@ impl Settings {
         };
         let session = random()?;
         let elsewhere = self.elsewhere.clone();
-        let connect = Connect { trust, keys: &self.keys, plain, timeouts, session, guard: None, elsewhere };
+        let connect = Connect { trust, keys: &keys, plain, timeouts, session, guard: None, elsewhere };
         let session = Session::connect(to, &connect).map_err(|e| self.explain(e, pinned, &known))?;
         let shown = session.fingerprint();
         if self.authorities.is_none() && pinned != Some(shown) {
@@ -146,7 +206,8 @@ impl Settings {
 
     /// The identity of a node, and the access key for it, for those who speak HTTP to it: as it proves them in a session. Of one
     /// that is away for now, as far as they are known.
-    pub fn meet(&self, node: &HostPort) -> Result<(Fingerprint, Option<&AccessKey>), Failure> {
+    pub fn meet(&self, node: &HostPort) -> Result<(Fingerprint, Option<AccessKey>), Failure> {
+        let keys = self.keys_for(node)?;
         let shown = match self.connect(node, false, Timeouts::default()) {
             Ok(session) => {
                 let shown = session.fingerprint();
@@ -155,12 +216,12 @@ impl Settings {
             }
             Err(failure) if failure.fault == model::Fault::Path => {
                 let pinned = KnownNodes::new(&self.state).find(node)?.filter(|_| self.authorities.is_none());
-                let only = || Some(self.keys.first()?.node).filter(|_| self.keys.len() == 1);
+                let only = || Some(keys.first()?.node).filter(|_| keys.len() == 1);
                 pinned.or_else(only).ok_or(failure)?
             }
             Err(failure) => return Err(failure),
         };
-        Ok((shown, self.keys.iter().find(|key| key.node == shown)))
+        Ok((shown, keys.iter().find(|key| key.node == shown).cloned()))
     }
 
     /// Connects to a node that this process itself runs: nothing to remember.

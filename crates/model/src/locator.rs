@@ -206,6 +206,23 @@ impl Locator {
         Ok(Locator::Local(PathBuf::from(text)))
     }
 
+    /// A place on a node, from a path that is not percent-encoded: `EXPORT/PATH`, `null:`, `zero:SIZE`, nothing.
+    ///
+    /// # Errors
+    /// It is no path on a node.
+    pub fn on_node(at: &HostPort, path: &[u8]) -> Result<Locator, LocatorError> {
+        let path = path.strip_prefix(b"/").unwrap_or(path);
+        on_node(at.clone(), path, |why| LocatorError::Node { locator: format!("{at}: {}", show_bytes(path)), why })
+    }
+
+    /// The node, where it is on one.
+    pub fn node(&self) -> Option<&HostPort> {
+        match self {
+            Locator::Node { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
     /// Whether the locator ended in a slash, which asks to copy into a directory.
     pub fn into_dir(&self) -> bool {
         match self {
@@ -239,6 +256,11 @@ fn parse_node(text: &OsStr, rest: &[u8]) -> Result<Locator, LocatorError> {
     }
     let at: HostPort = authority.parse().map_err(error)?;
     let path = decode(path).ok_or_else(|| error("a % is not followed by two hexadecimal digits"))?;
+    on_node(at, &path, error)
+}
+
+/// What a path without percent-encoding names on a node.
+fn on_node(at: HostPort, path: &[u8], error: impl Fn(&'static str) -> LocatorError) -> Result<Locator, LocatorError> {
     let into = path.ends_with(b"/");
     let place = match path.iter().position(|b| *b == b'/') {
         _ if path.is_empty() => Place::Exports,

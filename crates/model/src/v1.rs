@@ -185,6 +185,19 @@ pub struct Receipt {
     pub resumed_bytes: u64,
     /// Entries that were removed at the target because the source lacks them.
     pub deleted: u64,
+    /// Payload that crossed the path for the first time: of `bytes` neither what was there from an earlier attempt nor holes, and of
+    /// files that did not arrive what crossed of them. `rate_bit_s` is its mean rate.
+    #[serde(default)]
+    pub sent_bytes: u64,
+    /// Of a job that did not come to its end: bytes of files that are not finished, kept for the next attempt.
+    #[serde(default)]
+    pub kept_bytes: u64,
+    /// Unfinished files that interrupted copies have left at the source, and that were left out.
+    #[serde(default)]
+    pub unfinished: u64,
+    /// Of `skipped`: files whose mode, time, owner, attributes or ACL were brought up to date.
+    #[serde(default)]
+    pub refreshed: u64,
     /// Nothing was changed: the numbers say what would be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -304,8 +317,11 @@ pub struct Job {
     pub source: Vec<String>,
     /// Where they go.
     pub target: String,
-    /// Bytes arrived so far.
+    /// Bytes arrived so far, with what was there already and holes.
     pub bytes: u64,
+    /// Of `bytes`: payload that crossed the path.
+    #[serde(default)]
+    pub sent_bytes: u64,
     /// Bytes known of so far; final once `scanned`.
     pub bytes_total: u64,
     /// Files arrived or found in place.
@@ -331,9 +347,41 @@ pub struct Job {
     /// What it waits for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub waiting_for: String,
+    /// How it ended, once it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<JobOutcome>,
     /// The receipt, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<Receipt>>,
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobOutcome {
+    /// All of it arrived.
+    Done,
+    /// Some of it did not.
+    Partial,
+    /// None of it did, or it broke off.
+    Failed,
+    /// It was interrupted, and can be gone on with.
+    Interrupted,
+    /// Somebody ended it by order.
+    Cancelled,
+}
+
+impl JobOutcome {
+    /// The word that people see.
+    pub fn word(self) -> &'static str {
+        match self {
+            JobOutcome::Done => "done",
+            JobOutcome::Partial => "partial",
+            JobOutcome::Failed => "failed",
+            JobOutcome::Interrupted => "interrupted",
+            JobOutcome::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// A change to a running job. What is left out stays as it is.

@@ -10,7 +10,9 @@ use model::entry::Attributes;
 use model::name::RelPath;
 use model::{Algorithm, Timestamp};
 
-use crate::{Asked, Capabilities, Entries, Error, Reached, Result, Sink, Source, Space, Stat, Store, make_dirs};
+use crate::{
+    Asked, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store, make_dirs,
+};
 
 /// The store below a directory, from which nothing leads back up. Links on the way to it are followed as everywhere in the
 /// store.
@@ -108,8 +110,16 @@ impl Store for Below {
         self.store.attributes(&self.at(path), asked)
     }
 
-    fn set_attributes(&self, path: &RelPath, attributes: &Attributes) -> Result<()> {
-        self.store.set_attributes(&self.at(path), attributes)
+    fn differs(&self, path: &RelPath, from: &Facts<'_>) -> Result<bool> {
+        self.store.differs(&self.at(path), from)
+    }
+
+    fn refresh(&self, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+        self.store.refresh(&self.at(path), to)
+    }
+
+    fn lineage(&self, path: &RelPath) -> Lineage {
+        self.store.lineage(&self.at(path))
     }
 
     fn space(&self, path: &RelPath) -> Result<Option<Space>> {

@@ -38,7 +38,7 @@ impl End {
             End::Zero(size) => size,
         };
         let meta = Meta { kind: Kind::File, mode: 0o644, size, mtime: Timestamp::default() };
-        Stat { meta, identity: (0, 0), names: 1, allocated: size }
+        Stat { meta, identity: (0, 0), names: 1, allocated: size, changed: None }
     }
 }
 
@@ -52,6 +52,7 @@ impl Store for End {
             posix: false,
             sparse: false,
             keeps: false,
+            lists: true,
         }
     }
 
@@ -67,7 +68,7 @@ impl Store for End {
     }
 
     fn list(&self, _path: &RelPath) -> Result<Entries> {
-        Ok(Box::new(std::iter::empty()))
+        Ok(Entries::new(std::iter::empty()))
     }
 
     fn read_link(&self, _path: &RelPath) -> Result<Vec<u8>> {

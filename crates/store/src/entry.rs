@@ -13,7 +13,9 @@ use model::name::{Name, RelPath};
 use model::{Algorithm, Kind, Timestamp};
 
 use crate::error::{in_words, shown};
-use crate::{Asked, Capabilities, Entries, Error, Reached, Result, Sink, Source, Space, Stat, Store, below_of};
+use crate::{
+    Asked, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store, below_of,
+};
 
 /// The entry at `path` of a store as a store of its own, and its path in there. `strictly`: the way to it is one that a
 /// credential names ([`Reached::Strictly`]); `make`: missing directories on that way are made.
@@ -165,9 +167,21 @@ impl Store for Entry {
         store.attributes(&path, asked)
     }
 
-    fn set_attributes(&self, path: &RelPath, attributes: &Attributes) -> Result<()> {
+    fn differs(&self, path: &RelPath, from: &Facts<'_>) -> Result<bool> {
         let (store, path) = self.at(path)?;
-        store.set_attributes(&path, attributes)
+        store.differs(&path, from)
+    }
+
+    fn refresh(&self, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+        let (store, path) = self.at(path)?;
+        store.refresh(&path, to)
+    }
+
+    fn lineage(&self, path: &RelPath) -> Lineage {
+        match self.at(path) {
+            Ok((store, path)) => store.lineage(&path),
+            Err(_) => Lineage::default(),
+        }
     }
 
     fn space(&self, path: &RelPath) -> Result<Option<Space>> {

@@ -10,6 +10,7 @@
 mod below;
 pub mod digest;
 pub mod ends;
+mod entries;
 mod entry;
 pub mod error;
 pub mod memory;
@@ -22,10 +23,11 @@ use std::sync::Arc;
 
 use model::checksum::Digest;
 use model::entry::Attributes;
-use model::name::{Name, RelPath};
+use model::name::RelPath;
 use model::{Algorithm, Meta, Timestamp};
 
 pub use below::{below, below_of, granted_dir};
+pub use entries::{Entries, is_left_behind};
 pub use entry::granted_entry;
 pub use error::{Error, Result};
 
@@ -57,6 +59,8 @@ pub struct Capabilities {
     pub sparse: bool,
     /// What is written is kept.
     pub keeps: bool,
+    /// Directories can be listed, as far as is known by now.
+    pub lists: bool,
 }
 
 /// An entry's facts, with what tells its links apart.
@@ -70,6 +74,9 @@ pub struct Stat {
     pub names: u64,
     /// Bytes that it takes on the device; less than its size where it has holes.
     pub allocated: u64,
+    /// Last change of the data or of the facts, which nobody can set; none where the store keeps none. On Linux the ctime, which is
+    /// exact to the nanosecond from 6.13 on, and to the tick before.
+    pub changed: Option<Timestamp>,
 }
 
 /// What lies at an offset of a file, and where it ends.
@@ -88,6 +95,29 @@ pub struct Asked {
     pub owner: bool,
     /// Extended attributes and ACLs.
     pub xattrs: bool,
+}
+
+/// Where an entry lies in the host's file systems, as devices and inodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lineage {
+    /// The entry itself, where it is there.
+    pub itself: Option<(u64, u64)>,
+    /// The directories above it, innermost first, up to the host's root directory; for an entry that is not there from the nearest one
+    /// that is.
+    pub above: Vec<(u64, u64)>,
+}
+
+/// What an entry should have besides its data.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Permission bits.
+    pub mode: u32,
+    /// Last change.
+    pub mtime: Timestamp,
+    /// Which attributes it should have.
+    pub asked: Asked,
+    /// Those; none where it should have none.
+    pub attributes: Option<&'a Attributes>,
 }
 
 /// Room on the device behind a path.
@@ -149,9 +179,6 @@ pub enum Reached {
     },
 }
 
-/// A directory's entries, in no order. An entry that cannot be examined comes with its error.
-pub type Entries = Box<dyn Iterator<Item = Result<(Name, Result<Stat>)>> + Send>;
-
 /// A place that holds a tree. Paths are below its root; no call follows a link out of it.
 pub trait Store: Send + Sync + Debug {
     /// What it can do.
@@ -186,9 +213,18 @@ pub trait Store: Send + Sync + Debug {
     fn attributes(&self, _path: &RelPath, _asked: Asked) -> Result<Attributes> {
         Ok(Attributes::default())
     }
-    /// Gives a directory or link its owner and extended attributes; files get theirs in [`Sink::commit`]. Idempotent.
-    fn set_attributes(&self, _path: &RelPath, _attributes: &Attributes) -> Result<()> {
-        Ok(())
+    /// Where an entry lies, past the store's own root as well; empty where that says nothing.
+    fn lineage(&self, _path: &RelPath) -> Lineage {
+        Lineage::default()
+    }
+    /// Whether an entry has other facts than these. Idempotent.
+    fn differs(&self, _path: &RelPath, _from: &Facts<'_>) -> Result<bool> {
+        Ok(false)
+    }
+    /// Gives an entry the facts that it should have; whether any were others. New files get theirs in [`Sink::commit`]. A store
+    /// without owners and modes has nothing to do. Idempotent.
+    fn refresh(&self, _path: &RelPath, _to: &Facts<'_>) -> Result<bool> {
+        Ok(false)
     }
     /// Room on the device behind a directory; none where the store has no bound. Idempotent.
     fn space(&self, _path: &RelPath) -> Result<Option<Space>> {

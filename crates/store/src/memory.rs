@@ -101,7 +101,7 @@ fn facts(node: &Node, names: &BTreeMap<u64, u64>) -> Stat {
         Node::Link { mtime, .. } => (Kind::Symlink, 0o777, 0, *mtime, 0),
     };
     let names = names.get(&id).copied().unwrap_or(1);
-    Stat { meta: Meta { kind, mode, size, mtime }, identity: (0, id), names, allocated: size }
+    Stat { meta: Meta { kind, mode, size, mtime }, identity: (0, id), names, allocated: size, changed: None }
 }
 
 impl Store for Memory {
@@ -114,6 +114,7 @@ impl Store for Memory {
             posix: true,
             sparse: false,
             keeps: true,
+            lists: true,
         }
     }
 
@@ -140,7 +141,7 @@ impl Store for Memory {
             .filter(|(p, _)| !p.is_root() && p.parent() == *path)
             .filter_map(|(p, node)| p.name().map(|name| Ok((name, Ok(facts(node, &names))))))
             .collect();
-        Ok(Box::new(children.into_iter()))
+        Ok(Entries::new(children.into_iter()))
     }
 
     fn read_link(&self, path: &RelPath) -> Result<Vec<u8>> {

@@ -47,6 +47,7 @@ impl Store for Pipe {
             posix: false,
             sparse: false,
             keeps: true,
+            lists: true,
         }
     }
 
@@ -122,7 +123,7 @@ impl Source for Pipe {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mtime = Timestamp { seconds: now.as_secs() as i64, nanos: now.subsec_nanos() };
         let meta = Meta { kind: Kind::File, mode: 0o644, size: 0, mtime };
-        Ok(Stat { meta, identity: (0, 0), names: 1, allocated: 0 })
+        Ok(Stat { meta, identity: (0, 0), names: 1, allocated: 0, changed: None })
     }
 
     fn extent(&self, _offset: u64, size: u64) -> Result<Extent> {

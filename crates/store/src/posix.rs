@@ -23,7 +23,9 @@ use rustix::io::Errno;
 
 use self::confined::open_below;
 use crate::error::{in_words, shown};
-use crate::{Asked, Capabilities, Entries, Error, Reached, Result, Sink, Source, Space, Stat, Store, Writes};
+use crate::{
+    Asked, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store, Writes,
+};
 
 /// What to do about symbolic links on the way to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,9 @@ pub struct Posix {
     hides_unfinished: bool,
 }
 
+/// Directories in each other: a path of 4,096 bytes has no more.
+const DEPTH_MAX: usize = 2048;
+
 /// The part of a mode that [`Posix::without_privilege_bits`] drops from files.
 const PRIVILEGE_BITS: u32 = 0o6000;
 
@@ -64,8 +69,16 @@ impl Posix {
     }
 
     fn sink(&self, path: &RelPath, tag: &str, (dir, name, fd): (OwnedFd, Name, OwnedFd)) -> file::PosixSink {
-        let keep = if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX };
-        file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary_name(tag), name, keep)
+        file::PosixSink::new(file::PosixFile::new(fd, path.clone()), dir, temporary_name(tag), name, self.mode_mask())
+    }
+
+    /// Bits of modes that this store sets.
+    fn mode_mask(&self) -> u32 {
+        if self.drop_privilege_bits { !PRIVILEGE_BITS } else { u32::MAX }
+    }
+
+    fn allowed<'a>(&self, facts: &Facts<'a>) -> Facts<'a> {
+        Facts { mode: facts.mode & self.mode_mask(), ..*facts }
     }
 
     /// The store below a directory. The path itself may go through links: it is the caller's own.
@@ -243,7 +256,37 @@ fn facts(stat: &rustix::fs::Stat) -> Stat {
         identity: (stat.st_dev, stat.st_ino),
         names,
         allocated: stat.st_blocks as u64 * 512,
+        changed: Some(Timestamp { seconds: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 }),
     }
+}
+
+/// Device and inode of what is open.
+fn identity(fd: &OwnedFd) -> Option<(u64, u64)> {
+    rustix::fs::fstat(fd).ok().map(|stat| facts(&stat).identity)
+}
+
+/// The directories above an open one, innermost first, up to the host's root, past the root of a store as well: of theirs nothing is
+/// read. None where it is no directory.
+fn ancestors(fd: &OwnedFd) -> Option<Vec<(u64, u64)>> {
+    let up = |fd: &OwnedFd| rustix::fs::openat(fd, c"..", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).ok();
+    let (mut below, mut next) = (identity(fd)?, up(fd)?);
+    let mut above = Vec::new();
+    while let Some(there) = identity(&next).filter(|there| *there != below && above.len() < DEPTH_MAX) {
+        above.push(there);
+        below = there;
+        match up(&next) {
+            Some(parent) => next = parent,
+            None => break,
+        }
+    }
+    Some(above)
+}
+
+/// The same, the open directory itself first.
+fn ancestors_with(fd: &OwnedFd) -> Option<Vec<(u64, u64)>> {
+    let mut above = ancestors(fd)?;
+    above.insert(0, identity(fd)?);
+    Some(above)
 }
 
 impl Store for Posix {
@@ -256,6 +299,7 @@ impl Store for Posix {
             posix: true,
             sparse: true,
             keeps: true,
+            lists: true,
         }
     }
 
@@ -275,7 +319,8 @@ impl Store for Posix {
 
     fn list(&self, path: &RelPath) -> Result<Entries> {
         let fd = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
-        list::entries(fd.map_err(|e| error("list", path, e))?, path, self.hides_unfinished)
+        let entries = list::entries(fd.map_err(|e| error("list", path, e))?, path)?;
+        Ok(if self.hides_unfinished { entries.hiding(is_temporary_name) } else { entries })
     }
 
     fn read_link(&self, path: &RelPath) -> Result<Vec<u8>> {
@@ -345,10 +390,34 @@ impl Store for Posix {
         attributes::read(&fd.map_err(|e| error("examine", path, e))?, path, asked)
     }
 
-    fn set_attributes(&self, path: &RelPath, to: &Attributes) -> Result<()> {
+    fn differs(&self, path: &RelPath, from: &Facts<'_>) -> Result<bool> {
         let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
-        let fd = fd.map_err(|e| error("examine", path, e))?;
-        attributes::set(&fd, path, to)
+        attributes::differs(&fd.map_err(|e| error("examine", path, e))?, path, &self.allowed(from))
+    }
+
+    fn refresh(&self, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+        let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
+        attributes::refresh(&fd.map_err(|e| error("examine", path, e))?, path, &self.allowed(to))
+    }
+
+    fn lineage(&self, path: &RelPath) -> Lineage {
+        let open = |path: &RelPath| self.open_at(path, OFlags::PATH, Mode::empty()).ok();
+        let itself = open(path).and_then(|fd| Some((identity(&fd)?, fd)));
+        let mut nearest = path.clone();
+        let above = match &itself {
+            // Of a file only its parent leads up.
+            Some((_, fd)) => ancestors(fd).or_else(|| ancestors_with(&open(&path.parent())?)),
+            None => loop {
+                if nearest.is_root() {
+                    break None;
+                }
+                nearest = nearest.parent();
+                if let Some(fd) = open(&nearest) {
+                    break ancestors_with(&fd);
+                }
+            },
+        };
+        Lineage { itself: itself.map(|(identity, _)| identity), above: above.unwrap_or_default() }
     }
 
     fn space(&self, path: &RelPath) -> Result<Option<Space>> {
@@ -431,7 +500,7 @@ impl Store for Posix {
         let fd = self.open_at(dir, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
         let fd = fd.map_err(|e| error(doing, dir, e))?;
         let at = fd.try_clone().map_err(|e| Error::io(doing, dir, e))?;
-        for entry in list::entries(fd, dir, false)? {
+        for entry in list::entries(fd, dir)? {
             let (name, _) = entry?;
             if is_temporary_name(name.as_bytes()) {
                 match rustix::fs::unlinkat(&at, name.as_bytes(), AtFlags::empty()) {

@@ -115,6 +115,13 @@ impl HttpUrl {
         self.0.path()
     }
 
+    /// Whether it is the other address with a slash behind it: where servers of pages send whoever asks for a directory.
+    pub fn is_directory_of(&self, asked: &HttpUrl) -> bool {
+        let plain = |path: &str| percent_encoding::percent_decode_str(path).collect::<Vec<_>>();
+        let is_longer = self.path().ends_with('/') && !asked.path().ends_with('/');
+        is_longer && plain(self.path().trim_end_matches('/')) == plain(asked.path())
+    }
+
     /// The query as it is written, without its `?`.
     pub fn query(&self) -> Option<&str> {
         self.0.query()
@@ -176,6 +183,16 @@ mod tests {
         assert_eq!((url("HTTP://h").port(), url("s3://h/f").port(), url("http://h").path_and_query()), (80, 443, "/"));
         assert!(url("https://h/f?X-Amz-Signature=a").is_presigned());
         assert!(!url("https://h/f?a=X-Amz-Signature").is_presigned());
+    }
+
+    #[test]
+    fn a_slash_more_is_a_directory() {
+        for (asked, answered) in [("/a%20b", "/a b/"), ("/a", "/a/"), ("/a%2Fb", "/a%2fb/")] {
+            assert!(url(&format!("http://h{answered}")).is_directory_of(&url(&format!("http://h{asked}"))), "{asked}");
+        }
+        for (asked, answered) in [("/a", "/a"), ("/a/", "/a/"), ("/a", "/b/"), ("/a", "/a/b/"), ("/", "/")] {
+            assert!(!url(&format!("http://h{answered}")).is_directory_of(&url(&format!("http://h{asked}"))), "{asked}");
+        }
     }
 
     #[test]

@@ -308,6 +308,21 @@ pub struct Totals {
     pub deleted: u64,
 }
 
+/// Bytes of a [`PlaceToken`].
+pub const PLACE_TOKEN_BYTES: usize = 16;
+
+/// A directory or file of a host, told so that only whoever has the same one knows it again.
+pub type PlaceToken = [u8; PLACE_TOKEN_BYTES];
+
+/// What one end counts that the other cannot see, for the receipt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Sender: unfinished files that were left out.
+    pub unfinished: u64,
+    /// Receiver: entries whose data was there already, and whose mode, owner, attributes or ACL were brought up to date.
+    pub refreshed: u64,
+}
+
 /// A message on the control connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
@@ -408,6 +423,10 @@ pub enum Frame {
     Lend(Box<Lend>),
     /// Head and mover, from then on.
     Word(Word),
+    /// Either end, before its last message of the job: what it counted. Said only where there is something.
+    Counts(Counts),
+    /// Sender, before its first entry: of each source its own token and those of the directories above it, innermost first.
+    Lineage(Vec<Vec<PlaceToken>>),
 }
 
 impl Frame {
@@ -426,6 +445,7 @@ impl Frame {
                 | Frame::Account(_)
                 | Frame::Spread(_)
                 | Frame::Word(_)
+                | Frame::Counts(_)
         )
     }
 }

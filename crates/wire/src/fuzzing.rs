@@ -131,7 +131,7 @@ fn serve(sender: &mut Sender) -> Result<(), WireError> {
 
 fn built(range: &Range) -> Built {
     let Range { file, offset, len, .. } = *range;
-    Built { file, offset, len, sum: BlockSum::of_zeros(len, false), whole: range.is_whole() }
+    Built { file, offset, len, sum: BlockSum::of_zeros(len, false), hole: false, whole: range.is_whole() }
 }
 
 /// A receiver in the middle of a job hears these frames; inline records among them are taken in.

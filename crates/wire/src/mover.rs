@@ -13,6 +13,11 @@ use crate::join::SessionId;
 use crate::record::Part;
 use crate::sender::{Built, Range};
 
+/// A bit of a built part: its checksum is the file's.
+pub(crate) const WHOLE: u64 = 1;
+/// A bit of a built part: nothing of it was carried.
+pub(crate) const HOLE: u64 = 2;
+
 /// Where streams of a job are taken besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loan {

@@ -246,6 +246,7 @@ pub struct Receiver {
     bad_blocks: u64,
     scan_end: Option<u64>,
     totals: Totals,
+    bytes_of_holes: u64,
     bytes_arrived: u64,
     bytes_offered: u64,
     files_offered: u64,
@@ -283,6 +284,7 @@ impl Receiver {
             bad_blocks: 0,
             scan_end: None,
             totals: Totals::default(),
+            bytes_of_holes: 0,
             bytes_arrived: 0,
             bytes_offered: 0,
             files_offered: 0,
@@ -462,6 +464,7 @@ impl Receiver {
             bytes_arrived: self.bytes_arrived,
             files_settled: self.files_settled,
             bytes_in_place: self.totals.skipped_bytes.saturating_add(self.totals.resumed_bytes),
+            bytes_of_holes: self.bytes_of_holes,
             files_in_place: self.files_in_place,
             scanned: self.scan_end.is_some(),
         }

@@ -21,7 +21,7 @@ use model::name::{Name, RelPath};
 
 use crate::error::WireError;
 use crate::frame::{Claim, End, Entry, Offered, Plan, Refusal, Totals, UNKNOWN_SIZE};
-use crate::ledger::Ledger;
+use crate::ledger::{Added, Ledger};
 use crate::limits;
 
 use open::OpenDirs;
@@ -40,6 +40,8 @@ pub struct Built {
     pub len: u64,
     /// Its checksum.
     pub sum: BlockSum,
+    /// A hole: nothing of it was carried.
+    pub hole: bool,
     /// The part is marked as the whole file, so that its checksum is the file's.
     pub whole: bool,
 }
@@ -69,6 +71,8 @@ pub struct Progress {
     pub files_settled: u64,
     /// Of `bytes_arrived`: what was there already, skipped or resumed. It took no time on the path.
     pub bytes_in_place: u64,
+    /// Of `bytes_arrived`: holes, which take no time on the path either.
+    pub bytes_of_holes: u64,
     /// Of `files_settled`: skipped.
     pub files_in_place: u64,
     /// The tree has been offered in full.
@@ -76,6 +80,11 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Payload that crossed the path: neither what was there already, nor holes.
+    pub fn bytes_sent(&self) -> u64 {
+        self.bytes_arrived.saturating_sub(self.bytes_in_place).saturating_sub(self.bytes_of_holes)
+    }
+
     /// Whether the job goes on until somebody stops it.
     pub fn is_endless(&self) -> bool {
         self.bytes_offered >= ENDLESS.0
@@ -111,6 +120,7 @@ struct FileSend {
     /// It ends where it ends: its size was not known when it was offered.
     pipe: bool,
     mtime: Timestamp,
+    changed: Option<Timestamp>,
     phase: Phase,
     todo: VecDeque<(u64, u64)>,
     /// Ranges that the receiver says it has, and that nobody here has looked at yet.
@@ -274,6 +284,13 @@ impl Sender {
         id
     }
 
+    /// When a file that was just offered was last changed in any way: whoever reads ranges of it compares.
+    pub fn note_changed(&mut self, id: u64, changed: Timestamp) {
+        if let Some(file) = self.items.get_mut(&id).and_then(|item| item.file.as_mut()) {
+            file.changed = Some(changed);
+        }
+    }
+
     fn new_file(&mut self, id: u64, size: u64, mtime: Timestamp) -> FileSend {
         self.progress.files_offered += 1;
         if size != UNKNOWN_SIZE {
@@ -287,6 +304,7 @@ impl Sender {
             size,
             pipe: size == UNKNOWN_SIZE,
             mtime,
+            changed: None,
             phase: Phase::Offered,
             todo: VecDeque::new(),
             unchecked: 0,
@@ -371,7 +389,9 @@ impl Sender {
 
     fn enter(&mut self, part: &Built) -> Result<(), WireError> {
         let Some(file) = self.items.get_mut(&part.file).and_then(|i| i.file.as_mut()) else { return Ok(()) };
-        file.ledger.add(part.offset, part.len, part.sum)?;
+        if file.ledger.add(part.offset, part.len, part.sum)? == Added::New && part.hole {
+            self.progress.bytes_of_holes = self.progress.bytes_of_holes.saturating_add(part.len);
+        }
         if part.whole && self.checksums.iter().all(|a| *a == Algorithm::Crc32c) {
             file.ended = true;
             self.last_digests.clear();

@@ -210,7 +210,7 @@ fn directory(visit: &Visit<'_>, from: (&Reach, &RelPath), to: (&Reach, &RelPath)
     }
     to.0.store.make_dir(to.1)?;
     let mut bytes = 0;
-    let names: Result<Vec<_>, _> = from.0.store.list(from.1)?.collect();
+    let names: Result<Vec<_>, _> = from.0.store.list(from.1)?.finished().collect();
     for (name, stat) in names? {
         let (below, there) = (from.1.join(&name), to.1.join(&name));
         let stat = stat?;

@@ -164,8 +164,12 @@ impl Store for Faulty {
     fn attributes(&self, path: &RelPath, asked: Asked) -> Result<model::entry::Attributes> {
         self.inner.attributes(path, asked)
     }
-    fn set_attributes(&self, path: &RelPath, attributes: &model::entry::Attributes) -> Result<()> {
-        self.inner.set_attributes(path, attributes)
+    fn differs(&self, path: &RelPath, from: &store::Facts<'_>) -> Result<bool> {
+        self.inner.differs(path, from)
+    }
+
+    fn refresh(&self, path: &RelPath, to: &store::Facts<'_>) -> Result<bool> {
+        self.inner.refresh(path, to)
     }
     fn space(&self, path: &RelPath) -> Result<Option<Space>> {
         self.inner.space(path)

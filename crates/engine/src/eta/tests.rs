@@ -203,7 +203,7 @@ proptest! {
             now += Duration::from_millis(ms);
             let progress = Progress {
                 bytes_offered: a, files_offered: b, bytes_arrived: c, files_settled: d,
-                bytes_in_place: e, files_in_place: f, scanned,
+                bytes_in_place: e, bytes_of_holes: 0, files_in_place: f, scanned,
             };
             estimator.saw(now, &progress, &Steer { limit_bit_s: f, ..Steer::default() }, waits);
             let _ = estimator.eta(now);

@@ -2,12 +2,13 @@
 //! directory does not keep the control connection from answering pings.
 
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use model::checksum::Digest;
 use model::entry::Attributes;
 use model::fault::Fault;
 use model::name::RelPath;
-use model::spec::{Step, Sync};
+use model::spec::{Options, Step, Sync};
 use model::{Algorithm, Kind, Timestamp};
 use store::Stat;
 use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
@@ -96,10 +97,14 @@ impl Receiving {
         mtime: Timestamp,
         attributes: Option<&Attributes>,
     ) -> store::Result<()> {
-        if let Some(attributes) = attributes {
-            self.store.set_attributes(path, attributes)?;
-        }
+        self.store.refresh(path, &self.facts(mode, mtime, attributes))?;
         self.store.finish_dir(path, mode, mtime)
+    }
+
+    /// What an entry should have, as far as this job was asked to bring it.
+    fn facts<'a>(&self, mode: u32, mtime: Timestamp, attributes: Option<&'a Attributes>) -> store::Facts<'a> {
+        let Options { owner, xattrs, .. } = self.policy.options;
+        store::Facts { mode, mtime, asked: store::Asked { owner, xattrs }, attributes }
     }
 
     fn make_dir_dry(&self, path: &RelPath) -> store::Result<()> {
@@ -186,8 +191,9 @@ impl Receiving {
         mtime: Timestamp,
         attributes: Option<&Attributes>,
     ) -> Outcome {
+        let facts = self.facts(0, mtime, attributes);
         if self.store.read_link(path).is_ok_and(|there| there == target) {
-            return Outcome::Done;
+            return self.refresh(path, &facts).map_or_else(Outcome::Failed, |()| Outcome::Done);
         }
         if self.policy.options.dry_run {
             self.plan(Step::Link, path, 0);
@@ -197,8 +203,8 @@ impl Receiving {
             .prepare_parent(path)
             .and_then(|()| self.spare_special(path))
             .and_then(|()| self.store.make_symlink(path, target, mtime, self.may_replace(), &self.tag(id)))
-            .and_then(|()| attributes.map_or(Ok(()), |attributes| self.store.set_attributes(path, attributes)));
-        made.map_or_else(|e| Outcome::Failed(self.refusal(e)), |()| Outcome::Done)
+            .and_then(|()| self.store.refresh(path, &facts));
+        made.map_or_else(|e| Outcome::Failed(self.refusal(e)), |_| Outcome::Done)
     }
 
     /// A device, FIFO or socket is never replaced.
@@ -218,6 +224,10 @@ impl Receiving {
         let judgement = match if dry { Ok(()) } else { self.prepare_parent(&wanted.path) } {
             Ok(()) => self.judgement(&wanted),
             Err(error) => Judgement::Refuse(self.refusal(error)),
+        };
+        let judgement = match judgement {
+            Judgement::Skip => self.refresh_file(&wanted).map_or_else(Judgement::Refuse, |()| Judgement::Skip),
+            other => other,
         };
         if dry {
             return self.judge_dry(&wanted, judgement);
@@ -288,6 +298,25 @@ impl Receiving {
             Ok(()) => Judgement::Want,
             Err(refusal) => Judgement::Refuse(refusal.clone()),
         }
+    }
+
+    /// Brings the facts of a file up to date whose data is there.
+    pub(super) fn refresh_file(&self, wanted: &Wanted) -> Result<(), Refusal> {
+        self.refresh(&wanted.path, &self.facts(wanted.mode, wanted.mtime, wanted.attributes.as_deref()))
+    }
+
+    /// Brings the facts of what is there up to date, or says in a dry run that it would: mode, time, owner, attributes and ACL. Not
+    /// where an entry of that name is enough, nor for whoever may not change what is there.
+    fn refresh(&self, path: &RelPath, facts: &store::Facts<'_>) -> Result<(), Refusal> {
+        if !self.may_replace() || self.policy.options.sync == Sync::Exists {
+            return Ok(());
+        }
+        let changed = match self.policy.options.dry_run {
+            true => self.store.differs(path, facts),
+            false => self.store.refresh(path, facts),
+        };
+        self.refreshed.fetch_add(u64::from(changed.map_err(|e| self.refusal(e))?), Ordering::Relaxed);
+        Ok(())
     }
 
     fn digest_of(&self, path: &RelPath) -> store::Result<Digest> {

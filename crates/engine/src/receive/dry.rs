@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use model::name::RelPath;
 use model::spec::Step;
-use store::posix::is_temporary_name;
 use wire::frame::{Outcome, Plan, Refusal};
 use wire::receiver::{Judgement, Wanted, name_key};
 
@@ -47,7 +46,7 @@ impl Receiving {
     /// stays.
     pub(super) fn prune(&self, path: &RelPath, shown: &RelPath, offered: &HashSet<u64>) {
         let entries = match self.store.list(path) {
-            Ok(entries) => entries,
+            Ok(entries) => entries.finished(),
             // In a dry run it may not have been made.
             Err(error) if error.is_not_found() => return,
             Err(error) => return self.not_pruned(shown, &error),
@@ -58,7 +57,7 @@ impl Receiving {
                 Err(error) => return self.not_pruned(shown, &error),
             };
             let is_dir = stat.is_ok_and(|stat| stat.meta.kind == model::Kind::Dir);
-            let stays = offered.contains(&name_key(&name)) || is_temporary_name(name.as_bytes());
+            let stays = offered.contains(&name_key(&name));
             let (below, shown) = (path.join(&name), shown.join(&name));
             if stays || self.is_left_out(&shown, is_dir) {
                 continue;
@@ -83,13 +82,17 @@ impl Receiving {
     fn spares(&self, path: &RelPath, shown: &RelPath) -> store::Result<bool> {
         // As with removing: only the names of directories outlive a listing's descriptor.
         let mut dirs = Vec::new();
-        for entry in self.store.list(path)? {
+        let mut entries = self.store.list(path)?.finished();
+        for entry in entries.by_ref() {
             let (name, stat) = entry?;
             let is_dir = stat?.meta.kind == model::Kind::Dir;
-            if is_temporary_name(name.as_bytes()) || self.is_left_out(&shown.join(&name), is_dir) {
+            if self.is_left_out(&shown.join(&name), is_dir) {
                 return Ok(true);
             }
             dirs.extend(is_dir.then_some(name));
+        }
+        if entries.left_out() > 0 {
+            return Ok(true);
         }
         for name in dirs {
             if self.spares(&path.join(&name), &shown.join(&name))? {

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::Algorithm;
 use model::checksum::BlockSum;
 use model::fault::Fault;
 use model::name::RelPath;
+use model::{Algorithm, Timestamp};
 use store::digest::InOrder;
-use store::{Extent, Source};
+use store::{Extent, Source, Stat};
 use wire::frame::{Refusal, UNKNOWN_SIZE};
 use wire::limits::{BLOCK_BYTES, RECORD_PARTS_MAX};
 use wire::record::Part;
@@ -49,6 +49,8 @@ pub(crate) struct OpenFile {
     pub path: RelPath,
     /// It takes less room than its length: holes are worth looking for.
     sparse: bool,
+    /// Its last change of any kind when it was opened.
+    changed: Option<Timestamp>,
     serial: Mutex<InOrder>,
 }
 
@@ -87,9 +89,9 @@ impl<'m> Pending<'m> {
     }
 
     fn push(&mut self, part: Part, sum: BlockSum) {
-        let Part { file, offset, len, whole, .. } = part;
+        let Part { file, offset, len, hole, whole, .. } = part;
         self.parts.push(part);
-        self.built.push(Built { file, offset, len, sum, whole });
+        self.built.push(Built { file, offset, len, sum, hole, whole });
     }
 }
 
@@ -104,6 +106,13 @@ pub(super) fn storage(error: &store::Error) -> Refusal {
 fn changed(path: &RelPath) -> Refusal {
     let reason = format!("{path} changed while it was being copied; run the same command again when it is at rest");
     Refusal::new(Fault::Storage, reason)
+}
+
+/// Whether a file is still what was offered, or what was opened where the offer does not say when it was changed (a mover's). Whoever
+/// writes into it can put size and modification time back, but not the time of its last change.
+fn is_same(range: &Range, opened: Option<Timestamp>, now: &Stat) -> bool {
+    let is_unchanged = range.changed.or(opened).zip(now.changed).is_none_or(|(then, now)| then == now);
+    now.meta.size == range.size && now.meta.mtime == range.mtime && is_unchanged
 }
 
 impl Shelf {
@@ -123,16 +132,17 @@ impl Shelf {
         let root = &self.roots[range.source as usize];
         let path = root.path.join_path(&range.path);
         let source = root.store.open(&path).map_err(|e| storage(&e))?;
-        let mut sparse = false;
+        let (mut sparse, mut opened) = (false, None);
         if range.size != UNKNOWN_SIZE {
             let stat = source.stat().map_err(|e| storage(&e))?;
-            if stat.meta.size != range.size || stat.meta.mtime != range.mtime {
+            opened = stat.changed;
+            if !is_same(range, opened, &stat) {
                 return Err(changed(&path));
             }
             sparse = root.store.capabilities().sparse && stat.allocated < stat.meta.size;
         }
         let serial = Mutex::new(InOrder::new(&self.checksums));
-        Ok(Arc::new(OpenFile { source, path, sparse, serial }))
+        Ok(Arc::new(OpenFile { source, path, sparse, changed: opened, serial }))
     }
 
     /// The open file of a range; files of several ranges stay open in between.
@@ -170,8 +180,7 @@ impl Shelf {
             return Ok(());
         }
         let stat = file.source.stat().map_err(|e| storage(&e))?;
-        let same = stat.meta.size == range.size && stat.meta.mtime == range.mtime;
-        if same { Ok(()) } else { Err(changed(&file.path)) }
+        if is_same(range, file.changed, &stat) { Ok(()) } else { Err(changed(&file.path)) }
     }
 
     /// Closes files that nobody reads now, but for so many.

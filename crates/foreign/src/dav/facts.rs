@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use model::Kind;
+use model::fault::Fault;
 use model::name::{Name, RelPath};
 use percent_encoding::percent_decode_str;
 use web::dav::{LISTING_BYTES_MAX, Resource, listing};
@@ -38,7 +39,7 @@ fn of_resource(resource: Resource) -> Option<Facts> {
 }
 
 /// The path of an address as bytes: of a URL or of an absolute path, without the slash at its end.
-fn bytes_of(href: &str) -> Vec<u8> {
+pub(super) fn bytes_of(href: &str) -> Vec<u8> {
     let path = match href.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("", |at| &rest[at..]),
         None => href,
@@ -122,10 +123,15 @@ impl Dav {
     }
 
     fn by_head(&self, path: &RelPath) -> Result<Facts, Failed> {
+        if path.is_root() && self.0.base.is_root() && self.0.speaks.load(Ordering::Relaxed) == SPEAKS_HTTP {
+            return Ok(Facts::dir());
+        }
         let url = self.url(path, false)?;
         let headers = Headers::new().with("Accept-Encoding", "identity");
         if !url.is_presigned() {
             match self.0.server.ask(&Method::Head, &url, &headers) {
+                Ok(whole) if whole.url.is_directory_of(&url) => return Ok(Facts::dir()),
+                Ok(whole) if self.is_page_of_names(&url, &whole.response)? => return Ok(Facts::dir()),
                 Ok(whole) => {
                     let length = whole.response.headers.get("content-length").and_then(|text| text.trim().parse().ok());
                     if let Some(size) = length {
@@ -144,6 +150,9 @@ impl Dav {
         let headers = headers.with("Range", "bytes=0-0");
         let method = Method::Get;
         let begun = self.0.server.begin(&Asked::plain(&method, url, &headers))?;
+        if begun.url.is_directory_of(url) {
+            return Ok(Facts::dir());
+        }
         let range = begun.response.headers.get("content-range").and_then(ContentRange::parse);
         let size = match (begun.response.status, range) {
             (206, Some(ContentRange::Part(_, Some(size)))) => Some(size),
@@ -156,14 +165,25 @@ impl Dav {
         Ok(of_response(&begun.response, size.ok_or_else(unsaid)?))
     }
 
+    fn lists_nothing(&self) -> Failed {
+        let why = format!("{} lists no directories: it is no WebDAV server", self.host());
+        Failed { status: Some(405), fault: Fault::Config, ..Failed::peer(why) }
+    }
+
     /// The entries of a directory. One whose facts make no sense comes with the reason.
     pub(super) fn all_entries(&self, path: &RelPath) -> Result<Vec<Entry>, Failed> {
-        if self.0.speaks.load(Ordering::Relaxed) == SPEAKS_HTTP {
-            let why = format!("{} is no WebDAV server: it can be asked for files, not for directories", self.host());
-            return Err(Failed { status: Some(405), ..Failed::peer(why) });
+        let speaks = self.0.speaks.load(Ordering::Relaxed);
+        if speaks == SPEAKS_HTTP {
+            return Err(self.lists_nothing());
         }
         let url = self.url(path, true)?;
-        let resources = self.resources(&url, "1")?;
+        let resources = match self.resources(&url, "1") {
+            // It may well be a server of files, which has a page there.
+            Err(failed) if speaks == UNHEARD && failed.is(&NOT_DAV) && self.by_head(path).is_ok() => {
+                return Err(self.lists_nothing());
+            }
+            resources => resources?,
+        };
         self.0.speaks.store(SPEAKS_DAV, Ordering::Relaxed);
         entries_of(resources, (&self.0.base, path), url.authority())
     }

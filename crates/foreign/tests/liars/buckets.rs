@@ -165,3 +165,77 @@ fn a_directory_is_not_listed_for_every_file() {
         lists.iter().filter(|target| target.contains("prefix=d%2F&") || target.ends_with("prefix=d%2F")).count();
     assert!((1..=3).contains(&of_parent), "{lists:#?}");
 }
+
+/// Keys and what they hold.
+type Objects = Mutex<BTreeMap<String, Vec<u8>>>;
+
+/// What an S3 server says of the names below a prefix, each level by itself.
+fn level(objects: &BTreeMap<String, Vec<u8>>, prefix: &str) -> String {
+    let mut inner = String::new();
+    let mut prefixes = std::collections::BTreeSet::new();
+    for (key, below) in objects.keys().filter_map(|key| Some((key, key.strip_prefix(prefix)?))) {
+        match below.split_once('/') {
+            Some((dir, _)) => drop(prefixes.insert(format!("{prefix}{dir}/"))),
+            None => inner += &object(key),
+        }
+    }
+    inner
+        + &prefixes
+            .iter()
+            .map(|at| format!("<CommonPrefixes><Prefix>{at}</Prefix></CommonPrefixes>"))
+            .collect::<String>()
+}
+
+/// An S3 server that knows keys, and no directories.
+fn flat(asked: &Asked, objects: &Objects) -> Reply {
+    let (name, query) = asked.target().split_once('?').unwrap_or((asked.target(), ""));
+    let key = name.strip_prefix("/b").unwrap().trim_start_matches('/').to_owned();
+    let mut objects = objects.lock().unwrap();
+    match asked.method() {
+        "PUT" => {
+            objects.insert(key, asked.body().to_vec());
+            Reply::new(200, Headers::new().with("ETag", "\"e\""), b"")
+        }
+        "DELETE" => {
+            objects.remove(&key);
+            Reply::new(204, Headers::new(), b"")
+        }
+        "GET" if key.is_empty() => {
+            let prefix = query.split('&').find_map(|pair| pair.strip_prefix("prefix=")).unwrap_or_default();
+            listed(&level(&objects, &prefix.replace("%2F", "/")))
+        }
+        _ => match objects.get(&key) {
+            Some(bytes) => Reply::head(200, found(bytes.len())),
+            None => Reply::new(404, Headers::new(), b""),
+        },
+    }
+}
+
+/// A bucket with these objects, as somebody sees it who has just come.
+fn bucket_of(keys: &[&str]) -> (Script, Arc<Objects>, impl Fn(&Script) -> S3) {
+    let objects: Arc<Objects> = Arc::new(Mutex::new(keys.iter().map(|key| ((*key).to_owned(), Vec::new())).collect()));
+    let kept = Arc::clone(&objects);
+    (Script::new(move |asked| flat(asked, &kept)), objects, |script| bucket(script, Arc::new(|| Ok(Some(key("AK"))))))
+}
+
+#[test]
+fn a_prefix_is_removed_with_all_that_it_stands_for() {
+    // With one of the marks that consoles make, and two directories: what ends the first must not keep the second.
+    let (script, objects, bucket) = bucket_of(&["t/a", "t/sub/b", "t/tub/c", "t/marked/", "u"]);
+    store::remove_all(&bucket(&script), &path("t")).unwrap();
+    assert_eq!(objects.lock().unwrap().keys().collect::<Vec<_>>(), ["u"]);
+    let gone = bucket(&script).stat(&path("t")).unwrap_err();
+    assert!(gone.is_not_found(), "{gone}");
+    let never = store::remove_all(&bucket(&script), &path("nothing")).unwrap_err();
+    assert!(never.is_not_found(), "{never}");
+}
+
+#[test]
+fn the_last_file_of_a_directory_does_not_take_the_directory() {
+    let (script, _objects, bucket) = bucket_of(&["t/a"]);
+    let store = bucket(&script);
+    store.remove(&path("t/a")).unwrap();
+    assert!(store.is_dir(&path("t")), "as everywhere else, for as long as the store lives");
+    store.remove(&path("t")).unwrap();
+    assert!(!store.is_dir(&path("t")));
+}

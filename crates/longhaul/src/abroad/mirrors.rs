@@ -120,7 +120,7 @@ fn member(locator: &Locator, settings: &Settings) -> Result<Member, Failure> {
 /// A node as a server of HTTP, which is known by its key as it is for every other copy, and shown the access key for it.
 fn node(at: &HostPort, settings: &Settings) -> Result<Dav, Failure> {
     let (identity, key) = settings.meet(at)?;
-    let token = key.map(AccessKey::expose_text);
+    let token = key.as_ref().map(AccessKey::expose_text);
     let url = HttpUrl::parse(&format!("https://{at}/")).map_err(|e| Failure::usage(e.to_string()))?;
     let (dialer, token) = (dialer(identity)?, Arc::new(move || Ok(token.clone())));
     let means = Means { dialer, token, redirects: Redirects::Anywhere, patience: PATIENCE };

@@ -70,7 +70,7 @@ enum Where {
 }
 
 fn place(text: &OsStr, settings: &Settings) -> Result<Where, Failure> {
-    let locator = Locator::parse(text)?;
+    let locator = settings.locator(text)?;
     if let Some(Abroad { store, path, .. }) = abroad::place(&locator, settings)? {
         return Ok(Where::Here(store, path));
     }
@@ -127,7 +127,7 @@ pub fn ls(ls: &Ls, settings: &Settings, printer: &Printer) -> Result<Exit, Failu
     match place(&ls.locator, settings)? {
         Where::Node(at, place) => ask(settings, &at, Request::List(place), print)?,
         Where::Here(store, path) if store.is_dir(&path) => {
-            for item in store.list(&path)? {
+            for item in store.list(&path)?.finished() {
                 let (name, stat) = item?;
                 let shown = RelPath::root().join(&name);
                 match stat {
@@ -174,7 +174,7 @@ pub fn stat(at: &At, settings: &Settings, printer: &Printer) -> Result<Exit, Fai
 
 /// `longhaul mkdir`.
 pub fn mkdir(at: &At, settings: &Settings) -> Result<Exit, Failure> {
-    match Locator::parse(&at.locator)? {
+    match settings.locator(&at.locator)? {
         Locator::Node { at, place, .. } => ask(settings, &at, Request::Mkdir(place), |_| {})?,
         here => {
             let target = abroad::target(&here, settings)?;
@@ -194,9 +194,14 @@ pub fn rm(rm: &Rm, settings: &Settings) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// Whether a path has the name of what an interrupted copy leaves: the next attempt goes on with it, or removes it.
+fn is_unfinished(path: &std::path::Path) -> bool {
+    path.file_name().is_some_and(|name| store::posix::is_temporary_name(name.as_encoded_bytes()))
+}
+
 /// `longhaul mv`.
 pub fn mv(mv: &Mv, settings: &Settings) -> Result<Exit, Failure> {
-    match (Locator::parse(&mv.from)?, Locator::parse(&mv.to)?) {
+    match (settings.locator(&mv.from)?, settings.locator(&mv.to)?) {
         (Locator::Node { at, place: from, .. }, Locator::Node { at: to_at, place: to, .. }) => {
             if at != to_at {
                 return Err(Failure::usage("a rename stays on one node; copy with `longhaul cp`, then remove"));
@@ -206,6 +211,9 @@ pub fn mv(mv: &Mv, settings: &Settings) -> Result<Exit, Failure> {
         (Locator::Local(from), Locator::Local(to)) => {
             let into = if to.is_dir() { from.file_name().map(|name| to.join(name)) } else { None };
             let to = into.unwrap_or(to);
+            if let Some(path) = [&from, &to].into_iter().find(|path| is_unfinished(path)) {
+                return Err(store::Error::Unfinished(path.display().to_string()).into());
+            }
             let fail = |e: std::io::Error| {
                 store::Error::io("rename", &RelPath::parse(from.as_os_str().as_encoded_bytes()).unwrap_or_default(), e)
             };
@@ -266,7 +274,7 @@ fn here(
     let mut line = listed(store, path, shown.clone())?;
     match line.meta.kind {
         Kind::Dir => {
-            for item in store.list(path)? {
+            for item in store.list(path)?.finished() {
                 let (name, _) = item?;
                 here(store, &path.join(&name), &shown.join(&name), args, print)?;
             }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use engine::patience::Patience;
 use engine::receipt::{self, Context};
+use engine::scan::unlisted;
 use engine::session::Report;
 use foreign::Dav;
 use foreign::dav::third::{Between, NotCopied};
@@ -84,6 +85,9 @@ pub fn run(job: &Job<'_>) -> Result<Option<v1::Receipt>, Failure> {
     let mut servers = Servers { job, options, from: &from, to: &to, tasks, done, earlier, moving };
     // First contact: nobody is helped by waiting for a mistyped name.
     let stat = from.stat(&source)?;
+    if (stat.meta.kind == Kind::Dir || servers.options.recursive) && !from.capabilities().lists {
+        return Err(Failure::usage(unlisted(&source.to_string()).reason));
+    }
     if stat.meta.kind == Kind::Dir && !servers.options.recursive {
         return Err(Failure::usage(format!("{source} is a directory; copy it with -r")));
     }
@@ -99,6 +103,7 @@ pub fn run(job: &Job<'_>) -> Result<Option<v1::Receipt>, Failure> {
         Printer::note(&format!("the servers do not copy between themselves ({why}); the bytes go through here"));
         return Ok(None);
     }
+    let totals_bytes = totals.bytes;
     let report = Report { totals, misses, error, arrived_after: Some(started.elapsed()), ..Report::default() };
     let part = v1::Limit {
         part: "unknown".into(),
@@ -118,6 +123,9 @@ pub fn run(job: &Job<'_>) -> Result<Option<v1::Receipt>, Failure> {
             ends: Vec::new(),
             versions: v1::Versions::default(),
             dry_run: false,
+            sent_bytes: totals_bytes,
+            arrived_bytes: totals_bytes,
+            keeps: false,
         },
     )))
 }
@@ -275,6 +283,7 @@ impl Servers<'_> {
             bytes_arrived: bytes + skipped_bytes + self.moving.load(Ordering::Relaxed),
             files_settled: files + skipped,
             bytes_in_place: skipped_bytes,
+            bytes_of_holes: 0,
             files_in_place: skipped,
             scanned: true,
         }

@@ -76,7 +76,7 @@ impl Looking<'_> {
     fn begin(&self, sources: &[Place], to: &Peer, target: Place) -> Result<(), Failure> {
         let Job { cp, settings, .. } = self.job;
         let name = *self.id.0.as_bytes();
-        let mut there = to.connect(settings, cp.plain)?;
+        let mut there = to.connect(settings, cp.is_plain())?;
         let node = there.fingerprint().0;
         let told = there.tell(Request::KeyFor { job: name, place: target.clone(), delete: cp.delete })?;
         there.close();
@@ -97,10 +97,10 @@ impl Looking<'_> {
             to: to.at().clone(),
             node,
             key: KeyProof { id: key.id, secret: *key.expose_secret() },
-            plain: cp.plain,
+            plain: cp.is_plain(),
             retry_for_s: cp.retry_for.as_secs(),
         };
-        let mut here = self.from.connect(settings, cp.plain)?;
+        let mut here = self.from.connect(settings, cp.is_plain())?;
         here.tell(Request::Carry(Box::new(errand)))?;
         here.close();
         Ok(())
@@ -162,7 +162,7 @@ impl Looking<'_> {
 
     fn ask(&self, session: &mut Option<engine::Session>) -> engine::Result<Option<v1::Job>> {
         if session.is_none() {
-            *session = Some(self.from.connect(self.job.settings, self.job.cp.plain)?);
+            *session = Some(self.from.connect(self.job.settings, self.job.cp.is_plain())?);
         }
         let Some(open) = session.as_mut() else { return Ok(None) };
         let lines = open.tell(Request::Jobs(Some(*self.id.0.as_bytes())))?;

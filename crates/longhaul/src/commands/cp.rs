@@ -87,7 +87,9 @@ enum End {
 
 /// Runs the command.
 pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let mut locators = cp.locators.iter().map(|text| Locator::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut locators = cp.locators.iter().map(|text| settings.locator(text)).collect::<Result<Vec<_>, _>>()?;
+    let node = locators.iter().find_map(Locator::node);
+    let cp = &cp.with_defaults(settings.copies(node));
     let target = locators.pop().ok_or_else(|| Failure::usage("say what to copy, then where to"))?;
     let into = target.into_dir() || locators.len() > 1;
     checks::pipes(&locators, &target)?;
@@ -260,7 +262,7 @@ impl Job<'_> {
             sync: spec::Sync::from(self.cp.sync),
             no_overwrite: self.cp.no_overwrite,
             durable: self.cp.durable,
-            checksums: self.cp.checksum.0.clone(),
+            checksums: self.cp.checksums().to_vec(),
             delete: self.cp.delete,
             dry_run: self.cp.dry_run,
             owner: self.cp.owner,
@@ -301,7 +303,7 @@ impl Job<'_> {
         let cp = self.cp;
         let chosen = cp.delete || cp.dry_run || cp.durable || cp.owner || cp.xattrs || !cp.filters.is_empty();
         let watched = cp.limit.is_some() || cp.streams.is_some() || cp.series.is_some() || cp.congestion.is_some();
-        let digests = cp.checksum.0 != Options::default().checksums && cp.checksum.0 != [model::Algorithm::Crc32c];
+        let digests = *cp.checksums() != Options::default().checksums && *cp.checksums() != [model::Algorithm::Crc32c];
         !chosen && !watched && !digests && self.files.is_none() && spec::Sync::from(cp.sync) != spec::Sync::Digest
     }
 
@@ -371,7 +373,7 @@ impl Job<'_> {
             control: &control,
         };
         let mut display = Display::new(self.printer, self.is_test());
-        let done = transfer.run(&mut || peer.connect(self.settings, self.cp.plain), &mut |note| match note {
+        let done = transfer.run(&mut || peer.connect(self.settings, self.cp.is_plain()), &mut |note| match note {
             Note::News(News::Progress(progress)) => {
                 display.above(|| self.tell_of_mirrors());
                 display.update(progress, &control.waiting_for(), control.eta());

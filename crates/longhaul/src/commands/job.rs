@@ -33,8 +33,8 @@ enum At<'a> {
     Node(Box<Session>),
 }
 
-fn node(text: &OsStr) -> Result<HostPort, Failure> {
-    match Locator::parse(text)? {
+fn node(text: &OsStr, settings: &Settings) -> Result<HostPort, Failure> {
+    match settings.locator(text)? {
         Locator::Node { at, place: Place::Exports, .. } => Ok(at),
         other => Err(Failure::usage(format!("{other} is not a node; write --node lh://HOST[:PORT]"))),
     }
@@ -82,7 +82,7 @@ impl At<'_> {
 pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let mut at = match &job.node {
         None => At::Here(settings),
-        Some(text) => At::Node(Box::new(settings.connect(&node(text)?, false, Timeouts::default())?)),
+        Some(text) => At::Node(Box::new(settings.connect(&node(text, settings)?, false, Timeouts::default())?)),
     };
     let change = |change: v1::Change| change;
     let (id, change) = match &job.action {
@@ -91,7 +91,8 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
             if printer.is_json() {
                 jobs.iter().for_each(|job| printer.object(&Line { event: "job", job }));
             } else {
-                jobs.iter().for_each(|job| printer.line(&line(job)));
+                let head = (!jobs.is_empty() && printer.is_chatty()).then(header);
+                head.into_iter().chain(jobs.iter().map(line)).for_each(|line| printer.line(&line));
             }
             return Ok(Exit::Done);
         }
@@ -119,33 +120,39 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-fn word(state: v1::Doing) -> &'static str {
-    match state {
-        v1::Doing::Running => "running",
-        v1::Doing::Paused => "paused",
-        v1::Doing::Waiting => "waiting",
-        v1::Doing::Ended => "ended",
+fn word(job: &v1::Job) -> &'static str {
+    match (job.state, job.outcome) {
+        (v1::Doing::Running, _) => "running",
+        (v1::Doing::Paused, _) => "paused",
+        (v1::Doing::Waiting, _) => "waiting",
+        (v1::Doing::Ended, Some(outcome)) => outcome.word(),
+        (v1::Doing::Ended, None) => "ended",
     }
 }
 
-/// One line: id, what it does, how far it is, where from and to.
+/// What stands above the lines.
+fn header() -> String {
+    format!("{:<36}  {:<11} {:<7} {:>8}  {:<24} {:>12}  FROM -> TO", "JOB", "STATE", "ROLE", "AGE", "DONE", "RATE")
+}
+
+/// One line: id, what it does or how it ended, since when, how far it is, where from and to.
 fn line(job: &v1::Job) -> String {
     let more = if job.scanned { "" } else { "+" };
+    let age = duration::show(std::time::Duration::from_secs_f64(job.seconds.max(0.0)));
+    let done = format!("{} of {}{more}", Bytes(job.bytes), Bytes(job.bytes_total));
     format!(
-        "{}  {:<8} {:<8} {} of {}{more}  {}  {} -> {}",
+        "{:<36}  {:<11} {:<7} {age:>8}  {done:<24} {:>12}  {} -> {}",
         job.job,
-        word(job.state),
+        word(job),
         job.role,
-        Bytes(job.bytes),
-        Bytes(job.bytes_total),
-        BitRate(job.rate_bit_s),
+        BitRate(job.rate_bit_s).to_string(),
         job.source.join(" "),
         job.target
     )
 }
 
 fn show(job: &v1::Job, printer: &Printer) {
-    printer.line(&format!("{} ({}, {})", job.job, word(job.state), job.role));
+    printer.line(&format!("{} ({}, {})", job.job, word(job), job.role));
     printer.line(&format!("  from {} to {}", job.source.join(" "), job.target));
     let more = if job.scanned { "" } else { "+" };
     printer.line(&format!(

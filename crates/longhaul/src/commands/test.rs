@@ -40,7 +40,7 @@ pub fn settle(receipt: &mut v1::Receipt, moved: u64) {
     if receipt.state != v1::State::Interrupted {
         return;
     }
-    receipt.bytes = moved;
+    (receipt.bytes, receipt.sent_bytes, receipt.kept_bytes) = (moved, moved, 0);
     receipt.rate_bit_s = BitRate::mean(Bytes(moved), receipt.seconds).0;
     receipt.error = Some("stopped".to_owned());
 }

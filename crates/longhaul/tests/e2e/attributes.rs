@@ -5,9 +5,10 @@ use std::os::unix::fs::{MetadataExt, lchown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::client::words;
+use crate::client::{Client, words};
+use crate::node::Node;
 use crate::sync::{Way, fill, ways};
-use crate::tree::{assert_copied, pattern, set_mode};
+use crate::tree::{assert_copied, pattern, set_mode, set_time};
 use crate::wait::skipped;
 use crate::wrappers::as_nobody;
 
@@ -170,4 +171,105 @@ fn what_belongs_to_the_system_stays_behind() {
         let there = marks(&way.target.join("f"));
         assert!(!there.contains("trusted."), "{}: {there}", way.name);
     }
+}
+
+#[test]
+fn modes_that_change_later_arrive_with_the_next_copy() {
+    for way in ways() {
+        fill(&way.source, &["f", "still", "d/f"]);
+        fs::write(way.source.join("large"), pattern(3 << 20)).unwrap();
+        fs::hard_link(way.source.join("f"), way.source.join("d/hard")).unwrap();
+        way.copy(0, &[]);
+        for (round, sync) in ["mtime", "size", "digest"].into_iter().enumerate() {
+            for (name, mode) in [("f", 0o600), ("large", 0o640), ("d/f", 0o444), ("d", 0o750)] {
+                set_mode(&way.source.join(name), mode ^ (round as u32) << 3);
+            }
+            let receipt = way.copy(0, &["--sync", sync]);
+            assert_copied(&way.source, &way.target);
+            let counted = ["files", "bytes", "skipped", "refreshed"].map(|name| receipt[name].clone());
+            assert_eq!(counted, [0, 0, 4, 3].map(serde_json::Value::from), "{} {sync}: {receipt}", way.name);
+            assert_eq!(way.copy(0, &["--sync", sync])["refreshed"], 0, "{} {sync}", way.name);
+        }
+        // A dry run counts, and changes nothing.
+        set_mode(&way.source.join("f"), 0o777);
+        assert_eq!(way.copy(0, &["--dry-run"])["refreshed"], 1, "{}", way.name);
+        assert_eq!(fs::metadata(way.target.join("f")).unwrap().mode() & 0o777, 0o620, "{}", way.name);
+        // Whoever said that what exists is right has said so of its facts as well.
+        assert_eq!(way.copy(0, &["--sync", "exists"])["refreshed"], 0, "{}", way.name);
+        way.copy(0, &["--no-overwrite"]);
+        assert_eq!(fs::metadata(way.target.join("f")).unwrap().mode() & 0o777, 0o620, "{}", way.name);
+    }
+}
+
+#[test]
+fn times_of_files_that_are_there_arrive_with_the_next_copy() {
+    for way in ways() {
+        fill(&way.source, &["f"]);
+        symlink("f", way.source.join("link")).unwrap();
+        way.copy(0, &[]);
+        set_time(&way.source.join("f"), 1_000, 7);
+        set_time(&way.source.join("link"), 2_000, 7);
+        let receipt = way.copy(0, &["--sync", "digest"]);
+        assert_eq!((&receipt["files"], &receipt["refreshed"]), (&0.into(), &2.into()), "{}: {receipt}", way.name);
+        assert_copied(&way.source, &way.target);
+    }
+}
+
+#[test]
+fn owners_that_change_later_arrive_with_the_next_copy() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("attributes::owners_that_change_later_arrive_with_the_next_copy", "only root gives files away");
+    }
+    for way in ways() {
+        fill(&way.source, &["f", "set-id", "d/f"]);
+        symlink("f", way.source.join("link")).unwrap();
+        way.copy(0, &["--owner"]);
+        for name in ["f", "set-id", "d", "link"] {
+            lchown(way.source.join(name), Some(12345), Some(23456)).unwrap();
+        }
+        // Nobody asked for owners.
+        assert_eq!(way.copy(0, &[])["refreshed"], 0, "{}", way.name);
+        let receipt = way.copy(0, &["--owner"]);
+        for name in ["f", "set-id", "d", "link"] {
+            assert_eq!(owner(&way.target.join(name)), (12345, 23456), "{} {name}", way.name);
+        }
+        // A directory is finished anew by every copy, and is not counted.
+        assert_eq!(receipt["refreshed"], 3, "{}: {receipt}", way.name);
+        assert_copied(&way.source, &way.target);
+    }
+}
+
+#[test]
+fn attributes_that_change_later_arrive_with_the_next_copy() {
+    const TEST: &str = "attributes::attributes_that_change_later_arrive_with_the_next_copy";
+    for way in ways() {
+        if !mark(&way) {
+            return skipped(TEST, "no setfattr and setfacl (packages attr and acl), or a file system without either");
+        }
+        way.copy(0, &["--xattrs"]);
+        let at = |name: &str| way.source.join(name);
+        assert!(sets("setfattr", &["-n", "user.note", "-v", "other"], &at("small")));
+        assert!(sets("setfattr", &["-x", "user.binary"], &at("large")));
+        assert!(sets("setfattr", &["-n", "user.note", "-v", "locked"], &at("read-only")));
+        assert!(sets("setfacl", &["-b"], &at("acl")));
+        assert!(sets("setfacl", &["-m", "u:54321:r"], &at("plain")));
+        assert!(sets("setfacl", &["-b"], &at("d")) && sets("setfattr", &["-x", "user.note"], &at("d")));
+        let receipt = way.copy(0, &["--xattrs"]);
+        for name in ["small", "large", "plain", "read-only", "acl", "d", "d/inner"] {
+            assert_eq!(marks(&way.target.join(name)), marks(&at(name)), "{} {name}", way.name);
+        }
+        assert_eq!((&receipt["files"], &receipt["refreshed"]), (&0.into(), &5.into()), "{}: {receipt}", way.name);
+        assert_eq!(way.copy(0, &["--xattrs"])["refreshed"], 0, "{}", way.name);
+    }
+}
+
+#[test]
+fn whoever_may_only_create_changes_no_facts() {
+    let node = Node::closed();
+    let client = Client::with_key(&node.grant(&["--export", "data", "--create"]));
+    fill(&client.path("s"), &["f"]);
+    client.cp(0, words!["-r", client.path("s"), node.at("data/t")]);
+    set_mode(&client.path("s/f"), 0o777);
+    let receipt = client.cp(0, words!["-r", client.path("s"), node.at("data/t")]);
+    assert_ne!(fs::metadata(node.data("t/f")).unwrap().mode() & 0o777, 0o777, "{receipt}");
 }

@@ -400,3 +400,70 @@ fn an_exports_server_sends_nobody_to_what_only_the_node_reaches() {
     assert_eq!(client.cp(4, words!["f", near.at("x/f")])["state"], "failed");
     ask(&near, "GET", "/x/d/f", &[], b"").expect(502);
 }
+
+/// A server of HTTP alone, with one directory of one file, as Python's `http.server` and Apache show them.
+fn pages() -> Peer {
+    Peer::new(|heard, socket| {
+        let page = b"<!DOCTYPE HTML>\n<html><head><title>Directory listing for /d/</title></head></html>";
+        match (heard.method.as_str(), heard.target.as_str()) {
+            ("PROPFIND", _) => {
+                peers::take(socket, heard);
+                peers::answer(socket, 501, "", b"")
+            }
+            (_, "/d") => peers::answer(socket, 301, "Location: /d/\r\n", b""),
+            (_, "/d/" | "/") => peers::honest(heard, socket, page, "Content-Type: text/html; charset=utf-8\r\n"),
+            (_, "/d/f") => peers::honest(heard, socket, b"hello", ""),
+            _ => peers::answer(socket, 404, "", b""),
+        }
+    })
+}
+
+#[test]
+fn a_page_that_is_a_listing_is_never_data() {
+    let (server, node, client) = (pages(), server(), Client::new());
+    let to = [client.path("w/d").into_os_string(), url(&node, "d").into(), node.at("data/d").into()];
+    let says = ["lists no directories"];
+    for from in ["/d", "/d/", "/"].map(|at| server.url(at)) {
+        for to in &to {
+            client.run(words!["cp", "-r", "--quiet", from, to]).refused(2, &says);
+            client.run(words!["cp", "--quiet", from, to]).refused(2, &says);
+        }
+        client.run(words!["cp", "--quiet", from, "-"]).refused(2, &says);
+        client.run(words!["ls", from]).refused(2, &says);
+        client.run(words!["digest", from]).refused(2, &says);
+    }
+    assert!(!client.path("w").exists() && !node.data("d").exists());
+    // Nobody can tell whether it is one file or a page that looks like one.
+    client.run(words!["cp", "-r", "--quiet", server.url("/d/f"), "f"]).refused(2, &says);
+    // As one of several sources, and as an export.
+    let f = client.write("f", b"hello");
+    let receipt = client.cp(0, words![f, "g", "--mirror", server.url("/d")]);
+    assert_eq!(receipt["bytes"], 5, "{receipt}");
+    let export = format!("x={}", server.url("/d/f").trim_end_matches("/d/f"));
+    let near = Setup::new().arg("--export").arg(export).arg("--anonymous").arg("ro").start();
+    client.run(words!["cp", "-r", "--quiet", near.at("x/d"), "w"]).refused(2, &says);
+    client.cp(0, words![near.at("x/d/f"), "w"]);
+    assert_eq!(fs::read(client.path("w")).unwrap(), b"hello");
+}
+
+#[test]
+fn a_bucket_is_emptied_and_has_directories() {
+    let (server, client) = (S3Server::new(), Client::new());
+    let run = |words: Vec<std::ffi::OsString>| {
+        let mut command = client.command(words);
+        with_s3(&mut command, &server);
+        client.start(command).finish()
+    };
+    for name in ["t/a", "t/sub/b", "t/tub/c"] {
+        client.write(name, b"x");
+    }
+    run(words!["cp", "-r", "t", "s3://bucket/t"]).expect(0);
+    run(words!["rm", "-r", "s3://bucket/t"]).expect(0);
+    run(words!["stat", "s3://bucket/t"]).refused(1, &["cannot examine t", "404"]);
+    run(words!["rm", "-r", "s3://bucket/t"]).refused(1, &["404"]);
+    // An extra directory of the target goes as a whole.
+    run(words!["cp", "-r", "t", "s3://bucket/t"]).expect(0);
+    fs::remove_dir_all(client.path("t/sub")).unwrap();
+    let receipt = run(words!["cp", "-r", "--delete", "--json", "t", "s3://bucket/t"]).expect(0).json();
+    assert_eq!((receipt["failed"].as_u64(), receipt["state"].as_str()), (Some(0), Some("done")), "{receipt}");
+}

@@ -74,12 +74,13 @@ pub fn fill(root: &Path, files: &[&str]) {
 }
 
 /// Everything below a directory.
-fn names(root: &Path) -> BTreeSet<String> {
+pub fn names(root: &Path) -> BTreeSet<String> {
     let below = |path: PathBuf| path.strip_prefix(".").unwrap().to_str().unwrap().to_owned();
     facts(root).entries.into_keys().map(below).filter(|name| !name.is_empty()).collect()
 }
 
-fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+/// Names as [`names`] has them.
+pub fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.map(str::to_owned).into()
 }
 

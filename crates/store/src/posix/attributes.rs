@@ -9,18 +9,19 @@ use std::sync::{Mutex, PoisonError};
 
 use model::entry::{Attributes, Owner, Xattr};
 use model::name::RelPath;
-use rustix::fs::{AtFlags, Gid, Uid, XattrFlags};
+use rustix::fs::{AtFlags, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use super::error;
-use crate::error::shown;
-use crate::{Asked, Error, Result};
+use crate::{Asked, Error, Facts, Result};
 
 /// Bytes of names and values of one entry that travel; ext4 keeps 4 KiB, XFS 64 KiB a value.
 const XATTR_BYTES_MAX: usize = 256 << 10;
 
+/// Our own notes are of one file at one place, and stay with it.
 fn travels(name: &[u8]) -> bool {
-    name.starts_with(b"user.") || name == b"system.posix_acl_access" || name == b"system.posix_acl_default"
+    let is_of_a_user = name.starts_with(b"user.") && !name.starts_with(super::file::NOTES.as_bytes());
+    is_of_a_user || name == b"system.posix_acl_access" || name == b"system.posix_acl_default"
 }
 
 /// Names of users and groups, asked once per number: a name service may be far away.
@@ -164,15 +165,95 @@ fn set_xattrs(fd: &impl AsFd, path: &RelPath, xattrs: &[Xattr]) -> Result<()> {
     Ok(())
 }
 
-/// Gives a directory or link, open with `O_PATH`, what it should have.
-pub(super) fn set(fd: &impl AsFd, path: &RelPath, to: &Attributes) -> Result<()> {
-    let stat = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
-    if let Some(owner) = &to.owner {
+/// What of an entry is not as it should be.
+struct Difference<'a> {
+    owner: Option<&'a Owner>,
+    missing: Vec<Xattr>,
+    surplus: Vec<Vec<u8>>,
+    mode: bool,
+    time: bool,
+}
+
+impl Difference<'_> {
+    fn is_none(&self) -> bool {
+        self.owner.is_none() && self.missing.is_empty() && self.surplus.is_empty() && !self.mode && !self.time
+    }
+}
+
+/// Looks at an entry, open with `O_PATH`. Links have neither modes nor attributes that travel.
+fn difference<'a>(fd: &impl AsFd, path: &RelPath, to: &Facts<'a>) -> Result<Difference<'a>> {
+    let there = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?;
+    let is_link = rustix::fs::FileType::from_raw_mode(there.st_mode) == rustix::fs::FileType::Symlink;
+    let owner = to.attributes.and_then(|to| to.owner.as_ref()).filter(|_| to.asked.owner);
+    let (mut missing, mut surplus) = (Vec::new(), Vec::new());
+    if to.asked.xattrs && !is_link {
+        let wanted = to.attributes.map_or(&[][..], |to| &to.xattrs);
+        let has = xattrs(&by_descriptor(fd), path)?;
+        missing.extend(wanted.iter().filter(|x| travels(&x.name) && !has.contains(x)).cloned());
+        let is_wanted = |x: &Xattr| wanted.iter().any(|wanted| wanted.name == x.name);
+        surplus.extend(has.into_iter().filter(|x| !is_wanted(x)).map(|x| x.name));
+    }
+    Ok(Difference {
+        owner: owner.filter(|owner| ids(owner) != (there.st_uid, there.st_gid)),
+        missing,
+        surplus,
+        mode: !is_link && there.st_mode & 0o7777 != to.mode & 0o7777,
+        // To the second: a file system may keep no more.
+        time: there.st_mtime != to.mtime.seconds,
+    })
+}
+
+/// Whether an entry, open with `O_PATH`, has other facts than it should have.
+pub(super) fn differs(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+    Ok(!difference(fd, path, to)?.is_none())
+}
+
+/// Gives an entry, open with `O_PATH`, the facts that it should have; whether any were others.
+pub(super) fn refresh(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
+    let first = difference(fd, path, to)?;
+    if let Some(owner) = first.owner {
         set_owner(fd, path, owner)?;
     }
-    match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
-        rustix::fs::FileType::Directory => set_xattrs(fd, path, &to.xattrs),
-        rustix::fs::FileType::Symlink => Ok(()),
-        _ => Err(Error::Kind { path: shown(path), found: "a file", wanted: "a directory or link" }),
+    if !first.missing.is_empty() || !first.surplus.is_empty() {
+        with_right_to_write(fd, path, || {
+            set_xattrs(fd, path, &first.missing)?;
+            remove_xattrs(fd, path, &first.surplus)
+        })?;
     }
+    // A new owner takes bits of the mode away, and an ACL has some of its own: mode and time are last.
+    let last = difference(fd, path, &Facts { asked: Asked::default(), ..*to })?;
+    let at = by_descriptor(fd);
+    if last.mode {
+        let mode = Mode::from_raw_mode(to.mode & 0o7777);
+        rustix::fs::chmod(&at[..], mode).map_err(|e| error("set the mode of", path, e))?;
+    }
+    if last.time {
+        rustix::fs::utimensat(rustix::fs::CWD, &at[..], &super::times(to.mtime), AtFlags::empty())
+            .map_err(|e| error("set the time of", path, e))?;
+    }
+    Ok(!first.is_none() || !last.is_none())
+}
+
+/// Attributes of users are written by whoever may write the data, be it the owner.
+fn with_right_to_write(fd: &impl AsFd, path: &RelPath, act: impl Fn() -> Result<()>) -> Result<()> {
+    match act() {
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            let mode = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?.st_mode & 0o7777;
+            let writable = Mode::from_raw_mode(mode | 0o200);
+            rustix::fs::chmod(&by_descriptor(fd)[..], writable).map_err(|e| error("set the mode of", path, e))?;
+            act()
+        }
+        done => done,
+    }
+}
+
+fn remove_xattrs(fd: &impl AsFd, path: &RelPath, names: &[Vec<u8>]) -> Result<()> {
+    let at = by_descriptor(fd);
+    for name in names {
+        match rustix::fs::removexattr(&at[..], &name[..]) {
+            Ok(()) | Err(Errno::NODATA) => {}
+            Err(e) => return Err(Error::io("remove an attribute of", path, e)),
+        }
+    }
+    Ok(())
 }

@@ -81,8 +81,11 @@ impl Source for PosixFile {
 /// Bytes of a note left on a file: file systems of old keep all of them in one block.
 const NOTE_BYTES_MAX: usize = 1024;
 
+/// What the names of all notes begin with.
+pub(super) const NOTES: &str = "user.longhaul.";
+
 fn note_name(name: &str) -> String {
-    format!("user.longhaul.{name}")
+    format!("{NOTES}{name}")
 }
 
 /// A file under a temporary name.

@@ -5,20 +5,19 @@ use std::os::fd::OwnedFd;
 use model::name::{Name, RelPath};
 use rustix::fs::{AtFlags, Dir, DirEntry};
 
-use super::{error, facts, is_temporary_name};
+use super::{error, facts};
 use crate::{Entries, Error, Result, Stat};
 
-/// The entries of an open directory, each with its facts; without unfinished files where those are hidden.
-pub(super) fn entries(fd: OwnedFd, path: &RelPath, hides_unfinished: bool) -> Result<Entries> {
+/// The entries of an open directory, each with its facts.
+pub(super) fn entries(fd: OwnedFd, path: &RelPath) -> Result<Entries> {
     // Not `read_from`: that opens the directory once more from within, which one that may be listed but not entered
     // does not allow, and which takes a second descriptor.
     let mut dir = Dir::new(fd).map_err(|e| error("list", path, e))?;
     let path = path.clone();
-    Ok(Box::new(std::iter::from_fn(move || {
+    Ok(Entries::new(std::iter::from_fn(move || {
         loop {
             let found = match dir.read()? {
                 Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => continue,
-                Ok(entry) if hides_unfinished && is_temporary_name(entry.file_name().to_bytes()) => continue,
                 Ok(entry) => examine(&dir, &path, &entry),
                 Err(e) => Err(error("list", &path, e)),
             };

@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use super::encode::WITH_ATTRIBUTES;
 use super::{
-    Claim, Direction, End, Entry, Errand, Frame, HEAD_BYTES, KeyProof, Listed, MICROS_MAX, Offered, Open, Outcome,
-    Plan, Refusal, Request, Suite, Totals, Verdict,
+    Claim, Counts, Direction, End, Entry, Errand, Frame, HEAD_BYTES, KeyProof, Listed, MICROS_MAX, Offered, Open,
+    Outcome, Plan, Refusal, Request, Suite, Totals, Verdict,
 };
 use crate::codec::Reader;
 use crate::error::WireError;
 use crate::limits::{
-    ADDRESSES_MAX, FILTERS_MAX, FRAME_BYTES_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX, TOLD_BYTES_MAX, XATTR_BYTES_MAX,
-    XATTRS_MAX,
+    ADDRESSES_MAX, FILTERS_MAX, FRAME_BYTES_MAX, LINEAGE_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX, TOLD_BYTES_MAX,
+    XATTR_BYTES_MAX, XATTRS_MAX,
 };
 
 use accounts::{account, address, facts};
@@ -131,6 +131,10 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         33 => Frame::Movers(list(r, ADDRESSES_MAX, "addresses", movers::loan)?),
         34 => Frame::Lend(Box::new(movers::lend(r)?)),
         35 => Frame::Word(movers::word(r)?),
+        37 => {
+            Frame::Lineage(list(r, PATHS_MAX, "sources", |r| list(r, LINEAGE_MAX, "places", |r| r.array("a place")))?)
+        }
+        36 => Frame::Counts(Counts { unfinished: r.number("a count")?, refreshed: r.number("a count")? }),
         other => return Err(WireError::Unknown(other)),
     };
     reader.finish()?;

@@ -36,6 +36,8 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
             | Frame::Addresses(_)
             | Frame::Spread(_)
             | Frame::Movers(_)
+            | Frame::Counts(_)
+            | Frame::Lineage(_)
     )));
     body(&mut w, frame);
     *out = w.0;
@@ -81,6 +83,8 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Movers(_) => 33,
         Frame::Lend(_) => 34,
         Frame::Word(_) => 35,
+        Frame::Counts(_) => 36,
+        Frame::Lineage(_) => 37,
     }
 }
 
@@ -121,6 +125,11 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Movers(at) => list(w, at, movers::loan),
         Frame::Lend(lend) => movers::lend(w, lend),
         Frame::Word(word) => movers::word(w, word),
+        Frame::Lineage(sources) => list(w, sources, |w, places| list(w, places, |w, token| w.raw(token))),
+        Frame::Counts(of) => {
+            w.number(of.unfinished);
+            w.number(of.refreshed);
+        }
         Frame::Spread(over) => list(w, over, |w, (stream, count)| {
             w.number((*stream).into());
             w.number((*count).into());

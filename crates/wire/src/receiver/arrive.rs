@@ -84,7 +84,11 @@ impl Receiver {
             file.claims.remove(&stale);
         }
         match file.ledger.add(part.offset, part.len, sum)? {
-            Added::New => self.bytes_arrived = self.bytes_arrived.saturating_add(part.len),
+            Added::New => {
+                self.bytes_arrived = self.bytes_arrived.saturating_add(part.len);
+                let hole = if part.hole { part.len } else { 0 };
+                self.bytes_of_holes = self.bytes_of_holes.saturating_add(hole);
+            }
             Added::Known => self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len),
         }
         file.said_whole |= part.whole;

@@ -28,6 +28,8 @@ pub struct Range {
     pub size: u64,
     /// The modification time it had when it was offered.
     pub mtime: Timestamp,
+    /// Its last change of any kind when it was offered, where that is known. It never travels.
+    pub changed: Option<Timestamp>,
     /// Where to start.
     pub offset: u64,
     /// How much; for a pipe, at most.
@@ -220,6 +222,7 @@ impl Sender {
             // may see it before it knows where the pipe ended.
             size: if file.pipe { UNKNOWN_SIZE } else { file.size },
             mtime: file.mtime,
+            changed: file.changed,
             offset,
             len,
             last: file.is_dealt(),

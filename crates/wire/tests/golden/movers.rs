@@ -39,7 +39,7 @@ fn asks() -> Vec<Ask> {
     let sum = BlockSum { crc32c: 0x0123_4567, adler32: Some(u32::MAX) };
     let part = Part { file: 300, offset: 1 << 40, len: 1 << 20, crc32c: 0x89ab_cdef, hole: false, whole: false };
     let hole = Part { file: 1, offset: 0, len: 5, crc32c: 0, hole: true, whole: true };
-    let built = Built { file: 300, offset: 9, len: 1 << 20, sum, whole: true };
+    let built = Built { file: 300, offset: 9, len: 1 << 20, sum, hole: false, whole: true };
     vec![
         Ask::Next,
         Ask::Claim { file: 1, from: 1 << 20, to: 1 << 44 },
@@ -58,6 +58,7 @@ fn answers() -> Vec<Answer> {
         source: 2,
         path: path.clone(),
         size: 1 << 41,
+        changed: None,
         mtime: Timestamp { seconds: -2, nanos: 999_999_999 },
         offset: 1 << 40,
         len: 1 << 20,

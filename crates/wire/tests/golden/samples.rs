@@ -12,8 +12,8 @@ use model::spec::{Filter, Options, Steer, Step, Sync};
 use model::{Algorithm, Bytes, v1};
 use wire::Frame;
 use wire::frame::{
-    Claim, Direction, End, Entry, Errand, KeyProof, Listed, Offered, Open, Outcome, Plan, Refusal, Request, Suite,
-    Totals, UNKNOWN_SIZE, Verdict,
+    Claim, Counts, Direction, End, Entry, Errand, KeyProof, Listed, Offered, Open, Outcome, Plan, Refusal, Request,
+    Suite, Totals, UNKNOWN_SIZE, Verdict,
 };
 use wire::join::Join;
 use wire::record::Part;
@@ -225,6 +225,8 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
                 Frame::Renew { key: None, opened: 0, kept: Vec::new() },
             ],
         ),
+        ("lineage", vec![Frame::Lineage(vec![vec![[7; 16], [0xff; 16]], Vec::new()])]),
+        ("counts", vec![Frame::Counts(Counts { unfinished: 3, refreshed: 300 }), Frame::Counts(Counts::default())]),
         ("account", vec![Frame::Account(Box::default()), Frame::Account(Box::new(account()))]),
     ]
 }

@@ -225,7 +225,7 @@ fn a_short_pipe_sent_again_is_never_said_to_be_whole() {
     sender.stream_joined(1);
     assert!(sender.next_order(1).is_some());
     let sum = model::checksum::BlockSum::of(b"abc", false);
-    sender.built(1, &[wire::sender::Built { file: id, offset: 0, len: 3, sum, whole: false }]).unwrap();
+    sender.built(1, &[wire::sender::Built { file: id, offset: 0, len: 3, sum, hole: false, whole: false }]).unwrap();
     sender.found_end(id, 3);
     sender.stream_lost(1);
     sender.stream_joined(2);

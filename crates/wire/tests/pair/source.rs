@@ -179,7 +179,7 @@ impl Source {
                     BlockSum::of(&bytes, self.with_adler32)
                 };
                 parts.push(Part { file: range.file, offset, len, crc32c: sum.crc32c, hole, whole });
-                built.push(Built { file: range.file, offset, len, sum, whole });
+                built.push(Built { file: range.file, offset, len, sum, hole, whole });
             }
         }
         if parts.is_empty() {

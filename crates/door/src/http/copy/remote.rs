@@ -165,6 +165,10 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl) -> Result<F
     }
     let mut answer = ask(dialer, &Method::Head, source, &asked)?;
     match answer.response.status {
+        200 if answer.url.is_directory_of(source) => {
+            let text = format!("{} is a directory, of which its server shows a page", source.redacted());
+            Err(Failure { fault: Fault::Config, retry: Retry::Never, status: 409, text })
+        }
         200 => {
             let headers = if answer.url.is_same_origin(source) { base } else { for_others(&base) };
             Ok(read(&answer.response, answer.url, headers))

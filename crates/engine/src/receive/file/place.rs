@@ -65,6 +65,14 @@ impl Incoming {
 }
 
 impl Receiving {
+    /// What the target has of a file is what the source has: nothing more of it comes.
+    pub(in crate::receive) fn is_there(&self, id: u64) {
+        let wanted = self.incoming().get(&id).map(|incoming| incoming.wanted.clone());
+        self.discard(id);
+        // Facts that cannot be set do not make the data wrong.
+        let _ = wanted.map(|wanted| self.refresh_file(&wanted));
+    }
+
     /// Verifies a complete file and puts it in place.
     pub(in crate::receive) fn complete(&self, complete: &Complete) {
         let Some(incoming) = self.incoming().remove(&complete.id) else { return };
@@ -73,7 +81,8 @@ impl Receiving {
         // Small files come without waiting for a verdict; what came may be what is there.
         if incoming.there.is_some_and(same) {
             incoming.discard();
-            return self.settle(complete.id, Outcome::Skipped);
+            let refreshed = self.refresh_file(&incoming.wanted);
+            return self.settle(complete.id, refreshed.map_or_else(Outcome::Failed, |()| Outcome::Skipped));
         }
         let is_sure = self.fence(complete.id);
         match self.put_in_place(&incoming, complete, is_sure) {

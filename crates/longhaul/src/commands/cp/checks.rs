@@ -23,7 +23,7 @@ pub(super) fn pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure
 }
 
 pub(super) fn checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), Failure> {
-    if cp.checksum.0.is_empty() && !test::is_memory(target) && !sources.iter().all(test::is_memory) {
+    if cp.checksums().is_empty() && !test::is_memory(target) && !sources.iter().all(test::is_memory) {
         return Err(Failure::usage("--checksum none is for null: and zero: only; data that is kept is verified"));
     }
     Ok(())

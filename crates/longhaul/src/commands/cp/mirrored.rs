@@ -21,7 +21,7 @@ pub(super) fn gather(cp: &Cp, settings: &Settings, sources: &[Locator]) -> Resul
             "--mirror names another place of the one source; of several sources copy each by itself",
         ));
     };
-    let further = cp.mirror.iter().map(|text| Locator::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let further = cp.mirror.iter().map(|text| settings.locator(text)).collect::<Result<Vec<_>, _>>()?;
     Mirrors::gather(source, &further, settings).map(Some)
 }
 

@@ -270,6 +270,16 @@ fn settings_in_documents_read() {
 }
 
 #[test]
+fn help_names_every_digest() {
+    let command = Args::command();
+    let digest = command.find_subcommand("digest").unwrap();
+    let help = option(digest, "--checksum").unwrap().get_help().unwrap().to_string();
+    for algorithm in model::Algorithm::ALL {
+        assert!(help.contains(algorithm.name()), "{algorithm} in {help:?}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_found() {
     let script = "A=\"$(cat x; y)\" longhaul ls lh://h/ # longhaul no\nsudo -u d longhaul lab exec a -- longhaul cp a b > f; \
                   echo longhaul x\nlonghaul cp --nothing a \\\n  b | cat\n";

@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// Runs all tests. One that cannot be done is named, and the others go on.
 pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
     check::judged(&all.check, printer, || {
-        let at = Target::node(&all.target, "all")?;
+        let at = Target::node(&all.target, "all", settings)?;
         let watch = Watch::begin();
         let mut desk = Desk {
             all,

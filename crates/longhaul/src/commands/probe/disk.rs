@@ -60,7 +60,7 @@ pub fn run(disk: &ProbeDisk, settings: &Settings, printer: &Printer, stop: &Stop
     if !printer.is_json() {
         printer.line("test         way       workers  file size       rate  before flush   99 % of calls  note");
     }
-    let report = match Locator::parse(OsStr::new(&disk.target)).map_err(|e| Failure::usage(e.to_string()))? {
+    let report = match settings.locator(OsStr::new(&disk.target))? {
         Locator::Node { at, place: Place::Path { export, path }, .. } => {
             let place = if path.is_root() { export } else { format!("{export}/{path}") };
             connect(&at, settings)?.disk(Disk { place, order }, stop, &mut note)?

@@ -29,9 +29,9 @@ pub fn run(latency: &ProbeLatency, settings: &Settings, printer: &Printer, stop:
         let order = order(latency);
         order.check()?;
         let (result, hosts) = match latency.under_load {
-            None => test(&Target::parse(&latency.target)?, &order, settings, stop)?,
+            None => test(&Target::new(&latency.target, settings)?, &order, settings, stop)?,
             Some(streams) => {
-                let at = Target::node(&latency.target, "latency --under-load")?;
+                let at = Target::node(&latency.target, "latency --under-load", settings)?;
                 beside(&at, &order, streams, settings, stop)?
             }
         };

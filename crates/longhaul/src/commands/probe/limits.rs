@@ -12,7 +12,7 @@ use crate::settings::Settings;
 
 /// Asks a node, and says what it answers.
 pub fn run(probe: &ProbeLimits, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let limits = connect(&Target::node(&probe.target, "limits")?, settings)?.limits()?;
+    let limits = connect(&Target::node(&probe.target, "limits", settings)?, settings)?.limits()?;
     if printer.is_json() {
         printer.object(&Said::of("result", "limits", &probe.target, &limits));
         return Ok(Exit::Done);

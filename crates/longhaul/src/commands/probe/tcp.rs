@@ -46,7 +46,7 @@ pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) 
     check::judged(&tcp.check, printer, || {
         let order = order(tcp)?;
         probe::tcp::check(&order)?;
-        let mut far = Far::connect(&Target::parse(&tcp.target)?, settings)?;
+        let mut far = Far::connect(&Target::new(&tcp.target, settings)?, settings)?;
         if let Some(scan) = tcp.scan {
             return scan::run(scan, tcp, &order, &mut far, stop, printer);
         }

@@ -48,7 +48,7 @@ fn orders(udp: &ProbeUdp) -> Result<Vec<UdpOrder>, Failure> {
 /// Runs the test.
 pub fn run(udp: &ProbeUdp, settings: &Settings, printer: &Printer, stop: &Stop) -> Result<u8, Failure> {
     check::judged(&udp.check, printer, || {
-        let at = match Target::parse(&udp.target)? {
+        let at = match Target::new(&udp.target, settings)? {
             Target::Node(at) => at,
             Target::Iperf3(at) => return iperf3(udp, &at, printer, stop),
             Target::Stamp(_) => return Err(Failure::usage("stamp:// is for probe latency")),

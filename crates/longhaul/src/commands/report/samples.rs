@@ -60,6 +60,10 @@ pub fn receipt() -> Receipt {
         skipped: 0,
         skipped_bytes: 0,
         special: 1,
+        sent_bytes: 1 << 30,
+        kept_bytes: 0,
+        unfinished: 0,
+        refreshed: 0,
         failed: 0,
         failures: vec![v1::Miss {
             path: "run7/<pipe>".into(),

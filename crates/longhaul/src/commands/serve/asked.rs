@@ -18,6 +18,7 @@ use crate::args::{Anonymous, Common, Serve};
 use crate::commands::tune;
 use crate::failure::Failure;
 use crate::settings::{read_keys, state_dir};
+use crate::toml_file;
 
 /// The settings file: every option of `serve` under its own name.
 #[derive(Debug, Default, Deserialize)]
@@ -72,16 +73,6 @@ pub struct Wanted {
     web: WebConfig,
 }
 
-/// In one line, also for a log: where, and what.
-fn read(path: &Path) -> Result<File, Failure> {
-    let fail = |why: String| Failure::usage(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
-    toml::from_str(&text).map_err(|e| {
-        let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-        fail(format!("line {}: {}", before.matches('\n').count() + 1, e.message().replace('\n', " ")))
-    })
-}
-
 /// Where streams are to come besides: addresses of this host as others reach it, not names, which others may read otherwise.
 fn advertised(words: &[String]) -> Result<Vec<SocketAddr>, Failure> {
     let parse = |word: &String| {
@@ -128,7 +119,7 @@ impl Asked {
     /// Reads the file, and the files that it or the command line names. What is typed wins.
     pub fn read(&self) -> Result<Wanted, Failure> {
         let (serve, common) = (&self.serve, &self.common);
-        let file = serve.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let file = serve.config.as_deref().map(toml_file::read::<File>).transpose()?.unwrap_or_default();
         let list = |typed: &Vec<String>, filed: Vec<String>| if typed.is_empty() { filed } else { typed.clone() };
         let exports = list(&serve.export, file.export);
         let typed = web::Typed {
@@ -213,7 +204,7 @@ pub const KEYS: [&str; 17] = [
 
 /// The state directory that a settings file names, if it reads and names one.
 pub fn state_named(path: &Path) -> Option<PathBuf> {
-    read(path).ok()?.state
+    toml_file::read::<File>(path).ok()?.state
 }
 
 #[cfg(test)]
@@ -226,7 +217,7 @@ mod tests {
         let path = dir.path().join("f.toml");
         for (text, line) in [("plain = true\n\nexpert = 1\n", "line 3"), ("plain = 7", "line 1"), ("\n[", "line 2")] {
             std::fs::write(&path, text).unwrap();
-            let message = read(&path).unwrap_err().message;
+            let message = toml_file::read::<File>(&path).unwrap_err().message;
             assert!(message.contains(line) && !message.contains('\n'), "{message}");
         }
     }
@@ -254,7 +245,7 @@ mod tests {
             _ => format!("{key} = \"x\"\n"),
         };
         std::fs::write(&path, KEYS.map(text).concat()).unwrap();
-        let file = read(&path).unwrap();
+        let file: File = toml_file::read(&path).unwrap();
         // A key that was added to the file, and not to the list, would be missing here.
         let File {
             listen,
@@ -273,7 +264,7 @@ mod tests {
         assert!(listen.is_some() && anonymous.is_some() && plain.is_some() && state.is_some() && audit.is_some());
         assert!([certificate, certificate_key, client_ca, cacert, access, key_file].iter().all(Option::is_some));
         std::fs::write(&path, "keys = 1").unwrap();
-        let said = read(&path).unwrap_err().message;
+        let said = toml_file::read::<File>(&path).unwrap_err().message;
         let named: Vec<&str> = said.split('`').skip(3).step_by(2).collect();
         assert_eq!(named, KEYS, "what the reader expects: {said}");
     }

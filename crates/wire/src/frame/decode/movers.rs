@@ -4,7 +4,7 @@ use model::checksum::BlockSum;
 
 use super::{Reader, Result, WireError, address, list, open, refusal, stream_id, suite};
 use crate::limits::{FRAME_BYTES_MAX, PATHS_MAX, RECORD_PARTS_MAX, STREAMS_MAX};
-use crate::mover::{Answer, Ask, Here, Lend, Loan, Word};
+use crate::mover::{Answer, Ask, HOLE, Here, Lend, Loan, WHOLE, Word};
 use crate::record::Part;
 use crate::sender::{Built, Range};
 
@@ -113,7 +113,12 @@ fn part(r: &mut Reader) -> Result<Part> {
 fn built(r: &mut Reader) -> Result<Built> {
     let file = r.number("a file")?;
     let (offset, len) = span(r)?;
-    Ok(Built { file, offset, len, sum: block_sum(r)?, whole: r.bool("a whole file")? })
+    let sum = block_sum(r)?;
+    let (hole, whole) = match r.number("flags of a part")? {
+        flags @ 0..4 => (flags & HOLE != 0, flags & WHOLE != 0),
+        _ => return Err(WireError::Invalid("flags of a part")),
+    };
+    Ok(Built { file, offset, len, sum, hole, whole })
 }
 
 fn range(r: &mut Reader) -> Result<Range> {
@@ -121,5 +126,6 @@ fn range(r: &mut Reader) -> Result<Range> {
     let source = r.number_max(PATHS_MAX as u64, "a source")? as u32;
     let (path, size, mtime) = (r.path("a path")?, r.number("a size")?, r.timestamp("a time")?);
     let (offset, len) = span(r)?;
-    Ok(Range { file, source, path, size, mtime, offset, len, last: r.bool("the last of a file")? })
+    let last = r.bool("the last of a file")?;
+    Ok(Range { file, source, path, size, mtime, changed: None, offset, len, last })
 }

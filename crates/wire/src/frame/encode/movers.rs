@@ -3,7 +3,7 @@
 use model::checksum::BlockSum;
 
 use super::{Writer, address, list, open, refusal, suite};
-use crate::mover::{Answer, Ask, Lend, Loan, Word};
+use crate::mover::{Answer, Ask, HOLE, Lend, Loan, WHOLE, Word};
 use crate::record::Part;
 use crate::sender::{Built, Range};
 
@@ -144,7 +144,7 @@ fn part(w: &mut Writer, part: &Part) {
 fn built(w: &mut Writer, built: &Built) {
     [built.file, built.offset, built.len].into_iter().for_each(|number| w.number(number));
     block_sum(w, &built.sum);
-    w.bool(built.whole);
+    w.number(if built.whole { WHOLE } else { 0 } | if built.hole { HOLE } else { 0 });
 }
 
 fn range(w: &mut Writer, range: &Range) {

@@ -1,0 +1,127 @@
+//! Whether a job's source and its target are parts of one tree, so that a copy would run into itself, or `--delete` remove what is being
+//! copied.
+//!
+//! The two ends may be two processes of one host, reach it by different names, or be half the world apart. So the sender tells, of
+//! each source and of all directories above it, a token made of the host's boot, the device and the inode: the receiver knows its own
+//! by theirs, and nobody learns a number from them. Where a store has no inodes there are no tokens.
+
+use std::sync::LazyLock;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use store::{Lineage, Store};
+use wire::frame::{JobName, PLACE_TOKEN_BYTES, PlaceToken};
+use wire::receiver::Target;
+
+use crate::scan::SourceRoot;
+
+/// One for all processes of a kernel, in whatever container; empty where the kernel does not say.
+static BOOT: LazyLock<String> = LazyLock::new(|| {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.map(|text| text.trim().to_owned()).unwrap_or_default()
+});
+
+/// The places of one source or target, as tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Tokens {
+    /// The entry itself, where it is there.
+    itself: Option<PlaceToken>,
+    /// The directories above it, innermost first.
+    above: Vec<PlaceToken>,
+}
+
+fn token(job: &JobName, (device, inode): (u64, u64)) -> PlaceToken {
+    let mut hash = Context::new(&SHA256);
+    hash.update(b"longhaul place");
+    hash.update(job);
+    hash.update(BOOT.as_bytes());
+    hash.update(&device.to_be_bytes());
+    hash.update(&inode.to_be_bytes());
+    let mut token = [0; PLACE_TOKEN_BYTES];
+    token.copy_from_slice(&hash.finish().as_ref()[..PLACE_TOKEN_BYTES]);
+    token
+}
+
+fn tokens(job: &JobName, lineage: &Lineage) -> Tokens {
+    let of = |identity: &(u64, u64)| token(job, *identity);
+    Tokens { itself: lineage.itself.as_ref().map(of), above: lineage.above.iter().map(of).collect() }
+}
+
+/// What the sender tells of its sources: of each its own token and those above it. Nothing where it cannot be told.
+pub(crate) fn of_sources(job: &JobName, roots: &[SourceRoot]) -> Vec<Vec<PlaceToken>> {
+    if BOOT.is_empty() {
+        return Vec::new();
+    }
+    let told = |root: &SourceRoot| {
+        let Tokens { itself, above } = tokens(job, &root.store.lineage(&root.path));
+        itself.into_iter().chain(above).collect()
+    };
+    roots.iter().map(told).collect()
+}
+
+/// How a source and a target lie to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nested {
+    /// The target lies below the source.
+    TargetWithin,
+    /// The source lies below the target.
+    SourceWithin,
+}
+
+/// How a source, as its sender tells of it, lies to a target.
+pub(crate) fn nested(job: &JobName, source: &[PlaceToken], store: &dyn Store, target: &Target) -> Option<Nested> {
+    let (itself, above) = source.split_first()?;
+    let there = tokens(job, &store.lineage(&target.path));
+    // What is copied into a directory becomes an entry of it.
+    let is_in_itself = target.into && there.itself == Some(*itself);
+    if there.above.contains(itself) || is_in_itself {
+        return Some(Nested::TargetWithin);
+    }
+    // An entry of that directory takes its own place.
+    let above = if target.into { above.get(1..).unwrap_or_default() } else { above };
+    there.itself.filter(|there| above.contains(there)).map(|_| Nested::SourceWithin)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::RelPath;
+    use store::posix::{Links, Posix};
+
+    use super::*;
+
+    const JOB: JobName = [7; 16];
+
+    fn root(dir: &std::path::Path, path: &str) -> SourceRoot {
+        let store = Arc::new(Posix::open(dir, Links::Inside).unwrap());
+        let name = model::Name::new(b"s").unwrap();
+        SourceRoot { store, path: RelPath::parse(path.as_bytes()).unwrap(), name }
+    }
+
+    #[test]
+    fn a_tree_is_known_by_whatever_way() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("t/deep")).unwrap();
+        std::fs::create_dir(dir.path().join("other")).unwrap();
+        std::os::unix::fs::symlink("t/deep", dir.path().join("link")).unwrap();
+        let source = of_sources(&JOB, &[root(dir.path(), "t")]).remove(0);
+        let lies = |at: &std::path::Path, path: &str, into| {
+            let target = root(at, path);
+            nested(&JOB, &source, &*target.store, &Target { path: target.path, into, is_dir: into })
+        };
+        let nested = |at: &std::path::Path, path: &str| lies(at, path, false);
+        assert_eq!(lies(dir.path(), "t", true), Some(Nested::TargetWithin), "into itself");
+        assert_eq!(lies(dir.path(), "", true), None, "into its own place");
+        assert_eq!(lies(dir.path().parent().unwrap(), "", true), Some(Nested::SourceWithin));
+        assert_eq!(nested(dir.path(), "t/new/deeper"), Some(Nested::TargetWithin));
+        assert_eq!(nested(dir.path(), "t/deep"), Some(Nested::TargetWithin));
+        assert_eq!(nested(&dir.path().join("t"), "x"), Some(Nested::TargetWithin), "from another root");
+        assert_eq!(nested(&dir.path().join("link"), "x"), Some(Nested::TargetWithin), "by a link");
+        assert_eq!(nested(dir.path(), ""), Some(Nested::SourceWithin));
+        for apart in ["other", "other/x", "tt", "t"] {
+            assert_eq!(nested(dir.path(), apart), None, "{apart}");
+        }
+        assert!(of_sources(&JOB, &[]).is_empty());
+        assert_ne!(of_sources(&[8; 16], &[root(dir.path(), "t")])[0], source, "another job's say nothing");
+    }
+}

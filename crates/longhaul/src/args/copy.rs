@@ -1,0 +1,193 @@
+//! What can be typed for `cp`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use model::units::BitRate;
+use model::{Algorithm, spec};
+
+use super::limit;
+use crate::client_config::CopyDefaults;
+
+/// Copy files and trees to, from or within nodes.
+///
+/// `cp -r S T` makes T the copy of S (S/a becomes T/a), whether T exists or not, so the same command run again goes on
+/// where it stopped and never nests. A T that ends in a slash, or several sources, copy into T. Every block is
+/// verified; a file appears under its name only when it is complete. Symbolic links are copied as they are.
+///
+/// Between two nodes the source's node carries the job by itself: the client may leave, and come back with
+/// `longhaul job show ID --node`. HOST:PATH starts the other end over ssh.
+///
+/// From zero: to null: it tests the path, and says once a second how fast that is; zero: without a size goes on until it
+/// is stopped. With a file at one end it tests that end's disk as well.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Cp {
+    /// What to copy, then where to
+    #[arg(required = true, num_args = 2.., value_name = "LOCATOR")]
+    pub locators: Vec<OsString>,
+    /// Copy directories with all that is in them
+    #[arg(long, short)]
+    pub recursive: bool,
+    /// When an existing target counts as already there
+    #[arg(long, value_name = "LEVEL", default_value = "mtime")]
+    pub sync: SyncLevel,
+    /// An existing target that differs is an error
+    #[arg(long)]
+    pub no_overwrite: bool,
+    /// Remove at the target what the source lacks (with -r); look first with --dry-run
+    ///
+    /// What --exclude leaves out stays. Nothing is removed from a directory that could not be read in full.
+    #[arg(long, requires = "recursive", conflicts_with_all = ["files_from", "no_overwrite"])]
+    pub delete: bool,
+    /// Change nothing; list what would be done
+    #[arg(long, short = 'n')]
+    pub dry_run: bool,
+    /// Leave out what fits this pattern; with --include, the first that fits in the order given decides
+    ///
+    /// A pattern with a slash inside is anchored at the source; one without fits names at any depth; a slash at the end
+    /// fits directories only; * stops at slashes, ** does not.
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Let what fits this pattern take part, whatever later patterns say
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
+    /// Copy what this file lists: one path below the source per line, or PATH, a tab, and its path below the target
+    #[arg(long, value_name = "FILE")]
+    pub files_from: Option<PathBuf>,
+    /// A further source of the same bytes; ranges come from all of them. May be given again
+    #[arg(long, value_name = "LOCATOR")]
+    pub mirror: Vec<OsString>,
+    /// Keep owners and groups, by name where the target knows the name (needs root there)
+    #[arg(long)]
+    pub owner: bool,
+    /// Keep extended attributes (user.*) and ACLs
+    #[arg(long)]
+    pub xattrs: bool,
+    /// Flush every file to stable storage before it counts as done
+    #[arg(long)]
+    pub durable: bool,
+    /// Whole-file digests to verify at both ends, separated by commas; `none` only for null: and zero:
+    ///
+    /// crc32c is always made block by block and costs next to nothing, as does adler32. md5 (0.7 GB/s per file),
+    /// sha256 (2 GB/s) and blake3 (10 GB/s) must see a file in order, which keeps each file on one stream.
+    #[arg(long, value_name = "LIST", value_parser = checksums)]
+    pub checksum: Option<Checksums>,
+    /// TCP streams
+    ///
+    /// Default: as few as reach what the path gives, found out while the job runs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub streams: Option<u32>,
+    /// The most to send, all streams together: 200Mbit/s, 25MB/s, 2Gbit/s; `none` for no limit
+    #[arg(long, value_name = "RATE", value_parser = limit)]
+    pub limit: Option<BitRate>,
+    /// Congestion control of the data streams, for example bbr or cubic
+    ///
+    /// Default: chosen by round-trip time and loss among those that the sending host allows.
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<String>,
+    /// Payload in clear, where the node allows it; handshake, keys and metadata stay encrypted
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false", hide_possible_values = true)]
+    pub plain: Option<bool>,
+    /// Keep trying this long without progress once the node has been reached
+    #[arg(long, value_name = "TIME", default_value = "15min", value_parser = model::duration::parse)]
+    pub retry_for: Duration,
+    /// How long to wait for space at a full target before giving up
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = model::duration::parse)]
+    pub wait_space: Duration,
+    /// The command that starts the other end of HOST:PATH; the host and its command line are added
+    #[arg(long, value_name = "CMD", default_value = "ssh")]
+    pub ssh: String,
+    /// Write the receipt (JSON) to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub receipt: Option<PathBuf>,
+    /// Write the job's course to this file as CSV, four rows a second for each stream
+    ///
+    /// Where the threads' time went per record, what the kernel says about the stream (TCP_INFO), and how full queues are.
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<PathBuf>,
+    /// --include and --exclude in the order in which they were given.
+    #[arg(skip)]
+    pub filters: Vec<spec::Filter>,
+}
+
+impl Cp {
+    /// The same, where what was not typed is as the user's configuration says.
+    pub fn with_defaults(&self, defaults: &CopyDefaults) -> Cp {
+        Cp {
+            limit: self.limit.or(defaults.limit),
+            plain: self.plain.or(Some(defaults.plain)),
+            checksum: self.checksum.clone().or_else(|| defaults.checksum.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// Whether payload may go in clear.
+    pub fn is_plain(&self) -> bool {
+        self.plain.unwrap_or(false)
+    }
+
+    /// Digests of whole files; empty for none.
+    pub fn checksums(&self) -> &[Algorithm] {
+        self.checksum.as_ref().map_or(&[Algorithm::Crc32c], |list| &list.0)
+    }
+}
+
+/// The order between two options is all that derived arguments forget.
+pub(super) fn ordered_filters(matches: &clap::ArgMatches) -> Vec<spec::Filter> {
+    let of = |name: &str, include| {
+        let patterns = matches.get_many::<String>(name).into_iter().flatten().cloned();
+        let at = matches.indices_of(name).into_iter().flatten();
+        at.zip(patterns).map(|(at, pattern)| (at, spec::Filter { include, pattern })).collect::<Vec<_>>()
+    };
+    let mut all = of("include", true);
+    all.extend(of("exclude", false));
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, filter)| filter).collect()
+}
+
+/// The checksums of a job; empty for none.
+#[derive(Debug, Clone)]
+pub struct Checksums(pub Vec<Algorithm>);
+
+/// Reads what stands behind `--checksum`.
+pub fn checksums(text: &str) -> Result<Checksums, String> {
+    if text == "none" {
+        return Ok(Checksums(Vec::new()));
+    }
+    let mut list: Vec<Algorithm> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    // Blocks are always guarded by CRC32C, so its digest of the whole comes for nothing.
+    if !list.contains(&Algorithm::Crc32c) {
+        list.insert(0, Algorithm::Crc32c);
+    }
+    list.dedup();
+    Ok(Checksums(list))
+}
+
+/// When an existing target counts as already there.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum SyncLevel {
+    /// Never: always send
+    None,
+    /// A file of that name is enough
+    Exists,
+    /// Equal size
+    Size,
+    /// Equal size and modification time
+    Mtime,
+    /// Equal size and digest (reads both in full)
+    Digest,
+}
+
+impl From<SyncLevel> for spec::Sync {
+    fn from(level: SyncLevel) -> spec::Sync {
+        match level {
+            SyncLevel::None => spec::Sync::None,
+            SyncLevel::Exists => spec::Sync::Exists,
+            SyncLevel::Size => spec::Sync::Size,
+            SyncLevel::Mtime => spec::Sync::Mtime,
+            SyncLevel::Digest => spec::Sync::Digest,
+        }
+    }
+}

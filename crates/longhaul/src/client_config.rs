@@ -1,0 +1,191 @@
+//! The user's configuration of the client, `~/.config/longhaul/config.toml`: nodes by a short name, and defaults of copies.
+//!
+//! ```toml
+//! [defaults]
+//! limit = "2Gbit/s"
+//!
+//! [node.cern]
+//! address = "dtn.cern.example:7411"
+//! key-file = "cern.key"        # beside this file
+//! plain = true
+//! ```
+//!
+//! What is typed wins over the environment, the environment over a node's settings, and these over the defaults.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use model::units::BitRate;
+use model::{HostPort, Locator};
+use serde::Deserialize;
+
+use crate::args::{Checksums, checksums, limit};
+use crate::failure::Failure;
+use crate::toml_file;
+
+/// Names that mean something else before a colon.
+const RESERVED: [&str; 12] =
+    ["null", "zero", "lh", "file", "https", "http", "davs", "dav", "s3", "root", "roots", "gsiftp"];
+
+/// The file, as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    defaults: Defaults,
+    #[serde(default)]
+    node: BTreeMap<String, Node>,
+}
+
+/// What copies do unless they are told otherwise.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Defaults {
+    limit: Option<String>,
+    plain: Option<bool>,
+    checksum: Option<String>,
+}
+
+/// A node, as it is written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Node {
+    address: String,
+    #[serde(rename = "key-file")]
+    key_file: Option<PathBuf>,
+    limit: Option<String>,
+    plain: Option<bool>,
+    checksum: Option<String>,
+}
+
+/// What a copy does unless its command line says otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct CopyDefaults {
+    /// The most to send.
+    pub limit: Option<BitRate>,
+    /// Payload in clear, where the node allows it.
+    pub plain: bool,
+    /// Digests of whole files.
+    pub checksum: Option<Checksums>,
+}
+
+/// A node that has a name.
+#[derive(Debug)]
+pub struct NamedNode {
+    /// Where it listens.
+    pub at: HostPort,
+    /// The file with access keys for it.
+    pub key_file: Option<PathBuf>,
+    copies: CopyDefaults,
+}
+
+/// The configuration of a client.
+#[derive(Debug, Default)]
+pub struct ClientConfig {
+    copies: CopyDefaults,
+    nodes: BTreeMap<String, NamedNode>,
+}
+
+/// Where the file lies; none where no home says so.
+pub fn path() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
+    Some(base.join("longhaul/config.toml"))
+}
+
+impl ClientConfig {
+    /// Reads the file, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be read, or a line of it is wrong.
+    pub fn load() -> Result<ClientConfig, Failure> {
+        match path() {
+            Some(path) if path.exists() => ClientConfig::read(&path),
+            _ => Ok(ClientConfig::default()),
+        }
+    }
+
+    fn read(path: &Path) -> Result<ClientConfig, Failure> {
+        let file: File = toml_file::read(path)?;
+        let fail = |at: &str, why: String| Failure::usage(format!("{}: {at}: {why}", path.display()));
+        let copies = file.defaults.copies().map_err(|why| fail("[defaults]", why))?;
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let mut nodes = BTreeMap::new();
+        for (name, node) in file.node {
+            let node = check_name(&name).and_then(|()| node.read(&copies, dir));
+            let node = node.map_err(|why| fail(&format!("[node.{name}]"), why))?;
+            nodes.insert(name, node);
+        }
+        Ok(ClientConfig { copies, nodes })
+    }
+
+    /// The node of this name.
+    pub fn named(&self, name: &str) -> Option<&NamedNode> {
+        self.nodes.get(name)
+    }
+
+    /// The node at this address, if it has a name.
+    pub fn node(&self, at: &HostPort) -> Option<&NamedNode> {
+        self.nodes.values().find(|node| node.at == *at)
+    }
+
+    /// The place that `NAME:PATH` means, where NAME is a node's name here.
+    ///
+    /// # Errors
+    /// PATH is none.
+    pub fn locator(&self, text: &[u8]) -> Option<Result<Locator, Failure>> {
+        let at = text.iter().position(|byte| *byte == b':')?;
+        let node = self.nodes.get(std::str::from_utf8(&text[..at]).ok()?)?;
+        Some(Locator::on_node(&node.at, &text[at + 1..]).map_err(Failure::from))
+    }
+
+    /// What a copy from or to this node does by default; none for a copy without a node.
+    pub fn copies(&self, with: Option<&HostPort>) -> &CopyDefaults {
+        with.and_then(|at| self.node(at)).map_or(&self.copies, |node| &node.copies)
+    }
+}
+
+impl Defaults {
+    fn copies(&self) -> Result<CopyDefaults, String> {
+        let limit = self.limit.as_deref().map(limit).transpose().map_err(|why| format!("limit: {why}"))?;
+        let checksum = self.checksum.as_deref().map(checksums).transpose().map_err(|why| format!("checksum: {why}"))?;
+        Ok(CopyDefaults { limit, plain: self.plain.unwrap_or(false), checksum })
+    }
+}
+
+impl Node {
+    fn read(self, defaults: &CopyDefaults, dir: &Path) -> Result<NamedNode, String> {
+        let at = self.address.strip_prefix("lh://").unwrap_or(&self.address).trim_end_matches('/');
+        let at = at.parse().map_err(|why| format!("address: {why}; write HOST or HOST:PORT"))?;
+        let is_plain = self.plain;
+        let own = Defaults { limit: self.limit, plain: self.plain, checksum: self.checksum }.copies()?;
+        let copies = CopyDefaults {
+            limit: own.limit.or(defaults.limit),
+            plain: is_plain.unwrap_or(defaults.plain),
+            checksum: own.checksum.or_else(|| defaults.checksum.clone()),
+        };
+        Ok(NamedNode { at, key_file: self.key_file.map(|file| below(dir, &file)), copies })
+    }
+}
+
+/// A file that is named in the configuration: below the home, or beside the configuration.
+fn below(dir: &Path, file: &Path) -> PathBuf {
+    match (file.strip_prefix("~"), std::env::var_os("HOME")) {
+        (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
+        _ => dir.join(file),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(plain) {
+        return Err("a node's name has letters, digits, - _ and . only".to_owned());
+    }
+    if RESERVED.contains(&name) {
+        return Err(format!("{name}: means something else already; take another name"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! What the documents tell people to type works: every shell block of README.md, docs/first-day.md, docs/usage.md,
+//! docs/http.md and docs/api.md runs as it is written, on machines with the names that it uses, and every command ends with
+//! exit code 0; or the comment directly above the block says why it does not run, or where and how else it does ([`page`]).
+//!
+//! As written, but for this: `lhk1_…` is the key that was granted last, and what is pasted where a command reads; a node
+//! goes on behind; what lasts until Ctrl-C has it after two seconds, and tests without `-t` take half a second, or one (`bin`).
+//! What the documents take to be there, [`world`]s have: other sites' nodes, files, certificates, keys in files.
+
+mod page;
+mod sites;
+mod world;
+
+use std::fs;
+use std::sync::Mutex;
+
+use self::page::{Block, Conditions, Fate};
+use self::world::World;
+use crate::wait::skipped;
+use crate::wrappers;
+
+/// A document, and the machines that it speaks of.
+struct Document {
+    file: &'static str,
+    machines: &'static [Machine],
+    /// Files that people make of keys that they were given: the name, and whose keys (`MACHINE.EXPORT`), in homes.
+    key_files: &'static [(&'static str, &'static [&'static str])],
+    /// The node that copies go to where a block wants one under way.
+    copies_to: &'static str,
+}
+
+/// A machine.
+struct Machine {
+    name: &'static str,
+    /// Addresses that it has besides.
+    addresses: &'static [&'static str],
+    /// A script that runs there before the first block.
+    prepare: &'static str,
+}
+
+/// Starts a copy on the machine `here`, and prints its id.
+const BEGIN_COPY: &str = r#"
+timeout 120 "$LONGHAUL_PROGRAM" cp --quiet zero: "lh://$COPIES_TO/null:" > /dev/null &
+echo $! > "$WORLD/copy"
+until id=$("$LONGHAUL_PROGRAM" job list --json | grep -m 1 -o '"job":"[^"]*"'); do kill -0 $!; sleep 0.1; done
+echo "$id" | cut -d '"' -f 4
+"#;
+const END_COPY: &str = r#"
+kill -INT "$(cat "$WORLD/copy")" || true
+"#;
+
+impl Document {
+    fn key_files(&self, world: &World, machine: &str) {
+        for (name, whose) in self.key_files {
+            let keys = whose.iter().map(|key| fs::read_to_string(world.path("keys").join(key)));
+            if let Ok(keys) = keys.collect::<Result<String, _>>() {
+                fs::write(world.home(machine).join(name), keys).unwrap();
+            }
+        }
+    }
+
+    /// Runs a block on one machine; says what was wrong.
+    fn run(&self, world: &World, block: &Block, machine: &str, how: &Conditions) -> Result<(), String> {
+        self.key_files(world, machine);
+        let key = fs::read_to_string(world.path("keys/last")).unwrap_or_default();
+        let mut script = block.text.replace("lhk1_…", key.trim()).replace("lhk1_...", key.trim());
+        if how.beside_copy {
+            let begun = world.run("here", &format!("COPIES_TO={}{BEGIN_COPY}", self.copies_to));
+            let id = begun.out.trim();
+            assert_eq!(begun.code, Some(0), "no copy to {}: {}", self.copies_to, begun.err);
+            script = script.replace(" ID", &format!(" {id}")).replace("4f1c", id);
+        }
+        let ended = world.run(machine, &script);
+        if how.beside_copy {
+            world.run("here", END_COPY);
+        }
+        // What a node answers 202 to may still fail, and says so at its end.
+        let failed = ended.out.lines().any(|line| line.starts_with("failure:"));
+        if ended.code == Some(how.code) && !failed {
+            return Ok(());
+        }
+        let file = self.file;
+        Err(format!("{file}:{} at {machine}, {:?}:\n{}{}", block.line, ended.code, ended.out, ended.err))
+    }
+
+    /// Runs all blocks, whatever becomes of those before.
+    fn check(&self) {
+        let world = World::new(self.machines);
+        let (mut wrong, mut ran) = (Vec::new(), 0);
+        for block in page::blocks(self.file) {
+            match &block.fate {
+                Fate::NotRun(reason) => assert!(!reason.is_empty(), "{}:{}: say why", self.file, block.line),
+                Fate::File { path, machine } => {
+                    let written = world.run(machine, &format!("cat > {path} <<'END'\n{}END\n", block.text));
+                    assert_eq!(written.code, Some(0), "{}", written.err);
+                }
+                Fate::Runs(how) => {
+                    ran += 1;
+                    wrong.extend(how.machines.iter().filter_map(|at| self.run(&world, &block, at, how).err()));
+                }
+            }
+        }
+        assert!(ran > 2, "{} has hardly a block that runs", self.file);
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}
+
+/// The document of the test that runs, for the process that it starts in namespaces.
+static CHECKED: Mutex<Option<&Document>> = Mutex::new(None);
+
+fn check(test: &str, document: &'static Document) {
+    if !rustix::process::geteuid().is_root() {
+        return skipped(test, "machines of its own want root");
+    }
+    for program in ["ip", "nsenter", "curl", "nft", "setpriv"] {
+        let found =
+            std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).exists());
+        if !found {
+            return skipped(test, &format!("{program} is not here"));
+        }
+    }
+    *CHECKED.lock().unwrap() = Some(document);
+    wrappers::with_network(test, || CHECKED.lock().unwrap().unwrap().check());
+}
+
+#[test]
+fn the_readme_runs() {
+    check("docs::the_readme_runs", &sites::README);
+}
+
+#[test]
+fn the_first_day_runs() {
+    check("docs::the_first_day_runs", &sites::FIRST_DAY);
+}
+
+#[test]
+fn the_usage_runs() {
+    check("docs::the_usage_runs", &sites::USAGE);
+}
+
+#[test]
+fn what_http_clients_type_runs() {
+    check("docs::what_http_clients_type_runs", &sites::HTTP);
+}
+
+#[test]
+fn what_programs_ask_of_the_api_runs() {
+    check("docs::what_programs_ask_of_the_api_runs", &sites::API);
+}

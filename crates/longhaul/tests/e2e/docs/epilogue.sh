@@ -1,0 +1,2 @@
+
+export -p > "$WORLD/$MACHINE.env"

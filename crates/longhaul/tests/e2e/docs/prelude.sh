@@ -1,0 +1,7 @@
+# What stands before each block: the environment as the last block on this machine left it, and a word on what failed.
+set -e -o pipefail
+trap 'code=$?; echo "exit code $code of: $BASH_COMMAND" >&2' ERR
+[ ! -e "$WORLD/$MACHINE.env" ] || . "$WORLD/$MACHINE.env"
+tree() {
+    mkdir -p "$1/sub" && head -c "${2:-2M}" /dev/urandom > "$1/large" && echo small > "$1/sub/small"
+}
