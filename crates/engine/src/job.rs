@@ -340,6 +340,23 @@ impl Driven {
     }
 }
 
+/// Sends what the side has to say, and before its last words what it has counted.
+fn say_what_is_due(link: &mut Link, crew: &Crew, gauge: &mut Gauge) -> Result<()> {
+    while link.has_room() {
+        let Some(frame) = crew.side.poll_frame() else { break };
+        let counts = crew.side.counts();
+        if matches!(frame, Frame::Finished(_) | Frame::ScanEnd(_)) && counts != Counts::default() {
+            link.send(&Frame::Counts(counts))?;
+        }
+        if matches!(frame, Frame::Finished(_)) {
+            // Nothing is heard after this.
+            link.send(&Frame::Account(Box::new(gauge.account(&crew.sights()))))?;
+        }
+        link.send(&frame)?;
+    }
+    Ok(())
+}
+
 fn run(
     link: &mut Link,
     crew: &mut Crew,
@@ -361,18 +378,7 @@ fn run(
         }
         reins.tend(link, &*side)?;
         side.pump()?;
-        while link.has_room() {
-            let Some(frame) = side.poll_frame() else { break };
-            let counts = side.counts();
-            if matches!(frame, Frame::Finished(_) | Frame::ScanEnd(_)) && counts != Counts::default() {
-                link.send(&Frame::Counts(counts))?;
-            }
-            if matches!(frame, Frame::Finished(_)) {
-                // Nothing is heard after this.
-                link.send(&Frame::Account(Box::new(gauge.account(&crew.sights()))))?;
-            }
-            link.send(&frame)?;
-        }
+        say_what_is_due(link, crew, gauge)?;
         side.take_plans().iter().for_each(|plan| watch(News::Plan(plan)));
         if let Some(error) = side.take_failure() {
             return Err(error);

@@ -3,6 +3,7 @@
 //! What it does not know: where streams come from, and what the control connection carries; see [`crate::job`].
 
 mod afar;
+mod carrying;
 mod deals;
 mod pace;
 pub(crate) mod read;
@@ -30,6 +31,7 @@ use crate::movers::Afar;
 use crate::scan::SourceRoot;
 use crate::stream::{DataStream, RecordBuffer};
 
+use carrying::Carrying;
 use pace::Pace;
 use read::{Pending, Shelf};
 
@@ -57,34 +59,6 @@ pub struct Sending {
     lineage: Mutex<Vec<Vec<PlaceToken>>>,
     pace: Pace,
     busy: Mutex<String>,
-}
-
-/// A stream as the machine's orders reach it, wherever its socket is.
-trait Carrying {
-    /// Its number in the session.
-    fn id(&self) -> u32;
-    /// Whether it is known to carry nothing any more.
-    fn is_lost(&self) -> bool;
-    /// Whether who looks after it says that it is one too many.
-    fn is_surplus(&self) -> bool {
-        false
-    }
-    /// What it means that it is lost.
-    fn lost(&self) -> Error;
-}
-
-impl Carrying for DataStream {
-    fn id(&self) -> u32 {
-        DataStream::id(self)
-    }
-
-    fn is_lost(&self) -> bool {
-        DataStream::is_lost(self)
-    }
-
-    fn lost(&self) -> Error {
-        DataStream::lost(self)
-    }
 }
 
 /// How often a stream that waits looks whether its peer still has it.

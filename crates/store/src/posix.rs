@@ -8,7 +8,9 @@
 mod attributes;
 mod confined;
 mod file;
+mod lineage;
 mod list;
+mod put;
 mod way;
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -155,40 +157,6 @@ impl Posix {
         let fd = self.open_at(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
         rustix::fs::chmod(format!("/proc/self/fd/{}", fd.as_raw_fd()), Mode::from_raw_mode(mode))
     }
-
-    /// Puts a finished temporary entry under its name.
-    fn put(dir: &OwnedFd, temporary: &[u8], name: &Name, replace: bool) -> rustix::io::Result<()> {
-        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        match rustix::fs::renameat_with(dir, temporary, dir, name.as_bytes(), flags) {
-            // NFS, Lustre and old kernels do not know the flag.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !replace => {
-                Self::rename_by_link((dir, temporary), (dir, name.as_bytes()))
-            }
-            other => other,
-        }
-    }
-
-    /// Renames unless the new name is taken, in two steps: a link refuses a taken name everywhere.
-    fn rename_by_link(from: (&OwnedFd, &[u8]), to: (&OwnedFd, &[u8])) -> rustix::io::Result<()> {
-        rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
-        rustix::fs::unlinkat(from.0, from.1, AtFlags::empty())
-    }
-
-    /// The same of a directory, which has no second name: of what came between the look and the rename an empty directory
-    /// alone can be replaced.
-    fn rename_dir_by_looking(from: (&OwnedFd, &Name), to: (&OwnedFd, &Name)) -> rustix::io::Result<()> {
-        match Self::stat_kind(to.0, to.1) {
-            Some(_) => Err(Errno::EXIST),
-            None => rustix::fs::renameat(from.0, from.1.as_bytes(), to.0, to.1.as_bytes()),
-        }
-    }
-
-    fn put_or_remove(dir: &OwnedFd, temporary: &[u8], path: &RelPath, name: &Name, replace: bool) -> Result<()> {
-        Self::put(dir, temporary, name, replace).map_err(|e| {
-            let _ = rustix::fs::unlinkat(dir, temporary, AtFlags::empty());
-            in_the_way(dir, path, name, e)
-        })
-    }
 }
 
 /// The length of a file that is ours to write to: somebody else's, or one that has another name as well, is not.
@@ -258,35 +226,6 @@ fn facts(stat: &rustix::fs::Stat) -> Stat {
         allocated: stat.st_blocks as u64 * 512,
         changed: Some(Timestamp { seconds: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 }),
     }
-}
-
-/// Device and inode of what is open.
-fn identity(fd: &OwnedFd) -> Option<(u64, u64)> {
-    rustix::fs::fstat(fd).ok().map(|stat| facts(&stat).identity)
-}
-
-/// The directories above an open one, innermost first, up to the host's root, past the root of a store as well: of theirs nothing is
-/// read. None where it is no directory.
-fn ancestors(fd: &OwnedFd) -> Option<Vec<(u64, u64)>> {
-    let up = |fd: &OwnedFd| rustix::fs::openat(fd, c"..", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).ok();
-    let (mut below, mut next) = (identity(fd)?, up(fd)?);
-    let mut above = Vec::new();
-    while let Some(there) = identity(&next).filter(|there| *there != below && above.len() < DEPTH_MAX) {
-        above.push(there);
-        below = there;
-        match up(&next) {
-            Some(parent) => next = parent,
-            None => break,
-        }
-    }
-    Some(above)
-}
-
-/// The same, the open directory itself first.
-fn ancestors_with(fd: &OwnedFd) -> Option<Vec<(u64, u64)>> {
-    let mut above = ancestors(fd)?;
-    above.insert(0, identity(fd)?);
-    Some(above)
 }
 
 impl Store for Posix {
@@ -401,23 +340,7 @@ impl Store for Posix {
     }
 
     fn lineage(&self, path: &RelPath) -> Lineage {
-        let open = |path: &RelPath| self.open_at(path, OFlags::PATH, Mode::empty()).ok();
-        let itself = open(path).and_then(|fd| Some((identity(&fd)?, fd)));
-        let mut nearest = path.clone();
-        let above = match &itself {
-            // Of a file only its parent leads up.
-            Some((_, fd)) => ancestors(fd).or_else(|| ancestors_with(&open(&path.parent())?)),
-            None => loop {
-                if nearest.is_root() {
-                    break None;
-                }
-                nearest = nearest.parent();
-                if let Some(fd) = open(&nearest) {
-                    break ancestors_with(&fd);
-                }
-            },
-        };
-        Lineage { itself: itself.map(|(identity, _)| identity), above: above.unwrap_or_default() }
+        self.lineage_of(path)
     }
 
     fn space(&self, path: &RelPath) -> Result<Option<Space>> {
@@ -531,34 +454,5 @@ impl Store for Posix {
             Errno::EXIST if !replace => Error::Exists(shown(to)),
             other => Error::io("rename", from, other),
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// File systems without RENAME_NOREPLACE are rarely at hand; what stands in for it is tested by itself.
-    #[test]
-    fn a_link_stands_in_for_a_rename_that_must_not_replace() {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = OwnedFd::from(std::fs::File::open(temp.path()).unwrap());
-        let put = |temporary: &[u8], name: &[u8]| Posix::rename_by_link((&dir, temporary), (&dir, name));
-        std::fs::write(temp.path().join("part"), "new").unwrap();
-        put(b"part", b"f").unwrap();
-        assert!(!temp.path().join("part").exists());
-        std::fs::write(temp.path().join("part"), "newer").unwrap();
-        assert_eq!(put(b"part", b"f"), Err(Errno::EXIST));
-        assert_eq!(std::fs::read(temp.path().join("f")).unwrap(), b"new");
-        std::os::unix::fs::symlink("nowhere", temp.path().join("link")).unwrap();
-        put(b"link", b"l").unwrap();
-        assert_eq!(std::fs::read_link(temp.path().join("l")).unwrap(), Path::new("nowhere"));
-        let name = |text: &str| Name::new(text.as_bytes()).unwrap();
-        std::fs::create_dir(temp.path().join("d")).unwrap();
-        std::fs::create_dir(temp.path().join("e")).unwrap();
-        let rename = |from: &str, to: &str| Posix::rename_dir_by_looking((&dir, &name(from)), (&dir, &name(to)));
-        assert_eq!((rename("d", "e"), rename("d", "f")), (Err(Errno::EXIST), Err(Errno::EXIST)));
-        rename("d", "new").unwrap();
-        assert!(temp.path().join("new").is_dir() && !temp.path().join("d").exists());
     }
 }

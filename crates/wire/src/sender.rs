@@ -8,6 +8,7 @@
 
 mod deal;
 mod open;
+mod progress;
 mod say;
 mod settle;
 
@@ -16,7 +17,6 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
 use model::entry::{Attributes, Timestamp};
-use model::locator::ENDLESS;
 use model::name::{Name, RelPath};
 
 use crate::error::WireError;
@@ -28,6 +28,7 @@ use open::OpenDirs;
 use say::attribute_bytes;
 
 pub use deal::{Order, Range};
+pub use progress::Progress;
 
 /// A record that was built for a stream: what it covers, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,39 +58,6 @@ pub struct Miss {
 
 /// How many misses are kept by name; the rest is counted.
 pub const MISSES_NAMED_MAX: usize = 1000;
-
-/// Numbers for progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes of files offered.
-    pub bytes_offered: u64,
-    /// Files offered.
-    pub files_offered: u64,
-    /// Bytes that the receiver has taken in, skipped files included.
-    pub bytes_arrived: u64,
-    /// Files settled.
-    pub files_settled: u64,
-    /// Of `bytes_arrived`: what was there already, skipped or resumed. It took no time on the path.
-    pub bytes_in_place: u64,
-    /// Of `bytes_arrived`: holes, which take no time on the path either.
-    pub bytes_of_holes: u64,
-    /// Of `files_settled`: skipped.
-    pub files_in_place: u64,
-    /// The tree has been offered in full.
-    pub scanned: bool,
-}
-
-impl Progress {
-    /// Payload that crossed the path: neither what was there already, nor holes.
-    pub fn bytes_sent(&self) -> u64 {
-        self.bytes_arrived.saturating_sub(self.bytes_in_place).saturating_sub(self.bytes_of_holes)
-    }
-
-    /// Whether the job goes on until somebody stops it.
-    pub fn is_endless(&self) -> bool {
-        self.bytes_offered >= ENDLESS.0
-    }
-}
 
 #[derive(Debug)]
 struct Item {

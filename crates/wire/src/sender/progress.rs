@@ -1,0 +1,36 @@
+//! How far a job is.
+
+use model::locator::ENDLESS;
+
+/// Numbers for progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of files offered.
+    pub bytes_offered: u64,
+    /// Files offered.
+    pub files_offered: u64,
+    /// Bytes that the receiver has taken in, skipped files included.
+    pub bytes_arrived: u64,
+    /// Files settled.
+    pub files_settled: u64,
+    /// Of `bytes_arrived`: what was there already, skipped or resumed. It took no time on the path.
+    pub bytes_in_place: u64,
+    /// Of `bytes_arrived`: holes, which take no time on the path either.
+    pub bytes_of_holes: u64,
+    /// Of `files_settled`: skipped.
+    pub files_in_place: u64,
+    /// The tree has been offered in full.
+    pub scanned: bool,
+}
+
+impl Progress {
+    /// Payload that crossed the path: neither what was there already, nor holes.
+    pub fn bytes_sent(&self) -> u64 {
+        self.bytes_arrived.saturating_sub(self.bytes_in_place).saturating_sub(self.bytes_of_holes)
+    }
+
+    /// Whether the job goes on until somebody stops it.
+    pub fn is_endless(&self) -> bool {
+        self.bytes_offered >= ENDLESS.0
+    }
+}
