@@ -105,7 +105,11 @@ impl ClientConfig {
         }
     }
 
-    fn read(path: &Path) -> Result<ClientConfig, Failure> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// As [`ClientConfig::load`].
+    pub fn read(path: &Path) -> Result<ClientConfig, Failure> {
         let file: File = toml_file::read(path)?;
         let fail = |at: &str, why: String| Failure::usage(format!("{}: {at}: {why}", path.display()));
         let copies = file.defaults.copies().map_err(|why| fail("[defaults]", why))?;

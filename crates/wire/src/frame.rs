@@ -427,6 +427,9 @@ pub enum Frame {
     Counts(Counts),
     /// Sender, before its first entry: of each source its own token and those of the directories above it, innermost first.
     Lineage(Vec<Vec<PlaceToken>>),
+    /// Receiver: what failed there that is no entry's outcome, by the path it would have below its source root: an extra that could not
+    /// be removed, a directory that could not be finished.
+    Missed(Vec<(RelPath, Refusal)>),
 }
 
 impl Frame {

@@ -5,6 +5,7 @@
 //! is told how each ended; blocks are written by whoever received them, who then says so.
 
 mod arrive;
+mod missed;
 mod tree;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -18,7 +19,7 @@ use crate::error::WireError;
 use crate::frame::{Frame, Outcome, Plan, Refusal, Totals, Verdict};
 use crate::ledger::Ledger;
 use crate::limits;
-use crate::sender::{MISSES_NAMED_MAX, Miss};
+use crate::sender::Miss;
 
 pub use arrive::Stored;
 
@@ -253,6 +254,8 @@ pub struct Receiver {
     files_settled: u64,
     files_in_place: u64,
     misses: Vec<Miss>,
+    /// Of `misses`: those that the sender cannot know of yet.
+    untold: VecDeque<Miss>,
     last_digests: Vec<Digest>,
     specials: Vec<RelPath>,
     told_finished: bool,
@@ -291,6 +294,7 @@ impl Receiver {
             files_settled: 0,
             files_in_place: 0,
             misses: Vec::new(),
+            untold: VecDeque::new(),
             last_digests: Vec::new(),
             specials: Vec::new(),
             told_finished: false,
@@ -332,12 +336,6 @@ impl Receiver {
     /// So many entries were removed, or would be.
     pub fn pruned(&mut self, count: u64) {
         self.totals.deleted += count;
-    }
-
-    /// Something at the target could not be removed.
-    pub fn not_pruned(&mut self, path: RelPath, refusal: Refusal) {
-        self.totals.failed += 1;
-        self.missed(path, refusal);
     }
 
     /// A message from the sender. Those of the session (pings, aborts) are the caller's.
@@ -405,6 +403,9 @@ impl Receiver {
             };
             let end = self.outcomes.iter().take_while(fits).count().max(1);
             return Some(Frame::Outcomes(self.outcomes.drain(..end).collect()));
+        }
+        if let Some(Miss { path, refusal }) = self.untold.pop_front() {
+            return Some(Frame::Missed(vec![(path, refusal)]));
         }
         if !self.told_finished && self.all_settled() {
             self.told_finished = true;
@@ -483,11 +484,5 @@ impl Receiver {
     /// Whether some file waits, or has waited, for blocks that only streams carry.
     pub fn wants_streams(&self) -> bool {
         self.streams_due
-    }
-
-    fn missed(&mut self, path: RelPath, refusal: Refusal) {
-        if self.misses.len() < MISSES_NAMED_MAX {
-            self.misses.push(Miss { path, refusal });
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::Step;
 use wire::frame::{Outcome, Plan, Refusal};
@@ -51,6 +52,7 @@ impl Receiving {
             Err(error) if error.is_not_found() => return,
             Err(error) => return self.not_pruned(shown, &error),
         };
+        let is_root = strip_root(shown).is_root();
         for entry in entries {
             let (name, stat) = match entry {
                 Ok(entry) => entry,
@@ -61,6 +63,9 @@ impl Receiving {
             let (below, shown) = (path.join(&name), shown.join(&name));
             if stays || self.is_left_out(&shown, is_dir) {
                 continue;
+            }
+            if is_root && offered.is_empty() {
+                return self.not_emptied(path);
             }
             match if is_dir { self.spares(&below, &shown) } else { Ok(false) } {
                 Ok(false) => self.remove(&below, &shown),
@@ -114,6 +119,15 @@ impl Receiving {
             Ok(()) => self.state().machine.pruned(1),
             Err(error) => self.not_pruned(shown, &error),
         }
+    }
+
+    /// A source without anything in it is a disk that is not mounted more often than a wish to remove all there is.
+    fn not_emptied(&self, path: &RelPath) {
+        let reason = format!(
+            "the source is empty, so --delete would remove all that is in {path}: nothing was removed. If that is meant, remove it with \
+             `longhaul rm -r`"
+        );
+        self.state().machine.not_pruned(path.clone(), Refusal::new(Fault::Storage, reason));
     }
 
     fn not_pruned(&self, shown: &RelPath, error: &store::Error) {

@@ -109,10 +109,11 @@ fn changed(path: &RelPath) -> Refusal {
 }
 
 /// Whether a file is still what was offered, or what was opened where the offer does not say when it was changed (a mover's). Whoever
-/// writes into it can put size and modification time back, but not the time of its last change.
+/// writes into it can put size and modification time back, but not the time of its last change. To lose its last name is a change,
+/// too, but none of what is still read.
 fn is_same(range: &Range, opened: Option<Timestamp>, now: &Stat) -> bool {
     let is_unchanged = range.changed.or(opened).zip(now.changed).is_none_or(|(then, now)| then == now);
-    now.meta.size == range.size && now.meta.mtime == range.mtime && is_unchanged
+    now.meta.size == range.size && now.meta.mtime == range.mtime && (is_unchanged || now.names == 0)
 }
 
 impl Shelf {

@@ -123,7 +123,8 @@ impl Dav {
     }
 
     fn by_head(&self, path: &RelPath) -> Result<Facts, Failed> {
-        if path.is_root() && self.0.base.is_root() && self.0.speaks.load(Ordering::Relaxed) == SPEAKS_HTTP {
+        // A host by itself names no file.
+        if path.is_root() && self.0.base.is_root() {
             return Ok(Facts::dir());
         }
         let url = self.url(path, false)?;

@@ -94,6 +94,9 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     let into = target.into_dir() || locators.len() > 1;
     checks::pipes(&locators, &target)?;
     checks::checksum_none(cp, &locators, &target)?;
+    if cp.delete && !into {
+        checks::named_in_full(&target)?;
+    }
     test::check_endless(&locators, &target)?;
     if target == Locator::Pipe && printer.is_json() {
         return Err(Failure::usage(

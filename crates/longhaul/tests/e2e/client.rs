@@ -81,6 +81,7 @@ impl Client {
     pub fn command(&self, words: Vec<OsString>) -> Command {
         let mut command = Command::new(LONGHAUL);
         command.args(words).env("LONGHAUL_STATE", self.state()).env_remove("LONGHAUL_KEY").current_dir(self.path(""));
+        command.env("XDG_CONFIG_HOME", self.dir.path().join("config"));
         if let Some(key) = &self.key {
             command.env("LONGHAUL_KEY", key);
         }

@@ -216,7 +216,7 @@ fn a_job_is_listed_and_shown() {
         let text = pair.job(seat, words!["show", id[id.len() - 8..].to_owned()]).expect(0).text();
         assert!(text.contains(&id) && text.contains("running") && text.contains("2.00 Mbit/s"), "{seat:?}: {text}");
         let line = pair.job(seat, words!["list"]).expect(0).text();
-        assert!(line.lines().count() == 1 && line.starts_with(&id), "{line}");
+        assert!(line.lines().count() == 2 && line.lines().any(|line| line.starts_with(&id)), "{line}");
     }
     pair.job(Seat::Client, words!["set", id]).refused(2, &["--limit", "--streams"]);
     pair.job(Seat::Client, words!["set", id, "--limit", "40"]).expect(2);

@@ -157,6 +157,51 @@ fn delete_wants_a_tree_and_the_whole_of_it() {
 }
 
 #[test]
+fn an_empty_source_empties_nothing() {
+    for way in ways() {
+        fs::create_dir_all(&way.source).unwrap();
+        fill(&way.target, &["extra", "d/extra"]);
+        for more in [&["--delete", "--dry-run"][..], &["--delete"]] {
+            let outcome = way.run(more);
+            assert_ne!(outcome.code, 0, "{}: {}", way.name, outcome.text());
+            let receipt = outcome.json();
+            assert_eq!(receipt["deleted"], 0, "{}: {receipt}", way.name);
+            let reason = receipt["failures"][0]["reason"].as_str().unwrap();
+            assert!(reason.contains("the source is empty"), "{}: {reason}", way.name);
+        }
+        assert_eq!(names(&way.target), set(["extra", "d", "d/extra"]), "{}", way.name);
+        // What is below the root may be empty, and a target that has nothing to lose as well.
+        fill(&way.source, &["f"]);
+        fs::create_dir(way.source.join("d")).unwrap();
+        assert_eq!(way.copy(0, &["--delete"])["deleted"], 2, "{}", way.name);
+    }
+}
+
+#[test]
+fn delete_wants_a_dangerous_target_named_in_full() {
+    let client = Client::new();
+    fill(&client.path("s"), &["f"]);
+    fill(&client.path("t/below"), &["extra"]);
+    let at = |dir: &str, target: &str| {
+        let mut command = client.command(words!["cp", "-r", "--delete", client.path("s"), target]);
+        command.current_dir(client.path(dir));
+        let outcome = client.start(command).finish();
+        (outcome.code, outcome.err)
+    };
+    for (dir, target) in [("t", "."), ("t/below", ".."), ("t/below", "../../t"), ("t", "/")] {
+        let (code, err) = at(dir, target);
+        assert_eq!(code, 2, "{target} in {dir}: {err}");
+        assert!(target == "/" || err.contains("name it in full"), "{err}");
+    }
+    assert!(client.path("t/below/extra").exists());
+    // Into it is another matter: only what has the source's name is looked at.
+    assert_eq!(at("t", "./").0, 0);
+    assert!(client.path("t/below/extra").exists() && client.path("t/s/f").exists());
+    assert_eq!(at("t", client.path("t").to_str().unwrap()).0, 0);
+    assert!(!client.path("t/below").exists());
+}
+
+#[test]
 fn nothing_goes_from_where_something_could_not_be_read() {
     as_nobody("sync::nothing_goes_from_where_something_could_not_be_read", || {
         for way in ways() {

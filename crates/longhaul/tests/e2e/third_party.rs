@@ -149,7 +149,7 @@ fn a_job_outlives_its_client() {
     assert_eq!((&receipt["bytes"], &receipt["job"]), (&(LARGE + 5).into(), &id.as_str().into()));
     three.assert_arrived();
     let text = job(&three.source, &three.client, Seat::Key, words!["show", id]).expect(0).text();
-    assert!(text.contains("ended") && text.contains("2 files"), "{text}");
+    assert!(text.contains("done") && text.contains("2 files"), "{text}");
 }
 
 #[test]

@@ -24,6 +24,7 @@ use crate::limits::{
     ADDRESSES_MAX, FILTERS_MAX, FRAME_BYTES_MAX, LINEAGE_MAX, PATHS_MAX, RANGES_MAX, STREAMS_MAX, TOLD_BYTES_MAX,
     XATTR_BYTES_MAX, XATTRS_MAX,
 };
+use crate::sender::MISSES_NAMED_MAX;
 
 use accounts::{account, address, facts};
 
@@ -135,6 +136,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
             Frame::Lineage(list(r, PATHS_MAX, "sources", |r| list(r, LINEAGE_MAX, "places", |r| r.array("a place")))?)
         }
         36 => Frame::Counts(Counts { unfinished: r.number("a count")?, refreshed: r.number("a count")? }),
+        38 => Frame::Missed(list(r, MISSES_NAMED_MAX, "failures", |r| Ok((r.path("a path")?, refusal(r)?)))?),
         other => return Err(WireError::Unknown(other)),
     };
     reader.finish()?;

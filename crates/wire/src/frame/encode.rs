@@ -37,6 +37,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
             | Frame::Spread(_)
             | Frame::Movers(_)
             | Frame::Counts(_)
+            | Frame::Missed(_)
             | Frame::Lineage(_)
     )));
     body(&mut w, frame);
@@ -84,6 +85,7 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Lend(_) => 34,
         Frame::Word(_) => 35,
         Frame::Counts(_) => 36,
+        Frame::Missed(_) => 38,
         Frame::Lineage(_) => 37,
     }
 }
@@ -126,6 +128,10 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Lend(lend) => movers::lend(w, lend),
         Frame::Word(word) => movers::word(w, word),
         Frame::Lineage(sources) => list(w, sources, |w, places| list(w, places, |w, token| w.raw(token))),
+        Frame::Missed(misses) => list(w, misses, |w, (path, why)| {
+            w.bytes(path.as_bytes());
+            refusal(w, why);
+        }),
         Frame::Counts(of) => {
             w.number(of.unfinished);
             w.number(of.refreshed);

@@ -233,8 +233,7 @@ impl Receiver {
         let Some(dir) = self.dirs.remove(&id) else { return };
         self.dirs_finishing -= usize::from(dir.state == DirState::Finishing);
         if let Err(refusal) = result {
-            self.totals.failed += 1;
-            self.missed(dir.shown, refusal);
+            self.missed_besides(dir.shown, refusal);
         }
         self.child_done(dir.parent);
     }

@@ -15,6 +15,10 @@ impl Sender {
             Frame::Received(counts) => {
                 counts.into_iter().try_for_each(|(stream, records)| self.received(stream, records))
             }
+            Frame::Missed(misses) => {
+                misses.into_iter().for_each(|(path, refusal)| self.missed(path, refusal));
+                Ok(())
+            }
             Frame::Plans(plans) => {
                 self.plans.extend(plans);
                 Ok(())

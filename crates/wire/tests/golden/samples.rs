@@ -226,6 +226,10 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
             ],
         ),
         ("lineage", vec![Frame::Lineage(vec![vec![[7; 16], [0xff; 16]], Vec::new()])]),
+        (
+            "missed",
+            vec![Frame::Missed(vec![(path(b"t/extra"), no(Fault::Storage, "it stays"))]), Frame::Missed(Vec::new())],
+        ),
         ("counts", vec![Frame::Counts(Counts { unfinished: 3, refreshed: 300 }), Frame::Counts(Counts::default())]),
         ("account", vec![Frame::Account(Box::default()), Frame::Account(Box::new(account()))]),
     ]

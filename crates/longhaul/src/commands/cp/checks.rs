@@ -29,6 +29,27 @@ pub(super) fn checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> R
     Ok(())
 }
 
+/// What `--delete` empties of what the source lacks is named in full where a slip would cost most: where one stands, above that,
+/// and one's home. Never the whole of a host.
+pub(super) fn named_in_full(target: &Locator) -> Result<(), Failure> {
+    let Locator::Local(path) = target else { return Ok(()) };
+    let Ok(there) = path.canonicalize() else { return Ok(()) };
+    if there.parent().is_none() {
+        return Err(Failure::usage("--delete does not take / as its target: it would remove the whole of this host"));
+    }
+    let holds_here = std::env::current_dir().is_ok_and(|here| here.starts_with(&there));
+    let is_home = std::env::home_dir().and_then(|home| home.canonicalize().ok()).is_some_and(|home| home == there);
+    if !path.is_absolute() && (holds_here || is_home) {
+        let what = if is_home { "your home" } else { "where you are, or above it" };
+        return Err(Failure::usage(format!(
+            "{} is {what}, and --delete removes from it what the source lacks; if that is meant, name it in full: {}",
+            path.display(),
+            there.display()
+        )));
+    }
+    Ok(())
+}
+
 /// A receipt that cannot be written is better known before the data is moved than after.
 pub(super) fn receipt(cp: &Cp) -> Result<(), Failure> {
     let Some(file) = &cp.receipt else { return Ok(()) };

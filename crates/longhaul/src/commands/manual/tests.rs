@@ -10,7 +10,9 @@ use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory};
 
 use crate::args::Args;
+use crate::client_config::ClientConfig;
 use crate::commands::serve;
+use crate::failure::Failure;
 
 /// Commands that other programs do not have: whoever writes them between backticks means ours.
 const OURS: [&str; 8] = ["cp", "job", "probe", "tune", "serve", "grant", "lab", "digest"];
@@ -249,6 +251,13 @@ fn commands_in_prose_have_options_that_are_there() {
     assert!(seen > 80, "only {seen} commands were found");
 }
 
+fn client_config(text: &str) -> Result<(), Failure> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    fs::write(&path, text).unwrap();
+    ClientConfig::read(&path).map(drop)
+}
+
 #[test]
 fn settings_in_documents_read() {
     let mut seen = 0;
@@ -258,10 +267,12 @@ fn settings_in_documents_read() {
             let node = toml::from_str::<serve::File>(&block).map(drop).map_err(|e| e.to_string());
             let policy = auth::Policy::parse(&block).map(drop).map_err(|e| e.to_string());
             let scenario = ::lab::Scenario::read(&block).map(drop).map_err(|e| e.to_string());
-            let reads = [&node, &policy, &scenario].iter().any(|read| read.is_ok());
+            let client = client_config(&block).map_err(|e| format!("{e:?}"));
+            let reads = [&node, &policy, &scenario, &client].iter().any(|read| read.is_ok());
             assert!(
                 reads,
-                "{}:{line} is neither a node's settings ({node:?}) nor a policy ({policy:?}) nor a scenario ({scenario:?})",
+                "{}:{line} is neither a node's settings ({node:?}) nor a client's ({client:?}) nor a policy ({policy:?}) nor a \
+                 scenario ({scenario:?})",
                 document.path
             );
         }
