@@ -1,6 +1,7 @@
 //! Listening: connections come in, are told apart, and run on threads of their own within bounds.
 
 mod attending;
+mod error;
 mod reload;
 
 use std::collections::HashMap;
@@ -20,10 +21,10 @@ use wire::frame::{JobName, Refusal};
 use wire::join::{JOIN_BYTES, Join};
 
 use self::attending::Attended;
+pub use self::error::NodeError;
 use crate::config::NodeConfig;
 use crate::crowd::{Crowd, SESSION_TAKES, STREAM_TAKES, Seat, neighbourhood};
 use crate::current::Current;
-use crate::exports::ExportError;
 use crate::hall::Hall;
 use crate::host::{Exports, Offer};
 use crate::http::Web;
@@ -31,11 +32,9 @@ use crate::http::{h1, h2};
 use crate::jobs::Jobs;
 use crate::lounge::Lounge;
 use crate::meters::{Rooms, Why};
-use crate::policy_file::PolicyFileError;
 use crate::registry::{JoinRefused, Registry};
 use crate::responders::Desk;
 use crate::sniff::{Speaks, sniff};
-use crate::state::StateError;
 use crate::tls::{Faces, Guest, H2, client_name};
 
 /// Sessions of the native protocol at once; each holds at most `wire::limits::STREAMS_MAX` streams.
@@ -45,38 +44,6 @@ const KEPT_FOR: Duration = Duration::from_secs(300);
 
 /// To those who come in clear where that is not spoken.
 pub(crate) const SEALED_ONLY: &str = "this node speaks HTTP over TLS only: https:// (its operator may allow --plain)";
-
-/// Why a node cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum NodeError {
-    /// The address is taken, or not ours.
-    #[error("cannot listen on {address} (is another node running there? --listen HOST:0 takes a free port)")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-    /// An export.
-    #[error(transparent)]
-    Export(#[from] ExportError),
-    /// The state directory.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The policy.
-    #[error(transparent)]
-    Access(#[from] PolicyFileError),
-    /// TLS.
-    #[error("the node's certificate and key cannot be used")]
-    Tls(#[from] rustls::Error),
-    /// Datagrams, of a node that runs.
-    #[error("no test with datagrams can be answered: this node could not have the UDP port when it started")]
-    Datagrams(#[source] io::Error),
-    /// The host.
-    #[error("cannot wait for connections on this host")]
-    Host(#[from] io::Error),
-}
 
 /// Ends a running node from another thread.
 #[derive(Clone, Debug)]
