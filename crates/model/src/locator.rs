@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -97,6 +98,16 @@ pub enum LocatorError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// A node's locator without its `lh://`, which would be a path over ssh.
+    #[error("did you mean {meant}? For a path over ssh to the host {host:?} write {host}:./{path}")]
+    Meant {
+        /// What was meant.
+        meant: String,
+        /// The host of ssh that it names as it was typed.
+        host: String,
+        /// The path there.
+        path: String,
+    },
     /// A path that leaves its export, or is too long.
     #[error(transparent)]
     Path(#[from] NameError),
@@ -114,6 +125,18 @@ fn scheme(text: &[u8]) -> Option<(&str, &[u8])> {
     let plausible = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     plausible.then_some((scheme, &text[at + 3..]))
+}
+
+/// The node's locator that somebody most likely meant who typed `HOST:PATH` like this. Years have four digits, so a number of four is a
+/// port only where it is the usual one, or the host is an address.
+fn meant(login: &str, path: &str) -> Option<String> {
+    if login.eq_ignore_ascii_case("lh") {
+        return Some(format!("lh://{}", path.trim_start_matches('/')));
+    }
+    let port = path.split('/').next().unwrap_or_default();
+    let is_port = port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_likely = port == "7411" || port.len() == 5 || login.parse::<Ipv4Addr>().is_ok();
+    (is_port && is_likely).then(|| format!("lh://{login}:{path}"))
 }
 
 /// Undoes percent-encoding.
@@ -201,7 +224,11 @@ impl Locator {
         }
         let first = bytes.iter().position(|b| *b == b':' || *b == b'/');
         if let Some(at) = first.filter(|at| bytes[*at] == b':' && *at > 0) {
-            return Ok(Locator::Ssh { login: show_bytes(&bytes[..at]), path: bytes[at + 1..].to_vec() });
+            let (login, path) = (show_bytes(&bytes[..at]), &bytes[at + 1..]);
+            return match meant(&login, &show_bytes(path)) {
+                Some(meant) => Err(LocatorError::Meant { meant, host: login, path: show_bytes(path) }),
+                None => Ok(Locator::Ssh { login, path: path.to_vec() }),
+            };
         }
         Ok(Locator::Local(PathBuf::from(text)))
     }
@@ -354,6 +381,32 @@ mod tests {
         assert!(matches!(parse("https://x/y"), Ok(Locator::Foreign { .. })));
         assert!(matches!(parse("gopher://x/y"), Err(LocatorError::Scheme(_))));
         assert_eq!(parse(""), Err(LocatorError::Empty));
+    }
+
+    #[test]
+    fn a_node_without_its_scheme_is_asked_about() {
+        for (typed, meant) in [
+            ("127.0.0.1:17411/x", "lh://127.0.0.1:17411/x"),
+            ("127.0.0.1:2024/x", "lh://127.0.0.1:2024/x"),
+            ("dtn.example:7411", "lh://dtn.example:7411"),
+            ("dtn.example:17411/data/", "lh://dtn.example:17411/data/"),
+            ("lh:/dtn.example/data", "lh://dtn.example/data"),
+            ("lh:dtn.example/data", "lh://dtn.example/data"),
+        ] {
+            let error = parse(typed).unwrap_err().to_string();
+            assert!(error.contains(&format!("did you mean {meant}?")), "{typed}: {error}");
+        }
+        for path in [
+            "far:2024/run",
+            "far:/7411/x",
+            "far:./17411/x",
+            "127.0.0.1:./17411/x",
+            "far:99999/x",
+            "far:",
+            "me@far:7412x",
+        ] {
+            assert!(matches!(parse(path), Ok(Locator::Ssh { .. })), "{path}");
+        }
     }
 
     #[test]
