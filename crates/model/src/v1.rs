@@ -195,7 +195,7 @@ pub struct Receipt {
     /// Unfinished files that interrupted copies have left at the source, and that were left out.
     #[serde(default)]
     pub unfinished: u64,
-    /// Of `skipped`: files whose mode, time, owner, attributes or ACL were brought up to date.
+    /// Files and links that were there already, and whose mode, time, owner, attributes or ACL were brought up to date.
     #[serde(default)]
     pub refreshed: u64,
     /// Nothing was changed: the numbers say what would be.

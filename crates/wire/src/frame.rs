@@ -423,7 +423,7 @@ pub enum Frame {
     Lend(Box<Lend>),
     /// Head and mover, from then on.
     Word(Word),
-    /// Either end, before its last message of the job: what it counted. Said only where there is something.
+    /// Sender, before the end of its list; receiver, before it has finished: what it counted. Said only where there is something.
     Counts(Counts),
     /// Sender, before its first entry: of each source its own token and those of the directories above it, innermost first.
     Lineage(Vec<Vec<PlaceToken>>),

@@ -234,14 +234,16 @@ pub(super) fn refresh(fd: &impl AsFd, path: &RelPath, to: &Facts<'_>) -> Result<
     Ok(!first.is_none() || !last.is_none())
 }
 
-/// Attributes of users are written by whoever may write the data, be it the owner.
+/// Attributes of users are written by whoever may write the data, be it the owner. What fails leaves the mode as it was.
 fn with_right_to_write(fd: &impl AsFd, path: &RelPath, act: impl Fn() -> Result<()>) -> Result<()> {
     match act() {
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => {
             let mode = rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?.st_mode & 0o7777;
-            let writable = Mode::from_raw_mode(mode | 0o200);
-            rustix::fs::chmod(&by_descriptor(fd)[..], writable).map_err(|e| error("set the mode of", path, e))?;
-            act()
+            let set = |mode| rustix::fs::chmod(&by_descriptor(fd)[..], Mode::from_raw_mode(mode));
+            set(mode | 0o200).map_err(|e| error("set the mode of", path, e))?;
+            act().inspect_err(|_| {
+                let _ = set(mode);
+            })
         }
         done => done,
     }

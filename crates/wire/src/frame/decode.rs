@@ -132,10 +132,10 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         33 => Frame::Movers(list(r, ADDRESSES_MAX, "addresses", movers::loan)?),
         34 => Frame::Lend(Box::new(movers::lend(r)?)),
         35 => Frame::Word(movers::word(r)?),
+        36 => Frame::Counts(Counts { unfinished: r.number("a count")?, refreshed: r.number("a count")? }),
         37 => {
             Frame::Lineage(list(r, PATHS_MAX, "sources", |r| list(r, LINEAGE_MAX, "places", |r| r.array("a place")))?)
         }
-        36 => Frame::Counts(Counts { unfinished: r.number("a count")?, refreshed: r.number("a count")? }),
         38 => Frame::Missed(list(r, MISSES_NAMED_MAX, "failures", |r| Ok((r.path("a path")?, refusal(r)?)))?),
         other => return Err(WireError::Unknown(other)),
     };

@@ -85,8 +85,8 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Lend(_) => 34,
         Frame::Word(_) => 35,
         Frame::Counts(_) => 36,
-        Frame::Missed(_) => 38,
         Frame::Lineage(_) => 37,
+        Frame::Missed(_) => 38,
     }
 }
 
