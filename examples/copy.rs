@@ -44,6 +44,7 @@ fn main() -> Result<()> {
         retry_for: RETRY_FOR,
         once: false,
         begun: false,
+        fares_better: None,
         control: &control,
         keep: None,
     };

@@ -64,6 +64,8 @@ pub struct Transfer<'a> {
     pub once: bool,
     /// It goes on with what an earlier run of this process began: its peer has been reached before.
     pub begun: bool,
+    /// Whether files that failed would fare better in another attempt: of several sources one was found out and left out.
+    pub fares_better: Option<&'a dyn Fn() -> bool>,
     /// Its reins.
     pub control: &'a Control,
     /// Who takes the session over after a job that ended in peace.
@@ -135,6 +137,13 @@ impl Transfer<'_> {
                     continue;
                 }
                 merged.report.error = Some(Error::Interrupted);
+            }
+            if merged.report.error.is_none()
+                && !self.once
+                && self.fares_better.is_some_and(|fares_better| fares_better())
+            {
+                total = Some(merged);
+                continue;
             }
             return Ok(merged);
         }

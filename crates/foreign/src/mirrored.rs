@@ -71,6 +71,8 @@ pub struct Share {
     pub bytes: u64,
     /// Why it was left out, of one file or of all.
     pub left_out: Option<String>,
+    /// Files in which its bytes were held against the first source's by samples alone, since no source tells a digest.
+    pub unproven_files: u64,
 }
 
 impl Member {
@@ -142,6 +144,12 @@ impl Mirrored {
     /// What each source brought so far, in the order in which they were given.
     pub fn shares(&self) -> Vec<Share> {
         self.crew.shares()
+    }
+
+    /// Whether a file has failed that would fare better if it were read again: who brought other bytes of it than the first
+    /// source has been left out. Told once.
+    pub fn fares_better(&self) -> bool {
+        self.crew.fares_better()
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -7,6 +7,7 @@
 mod script;
 mod servers;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -176,4 +177,56 @@ fn nobody_left_is_a_broken_path() {
     gone.store(false, Ordering::Relaxed);
     let read = (0..60).find_map(|_| read(&set, &path("f"), bytes.len()).ok());
     assert!(read.is_some_and(|read| read == bytes));
+}
+
+/// Bytes of which some are others: each 4096th, but for these.
+fn other(bytes: &[u8], same: Range<usize>) -> Vec<u8> {
+    let mut other = bytes.to_vec();
+    (0..bytes.len()).step_by(4096).filter(|at| !same.contains(at)).for_each(|at| other[at] ^= 1);
+    other
+}
+
+/// No source here tells a digest.
+#[test]
+fn samples_of_what_others_bring_are_held_against_the_first() {
+    let bytes = content(20 << 20);
+    let turn = Arc::default();
+    let (first, own) = (slow(&bytes, &turn), bytes.clone());
+    let good = Script::new(move |asked| honest(asked, &own));
+    let both = || vec![("first", dav(&first), path("f")), ("good", dav(&good), path("f"))];
+    let (set, said) = set(both(), PATIENT);
+    assert!(read_in_turn(&set, bytes.len(), &turn, || set.shares()[1].bytes > 0) == bytes);
+    assert_eq!(set.shares()[1].unproven_files, 1);
+    let heard = said.lock().unwrap().join("\n");
+    assert!(heard.contains("no source tells a digest of f: samples of all"), "{heard}");
+    assert!(!set.fares_better());
+    // Found out beside the bytes, in the middle; and at the end, by what it brought.
+    for same in [0..0, 10 << 20..11 << 20] {
+        let lies = other(&bytes, same.clone());
+        let lying = Script::new(move |asked| honest(asked, &lies));
+        let mut three = both();
+        three.insert(1, ("lying", dav(&lying), path("f")));
+        let (set, said) = self::set(three, PATIENT);
+        turn.store(false, Ordering::Relaxed);
+        let (read_first, read_then) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                wait_until(|| set.shares()[1].bytes > 0 || set.shares()[1].left_out.is_some());
+                turn.store(true, Ordering::Relaxed);
+            });
+            let read_first = read(&set, &path("f"), bytes.len());
+            (read_first, read(&set, &path("f"), bytes.len()))
+        });
+        // Found out before it brought anything wrong, or the file is read again without it.
+        match read_first {
+            Ok(read) => assert!(read == bytes, "{same:?}: {:?}", set.shares()),
+            Err(error) => assert!(error.fault() == Fault::Integrity && set.fares_better(), "{error}"),
+        }
+        assert!(read_then.unwrap() == bytes, "{same:?}: {:?}", set.shares());
+        let shares = set.shares();
+        assert!(
+            shares[1].left_out.as_ref().is_some_and(|why| why.contains("it has other bytes of f than first")),
+            "{shares:?}"
+        );
+        assert!(shares[0].left_out.is_none() && shares[2].left_out.is_none(), "{shares:?} {said:?}");
+    }
 }

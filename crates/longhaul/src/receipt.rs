@@ -47,8 +47,7 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     let mut out = vec![headline(receipt)];
     let mut also = Vec::new();
     if receipt.directories > 0 {
-        let noun = if receipt.directories == 1 { "directory" } else { "directories" };
-        also.push(format!("{} {noun}", receipt.directories));
+        also.push(count(receipt.directories, "directory"));
     }
     if receipt.links > 0 {
         also.push(count(receipt.links, "link"));
@@ -70,13 +69,13 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     }
     if receipt.deleted > 0 {
         let word = if receipt.dry_run { "to be deleted" } else { "deleted" };
-        also.push(format!("{} {word}", count(receipt.deleted, "extra entry").replace("entrys", "entries")));
+        also.push(format!("{} {word}", count(receipt.deleted, "extra entry")));
     }
     if receipt.resent_bytes > 0 {
         also.push(format!("{} sent more than once", Bytes(receipt.resent_bytes)));
     }
     if receipt.special > 0 {
-        also.push(format!("{} left out", count(receipt.special, "FIFO, socket or device")));
+        also.push(format!("{} left out", count(receipt.special, "special file")));
     }
     if receipt.failed > 0 {
         also.push(format!("{} FAILED", receipt.failed));
@@ -87,9 +86,11 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     if (receipt.files > 0 || receipt.bytes > 0) && !receipt.dry_run {
         out.extend(details(receipt));
     }
-    for v1::Mirror { source, bytes, left_out } in &receipt.mirrors {
+    for v1::Mirror { source, bytes, left_out, unproven_files } in &receipt.mirrors {
         let left_out = left_out.as_ref().map(|why| format!("; left out: {why}")).unwrap_or_default();
-        out.push(format!("  {} from {source}{left_out}", Bytes(*bytes)));
+        let files = count(*unproven_files, "file");
+        let unproven = if *unproven_files > 0 { format!("; {files} compared by samples alone") } else { String::new() };
+        out.push(format!("  {} from {source}{unproven}{left_out}", Bytes(*bytes)));
     }
     for miss in receipt.failures.iter().take(FAILURES_SHOWN) {
         out.push(format!("  not copied: {}: {}", miss.path, miss.reason));
@@ -103,7 +104,11 @@ pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
 
 /// So many of them.
 pub fn count(n: u64, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+    match noun.strip_suffix('y') {
+        _ if n == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{n} {stem}ies"),
+        None => format!("{n} {noun}s"),
+    }
 }
 
 /// A part that holds jobs back, as people call it.

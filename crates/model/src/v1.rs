@@ -133,7 +133,7 @@ pub struct Miss {
 }
 
 /// One of several sources of the same bytes, and what came from it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mirror {
     /// Its locator, as typed.
     pub source: String,
@@ -141,6 +141,9 @@ pub struct Mirror {
     pub bytes: u64,
     /// Why it was left out, of one file or of all; null where it was not.
     pub left_out: Option<String>,
+    /// Files that it brought bytes of and that no source tells a digest of: samples alone were held against the first source's.
+    #[serde(default)]
+    pub unproven_files: u64,
 }
 
 /// The receipt: what a finished job did. The last line of `--json`.

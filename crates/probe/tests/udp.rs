@@ -131,7 +131,7 @@ fn time_ends_both_kinds_of_run() {
         assert_eq!(point.received.datagrams + point.received.lost, point.sent.datagrams);
         match pace {
             // An estimate, from the few trains that were seen.
-            UdpPace::Max => assert!(point.lost_in_host > point.lost / 2, "{point:?}"),
+            UdpPace::Max => assert!(point.lost_in_host >= point.lost.div_ceil(2), "{point:?}"),
             _ => assert_eq!(point.lost_in_network, 0, "loopback loses nothing: {point:?}"),
         }
     }

@@ -103,6 +103,7 @@ impl Carried<'_> {
             retry_for: self.plan.retry_for,
             once: false,
             begun: self.begun,
+            fares_better: None,
             control: self.control,
             keep: Some(&keep),
         };

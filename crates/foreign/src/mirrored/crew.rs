@@ -32,8 +32,15 @@ pub(super) struct Load {
 struct Filling {
     bytes: Vec<u8>,
     missing: u64,
-    /// Who brought some of it: a bit for each member.
-    by: u32,
+    /// Who brought which of it, as it came.
+    runs: Vec<Run>,
+}
+
+/// Bytes of a file, in one piece, that one member brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub span: Range<u64>,
+    pub by: usize,
 }
 
 struct State {
@@ -46,6 +53,8 @@ struct State {
     words: Vec<Words>,
     /// That something cannot be proven has been said.
     unproven_said: bool,
+    /// Files that failed would fare better now: who brought other bytes takes no part any more.
+    fares_better: bool,
 }
 
 /// What is to be said of a member.
@@ -57,6 +66,10 @@ struct Words {
     left_out: Option<String>,
     /// That it failed has been said.
     said: bool,
+    /// It has other bytes than the first.
+    is_liar: bool,
+    /// Files in which its bytes were held against the first's by samples alone.
+    unproven_files: u64,
 }
 
 impl Words {
@@ -92,6 +105,7 @@ impl Crew {
             heard: Instant::now(),
             words: vec![Words::default(); members.len()],
             unproven_said: false,
+            fares_better: false,
         };
         Crew { members, state: Mutex::new(state), began: Instant::now(), patience, say }
     }
@@ -129,7 +143,8 @@ impl Crew {
             let words = &state.words[at];
             let failing = state.chooser.is_doubtful(at).then(|| words.last.as_ref().map(|(_, why)| why.clone()));
             let left_out = words.left_out.clone().or(failing.flatten());
-            Share { source: member.name.clone(), bytes: state.chooser.counted(at), left_out }
+            let (source, bytes) = (member.name.clone(), state.chooser.counted(at));
+            Share { source, bytes, left_out, unproven_files: words.unproven_files }
         };
         self.members.iter().enumerate().map(share).collect()
     }
@@ -138,10 +153,10 @@ impl Crew {
         (self.say)(words);
     }
 
-    /// Bytes of a file, and who brought some of them.
-    pub fn fetch(self: &Arc<Crew>, file: &Arc<Whole>, span: Range<u64>) -> Result<(Vec<u8>, u32), Error> {
+    /// Bytes of a file, and who brought which of them, in order.
+    pub fn fetch(self: &Arc<Crew>, file: &Arc<Whole>, span: Range<u64>) -> Result<(Vec<u8>, Vec<Run>), Error> {
         let len = span.end - span.start;
-        let filling = Filling { bytes: vec![0; len as usize], missing: len, by: 0 };
+        let filling = Filling { bytes: vec![0; len as usize], missing: len, runs: Vec::new() };
         let (file, filling) = (Arc::clone(file), Mutex::new(filling));
         let load = Arc::new(Load { file, span: span.clone(), filling, changed: Condvar::new() });
         let id = self.number();
@@ -164,7 +179,7 @@ impl Crew {
         given_up.iter().for_each(|flight| flight.give_up());
         done?;
         let mut filling = load.filling();
-        Ok((std::mem::take(&mut filling.bytes), filling.by))
+        Ok((std::mem::take(&mut filling.bytes), in_order(std::mem::take(&mut filling.runs))))
     }
 
     fn wait(self: &Arc<Crew>, load: &Load) -> Result<(), Error> {
@@ -251,7 +266,7 @@ impl Crew {
                 into.copy_from_slice(&bytes[from]);
             }
             filling.missing = filling.missing.saturating_sub(new.end - new.start);
-            filling.by |= 1 << order.member;
+            filling.runs.push(Run { span: new.clone(), by: order.member });
             if filling.missing == 0 {
                 load.changed.notify_all();
             }
@@ -298,20 +313,66 @@ impl Crew {
         }
     }
 
-    /// No source tells a digest of what was put together from several.
-    pub fn unproven(&self, path: &RelPath) {
-        if !std::mem::replace(&mut self.state().unproven_said, true) {
-            let path = shown(path);
-            self.say(&format!("no source tells a digest of {path}: that all have the same bytes is not verified"));
+    /// No source tells a digest of what these members brought, a bit for each; whether samples of it were the first's bytes.
+    pub fn unproven(&self, path: &RelPath, by: u32, sampled: bool) {
+        let say = {
+            let mut state = self.state();
+            for (at, words) in state.words.iter_mut().enumerate().skip(1) {
+                words.unproven_files += u64::from(by & (1 << at) != 0);
+            }
+            !std::mem::replace(&mut state.unproven_said, true)
+        };
+        if say {
+            let held = if sampled { "samples of all were held against the first's; " } else { "" };
+            self.say(&format!(
+                "no source tells a digest of {}: {held}that all have the same bytes is not verified",
+                shown(path)
+            ));
         }
     }
 
     /// A member has other bytes than the first: nothing of it is taken any more.
     pub fn accuse(&self, member: usize, why: &str) {
-        let mut state = self.state();
-        state.chooser.leave_out(member);
-        state.words[member].left_out = Some(why.to_owned());
+        let is_new = {
+            let mut state = self.state();
+            state.chooser.leave_out(member);
+            state.words[member].left_out = Some(why.to_owned());
+            !std::mem::replace(&mut state.words[member].is_liar, true)
+        };
+        if is_new {
+            self.say(&format!("{} is left out: {why}", self.members[member].name));
+        }
     }
+
+    /// Those who have other bytes than the first: a bit for each.
+    pub fn liars(&self) -> u32 {
+        let state = self.state();
+        let liars = state.words.iter().enumerate().filter(|(_, words)| words.is_liar);
+        liars.map(|(at, _)| 1 << at).sum()
+    }
+
+    /// A file fails for what somebody brought who brings nothing of it the next time.
+    pub fn will_fare_better(&self) {
+        self.state().fares_better = true;
+    }
+
+    /// Whether a file has failed that would fare better now. Told once.
+    pub fn fares_better(&self) -> bool {
+        std::mem::take(&mut self.state().fares_better)
+    }
+}
+
+/// Runs by their place, those of one member that follow each other as one.
+fn in_order(mut runs: Vec<Run>) -> Vec<Run> {
+    runs.sort_by_key(|run| run.span.start);
+    let mut joined: Vec<Run> = Vec::with_capacity(runs.len());
+    for run in runs {
+        match joined.last_mut() {
+            Some(last) if last.by == run.by && last.span.end == run.span.start => last.span.end = run.span.end,
+            _ => joined.push(run),
+        }
+    }
+    joined
 }
 
 /// Nobody brings a file: by the words of the first of those who should.
@@ -321,4 +382,16 @@ fn none_left(state: &State, path: &RelPath, hopeless: bool) -> Error {
     let fault = if hopeless { fault } else { Fault::Path };
     let why = format!("no source of it is left: {said}");
     Error::Server { doing: "read", path: shown(path), fault, general: !hopeless, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_one_member_are_joined() {
+        let run = |span: Range<u64>, by| Run { span, by };
+        let came = vec![run(4..6, 1), run(0..2, 0), run(2..4, 0), run(8..9, 0), run(6..8, 1)];
+        assert_eq!(in_order(came), [run(0..4, 0), run(4..8, 1), run(8..9, 0)]);
+    }
 }

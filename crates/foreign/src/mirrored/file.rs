@@ -7,14 +7,13 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use model::RelPath;
-use model::checksum::BlockSum;
 use model::fault::Fault;
 use store::error::shown;
 use store::{Error, Result, Stat};
 
 use super::crew::Crew;
 use super::pieces::{Pieces, Trouble};
-use super::proof::Proof;
+use super::proof::{Part, Proof};
 use crate::ahead::{AHEAD, Fetch, File};
 
 /// Chunks ahead of the reader, whatever number of members there is.
@@ -25,7 +24,7 @@ pub(super) struct Whole {
     /// By which the crew knows it.
     pub id: u64,
     pub path: RelPath,
-    size: u64,
+    pub size: u64,
     /// At each member, once it was asked there.
     opened: Vec<Mutex<Option<Arc<dyn Pieces>>>>,
     proof: Arc<Proof>,
@@ -35,7 +34,8 @@ impl Whole {
     /// The file at one member.
     pub fn at(self: &Arc<Whole>, crew: &Arc<Crew>, member: usize) -> std::result::Result<Arc<dyn Pieces>, Trouble> {
         if member != 0 {
-            self.proof.ask(crew, &self.path);
+            self.proof.admits(crew, &self.path)?;
+            self.proof.ask(crew, self);
         }
         let mut opened = self.opened[member].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pieces) = &*opened {
@@ -60,12 +60,20 @@ struct Fetching {
 
 impl Fetch for Fetching {
     fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>> {
-        let (bytes, by) = self.crew.fetch(&self.file, span.clone())?;
-        let file = &self.file;
-        if let Some(sum) = file.proof.add(span.start, bytes.len() as u64, BlockSum::of(&bytes, true), by, file.size) {
-            file.proof.check(&self.crew, &file.path, sum)?;
+        let Fetching { crew, file } = self;
+        loop {
+            file.proof.not_lied_to(crew, &file.path)?;
+            let (bytes, runs) = crew.fetch(file, span.clone())?;
+            let liars = crew.liars();
+            // Found out while its bytes were on their way: they are asked of the others.
+            if runs.iter().any(|run| liars & (1 << run.by) != 0) {
+                continue;
+            }
+            if let Some(sum) = file.proof.add(Part::all_of(&bytes, runs), file.size) {
+                file.proof.check(crew, file, sum)?;
+            }
+            return Ok(bytes);
         }
-        Ok(bytes)
     }
 
     fn is_random(&self) -> bool {

@@ -9,7 +9,7 @@ use auth::{AccessKey, Fingerprint};
 use engine::Trust;
 use engine::identity::{HTTP_ALPN, HTTP_BY_KEY_ALPN};
 use engine::scan::SourceRoot;
-use foreign::mirrored::{MEMBERS_MAX, Member, Place};
+use foreign::mirrored::{MEMBERS_MAX, Member, Place, Share};
 use foreign::{Dav, Means, Mirrored, Redirects};
 use model::locator;
 use model::name::{Name, RelPath};
@@ -57,7 +57,7 @@ impl Mirrors {
                 Err(failure) => {
                     Printer::note(&format!("{locator} is left out: {}", failure.message));
                     let (source, left_out) = (locator.to_string(), Some(failure.message.clone()));
-                    absent.push(v1::Mirror { source, bytes: 0, left_out });
+                    absent.push(v1::Mirror { source, left_out, ..Default::default() });
                     first_failed.get_or_insert(failure);
                 }
             }
@@ -86,11 +86,20 @@ impl Mirrors {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether a file has failed that would fare better now: who brought other bytes of it takes no part any more.
+    pub fn fares_better(&self) -> bool {
+        self.set.fares_better()
+    }
+
     /// What each of them brought.
     pub fn shares(&self) -> Vec<v1::Mirror> {
         let shares = self.set.shares().into_iter();
-        let shares =
-            shares.map(|share| v1::Mirror { source: share.source, bytes: share.bytes, left_out: share.left_out });
+        let shares = shares.map(|Share { source, bytes, left_out, unproven_files }| v1::Mirror {
+            source,
+            bytes,
+            left_out,
+            unproven_files,
+        });
         shares.chain(self.absent.iter().cloned()).collect()
     }
 }

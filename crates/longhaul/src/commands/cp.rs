@@ -361,6 +361,7 @@ impl Job<'_> {
             .state()
             .ok()
             .and_then(|state| reins::listen(state.path(), Arc::new(One(control.clone()))).ok());
+        let fares_better = || self.mirrors.as_ref().is_some_and(Mirrors::fares_better);
         let transfer = Transfer {
             keep: None,
             id,
@@ -373,6 +374,7 @@ impl Job<'_> {
             // A pipe cannot be read or written a second time.
             once: self.is_piped(),
             begun: false,
+            fares_better: Some(&fares_better),
             control: &control,
         };
         let mut display = Display::new(self.printer, self.is_test());

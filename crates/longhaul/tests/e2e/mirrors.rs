@@ -237,23 +237,52 @@ fn who_has_another_length_takes_no_part() {
     assert_eq!(outcome.err.matches("is left out of").count(), 2, "each once: {}", outcome.err);
 }
 
+/// A node with a file of the same length in which these bytes are others.
+fn liar(bytes: &[u8], others: impl Iterator<Item = usize>) -> Node {
+    let mut lies = bytes.to_vec();
+    others.for_each(|at| lies[at] ^= 1);
+    nodes(1, &lies).remove(0)
+}
+
 #[test]
-fn other_bytes_of_the_same_length_are_no_file() {
+fn who_has_other_bytes_is_left_out_and_the_copy_is_whole() {
     let (bytes, client) = (content(24 * MIB), Client::new());
-    let nodes = nodes(2, &bytes);
-    let mut other = bytes.clone();
-    other.iter_mut().step_by(4096).for_each(|byte| *byte ^= 1);
-    fs::write(nodes[1].data("f"), &other).unwrap();
-    // Slow enough that the liar brings some of it.
-    let line = Line::to(&nodes[0], 6 << 20);
-    let running = client.begin(words!["cp", line.at("data/f"), "g", "--mirror", nodes[1].at("data/f"), "--json"]);
-    let outcome = running.finish().expect(7);
-    let receipt = outcome.json();
-    let reason = receipt["failures"][0]["reason"].as_str().unwrap();
-    assert!(reason.contains("has other bytes than") && reason.contains("adler32"), "{reason}");
-    assert!(left_out(&receipt, 1).unwrap().contains("other bytes"), "{receipt}");
-    assert!(!client.path("g").exists());
+    // Another edition of the file, and one that is the same in its first half.
+    for from in [0, 13 << 20] {
+        let (good, liar) = (nodes(2, &bytes), liar(&bytes, (from..bytes.len()).step_by(4096)));
+        let lines = [Line::to(&good[0], 6 << 20), Line::to(&good[1], 6 << 20)];
+        let words = words![
+            "cp",
+            lines[0].at("data/f"),
+            "g",
+            "--mirror",
+            liar.at("data/f"),
+            "--mirror",
+            lines[1].at("data/f"),
+            "--json"
+        ];
+        let outcome = client.run(words).expect(0);
+        let receipt = outcome.json();
+        assert!(fs::read(client.path("g")).unwrap() == bytes, "{from}: {receipt}");
+        assert_eq!((&receipt["failed"], &receipt["files"]), (&0.into(), &1.into()), "{receipt}");
+        assert!(left_out(&receipt, 1).is_some_and(|why| why.contains("other bytes of")), "{receipt}");
+        assert!(left_out(&receipt, 0).is_none() && left_out(&receipt, 2).is_none(), "{receipt}");
+        assert!(outcome.err.contains(&format!("{} is left out", liar.at("data/f"))), "{}", outcome.err);
+        fs::remove_file(client.path("g")).unwrap();
+    }
     assert!(unfinished(&client.path("")).is_empty());
+}
+
+/// Who reads it only once cannot be told that it was something else.
+#[test]
+fn other_bytes_on_their_way_into_a_pipe_are_a_failure() {
+    let (bytes, client) = (content(24 * MIB), Client::new());
+    // In the middle, where all are looked at from the beginning, there are no others.
+    let others = (0..bytes.len()).step_by(4096).filter(|at| !(11 << 20..13 << 20).contains(at));
+    let (good, liar) = (nodes(1, &bytes), liar(&bytes, others));
+    let line = Line::to(&good[0], 6 << 20);
+    let out = client.run(words!["cp", line.at("data/f"), "-", "--mirror", liar.at("data/f")]).expect(7);
+    assert!(out.err.contains("has other bytes than"), "{}", out.err);
 }
 
 #[test]

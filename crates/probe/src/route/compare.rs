@@ -9,6 +9,8 @@ use align::{Pair, align};
 /// A round trip that differs by less is the same: routers and hosts answer when they have time.
 const STEP_S_MIN: f64 = 0.001;
 const STEP_SHARE: f64 = 0.05;
+/// What is no more than so many times by how much the median of either is above its least is how busy somebody was.
+const STEP_SPREADS: f64 = 2.0;
 
 /// What has changed from one trace of a way to a later one. Hops where nobody answers are no change.
 pub fn compare(before: &Route, after: &Route) -> Vec<Change> {
@@ -116,7 +118,7 @@ fn step(old: &[Hop], new: &[Hop], pairs: &[Pair]) -> Option<Change> {
     });
     let timed: Vec<(usize, f64, f64)> = timed.collect();
     let &(_, was, is) = timed.last()?;
-    if !is_step(was, is) {
+    if !is_step(was, is) || (is - was).abs() <= STEP_SPREADS * last_spread(old).max(last_spread(new)) {
         return None;
     }
     // Half of it must be there in all hops from here on.
@@ -127,6 +129,12 @@ fn step(old: &[Hop], new: &[Hop], pairs: &[Pair]) -> Option<Change> {
     let by = milliseconds((is - was).abs());
     let text = format!("round trips are {by} {more} from hop {} on ({})", hop.ttl, names(hop));
     Some(change(ChangeOf::Rtt, Some(hop.ttl), seconds(was), seconds(is), text))
+}
+
+/// By how much the median round trip to the last hop that answers is above the least.
+fn last_spread(hops: &[Hop]) -> f64 {
+    let spread = |hop: &Hop| Some(hop.rtt_median_s? - hop.rtt_min_s?);
+    hops.iter().rev().find_map(spread).unwrap_or(0.0)
 }
 
 fn is_step(was: f64, is: f64) -> bool {

@@ -135,6 +135,7 @@ impl Native {
             retry_for: RETRY_FOR,
             once: false,
             begun: false,
+            fares_better: None,
             control: &control,
             keep: None,
         };

@@ -125,7 +125,7 @@ fn the_way_there_and_back() {
     }
     let file = client.path("before.json");
     fs::write(&file, found.to_string()).unwrap();
-    let asked = words!["probe", "path", node.at(""), "--before", file];
+    let asked = words!["probe", "path", node.at(""), "--before", file, "--probes", "20"];
     let again = look(&client, asked, |again| again["changes"].as_array().unwrap().is_empty());
     assert_eq!(again["changes"].as_array().unwrap().len(), 0, "{again}");
     fs::write(&file, "{}").unwrap();

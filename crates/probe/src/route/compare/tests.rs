@@ -62,6 +62,13 @@ fn a_step_of_the_round_trip_has_a_place() {
     assert_eq!(texts("a=1 b=5 c=9 d=20", "a=1 b=80 c=9 d=20"), [""; 0], "one busy router");
     assert_eq!(texts("a=1 b=5 d=20", "a=1 b=5 d=20.9"), [""; 0]);
     assert_eq!(texts("a=1 b=5 d=200", "a=1 b=5 d=209"), [""; 0]);
+    // Who was busy in one of them: its answers differ by as much among themselves.
+    let (before, mut after) = (route("a=1 b=5"), route("a=1 b=9"));
+    assert_eq!(compare(&before, &after).len(), 1);
+    after.path.hops[1].rtt_median_s = Some(0.012);
+    assert_eq!(compare(&before, &after), []);
+    after.path.hops[1].rtt_median_s = Some(0.0105);
+    assert_eq!(compare(&before, &after).len(), 1);
 }
 
 #[test]
