@@ -290,7 +290,7 @@ impl Host for Exports {
             _ => None,
         };
         let job = model::id::Uuid::from_bytes(order.job).to_string();
-        if access.grant().is_some_and(|grant| !grant.is_for(&job, path, order.options.delete)) {
+        if access.grant().is_some_and(|grant| !grant.is_for(&job, path, order.options.delete.is_asked())) {
             let reason = "the access key is for another job, another target of it, or a job that removes nothing";
             return Err(Refusal::new(Fault::Auth, reason));
         }

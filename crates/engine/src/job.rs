@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use model::account::{Account, Spent};
 use model::spec::Steer;
 use model::v1;
-use wire::frame::{Counts, Open, Plan, Suite};
+use wire::frame::{Counts, Open, Plan, Removal, Suite};
 use wire::join::SessionId;
 use wire::sender::Progress;
 use wire::{Frame, WireError};
@@ -113,6 +113,10 @@ pub trait Side: Send + Sync + 'static {
     /// Steps of a dry run, for the client, that nobody has been told of.
     fn take_plans(&self) -> Vec<Plan> {
         Vec::new()
+    }
+    /// That what the source lacks is about to be removed at the target, for the client; once.
+    fn take_removal(&self) -> Option<Removal> {
+        None
     }
     /// Whether streams are worth opening.
     fn wants_streams(&self) -> bool;
@@ -280,6 +284,8 @@ pub enum News<'a> {
     Progress(&'a Progress),
     /// A step of a dry run.
     Plan(&'a Plan),
+    /// What the source lacks is about to be removed at the target.
+    Removing(Removal),
 }
 
 /// Hears of it.
@@ -380,6 +386,7 @@ fn run(
         side.pump()?;
         say_what_is_due(link, crew, gauge)?;
         side.take_plans().iter().for_each(|plan| watch(News::Plan(plan)));
+        side.take_removal().into_iter().for_each(|removal| watch(News::Removing(removal)));
         if let Some(error) = side.take_failure() {
             return Err(error);
         }

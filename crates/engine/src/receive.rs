@@ -7,6 +7,7 @@
 mod afar;
 mod clerk;
 mod dry;
+mod extras;
 mod file;
 mod porter;
 mod space;
@@ -22,7 +23,7 @@ use model::spec::{Options, Steer};
 use model::{Algorithm, Fault};
 use store::Store;
 use sys::waker::Waker;
-use wire::frame::{Counts, JobName, PlaceToken, Plan, Refusal, Totals};
+use wire::frame::{Counts, JobName, PlaceToken, Plan, Refusal, Removal, Totals};
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
 use wire::sender::{Miss, Progress};
@@ -37,6 +38,7 @@ use crate::meter::{Meter, Stage};
 use crate::movers::{Afar, Movers};
 use crate::stream::{DataStream, RecordBuffer};
 
+use extras::Extras;
 use file::{Incoming, Payload};
 use porter::Slow;
 use space::Room;
@@ -89,6 +91,10 @@ pub struct Receiving {
     job: OnceLock<JobName>,
     /// Entries whose facts were brought up to date, and no more.
     refreshed: AtomicU64,
+    /// Entries that were there and stay, of those that were offered.
+    found: AtomicU64,
+    /// What is there and was not offered.
+    extras: Mutex<Extras>,
     /// The job is over; whoever sleeps is woken.
     over: AtomicBool,
     sleepers: (Mutex<()>, Condvar),
@@ -122,7 +128,7 @@ impl Receiving {
         opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
     ) -> Arc<Receiving> {
         let mut machine = Receiver::new(target.clone(), policy.options.checksums.clone());
-        if policy.options.delete {
+        if policy.options.delete.is_asked() {
             machine = machine.deleting();
         }
         if policy.options.dry_run {
@@ -147,6 +153,8 @@ impl Receiving {
             busy: Mutex::default(),
             job: OnceLock::new(),
             refreshed: AtomicU64::new(0),
+            found: AtomicU64::new(0),
+            extras: Mutex::default(),
             over: AtomicBool::new(false),
             sleepers: Default::default(),
             movers: Mutex::default(),
@@ -168,7 +176,7 @@ impl Receiving {
             Some(Nested::TargetWithin) if self.policy.options.recursive => format!(
                 "{of_target} lies within the source: a tree cannot be copied into itself; choose a target outside of it"
             ),
-            Some(Nested::SourceWithin) if self.policy.options.delete => format!(
+            Some(Nested::SourceWithin) if self.policy.options.delete.is_asked() => format!(
                 "the source lies within {of_target}: --delete would remove what is being copied; choose another target, or leave \
                  --delete away"
             ),
@@ -323,8 +331,20 @@ impl Side for Receiving {
 
     fn poll_frame(&self) -> Option<Frame> {
         let mut state = self.state();
-        let plans = if self.policy.tells_plans { state.machine.take_plans() } else { Vec::new() };
-        if plans.is_empty() { state.machine.poll_frame() } else { Some(Frame::Plans(plans)) }
+        if self.policy.tells_plans {
+            let plans = state.machine.take_plans();
+            if !plans.is_empty() {
+                return Some(Frame::Plans(plans));
+            }
+            if let Some(removal) = state.machine.take_removal() {
+                return Some(Frame::Removing(removal));
+            }
+        }
+        state.machine.poll_frame()
+    }
+
+    fn take_removal(&self) -> Option<Removal> {
+        if self.policy.tells_plans { None } else { self.state().machine.take_removal() }
     }
 
     fn take_plans(&self) -> Vec<Plan> {

@@ -19,7 +19,7 @@ use model::name::{Name, RelPath};
 use model::spec::{Options, Steer};
 use model::{Fault, Timestamp, v1};
 use sys::waker::Waker;
-use wire::frame::{Counts, JobName, Offered, PlaceToken, Plan, Refusal};
+use wire::frame::{Counts, JobName, Offered, PlaceToken, Plan, Refusal, Removal};
 use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress, Range};
 use wire::{Frame, Sender, WireError};
 
@@ -442,6 +442,10 @@ impl Side for Sending {
 
     fn take_plans(&self) -> Vec<Plan> {
         Sending::take_plans(self)
+    }
+
+    fn take_removal(&self) -> Option<Removal> {
+        self.state().machine.take_removal()
     }
 
     fn wants_streams(&self) -> bool {

@@ -36,6 +36,50 @@ impl Sync {
     pub const ALL: [Sync; 5] = [Sync::None, Sync::Exists, Sync::Size, Sync::Mtime, Sync::Digest];
 }
 
+/// Of what the source lacks, how much may be removed at the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delete {
+    /// Nothing.
+    #[default]
+    No,
+    /// All of it, unless that is more than half of a target of more than [`Delete::CAREFUL_FROM`] entries: then nothing.
+    Careful,
+    /// All of it, unless that is more than so many entries: then nothing.
+    AtMost(u64),
+    /// All of it.
+    All,
+}
+
+impl Delete {
+    /// A target of so many entries is small enough to be replaced without a question.
+    pub const CAREFUL_FROM: u64 = 100;
+
+    /// From what is said on a command line or in an order.
+    pub fn said(delete: bool, max: Option<u64>, force: bool) -> Delete {
+        match (delete, force, max) {
+            (false, ..) => Delete::No,
+            (true, true, _) => Delete::All,
+            (true, false, Some(max)) => Delete::AtMost(max),
+            (true, false, None) => Delete::Careful,
+        }
+    }
+
+    /// Whether anything may be removed.
+    pub fn is_asked(self) -> bool {
+        self != Delete::No
+    }
+
+    /// The most that may be removed of this many entries there.
+    pub fn most_of(self, there: u64) -> u64 {
+        match self {
+            Delete::No => 0,
+            Delete::Careful if there > Delete::CAREFUL_FROM => there / 2,
+            Delete::AtMost(max) => max,
+            Delete::Careful | Delete::All => u64::MAX,
+        }
+    }
+}
+
 /// How a job treats what it meets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -51,8 +95,8 @@ pub struct Options {
     pub durable: bool,
     /// Whole-file digests beside the block digests; empty for none at all (memory ends only).
     pub checksums: Vec<Algorithm>,
-    /// What the source lacks is removed at the target, directory by directory.
-    pub delete: bool,
+    /// What the source lacks is removed at the target, when all the rest is done.
+    pub delete: Delete,
     /// Nothing is changed; what would be is told.
     pub dry_run: bool,
     /// Owners are kept.

@@ -430,6 +430,17 @@ pub enum Frame {
     /// Receiver: what failed there that is no entry's outcome, by the path it would have below its source root: an extra that could not
     /// be removed, a directory that could not be finished.
     Missed(Vec<(RelPath, Refusal)>),
+    /// Receiver: it is about to remove what the source lacks.
+    Removing(Removal),
+}
+
+/// What the source lacks is about to be removed at the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Entries that it lacks.
+    pub extras: u64,
+    /// Entries that were there, those among them.
+    pub there: u64,
 }
 
 impl Frame {

@@ -173,7 +173,11 @@ fn obey(receiver: &mut Receiver) -> Result<(), WireError> {
             Action::Commit(complete) => receiver.settled(complete.id, outcome(complete.id)),
             Action::Discard(_) => {}
             Action::FinishDir { id, .. } => receiver.dir_finished(id, Ok(())),
-            Action::Prune { offered, .. } => receiver.pruned(offered.len() as u64),
+            Action::NoteExtras { .. } => {}
+            Action::RemoveExtras { unread } => {
+                (0..unread).for_each(|_| receiver.removed());
+                receiver.extras_settled();
+            }
         }
     }
     receiver.tick();

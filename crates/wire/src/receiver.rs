@@ -5,6 +5,7 @@
 //! is told how each ended; blocks are written by whoever received them, who then says so.
 
 mod arrive;
+mod extras;
 mod missed;
 mod tree;
 
@@ -16,10 +17,12 @@ use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
 
 use crate::error::WireError;
-use crate::frame::{Frame, Outcome, Plan, Refusal, Totals, Verdict};
+use crate::frame::{Frame, Outcome, Plan, Refusal, Removal, Totals, Verdict};
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::sender::Miss;
+
+use extras::Extras;
 
 pub use arrive::Stored;
 
@@ -117,14 +120,20 @@ pub enum Action {
         /// What else there is to say about it.
         attributes: Option<Box<Attributes>>,
     },
-    /// Remove what is in a directory and was not offered, then say [`Receiver::pruned`].
-    Prune {
+    /// Note what is in a directory and was not offered.
+    NoteExtras {
         /// Its path.
         path: RelPath,
         /// The path people know it by: below its source root, the root's name first.
         shown: RelPath,
         /// [`name_key`] of all that was offered.
         offered: HashSet<u64>,
+    },
+    /// All else is done. Remove the extras that were noted, each with a word of [`Receiver::removed`] or
+    /// [`Receiver::not_removed`], then say [`Receiver::extras_settled`].
+    RemoveExtras {
+        /// Entries of the source that could not be read: what seems to be extra may well be there.
+        unread: u64,
     },
 }
 
@@ -259,7 +268,11 @@ pub struct Receiver {
     last_digests: Vec<Digest>,
     specials: Vec<RelPath>,
     told_finished: bool,
-    deleting: bool,
+    extras: Extras,
+    /// Entries that the sender could not read.
+    unread: u64,
+    /// To be told of.
+    removal: Option<Removal>,
     dry: bool,
     plans: VecDeque<Plan>,
 }
@@ -298,16 +311,12 @@ impl Receiver {
             last_digests: Vec::new(),
             specials: Vec::new(),
             told_finished: false,
-            deleting: false,
+            extras: Extras::Stay,
+            unread: 0,
+            removal: None,
             dry: false,
             plans: VecDeque::new(),
         }
-    }
-
-    /// For a job that removes what the source lacks.
-    pub fn deleting(mut self) -> Receiver {
-        self.deleting = true;
-        self
     }
 
     /// For a dry run: no file comes on the control connection.
@@ -331,11 +340,6 @@ impl Receiver {
     /// Steps that wait in [`Receiver::take_plans`].
     pub fn plans_waiting(&self) -> usize {
         self.plans.len()
-    }
-
-    /// So many entries were removed, or would be.
-    pub fn pruned(&mut self, count: u64) {
-        self.totals.deleted += count;
     }
 
     /// A message from the sender. Those of the session (pings, aborts) are the caller's.
@@ -372,7 +376,7 @@ impl Receiver {
 
     /// The next thing to do on the store.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.actions.pop_front().or_else(|| self.extras_due())
     }
 
     /// The next message for the sender.
@@ -435,11 +439,12 @@ impl Receiver {
     /// Asked anew at every poll, not noted when the last entry is settled: actions may be left over then, such as a
     /// record of a file that turned out to be there already.
     fn all_settled(&self) -> bool {
-        self.scan_end.is_some()
-            && self.unsettled.is_empty()
-            && self.dirs.is_empty()
-            && self.actions.is_empty()
-            && self.plans.is_empty()
+        self.all_in_place() && self.plans.is_empty() && matches!(self.extras, Extras::Stay | Extras::Settled)
+    }
+
+    /// Whether all that was offered is settled.
+    fn all_in_place(&self) -> bool {
+        self.scan_end.is_some() && self.unsettled.is_empty() && self.dirs.is_empty() && self.actions.is_empty()
     }
 
     /// Whether everything is settled and the sender has been told.

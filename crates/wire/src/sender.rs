@@ -20,7 +20,7 @@ use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
 
 use crate::error::WireError;
-use crate::frame::{Claim, End, Entry, Offered, Plan, Refusal, Totals, UNKNOWN_SIZE};
+use crate::frame::{Claim, End, Entry, Offered, Plan, Refusal, Removal, Totals, UNKNOWN_SIZE};
 use crate::ledger::{Added, Ledger};
 use crate::limits;
 
@@ -144,6 +144,7 @@ pub struct Sender {
     resent_bytes: u64,
     last_digests: Vec<Digest>,
     plans: Vec<Plan>,
+    removal: Option<Removal>,
     dry: bool,
 }
 
@@ -188,6 +189,7 @@ impl Sender {
             resent_bytes: 0,
             last_digests: Vec::new(),
             plans: Vec::new(),
+            removal: None,
             dry: false,
         }
     }
@@ -428,6 +430,11 @@ impl Sender {
     /// Steps of a dry run that the receiver has told of since the last call.
     pub fn take_plans(&mut self) -> Vec<Plan> {
         std::mem::take(&mut self.plans)
+    }
+
+    /// That the receiver is about to remove what the source lacks; once.
+    pub fn take_removal(&mut self) -> Option<Removal> {
+        self.removal.take()
     }
 
     /// Records of a stream that the receiver has not taken in yet.

@@ -158,11 +158,11 @@ impl Exports {
             _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
         };
         let job = model::id::Uuid::from_bytes(job).to_string();
-        if access.grant().is_some_and(|grant| !grant.is_for(&job, Some(path), options.delete)) {
+        if access.grant().is_some_and(|grant| !grant.is_for(&job, Some(path), options.delete.is_asked())) {
             return Err(Refusal::new(Fault::Auth, "the access key is for another job"));
         }
         self.allowed(access, Action::Create, place)?;
-        if options.delete {
+        if options.delete.is_asked() {
             self.allowed(access, Action::Modify, place)?;
         }
         Ok(())

@@ -8,6 +8,7 @@ use auth::{AccessKey, Fingerprint};
 use model::Locator;
 use model::id::Uuid;
 use model::locator::Place;
+use model::spec::Delete;
 use model::v1::node::{Credentials, Filter, Options, Order};
 use wire::Frame;
 use wire::frame::{Errand, Request};
@@ -48,7 +49,12 @@ fn options(said: &model::spec::Options) -> Options {
         no_overwrite: said.no_overwrite,
         durable: said.durable,
         checksums: Some(said.checksums.iter().map(|algorithm| algorithm.name().to_owned()).collect()),
-        delete: said.delete,
+        delete: said.delete.is_asked(),
+        max_delete: match said.delete {
+            Delete::AtMost(max) => Some(max),
+            _ => None,
+        },
+        force: said.delete == Delete::All,
         dry_run: said.dry_run,
         owner: said.owner,
         xattrs: said.xattrs,
@@ -100,12 +106,12 @@ mod tests {
     use std::time::Duration;
     use wire::frame::{Direction, KeyProof, Open};
 
-    fn errand(into: bool, target: Place) -> Errand {
+    fn errand(into: bool, delete: Delete, target: Place) -> Errand {
         let options = spec::Options {
             recursive: true,
             into,
             sync: spec::Sync::Digest,
-            delete: true,
+            delete,
             checksums: vec![Algorithm::Crc32c],
             wait_space: Duration::from_secs(7),
             filters: vec![spec::Filter { include: false, pattern: "*.tmp".into() }],
@@ -133,8 +139,10 @@ mod tests {
     #[test]
     fn an_errand_means_the_same_as_an_order() {
         let place = Place::Path { export: "e".into(), path: RelPath::parse(b"x y").unwrap() };
-        for (into, place) in [(false, place.clone()), (true, place), (false, Place::Null)] {
-            let said = errand(into, place.clone());
+        let (careful, at_most) = (Delete::Careful, Delete::AtMost(9));
+        let orders = [(false, careful, place.clone()), (true, at_most, place), (false, Delete::All, Place::Null)];
+        for (into, delete, place) in orders {
+            let said = errand(into, delete, place.clone());
             let order = order(&said);
             let plan = read(&order).unwrap();
             assert_eq!(plan.way, Way::Push { to: said.to.clone(), place });
@@ -149,7 +157,7 @@ mod tests {
     #[test]
     fn what_an_earlier_version_left_is_read() {
         let dir = tempfile::tempdir().unwrap();
-        let said = errand(false, Place::Null);
+        let said = errand(false, Delete::No, Place::Null);
         let mut bytes = b"key:7\n".to_vec();
         wire::frame::encode(&Frame::Ask(0, Request::Carry(Box::new(said.clone()))), &mut bytes);
         let id = Uuid::from_bytes(said.order.job);

@@ -255,6 +255,9 @@ fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
     if said.delete && !said.recursive {
         return Err(wrong("delete goes with recursive: it removes what the source lacks, directory by directory"));
     }
+    if !said.delete && (said.force || said.max_delete.is_some()) {
+        return Err(wrong("max_delete and force go with delete"));
+    }
     Ok(spec::Options {
         recursive: said.recursive,
         into,
@@ -262,7 +265,7 @@ fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
         no_overwrite: said.no_overwrite,
         durable: said.durable,
         checksums,
-        delete: said.delete,
+        delete: spec::Delete::said(said.delete, said.max_delete, said.force),
         dry_run: said.dry_run,
         owner: said.owner,
         xattrs: said.xattrs,

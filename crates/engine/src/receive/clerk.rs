@@ -85,7 +85,11 @@ impl Receiving {
                 let finished = finished.map_err(|e| self.refusal(e));
                 self.state().machine.dir_finished(id, finished);
             }
-            Action::Prune { path, shown, offered } => self.prune(&path, &shown, &offered),
+            Action::NoteExtras { path, shown, offered } => self.note_extras(&path, &shown, &offered),
+            Action::RemoveExtras { unread } => {
+                self.remove_extras(unread);
+                self.state().machine.extras_settled();
+            }
         }
     }
 
@@ -109,7 +113,10 @@ impl Receiving {
 
     fn make_dir_dry(&self, path: &RelPath) -> store::Result<()> {
         match self.store.stat(path) {
-            Ok(there) if there.meta.kind == Kind::Dir => Ok(()),
+            Ok(there) if there.meta.kind == Kind::Dir => {
+                self.found(*path != self.target.path);
+                Ok(())
+            }
             Ok(_) if *path == self.target.path && self.target.is_dir => Ok(()),
             Ok(_) => self.store.list(path).map(drop),
             Err(_) => {
@@ -156,7 +163,10 @@ impl Receiving {
     }
 
     fn make_dir(&self, id: u64, path: &RelPath) -> store::Result<()> {
-        if self.policy.may_replace.is_err() && self.store.is_dir(path) {
+        let asks = self.policy.may_replace.is_err() || self.policy.options.delete.is_asked();
+        let is_there = asks && self.store.is_dir(path);
+        self.found(is_there && *path != self.target.path);
+        if self.policy.may_replace.is_err() && is_there {
             // Whoever may only create may put things into it, not change its mode or time.
             self.kept_dirs.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
             return Ok(());
@@ -169,8 +179,14 @@ impl Receiving {
         self.store.make_dir(path)
     }
 
+    /// Counts an entry that was offered, if it was there.
+    fn found(&self, is_there: bool) {
+        self.found.fetch_add(u64::from(is_there), Ordering::Relaxed);
+    }
+
     fn hard_link(&self, id: u64, path: &RelPath, to: &RelPath) -> store::Result<()> {
         let there = self.store.stat(path).map(|stat| stat.identity);
+        self.found(there.is_ok());
         if there.is_ok_and(|there| self.store.stat(to).is_ok_and(|stat| stat.identity == there)) {
             return Ok(());
         }
@@ -192,7 +208,9 @@ impl Receiving {
         attributes: Option<&Attributes>,
     ) -> Outcome {
         let facts = self.facts(0, mtime, attributes);
-        if self.store.read_link(path).is_ok_and(|there| there == target) {
+        let there = self.store.read_link(path);
+        self.found(there.is_ok());
+        if there.is_ok_and(|there| there == target) {
             return self.refresh(path, &facts).map_or_else(Outcome::Failed, |()| Outcome::Done);
         }
         if self.policy.options.dry_run {
@@ -261,6 +279,7 @@ impl Receiving {
             Err(error) if error.is_not_found() => return Judgement::Want,
             Err(error) => return Judgement::Refuse(self.refusal(error)),
         };
+        self.found(true);
         if there.meta.kind == Kind::Dir {
             let reason = format!("{} is a directory at the target, and a file at the source", wanted.path);
             return Judgement::Refuse(Refusal::new(Fault::Storage, reason));

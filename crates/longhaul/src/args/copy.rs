@@ -36,11 +36,18 @@ pub struct Cp {
     /// An existing target that differs is an error
     #[arg(long)]
     pub no_overwrite: bool,
-    /// Remove at the target what the source lacks (with -r); look first with --dry-run
+    /// Remove at the target what the source lacks (with -r), when all the rest is there; look first with --dry-run
     ///
-    /// What --exclude leaves out stays. Nothing is removed from a directory that could not be read in full.
+    /// What --exclude leaves out stays. Nothing is removed where the source is empty or could not be read in full, nor where it
+    /// would be more than half of a target of more than 100 entries.
     #[arg(long, requires = "recursive", conflicts_with_all = ["files_from", "no_overwrite"])]
     pub delete: bool,
+    /// With --delete: remove nothing where it would be more than N entries, instead of more than half of them
+    #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force")]
+    pub max_delete: Option<u64>,
+    /// With --delete: remove it, however many entries that are
+    #[arg(long, requires = "delete")]
+    pub force: bool,
     /// Change nothing; list what would be done
     #[arg(long, short = 'n')]
     pub dry_run: bool,

@@ -29,7 +29,7 @@ use model::id::JobId;
 use model::locator::Place;
 use model::spec::{self, Options, Steer};
 use model::{HostPort, Locator, RelPath, v1};
-use wire::frame::Plan as Step;
+use wire::frame::{Plan as Step, Removal};
 use wire::receiver::Target;
 
 use crate::abroad;
@@ -266,7 +266,7 @@ impl Job<'_> {
             no_overwrite: self.cp.no_overwrite,
             durable: self.cp.durable,
             checksums: self.cp.checksums().to_vec(),
-            delete: self.cp.delete,
+            delete: spec::Delete::said(self.cp.delete, self.cp.max_delete, self.cp.force),
             dry_run: self.cp.dry_run,
             owner: self.cp.owner,
             xattrs: self.cp.xattrs,
@@ -384,6 +384,10 @@ impl Job<'_> {
                 display.update(progress, &control.waiting_for(), control.eta());
             }
             Note::News(News::Plan(plan)) => display.above(|| self.show_step(plan)),
+            Note::News(News::Removing(Removal { extras, there })) => display.above(|| {
+                let extras = receipt::count(extras, "entry");
+                Printer::note(&format!("--delete: removing {extras} of {there} at the target that the source lacks"));
+            }),
             Note::Again(error, pause) => display.above(|| {
                 Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
             }),

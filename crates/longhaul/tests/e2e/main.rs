@@ -14,6 +14,7 @@ mod cli;
 mod client;
 mod confinement;
 mod control;
+mod deletes;
 mod docs;
 mod ends;
 mod errand_keys;

@@ -103,6 +103,8 @@ fn a_tree_goes_from_node_to_node() {
     let again = three.client.cp(0, words!["-r", from, to]);
     assert_eq!((&again["files"], &again["skipped"]), (&0.into(), &files.into()));
     fs::write(three.target.data("t/extra"), b"x").unwrap();
+    let most = three.client.cp(3, words!["-r", from, to, "--delete", "--max-delete", "0", "--exclude", "links"]);
+    assert_eq!((&most["deleted"], three.target.data("t/extra").exists()), (&0.into(), true), "{most}");
     let deleted = three.client.cp(0, words!["-r", from, to, "--delete", "--exclude", "links"]);
     assert_eq!(deleted["deleted"], 1, "{deleted}");
     assert!(!three.target.data("t/extra").exists() && three.target.data("t/links").exists());

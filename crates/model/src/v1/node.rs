@@ -103,8 +103,14 @@ pub struct Options {
     /// Whole-file digests; `crc32c` unless said, an empty list for none (memory ends only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checksums: Option<Vec<String>>,
-    /// What the source lacks is removed at the target, directory by directory.
+    /// What the source lacks is removed at the target, when all the rest is done: nothing where it is more than half of a target of
+    /// more than 100 entries.
     pub delete: bool,
+    /// With `delete`: nothing where it is more than so many entries, instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_delete: Option<u64>,
+    /// With `delete`: however many they are.
+    pub force: bool,
     /// Nothing is changed; the receipt says what would be.
     pub dry_run: bool,
     /// Owners are kept.

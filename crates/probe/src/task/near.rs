@@ -1,6 +1,7 @@
 //! The end that asks.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -60,12 +61,12 @@ pub fn run<T: Send>(
 ) -> Result<(T, FlowsDone)> {
     let (to, name) = (peer.address(), peer.name().to_owned());
     let order = Flows { token: token()?, flows, task };
-    let ready = AtomicBool::new(false);
+    let (ready, over) = (AtomicBool::new(false), OnceLock::new());
     let (say, hears) = channel();
     let mut done = None;
     let watch = Watch::begin();
     let (found, asked) = std::thread::scope(|scope| {
-        let near = Near { to, order: &order, stop, ready: &ready, hears };
+        let near = Near { to, order: &order, stop, ready: &ready, over: &over, hears };
         let near = scope.spawn(move || near.run(work));
         let asked = peer.ask(&order, &mut |line| match line {
             FlowLine::Waiting | FlowLine::Ready => {
@@ -76,7 +77,8 @@ pub fn run<T: Send>(
             FlowLine::Failed(why) => done = Some(Err(why)),
             // The answer to it is that the far end could not go on.
             FlowLine::Progress { .. } if stop.is_stopped() => flow::close(to, &order.token, 0),
-            FlowLine::Progress { .. } => {}
+            // It has not heard yet that it is over: what it was told with was lost.
+            FlowLine::Progress { .. } => over.get().into_iter().for_each(|sent| flow::close(to, &order.token, *sent)),
         });
         drop(say);
         (near.join().unwrap_or(Some(Err(Error::Interrupted))), asked)
@@ -101,6 +103,8 @@ struct Near<'a> {
     stop: &'a Stop,
     /// The far end has all flows.
     ready: &'a AtomicBool,
+    /// All datagrams have been sent, so many.
+    over: &'a OnceLock<u64>,
     /// It waits for them, and it has them.
     hears: Receiver<()>,
 }
@@ -119,10 +123,13 @@ impl Near<'_> {
             Err(error) => Err(error),
         };
         // The far end is told also of a failure, so that it waits for nobody.
-        match &done {
-            Ok((_, None)) => {}
-            Ok((_, Some(sent))) => flow::close(self.to, &self.order.token, *sent),
-            Err(_) => flow::close(self.to, &self.order.token, 0),
+        let sent = match &done {
+            Ok((_, sent)) => *sent,
+            Err(_) => Some(0),
+        };
+        if let Some(sent) = sent {
+            flow::close(self.to, &self.order.token, sent);
+            let _ = self.over.set(sent);
         }
         Some(done.map(|(found, _)| found))
     }

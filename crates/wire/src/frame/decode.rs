@@ -9,14 +9,14 @@ use model::entry::{Attributes, Kind, Meta, Owner, Xattr};
 use model::fault::Fault;
 use model::locator::{HostPort, Place};
 use model::name::PATH_BYTES_MAX;
-use model::spec::{Filter, Options, Steer, Step, Sync};
+use model::spec::{Delete, Filter, Options, Steer, Step, Sync};
 use model::{Bytes, v1};
 use std::time::Duration;
 
 use super::encode::WITH_ATTRIBUTES;
 use super::{
     Claim, Counts, Direction, End, Entry, Errand, Frame, HEAD_BYTES, KeyProof, Listed, MICROS_MAX, Offered, Open,
-    Outcome, Plan, Refusal, Request, Suite, Totals, Verdict,
+    Outcome, Plan, Refusal, Removal, Request, Suite, Totals, Verdict,
 };
 use crate::codec::Reader;
 use crate::error::WireError;
@@ -136,6 +136,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         37 => {
             Frame::Lineage(list(r, PATHS_MAX, "sources", |r| list(r, LINEAGE_MAX, "places", |r| r.array("a place")))?)
         }
+        39 => Frame::Removing(Removal { extras: r.number("extras")?, there: r.number("entries")? }),
         38 => Frame::Missed(list(r, MISSES_NAMED_MAX, "failures", |r| Ok((r.path("a path")?, refusal(r)?)))?),
         other => return Err(WireError::Unknown(other)),
     };
@@ -330,7 +331,7 @@ fn options(r: &mut Reader) -> Result<Options> {
     let sync = *Sync::ALL.get(usize::from(r.u8("a sync level")?)).ok_or(WireError::Invalid("a sync level"))?;
     let (no_overwrite, durable) = (r.bool("no-overwrite")?, r.bool("durable")?);
     let checksums = list(r, 16, "checksums", algorithm)?;
-    let (delete, dry_run) = (r.bool("delete")?, r.bool("dry run")?);
+    let (delete, dry_run) = (delete(r)?, r.bool("dry run")?);
     let (owner, xattrs) = (r.bool("owner")?, r.bool("xattrs")?);
     let wait_space = Duration::from_secs(r.number("a time")?);
     let filters =
@@ -349,6 +350,16 @@ fn options(r: &mut Reader) -> Result<Options> {
         wait_space,
         filters,
     })
+}
+
+fn delete(r: &mut Reader) -> Result<Delete> {
+    match r.u8("delete")? {
+        0 => Ok(Delete::No),
+        1 => Ok(Delete::Careful),
+        2 => Ok(Delete::All),
+        3 => Ok(Delete::AtMost(r.number("a number of entries")?)),
+        _ => Err(WireError::Invalid("delete")),
+    }
 }
 
 fn open(r: &mut Reader) -> Result<Open> {

@@ -2,19 +2,21 @@
 
 mod accounts;
 mod movers;
+mod order;
 
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta};
 use model::locator::Place;
-use model::spec::{Options, Steer, Step, Sync};
+use model::spec::Step;
 
 use super::{
-    Direction, End, Entry, Errand, Frame, KeyProof, Listed, MICROS_MAX, Offered, Open, Outcome, Refusal, Request,
-    Suite, Totals, Verdict,
+    End, Entry, Errand, Frame, KeyProof, Listed, MICROS_MAX, Offered, Outcome, Refusal, Removal, Request, Suite,
+    Totals, Verdict,
 };
 use crate::codec::Writer;
 
 use accounts::{account, address, facts};
+use order::{open, steer};
 
 /// In the first byte of an entry: attributes follow it.
 pub(super) const WITH_ATTRIBUTES: u8 = 0x80;
@@ -38,6 +40,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
             | Frame::Movers(_)
             | Frame::Counts(_)
             | Frame::Missed(_)
+            | Frame::Removing(_)
             | Frame::Lineage(_)
     )));
     body(&mut w, frame);
@@ -87,6 +90,7 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Counts(_) => 36,
         Frame::Lineage(_) => 37,
         Frame::Missed(_) => 38,
+        Frame::Removing(_) => 39,
     }
 }
 
@@ -128,10 +132,6 @@ fn body(w: &mut Writer, frame: &Frame) {
         Frame::Lend(lend) => movers::lend(w, lend),
         Frame::Word(word) => movers::word(w, word),
         Frame::Lineage(sources) => list(w, sources, |w, places| list(w, places, |w, token| w.raw(token))),
-        Frame::Missed(misses) => list(w, misses, |w, (path, why)| {
-            w.bytes(path.as_bytes());
-            refusal(w, why);
-        }),
         Frame::Counts(of) => {
             w.number(of.unfinished);
             w.number(of.refreshed);
@@ -184,6 +184,14 @@ fn job_body(w: &mut Writer, frame: &Frame) {
             w.number((*stream).into());
             w.number(*records);
         }),
+        Frame::Removing(Removal { extras, there }) => {
+            w.number(*extras);
+            w.number(*there);
+        }
+        Frame::Missed(misses) => list(w, misses, |w, (path, why)| {
+            w.bytes(path.as_bytes());
+            refusal(w, why);
+        }),
         Frame::Finished(t) => totals(w, t),
         Frame::Facts(streams) => list(w, streams, facts),
         Frame::Plans(plans) => list(w, plans, |w, plan| {
@@ -206,12 +214,6 @@ fn key_proof(w: &mut Writer, key: Option<&KeyProof>) {
 fn proof(w: &mut Writer, key: &KeyProof) {
     w.raw(&key.id);
     w.raw(&key.secret);
-}
-
-fn steer(w: &mut Writer, steer: &Steer) {
-    w.number(steer.limit_bit_s);
-    w.number(steer.streams.into());
-    w.bool(steer.paused);
 }
 
 fn list<T>(w: &mut Writer, items: &[T], mut each: impl FnMut(&mut Writer, &T)) {
@@ -350,33 +352,6 @@ fn listed(w: &mut Writer, line: &Listed) {
     if let Some(failure) = &line.failure {
         refusal(w, failure);
     }
-}
-
-fn options(w: &mut Writer, options: &Options) {
-    w.bool(options.recursive);
-    w.bool(options.into);
-    w.u8(Sync::ALL.iter().position(|s| *s == options.sync).unwrap_or(0) as u8);
-    w.bool(options.no_overwrite);
-    w.bool(options.durable);
-    list(w, &options.checksums, |w, a| w.u8(a.code()));
-    for said in [options.delete, options.dry_run, options.owner, options.xattrs] {
-        w.bool(said);
-    }
-    w.number(options.wait_space.as_secs());
-    list(w, &options.filters, |w, filter| {
-        w.bool(filter.include);
-        w.text(&filter.pattern);
-    });
-}
-
-fn open(w: &mut Writer, order: &Open) {
-    w.raw(&order.job);
-    w.bool(order.direction == Direction::Pull);
-    list(w, &order.places, place);
-    options(w, &order.options);
-    w.text(order.congestion.as_deref().unwrap_or(""));
-    steer(w, &order.steer);
-    w.bool(order.listed);
 }
 
 fn attributes(w: &mut Writer, attributes: &Attributes) {

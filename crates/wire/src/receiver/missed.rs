@@ -7,11 +7,6 @@ use crate::frame::Refusal;
 use crate::sender::{MISSES_NAMED_MAX, Miss};
 
 impl Receiver {
-    /// Something at the target could not be removed.
-    pub fn not_pruned(&mut self, path: RelPath, refusal: Refusal) {
-        self.missed_besides(path, refusal);
-    }
-
     /// A failure that is no entry's outcome.
     pub(super) fn missed_besides(&mut self, path: RelPath, refusal: Refusal) {
         self.totals.failed += 1;

@@ -6,6 +6,7 @@ use model::entry::Attributes;
 use model::fault::Fault;
 use model::name::{Name, PATH_BYTES_MAX, RelPath};
 
+use super::extras::Extras;
 use super::{Action, Dir, DirState, FileReceive, FileState, Receiver, Sort, Unsettled, Wanted, name_key};
 use crate::error::WireError;
 use crate::frame::{Entry, Offered, Outcome, Refusal, UNKNOWN_SIZE};
@@ -53,21 +54,16 @@ impl Receiver {
             Offered::Symlink { .. } | Offered::HardLink { .. } => Sort::Link,
             _ => Sort::Other,
         };
-        if let Some(above) = self.dirs.get_mut(&parent) {
-            match &mut above.offered {
-                Some(_) if matches!(what, Offered::Failed(_)) => above.offered = None,
-                Some(offered) => {
-                    offered.insert(name_key(&name));
-                }
-                None => {}
-            }
+        self.unread += u64::from(matches!(what, Offered::Failed(_)));
+        if let Some(offered) = self.dirs.get_mut(&parent).and_then(|above| above.offered.as_mut()) {
+            offered.insert(name_key(&name));
         }
         self.unsettled.insert(id, Unsettled { parent, name, file: None, links: Vec::new(), kind: sort });
         if let Offered::Dir { mode, mtime } = what {
             let state = if parent_failed || too_long { DirState::Failed } else { DirState::Making };
             // A failed directory's path leads nowhere, and need not be kept.
             let path = if state == DirState::Failed { RelPath::root() } else { path.clone() };
-            let offered = self.deleting.then(HashSet::new);
+            let offered = (self.extras == Extras::Noting).then(HashSet::new);
             let attributes = attributes.clone();
             let dir = Dir { path, shown, parent, mode, mtime, pending: 0, left: false, state, attributes, offered };
             self.dirs.insert(id, dir);
@@ -257,7 +253,7 @@ impl Receiver {
                     let attributes = dir.attributes.take();
                     if let Some(offered) = dir.offered.take() {
                         let shown = dir.shown.clone();
-                        self.actions.push_back(Action::Prune { path: path.clone(), shown, offered });
+                        self.actions.push_back(Action::NoteExtras { path: path.clone(), shown, offered });
                     }
                     return self.actions.push_back(Action::FinishDir { id, path, mode, mtime, attributes });
                 }

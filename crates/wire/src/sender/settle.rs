@@ -19,6 +19,10 @@ impl Sender {
                 misses.into_iter().for_each(|(path, refusal)| self.missed(path, refusal));
                 Ok(())
             }
+            Frame::Removing(removal) => {
+                self.removal = Some(removal);
+                Ok(())
+            }
             Frame::Plans(plans) => {
                 self.plans.extend(plans);
                 Ok(())

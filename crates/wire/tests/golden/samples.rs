@@ -8,12 +8,12 @@ use model::entry::{Attributes, Kind, Meta, Owner, Timestamp, Xattr};
 use model::fault::Fault;
 use model::locator::{HostPort, Place};
 use model::name::{Name, RelPath};
-use model::spec::{Filter, Options, Steer, Step, Sync};
+use model::spec::{Delete, Filter, Options, Steer, Step, Sync};
 use model::{Algorithm, Bytes, v1};
 use wire::Frame;
 use wire::frame::{
-    Claim, Counts, Direction, End, Entry, Errand, KeyProof, Listed, Offered, Open, Outcome, Plan, Refusal, Request,
-    Suite, Totals, UNKNOWN_SIZE, Verdict,
+    Claim, Counts, Direction, End, Entry, Errand, KeyProof, Listed, Offered, Open, Outcome, Plan, Refusal, Removal,
+    Request, Suite, Totals, UNKNOWN_SIZE, Verdict,
 };
 use wire::join::Join;
 use wire::record::Part;
@@ -165,7 +165,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         no_overwrite: true,
         durable: true,
         checksums: vec![Algorithm::Crc32c, Algorithm::Adler32],
-        delete: true,
+        delete: Delete::Careful,
         dry_run: true,
         owner: true,
         xattrs: true,
@@ -230,6 +230,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
             "missed",
             vec![Frame::Missed(vec![(path(b"t/extra"), no(Fault::Storage, "it stays"))]), Frame::Missed(Vec::new())],
         ),
+        ("removing", vec![Frame::Removing(Removal { extras: 7, there: 1_000 })]),
         ("counts", vec![Frame::Counts(Counts { unfinished: 3, refreshed: 300 }), Frame::Counts(Counts::default())]),
         ("account", vec![Frame::Account(Box::default()), Frame::Account(Box::new(account()))]),
     ]

@@ -71,6 +71,8 @@ pub struct Store {
     pub room: Option<u64>,
     /// It was full: the job cannot go on.
     pub full: bool,
+    /// Directories that may have extras, and what was offered in them.
+    pub noted: Vec<(RelPath, HashSet<u64>)>,
 }
 
 fn no(what: &str) -> Refusal {
@@ -125,9 +127,12 @@ impl Store {
                 let result = self.finish_dir(&path, mode, mtime);
                 receiver.dir_finished(id, result);
             }
-            Action::Prune { path, offered, .. } => {
-                let count = self.prune(&path, &offered);
-                receiver.pruned(count);
+            Action::NoteExtras { path, offered, .. } => self.noted.push((path, offered)),
+            Action::RemoveExtras { .. } => {
+                for (path, offered) in std::mem::take(&mut self.noted) {
+                    (0..self.remove_extras(&path, &offered)).for_each(|_| receiver.removed());
+                }
+                receiver.extras_settled();
             }
         }
         Ok(())
@@ -143,7 +148,7 @@ impl Store {
         Ok(())
     }
 
-    fn prune(&mut self, path: &RelPath, offered: &HashSet<u64>) -> u64 {
+    fn remove_extras(&mut self, path: &RelPath, offered: &HashSet<u64>) -> u64 {
         let stays = |at: &RelPath| {
             let below = at.below(path).filter(|below| !below.is_root());
             let first = below.and_then(|b| b.as_bytes().split(|b| *b == b'/').next().and_then(|n| Name::new(n).ok()));

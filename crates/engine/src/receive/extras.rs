@@ -1,0 +1,220 @@
+//! What is at the target and not at the source, for `--delete`: noted directory by directory, and removed when all that was offered is
+//! in place and the whole is no more than may be removed.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+
+use model::Meta;
+use model::fault::Fault;
+use model::name::RelPath;
+use model::spec::{Delete, Step};
+use wire::frame::{Refusal, Removal};
+use wire::receiver::name_key;
+
+use super::Receiving;
+
+/// Extras that are noted by name. Beyond, they are removed at once where any number may be, and none is where it is not.
+const NOTED_MAX: usize = 1 << 20;
+/// The right of an owner to write, without which nothing can be removed from a directory.
+const WRITABLE: u32 = 0o200;
+
+/// What was found so far.
+#[derive(Default)]
+pub(super) struct Extras {
+    noted: Vec<Extra>,
+    /// Entries, those in directories among them.
+    entries: u64,
+    /// The source has nothing in it.
+    is_source_empty: bool,
+}
+
+struct Extra {
+    path: RelPath,
+    /// The path that people know it by.
+    shown: RelPath,
+}
+
+impl Receiving {
+    fn extras(&self) -> MutexGuard<'_, Extras> {
+        self.extras.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what is in a directory and was not offered; what the rules leave out, and what other jobs are writing, stays.
+    pub(super) fn note_extras(&self, path: &RelPath, shown: &RelPath, offered: &HashSet<u64>) {
+        let entries = match self.store.list(path) {
+            Ok(entries) => entries.finished(),
+            // In a dry run it may not have been made.
+            Err(error) if error.is_not_found() => return,
+            Err(error) => return self.not_removed(shown, &error),
+        };
+        if strip_root(shown).is_root() && offered.is_empty() {
+            self.extras().is_source_empty = true;
+        }
+        for entry in entries {
+            let (name, stat) = match entry {
+                Ok(entry) => entry,
+                Err(error) => return self.not_removed(shown, &error),
+            };
+            let is_dir = stat.is_ok_and(|stat| stat.meta.kind == model::Kind::Dir);
+            let (below, shown) = (path.join(&name), shown.join(&name));
+            if offered.contains(&name_key(&name)) || self.is_left_out(&shown, is_dir) {
+                continue;
+            }
+            match if is_dir { self.entries_in(&below, &shown) } else { Ok(Some(0)) } {
+                Ok(Some(inside)) => self.note(Extra { path: below, shown }, 1 + inside),
+                // It stays for the sake of what stays in it.
+                Ok(None) => self.note_extras(&below, &shown, &HashSet::new()),
+                Err(error) => self.not_removed(&shown, &error),
+            }
+            if self.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn note(&self, extra: Extra, entries: u64) {
+        let mut extras = self.extras();
+        extras.entries += entries;
+        if extras.noted.len() < NOTED_MAX {
+            return extras.noted.push(extra);
+        }
+        drop(extras);
+        if self.policy.options.delete == Delete::All {
+            self.remove_noted();
+            self.extras().noted.push(extra);
+        }
+    }
+
+    fn is_left_out(&self, shown: &RelPath, is_dir: bool) -> bool {
+        !self.filters.takes(&strip_root(shown), is_dir)
+    }
+
+    /// Entries in a directory that the source lacks; none where something in it is to stay.
+    fn entries_in(&self, path: &RelPath, shown: &RelPath) -> store::Result<Option<u64>> {
+        // As with removing: only the names of directories outlive a listing's descriptor.
+        let (mut dirs, mut count) = (Vec::new(), 0);
+        let mut entries = self.store.list(path)?.finished();
+        for entry in entries.by_ref() {
+            let (name, stat) = entry?;
+            let is_dir = stat?.meta.kind == model::Kind::Dir;
+            if self.is_left_out(&shown.join(&name), is_dir) {
+                return Ok(None);
+            }
+            count += 1;
+            dirs.extend(is_dir.then_some(name));
+        }
+        if entries.left_out() > 0 {
+            return Ok(None);
+        }
+        for name in dirs {
+            let Some(inside) = self.entries_in(&path.join(&name), &shown.join(&name))? else { return Ok(None) };
+            count += inside;
+        }
+        Ok(Some(count))
+    }
+
+    /// All that was offered is in place: removes what was noted, or says why it all stays.
+    pub(super) fn remove_extras(&self, unread: u64) {
+        let Extras { entries: extras, is_source_empty, .. } = *self.extras();
+        if extras == 0 {
+            return;
+        }
+        let there = self.found.load(Ordering::Relaxed) + extras;
+        let refusal = match &self.policy.may_replace {
+            Err(refusal) => Some(refusal.clone()),
+            Ok(()) => {
+                self.too_much(extras, there, unread, is_source_empty).map(|why| Refusal::new(Fault::Storage, why))
+            }
+        };
+        if let Some(refusal) = refusal {
+            return self.state().machine.not_removed(self.target.path.clone(), refusal);
+        }
+        if self.policy.options.dry_run {
+            return self.plan_removal();
+        }
+        let _busy = self.busy_with(format!("removing {extras} entries at the target that the source lacks"));
+        self.state().machine.removing(Removal { extras, there });
+        self.waker.wake();
+        self.remove_noted();
+    }
+
+    /// Why all of it stays: it would be more than was meant, as far as can be told.
+    fn too_much(&self, extras: u64, there: u64, unread: u64, is_source_empty: bool) -> Option<String> {
+        let of_target = if self.target.path.is_root() { "the target".to_owned() } else { self.target.path.to_string() };
+        let would = format!("--delete would remove {extras} of the {there} entries that are in {of_target}");
+        // A source without anything in it is a disk that is not mounted more often than a wish to remove all there is.
+        if is_source_empty {
+            return Some(format!(
+                "the source is empty, so {would}: nothing was removed. If that is meant, remove it with `longhaul rm -r`"
+            ));
+        }
+        if unread > 0 {
+            return Some(format!(
+                "{unread} of the source's entries could not be read, and {would}: nothing was removed, since they may be what is missing. \
+                 Make the source readable, or leave them out with --exclude"
+            ));
+        }
+        let delete = self.policy.options.delete;
+        let is_bounded = delete != Delete::All;
+        if is_bounded && extras > delete.most_of(there) {
+            let bound = match delete {
+                Delete::AtMost(max) => format!("more than --max-delete {max}"),
+                _ => "more than half of them".to_owned(),
+            };
+            return Some(format!(
+                "{would}, {bound}: nothing was removed. If that is meant, say --max-delete {extras}, or --force for any number"
+            ));
+        }
+        (is_bounded && extras > NOTED_MAX as u64).then(|| {
+            format!("{would}, which is more than are kept in mind: nothing was removed. If that is meant, say --force")
+        })
+    }
+
+    fn plan_removal(&self) {
+        for Extra { path, .. } in std::mem::take(&mut self.extras().noted) {
+            self.plan(Step::Delete, &path, 0);
+            self.state().machine.removed();
+        }
+    }
+
+    /// Removes what was noted. The directories that it was in keep their modes and times.
+    fn remove_noted(&self) {
+        let noted = std::mem::take(&mut self.extras().noted);
+        let mut parents: BTreeMap<RelPath, Option<Meta>> = BTreeMap::new();
+        for Extra { path, shown } in noted {
+            let parent = path.parent();
+            parents.entry(parent).or_insert_with_key(|parent| self.made_writable(parent));
+            match store::remove_all(&*self.store, &path) {
+                Ok(()) => self.state().machine.removed(),
+                Err(error) => self.not_removed(&shown, &error),
+            }
+            if self.is_over() {
+                break;
+            }
+        }
+        for (parent, meta) in parents {
+            // What was done is done: a time that cannot be put back is no failure.
+            let _ = meta.map(|meta| self.store.finish_dir(&parent, meta.mode, meta.mtime));
+        }
+    }
+
+    /// What a directory was before something is removed from it.
+    fn made_writable(&self, dir: &RelPath) -> Option<Meta> {
+        let meta = self.store.stat(dir).ok()?.meta;
+        if meta.mode & WRITABLE == 0 {
+            let _ = self.store.finish_dir(dir, meta.mode | WRITABLE, meta.mtime);
+        }
+        Some(meta)
+    }
+
+    fn not_removed(&self, shown: &RelPath, error: &store::Error) {
+        self.state().machine.not_removed(shown.clone(), Refusal::from_error(error));
+    }
+}
+
+/// A path below its source root, without the root's own name.
+fn strip_root(shown: &RelPath) -> RelPath {
+    let rest = shown.as_bytes().splitn(2, |b| *b == b'/').nth(1).unwrap_or_default();
+    RelPath::parse(rest).unwrap_or_default()
+}

@@ -1,0 +1,54 @@
+//! What is asked for, in bytes: a job's order, and what it is to keep.
+
+use model::spec::{Delete, Options, Steer, Sync};
+
+use super::super::{Direction, Open};
+use super::{list, place};
+use crate::codec::Writer;
+
+fn options(w: &mut Writer, options: &Options) {
+    w.bool(options.recursive);
+    w.bool(options.into);
+    w.u8(Sync::ALL.iter().position(|s| *s == options.sync).unwrap_or(0) as u8);
+    w.bool(options.no_overwrite);
+    w.bool(options.durable);
+    list(w, &options.checksums, |w, a| w.u8(a.code()));
+    delete(w, options.delete);
+    for said in [options.dry_run, options.owner, options.xattrs] {
+        w.bool(said);
+    }
+    w.number(options.wait_space.as_secs());
+    list(w, &options.filters, |w, filter| {
+        w.bool(filter.include);
+        w.text(&filter.pattern);
+    });
+}
+
+/// Who knows no more than yes and no refuses the rest: a bound that is not kept would cost data.
+fn delete(w: &mut Writer, delete: Delete) {
+    match delete {
+        Delete::No => w.u8(0),
+        Delete::Careful => w.u8(1),
+        Delete::All => w.u8(2),
+        Delete::AtMost(max) => {
+            w.u8(3);
+            w.number(max);
+        }
+    }
+}
+
+pub(super) fn open(w: &mut Writer, order: &Open) {
+    w.raw(&order.job);
+    w.bool(order.direction == Direction::Pull);
+    list(w, &order.places, place);
+    options(w, &order.options);
+    w.text(order.congestion.as_deref().unwrap_or(""));
+    steer(w, &order.steer);
+    w.bool(order.listed);
+}
+
+pub(super) fn steer(w: &mut Writer, steer: &Steer) {
+    w.number(steer.limit_bit_s);
+    w.number(steer.streams.into());
+    w.bool(steer.paused);
+}
