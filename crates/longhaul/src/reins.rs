@@ -65,8 +65,11 @@ pub fn listen(state: &Path, jobs: Arc<dyn Stable>) -> io::Result<Bound> {
     let dir = dir(state);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
     let path = dir.join(format!("{}.sock", std::process::id()));
-    let _ = std::fs::remove_file(&path);
-    let listener = UnixListener::bind(&path)?;
+    // It gets its name when it listens: who is refused there takes it for what a killed process left, and removes it.
+    let nameless = path.with_extension("new");
+    let _ = std::fs::remove_file(&nameless);
+    let listener = UnixListener::bind(&nameless)?;
+    std::fs::rename(&nameless, &path)?;
     let telling = Arc::new(Mutex::new(()));
     let held = Arc::clone(&telling);
     std::thread::Builder::new().name("reins".into()).spawn(move || {
@@ -154,6 +157,7 @@ pub fn change(state: &Path, job: &str, change: &v1::Change) -> Result<(), String
 mod tests {
     use super::*;
     use std::io::Read;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
 
     struct One(Mutex<Option<v1::Change>>);
@@ -186,6 +190,27 @@ mod tests {
         drop(bound);
         assert!(list(state.path()).is_empty());
     }
+
+    #[test]
+    fn who_looks_just_then_removes_nothing() {
+        let state = tempfile::tempdir().unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    list(state.path());
+                }
+            });
+            let lost = (0..500).filter(|_| {
+                let bound = listen(state.path(), Arc::new(One(Mutex::new(None)))).unwrap();
+                !bound.path.exists()
+            });
+            let lost = lost.count();
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(lost, 0);
+        });
+    }
+
     /// A job that is some time at a change, and says when it begins.
     struct Slow(Mutex<mpsc::Sender<()>>);
 
