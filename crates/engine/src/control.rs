@@ -69,6 +69,8 @@ struct Inner {
     /// By `longhaul job cancel`, or by the API.
     is_ended_by_order: bool,
     waker: Option<Waker>,
+    /// Whoever watches wants to hear of every file.
+    tells_files: bool,
 }
 
 /// The reins of one job. Clones hold the same.
@@ -125,12 +127,23 @@ impl Control {
             ended: false,
             is_ended_by_order: false,
             waker: None,
+            tells_files: false,
         };
         Control { inner: Arc::new(Mutex::new(inner)), cancel }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever watches the job wants to hear of every file.
+    pub fn tell_files(&self) {
+        self.inner().tells_files = true;
+    }
+
+    /// Whether every file is to be told of.
+    pub fn tells_files(&self) -> bool {
+        self.inner().tells_files
     }
 
     /// Ends the job.

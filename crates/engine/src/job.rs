@@ -16,12 +16,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use model::account::{Account, Spent};
+use model::name::RelPath;
 use model::spec::Steer;
 use model::v1;
 use wire::frame::{Counts, Open, Plan, Removal, Suite};
 use wire::join::SessionId;
 use wire::sender::Progress;
-use wire::{Frame, WireError};
+use wire::{FileTold, Frame, WireError};
 
 pub use gauge::permitted;
 
@@ -116,6 +117,16 @@ pub trait Side: Send + Sync + 'static {
     }
     /// That what the source lacks is about to be removed at the target, for the client; once.
     fn take_removal(&self) -> Option<Removal> {
+        None
+    }
+    /// From now on [`Side::take_files`] tells of every file that is settled.
+    fn tell_files(&self) {}
+    /// Files that were settled since the last call, where somebody asked.
+    fn take_files(&self) -> Vec<FileTold> {
+        Vec::new()
+    }
+    /// The file under way.
+    fn current(&self) -> Option<RelPath> {
         None
     }
     /// Whether streams are worth opening.
@@ -280,8 +291,10 @@ pub struct Driven {
 
 /// What a job tells its caller while it runs.
 pub enum News<'a> {
-    /// Its numbers, about ten times a second.
-    Progress(&'a Progress),
+    /// Its numbers, about ten times a second, and the file under way.
+    Progress(&'a Progress, Option<RelPath>),
+    /// A file is settled, where that was asked for ([`Control::tell_files`]).
+    File(FileTold),
     /// A step of a dry run.
     Plan(&'a Plan),
     /// What the source lacks is about to be removed at the target.
@@ -306,6 +319,9 @@ pub fn drive(
     let mut driven = Driven::default();
     link.forget_movers();
     control.attach(link.waker());
+    if control.tells_files() {
+        side.tell_files();
+    }
     control.meets(link.socket().peer_addr().ok().map(|peer| peer.ip()));
     let mut gauge = Gauge::new(&crew.terms, &**side);
     let mut aid = Aid::default();
@@ -386,11 +402,13 @@ fn run(
         side.pump()?;
         say_what_is_due(link, crew, gauge)?;
         side.take_plans().iter().for_each(|plan| watch(News::Plan(plan)));
+        side.take_files().into_iter().for_each(|file| watch(News::File(file)));
         side.take_removal().into_iter().for_each(|removal| watch(News::Removing(removal)));
         if let Some(error) = side.take_failure() {
             return Err(error);
         }
         if side.is_finished() {
+            side.take_files().into_iter().for_each(|file| watch(News::File(file)));
             return Ok(());
         }
         supply.tend(link, crew, streams, (reins.applied.streams, gauge), driven)?;
@@ -402,7 +420,7 @@ fn run(
             ticked = Instant::now();
             side.tick();
             let progress = side.progress();
-            watch(News::Progress(&progress));
+            watch(News::Progress(&progress, side.current()));
             control.saw(&progress, (crew.running + aid.look(gauge)) as u32);
             driven.note_progress(&progress, started.elapsed());
             let waits = reins.say_busy(link, &*side)?;

@@ -19,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use model::checksum::{BlockSum, Digest};
+use model::name::RelPath;
 use model::spec::{Options, Steer};
 use model::{Algorithm, Fault};
 use store::Store;
@@ -27,7 +28,7 @@ use wire::frame::{Counts, JobName, PlaceToken, Plan, Refusal, Removal, Totals};
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
 use wire::sender::{Miss, Progress};
-use wire::{Frame, Receiver, WireError};
+use wire::{FileTold, Frame, Receiver, WireError};
 
 use crate::error::{Error, Result};
 use crate::filter::Filters;
@@ -341,6 +342,18 @@ impl Side for Receiving {
             }
         }
         state.machine.poll_frame()
+    }
+
+    fn tell_files(&self) {
+        self.state().machine.tell_files();
+    }
+
+    fn take_files(&self) -> Vec<FileTold> {
+        self.state().machine.take_files()
+    }
+
+    fn current(&self) -> Option<RelPath> {
+        self.state().machine.current()
     }
 
     fn take_removal(&self) -> Option<Removal> {

@@ -21,7 +21,7 @@ use model::{Fault, Timestamp, v1};
 use sys::waker::Waker;
 use wire::frame::{Counts, JobName, Offered, PlaceToken, Plan, Refusal, Removal};
 use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress, Range};
-use wire::{Frame, Sender, WireError};
+use wire::{FileTold, Frame, Sender, WireError};
 
 use crate::error::{Error, Result};
 use crate::job::{Side, StreamEnd};
@@ -442,6 +442,18 @@ impl Side for Sending {
 
     fn take_plans(&self) -> Vec<Plan> {
         Sending::take_plans(self)
+    }
+
+    fn tell_files(&self) {
+        self.state().machine.tell_files();
+    }
+
+    fn take_files(&self) -> Vec<FileTold> {
+        self.state().machine.take_files()
+    }
+
+    fn current(&self) -> Option<RelPath> {
+        self.state().machine.current()
     }
 
     fn take_removal(&self) -> Option<Removal> {

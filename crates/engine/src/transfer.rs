@@ -111,7 +111,7 @@ impl Transfer<'_> {
         loop {
             let attempt = connect().and_then(|session| {
                 let mut watch = |news: News<'_>| {
-                    if let News::Progress(progress) = &news {
+                    if let News::Progress(progress, _) = &news {
                         patience.saw(progress);
                     }
                     note(Note::News(news));

@@ -75,7 +75,10 @@ pub struct Output {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Copy files and trees to, from, between or within nodes
+    #[command(visible_alias = "copy")]
     Cp(Cp),
+    /// Copy a tree with all that is in it: `cp --recursive`
+    Sync(Cp),
     /// List, show, change and end running jobs
     Job(Job),
     /// Measure a path or a host, and say what limits it
@@ -118,8 +121,9 @@ pub enum Command {
 pub fn parse() -> Result<Args, clap::Error> {
     let matches = <Args as clap::CommandFactory>::command().try_get_matches()?;
     let mut args = <Args as clap::FromArgMatches>::from_arg_matches(&matches)?;
-    if let (Command::Cp(cp), Some(matches)) = (&mut args.command, matches.subcommand_matches("cp")) {
+    if let (Command::Cp(cp) | Command::Sync(cp), Some((name, matches))) = (&mut args.command, matches.subcommand()) {
         cp.filters = copy::ordered_filters(matches);
+        cp.recursive |= name == "sync";
     }
     Ok(args)
 }
@@ -230,12 +234,19 @@ pub struct At {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(disable_help_flag = true)]
 pub struct Ls {
     /// The directory, or lh://HOST/ for the exports
     pub locator: OsString,
     /// Kind, mode, size and time of every entry
     #[arg(long, short)]
     pub long: bool,
+    /// With --long: sizes in units
+    #[arg(long, short = 'h')]
+    pub human: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::HelpLong)]
+    help: Option<bool>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -245,6 +256,9 @@ pub struct Rm {
     /// Remove a directory with all that is in it
     #[arg(long, short)]
     pub recursive: bool,
+    /// What is not there is removed already
+    #[arg(long, short)]
+    pub force: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -62,7 +62,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Lab(lab) => return commands::lab::run(lab, &settings, printer),
         Command::Probe(probe) => return commands::probe::run(&probe, &settings, printer),
         Command::Tune(tune) => return commands::tune::run(&tune, &settings, printer),
-        Command::Cp(cp) => commands::cp::run(&cp, &settings, printer),
+        Command::Cp(cp) | Command::Sync(cp) => commands::cp::run(&cp, &settings, printer),
         Command::Serve(serve) => commands::serve::run(serve, &args.common, printer),
         Command::Grant(grant) => commands::grant::run(grant, &settings, printer),
         Command::Ls(ls) => commands::ask::ls(&ls, &settings, printer),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use engine::eta::Eta;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::duration;
-use model::name::show_text;
+use model::name::{RelPath, show_text};
 use model::units::{BitRate, Bytes};
 use model::v1;
 use wire::sender::Progress;
@@ -20,6 +20,22 @@ use intervals::Intervals;
 /// Over how long the rate "now" is taken: long enough to be calm, short enough to show a stall.
 const WINDOW: Duration = Duration::from_secs(3);
 
+/// What a line of progress is wide at most.
+const COLUMNS: usize = 79;
+/// Less of a name than this says nothing.
+const NAME_LEAST: usize = 8;
+
+/// The end of a path, which tells more of it than its beginning, in so many columns.
+fn shortened(path: &str, room: usize) -> Option<String> {
+    let length = path.chars().count();
+    match length {
+        0 => None,
+        _ if length <= room => Some(path.to_owned()),
+        _ if room < NAME_LEAST => None,
+        _ => Some(format!("…{}", path.chars().skip(length - room + 1).collect::<String>())),
+    }
+}
+
 /// Shows a running job.
 pub struct Display<'a> {
     printer: &'a Printer,
@@ -29,6 +45,8 @@ pub struct Display<'a> {
     said: Instant,
     every: Duration,
     intervals: Option<Intervals>,
+    /// The file under way.
+    file: Option<RelPath>,
 }
 
 impl<'a> Display<'a> {
@@ -42,7 +60,12 @@ impl<'a> Display<'a> {
         });
         let intervals = (printer.is_chatty() && is_test).then(Intervals::default);
         let every = Duration::from_secs(1);
-        Display { printer, started: now, samples: VecDeque::new(), bar, said: now, every, intervals }
+        Display { printer, started: now, samples: VecDeque::new(), bar, said: now, every, intervals, file: None }
+    }
+
+    /// The file under way.
+    pub fn at(&mut self, file: Option<RelPath>) {
+        self.file = file;
     }
 
     /// The job's numbers, about ten times a second.
@@ -60,7 +83,7 @@ impl<'a> Display<'a> {
         }
         if let Some(bar) = &self.bar {
             bar.set_message(if waiting_for.is_empty() {
-                self.text(progress, eta)
+                self.line(progress, eta)
             } else {
                 show_text(&format!("waiting: {waiting_for}"))
             });
@@ -124,6 +147,32 @@ impl<'a> Display<'a> {
         }
     }
 
+    /// What fits on a terminal of [`COLUMNS`]: the file's name takes what the numbers leave.
+    fn line(&self, progress: &Progress, eta: Option<Eta>) -> String {
+        let Progress { bytes_arrived, bytes_offered, files_settled, files_offered, scanned, .. } = *progress;
+        if progress.is_endless() {
+            return self.text(progress, eta);
+        }
+        let more = if scanned { "" } else { "+" };
+        let percent = if scanned { bytes_arrived * 100 / bytes_offered.max(1) } else { 0 };
+        let mut line = if scanned { format!("{percent:3}%  ") } else { String::new() };
+        line += &format!("{} of {}{more}  {}", Bytes(bytes_arrived), Bytes(bytes_offered), self.rate_now());
+        line += &match eta {
+            Some(Eta { left, .. }) => format!("  {} left", duration::show(left)),
+            None => String::new(),
+        };
+        let files = format!("  {files_settled}/{files_offered}{more} files");
+        if files_offered > 1 && line.len() + files.len() <= COLUMNS {
+            line += &files;
+        }
+        let name = self.file.as_ref().map(RelPath::to_string).unwrap_or_default();
+        let room = COLUMNS.saturating_sub(line.chars().count() + 2);
+        match shortened(&name, room) {
+            Some(name) => format!("{line}  {name}"),
+            None => line,
+        }
+    }
+
     fn text(&self, progress: &Progress, eta: Option<Eta>) -> String {
         let elapsed = self.started.elapsed();
         let mean = BitRate::mean(Bytes(progress.bytes_sent()), elapsed.as_secs_f64());
@@ -165,6 +214,46 @@ impl<'a> Display<'a> {
             eta_error_s: eta.map(|eta| eta.error.as_secs_f64()),
             seconds: self.started.elapsed().as_secs_f64(),
             waiting_for: waiting_for.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(bytes: u64, of: u64, files: u64) -> Progress {
+        Progress {
+            bytes_arrived: bytes,
+            bytes_offered: of,
+            files_settled: 3,
+            files_offered: files,
+            scanned: true,
+            ..Progress::default()
+        }
+    }
+
+    #[test]
+    fn a_line_has_80_columns_whatever_is_in_it() {
+        let printer = Printer::new(false, true);
+        let mut display = Display::new(&printer, false);
+        let eta = Some(Eta { left: Duration::from_secs(86_399), error: Duration::from_secs(9) });
+        let long = RelPath::parse("run7/".repeat(40).trim_end_matches('/').as_bytes()).unwrap();
+        for name in
+            [None, RelPath::parse(b"run7/a.fits").ok(), Some(long), RelPath::parse("é".repeat(60).as_bytes()).ok()]
+        {
+            display.at(name.clone());
+            for (bytes, of, files) in
+                [(0, 1, 1), (999_900_000_000, 999_990_000_000_000, 10_000_000), (5_000_000, 12_000_000, 7)]
+            {
+                for eta in [eta, None] {
+                    let line = display.line(&progress(bytes, of, files), eta);
+                    assert!(line.chars().count() < 80, "{line}");
+                    assert!(eta.is_none() || line.contains(" left"), "{line}");
+                }
+            }
+            let line = display.line(&progress(5_000_000, 12_000_000, 7), eta);
+            assert!(name.is_none_or(|name| line.ends_with(&name.to_string()[name.to_string().len() - 4..])), "{line}");
         }
     }
 }

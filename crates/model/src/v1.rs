@@ -132,6 +132,24 @@ pub struct Miss {
     pub reason: String,
 }
 
+/// What became of a file, told as it happens (`cp --verbose --json`).
+#[derive(Clone, Debug, Serialize)]
+pub struct FileOutcome {
+    /// Version of this format.
+    pub v: u32,
+    /// `file`.
+    pub event: &'static str,
+    /// Its path, the source's name first.
+    pub path: String,
+    /// The path's bytes in base64, where it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_b64: Option<String>,
+    /// Its size.
+    pub bytes: u64,
+    /// `done`, `skipped` or `failed`.
+    pub outcome: &'static str,
+}
+
 /// One of several sources of the same bytes, and what came from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mirror {

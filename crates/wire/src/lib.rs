@@ -25,6 +25,7 @@ pub mod mover;
 pub mod receiver;
 pub mod record;
 pub mod sender;
+mod told;
 pub mod version;
 
 pub use error::WireError;
@@ -32,3 +33,4 @@ pub use frame::Frame;
 pub use ledger::Ledger;
 pub use receiver::Receiver;
 pub use sender::Sender;
+pub use told::FileTold;

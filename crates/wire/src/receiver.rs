@@ -21,6 +21,7 @@ use crate::frame::{Frame, Outcome, Plan, Refusal, Removal, Totals, Verdict};
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::sender::Miss;
+use crate::told::{FileTold, Told};
 
 use extras::Extras;
 
@@ -273,6 +274,7 @@ pub struct Receiver {
     unread: u64,
     /// To be told of.
     removal: Option<Removal>,
+    told: Told,
     dry: bool,
     plans: VecDeque<Plan>,
 }
@@ -314,6 +316,7 @@ impl Receiver {
             extras: Extras::Stay,
             unread: 0,
             removal: None,
+            told: Told::default(),
             dry: false,
             plans: VecDeque::new(),
         }
@@ -324,6 +327,21 @@ impl Receiver {
         self.inline_bytes = limits::INLINE_BYTES_MAX;
         self.dry = true;
         self
+    }
+
+    /// From now on [`Receiver::take_files`] tells of every file that is settled.
+    pub fn tell_files(&mut self) {
+        self.told.ask();
+    }
+
+    /// Files that were settled since the last call.
+    pub fn take_files(&mut self) -> Vec<FileTold> {
+        self.told.take()
+    }
+
+    /// The file of which something arrived last, if it is not settled.
+    pub fn current(&self) -> Option<RelPath> {
+        self.unsettled.contains_key(&self.told.latest).then(|| self.shown(self.told.latest))
     }
 
     /// A step of a dry run.

@@ -23,6 +23,7 @@ use crate::error::WireError;
 use crate::frame::{Claim, End, Entry, Offered, Plan, Refusal, Removal, Totals, UNKNOWN_SIZE};
 use crate::ledger::{Added, Ledger};
 use crate::limits;
+use crate::told::{FileTold, Told};
 
 use open::OpenDirs;
 use say::attribute_bytes;
@@ -145,6 +146,7 @@ pub struct Sender {
     last_digests: Vec<Digest>,
     plans: Vec<Plan>,
     removal: Option<Removal>,
+    told: Told,
     dry: bool,
 }
 
@@ -190,6 +192,7 @@ impl Sender {
             last_digests: Vec::new(),
             plans: Vec::new(),
             removal: None,
+            told: Told::default(),
             dry: false,
         }
     }
@@ -430,6 +433,29 @@ impl Sender {
     /// Steps of a dry run that the receiver has told of since the last call.
     pub fn take_plans(&mut self) -> Vec<Plan> {
         std::mem::take(&mut self.plans)
+    }
+
+    /// From now on [`Sender::take_files`] tells of every file that is settled.
+    pub fn tell_files(&mut self) {
+        self.told.ask();
+    }
+
+    /// Files that were settled since the last call.
+    pub fn take_files(&mut self) -> Vec<FileTold> {
+        self.told.take()
+    }
+
+    /// The file that was dealt last, if it is not settled.
+    pub fn current(&self) -> Option<RelPath> {
+        self.items.get(&self.told.latest).map(|item| self.shown(item))
+    }
+
+    /// An entry's path: its root's name, and what is below it.
+    fn shown(&self, item: &Item) -> RelPath {
+        match self.roots.get(item.source as usize) {
+            Some(root) => RelPath::root().join(root).join_path(&item.path),
+            None => item.path.clone(),
+        }
     }
 
     /// That the receiver is about to remove what the source lacks; once.

@@ -30,6 +30,12 @@ pub struct Cp {
     /// Copy directories with all that is in them
     #[arg(long, short)]
     pub recursive: bool,
+    /// The whole of a tree: --recursive and --xattrs, and --owner where this runs as root
+    #[arg(long, short)]
+    pub archive: bool,
+    /// A line for every file, with what became of it; not between two nodes
+    #[arg(long, short)]
+    pub verbose: bool,
     /// When an existing target counts as already there
     #[arg(long, value_name = "LEVEL", default_value = "mtime")]
     pub sync: SyncLevel,
@@ -40,7 +46,7 @@ pub struct Cp {
     ///
     /// What --exclude leaves out stays. Nothing is removed where the source is empty or could not be read in full, nor where it
     /// would be more than half of a target of more than 100 entries.
-    #[arg(long, requires = "recursive", conflicts_with_all = ["files_from", "no_overwrite"])]
+    #[arg(long, conflicts_with_all = ["files_from", "no_overwrite"])]
     pub delete: bool,
     /// With --delete: remove nothing where it would be more than N entries, instead of more than half of them
     #[arg(long, value_name = "N", requires = "delete", conflicts_with = "force")]
@@ -106,7 +112,7 @@ pub struct Cp {
     /// The command that starts the other end of HOST:PATH; the host and its command line are added
     #[arg(long, value_name = "CMD", default_value = "ssh")]
     pub ssh: String,
-    /// Write the receipt (JSON) to this file as well
+    /// Write the receipt (JSON) to this file as well; - for standard output, where nothing else is then written
     #[arg(long, value_name = "FILE")]
     pub receipt: Option<PathBuf>,
     /// Write the job's course to this file as CSV, four rows a second for each stream
@@ -120,9 +126,14 @@ pub struct Cp {
 }
 
 impl Cp {
-    /// The same, where what was not typed is as the user's configuration says.
+    /// The same, where what was not typed is as the user's configuration says, and what one option means is said by those that
+    /// it stands for.
     pub fn with_defaults(&self, defaults: &CopyDefaults) -> Cp {
+        let is_root = rustix::process::geteuid().is_root();
         Cp {
+            recursive: self.recursive || self.archive,
+            xattrs: self.xattrs || self.archive,
+            owner: self.owner || self.archive && is_root,
             limit: self.limit.or(defaults.limit),
             plain: self.plain.or(Some(defaults.plain)),
             checksum: self.checksum.clone().or_else(|| defaults.checksum.clone()),

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use model::locator::Place;
 use model::name::RelPath;
 use model::units::Bytes;
-use model::{Exit, HostPort, Kind, Locator, Meta};
+use model::{Exit, Fault, HostPort, Kind, Locator, Meta};
 use serde::Serialize;
 use store::Store;
 use wire::frame::{Listed, Refusal, Request};
@@ -98,32 +98,62 @@ fn listed(store: &dyn Store, path: &RelPath, shown: RelPath) -> Result<Listed, F
 }
 
 /// Shows one line of a listing.
-fn show(line: &Listed, long: bool, printer: &Printer) {
+fn show(line: &Listed, ls: &Ls, printer: &Printer) {
     if printer.is_json() {
         return printer.object(&entry(line, "entry"));
     }
     let slash = if line.meta.kind == Kind::Dir { "/" } else { "" };
-    if !long {
+    if !ls.long {
         return printer.line(&format!("{}{slash}", line.path));
     }
     let link = line.link.as_ref().map_or(String::new(), |to| format!(" -> {}", model::name::show_bytes(to)));
     let (kind, mode, size) = (line.meta.kind.letter(), line.meta.mode, line.meta.size);
+    let size = if ls.human { Bytes(size).to_string() } else { size.to_string() };
     printer.line(&format!("{kind} {mode:04o} {size:>15} {:<30} {}{slash}{link}", time(line), line.path));
+}
+
+/// Entries that are sorted before they are shown; of more, those come as they come.
+const SORTED_MAX: usize = 1_000_000;
+
+/// Entries on their way to people and scripts, in the order of their names.
+struct Listing<'a> {
+    ls: &'a Ls,
+    printer: &'a Printer,
+    waiting: Vec<Listed>,
+    failed: bool,
+}
+
+impl Listing<'_> {
+    fn add(&mut self, lines: Vec<Listed>) {
+        self.waiting.extend(lines);
+        if self.waiting.len() >= SORTED_MAX {
+            self.show();
+        }
+    }
+
+    fn show(&mut self) {
+        self.waiting.sort_by(|a, b| a.path.cmp(&b.path));
+        for line in std::mem::take(&mut self.waiting) {
+            if let Some(failure) = &line.failure {
+                Printer::note(&failure.reason);
+                self.failed = true;
+            } else {
+                show(&line, self.ls, self.printer);
+            }
+        }
+    }
 }
 
 /// `longhaul ls`.
 pub fn ls(ls: &Ls, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let mut failed = false;
-    let mut print = |lines: Vec<Listed>| {
-        for line in lines {
-            if let Some(failure) = &line.failure {
-                Printer::note(&failure.reason);
-                failed = true;
-            } else {
-                show(&line, ls.long, printer);
-            }
-        }
-    };
+    let mut listing = Listing { ls, printer, waiting: Vec::new(), failed: false };
+    let listed = list(ls, settings, &mut listing);
+    listing.show();
+    listed.map(|()| if listing.failed { Exit::Partial } else { Exit::Done })
+}
+
+fn list(ls: &Ls, settings: &Settings, listing: &mut Listing<'_>) -> Result<(), Failure> {
+    let mut print = |lines| listing.add(lines);
     match place(&ls.locator, settings)? {
         Where::Node(at, place) => ask(settings, &at, Request::List(place), print)?,
         Where::Here(store, path) if store.is_dir(&path) => {
@@ -143,7 +173,7 @@ pub fn ls(ls: &Ls, settings: &Settings, printer: &Printer) -> Result<Exit, Failu
         }
         Where::Here(store, path) => print(vec![listed(&*store, &path, path.clone())?]),
     }
-    Ok(if failed { Exit::Partial } else { Exit::Done })
+    Ok(())
 }
 
 /// `longhaul stat`.
@@ -186,12 +216,19 @@ pub fn mkdir(at: &At, settings: &Settings) -> Result<Exit, Failure> {
 
 /// `longhaul rm`.
 pub fn rm(rm: &Rm, settings: &Settings) -> Result<Exit, Failure> {
+    match remove(rm, settings) {
+        Err(failure) if rm.force && failure.fault == Fault::Missing => Ok(Exit::Done),
+        removed => removed.map(|()| Exit::Done),
+    }
+}
+
+fn remove(rm: &Rm, settings: &Settings) -> Result<(), Failure> {
     match place(&rm.locator, settings)? {
         Where::Node(at, place) => ask(settings, &at, Request::Remove(place, rm.recursive), |_| {})?,
         Where::Here(store, path) if rm.recursive => store::remove_all(&*store, &path)?,
         Where::Here(store, path) => store.remove(&path)?,
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Whether a path has the name of what an interrupted copy leaves: the next attempt goes on with it, or removes it.

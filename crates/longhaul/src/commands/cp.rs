@@ -29,7 +29,8 @@ use model::id::JobId;
 use model::locator::Place;
 use model::spec::{self, Options, Steer};
 use model::{HostPort, Locator, RelPath, v1};
-use wire::frame::{Plan as Step, Removal};
+use wire::FileTold;
+use wire::frame::{Outcome, Plan as Step, Removal};
 use wire::receiver::Target;
 
 use crate::abroad;
@@ -103,7 +104,9 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
             "--json and - both want standard output; write the receipt to a file with --receipt",
         ));
     }
-    checks::receipt(cp)?;
+    checks::receipt(cp, &target, printer.is_json())?;
+    checks::delete(cp)?;
+    checks::named_links(&locators);
     engine::filter::Filters::new(&cp.filters).map_err(|refusal| Failure::usage(refusal.reason))?;
     let files = file_list(cp, &locators)?;
     let cancel = checks::interruptible()?;
@@ -362,6 +365,9 @@ impl Job<'_> {
             .ok()
             .and_then(|state| reins::listen(state.path(), Arc::new(One(control.clone()))).ok());
         let fares_better = || self.mirrors.as_ref().is_some_and(Mirrors::fares_better);
+        if self.cp.verbose {
+            control.tell_files();
+        }
         let transfer = Transfer {
             keep: None,
             id,
@@ -379,10 +385,12 @@ impl Job<'_> {
         };
         let mut display = Display::new(self.printer, self.is_test());
         let done = transfer.run(&mut || peer.connect(self.settings, self.cp.is_plain()), &mut |note| match note {
-            Note::News(News::Progress(progress)) => {
+            Note::News(News::Progress(progress, file)) => {
                 display.above(|| self.tell_of_mirrors());
+                display.at(file);
                 display.update(progress, &control.waiting_for(), control.eta());
             }
+            Note::News(News::File(file)) => display.above(|| self.show_file(&file)),
             Note::News(News::Plan(plan)) => display.above(|| self.show_step(plan)),
             Note::News(News::Removing(Removal { extras, there })) => display.above(|| {
                 let extras = receipt::count(extras, "entry");
@@ -440,6 +448,25 @@ impl Job<'_> {
         Ok(Receiving::new(store, target, policy, waker, opening))
     }
 
+    /// What became of a file.
+    fn show_file(&self, file: &FileTold) {
+        let (outcome, more) = match &file.outcome {
+            Outcome::Done => ("done", format!(" ({})", model::Bytes(file.size))),
+            Outcome::Skipped => ("skipped", " (already there)".to_owned()),
+            Outcome::Failed(refusal) => ("failed", format!(" FAILED: {}", refusal.reason)),
+        };
+        if self.printer.is_json() {
+            let bytes = file.path.as_bytes();
+            let path_b64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
+            let path = file.path.to_string();
+            self.printer.object(&v1::FileOutcome { v: 1, event: "file", path, path_b64, bytes: file.size, outcome });
+        } else if *self.target == Locator::Pipe {
+            Printer::note(&format!("{}{more}", file.path));
+        } else {
+            self.printer.line(&format!("{}{more}", file.path));
+        }
+    }
+
     /// A step of a dry run.
     fn show_step(&self, plan: &Step) {
         let bytes = plan.path.as_bytes();
@@ -460,6 +487,10 @@ impl Job<'_> {
     fn tell(&self, receipt: &v1::Receipt) -> Result<(), Failure> {
         if let Some(file) = &self.cp.receipt {
             let text = serde_json::to_string_pretty(receipt).unwrap_or_default();
+            if checks::is_standard_output(file) {
+                self.printer.line(&text);
+                return Ok(());
+            }
             let written = std::fs::write(file, text + "\n");
             written.map_err(|e| Failure::local(format!("cannot write the receipt to {}: {e}", file.display())))?;
         }

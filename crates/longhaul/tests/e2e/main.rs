@@ -14,6 +14,7 @@ mod cli;
 mod client;
 mod confinement;
 mod control;
+mod daily;
 mod deletes;
 mod docs;
 mod ends;

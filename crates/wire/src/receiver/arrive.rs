@@ -72,6 +72,7 @@ impl Receiver {
         if file.state != FileState::Receiving {
             return Ok(Stored::Unwanted);
         }
+        self.told.latest = part.file;
         let there = file.ledger.covers(part.offset, part.len);
         if part.hole && !there && file.ledger.overlaps(part.offset, part.len) {
             self.totals.resent_bytes = self.totals.resent_bytes.saturating_add(part.len);

@@ -276,6 +276,7 @@ impl Receiver {
         let size = entry.file.as_ref().map_or(0, |f| if f.size == UNKNOWN_SIZE { 0 } else { f.size });
         if entry.kind == Sort::File {
             self.files_settled += 1;
+            self.told.settled(|| shown.clone(), size, &outcome);
         }
         match (&outcome, entry.kind) {
             (Outcome::Done, Sort::Dir) => self.totals.directories += 1,

@@ -103,6 +103,7 @@ impl Sender {
             return Some(check);
         }
         let Some(first) = self.deal_one(stream, self.block_bytes) else { return self.next_check() };
+        self.told.latest = first.file;
         let pack = self.block_bytes.min(PACK_BYTES);
         let mut bytes = first.len;
         let small = first.is_whole() && first.len < pack && first.size != UNKNOWN_SIZE;

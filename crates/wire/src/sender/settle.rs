@@ -81,9 +81,11 @@ impl Sender {
         };
         self.item_bytes -= item.cost;
         self.dirs.settled(id, item.parent);
+        let path = (self.told.is_asked() || matches!(outcome, Outcome::Failed(_))).then(|| self.shown(&item));
         if let Some(file) = &item.file {
             self.progress.files_settled += 1;
             let size = if file.size == UNKNOWN_SIZE { 0 } else { file.size };
+            self.told.settled(|| path.clone().unwrap_or_default(), size, &outcome);
             let (files, bytes) = match &outcome {
                 Outcome::Done => (&mut self.settled.files, Some(&mut self.settled.bytes)),
                 Outcome::Skipped => (&mut self.settled.skipped, Some(&mut self.settled.skipped_bytes)),
@@ -106,12 +108,7 @@ impl Sender {
             }
         }
         if let Outcome::Failed(refusal) = outcome {
-            let root = self.roots.get(item.source as usize).cloned();
-            let path = match root {
-                Some(root) => model::RelPath::root().join(&root).join_path(&item.path),
-                None => item.path,
-            };
-            self.missed(path, refusal);
+            self.missed(path.unwrap_or_default(), refusal);
         }
         Ok(())
     }

@@ -141,7 +141,7 @@ impl Native {
         };
         let mut connect = || self.session();
         let mut note = |note: Note<'_>| {
-            if let Note::News(engine::job::News::Progress(progress)) = note {
+            if let Note::News(engine::job::News::Progress(progress, _)) = note {
                 gauge.set(progress.bytes_arrived);
             }
             if gauge.is_cancelled() {

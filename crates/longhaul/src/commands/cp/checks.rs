@@ -2,6 +2,7 @@
 //!
 //! Does not know: how a copy goes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -11,6 +12,7 @@ use model::fault::Exit;
 use super::test;
 use crate::args::Cp;
 use crate::failure::Failure;
+use crate::printer::Printer;
 
 pub(super) fn pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
     if sources.contains(&Locator::Pipe) && sources.len() > 1 {
@@ -51,10 +53,44 @@ pub(super) fn named_in_full(target: &Locator) -> Result<(), Failure> {
 }
 
 /// A receipt that cannot be written is better known before the data is moved than after.
-pub(super) fn receipt(cp: &Cp) -> Result<(), Failure> {
+pub(super) fn receipt(cp: &Cp, target: &Locator, is_json: bool) -> Result<(), Failure> {
     let Some(file) = &cp.receipt else { return Ok(()) };
+    if is_standard_output(file) {
+        return match (is_json, target) {
+            (true, _) => Err(Failure::usage("--json ends with the receipt; --receipt - would print it twice")),
+            (_, Locator::Pipe) => Err(Failure::usage("--receipt - and the target - both want standard output")),
+            _ => Ok(()),
+        };
+    }
     let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
     opened.map(drop).map_err(|e| Failure::usage(format!("cannot write the receipt to {}: {e}", file.display())))
+}
+
+/// Whether a receipt goes to standard output.
+pub(super) fn is_standard_output(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// A link that is named as a source is copied as a link, which few mean.
+pub(super) fn named_links(sources: &[Locator]) {
+    for source in sources {
+        let Locator::Local(path) = source else { continue };
+        if let Ok(to) = std::fs::read_link(path) {
+            let (path, to) = (path.display(), path.with_file_name(to));
+            let to = to.display();
+            Printer::note(&format!("{path} is a symbolic link, and is copied as one; name {to} for what it leads to"));
+        }
+    }
+}
+
+/// What `--delete` removes is a matter of trees.
+pub(super) fn delete(cp: &Cp) -> Result<(), Failure> {
+    if cp.delete && !cp.recursive {
+        return Err(Failure::usage(
+            "--delete removes what the source lacks directory by directory: it goes with --recursive",
+        ));
+    }
+    Ok(())
 }
 
 /// Ctrl-C once ends the job in good order, twice at once.

@@ -1,0 +1,142 @@
+//! What people type every day, as they know it from other programs: sorted listings, `rm -f`, `cp -a`, `cp -v`, `sync`, a receipt
+//! on standard output, and a word about a link that was named.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::Value;
+
+use crate::client::{Client, words};
+use crate::node::Node;
+use crate::sync::{fill, names, set, ways};
+
+#[test]
+fn listings_are_sorted_and_sizes_can_have_units() {
+    let (node, client) = (Node::open(), Client::new());
+    let files: Vec<String> =
+        (0..300).rev().map(|number| format!("d/{}{number}", if number % 2 == 0 { "b" } else { "a" })).collect();
+    for root in [node.data(""), client.path("")] {
+        fill(&root, &files.iter().map(String::as_str).collect::<Vec<_>>());
+        fs::write(root.join("d/large"), vec![0; 3_000_000]).unwrap();
+    }
+    for place in [node.at("data/d"), client.path("d").display().to_string()] {
+        let listed = client.run(words!["ls", place]).expect(0).text();
+        let lines: Vec<&str> = listed.lines().collect();
+        assert!(lines.len() == 301 && lines.is_sorted(), "{place}: {listed}");
+        let json = client.run(words!["ls", "--json", place]).expect(0).text();
+        let named =
+            json.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["path"].as_str().unwrap().to_owned());
+        assert!(named.eq(lines.iter().map(|line| (*line).to_owned())), "{place}");
+        let long = client.run(words!["ls", "-lh", place]).expect(0).text();
+        assert!(long.lines().last().unwrap().contains(" 2.86 MiB "), "{long}");
+        assert!(client.run(words!["ls", "-l", place]).expect(0).text().contains(" 3000000 "));
+    }
+    assert!(client.run(words!["ls", "--help"]).expect(0).text().contains("--human"));
+}
+
+#[test]
+fn what_is_not_there_is_removed_already() {
+    let (node, client) = (Node::open(), Client::new());
+    fill(&node.data(""), &["f", "d/f"]);
+    for place in [node.at("data/missing"), client.path("missing").display().to_string()] {
+        client.run(words!["rm", place]).expect(1);
+        client.run(words!["rm", "-f", place]).expect(0);
+        client.run(words!["rm", "-rf", place]).expect(0);
+    }
+    client.run(words!["rm", "-rf", node.at("data/d")]).expect(0);
+    assert_eq!(names(&node.data("")), set(["f"]));
+    // Nothing else is forgiven.
+    client.run(words!["rm", "-f", "lh://127.0.0.1:1/data/f"]).expect(5);
+}
+
+#[test]
+fn every_file_has_its_line() {
+    for way in ways() {
+        fill(&way.source, &["a", "d/b", "d/c"]);
+        way.copy(0, &[]);
+        fill(&way.source, &["new"]);
+        fs::write(way.source.join("d/b"), b"changed").unwrap();
+        fs::remove_file(way.target.join("a")).unwrap();
+        fs::create_dir(way.target.join("a")).unwrap();
+        let told = way.run(&["-v"]).expect(3).text();
+        let mut files: Vec<(String, String)> = Vec::new();
+        for line in told.lines() {
+            let object: Value = serde_json::from_str(line).unwrap();
+            if object["event"] == "file" {
+                files.push((object["path"].as_str().unwrap().into(), object["outcome"].as_str().unwrap().into()));
+            }
+        }
+        files.sort();
+        let wanted = [("s/a", "failed"), ("s/d/b", "done"), ("s/d/c", "skipped"), ("s/new", "done")];
+        assert_eq!(files, wanted.map(|(path, outcome)| (path.to_owned(), outcome.to_owned())), "{}", way.name);
+        fs::remove_dir(way.target.join("a")).unwrap();
+        let people = way.client.run(words!["cp", "-rv", way.from, way.to]).expect(0).text();
+        for line in ["s/a (1 B)", "s/d/c (already there)"] {
+            assert!(people.lines().any(|said| said == line), "{}: {people}", way.name);
+        }
+    }
+}
+
+#[test]
+fn other_names_of_a_copy() {
+    let client = Client::new();
+    fill(&client.path("s"), &["d/f"]);
+    client.run(words!["cp", client.path("s"), client.path("no")]).expect(2);
+    client.run(words!["copy", "-r", client.path("s"), client.path("copied")]).expect(0);
+    client.run(words!["sync", client.path("s"), client.path("synced")]).expect(0);
+    fill(&client.path("synced"), &["extra"]);
+    client.run(words!["sync", "--delete", "--exclude", "*.tmp", client.path("s"), client.path("synced")]).expect(0);
+    for copy in ["copied", "synced"] {
+        assert_eq!(names(&client.path(copy)), set(["d", "d/f"]), "{copy}");
+    }
+    let outcome = client.run(words!["cp", "--delete", client.path("s/d/f"), client.path("synced")]).expect(2);
+    assert!(outcome.err.contains("--recursive"), "{}", outcome.err);
+}
+
+#[test]
+fn an_archive_has_attributes_and_owners() {
+    let client = Client::new();
+    fill(&client.path("s"), &["f"]);
+    let file = client.path("s/f");
+    if rustix::fs::setxattr(&file, "user.note", b"kept", rustix::fs::XattrFlags::empty()).is_err() {
+        return crate::wait::skipped("an_archive_has_attributes_and_owners", "this file system keeps no attributes");
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        std::os::unix::fs::chown(&file, Some(4_711), Some(4_712)).unwrap();
+    }
+    client.run(words!["cp", "-a", client.path("s"), client.path("t")]).expect(0);
+    let mut note = [0; 16];
+    let length = rustix::fs::getxattr(client.path("t/f"), "user.note", &mut note[..]).unwrap();
+    assert_eq!(&note[..length], b"kept");
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(client.path("t/f")).unwrap());
+    assert!(!is_root || owner == 4_711, "{owner}");
+}
+
+#[test]
+fn a_receipt_goes_to_standard_output() {
+    let client = Client::new();
+    fill(&client.path(""), &["f"]);
+    let outcome = client.run(words!["cp", client.path("f"), client.path("g"), "--receipt", "-"]).expect(0);
+    let receipt: Value = serde_json::from_str(&outcome.text()).unwrap();
+    assert_eq!((&receipt["event"], &receipt["files"]), (&"receipt".into(), &1.into()));
+    client.run(words!["cp", client.path("f"), client.path("h"), "--receipt", "-", "--json"]).expect(2);
+    client.run(words!["cp", client.path("f"), "-", "--receipt", "-"]).expect(2);
+    assert!(!client.path("h").exists() && !client.path("-").exists());
+}
+
+#[test]
+fn a_link_that_was_named_has_a_word() {
+    let client = Client::new();
+    fill(&client.path("run7"), &["f"]);
+    symlink("run7", client.path("latest")).unwrap();
+    let outcome = client.run(words!["cp", "-r", client.path("latest"), client.path("t")]).expect(0);
+    let said = format!("name {} for what it leads to", client.path("run7").display());
+    assert!(
+        outcome.err.contains("is a symbolic link, and is copied as one") && outcome.err.contains(&said),
+        "{}",
+        outcome.err
+    );
+    let outcome = client.run(words!["cp", "-r", client.path("run7"), client.path("u")]).expect(0);
+    assert!(!outcome.err.contains("symbolic link"), "{}", outcome.err);
+}
