@@ -157,7 +157,9 @@ impl Access {
                 within(grant, action, export, path)?;
                 by_rights(grant.rights, action)?;
             }
-            Access::Anonymous(rights) => by_rights(*rights, action)?,
+            // There is no key to speak of.
+            Access::Anonymous(rights) => by_rights(*rights, action)
+                .map_err(|_| Denied::Guest { needed: action.words(), place: format!("{export}/{path}") })?,
         }
         if action.changes() && !writable {
             return Err(Denied::ReadOnly(export.to_owned()));

@@ -98,6 +98,12 @@ impl Served {
         }
         let store = Posix::open(&export.dir, Links::Inside)
             .map_err(|source| ExportError::Directory { name: export.name.clone(), source })?;
+        // That it opens does not say that anything in it can be reached.
+        std::fs::metadata(export.dir.join(".")).map_err(|error| {
+            let path = export.dir.display().to_string();
+            let source = store::Error::Io { doing: "enter", path, source: error };
+            ExportError::Directory { name: export.name.clone(), source }
+        })?;
         Ok(Served { export, store: Arc::new(store.without_privilege_bits().hiding_unfinished()) })
     }
 }

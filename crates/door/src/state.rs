@@ -71,6 +71,8 @@ const GRANTS: &str = "grants.toml";
 const ERRAND_GRANTS: &str = "errand-grants.toml";
 const MACAROON_KEY: &str = "macaroon.key";
 const ADDRESS: &str = "address";
+/// What a node served last.
+const EXPORTS: &str = "exports";
 
 impl StateDir {
     /// The directory, made if it is missing.
@@ -213,6 +215,19 @@ impl StateDir {
     pub fn keep_address(&self, address: SocketAddr) -> Result<()> {
         let _lock = self.lock()?;
         self.write(ADDRESS, format!("{address}\n").as_bytes())
+    }
+
+    /// Writes down what a node serves, for whoever grants keys for it.
+    pub fn keep_exports(&self, names: &[String]) -> Result<()> {
+        let _lock = self.lock()?;
+        let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
+        self.write(EXPORTS, lines.as_bytes())
+    }
+
+    /// What the node that started last with this state serves, or did.
+    pub fn last_exports(&self) -> Option<Vec<String>> {
+        let bytes = self.read(EXPORTS).ok()??;
+        Some(String::from_utf8(bytes).ok()?.lines().map(str::to_owned).collect())
     }
 
     /// Where the node that started last with this state listens, or did.

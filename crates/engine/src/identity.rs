@@ -186,7 +186,7 @@ pub(crate) fn handshake_error(error: Error, to: &HostPort, trust: &Trust, seen: 
     let tls = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match (tls, seen.get(), trust) {
         (Some(rustls::Error::InvalidCertificate(why)), _, Trust::Authorities(_)) => {
-            Error::Certificate { to, why: why.to_string() }
+            Error::Certificate { to, why: model::fault::in_words(why.to_string()) }
         }
         (Some(rustls::Error::InvalidCertificate(_)), Some(shown), Trust::Fingerprints(expected)) => {
             let expected: Vec<String> = expected.iter().map(Fingerprint::to_string).collect();

@@ -7,6 +7,7 @@ mod carrying;
 mod deals;
 mod pace;
 pub(crate) mod read;
+mod side;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,18 +17,17 @@ use std::time::Duration;
 use model::checksum::Digest;
 use model::entry::Attributes;
 use model::name::{Name, RelPath};
-use model::spec::{Options, Steer};
+use model::spec::Options;
 use model::{Fault, Timestamp, v1};
 use sys::waker::Waker;
-use wire::frame::{Counts, JobName, Offered, PlaceToken, Plan, Refusal, Removal};
-use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Progress, Range};
-use wire::{FileTold, Frame, Sender, WireError};
+use wire::frame::{JobName, Offered, PlaceToken, Plan, Refusal};
+use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Range};
+use wire::{Sender, WireError};
 
 use crate::error::{Error, Result};
-use crate::job::{Side, StreamEnd};
+
 use crate::lineage;
 use crate::meter::{Meter, Stage};
-use crate::movers::Afar;
 use crate::scan::SourceRoot;
 use crate::stream::{DataStream, RecordBuffer};
 
@@ -377,132 +377,6 @@ enum Next {
     Retire,
     /// The job is over.
     Over,
-}
-
-impl Side for Sending {
-    fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
-        let result = self.state().machine.handle_frame(frame);
-        self.work.notify_all();
-        self.room.notify_all();
-        result
-    }
-
-    fn poll_frame(&self) -> Option<Frame> {
-        let lineage = std::mem::take(&mut *self.lineage.lock().unwrap_or_else(PoisonError::into_inner));
-        if lineage.iter().any(|places| !places.is_empty()) {
-            return Some(Frame::Lineage(lineage));
-        }
-        self.state().machine.poll_frame()
-    }
-
-    fn pump(&self) -> Result<()> {
-        self.pump_inline()
-    }
-
-    fn tick(&self) {}
-
-    fn steer(&self, to: &Steer) {
-        // A limit below a byte a second is not none.
-        self.pace.set(to.limit_bit_s.div_ceil(8), to.paused);
-        let mut state = self.state();
-        state.machine.set_block_bytes(self.pace.block_bytes());
-        drop(state);
-        self.work.notify_all();
-    }
-
-    fn sends(&self) -> bool {
-        true
-    }
-
-    fn owes(&self, stream: u32) -> bool {
-        self.state().machine.unacknowledged(stream) > 0
-    }
-
-    fn takes_movers(&self) -> bool {
-        let state = self.state();
-        !state.machine.is_dry() && self.shelf.roots.iter().all(|root| root.store.capabilities().sized)
-    }
-
-    fn attend(&self, afar: &Afar) {
-        self.answer_afar(afar);
-    }
-
-    fn has_carried(&self, stream: u32) -> bool {
-        self.state().machine.has_carried(stream)
-    }
-
-    fn retire(&self, streams: &BTreeSet<u32>) {
-        self.state().retired.clone_from(streams);
-        self.work.notify_all();
-    }
-
-    fn busy(&self) -> String {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn take_plans(&self) -> Vec<Plan> {
-        Sending::take_plans(self)
-    }
-
-    fn tell_files(&self) {
-        self.state().machine.tell_files();
-    }
-
-    fn take_files(&self) -> Vec<FileTold> {
-        self.state().machine.take_files()
-    }
-
-    fn current(&self) -> Option<RelPath> {
-        self.state().machine.current()
-    }
-
-    fn take_removal(&self) -> Option<Removal> {
-        self.state().machine.take_removal()
-    }
-
-    fn wants_streams(&self) -> bool {
-        self.state().machine.wants_streams()
-    }
-
-    fn is_finished(&self) -> bool {
-        self.state().machine.finished().is_some()
-    }
-
-    fn progress(&self) -> Progress {
-        self.state().machine.progress()
-    }
-
-    fn counts(&self) -> Counts {
-        Counts { unfinished: self.unfinished.load(Ordering::Relaxed), ..Counts::default() }
-    }
-
-    fn take_failure(&self) -> Option<Error> {
-        self.state().failure.take()
-    }
-
-    fn close(&self) {
-        self.state().over = true;
-        self.pace.close();
-        self.work.notify_all();
-        self.room.notify_all();
-    }
-
-    fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
-        self.state().machine.stream_joined(stream.id());
-        let result = self.send_loop(&mut stream);
-        if result.is_err() {
-            let mut state = self.state();
-            state.machine.stream_lost(stream.id());
-            if let Err(error @ Error::Protocol { .. }) = &result
-                && state.failure.is_none()
-            {
-                let (fault, message) = (Fault::Bug, error.to_string());
-                state.failure = Some(Error::Later { fault, message });
-            }
-        }
-        self.work.notify_all();
-        StreamEnd::of(stream, result)
-    }
 }
 
 /// A receipt's stream, for a connection that carried no records: what it did since `base`.

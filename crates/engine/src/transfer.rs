@@ -64,8 +64,9 @@ pub struct Transfer<'a> {
     pub once: bool,
     /// It goes on with what an earlier run of this process began: its peer has been reached before.
     pub begun: bool,
-    /// Whether files that failed would fare better in another attempt: of several sources one was found out and left out.
-    pub fares_better: Option<&'a dyn Fn() -> bool>,
+    /// Whether what failed would fare better in another attempt at once: of several sources one was found out and left out, or there
+    /// is another access key.
+    pub fares_better: Option<&'a dyn Fn(&Report) -> bool>,
     /// Its reins.
     pub control: &'a Control,
     /// Who takes the session over after a job that ended in peace.
@@ -138,10 +139,7 @@ impl Transfer<'_> {
                 }
                 merged.report.error = Some(Error::Interrupted);
             }
-            if merged.report.error.is_none()
-                && !self.once
-                && self.fares_better.is_some_and(|fares_better| fares_better())
-            {
+            if !self.once && self.fares_better.is_some_and(|fares_better| fares_better(&merged.report)) {
                 total = Some(merged);
                 continue;
             }

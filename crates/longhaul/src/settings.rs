@@ -1,11 +1,13 @@
 //! What was typed, together with the environment and the state directory: what a command really works with.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use auth::{AccessKey, Fingerprint};
 use door::StateDir;
@@ -31,7 +33,12 @@ const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
 
 /// Everything a client command needs besides its own arguments.
 pub struct Settings {
-    state: PathBuf,
+    /// None where there is no place for it, which many commands can do without.
+    state: Option<PathBuf>,
+    /// That keys are for other nodes has been said.
+    said_others: AtomicBool,
+    /// Keys that a node has refused, where there are further ones for it.
+    refused: Mutex<HashSet<[u8; 8]>>,
     /// Of the environment and `--key-file`.
     keys: Vec<AccessKey>,
     config: ClientConfig,
@@ -50,8 +57,11 @@ pub fn state_dir(option: Option<&PathBuf>) -> Result<PathBuf, Failure> {
         return Ok(PathBuf::from("/var/lib/longhaul"));
     }
     let base = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    let missing = || Failure::usage("no place for the state: set LONGHAUL_STATE or HOME, or use --state DIR");
-    Ok(base.ok_or_else(missing)?.join("longhaul"))
+    Ok(base.ok_or_else(no_place)?.join("longhaul"))
+}
+
+fn no_place() -> Failure {
+    Failure::usage("no place for the state: set LONGHAUL_STATE or HOME, or use --state DIR")
 }
 
 /// The access keys of the environment, and of the file that --key-file names.
@@ -115,7 +125,9 @@ impl Settings {
     /// Reads the environment and the files that the options name.
     pub fn new(common: &Common) -> Result<Settings, Failure> {
         Ok(Settings {
-            state: state_dir(common.state.as_ref())?,
+            state: state_dir(common.state.as_ref()).ok(),
+            said_others: AtomicBool::new(false),
+            refused: Mutex::default(),
             keys: read_keys(common)?,
             config: ClientConfig::load()?,
             authorities: common.cacert.as_ref().map(|file| read_authorities(file, "--cacert")).transpose()?,
@@ -157,8 +169,11 @@ impl Settings {
     }
 
     /// Where the state lies, whether it is there or not.
-    pub fn state_path(&self) -> &Path {
-        &self.state
+    ///
+    /// # Errors
+    /// There is no place for it.
+    pub fn state_path(&self) -> Result<&Path, Failure> {
+        self.state.as_deref().ok_or_else(no_place)
     }
 
     /// Who vouches for other people's servers: whom `--cacert` names, else whom this system trusts.
@@ -173,16 +188,19 @@ impl Settings {
 
     /// The state directory, made if it is missing.
     pub fn state(&self) -> Result<StateDir, Failure> {
-        Ok(StateDir::open(&self.state)?)
+        Ok(StateDir::open(self.state_path()?)?)
     }
 
     /// Connects to a node, makes sure of it and remembers it.
     pub fn connect(&self, to: &HostPort, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
-        let known = KnownNodes::new(&self.state);
-        let pinned = known.find(to)?;
+        let known = self.known_nodes();
+        let pinned = known.as_ref().map(|known| known.find(to)).transpose()?.flatten();
         // A node met before must be the one it was, whatever keys are at hand: the holder of another node's key could
         // otherwise put that node in its place. At first contact the keys say which nodes may be meant.
-        let keys = self.keys_for(to)?;
+        let mut keys = self.keys_for(to)?;
+        if let Some(refused) = Some(self.refused()).filter(|refused| !refused.is_empty()) {
+            keys.to_mut().retain(|key| !refused.contains(&key.id));
+        }
         let accepted: Vec<Fingerprint> = match pinned {
             Some(pinned) => vec![pinned],
             None => keys.iter().map(|k| k.node).collect(),
@@ -194,14 +212,41 @@ impl Settings {
         let session = random()?;
         let elsewhere = self.elsewhere.clone();
         let connect = Connect { trust, keys: &keys, plain, timeouts, session, guard: None, elsewhere };
-        let session = Session::connect(to, &connect).map_err(|e| self.explain(e, pinned, &known))?;
+        let session = Session::connect(to, &connect).map_err(|e| explain(e, pinned, known.as_ref()))?;
         let shown = session.fingerprint();
+        if !session.has_key() && !keys.is_empty() && !self.said_others.swap(true, Ordering::Relaxed) {
+            Printer::note(&format!("your access keys are for other nodes than {to}: going on without one"));
+        }
         if self.authorities.is_none() && pinned != Some(shown) {
-            known.pin(to, shown)?;
             let why = if session.has_key() { "the access key names it" } else { "first contact" };
-            Printer::note(&format!("{to} is {shown} ({why}; remembered)"));
+            let remembered = match &known {
+                Some(known) => known.pin(to, shown).map(|()| "remembered")?,
+                None => "not remembered: LONGHAUL_STATE and HOME are not set",
+            };
+            Printer::note(&format!("{to} is {shown} ({why}; {remembered})"));
         }
         Ok(session)
+    }
+
+    fn known_nodes(&self) -> Option<KnownNodes> {
+        self.state.as_deref().map(KnownNodes::new)
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashSet<[u8; 8]>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node has refused what was asked with the access key that it was shown. Whether there is another one for it, which it is
+    /// shown from now on.
+    pub fn has_another_key(&self, node: &HostPort) -> bool {
+        let (Some(known), Ok(keys)) = (self.known_nodes(), self.keys_for(node)) else { return false };
+        let Ok(Some(identity)) = known.find(node) else { return false };
+        let mut refused = self.refused();
+        let mut left = keys.iter().filter(|key| key.node == identity && !refused.contains(&key.id)).map(|key| key.id);
+        match (left.next(), left.next()) {
+            (Some(shown), Some(_)) => refused.insert(shown),
+            _ => false,
+        }
     }
 
     /// The identity of a node, and the access key for it, for those who speak HTTP to it: as it proves them in a session. Of one
@@ -215,7 +260,8 @@ impl Settings {
                 shown
             }
             Err(failure) if failure.fault == model::Fault::Path => {
-                let pinned = KnownNodes::new(&self.state).find(node)?.filter(|_| self.authorities.is_none());
+                let known = self.known_nodes().filter(|_| self.authorities.is_none());
+                let pinned = known.map(|known| known.find(node)).transpose()?.flatten();
                 let only = || Some(keys.first()?.node).filter(|_| keys.len() == 1);
                 pinned.or_else(only).ok_or(failure)?
             }
@@ -251,22 +297,22 @@ impl Settings {
         let socket = dial.dial(&timeouts).map_err(unreachable)?;
         Ok(Session::over(socket, dial, &far.at, &connect)?)
     }
+}
 
-    /// What to do about an identity that is not the expected one.
-    fn explain(&self, error: Error, pinned: Option<Fingerprint>, known: &KnownNodes) -> Failure {
-        let Error::Identity { to, shown, expected, .. } = error else { return error.into() };
-        let remedy = match pinned {
-            Some(_) => format!(
-                "If its operator confirms the change (a new key is a sign), remove the line of {to} from {} and try \
-                 again; if not, somebody may be in between",
-                known.path().display()
-            ),
-            None => "None of your access keys is for this node: check the address, or ask its operator for a key (to \
-                     go without one, unset LONGHAUL_KEY)"
-                .into(),
-        };
-        Error::Identity { to, shown, expected, remedy }.into()
-    }
+/// What to do about an identity that is not the expected one.
+fn explain(error: Error, pinned: Option<Fingerprint>, known: Option<&KnownNodes>) -> Failure {
+    let Error::Identity { to, shown, expected, .. } = error else { return error.into() };
+    let remedy = match (pinned, known) {
+        (Some(_), Some(known)) => format!(
+            "If its operator confirms the change (a new key is a sign), remove the line of {to} from {} and try \
+             again; if not, somebody may be in between",
+            known.path().display()
+        ),
+        _ => "None of your access keys is for this node: check the address, or ask its operator for a key (to \
+                 go without one, unset LONGHAUL_KEY)"
+            .into(),
+    };
+    Error::Identity { to, shown, expected, remedy }.into()
 }
 
 /// Random bytes, or the one failure there is.

@@ -42,12 +42,24 @@ pub enum Retry {
     After,
 }
 
+/// What libraries call by the names of their own types, in words, with what to do.
+const IN_WORDS: [(&str, &str); 1] = [(
+    "CaUsedAsEndEntity",
+    "the server shows the certificate of an authority as its own (CA:TRUE); make one with basicConstraints=CA:FALSE, or one \
+     that the authority signs",
+)];
+
+/// A library's message, in words where it is none.
+pub fn in_words(said: String) -> String {
+    IN_WORDS.iter().find(|(name, _)| said.contains(name)).map_or(said, |(_, words)| (*words).to_owned())
+}
+
 /// An error with the causes behind it, each said once, in one line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
-        let said = inner.to_string();
+        let said = in_words(inner.to_string());
         if !text.contains(&said) {
             text = format!("{text}: {said}");
         }

@@ -7,6 +7,7 @@
 mod arrive;
 mod extras;
 mod missed;
+mod told;
 mod tree;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -21,7 +22,7 @@ use crate::frame::{Frame, Outcome, Plan, Refusal, Removal, Totals, Verdict};
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::sender::Miss;
-use crate::told::{FileTold, Told};
+use crate::told::Told;
 
 use extras::Extras;
 
@@ -327,37 +328,6 @@ impl Receiver {
         self.inline_bytes = limits::INLINE_BYTES_MAX;
         self.dry = true;
         self
-    }
-
-    /// From now on [`Receiver::take_files`] tells of every file that is settled.
-    pub fn tell_files(&mut self) {
-        self.told.ask();
-    }
-
-    /// Files that were settled since the last call.
-    pub fn take_files(&mut self) -> Vec<FileTold> {
-        self.told.take()
-    }
-
-    /// The file of which something arrived last, if it is not settled.
-    pub fn current(&self) -> Option<RelPath> {
-        self.unsettled.contains_key(&self.told.latest).then(|| self.shown(self.told.latest))
-    }
-
-    /// A step of a dry run.
-    pub fn planned(&mut self, plan: Plan) {
-        self.plans.push_back(plan);
-    }
-
-    /// Steps of a dry run that nobody has been told of yet; at most [`limits::PLANS_MAX`].
-    pub fn take_plans(&mut self) -> Vec<Plan> {
-        let count = self.plans.len().min(limits::PLANS_MAX);
-        self.plans.drain(..count).collect()
-    }
-
-    /// Steps that wait in [`Receiver::take_plans`].
-    pub fn plans_waiting(&self) -> usize {
-        self.plans.len()
     }
 
     /// A message from the sender. Those of the session (pings, aborts) are the caller's.

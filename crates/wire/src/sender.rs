@@ -11,6 +11,7 @@ mod open;
 mod progress;
 mod say;
 mod settle;
+mod told;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -23,7 +24,7 @@ use crate::error::WireError;
 use crate::frame::{Claim, End, Entry, Offered, Plan, Refusal, Removal, Totals, UNKNOWN_SIZE};
 use crate::ledger::{Added, Ledger};
 use crate::limits;
-use crate::told::{FileTold, Told};
+use crate::told::Told;
 
 use open::OpenDirs;
 use say::attribute_bytes;
@@ -433,21 +434,6 @@ impl Sender {
     /// Steps of a dry run that the receiver has told of since the last call.
     pub fn take_plans(&mut self) -> Vec<Plan> {
         std::mem::take(&mut self.plans)
-    }
-
-    /// From now on [`Sender::take_files`] tells of every file that is settled.
-    pub fn tell_files(&mut self) {
-        self.told.ask();
-    }
-
-    /// Files that were settled since the last call.
-    pub fn take_files(&mut self) -> Vec<FileTold> {
-        self.told.take()
-    }
-
-    /// The file that was dealt last, if it is not settled.
-    pub fn current(&self) -> Option<RelPath> {
-        self.items.get(&self.told.latest).map(|item| self.shown(item))
     }
 
     /// An entry's path: its root's name, and what is below it.

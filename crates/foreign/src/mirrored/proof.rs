@@ -134,12 +134,14 @@ impl Proof {
         }
         state.told = Told::Asked;
         drop(state);
+        // Who has another edition is found out before much of it is copied. Nobody waits for that: the first may be one that crawls.
+        if file.size > CHUNK_BYTES {
+            let (of, file) = (Arc::clone(crew), Arc::clone(file));
+            let compare = move || compare_middles(&of, &file);
+            drop(std::thread::Builder::new().name("mirror-sample".into()).spawn(compare));
+        }
         let (proof, of, file) = (Arc::clone(self), Arc::clone(crew), Arc::clone(file));
         let begun = std::thread::Builder::new().name("mirror-digest".into()).spawn(move || {
-            // Who has another edition is found out before much of it is copied.
-            if file.size > CHUNK_BYTES {
-                compare_middles(&of, &file);
-            }
             let told = (0..of.members.len()).filter(|m| !of.is_doubtful(*m)).find_map(|member| {
                 let mut digests = ASKED.iter().map(|algorithm| digest_of(&of, member, &file.path, *algorithm));
                 digests.find_map(|digest| digest.map(|digest| Told::Digest(member, digest)))

@@ -84,11 +84,22 @@ fn place(text: &OsStr, settings: &Settings) -> Result<Where, Failure> {
     }
 }
 
-fn ask(settings: &Settings, at: &HostPort, request: Request, lines: impl FnMut(Vec<Listed>)) -> Result<(), Failure> {
-    let mut session = settings.connect(at, false, Timeouts::default())?;
-    session.ask(request, lines)?;
-    session.close();
-    Ok(())
+fn ask(
+    settings: &Settings,
+    at: &HostPort,
+    request: Request,
+    mut lines: impl FnMut(Vec<Listed>),
+) -> Result<(), Failure> {
+    loop {
+        let mut session = settings.connect(at, false, Timeouts::default())?;
+        match session.ask(request.clone(), &mut lines).map_err(Failure::from) {
+            Err(refused) if refused.fault == Fault::Auth && settings.has_another_key(at) => {}
+            answered => {
+                session.close();
+                return answered;
+            }
+        }
+    }
 }
 
 fn listed(store: &dyn Store, path: &RelPath, shown: RelPath) -> Result<Listed, Failure> {

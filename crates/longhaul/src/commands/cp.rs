@@ -4,13 +4,12 @@
 mod checks;
 mod mirrored;
 mod near;
+mod tell;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use auth::AccessKey;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use engine::control::{Control, Label};
 use engine::filelist::FileList;
 use engine::history::History;
@@ -21,16 +20,15 @@ use engine::leftovers::Leftovers;
 use engine::receive::{Policy, Receiving};
 use engine::scan::{SourceRoot, distinct_names};
 use engine::series::Series;
-use engine::session::{Means, Session};
+use engine::session::{Means, Report, Session};
 use engine::transfer::{Ends, Note, Transfer};
 use engine::{Error, Timeouts};
-use model::fault::Exit;
+use model::fault::{Blame, Exit, Fault};
 use model::id::JobId;
 use model::locator::Place;
 use model::spec::{self, Options, Steer};
 use model::{HostPort, Locator, RelPath, v1};
-use wire::FileTold;
-use wire::frame::{Outcome, Plan as Step, Removal};
+use wire::frame::Removal;
 use wire::receiver::Target;
 
 use crate::abroad;
@@ -364,7 +362,11 @@ impl Job<'_> {
             .state()
             .ok()
             .and_then(|state| reins::listen(state.path(), Arc::new(One(control.clone()))).ok());
-        let fares_better = || self.mirrors.as_ref().is_some_and(Mirrors::fares_better);
+        let fares_better = |report: &Report| match (&report.error, peer) {
+            (None, _) => self.mirrors.as_ref().is_some_and(Mirrors::fares_better),
+            (Some(refused), Peer::Node(at)) if refused.fault() == Fault::Auth => self.settings.has_another_key(at),
+            (Some(_), _) => false,
+        };
         if self.cp.verbose {
             control.tell_files();
         }
@@ -447,76 +449,4 @@ impl Job<'_> {
         let policy = Policy { options: options.clone(), may_replace: Ok(()), tag, journals, tells_plans: false };
         Ok(Receiving::new(store, target, policy, waker, opening))
     }
-
-    /// What became of a file.
-    fn show_file(&self, file: &FileTold) {
-        let (outcome, more) = match &file.outcome {
-            Outcome::Done => ("done", format!(" ({})", model::Bytes(file.size))),
-            Outcome::Skipped => ("skipped", " (already there)".to_owned()),
-            Outcome::Failed(refusal) => ("failed", format!(" FAILED: {}", refusal.reason)),
-        };
-        if self.printer.is_json() {
-            let bytes = file.path.as_bytes();
-            let path_b64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
-            let path = file.path.to_string();
-            self.printer.object(&v1::FileOutcome { v: 1, event: "file", path, path_b64, bytes: file.size, outcome });
-        } else if *self.target == Locator::Pipe {
-            Printer::note(&format!("{}{more}", file.path));
-        } else {
-            self.printer.line(&format!("{}{more}", file.path));
-        }
-    }
-
-    /// A step of a dry run.
-    fn show_step(&self, plan: &Step) {
-        let bytes = plan.path.as_bytes();
-        if self.printer.is_json() {
-            let path_b64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
-            let (step, path) = (plan.step.word(), plan.path.to_string());
-            self.printer.object(&v1::Planned { v: 1, event: "would", step, path, path_b64, bytes: plan.bytes });
-        } else if self.printer.is_chatty() {
-            let size = match plan.step {
-                spec::Step::Copy => format!(" ({})", model::Bytes(plan.bytes)),
-                _ => String::new(),
-            };
-            self.printer.line(&format!("{:<6} {}{size}", plan.step.word(), plan.path));
-        }
-    }
-
-    /// Writes and prints the receipt.
-    fn tell(&self, receipt: &v1::Receipt) -> Result<(), Failure> {
-        if let Some(file) = &self.cp.receipt {
-            let text = serde_json::to_string_pretty(receipt).unwrap_or_default();
-            if checks::is_standard_output(file) {
-                self.printer.line(&text);
-                return Ok(());
-            }
-            let written = std::fs::write(file, text + "\n");
-            written.map_err(|e| Failure::local(format!("cannot write the receipt to {}: {e}", file.display())))?;
-        }
-        if let (Some(wanted), Some(other)) = (&self.cp.congestion, fallen_back(receipt, self.cp.congestion.as_deref()))
-        {
-            Printer::note(&format!("congestion control {wanted} is not to be had there; the streams ran with {other}"));
-        }
-        if let Some(error) = &receipt.error {
-            Printer::note(error);
-        } else if receipt.failed > 0 && receipt.files + receipt.links + receipt.skipped == 0 {
-            let reason = receipt.failures.first().map_or("nothing arrived", |miss| miss.reason.as_str());
-            Printer::note(reason);
-        }
-        if self.printer.is_json() {
-            self.printer.object(receipt);
-        } else if self.printer.is_chatty() && *self.target == Locator::Pipe {
-            receipt::lines(receipt).iter().for_each(|line| Printer::note(line));
-        } else if self.printer.is_chatty() {
-            receipt::lines(receipt).iter().for_each(|line| self.printer.line(line));
-        }
-        Ok(())
-    }
-}
-
-/// The congestion control that a sending stream ran with instead of the one asked for.
-fn fallen_back<'a>(receipt: &'a v1::Receipt, wanted: Option<&str>) -> Option<&'a str> {
-    let data = receipt.streams.iter().filter(|s| s.id > 0);
-    data.map(|s| s.congestion.as_str()).find(|used| wanted.is_some_and(|wanted| wanted != *used))
 }

@@ -75,6 +75,13 @@ fn make(new: &NewGrant, settings: &Settings, printer: &Printer) -> Result<Exit, 
         _ => Rights::Read,
     };
     let state = settings.state()?;
+    if let Some(served) = state.last_exports().filter(|served| !served.contains(&export)) {
+        let served = if served.is_empty() { "none".to_owned() } else { served.join(", ") };
+        Printer::note(&format!(
+            "the node with this state served no export {export} when it started last (it served: {served}): the key opens nothing \
+             until one has that name"
+        ));
+    }
     let (id, secret) = (random()?, random()?);
     let mut granted = Granted::new(id, &secret, export, &prefix, rights, now());
     granted.name.clone_from(&new.name);

@@ -66,7 +66,7 @@ fn praise(read: &Read, printer: &Printer) -> u8 {
 
 /// The lab that is meant.
 fn find(name: Option<String>, settings: &Settings) -> Result<Remote, Failure> {
-    let state = settings.state_path();
+    let state = settings.state_path()?;
     if let Some(name) = name.or_else(Settings::lab) {
         return Ok(Remote::at(state, &name)?);
     }
@@ -138,7 +138,7 @@ fn up(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Printer
         return Ok(praise(&read, printer));
     }
     hold::start(&read, false, settings)?;
-    let status = Remote::at(settings.state_path(), &read.name)?.status()?;
+    let status = Remote::at(settings.state_path()?, &read.name)?.status()?;
     if printer.is_json() {
         printer.object(&status);
     } else {
@@ -149,7 +149,7 @@ fn up(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Printer
 }
 
 fn down(name: Option<String>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
-    let state = settings.state_path();
+    let state = settings.state_path()?;
     name.as_deref().map(check_name).transpose()?;
     let remote = match find(name.clone(), settings) {
         Ok(remote) => remote,
@@ -180,11 +180,11 @@ fn ended_too(ended: usize) -> String {
 
 fn status(name: Option<String>, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let labs = match name.or_else(Settings::lab) {
-        Some(name) => vec![Remote::at(settings.state_path(), &name)?],
-        None => list(settings.state_path()),
+        Some(name) => vec![Remote::at(settings.state_path()?, &name)?],
+        None => list(settings.state_path()?),
     };
     if labs.is_empty() && !printer.is_json() {
-        printer.line(&no_lab(settings.state_path()));
+        printer.line(&no_lab(settings.state_path()?));
     }
     for lab in labs {
         let status = lab.status()?;
@@ -223,7 +223,7 @@ fn run_in(
         return Err(Failure::usage(format!("{} has no site {site}, only {known}", read.name)));
     }
     let _held = hold::start(read, true, settings)?;
-    let remote = Remote::at(settings.state_path(), &read.name)?;
+    let remote = Remote::at(settings.state_path()?, &read.name)?;
     let mut command = match site {
         Some(site) => remote.command(site, program)?,
         None => Command::new(program),
@@ -235,7 +235,8 @@ fn run_in(
             .map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
     }
     // Absolute, so that it is found from any directory.
-    let state = std::path::absolute(settings.state_path()).unwrap_or_else(|_| settings.state_path().to_owned());
+    let state = settings.state_path()?;
+    let state = std::path::absolute(state).unwrap_or_else(|_| state.to_owned());
     command.args(words).env("LONGHAUL_LAB", &read.name).env("LONGHAUL_STATE", state);
     let outcome = command.status();
     // The command may have taken it down itself.

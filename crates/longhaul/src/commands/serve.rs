@@ -87,6 +87,9 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         Printer::note("no --export: this node offers only its memory ends (null:, zero:SIZE)");
     }
     let state = StateDir::open(&wanted.state)?;
+    // Before anybody is let in: a file of grants that does not read lets nobody in.
+    state.grants()?;
+    let exports: Vec<String> = wanted.exports.iter().map(|export| export.name.clone()).collect();
     let config = wanted.config(addresses[0], state.clone());
     log(printer);
     // Before it listens: whoever finds it there may send it signals.
@@ -94,6 +97,7 @@ pub fn run(serve: Serve, common: &Common, printer: &Printer) -> Result<Exit, Fai
         Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| Failure::local(format!("cannot hear signals: {e}")))?;
     let node = Arc::new(bind(config, &addresses)?);
     let address = node.address().map_err(NodeError::Host)?;
+    let _ = state.keep_exports(&exports);
     if let Err(error) = state.keep_address(address) {
         Printer::note(&format!("links that longhaul grant prints will not name this node's port: {error}"));
     }

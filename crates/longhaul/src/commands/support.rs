@@ -63,13 +63,13 @@ struct ToldMember<'a> {
 }
 
 impl Subject {
-    fn of(support: &Support, common: &Common, settings: &Settings) -> Subject {
+    fn of(support: &Support, common: &Common, settings: &Settings) -> Result<Subject, Failure> {
         let packaged = || Some(PathBuf::from(PACKAGED_SETTINGS)).filter(|path| path.exists());
         let config = support.config.clone().or_else(packaged);
         let said = common.state.is_some() || std::env::var_os("LONGHAUL_STATE").is_some_and(|dir| !dir.is_empty());
         let named = config.as_deref().filter(|_| !said).and_then(serve::state_named);
-        let state = named.unwrap_or_else(|| settings.state_path().to_owned());
-        Subject { state, config, unit: support.unit.clone() }
+        let state = named.map_or_else(|| settings.state_path().map(Path::to_owned), Ok)?;
+        Ok(Subject { state, config, unit: support.unit.clone() })
     }
 
     /// All that is collected, as it was found.
@@ -120,7 +120,7 @@ impl Subject {
 
 /// Runs the command.
 pub fn run(support: &Support, common: &Common, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let subject = Subject::of(support, common, settings);
+    let subject = Subject::of(support, common, settings)?;
     let redactor = subject.secrets(common);
     let mut members = subject.collect();
     members.iter_mut().for_each(|member| member.text = redactor.clean(&member.text));

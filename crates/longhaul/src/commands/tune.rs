@@ -37,7 +37,7 @@ pub use audit::told;
 pub fn run(tune: &Tune, settings: &Settings, printer: &Printer) -> Result<u8, Failure> {
     let host = host(tune.root.as_deref());
     let host = host.as_ref();
-    let kept = settings.state_path().join("tune");
+    let kept = settings.state_path()?.join("tune");
     let done = |exit: Exit| exit as u8;
     match &tune.action {
         TuneAction::Audit(audit) => audit::run(audit, || Sight::of(host, tune, &audit.target), printer),

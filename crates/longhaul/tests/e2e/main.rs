@@ -41,6 +41,7 @@ mod probe;
 mod questions;
 mod relay;
 mod reload;
+mod remedies;
 mod report;
 mod resume;
 mod rewritten;

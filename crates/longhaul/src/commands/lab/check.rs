@@ -81,7 +81,7 @@ pub fn run(file: &LabFile, name: Option<&str>, settings: &Settings, printer: &Pr
         return Ok(praise(&read, printer));
     }
     lab::able()?;
-    let home = Home::claim(settings.state_path(), &read.name)?;
+    let home = Home::claim(settings.state_path()?, &read.name)?;
     let dir = home.dir().to_owned();
     let home = with_signals(home)?;
     let report = lab::check::run(&read.scenario, &dir, |finding| tell(finding, printer));

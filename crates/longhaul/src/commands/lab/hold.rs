@@ -40,7 +40,7 @@ pub fn start(read: &Read, tied: bool, settings: &Settings) -> Result<Option<Held
     let failed = |error: std::io::Error| Failure::local(format!("cannot start the lab's process: {error}"));
     let own = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(own);
-    command.args(["lab", "hold", "--lab", &read.name]).arg("--state").arg(settings.state_path());
+    command.args(["lab", "hold", "--lab", &read.name]).arg("--state").arg(settings.state_path()?);
     if tied {
         command.arg("--tied").arg(std::process::id().to_string());
     }
@@ -96,7 +96,7 @@ pub fn run(name: Option<String>, tied: Option<u32>, settings: &Settings) -> Resu
         let scenario = Scenario::read(&text).map_err(|problem| Failure::usage(problem.to_string()))?;
         // Before anything is made: who may not have labs may often not write there either.
         lab::able()?;
-        let home = Home::claim(settings.state_path(), &name)?;
+        let home = Home::claim(settings.state_path()?, &name)?;
         // Nobody would know of a lab whose owner does not hear that it is up.
         let ready = || {
             if say(&Said::Up).is_err() {

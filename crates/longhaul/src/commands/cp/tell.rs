@@ -1,0 +1,86 @@
+//! What a copy says of itself: files, steps of a dry run, and the receipt.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::{Locator, spec, v1};
+use wire::FileTold;
+use wire::frame::{Outcome, Plan};
+
+use super::{Job, checks};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::receipt;
+
+impl Job<'_> {
+    /// What became of a file.
+    pub(super) fn show_file(&self, file: &FileTold) {
+        let (outcome, more) = match &file.outcome {
+            Outcome::Done => ("done", format!(" ({})", model::Bytes(file.size))),
+            Outcome::Skipped => ("skipped", " (already there)".to_owned()),
+            Outcome::Failed(refusal) => ("failed", format!(" FAILED: {}", refusal.reason)),
+        };
+        if self.printer.is_json() {
+            let bytes = file.path.as_bytes();
+            let path_b64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
+            let path = file.path.to_string();
+            self.printer.object(&v1::FileOutcome { v: 1, event: "file", path, path_b64, bytes: file.size, outcome });
+        } else if *self.target == Locator::Pipe {
+            Printer::note(&format!("{}{more}", file.path));
+        } else {
+            self.printer.line(&format!("{}{more}", file.path));
+        }
+    }
+
+    /// A step of a dry run.
+    pub(super) fn show_step(&self, plan: &Plan) {
+        let bytes = plan.path.as_bytes();
+        if self.printer.is_json() {
+            let path_b64 = std::str::from_utf8(bytes).is_err().then(|| STANDARD.encode(bytes));
+            let (step, path) = (plan.step.word(), plan.path.to_string());
+            self.printer.object(&v1::Planned { v: 1, event: "would", step, path, path_b64, bytes: plan.bytes });
+        } else if self.printer.is_chatty() {
+            let size = match plan.step {
+                spec::Step::Copy => format!(" ({})", model::Bytes(plan.bytes)),
+                _ => String::new(),
+            };
+            self.printer.line(&format!("{:<6} {}{size}", plan.step.word(), plan.path));
+        }
+    }
+
+    /// Writes and prints the receipt.
+    pub(super) fn tell(&self, receipt: &v1::Receipt) -> Result<(), Failure> {
+        if let Some(file) = &self.cp.receipt {
+            let text = serde_json::to_string_pretty(receipt).unwrap_or_default();
+            if checks::is_standard_output(file) {
+                self.printer.line(&text);
+                return Ok(());
+            }
+            let written = std::fs::write(file, text + "\n");
+            written.map_err(|e| Failure::local(format!("cannot write the receipt to {}: {e}", file.display())))?;
+        }
+        if let (Some(wanted), Some(other)) = (&self.cp.congestion, fallen_back(receipt, self.cp.congestion.as_deref()))
+        {
+            Printer::note(&format!("congestion control {wanted} is not to be had there; the streams ran with {other}"));
+        }
+        if let Some(error) = &receipt.error {
+            Printer::note(error);
+        } else if receipt.failed > 0 && receipt.files + receipt.links + receipt.skipped == 0 {
+            let reason = receipt.failures.first().map_or("nothing arrived", |miss| miss.reason.as_str());
+            Printer::note(reason);
+        }
+        if self.printer.is_json() {
+            self.printer.object(receipt);
+        } else if self.printer.is_chatty() && *self.target == Locator::Pipe {
+            receipt::lines(receipt).iter().for_each(|line| Printer::note(line));
+        } else if self.printer.is_chatty() {
+            receipt::lines(receipt).iter().for_each(|line| self.printer.line(line));
+        }
+        Ok(())
+    }
+}
+
+/// The congestion control that a sending stream ran with instead of the one asked for.
+fn fallen_back<'a>(receipt: &'a v1::Receipt, wanted: Option<&str>) -> Option<&'a str> {
+    let data = receipt.streams.iter().filter(|s| s.id > 0);
+    data.map(|s| s.congestion.as_str()).find(|used| wanted.is_some_and(|wanted| wanted != *used))
+}

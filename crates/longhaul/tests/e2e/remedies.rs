@@ -1,0 +1,148 @@
+//! What goes wrong says what, whose fault it is, and what to do: keys for other nodes, several keys for one, exports that are not
+//! there or cannot be entered, files that are damaged, values of the wrong kind, no home.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::client::{Client, words};
+use crate::https::{self, Asker};
+use crate::node::{Node, Setup};
+use crate::sync::fill;
+use crate::tree::set_mode;
+use crate::wrappers::as_nobody;
+
+#[test]
+fn keys_of_other_nodes_are_said_to_be_for_other_nodes() {
+    let (node, other) = (Node::open(), Node::closed());
+    fill(&node.data(""), &["f"]);
+    let client = Client::new();
+    client.run(words!["ls", node.at("data")]).expect(0);
+    let mut command = client.command(words!["ls", node.at("data")]);
+    command.env("LONGHAUL_KEY", other.grant(&["--export", "data"]));
+    let outcome = client.start(command).finish().expect(0);
+    let said = format!("your access keys are for other nodes than 127.0.0.1:{}", node.port);
+    assert!(outcome.err.contains(&said), "{}", outcome.err);
+}
+
+#[test]
+fn all_keys_for_a_node_are_tried() {
+    let node = Setup::new().data_export("rw").start();
+    let more = tempfile::tempdir().unwrap();
+    fill(&node.data(""), &["f"]);
+    fill(more.path(), &["g"]);
+    let revoked = node.grant(&["--export", "data"]);
+    let listed = String::from_utf8(node.grant_command(&["list"]).stdout).unwrap();
+    let id = listed.lines().last().unwrap().split_whitespace().next().unwrap().to_owned();
+    assert!(node.grant_command(&["revoke", &id]).status.success());
+    let (elsewhere, good) =
+        (node.grant(&["--export", "data", "--path", "d"]), node.grant(&["--export", "data", "--write"]));
+    let client = Client::with_key(&[revoked.as_str(), &elsewhere, &good].join(","));
+    assert_eq!(client.run(words!["ls", node.at("data")]).expect(0).text(), "f\n");
+    let client = Client::with_key(&[elsewhere.as_str(), &good].join(","));
+    assert_eq!(client.cp(0, words![node.at("data/f"), "f"])["files"], 1);
+    client.cp(0, words!["f", node.at("data/g")]);
+    // None of them: the last one's refusal.
+    let client = Client::with_key(&[revoked.as_str(), &elsewhere].join(","));
+    client.run(words!["ls", node.at("data")]).refused(4, &["data"]);
+    client.run(words!["cp", "--quiet", node.at("data/f"), "f"]).expect(4);
+}
+
+#[test]
+fn a_key_for_an_export_that_is_not_there_is_remarked_on() {
+    let node = Node::closed();
+    let granted = node.grant_command(&["--export", "nosuch"]);
+    let said = String::from_utf8(granted.stderr).unwrap();
+    assert!(
+        granted.status.success() && said.contains("no export nosuch") && said.contains("it served: data"),
+        "{said}"
+    );
+    let granted = node.grant_command(&["--export", "data"]);
+    assert!(!String::from_utf8(granted.stderr).unwrap().contains("no export"));
+}
+
+#[test]
+fn what_cannot_be_served_is_said_at_the_start() {
+    as_nobody("remedies::what_cannot_be_served_is_said_at_the_start", || {
+        let client = Client::new();
+        fill(&client.path("closed"), &["f"]);
+        set_mode(&client.path("closed"), 0o600);
+        let export = format!("closed={}", client.path("closed").display());
+        let words = words!["serve", "--listen", "127.0.0.1:0", "--export", export];
+        client.run(words).refused(6, &["export closed", "cannot enter", "check the owner and mode"]);
+        set_mode(&client.path("closed"), 0o700);
+    });
+    let client = Client::new();
+    fs::create_dir_all(client.state()).unwrap();
+    fs::write(client.state().join("grants.toml"), "[[grant]\nid = ").unwrap();
+    let outcome = client.run(words!["serve", "--listen", "127.0.0.1:0"]).expect(1);
+    assert!(outcome.err.contains("grants.toml is damaged"), "{}", outcome.err);
+}
+
+#[test]
+fn a_guest_has_no_key_to_be_spoken_of() {
+    let node = Setup::new().data_export("rw").arg("--anonymous").arg("ro").start();
+    let client = Client::new();
+    fill(&client.path(""), &["f"]);
+    let outcome = client.run(words!["cp", client.path("f"), node.at("data/g")]).expect(4);
+    assert!(
+        outcome.err.contains("without a credential nobody may") && !outcome.err.contains("access key"),
+        "{}",
+        outcome.err
+    );
+    let outcome = client.run(words!["rm", node.at("data/g")]).expect(4);
+    assert!(outcome.err.contains("without a credential nobody may"), "{}", outcome.err);
+}
+
+#[test]
+fn a_value_of_another_kind_has_its_name() {
+    let node = https::setup("").start();
+    let asker = Asker::bearer(&node.grant(&["--export", "data", "--write"])).with("Content-Type", "application/json");
+    let order = json!({"source": ["/data/f"], "target": "lh://127.0.0.1:1/data/g", "options": {"recursive": "yes"}});
+    let answer = asker.ask(&node, "POST", "/api/v1/transfers", order.to_string().as_bytes());
+    assert!(answer.status == 400 && answer.body.contains("options.recursive is of another kind"), "{answer:?}");
+    let answer = asker.ask(&node, "POST", "/api/v1/transfers", b"{} {}");
+    assert_eq!(answer.status, 400, "{answer:?}");
+}
+
+/// As `openssl req -x509` makes them.
+#[test]
+fn the_certificate_of_an_authority_is_no_servers() {
+    let client = Client::new();
+    let (key, mut params) =
+        (rcgen::KeyPair::generate().unwrap(), rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap());
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).unwrap().pem();
+    let (both, certificate) = (certificate.clone() + &key.serialize_pem(), client.write("cert.pem", certificate));
+    let both = client.write("both.pem", both);
+    set_mode(&both, 0o600);
+    let node = Setup::new().data_export("ro").arg("--anonymous").arg("ro").arg("--certificate").arg(&both).start();
+    let url = format!("https://127.0.0.1:{}/data/", node.port);
+    let outcome = client.run(words!["ls", url, "--cacert", certificate]);
+    assert!(
+        outcome.err.contains("basicConstraints=CA:FALSE") && !outcome.err.contains("CaUsedAsEndEntity"),
+        "{}",
+        outcome.err
+    );
+}
+
+#[test]
+fn no_home_is_no_reason() {
+    as_nobody("remedies::no_home_is_no_reason", || {
+        let (node, client) = (Node::open(), Client::new());
+        fill(&node.data(""), &["f"]);
+        fill(&client.path("d"), &["f"]);
+        let run = |words| {
+            let mut command = client.command(words);
+            for name in ["HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "LONGHAUL_STATE"] {
+                command.env_remove(name);
+            }
+            client.start(command).finish()
+        };
+        assert_eq!(run(words!["ls", client.path("d")]).expect(0).text(), "f\n");
+        assert!(run(words!["digest", client.path("d/f")]).expect(0).text().starts_with("crc32c:"));
+        let listed = run(words!["ls", node.at("data")]).expect(0);
+        assert!(listed.text() == "f\n" && listed.err.contains("not remembered"), "{}", listed.err);
+        run(words!["job", "list"]).refused(2, &["LONGHAUL_STATE or HOME"]);
+    });
+}
