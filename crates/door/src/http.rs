@@ -11,6 +11,7 @@ mod dialling;
 mod exchange;
 mod fireflies;
 mod flows;
+mod forms;
 mod get;
 pub(crate) mod h1;
 pub(crate) mod h2;
@@ -23,6 +24,7 @@ mod page;
 mod propfind;
 mod put;
 mod refused;
+mod sessions;
 mod slow;
 mod tree;
 mod unfinished;
@@ -195,6 +197,7 @@ impl Web {
             Method::Copy => copy::answer(visit),
             Method::Propfind => propfind::answer(visit),
             Method::Options => options(visit),
+            Method::Post if sessions::is_form(visit.request()) => forms::answer(visit),
             Method::Post if asks_for_a_key(visit) => lend::answer(visit),
             Method::Post => macaroons::answer(visit),
             Method::Other(name) => {

@@ -39,6 +39,8 @@ pub struct Context {
     pub arrived_bytes: u64,
     /// Whether the target keeps what arrived of unfinished files.
     pub keeps: bool,
+    /// How payload crossed each leg of its way.
+    pub carried: Vec<v1::Carried>,
 }
 
 /// What held a job back that moved nothing.
@@ -129,6 +131,7 @@ pub fn build(report: &Report, context: Context) -> v1::Receipt {
         streams: report.streams.clone(),
         limited_by: if context.dry_run { of_a_dry_run() } else { context.limited_by },
         ends: if context.dry_run { Vec::new() } else { context.ends },
+        carried: context.carried,
         mirrors: Vec::new(),
         versions: context.versions,
         error: report.error.as_ref().map(|e| Refusal::from_error(e).reason),

@@ -217,8 +217,15 @@ impl Transfer<'_> {
             pipe: self.once,
             elapsed: done.report.arrived_after.unwrap_or(done.elapsed),
         };
+        let payload = done.report.streams.iter().max_by_key(|stream| stream.id).map(|stream| stream.payload.clone());
+        let leg = |payload| v1::Carried { from: source.join(", "), to: target.clone(), payload };
         let context = Context {
             job: self.id.to_string(),
+            carried: payload
+                .filter(|_| done.report.totals.bytes > 0 || self.control.moved().0.bytes > 0)
+                .map(leg)
+                .into_iter()
+                .collect(),
             source,
             target,
             checksums: self.options.checksums.clone(),

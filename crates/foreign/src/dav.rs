@@ -140,6 +140,10 @@ impl Told for Dav {
 }
 
 impl Store for Dav {
+    fn carried(&self) -> Option<store::Carried> {
+        self.0.server.carried()
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             writes: Writes::InOrder,

@@ -23,7 +23,7 @@ use model::fault::{Blame, Fault};
 use model::name::RelPath;
 use model::{Kind, Timestamp};
 use store::error::shown;
-use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store};
+use store::{Capabilities, Carried, Entries, Error, Result, Sink, Source, Stat, Store};
 
 use crate::dav::Dav;
 use crate::s3::S3;
@@ -71,6 +71,8 @@ pub struct Share {
     pub bytes: u64,
     /// Why it was left out, of one file or of all.
     pub left_out: Option<String>,
+    /// How its bytes came.
+    pub carried: Option<Carried>,
     /// Files in which its bytes were held against the first source's by samples alone, since no source tells a digest.
     pub unproven_files: u64,
 }

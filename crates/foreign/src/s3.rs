@@ -69,6 +69,7 @@ pub struct S3(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     store: AmazonS3,
+    server: Arc<Server>,
     keys: Option<Arc<Keys>>,
     bucket: String,
     base: RelPath,
@@ -138,7 +139,7 @@ impl S3 {
             .with_disable_bulk_delete(true)
             // Our own client tries again.
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
-            .with_http_connector(Connector(server));
+            .with_http_connector(Connector(Arc::clone(&server)));
         if let Some(endpoint) = &bucket.endpoint {
             builder = builder.with_endpoint(endpoint_of(bucket, endpoint));
         }
@@ -152,7 +153,7 @@ impl S3 {
         };
         let store = builder.build().map_err(|error| wrong(model::fault::with_causes(&error)))?;
         let (known, made, parents) = (Known::default(), Mutex::default(), Mutex::default());
-        Ok(S3(Arc::new(Inner { store, keys, bucket: bucket.name.clone(), base, known, made, parents })))
+        Ok(S3(Arc::new(Inner { store, server, keys, bucket: bucket.name.clone(), base, known, made, parents })))
     }
 
     /// Asks the server; once more where it turned a key away and there is another by now.
@@ -320,6 +321,10 @@ impl Told for S3 {
 }
 
 impl Store for S3 {
+    fn carried(&self) -> Option<store::Carried> {
+        self.0.server.carried()
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             writes: Writes::InParts,

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::fault::Fault;
+use store::Carried;
 use web::client::ClientError;
 use web::target::pairs;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response};
@@ -53,6 +54,8 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(600);
 pub(crate) struct Server {
     means: Means,
     idle: Mutex<Vec<(String, Client)>>,
+    /// Files came or went within TLS, and in clear.
+    carried: [AtomicBool; 2],
     /// Somebody has answered: whoever cannot be reached from here on is away for a while, and not mistyped.
     met: AtomicBool,
 }
@@ -137,7 +140,7 @@ fn keeps(response: &Response) -> bool {
 
 impl Server {
     pub fn new(means: Means) -> Server {
-        Server { means, idle: Mutex::default(), met: AtomicBool::new(false) }
+        Server { means, idle: Mutex::default(), carried: Default::default(), met: AtomicBool::new(false) }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<(String, Client)>> {
@@ -223,12 +226,26 @@ impl Server {
             match told() {
                 Ok((response, body)) => {
                     self.met.store(true, Ordering::Relaxed);
+                    if matches!(asked.method, Method::Get | Method::Put) && (200..300).contains(&response.status) {
+                        self.carries(&client);
+                    }
                     return Ok(Begun { client, response, body, url: way.url.clone() });
                 }
                 Err(ClientError::Broken { source, .. }) if used && source.kind() != std::io::ErrorKind::TimedOut => {}
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Files come or go over this connection, wherever redirects have led to.
+    fn carries(&self, client: &Client) {
+        self.carried[usize::from(client.conn().tls().is_none())].store(true, Ordering::Relaxed);
+    }
+
+    /// How files came and went so far.
+    pub fn carried(&self) -> Option<Carried> {
+        let [tls, plain] = [0, 1].map(|kind| self.carried[kind].load(Ordering::Relaxed));
+        plain.then_some(Carried::Plain).or(tls.then_some(Carried::Tls))
     }
 
     /// The answer to a request, after redirects; its body unread. One try.

@@ -124,6 +124,31 @@ pub fn part(name: &str) -> &str {
     }
 }
 
+/// How payload travelled, leg by leg where they differ.
+fn payload(receipt: &v1::Receipt) -> String {
+    let in_words = |word: &str| match word {
+        "tls" => "within TLS".to_owned(),
+        "plain" => "in clear".to_owned(),
+        "unseen" => "between the servers, unseen".to_owned(),
+        other => other.to_owned(),
+    };
+    match &receipt.carried[..] {
+        // Of an older program, which tells of streams alone.
+        [] => {
+            let last = receipt.streams.iter().max_by_key(|stream| stream.id);
+            format!("payload {}", in_words(last.map_or("sealed", |stream| stream.payload.as_str())))
+        }
+        [only] if only.payload == "local" => "payload stayed on this host".to_owned(),
+        [first, rest @ ..] if rest.iter().all(|leg| leg.payload == first.payload) => {
+            format!("payload {}", in_words(&first.payload))
+        }
+        legs => {
+            let leg = |leg: &v1::Carried| format!("from {} to {} {}", leg.from, leg.to, in_words(&leg.payload));
+            format!("payload {}", legs.iter().map(leg).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
 /// What held the job back, for people.
 fn limited(by: &v1::Limit) -> String {
     let part = part(&by.part);
@@ -134,12 +159,13 @@ fn limited(by: &v1::Limit) -> String {
 fn details(receipt: &v1::Receipt) -> Vec<String> {
     let data: Vec<&v1::Stream> = receipt.streams.iter().filter(|s| s.id > 0).collect();
     let digests: Vec<&str> = receipt.digests.iter().map(|d| d.algorithm.as_str()).collect();
+    let is_memory = receipt.target.ends_with("null:") || receipt.source.iter().all(|source| source.contains("zero:"));
     let digests = match digests.is_empty() {
-        true => "not verified (--checksum none)".to_owned(),
+        true if is_memory => "not verified (--checksum none)".to_owned(),
+        true => "not verified by this program".to_owned(),
         false => format!("verified by {}", digests.join(", ")),
     };
-    let payload = receipt.streams.iter().max_by_key(|s| s.id).map_or("sealed", |s| s.payload.as_str());
-    let mut out = vec![format!("  {digests}; payload {payload}")];
+    let mut out = vec![format!("  {digests}; {}", payload(receipt))];
     out.push(limited(&receipt.limited_by));
     if let Some(first) = data.first() {
         let resent: u64 = data.iter().map(|s| s.retransmits).sum();

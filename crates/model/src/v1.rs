@@ -150,6 +150,18 @@ pub struct FileOutcome {
     pub outcome: &'static str,
 }
 
+/// How payload crossed one leg of its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Carried {
+    /// Where the leg begins: a locator, or `here` for the host of whoever ran the copy.
+    pub from: String,
+    /// Where it ends.
+    pub to: String,
+    /// `sealed` (by the protocol), `tls`, `plain` (in clear, or some of it), `local` (it did not leave the host), or `unseen` (between
+    /// other people's servers).
+    pub payload: String,
+}
+
 /// One of several sources of the same bytes, and what came from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mirror {
@@ -237,6 +249,9 @@ pub struct Receipt {
     /// Both ends of the streams, as far as they told; none where all went on the control connection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<End>,
+    /// How payload crossed each leg of its way; none where there was none, or where an older program told of the copy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<Carried>,
     /// What each source brought, the first one first; none without `--mirror`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<Mirror>,

@@ -11,7 +11,8 @@ use model::name::RelPath;
 use model::{Algorithm, Timestamp};
 
 use crate::{
-    Asked, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store, make_dirs,
+    Asked, Capabilities, Carried, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store,
+    make_dirs,
 };
 
 /// The store below a directory, from which nothing leads back up. Links on the way to it are followed as everywhere in the
@@ -68,6 +69,10 @@ impl Below {
 impl Store for Below {
     fn capabilities(&self) -> Capabilities {
         self.store.capabilities()
+    }
+
+    fn carried(&self) -> Option<Carried> {
+        self.store.carried()
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {

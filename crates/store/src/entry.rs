@@ -14,7 +14,8 @@ use model::{Algorithm, Kind, Timestamp};
 
 use crate::error::{in_words, shown};
 use crate::{
-    Asked, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store, below_of,
+    Asked, Capabilities, Carried, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store,
+    below_of,
 };
 
 /// The entry at `path` of a store as a store of its own, and its path in there. `strictly`: the way to it is one that a
@@ -102,6 +103,10 @@ impl Entry {
 impl Store for Entry {
     fn capabilities(&self) -> Capabilities {
         self.parent.capabilities()
+    }
+
+    fn carried(&self) -> Option<Carried> {
+        self.parent.carried()
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {

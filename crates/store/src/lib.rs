@@ -179,6 +179,15 @@ pub enum Reached {
     },
 }
 
+/// How bytes of files crossed a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Carried {
+    /// Within TLS, all of them.
+    Tls,
+    /// Some of them in clear.
+    Plain,
+}
+
 /// A place that holds a tree. Paths are below its root; no call follows a link out of it.
 pub trait Store: Send + Sync + Debug {
     /// What it can do.
@@ -250,6 +259,10 @@ pub trait Store: Send + Sync + Debug {
     /// anyway, so that [`below`] need only put the directory before it.
     fn confined(&self, _dir: &RelPath, _reached: Reached) -> Result<Option<Arc<dyn Store>>> {
         Ok(None)
+    }
+    /// How the bytes of files came here and went from here so far; none where they do not cross a network, or none did.
+    fn carried(&self) -> Option<Carried> {
+        None
     }
     /// Digests that the back end itself vouches for, of those asked for, without the bytes coming here. Idempotent.
     fn digests(&self, _path: &RelPath, _wanted: &[Algorithm]) -> Result<Vec<Digest>> {

@@ -11,6 +11,7 @@ pub mod copy;
 pub mod date;
 pub mod dav;
 pub mod digest;
+pub mod form;
 pub mod fuzzing;
 pub mod head;
 pub mod headers;

@@ -15,6 +15,7 @@ use super::exchange::Exchange;
 use super::issuers::Issuers;
 use super::now;
 use super::refused::{Outcome, Refused, Trouble, refuse};
+use super::sessions::Sessions;
 use super::slow::Slow;
 use crate::current::Current;
 use crate::host::Exports;
@@ -59,6 +60,8 @@ pub(crate) struct Keeper {
     slow: Slow,
     issuers: Current<Issuers>,
     pub callouts: Callouts,
+    /// Of browsers.
+    pub sessions: Sessions,
 }
 
 /// What was shown and checked.
@@ -93,7 +96,13 @@ impl From<TokenError> for Bad {
 
 impl Keeper {
     pub fn new(host: Arc<Exports>, issuers: Issuers) -> Keeper {
-        Keeper { host, slow: Slow::default(), issuers: Current::new(issuers), callouts: Callouts::default() }
+        Keeper {
+            host,
+            slow: Slow::default(),
+            issuers: Current::new(issuers),
+            callouts: Callouts::default(),
+            sessions: Sessions::default(),
+        }
     }
 
     /// The keys of issuers come this way from now on.
@@ -108,7 +117,11 @@ impl Keeper {
         if !policy.admits(address) {
             return Err(refuse(403, Denied::Address(address).to_string()));
         }
-        match self.check(shown(exchange, target), &policy) {
+        let checked = match shown(exchange, target) {
+            Shown::Nothing => Ok(self.of_session(exchange, &policy)),
+            shown => self.check(shown, &policy),
+        };
+        match checked {
             Ok(checked) => {
                 if !matches!(checked, Checked::Nothing) {
                     self.slow.succeeded(address);
@@ -125,6 +138,34 @@ impl Keeper {
             Err(Bad::Elsewhere(why)) => {
                 Err(self.challenge(Refused::new(403, why.clone()), Some(("insufficient_scope", &why))).into())
             }
+            Err(Bad::Unknown(trouble)) => Err(trouble),
+        }
+    }
+
+    /// What a browser has shown before. Where that is no longer good, nothing was shown, and it may be shown anew.
+    fn of_session(&self, exchange: &dyn Exchange, policy: &Policy) -> Checked {
+        let (request, is_secure) = (exchange.request(), exchange.is_secure());
+        let Some(credential) = self.sessions.credential(request, is_secure) else { return Checked::Nothing };
+        self.check(shown::bearer(&credential), policy).unwrap_or_else(|_| {
+            self.sessions.close(request, is_secure);
+            Checked::Nothing
+        })
+    }
+
+    /// Whether a credential is good: of somebody who wants a session for it.
+    pub fn vouch(&self, exchange: &dyn Exchange, credential: &str) -> Outcome<()> {
+        let address = exchange.peer().ip();
+        match self.check(shown::bearer(credential), &self.host.policy()) {
+            Ok(_) => {
+                self.slow.succeeded(address);
+                Ok(())
+            }
+            Err(Bad::Credential(why)) if self.slow.hold_up(address) => Err(refuse(403, why)),
+            Err(Bad::Credential(_)) => {
+                let reason = "too many credentials that are not good have come from there; try again later";
+                Err(Refused::new(429, reason).with("Retry-After", "10").into())
+            }
+            Err(Bad::Elsewhere(why)) => Err(refuse(403, why)),
             Err(Bad::Unknown(trouble)) => Err(trouble),
         }
     }

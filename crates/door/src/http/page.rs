@@ -1,81 +1,49 @@
-//! Directories as pages for people, and the list of exports at the root.
+//! Directories as pages for people, and the list of exports at the root: what there is, in any order, what may be done with it, and how
+//! the same is done by a program.
 
-use std::fmt::Write;
+mod render;
+mod sort;
 
 use auth::Action;
-use model::{Kind, Name, RelPath, Timestamp};
+use model::{Kind, Name, RelPath};
 use store::{Stat, Store};
-use web::{Headers, Response, date, target};
+use web::target;
+use web::{Headers, Response};
 
 use super::exchange::Length;
 use super::refused::{Done, Outcome};
+use super::sessions;
 use super::visit::Visit;
+use render::{Doing, Page};
+use sort::{Line, Order};
 
 /// Entries on a page: a browser is no place for more.
 const ENTRIES_MAX: usize = 10_000;
 
-/// A line of the page.
-struct Line {
-    name: Vec<u8>,
-    is_dir: bool,
-    size: Option<u64>,
-    modified: Option<Timestamp>,
+/// Whether somebody looks at it in a browser, and not with a program that reads what it gets.
+fn is_for_people(visit: &Visit<'_>) -> bool {
+    visit.request().headers.all("accept").any(|kinds| kinds.contains("text/html"))
 }
 
-fn escaped(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for c in String::from_utf8_lossy(bytes).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+/// A credential in the address is in the browser's history and in what it sends on. A session takes its place.
+fn without_credential(visit: &mut Visit<'_>) -> Outcome<Option<Done>> {
+    let by_field = visit.request().headers.get("authorization").is_some();
+    let Some(credential) = visit.target.authz().filter(|_| !by_field && is_for_people(visit)) else { return Ok(None) };
+    let text = credential.strip_prefix("Bearer ").unwrap_or(&credential).to_owned();
+    let Some(id) = visit.web.keeper.sessions.open(text) else { return Ok(None) };
+    let to = target::location("", &visit.target.path, true, None);
+    let cookie = sessions::cookie(&visit.request().headers, visit.exchange.is_secure(), Some(&id));
+    let response = Response::new(303).with("Location", to).with("Set-Cookie", cookie).with("Cache-Control", "no-store");
+    visit.exchange.begin(response, Length::Known(0))?;
+    visit.exchange.end(&Headers::new())?;
+    Ok(Some(Done { status: 303, bytes: 0 }))
 }
 
-/// What a link on the page ends with: who came by a link with a credential in it goes on with that credential.
-fn carried(visit: &Visit<'_>) -> String {
-    let field = visit.request().headers.get("authorization").is_some();
-    let query = visit.target.query.as_deref().filter(|_| !field).unwrap_or_default();
-    let shown = query.split('&').find(|pair| ["authz=", "access_token="].iter().any(|name| pair.starts_with(name)));
-    shown.map_or_else(String::new, |pair| escaped(format!("?{pair}").as_bytes()))
-}
-
-fn render(title: &str, lines: &[Line], above: bool, cut: bool, carried: &str) -> String {
-    let title = escaped(title.as_bytes());
-    let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <style>body{{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em}}\
-         td{{padding:0 1em 0 0}}td.n{{text-align:right;font-variant-numeric:tabular-nums}}</style></head>\n\
-         <body><h1>{title}</h1>\n<table>\n"
-    );
-    if above {
-        let _ = writeln!(out, "<tr><td><a href=\"../{carried}\">../</a></td><td></td><td></td></tr>");
-    }
-    for line in lines {
-        let slash = if line.is_dir { "/" } else { "" };
-        let size = line.size.map_or_else(String::new, |bytes| model::units::Bytes(bytes).to_string());
-        let modified = line.modified.map_or_else(String::new, date::http);
-        // With ./ in front, no name is taken for a scheme.
-        let _ = writeln!(
-            out,
-            "<tr><td><a href=\"./{}{slash}{carried}\">{}{slash}</a></td><td class=\"n\">{size}</td><td>{modified}</td></tr>",
-            target::encode(&line.name),
-            escaped(&line.name),
-        );
-    }
-    out.push_str("</table>\n");
-    if cut {
-        let _ = writeln!(out, "<p>Only the first {ENTRIES_MAX} entries are shown.</p>");
-    }
-    out.push_str("</body></html>\n");
-    out
+/// Who looks, as a page says it.
+fn visitor(visit: &Visit<'_>) -> Doing {
+    let is_known = !visit.visitor.is_nobody;
+    let in_session = visit.web.keeper.sessions.credential(visit.request(), visit.exchange.is_secure()).is_some();
+    Doing { enters: !is_known, leaves: is_known && in_session, ..Doing::default() }
 }
 
 fn send(visit: &mut Visit<'_>, page: &str) -> Outcome {
@@ -83,9 +51,12 @@ fn send(visit: &mut Visit<'_>, page: &str) -> Outcome {
         .with("Content-Type", "text/html; charset=utf-8")
         .with("X-Content-Type-Options", "nosniff")
         // What names say is text; nothing on this page runs.
-        .with("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-        // The address of this page may have a key in it.
-        .with("Referrer-Policy", "no-referrer")
+        .with(
+            "Content-Security-Policy",
+            "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+        )
+        // Its forms say where they come from; nobody else is told.
+        .with("Referrer-Policy", "same-origin")
         .with("Cache-Control", "no-store");
     let response = Response { headers, ..Response::new(200) };
     visit.exchange.begin(response, Length::Known(page.len() as u64))?;
@@ -100,6 +71,12 @@ fn line(name: &Name, stat: &Stat) -> Line {
     Line { name: name.as_bytes().to_vec(), is_dir, size, modified: Some(stat.meta.mtime) }
 }
 
+/// By what this client calls the node, and the place, for commands.
+fn locator(visit: &Visit<'_>, path: &RelPath) -> String {
+    let host = visit.called().filter(|host| host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b)));
+    format!("lh://{}/{path}", host.unwrap_or("HOST"))
+}
+
 /// A directory. Without a slash at its end, names on the page would be taken for its neighbours': the client is sent on.
 pub(crate) fn directory(visit: &mut Visit<'_>, store: &dyn Store, path: &RelPath) -> Outcome {
     if !visit.target.is_dir {
@@ -110,8 +87,16 @@ pub(crate) fn directory(visit: &mut Visit<'_>, store: &dyn Store, path: &RelPath
         visit.exchange.end(&Headers::new())?;
         return Ok(Done { status: 307, bytes: 0 });
     }
+    let mut doing = visitor(visit);
     if let Some((export, below)) = visit.place()? {
         visit.reach(Action::List, &export, &below)?;
+        let writable = visit.web.host.is_writable(&export) == Some(true);
+        let something = Name::new(b"something").map_or_else(|_| below.clone(), |name| below.join(&name));
+        let may = |action| writable && visit.access().allow(action, &export, writable, &something).is_ok();
+        (doing.uploads, doing.makes_dirs) = (may(Action::Create), may(Action::MakeDir));
+    }
+    if let Some(done) = without_credential(visit)? {
+        return Ok(done);
     }
     let mut lines: Vec<Line> = store
         .list(path)?
@@ -121,41 +106,52 @@ pub(crate) fn directory(visit: &mut Visit<'_>, store: &dyn Store, path: &RelPath
         .collect();
     let cut = lines.len() > ENTRIES_MAX;
     lines.truncate(ENTRIES_MAX);
-    lines.sort_by(|a, b| (!a.is_dir, &a.name).cmp(&(!b.is_dir, &b.name)));
-    let title = format!("/{}", visit.target.path);
-    let page = render(&title, &lines, true, cut, &carried(visit));
-    send(visit, &page)
+    let order = Order::of(&visit.target);
+    order.sort(&mut lines);
+    let place = visit.target.path.clone();
+    let name = place.name().map_or_else(|| "copy".to_owned(), |name| name.to_string());
+    let help = format!("longhaul cp -r {}/ {name}", locator(visit, &place));
+    let title = format!("/{place}");
+    let page =
+        Page { title: &title, lines: &lines, order, is_root: false, cut, help: &help, doing, carried: &carried(visit) };
+    send(visit, &page.render())
+}
+
+/// What a link on the page ends with: a program that came by a link with a credential in it goes on with that credential.
+fn carried(visit: &Visit<'_>) -> String {
+    let field = visit.request().headers.get("authorization").is_some();
+    let query = visit.target.query.as_deref().filter(|_| !field && !is_for_people(visit)).unwrap_or_default();
+    let shown = query.split('&').find(|pair| ["authz=", "access_token="].iter().any(|name| pair.starts_with(name)));
+    shown.map_or_else(String::new, |pair| render::escaped(format!("?{pair}").as_bytes()))
 }
 
 /// The root: what exports the visitor may see.
 pub(crate) fn exports(visit: &mut Visit<'_>) -> Outcome {
     let visible = visit.web.host.visible(visit.access());
     let line = |name: &str| Line { name: name.as_bytes().to_vec(), is_dir: true, size: None, modified: None };
-    let lines: Vec<Line> = visible.iter().map(|name| line(name)).collect();
-    if lines.is_empty() && visit.visitor.is_nobody {
+    let mut lines: Vec<Line> = visible.iter().map(|name| line(name)).collect();
+    if lines.is_empty() && visit.visitor.is_nobody && !is_for_people(visit) {
         return Err(visit
             .web
             .keeper
             .challenge_nobody("this node shows nothing to those who have not said who they are"));
     }
-    let page = render("Exports", &lines, false, false, &carried(visit));
-    send(visit, &page)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_text_and_links_lead_where_they_say() {
-        let lines = [
-            Line { name: b"<script>&\"'".to_vec(), is_dir: false, size: Some(1500), modified: None },
-            Line { name: b"a:b %\xff".to_vec(), is_dir: true, size: None, modified: None },
-        ];
-        let page = render("/d/<b>", &lines, true, false, "");
-        assert!(!page.contains("<script>") && !page.contains("<b>"), "{page}");
-        assert!(page.contains("href=\"./%3Cscript%3E%26%22%27\""), "{page}");
-        assert!(page.contains("href=\"./a:b%20%25%FF/\""), "{page}");
-        assert!(page.contains("1.46 KiB"), "{page}");
+    if let Some(done) = without_credential(visit)? {
+        return Ok(done);
     }
+    let order = Order::of(&visit.target);
+    order.sort(&mut lines);
+    let help = format!("longhaul ls {}", locator(visit, &RelPath::root()));
+    let doing = visitor(visit);
+    let page = Page {
+        title: "Exports",
+        lines: &lines,
+        order,
+        is_root: true,
+        cut: false,
+        help: &help,
+        doing,
+        carried: &carried(visit),
+    };
+    send(visit, &page.render())
 }

@@ -8,6 +8,7 @@ use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, Kind, RelPath, Timestamp};
 use store::{Coming, Finish, Sink, Store};
 use web::conditions::Verdict;
+use web::form::Parts;
 use web::{Headers, Request, Response, digest};
 
 use super::exchange::Length;
@@ -39,7 +40,8 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     let promised = promised(visit.request())?;
     let unfinished = begin(visit, &reach, length)?;
     let flying = visit.fly(false);
-    let sums = receive(visit, &*unfinished.0, &promised)?;
+    let sums =
+        receive(visit, &*unfinished.0, &promised, &mut |visit, into| visit.exchange.read(into).map_err(cut_short))?;
     flying.end();
     let (headers, replaced) = finish(visit, &reach, &*unfinished.0, &sums, &promised, there.is_some())?;
     let status = if replaced { 204 } else { 201 };
@@ -174,13 +176,28 @@ impl Sums {
     }
 }
 
-fn receive(visit: &mut Visit<'_>, sink: &dyn Sink, promised: &[Digest]) -> Outcome<Sums> {
+/// Takes a part of a form as a file that is not there.
+pub(crate) fn receive_part(visit: &mut Visit<'_>, reach: &Reach, parts: &mut Parts) -> Outcome<u64> {
+    room(&*reach.store, &reach.path, 0)?;
+    let unfinished = begin(visit, reach, None)?;
+    let sums = receive(visit, &*unfinished.0, &[], &mut |visit, into| {
+        parts.read(into, &mut |more: &mut [u8]| visit.exchange.read(more).map_err(cut_short))
+    })?;
+    let _turn = visit.web.unfinished.turn(reach);
+    put_in_place(visit, reach, &*unfinished.0, &sums, now(), false)?;
+    Ok(sums.size)
+}
+
+/// Brings more of a file; nothing at its end.
+type Bring<'a> = &'a mut dyn FnMut(&mut Visit<'_>, &mut [u8]) -> Outcome<usize>;
+
+fn receive(visit: &mut Visit<'_>, sink: &dyn Sink, promised: &[Digest], bring: Bring<'_>) -> Outcome<Sums> {
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let mut in_order = store::digest::InOrder::new(&serial);
     let (mut size, mut block) = (0, BlockSum::of(&[], true));
     buffer::with(|buffer| -> Outcome<()> {
         loop {
-            let got = fill(visit, buffer)?;
+            let got = fill(visit, buffer, bring)?;
             if got == 0 {
                 return Ok(());
             }
@@ -196,13 +213,12 @@ fn receive(visit: &mut Visit<'_>, sink: &dyn Sink, promised: &[Digest]) -> Outco
 }
 
 /// Fills the buffer as far as the body goes: what is written has the size and place that a disk likes.
-fn fill(visit: &mut Visit<'_>, buffer: &mut [u8]) -> Outcome<usize> {
+fn fill(visit: &mut Visit<'_>, buffer: &mut [u8], bring: Bring<'_>) -> Outcome<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        match visit.exchange.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(got) => filled += got,
-            Err(error) => return Err(cut_short(error)),
+        match bring(visit, &mut buffer[filled..])? {
+            0 => break,
+            got => filled += got,
         }
     }
     Ok(filled)

@@ -148,7 +148,8 @@ impl Common {
         if self.watches.load(Ordering::Acquire) {
             self.watch(id);
         }
-        if self.over.load(Ordering::Acquire) {
+        // One whose thread begins when the job is over has carried nothing, and is as good for the next job as the others.
+        if self.over.load(Ordering::Acquire) && !self.keep.load(Ordering::Acquire) {
             return Err(Error::Interrupted);
         }
         let mut end = self.side.run_stream(stream);

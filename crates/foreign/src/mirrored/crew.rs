@@ -144,7 +144,8 @@ impl Crew {
             let failing = state.chooser.is_doubtful(at).then(|| words.last.as_ref().map(|(_, why)| why.clone()));
             let left_out = words.left_out.clone().or(failing.flatten());
             let (source, bytes) = (member.name.clone(), state.chooser.counted(at));
-            Share { source, bytes, left_out, unproven_files: words.unproven_files }
+            let carried = member.store().carried();
+            Share { source, bytes, left_out, carried, unproven_files: words.unproven_files }
         };
         self.members.iter().enumerate().map(share).collect()
     }

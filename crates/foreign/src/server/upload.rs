@@ -63,6 +63,7 @@ impl Server {
             // A fresh connection: one that has died meanwhile could take half a file before it says so.
             let mut client = self.dial(&way)?;
             client.send(&Method::Put, way.url.path_and_query(), &shown)?;
+            self.carries(&client);
             let upload =
                 |client| Upload { server: Arc::clone(self), client, url: way.url.clone(), chunked: size.is_none() };
             if !expects {

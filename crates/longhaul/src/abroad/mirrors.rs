@@ -15,6 +15,7 @@ use model::locator;
 use model::name::{Name, RelPath};
 use model::{Fault, HostPort, Locator, v1};
 use rustls::ClientConfig;
+use store::Carried;
 use web::{Dialer, HttpUrl};
 
 use super::{CONNECT, SILENCE, Ways, open};
@@ -86,6 +87,12 @@ impl Mirrors {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// How the bytes of each came, where any did.
+    pub fn carried(&self) -> Vec<(String, Carried)> {
+        let shares = self.set.shares().into_iter().filter(|share| share.bytes > 0);
+        shares.filter_map(|share| Some((share.source, share.carried?))).collect()
+    }
+
     /// Whether a file has failed that would fare better now: who brought other bytes of it takes no part any more.
     pub fn fares_better(&self) -> bool {
         self.set.fares_better()
@@ -94,7 +101,7 @@ impl Mirrors {
     /// What each of them brought.
     pub fn shares(&self) -> Vec<v1::Mirror> {
         let shares = self.set.shares().into_iter();
-        let shares = shares.map(|Share { source, bytes, left_out, unproven_files }| v1::Mirror {
+        let shares = shares.map(|Share { source, bytes, left_out, unproven_files, .. }| v1::Mirror {
             source,
             bytes,
             left_out,

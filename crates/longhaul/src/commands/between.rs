@@ -104,6 +104,7 @@ pub fn run(job: &Job<'_>) -> Result<Option<v1::Receipt>, Failure> {
         return Ok(None);
     }
     let totals_bytes = totals.bytes;
+    let leg = v1::Carried { from: job.source_names().join(", "), to: job.target_name(), payload: "unseen".into() };
     let report = Report { totals, misses, error, arrived_after: Some(started.elapsed()), ..Report::default() };
     let part = v1::Limit {
         part: "unknown".into(),
@@ -114,6 +115,7 @@ pub fn run(job: &Job<'_>) -> Result<Option<v1::Receipt>, Failure> {
         &report,
         Context {
             job: JobId::random().to_string(),
+            carried: if totals_bytes > 0 { vec![leg] } else { Vec::new() },
             source: job.source_names(),
             target: job.target_name(),
             checksums: Vec::new(),

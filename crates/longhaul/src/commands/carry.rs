@@ -171,6 +171,10 @@ impl Looking<'_> {
 
     /// Sources and target as the user typed them.
     fn renamed(&self, receipt: v1::Receipt) -> v1::Receipt {
-        v1::Receipt { source: self.job.source_names(), target: self.job.target_name(), ..receipt }
+        let (source, target) = (self.job.source_names(), self.job.target_name());
+        let (from, to) = (source.join(", "), target.clone());
+        let typed = |leg: v1::Carried| v1::Carried { from: from.clone(), to: to.clone(), ..leg };
+        let carried = receipt.carried.into_iter().map(typed).collect();
+        v1::Receipt { source, target, carried, ..receipt }
     }
 }

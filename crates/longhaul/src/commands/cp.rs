@@ -2,12 +2,13 @@
 //! how the job is begun; how it goes on is the engine's.
 
 mod checks;
+mod legs;
 mod mirrored;
 mod near;
 mod tell;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use auth::AccessKey;
 use engine::control::{Control, Label};
@@ -28,6 +29,7 @@ use model::id::JobId;
 use model::locator::Place;
 use model::spec::{self, Options, Steer};
 use model::{HostPort, Locator, RelPath, v1};
+use store::Store;
 use wire::frame::Removal;
 use wire::receiver::Target;
 
@@ -91,25 +93,23 @@ pub fn run(cp: &Cp, settings: &Settings, printer: &Printer) -> Result<Exit, Fail
     let cp = &cp.with_defaults(settings.copies(node));
     let target = locators.pop().ok_or_else(|| Failure::usage("say what to copy, then where to"))?;
     let into = target.into_dir() || locators.len() > 1;
-    checks::pipes(&locators, &target)?;
-    checks::checksum_none(cp, &locators, &target)?;
-    if cp.delete && !into {
-        checks::named_in_full(&target)?;
-    }
-    test::check_endless(&locators, &target)?;
-    if target == Locator::Pipe && printer.is_json() {
-        return Err(Failure::usage(
-            "--json and - both want standard output; write the receipt to a file with --receipt",
-        ));
-    }
-    checks::receipt(cp, &target, printer.is_json())?;
-    checks::delete(cp)?;
-    checks::named_links(&locators);
+    checks::all(cp, (&locators, &target), into, printer.is_json())?;
     engine::filter::Filters::new(&cp.filters).map_err(|refusal| Failure::usage(refusal.reason))?;
     let files = file_list(cp, &locators)?;
     let cancel = checks::interruptible()?;
     let mirrors = mirrored::gather(cp, settings, &locators)?;
-    let job = Job { cp, settings, printer, into, cancel, sources: &locators, target: &target, files, mirrors };
+    let job = Job {
+        cp,
+        settings,
+        printer,
+        into,
+        cancel,
+        sources: &locators,
+        target: &target,
+        files,
+        mirrors,
+        servers: Mutex::default(),
+    };
     if job.mirrors.is_some() {
         return mirrored::run(&job);
     }
@@ -224,6 +224,8 @@ pub struct Job<'a> {
     files: Option<FileList>,
     /// The source, and the further ones.
     mirrors: Option<Mirrors>,
+    /// Other people's servers at either end, by their locators, once they were opened.
+    servers: Mutex<Vec<(String, Arc<dyn Store>)>>,
 }
 
 /// The one job of a copy, for `longhaul job`.
@@ -330,7 +332,11 @@ impl Job<'_> {
     fn roots(&self) -> Result<Vec<SourceRoot>, Failure> {
         match &self.mirrors {
             Some(mirrors) => Ok(vec![mirrors.root()]),
-            None => near_sources(self.sources, self.settings),
+            None => {
+                let roots = near_sources(self.sources, self.settings)?;
+                self.sources.iter().zip(&roots).for_each(|(source, root)| self.meets(source, &root.store));
+                Ok(roots)
+            }
         }
     }
 
@@ -407,6 +413,7 @@ impl Job<'_> {
         self.tell_of_mirrors();
         let done = done?;
         let mut receipt = transfer.receipt(&done, self.source_names(), self.target_name());
+        receipt.carried = self.legs(peer, std::mem::take(&mut receipt.carried));
         receipt.mirrors = self.mirrors.as_ref().map(Mirrors::shares).unwrap_or_default();
         if self.is_test() {
             test::settle(&mut receipt, moved);
@@ -433,6 +440,7 @@ impl Job<'_> {
     fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {
         let tag = random_tag().map_err(|_| Failure::local("the system gives no random numbers"))?;
         let LocalTarget { store, path, root } = abroad::target(self.target, self.settings)?;
+        self.meets(self.target, &store);
         let kept = root.as_ref().filter(|_| !options.dry_run).and_then(|root| {
             let state = self.settings.state().ok()?;
             Leftovers::sweep(state.path());

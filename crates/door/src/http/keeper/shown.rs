@@ -20,7 +20,7 @@ pub(crate) enum Shown {
 }
 
 /// What the bearer of a text shows.
-fn bearer(text: &str) -> Shown {
+pub(crate) fn bearer(text: &str) -> Shown {
     let text = text.trim();
     if text.starts_with("lhk1_") {
         return text

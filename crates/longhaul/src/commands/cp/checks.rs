@@ -14,7 +14,31 @@ use crate::args::Cp;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-pub(super) fn pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
+/// All that can be seen from what was typed.
+pub(super) fn all(
+    cp: &Cp,
+    (sources, target): (&[Locator], &Locator),
+    into: bool,
+    is_json: bool,
+) -> Result<(), Failure> {
+    pipes(sources, target)?;
+    checksum_none(cp, sources, target)?;
+    if cp.delete && !into {
+        named_in_full(target)?;
+    }
+    test::check_endless(sources, target)?;
+    if *target == Locator::Pipe && is_json {
+        return Err(Failure::usage(
+            "--json and - both want standard output; write the receipt to a file with --receipt",
+        ));
+    }
+    receipt(cp, target, is_json)?;
+    delete(cp)?;
+    named_links(sources);
+    Ok(())
+}
+
+fn pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure> {
     if sources.contains(&Locator::Pipe) && sources.len() > 1 {
         return Err(Failure::usage("- (standard input) is copied alone"));
     }
@@ -24,7 +48,7 @@ pub(super) fn pipes(sources: &[Locator], target: &Locator) -> Result<(), Failure
     Ok(())
 }
 
-pub(super) fn checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), Failure> {
+fn checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> Result<(), Failure> {
     if cp.checksums().is_empty() && !test::is_memory(target) && !sources.iter().all(test::is_memory) {
         return Err(Failure::usage("--checksum none is for null: and zero: only; data that is kept is verified"));
     }
@@ -33,7 +57,7 @@ pub(super) fn checksum_none(cp: &Cp, sources: &[Locator], target: &Locator) -> R
 
 /// What `--delete` empties of what the source lacks is named in full where a slip would cost most: where one stands, above that,
 /// and one's home. Never the whole of a host.
-pub(super) fn named_in_full(target: &Locator) -> Result<(), Failure> {
+fn named_in_full(target: &Locator) -> Result<(), Failure> {
     let Locator::Local(path) = target else { return Ok(()) };
     let Ok(there) = path.canonicalize() else { return Ok(()) };
     if there.parent().is_none() {
@@ -53,7 +77,7 @@ pub(super) fn named_in_full(target: &Locator) -> Result<(), Failure> {
 }
 
 /// A receipt that cannot be written is better known before the data is moved than after.
-pub(super) fn receipt(cp: &Cp, target: &Locator, is_json: bool) -> Result<(), Failure> {
+fn receipt(cp: &Cp, target: &Locator, is_json: bool) -> Result<(), Failure> {
     let Some(file) = &cp.receipt else { return Ok(()) };
     if is_standard_output(file) {
         return match (is_json, target) {
@@ -72,7 +96,7 @@ pub(super) fn is_standard_output(file: &Path) -> bool {
 }
 
 /// A link that is named as a source is copied as a link, which few mean.
-pub(super) fn named_links(sources: &[Locator]) {
+fn named_links(sources: &[Locator]) {
     for source in sources {
         let Locator::Local(path) = source else { continue };
         if let Ok(to) = std::fs::read_link(path) {
@@ -84,7 +108,7 @@ pub(super) fn named_links(sources: &[Locator]) {
 }
 
 /// What `--delete` removes is a matter of trees.
-pub(super) fn delete(cp: &Cp) -> Result<(), Failure> {
+fn delete(cp: &Cp) -> Result<(), Failure> {
     if cp.delete && !cp.recursive {
         return Err(Failure::usage(
             "--delete removes what the source lacks directory by directory: it goes with --recursive",

@@ -18,6 +18,7 @@ use crate::own_node;
 /// and reported like any other.
 pub(super) fn within(job: &Job<'_>) -> Result<Exit, Failure> {
     let there = abroad::target(job.target, job.settings)?;
+    job.meets(job.target, &there.store);
     let export = match there.root {
         Some(dir) => Some(Export::here("here", dir, true)),
         None if is_foreign(job.target) => {

@@ -86,6 +86,7 @@ pub fn receipt() -> Receipt {
             remedy: "a faster path, or less of other traffic".into(),
         },
         ends: vec![end(true, 0.2, 0.8), end(false, 0.1, 0.9)],
+        carried: Vec::new(),
         mirrors: Vec::new(),
         versions: v1::Versions { client: "longhaul/0.1.0".into(), node: "longhaul/0.1.0".into(), protocol: 2 },
         error: None,

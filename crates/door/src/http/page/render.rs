@@ -1,0 +1,185 @@
+//! A page as HTML. What names say is text, and nothing runs.
+
+use std::fmt::Write;
+
+use web::{date, target};
+
+use super::ENTRIES_MAX;
+use super::sort::{Key, Line, Order};
+use crate::http::sessions::FORM;
+
+/// What a visitor may do on a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Doing {
+    /// Say who they are, and take that back.
+    pub enters: bool,
+    pub leaves: bool,
+    pub uploads: bool,
+    pub makes_dirs: bool,
+}
+
+/// A page.
+pub(super) struct Page<'a> {
+    pub title: &'a str,
+    pub lines: &'a [Line],
+    pub order: Order,
+    pub is_root: bool,
+    /// There are more entries than are shown.
+    pub cut: bool,
+    /// How a program does the same.
+    pub help: &'a str,
+    pub doing: Doing,
+    /// What links end with.
+    pub carried: &'a str,
+}
+
+pub(super) fn escaped(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for c in String::from_utf8_lossy(bytes).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em}\
+    h1{font-size:1.3em;overflow-wrap:anywhere}header,footer{color:#555}table{border-collapse:collapse;width:100%}\
+    th{text-align:left}td,th{padding:.1em 1em .1em 0}td{overflow-wrap:anywhere}\
+    td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td.t{white-space:nowrap}\
+    form{margin:.6em 0}form.in{display:inline}code{overflow-wrap:anywhere}";
+
+impl Page<'_> {
+    /// The whole of it.
+    pub fn render(&self) -> String {
+        let title = escaped(self.title.as_bytes());
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = escaped(host.as_bytes());
+        let mut out = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} – {host}</title>\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<style>{STYLE}</style></head>\n\
+             <body><header>{host}, a node of longhaul{}</header>\n<h1>{title}</h1>\n",
+            self.session()
+        );
+        self.table(&mut out);
+        if self.cut {
+            let _ = writeln!(out, "<p>Only the first {ENTRIES_MAX} entries are shown.</p>");
+        }
+        self.forms(&mut out);
+        let help = escaped(self.help.as_bytes());
+        let _ = writeln!(
+            out,
+            "<footer><p>With many or large files a program is quicker, goes on where it stopped and verifies what arrived:<br>\
+             <code>{help}</code></p></footer>\n</body></html>"
+        );
+        out
+    }
+
+    fn session(&self) -> String {
+        if !self.doing.leaves {
+            return String::new();
+        }
+        format!(
+            " <form class=\"in\" method=\"post\" action=\"?{FORM}\"><input type=\"hidden\" name=\"do\" value=\"leave\">\
+             <button>Take my key back</button></form>"
+        )
+    }
+
+    fn table(&self, out: &mut String) {
+        out.push_str("<table>\n<tr>");
+        for (key, word, name) in Key::ALL {
+            let _ =
+                write!(out, "<th><a href=\"{}\">{name}</a>{}</th>", self.order.link(key, word), self.order.arrow(key));
+        }
+        out.push_str("</tr>\n");
+        let carried = self.carried;
+        if !self.is_root {
+            let _ = writeln!(out, "<tr><td><a href=\"../{carried}\">../</a></td><td></td><td></td></tr>");
+        }
+        for line in self.lines {
+            let slash = if line.is_dir { "/" } else { "" };
+            let size = line.size.map_or_else(String::new, |bytes| model::units::Bytes(bytes).to_string());
+            let modified = line.modified.map_or_else(String::new, date::http);
+            // With ./ in front, no name is taken for a scheme.
+            let _ = writeln!(
+                out,
+                "<tr><td><a href=\"./{}{slash}{carried}\">{}{slash}</a></td><td class=\"n\">{size}</td><td class=\"t\">{modified}</td></tr>",
+                target::encode(&line.name),
+                escaped(&line.name),
+            );
+        }
+        out.push_str("</table>\n");
+        if self.lines.is_empty() {
+            let nothing = if self.is_root && self.doing.enters {
+                "Nothing is shown to guests."
+            } else {
+                "There is nothing here."
+            };
+            let _ = writeln!(out, "<p>{nothing}</p>");
+        }
+    }
+
+    fn forms(&self, out: &mut String) {
+        let Doing { enters, uploads, makes_dirs, .. } = self.doing;
+        if uploads {
+            let _ = writeln!(
+                out,
+                "<form method=\"post\" action=\"?{FORM}\" enctype=\"multipart/form-data\"><label>Send files \
+                 <input type=\"file\" name=\"file\" multiple required></label> <button>Send</button></form>"
+            );
+        }
+        if makes_dirs {
+            let _ = writeln!(
+                out,
+                "<form method=\"post\" action=\"?{FORM}\"><input type=\"hidden\" name=\"do\" value=\"mkdir\"><label>New folder \
+                 <input name=\"name\" required></label> <button>Make it</button></form>"
+            );
+        }
+        if enters {
+            let _ = writeln!(
+                out,
+                "<form method=\"post\" action=\"?{FORM}\"><input type=\"hidden\" name=\"do\" value=\"enter\"><label>Access key or token \
+                 <input type=\"password\" name=\"key\" autocomplete=\"off\" required></label> <button>Show it</button></form>"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(lines: &[Line], doing: Doing) -> String {
+        let (order, help) = (Order::default(), "longhaul cp -r lh://h/<d>/ d");
+        Page { title: "/d/<b>", lines, order, is_root: false, cut: false, help, doing, carried: "" }.render()
+    }
+
+    #[test]
+    fn names_are_text_and_links_lead_where_they_say() {
+        let lines = [
+            Line { name: b"<script>&\"'".to_vec(), is_dir: false, size: Some(1500), modified: None },
+            Line { name: b"a:b %\xff".to_vec(), is_dir: true, size: None, modified: None },
+        ];
+        let page = page(&lines, Doing::default());
+        assert!(!page.contains("<script>") && !page.contains("<b>") && !page.contains("<d>"), "{page}");
+        assert!(page.contains("href=\"./%3Cscript%3E%26%22%27\""), "{page}");
+        assert!(page.contains("href=\"./a:b%20%25%FF/\""), "{page}");
+        assert!(page.contains("1.46 KiB"), "{page}");
+        assert!(!page.contains("<form"), "{page}");
+    }
+
+    #[test]
+    fn what_may_be_done_has_a_form() {
+        let all = page(&[], Doing { enters: true, leaves: true, uploads: true, makes_dirs: true });
+        for said in ["Send files", "New folder", "Access key or token", "Take my key back", "There is nothing here"] {
+            assert!(all.contains(said), "{said}: {all}");
+        }
+        assert!(!page(&[], Doing::default()).contains("<form"));
+    }
+}

@@ -1,0 +1,131 @@
+//! Who has shown a browser's page a credential, so that it need not be in links: a cookie stands for it, and the node keeps the credential
+//! in memory alone.
+//!
+//! A cookie counts for looking, and for this node's own forms. Everything else wants the credential itself, so that no other site can
+//! make a browser do it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use web::{Headers, Method, Request, form};
+
+/// Sessions at a time; beyond, the one that was used least lately ends.
+const SESSIONS_MAX: usize = 4_096;
+/// How long one lasts without being used.
+const LASTS: Duration = Duration::from_secs(12 * 3600);
+/// What a form is sent to: the page with this query.
+pub(crate) const FORM: &str = "form";
+
+struct Session {
+    credential: String,
+    used: Instant,
+}
+
+/// The sessions of a node.
+#[derive(Default)]
+pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
+
+impl Sessions {
+    fn open_ones(&self) -> MutexGuard<'_, HashMap<String, Session>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session of whoever has shown this; none where the system gives no random numbers.
+    pub fn open(&self, credential: String) -> Option<String> {
+        let id = auth::hex(&engine::identity::random::<24>().ok()?);
+        let mut sessions = self.open_ones();
+        sessions.retain(|_, session| session.used.elapsed() < LASTS);
+        if sessions.len() >= SESSIONS_MAX {
+            let oldest = sessions.iter().min_by_key(|(_, session)| session.used).map(|(id, _)| id.clone());
+            oldest.map(|id| sessions.remove(&id));
+        }
+        sessions.insert(id.clone(), Session { credential, used: Instant::now() });
+        Some(id)
+    }
+
+    /// What was shown in the session of a request, where it counts for such a request.
+    pub fn credential(&self, request: &Request, is_secure: bool) -> Option<String> {
+        let is_look = matches!(request.method, Method::Get | Method::Head);
+        if !is_look && !is_form(request) {
+            return None;
+        }
+        let id = form::cookie(&request.headers, &name(&request.headers, is_secure))?;
+        let mut sessions = self.open_ones();
+        let session = sessions.get_mut(id).filter(|session| session.used.elapsed() < LASTS)?;
+        session.used = Instant::now();
+        Some(session.credential.clone())
+    }
+
+    /// The session of a request is over.
+    pub fn close(&self, request: &Request, is_secure: bool) {
+        if let Some(id) = form::cookie(&request.headers, &name(&request.headers, is_secure)) {
+            self.open_ones().remove(id);
+        }
+    }
+}
+
+/// Whether it is one of this node's forms: they are sent to a page, with a query that says so.
+pub(crate) fn is_form(request: &Request) -> bool {
+    let query = request.target.split_once('?').map(|(_, query)| query);
+    request.method == Method::Post && query == Some(FORM) && form::has_files(&request.headers).is_some()
+}
+
+/// The cookie's name. Cookies know no ports, and a host may have several nodes.
+fn name(headers: &Headers, is_secure: bool) -> String {
+    let host = headers.get("host").unwrap_or_default();
+    let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
+    let port = port.unwrap_or(if is_secure { "443" } else { "80" });
+    // Browsers keep a name that begins so only where nobody else can have set it.
+    if is_secure { format!("__Host-longhaul-{port}") } else { format!("longhaul-{port}") }
+}
+
+/// The field that has a browser keep a session, or forget it.
+pub(crate) fn cookie(headers: &Headers, is_secure: bool, id: Option<&str>) -> String {
+    let (value, age) = id.map_or(("", 0), |id| (id, LASTS.as_secs()));
+    let secure = if is_secure { "; Secure" } else { "" };
+    let name = name(headers, is_secure);
+    format!("{name}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: Method, target: &str, cookie: &str) -> Request {
+        let headers = Headers::new().with("Host", "a.example:7411").with("Cookie", cookie);
+        Request { method, target: target.into(), minor: 1, headers }
+    }
+
+    #[test]
+    fn a_cookie_counts_for_looking_and_for_forms() {
+        let sessions = Sessions::default();
+        let id = sessions.open("lhk1_x".into()).unwrap();
+        let cookie = format!("__Host-longhaul-7411={id}");
+        let counts = |request: &Request| sessions.credential(request, true).is_some();
+        assert!(counts(&request(Method::Get, "/d/", &cookie)) && counts(&request(Method::Head, "/d/f", &cookie)));
+        for method in [Method::Put, Method::Delete, Method::Copy, Method::Post, Method::Propfind] {
+            assert!(!counts(&request(method, "/d/f", &cookie)));
+        }
+        let mut sent = request(Method::Post, "/d/?form", &cookie);
+        assert!(!counts(&sent), "it is no form");
+        sent.headers.add("Content-Type", form::PAIRS);
+        assert!(counts(&sent));
+        sent.target = "/d/".into();
+        assert!(!counts(&sent));
+        // Of another port of the host, or in clear.
+        assert!(!counts(&request(Method::Get, "/d/", &cookie.replace("7411", "7412"))));
+        assert!(sessions.credential(&request(Method::Get, "/d/", &cookie), false).is_none());
+        sessions.close(&request(Method::Get, "/", &cookie), true);
+        assert!(!counts(&request(Method::Get, "/d/", &cookie)));
+    }
+
+    #[test]
+    fn there_are_so_many_and_no_more() {
+        let sessions = Sessions::default();
+        let first = sessions.open("first".into()).unwrap();
+        (0..SESSIONS_MAX).for_each(|_| drop(sessions.open("more".into())));
+        assert_eq!(sessions.open_ones().len(), SESSIONS_MAX);
+        assert!(!sessions.open_ones().contains_key(&first));
+    }
+}

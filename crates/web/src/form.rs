@@ -1,0 +1,269 @@
+//! What a browser's form sends: names and values, or parts with files (RFC 7578), as they come.
+//!
+//! Does not know: where bytes come from, and what they are for.
+
+use crate::headers::Headers;
+
+/// Bytes of a part's head.
+const HEAD_BYTES_MAX: usize = 8 << 10;
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// How a form is sent.
+pub const PAIRS: &str = "application/x-www-form-urlencoded";
+/// The same, with files.
+pub const PARTS: &str = "multipart/form-data";
+
+/// The media type of a body, without its parameters.
+fn kind(headers: &Headers) -> &str {
+    headers.get("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether a body is one of a form: with files, or without.
+pub fn has_files(headers: &Headers) -> Option<bool> {
+    [(PAIRS, false), (PARTS, true)]
+        .iter()
+        .find(|(name, _)| kind(headers).eq_ignore_ascii_case(name))
+        .map(|(_, has)| *has)
+}
+
+/// The head of a part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartHead {
+    /// The field's name.
+    pub name: String,
+    /// The file's, where it is one: the last component of what the browser called it.
+    pub file: Option<String>,
+}
+
+/// Why a form does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormError {
+    /// It ended before its last boundary.
+    #[error("the form ended in the middle of a part")]
+    Cut,
+    /// A part's head that is none.
+    #[error("a part of the form does not say what it is")]
+    Head,
+}
+
+/// A form with files, read part by part.
+#[derive(Debug)]
+pub struct Parts {
+    /// What ends a part: line end, two dashes, boundary.
+    delimiter: Vec<u8>,
+    held: Vec<u8>,
+    in_part: bool,
+}
+
+impl Parts {
+    /// Of a body with this head; none where it is no such form.
+    pub fn of(headers: &Headers) -> Option<Parts> {
+        let value = headers.get("content-type").filter(|_| has_files(headers) == Some(true))?;
+        let boundary = parameter(value, "boundary").filter(|boundary| (1..=70).contains(&boundary.len()))?;
+        let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
+        // The first boundary has no line before it.
+        Some(Parts { delimiter, held: b"\r\n".to_vec(), in_part: true })
+    }
+
+    /// The next part's head, behind whatever of the last part was not read; none behind the last one.
+    ///
+    /// # Errors
+    /// [`FormError`], and those of `read`, which brings more of the body, and nothing at its end.
+    pub fn next<E: From<FormError>>(
+        &mut self,
+        read: &mut impl FnMut(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<Option<PartHead>, E> {
+        let mut rest = [0; 4096];
+        while self.read(&mut rest, read)? > 0 {}
+        loop {
+            if self.held.starts_with(b"--") {
+                return Ok(None);
+            }
+            if let Some(end) = find(&self.held, b"\r\n\r\n") {
+                let head = head(&self.held[..end]).ok_or(FormError::Head)?;
+                self.held.drain(..end + 4);
+                self.in_part = true;
+                return Ok(Some(head));
+            }
+            if self.held.len() > HEAD_BYTES_MAX {
+                return Err(FormError::Head.into());
+            }
+            self.more(read)?;
+        }
+    }
+
+    /// Bytes of the part; 0 at its end.
+    ///
+    /// # Errors
+    /// As [`Parts::next`].
+    pub fn read<E: From<FormError>>(
+        &mut self,
+        into: &mut [u8],
+        read: &mut impl FnMut(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        while self.in_part {
+            let end = find(&self.held, &self.delimiter);
+            // What may be the beginning of a boundary waits for the rest of it.
+            let sure = end.unwrap_or_else(|| self.held.len().saturating_sub(self.delimiter.len() - 1));
+            let given = sure.min(into.len());
+            if given > 0 {
+                into[..given].copy_from_slice(&self.held[..given]);
+                self.held.drain(..given);
+                return Ok(given);
+            }
+            match end {
+                Some(_) => {
+                    self.held.drain(..self.delimiter.len());
+                    self.in_part = false;
+                }
+                None => self.more(read)?,
+            }
+        }
+        Ok(0)
+    }
+
+    fn more<E: From<FormError>>(&mut self, read: &mut impl FnMut(&mut [u8]) -> Result<usize, E>) -> Result<(), E> {
+        let before = self.held.len();
+        self.held.resize(before + PIECE_BYTES, 0);
+        let got = read(&mut self.held[before..]);
+        self.held.truncate(before + *got.as_ref().unwrap_or(&0));
+        if got? == 0 { Err(FormError::Cut.into()) } else { Ok(()) }
+    }
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    memchr::memmem::find(bytes, wanted)
+}
+
+/// The lines of a part's head, behind the end of the boundary's line.
+fn head(bytes: &[u8]) -> Option<PartHead> {
+    let text = String::from_utf8_lossy(bytes);
+    let disposition = text.split("\r\n").find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.trim().eq_ignore_ascii_case("content-disposition").then(|| value.trim().to_owned())
+    })?;
+    let file = parameter(&disposition, "filename");
+    let file = file.map(|name| name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned());
+    Some(PartHead { name: parameter(&disposition, "name")?, file })
+}
+
+/// A parameter of a field, in quotation marks or not. Browsers write what would end it as `%22`, `%0D` and `%0A`.
+fn parameter(value: &str, wanted: &str) -> Option<String> {
+    let mut rest = value.split_once(';')?.1;
+    loop {
+        let (name, after) = rest.split_once('=')?;
+        let (text, more) = match after.trim_start().strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => after.split_once(';').map_or((after, ""), |(text, _)| (text, &after[text.len()..])),
+        };
+        if name.trim().eq_ignore_ascii_case(wanted) {
+            return Some(text.trim().replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n"));
+        }
+        rest = more.trim_start().strip_prefix(';')?;
+    }
+}
+
+/// The value of a cookie.
+pub fn cookie<'a>(headers: &'a Headers, wanted: &str) -> Option<&'a str> {
+    let pairs = headers.all("cookie").flat_map(|field| field.split(';'));
+    pairs.filter_map(|pair| pair.trim().split_once('=')).find(|(name, _)| *name == wanted).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn form(boundary: &str) -> Headers {
+        Headers::new().with("Content-Type", format!("multipart/form-data; charset=utf-8; boundary=\"{boundary}\""))
+    }
+
+    /// All parts of a body that comes in pieces of this size.
+    fn parts(headers: &Headers, body: &[u8], step: usize) -> Result<Vec<(PartHead, Vec<u8>)>, FormError> {
+        let (mut parts, mut at) = (Parts::of(headers).unwrap(), 0);
+        let mut read = |into: &mut [u8]| {
+            let got = step.min(into.len()).min(body.len() - at);
+            into[..got].copy_from_slice(&body[at..at + got]);
+            at += got;
+            Ok::<usize, FormError>(got)
+        };
+        let mut all = Vec::new();
+        while let Some(head) = parts.next(&mut read)? {
+            let (mut bytes, mut some) = (Vec::new(), [0; 7]);
+            loop {
+                let got = parts.read(&mut some, &mut read)?;
+                if got == 0 {
+                    break;
+                }
+                bytes.extend_from_slice(&some[..got]);
+            }
+            all.push((head, bytes));
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn a_browsers_form_reads() {
+        let body = b"--XX\r\nContent-Disposition: form-data; name=\"what\"\r\n\r\nupload\r\n--XX\r\n\
+            content-disposition: form-data; name=\"file\"; filename=\"C:\\d\\a %22b%22.bin\"\r\nContent-Type: x/y\r\n\r\n\
+            \r\n--X\r\n--XY--\r\n\r\n--XX--\r\nafter";
+        for step in [1, 3, 17, 1 << 20] {
+            let read = parts(&form("XX"), body, step).unwrap();
+            assert_eq!(read.len(), 2);
+            assert_eq!(read[0], (PartHead { name: "what".into(), file: None }, b"upload".to_vec()));
+            assert_eq!(read[1].0, PartHead { name: "file".into(), file: Some("a \"b\".bin".into()) });
+            assert_eq!(read[1].1, b"\r\n--X\r\n--XY--\r\n");
+        }
+        for end in [10, 60, body.len() - 20] {
+            assert!(parts(&form("XX"), &body[..end], 5).is_err(), "{end}");
+        }
+        let nameless = b"--XX\r\nContent-Type: a/b\r\n\r\nx\r\n--XX--";
+        assert_eq!(parts(&form("XX"), nameless, 9), Err(FormError::Head));
+        let endless = [&b"--XX\r\nA: "[..], &vec![b'a'; 3 * HEAD_BYTES_MAX]].concat();
+        assert_eq!(parts(&form("XX"), &endless, 1 << 20), Err(FormError::Head));
+    }
+
+    #[test]
+    fn what_is_a_form_and_what_is_not() {
+        let with = |kind: &str| Headers::new().with("Content-Type", kind);
+        assert_eq!(has_files(&with("Multipart/Form-Data; boundary=x")), Some(true));
+        assert_eq!(has_files(&with("application/x-www-form-urlencoded;charset=UTF-8")), Some(false));
+        assert_eq!(has_files(&with("application/json")), None);
+        assert!(Parts::of(&with("multipart/form-data")).is_none());
+        assert!(Parts::of(&form(&"b".repeat(71))).is_none());
+    }
+
+    #[test]
+    fn cookies_are_found_by_name() {
+        let headers = Headers::new().with("Cookie", "a=1; __Host-x=2;b=3").with("Cookie", "c=4");
+        let found = ["a", "__Host-x", "b", "c", "x"].map(|name| cookie(&headers, name));
+        assert_eq!(found, [Some("1"), Some("2"), Some("3"), Some("4"), None]);
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_arrive_as_they_are(
+            files in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 1..4),
+            step in 1..200_usize,
+        ) {
+            let mut body = Vec::new();
+            for file in &files {
+                body.extend_from_slice(b"--q-9\r\nContent-Disposition: form-data; name=f; filename=g\r\n\r\n");
+                body.extend_from_slice(file);
+                body.extend_from_slice(b"\r\n");
+            }
+            body.extend_from_slice(b"--q-9--\r\n");
+            let clash = files.iter().any(|file| find(file, b"\r\n--q-9").is_some());
+            prop_assume!(!clash);
+            let read = parts(&form("q-9"), &body, step).unwrap();
+            prop_assert_eq!(read.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), files);
+        }
+
+        #[test]
+        fn nothing_panics(body in proptest::collection::vec(any::<u8>(), 0..400), step in 1..50_usize) {
+            let _ = parts(&form("a"), &body, step);
+        }
+    }
+}
