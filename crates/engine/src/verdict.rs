@@ -216,6 +216,10 @@ fn sending(s: &End<'_>, receiver: Option<&End<'_>>, quiet: &str) -> Limit {
     limit("source", evidence, remedy)
 }
 
+/// Fewer files are not many, and larger ones not small.
+const SMALL_FILES_MIN: u64 = 100;
+const SMALL_FILE_BYTES: u64 = 1 << 20;
+
 /// A job that takes no more round trips than these was over before anything could be waited for.
 const FEW_ROUNDS: f64 = 8.0;
 
@@ -245,7 +249,14 @@ fn starved(case: &Case<'_>, sender: &End<'_>, receiver: Option<&End<'_>>) -> Lim
         return limit("latency", evidence, "nothing: so little data cannot go faster");
     }
     let evidence = format!("sending threads waited {idle} of their time for the receiver to ask for more");
-    limit("latency", evidence, "many small files, or a slow directory at the target: look at its metadata rate")
+    let t = &case.report.totals;
+    let remedy = match t.files >= SMALL_FILES_MIN && t.bytes / t.files < SMALL_FILE_BYTES {
+        true => "many small files: look at the metadata rate of the target's file system, or pack them",
+        false => {
+            "the target was slow to take files in: another writer, a full disk that was waited for, or a slow directory there"
+        }
+    };
+    limit("latency", evidence, remedy)
 }
 
 /// A processor had to be shared from here on.

@@ -36,7 +36,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
             let key = said("key").unwrap_or_default().trim().to_owned();
             visit.web.keeper.vouch(visit.exchange, &key)?;
             let id = visit.web.keeper.sessions.open(key);
-            let id = id.ok_or_else(|| refuse(500, "the system gives no random numbers"))?;
+            let id = id.ok_or_else(|| refuse(500, "no session can be opened for that: show it with each request"))?;
             back(visit, Some(Some(id)), 0)
         }
         Some("leave") => {

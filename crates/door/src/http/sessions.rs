@@ -12,6 +12,10 @@ use web::{Headers, Method, Request, form};
 
 /// Sessions at a time; beyond, the one that was used least lately ends.
 const SESSIONS_MAX: usize = 4_096;
+/// The same of one credential.
+const OF_ONE_MAX: usize = 64;
+/// Bytes of a credential.
+const CREDENTIAL_BYTES_MAX: usize = 8 << 10;
 /// How long one lasts without being used.
 const LASTS: Duration = Duration::from_secs(12 * 3600);
 /// What a form is sent to: the page with this query.
@@ -31,15 +35,16 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session of whoever has shown this; none where the system gives no random numbers.
+    /// A session of whoever has shown this; none where it is too long, or the system gives no random numbers.
     pub fn open(&self, credential: String) -> Option<String> {
+        if credential.len() > CREDENTIAL_BYTES_MAX {
+            return None;
+        }
         let id = auth::hex(&engine::identity::random::<24>().ok()?);
         let mut sessions = self.open_ones();
         sessions.retain(|_, session| session.used.elapsed() < LASTS);
-        if sessions.len() >= SESSIONS_MAX {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.used).map(|(id, _)| id.clone());
-            oldest.map(|id| sessions.remove(&id));
-        }
+        make_room(&mut sessions, OF_ONE_MAX, |session| session.credential == credential);
+        make_room(&mut sessions, SESSIONS_MAX, |_| true);
         sessions.insert(id.clone(), Session { credential, used: Instant::now() });
         Some(id)
     }
@@ -62,6 +67,15 @@ impl Sessions {
         if let Some(id) = form::cookie(&request.headers, &name(&request.headers, is_secure)) {
             self.open_ones().remove(id);
         }
+    }
+}
+
+/// Of so many sessions of a kind, the one that was used least lately makes room.
+fn make_room(sessions: &mut HashMap<String, Session>, most: usize, is_meant: impl Fn(&Session) -> bool) {
+    let meant = || sessions.iter().filter(|(_, session)| is_meant(session));
+    if meant().count() >= most {
+        let oldest = meant().min_by_key(|(_, session)| session.used).map(|(id, _)| id.clone());
+        oldest.map(|id| sessions.remove(&id));
     }
 }
 
@@ -124,8 +138,11 @@ mod tests {
     fn there_are_so_many_and_no_more() {
         let sessions = Sessions::default();
         let first = sessions.open("first".into()).unwrap();
-        (0..SESSIONS_MAX).for_each(|_| drop(sessions.open("more".into())));
+        (0..2 * OF_ONE_MAX).for_each(|_| drop(sessions.open("one".into())));
+        assert_eq!(sessions.open_ones().len(), 1 + OF_ONE_MAX, "one credential pushes out its own");
+        (0..SESSIONS_MAX).for_each(|other| drop(sessions.open(format!("other {other}"))));
         assert_eq!(sessions.open_ones().len(), SESSIONS_MAX);
         assert!(!sessions.open_ones().contains_key(&first));
+        assert_eq!(sessions.open("x".repeat(CREDENTIAL_BYTES_MAX + 1)), None);
     }
 }

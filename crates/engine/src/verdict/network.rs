@@ -5,7 +5,7 @@ use model::laws;
 use model::units::{BitRate, Bytes};
 use model::v1::{Limit, Stream};
 
-use super::{Case, limit, percent};
+use super::{Case, limit, percent, spare};
 
 /// What is known of the way between.
 pub(super) struct Facts<'a> {
@@ -22,6 +22,46 @@ impl Facts<'_> {
     fn rate(&self) -> f64 {
         let bytes: f64 = self.streams.iter().map(|s| s.bytes as f64).sum();
         bytes * 8.0 / self.case.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// What a stream carried, of those that were needed: the mean over the job, bit/s.
+    fn each(&self) -> f64 {
+        let needed = 1.0 - spare(self.streams.iter().map(|s| s.bytes as f64));
+        self.rate() / (needed * self.streams.len() as f64).max(1.0)
+    }
+
+    /// The same of late, where that was more: what grows takes its time to reach what a window allows.
+    fn grown(&self) -> f64 {
+        let late = self.streams.iter().map(|s| s.delivery_rate_bit_s as f64);
+        self.each().max(late.fold(0.0, f64::max))
+    }
+}
+
+/// Something that may be the limit, with the rate at which it would hold each stream.
+struct Candidate {
+    /// From where on it may be: what of a buffer is payload differs.
+    least_bit_s: f64,
+    most_bit_s: f64,
+    /// What a stream reached, as far as this may have held it.
+    reached_bit_s: f64,
+    limit: Limit,
+}
+
+/// A part explains a rate that is so near to what it allows.
+const NEAR: f64 = 0.2;
+
+impl Candidate {
+    /// Whether what was reached is what it allows. More than that it would have held back, and if it was much less, it held back
+    /// nothing: something else did.
+    fn explains(&self) -> bool {
+        let (least, most) = (self.least_bit_s * (1.0 - NEAR), self.most_bit_s * (1.0 + NEAR));
+        (least..=most).contains(&self.reached_bit_s)
+    }
+
+    /// Of a window or a buffer.
+    fn of_window(each_bit_s: f64, facts: &Facts<'_>, limit: Limit) -> Candidate {
+        let least_bit_s = each_bit_s * USABLE;
+        Candidate { least_bit_s, most_bit_s: each_bit_s, reached_bit_s: facts.grown(), limit }
     }
 }
 
@@ -51,16 +91,18 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Limit {
     let rtt = facts.streams.iter().map(|s| s.min_rtt_s).filter(|rtt| *rtt > 0.0).fold(f64::INFINITY, f64::min);
     let rtt = if rtt.is_finite() { rtt } else { 0.0 };
     let capacity = facts.sent_by.map_or(0, |a| a.capacity_bit_s);
-    scaling(facts, rtt)
-        .or_else(|| windows(facts, capacity, rtt))
-        .or_else(|| loss(facts, rtt))
+    let candidates: [fn(&Facts<'_>, u64, f64) -> Option<Candidate>; 3] = [scaling, windows, loss];
+    let mut named = candidates.iter().filter_map(|candidate| candidate(facts, capacity, rtt));
+    named
+        .find(Candidate::explains)
+        .map(|candidate| candidate.limit)
         .or_else(|| slow_start(facts, rtt))
         .or_else(|| shared(facts))
         .unwrap_or_else(|| path(facts, capacity, rtt))
 }
 
 /// A window or a buffer that was full, of a path that was not.
-fn windows(facts: &Facts<'_>, capacity: u64, rtt: f64) -> Option<Limit> {
+fn windows(facts: &Facts<'_>, capacity: u64, rtt: f64) -> Option<Candidate> {
     let sum = |of: fn(&Stream) -> f64| facts.streams.iter().map(|s| of(s)).sum::<f64>();
     let busy = sum(|s| s.busy_s);
     if capacity > 0 || rtt <= 0.0 || busy <= 0.0 {
@@ -87,7 +129,7 @@ fn offered(facts: &Facts<'_>) -> u64 {
 }
 
 /// Windows that are not scaled end at 64 KiB.
-fn scaling(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
+fn scaling(facts: &Facts<'_>, _: u64, rtt: f64) -> Option<Candidate> {
     let known = facts.streams.iter().filter(|s| s.window_bytes > 0);
     if rtt <= 0.0 || known.clone().count() == 0 || known.clone().any(|s| s.window_scaling) {
         return None;
@@ -104,7 +146,7 @@ fn scaling(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
         (_, true) => "set net.ipv4.tcp_window_scaling to 1 at the receiving host",
         _ => "both hosts scale windows: something on the way (a firewall, a middle box) strips the option from SYNs",
     };
-    Some(limit("network", evidence, remedy))
+    Some(Candidate::of_window(each, facts, limit("network", evidence, remedy)))
 }
 
 pub(super) fn ms(seconds: f64) -> String {
@@ -119,8 +161,9 @@ pub(super) fn ms(seconds: f64) -> String {
     format!("{ms:.digits$} ms")
 }
 
-fn receive_window(facts: &Facts<'_>, share: f64, rtt: f64) -> Limit {
+fn receive_window(facts: &Facts<'_>, share: f64, rtt: f64) -> Candidate {
     let window = offered(facts);
+    let each = laws::window_rate_bit_s(window as f64, rtt);
     let evidence = format!(
         "receive window {} at {} = {} per stream, full {} of the time",
         Bytes(window),
@@ -130,11 +173,13 @@ fn receive_window(facts: &Facts<'_>, share: f64, rtt: f64) -> Limit {
     );
     let most = facts.received_by.map_or(0, |a| a.receive_buffer_max);
     let now = if most > 0 { format!(" (now {})", Bytes(most)) } else { String::new() };
-    limit("network", evidence, format!("raise net.ipv4.tcp_rmem{now} at the receiving host, or use more --streams"))
+    let remedy = format!("raise net.ipv4.tcp_rmem{now} at the receiving host, or use more --streams");
+    Candidate::of_window(each, facts, limit("network", evidence, remedy))
 }
 
-fn send_buffer(facts: &Facts<'_>, share: f64, rtt: f64) -> Limit {
+fn send_buffer(facts: &Facts<'_>, share: f64, rtt: f64) -> Candidate {
     let most = facts.sent_by.map_or(0, |a| a.send_buffer_max);
+    let each = laws::window_rate_bit_s(most as f64, rtt);
     let evidence = format!(
         "send buffer {} at {} = {} per stream at most, full {} of the time",
         Bytes(most),
@@ -143,15 +188,18 @@ fn send_buffer(facts: &Facts<'_>, share: f64, rtt: f64) -> Limit {
         percent(share)
     );
     let now = if most > 0 { format!(" (now {})", Bytes(most)) } else { String::new() };
-    limit("network", evidence, format!("raise net.ipv4.tcp_wmem{now} at the sending host, or use more --streams"))
+    let remedy = format!("raise net.ipv4.tcp_wmem{now} at the sending host, or use more --streams");
+    Candidate::of_window(each, facts, limit("network", evidence, remedy))
 }
 
 /// How far above what the law expects of a loss a stream may be for that loss to be its limit still: the laws hold for
 /// long transfers, in the mean.
 const LAWFUL: f64 = 2.0;
+/// Fewer segments than these, sent again, are no loss that a law could be held against.
+const SEGMENTS_MIN: f64 = 10.0;
 
 /// Loss that is not congestion, under a congestion control that takes it for that.
-fn loss(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
+fn loss(facts: &Facts<'_>, _: u64, rtt: f64) -> Option<Candidate> {
     let clear = clear_loss(facts);
     let first = facts.streams.first()?;
     if first.congestion.starts_with("bbr") || clear <= 1e-7 || rtt <= 0.0 {
@@ -159,8 +207,8 @@ fn loss(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
     }
     let law = if first.congestion == "reno" { laws::mathis_bit_s } else { laws::cubic_bit_s };
     let each = law(f64::from(first.mss_bytes), rtt, clear);
-    let carried = facts.rate() / facts.streams.len() as f64;
-    if carried > each * LAWFUL {
+    let resent: f64 = facts.streams.iter().map(|s| s.resent_bytes as f64).sum();
+    if resent < SEGMENTS_MIN * f64::from(first.mss_bytes) {
         return None;
     }
     let evidence = format!(
@@ -173,7 +221,9 @@ fn loss(facts: &Facts<'_>, rtt: f64) -> Option<Limit> {
     );
     let remedy = permit(facts)
         .unwrap_or_else(|| "find where the path loses packets; --congestion bbr bears loss better".to_owned());
-    Some(limit("network", evidence, remedy))
+    let limit = limit("network", evidence, remedy);
+    let (least_bit_s, most_bit_s) = (each / LAWFUL, each * LAWFUL);
+    Some(Candidate { least_bit_s, most_bit_s, reached_bit_s: facts.each(), limit })
 }
 
 /// The sending host does not allow the congestion control that the path asks for.
@@ -258,4 +308,66 @@ fn path(facts: &Facts<'_>, capacity: u64, rtt: f64) -> Limit {
         _ => full.to_owned(),
     };
     limit("network", evidence, remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::session::Report;
+
+    proptest! {
+        /// Whatever was seen: a part that is named allows about what was reached, and not terabits.
+        #[test]
+        fn what_is_named_allows_what_was_reached(
+            bytes in 1_000_000_u64..20_000_000_000,
+            late in 0_u64..20_000_000_000,
+            rtt_us in 20_u32..400_000,
+            window in 10_000_u64..64_000_000,
+            (limited, buffered) in (0.0..60.0_f64, 0.0..60.0_f64),
+            (clear_ppb, resent) in (0_u32..20_000_000, 0_u64..10_000_000),
+            scaled in any::<bool>(),
+            reno in any::<bool>(),
+        ) {
+            let stream = Stream {
+                id: 1,
+                bytes,
+                delivery_rate_bit_s: late,
+                min_rtt_s: f64::from(rtt_us) / 1e6,
+                mss_bytes: 1448,
+                busy_s: 60.0,
+                sent_bytes: bytes,
+                resent_bytes: resent.min(bytes),
+                window_bytes: window,
+                window_scaling: scaled,
+                receive_window_limited_s: limited,
+                send_buffer_limited_s: buffered,
+                congestion: if reno { "reno".into() } else { "cubic".into() },
+                ..Stream::default()
+            };
+            let sender = Account { clear_loss_ppb: clear_ppb, send_buffer_max: window * 2, ..Account::default() };
+            let (report, elapsed) = (Report::default(), Duration::from_secs(60));
+            let case = Case { report: &report, pushing: true, limit_bit_s: 0, limit_is_theirs: false, pipe: false, elapsed };
+            let streams = [&stream];
+            let facts = Facts { case: &case, streams: &streams, sent_by: Some(&sender), received_by: None, waited: 0.9 };
+            let (said, rtt) = (verdict(&facts), stream.min_rtt_s);
+            let best = facts.grown();
+            let within = |bound: f64, low: f64, high: f64| bound * low <= best && facts.each() <= bound * high;
+            let by_window = laws::window_rate_bit_s(window as f64, rtt);
+            if said.evidence.starts_with("receive window") {
+                prop_assert!(within(by_window, 0.4, 1.2), "{} and {best}", said.evidence);
+            } else if said.evidence.starts_with("send buffer") {
+                prop_assert!(within(by_window * 2.0, 0.4, 1.2), "{} and {best}", said.evidence);
+            } else if said.evidence.starts_with("no window scale") {
+                prop_assert!(within(laws::window_rate_bit_s(65_535.0, rtt), 0.4, 1.2), "{} and {best}", said.evidence);
+            } else if said.evidence.starts_with("path loss") {
+                let law = if reno { laws::mathis_bit_s } else { laws::cubic_bit_s };
+                let expected = law(1448.0, rtt, f64::from(clear_ppb) / 1e9);
+                prop_assert!(expected * 0.4 <= facts.each() && facts.each() <= expected * 2.4, "{}", said.evidence);
+            }
+        }
+    }
 }

@@ -82,7 +82,10 @@ fn limits_and_pipes() {
     let capped = verdict(&report(paced, waiting.clone(), stream()), 1_000_000_000);
     expect(&capped, "cap", "limit of 1.00 Gbit/s, set here", "raise --limit");
     let idle = account([0.0, 0.2, 0.3, 0.0, 9.5], LITTLE);
-    expect(&verdict(&report(idle, waiting, stream()), 0), "latency", "waited 95 %", "small files");
+    let mut few = report(idle, waiting, stream());
+    expect(&verdict(&few, 0), "latency", "waited 95 %", "slow to take files in");
+    few.totals.files = 100_000;
+    expect(&verdict(&few, 0), "latency", "waited 95 %", "many small files");
     expect(&verdict(&Report::default(), 0), "unknown", "", "");
     let mut small = Report::default();
     small.totals.files = 1;
@@ -99,7 +102,8 @@ fn windows() {
     sender.send_buffer_max = 4 << 20;
     let buffer = Stream { send_buffer_limited_s: 57.0, ..stream() };
     expect(&verdict(&report(sender, waiting(), buffer), 0), "network", "send buffer 4.00 MiB", "net.ipv4.tcp_wmem");
-    let stripped = Stream { window_scaling: false, window_bytes: 65_000, ..stream() };
+    let late = 1_700_000;
+    let stripped = Stream { window_scaling: false, window_bytes: 65_000, delivery_rate_bit_s: late, ..stream() };
     let verdict_of = |receiver| verdict(&report(waiting(), receiver, stripped.clone()), 0);
     expect(&verdict_of(waiting()), "network", "no window scale", "strips the option");
     let off = Account { scales_windows: false, ..waiting() };
@@ -110,7 +114,7 @@ fn windows() {
 fn loss_and_the_path() {
     let waiting = || account(WAITING, LITTLE);
     let lossy = Account { clear_loss_ppb: 46_000, missed: "bbr".into(), ..waiting() };
-    let lost = Stream { resent_bytes: 46_000, ..stream() };
+    let lost = Stream { resent_bytes: 46_000, bytes: 200_000_000, ..stream() };
     let loss = verdict(&report(lossy.clone(), waiting(), lost.clone()), 0);
     expect(&loss, "network", "path loss 0.0046 % with cubic: expect 29.5 Mbit/s", "modprobe tcp_bbr");
     let bbr = Stream { congestion: "bbr".into(), bytes: 1_000_000_000, ..lost };
@@ -171,13 +175,44 @@ fn loss_explains_only_what_the_law_expects_of_it() {
     let waiting = || account(WAITING, LITTLE);
     // One per cent at 50 ms lets Reno have some Mbit/s; this stream has 130: something else set that rate.
     let policed = Account { clear_loss_ppb: 10_000_000, capacity_bit_s: 140_000_000, ..waiting() };
-    let carries = Stream { min_rtt_s: 0.05, congestion: "reno".into(), bytes: 1_000_000_000, ..stream() };
+    let carries = Stream {
+        min_rtt_s: 0.05,
+        congestion: "reno".into(),
+        bytes: 1_000_000_000,
+        resent_bytes: 9_000_000,
+        ..stream()
+    };
     let fast = verdict(&report(policed.clone(), waiting(), carries.clone()), 0);
     expect(&fast, "network", "gave 140 Mbit/s", "1.00 % is lost without a queue: a policer");
     let slow = verdict(&report(policed.clone(), waiting(), Stream { bytes: 20_000_000, ..carries.clone() }), 0);
     expect(&slow, "network", "path loss 1.00 % with reno: expect 2.84 Mbit/s per stream at 50.0 ms", "bbr");
     let forbidden = Account { missed: "bbr".into(), ..policed };
     expect(&verdict(&report(forbidden, waiting(), carries), 0), "network", "gave 140", "does not allow it");
+}
+
+/// As it was told of 7.5 Gbit/s on loopback: 27.1 Tbit/s.
+#[test]
+fn what_allows_far_more_than_was_reached_is_no_limit() {
+    let sender = Account { clear_loss_ppb: 140_000, ..account(WAITING, LITTLE) };
+    let near = Stream {
+        min_rtt_s: 0.000_03,
+        mss_bytes: 65_483,
+        bytes: 56_000_000_000,
+        resent_bytes: 8_000_000,
+        delivery_rate_bit_s: 7_500_000_000,
+        ..stream()
+    };
+    let said = verdict(&report(sender.clone(), account(WAITING, LITTLE), near.clone()), 0);
+    assert!(!said.evidence.contains("path loss"), "{said:?}");
+    // Nor is a window that is full for most of the time, and ten times as large as what is on its way.
+    let full = Stream { min_rtt_s: 0.1, window_bytes: 1 << 30, receive_window_limited_s: 50.0, ..near };
+    let said = verdict(&report(sender, account(WAITING, LITTLE), full), 0);
+    assert!(!said.evidence.contains("receive window"), "{said:?}");
+    // Three segments sent again are no loss.
+    let few = Stream { bytes: 200_000_000, resent_bytes: 4_344, ..stream() };
+    let lossy = Account { clear_loss_ppb: 46_000, ..account(WAITING, LITTLE) };
+    let said = verdict(&report(lossy, account(WAITING, LITTLE), few), 0);
+    assert!(!said.evidence.contains("path loss"), "{said:?}");
 }
 
 #[test]

@@ -36,6 +36,9 @@ pub struct Cp {
     /// A line for every file, with what became of it; not between two nodes
     #[arg(long, short)]
     pub verbose: bool,
+    /// The same as --verbose, by the name that scripts know
+    #[arg(long, value_name = "WHAT", value_parser = ["files"], hide = true)]
+    pub report: Option<String>,
     /// When an existing target counts as already there
     #[arg(long, value_name = "LEVEL", default_value = "mtime")]
     pub sync: SyncLevel,
@@ -132,6 +135,7 @@ impl Cp {
         let is_root = rustix::process::geteuid().is_root();
         Cp {
             recursive: self.recursive || self.archive,
+            verbose: self.verbose || self.report.is_some(),
             xattrs: self.xattrs || self.archive,
             owner: self.owner || self.archive && is_root,
             limit: self.limit.or(defaults.limit),
