@@ -91,8 +91,8 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Limit {
     let rtt = facts.streams.iter().map(|s| s.min_rtt_s).filter(|rtt| *rtt > 0.0).fold(f64::INFINITY, f64::min);
     let rtt = if rtt.is_finite() { rtt } else { 0.0 };
     let capacity = facts.sent_by.map_or(0, |a| a.capacity_bit_s);
-    let candidates: [fn(&Facts<'_>, u64, f64) -> Option<Candidate>; 3] = [scaling, windows, loss];
-    let mut named = candidates.iter().filter_map(|candidate| candidate(facts, capacity, rtt));
+    let candidates = [scaling(facts, rtt), windows(facts, capacity, rtt), loss(facts, rtt)];
+    let mut named = candidates.into_iter().flatten();
     named
         .find(Candidate::explains)
         .map(|candidate| candidate.limit)
@@ -129,7 +129,7 @@ fn offered(facts: &Facts<'_>) -> u64 {
 }
 
 /// Windows that are not scaled end at 64 KiB.
-fn scaling(facts: &Facts<'_>, _: u64, rtt: f64) -> Option<Candidate> {
+fn scaling(facts: &Facts<'_>, rtt: f64) -> Option<Candidate> {
     let known = facts.streams.iter().filter(|s| s.window_bytes > 0);
     if rtt <= 0.0 || known.clone().count() == 0 || known.clone().any(|s| s.window_scaling) {
         return None;
@@ -199,7 +199,7 @@ const LAWFUL: f64 = 2.0;
 const SEGMENTS_MIN: f64 = 10.0;
 
 /// Loss that is not congestion, under a congestion control that takes it for that.
-fn loss(facts: &Facts<'_>, _: u64, rtt: f64) -> Option<Candidate> {
+fn loss(facts: &Facts<'_>, rtt: f64) -> Option<Candidate> {
     let clear = clear_loss(facts);
     let first = facts.streams.first()?;
     if first.congestion.starts_with("bbr") || clear <= 1e-7 || rtt <= 0.0 {
