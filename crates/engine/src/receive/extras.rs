@@ -14,7 +14,7 @@ use wire::receiver::name_key;
 
 use super::Receiving;
 
-/// Extras that are noted by name. Beyond, they are removed at once where any number may be, and none is where it is not.
+/// Extras that are noted by name, a directory that goes as a whole as one: some 200 MB. Of more, these go.
 const NOTED_MAX: usize = 1 << 20;
 /// The right of an owner to write, without which nothing can be removed from a directory.
 const WRITABLE: u32 = 0o200;
@@ -25,6 +25,8 @@ pub(super) struct Extras {
     noted: Vec<Extra>,
     /// Entries, those in directories among them.
     entries: u64,
+    /// Those of them that were too many to be noted.
+    unnoted: u64,
     /// The source has nothing in it.
     is_source_empty: bool,
 }
@@ -77,12 +79,9 @@ impl Receiving {
         let mut extras = self.extras();
         extras.entries += entries;
         if extras.noted.len() < NOTED_MAX {
-            return extras.noted.push(extra);
-        }
-        drop(extras);
-        if self.policy.options.delete == Delete::All {
-            self.remove_noted();
-            self.extras().noted.push(extra);
+            extras.noted.push(extra);
+        } else {
+            extras.unnoted += entries;
         }
     }
 
@@ -116,7 +115,7 @@ impl Receiving {
 
     /// All that was offered is in place: removes what was noted, or says why it all stays.
     pub(super) fn remove_extras(&self, unread: u64) {
-        let Extras { entries: extras, is_source_empty, .. } = *self.extras();
+        let Extras { entries: extras, unnoted, is_source_empty, .. } = *self.extras();
         if extras == 0 {
             return;
         }
@@ -137,6 +136,11 @@ impl Receiving {
         self.state().machine.removing(Removal { extras, there });
         self.waker.wake();
         self.remove_noted();
+        if unnoted > 0 {
+            let why = format!("{unnoted} more entries that the source lacks are there: run the same command again");
+            let refusal = Refusal::new(Fault::Storage, why);
+            self.state().machine.not_removed(self.target.path.clone(), refusal);
+        }
     }
 
     /// Why all of it stays: it would be more than was meant, as far as can be told.
@@ -156,8 +160,7 @@ impl Receiving {
             ));
         }
         let delete = self.policy.options.delete;
-        let is_bounded = delete != Delete::All;
-        if is_bounded && extras > delete.most_of(there) {
+        if extras > delete.most_of(there) {
             let bound = match delete {
                 Delete::AtMost(max) => format!("more than --max-delete {max}"),
                 _ => "more than half of them".to_owned(),
@@ -166,9 +169,7 @@ impl Receiving {
                 "{would}, {bound}: nothing was removed. If that is meant, say --max-delete {extras}, or --force for any number"
             ));
         }
-        (is_bounded && extras > NOTED_MAX as u64).then(|| {
-            format!("{would}, which is more than are kept in mind: nothing was removed. If that is meant, say --force")
-        })
+        None
     }
 
     fn plan_removal(&self) {
