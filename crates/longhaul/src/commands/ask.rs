@@ -217,6 +217,11 @@ pub fn stat(at: &At, settings: &Settings, printer: &Printer) -> Result<Exit, Fai
 pub fn mkdir(at: &At, settings: &Settings) -> Result<Exit, Failure> {
     match settings.locator(&at.locator)? {
         Locator::Node { at, place, .. } => ask(settings, &at, Request::Mkdir(place), |_| {})?,
+        Locator::Foreign { scheme, .. } if scheme == "s3" => {
+            return Err(Failure::usage(
+                "a bucket has no directories, so none can be made; one is there as soon as something is copied into it",
+            ));
+        }
         here => {
             let target = abroad::target(&here, settings)?;
             store::make_dirs(&*target.store, &target.path)?;

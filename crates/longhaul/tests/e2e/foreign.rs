@@ -107,6 +107,9 @@ fn a_tree_goes_to_a_bucket_and_comes_back() {
     with_s3(&mut wrong, &server);
     wrong.env("AWS_SECRET_ACCESS_KEY", "not it");
     client.start(wrong).finish().refused(4, &["403", "ignature"]);
+    let mut mkdir = client.command(words!["mkdir", "s3://bucket/a/new"]);
+    with_s3(&mut mkdir, &server);
+    client.start(mkdir).finish().refused(2, &["a bucket has no directories"]);
     let mut list = client.command(words!["ls", "s3://bucket/a/copy"]);
     with_s3(&mut list, &server);
     let listed = client.start(list).finish().expect(0).text();
