@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use foreign::mirrored::{Member, Mirrored, Place};
 use foreign::{Dav, S3};
+use model::checksum::BlockSum;
 use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};
 use script::{Asked, Reply, Script};
@@ -228,5 +229,50 @@ fn samples_of_what_others_bring_are_held_against_the_first() {
             "{shares:?}"
         );
         assert!(shares[0].left_out.is_none() && shares[2].left_out.is_none(), "{shares:?} {said:?}");
+    }
+}
+
+/// A server that tells this digest of its bytes, whatever they are.
+fn telling(bytes: &[u8], digest: &str) -> Script {
+    let (bytes, digest) = (bytes.to_vec(), digest.to_owned());
+    Script::new(move |asked| {
+        // So that the other brings something as well.
+        std::thread::sleep(Duration::from_millis(10));
+        match asked.method() {
+            "HEAD" => {
+                let headers = Headers::new().with("ETag", "\"one\"").with("Accept-Ranges", "bytes");
+                let headers = headers.with("Content-Length", bytes.len().to_string());
+                Reply::head(200, headers.with("Digest", digest.clone()))
+            }
+            _ => honest(asked, &bytes),
+        }
+    })
+}
+
+/// What the first source has is the truth; but it must be what the first source says of it.
+#[test]
+fn a_first_source_that_does_not_have_what_it_tells_is_no_truth() {
+    let bytes = content(6 << 20);
+    let right = format!("adler32={:08x}", BlockSum::of(&bytes, true).adler32.unwrap());
+    // The first tells of other bytes; then another does.
+    let wrong = "adler32=00000001";
+    for (first, other, is_read) in [(wrong, &right[..], false), (&right[..], wrong, true)] {
+        let (one, two) = (telling(&bytes, first), telling(&bytes, other));
+        let (set, said) = set(vec![("one", dav(&one), path("f")), ("two", dav(&two), path("f"))], PATIENT);
+        // Again as long as that may help, as a job does.
+        let mut last = read(&set, &path("f"), bytes.len());
+        for _ in 0..3 {
+            if last.is_err() && set.fares_better() {
+                last = read(&set, &path("f"), bytes.len());
+            }
+        }
+        assert!(!set.fares_better(), "it would go on for ever: {said:?}");
+        // What the first brings alone from the beginning has nothing to prove.
+        let is_proven = set.shares()[1].bytes > 0;
+        match last {
+            Ok(read) => assert!((is_read || !is_proven) && read == bytes, "{said:?}"),
+            Err(error) => assert!(!is_read && error.fault() == Fault::Integrity, "{error} {said:?}"),
+        }
+        assert!(set.shares()[0].left_out.is_none(), "{said:?}");
     }
 }

@@ -90,6 +90,8 @@ struct State {
     told: Told,
     /// The sources make no whole together, and none of them is found out.
     first_alone: bool,
+    /// It was something else before: whoever brings it now, it is held against what is told of it.
+    is_doubted: bool,
 }
 
 /// What is known of the bytes of one file, for as long as the job.
@@ -119,7 +121,8 @@ impl Proof {
             state.parts.insert(part.at, part);
         }
         // They do not overlap and none ends behind the file, so that they are the file.
-        if state.by & !1 == 0 || state.covered != size {
+        let needs_proof = state.by & !1 != 0 || state.is_doubted;
+        if !needs_proof || state.covered != size {
             return None;
         }
         let sums = state.parts.values().map(|part| (part.len, part.sum));
@@ -194,15 +197,17 @@ impl Proof {
         if made.as_ref() == Some(&told) {
             return Ok(());
         }
+        if self.state().by & !1 == 0 {
+            return of_the_first(crew, &file.path, teller, made, told);
+        }
         self.find_out(crew, file, teller, told);
         let liars = self.state().by & crew.liars();
         if liars == 0 {
             self.state().first_alone = true;
         }
         let who = if liars == 0 { "one of the sources".to_owned() } else { names(crew, liars) };
-        let made = made.map(|digest| digest.to_string()).unwrap_or_default();
         let than = &crew.members[teller].name;
-        let why = format!("{who} has other bytes than {than}: it came as {made}, and should be {told}");
+        let why = format!("{who} has other bytes than {than}: {}", came(made, told));
         Err(self.to_be_read_again(crew, &file.path, &why))
     }
 
@@ -248,11 +253,27 @@ impl Proof {
     /// All that came is forgotten: the file fails, and fares better the next time.
     fn to_be_read_again(&self, crew: &Crew, path: &RelPath, why: &str) -> Error {
         let mut state = self.state();
-        (state.parts, state.covered, state.by) = (BTreeMap::new(), 0, 0);
+        (state.parts, state.covered, state.by, state.is_doubted) = (BTreeMap::new(), 0, 0, true);
         drop(state);
         crew.will_fare_better();
         integrity(path, why.to_owned())
     }
+}
+
+fn came(made: Option<Digest>, told: Digest) -> String {
+    let made = made.map(|digest| digest.to_string()).unwrap_or_default();
+    format!("it came as {made}, and should be {told}")
+}
+
+/// All of a file came from the first source, and is not what was told of it. The first is the truth: another that tells otherwise is
+/// left out. But what the first itself tells must hold.
+fn of_the_first(crew: &Crew, path: &RelPath, teller: usize, made: Option<Digest>, told: Digest) -> Result<()> {
+    if teller != 0 {
+        let first = &crew.members[0].name;
+        crew.accuse(teller, &format!("it tells another digest of {} than {first} has", shown(path)));
+        return Ok(());
+    }
+    Err(integrity(path, format!("{} does not have what it tells: {}", crew.members[0].name, came(made, told))))
 }
 
 /// So many of them, from the first to the last.
