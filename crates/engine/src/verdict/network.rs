@@ -24,10 +24,13 @@ impl Facts<'_> {
         bytes * 8.0 / self.case.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// What a stream carried, of those that were needed: the mean over the job, bit/s.
+    /// What a stream carried, of those that were needed at a time: the mean over the job, bit/s. One that took another's place
+    /// is no second one.
     fn each(&self) -> f64 {
-        let needed = 1.0 - spare(self.streams.iter().map(|s| s.bytes as f64));
-        self.rate() / (needed * self.streams.len() as f64).max(1.0)
+        let needed = (1.0 - spare(self.streams.iter().map(|s| s.bytes as f64))) * self.streams.len() as f64;
+        let busy = self.streams.iter().map(|s| s.busy_s).sum::<f64>() / self.case.elapsed.as_secs_f64().max(1e-9);
+        let at_a_time = if busy > 0.0 { needed.min(busy) } else { needed };
+        self.rate() / at_a_time.max(1.0)
     }
 
     /// The same of late, where that was more: what grows takes its time to reach what a window allows.

@@ -186,6 +186,11 @@ fn loss_explains_only_what_the_law_expects_of_it() {
     expect(&fast, "network", "gave 140 Mbit/s", "1.00 % is lost without a queue: a policer");
     let slow = verdict(&report(policed.clone(), waiting(), Stream { bytes: 20_000_000, ..carries.clone() }), 0);
     expect(&slow, "network", "path loss 1.00 % with reno: expect 2.84 Mbit/s per stream at 50.0 ms", "bbr");
+    // One stream after the other: each had what the law expects while it ran.
+    let half = Stream { bytes: 6_000_000, resent_bytes: 60_000, busy_s: 30.0, ..carries.clone() };
+    let mut job = report(policed.clone(), waiting(), half.clone());
+    job.streams.push(Stream { id: 2, ..half });
+    expect(&verdict(&job, 0), "network", "path loss 1.00 % with reno", "bbr");
     let forbidden = Account { missed: "bbr".into(), ..policed };
     expect(&verdict(&report(forbidden, waiting(), carries), 0), "network", "gave 140", "does not allow it");
 }

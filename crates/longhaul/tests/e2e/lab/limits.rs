@@ -110,9 +110,10 @@ fn windows_that_are_too_small() {
 fn loss_and_what_is_taken_for_it() {
     copies(&Case {
         name: "loss under reno",
-        path: "rtt = \"40ms\"\nrate = \"200Mbit/s\"\nloss = \"1%\"",
+        // Some 25 losses: enough of them to hold a law against.
+        path: "rtt = \"20ms\"\nrate = \"200Mbit/s\"\nloss = \"2%\"",
         words: &["--streams", "1", "--congestion", "reno"],
-        size: "6MB",
+        size: "11MB",
         evidence: "path loss ",
         remedy: ["--congestion bbr"; 2],
         ..NO_WORDS
