@@ -24,9 +24,9 @@ use wire::frame::Direction;
 use wire::receiver::Target;
 use world::{World, rel};
 
-/// A disk's rate at which the job takes a second or two, and for how much.
-const RATE: u64 = 4_000_000;
-const BYTES: usize = 8 << 20;
+/// A disk's rate at which the job takes two seconds, and for how much: so many blocks that no single write stands for the job.
+const RATE: u64 = 16_000_000;
+const BYTES: usize = 32 << 20;
 
 fn verdict(report: &Report, pushing: bool) -> Limit {
     assert!(report.error.is_none(), "{:?}", report.error);
