@@ -28,6 +28,7 @@ pub(crate) const LIMITS: Limits = Limits {
     bytes_a_day: 10_000_000_000_000,
     bytes_left: 10_000_000_000_000,
     anonymous_udp_bit_s: 1_000_000_000,
+    clock: 0,
 };
 /// What a test may last beyond its order: words on their way, streams that drain.
 const GRACE: Duration = Duration::from_secs(15);
@@ -224,7 +225,7 @@ impl Probes {
         let peer = asker.peer.ip();
         let left = self.left(peer);
         if matches!(ask.test, Test::Limits) {
-            let limits = Limits { bytes_left: left, ..LIMITS };
+            let limits = Limits { bytes_left: left, clock: probe::host::clock(), ..LIMITS };
             emit(Said::Text(serde_json::to_string(&limits).unwrap_or_default()));
             return Ok(());
         }

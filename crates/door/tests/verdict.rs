@@ -31,7 +31,15 @@ const BYTES: usize = 32 << 20;
 fn verdict(report: &Report, pushing: bool) -> Limit {
     assert!(report.error.is_none(), "{:?}", report.error);
     let elapsed = report.arrived_after.unwrap_or(Duration::from_secs(1));
-    let case = judge::Case { report, pushing, limit_bit_s: 0, limit_is_theirs: false, pipe: false, elapsed };
+    let case = judge::Case {
+        report,
+        pushing,
+        limit_bit_s: 0,
+        limit_is_theirs: false,
+        pipe: false,
+        away: Duration::ZERO,
+        elapsed,
+    };
     judge::of(&case)
 }
 

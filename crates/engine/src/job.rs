@@ -7,6 +7,7 @@ mod gauge;
 mod lanes;
 mod reins;
 mod routes;
+mod stall;
 mod supply;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use model::account::{Account, Spent};
+use model::account::{Account, Spent, Waited};
 use model::name::RelPath;
 use model::spec::Steer;
 use model::v1;
@@ -30,6 +31,7 @@ use aid::Aid;
 use crew::Crew;
 use gauge::Gauge;
 use reins::Reins;
+use stall::{Silence, Stall};
 use supply::Supply;
 
 use crate::commons::Commons;
@@ -138,6 +140,10 @@ pub trait Side: Send + Sync + 'static {
     /// What this side counts that the other cannot see.
     fn counts(&self) -> Counts {
         Counts::default()
+    }
+    /// How long it had to wait at its target.
+    fn waited(&self) -> Waited {
+        Waited::default()
     }
     /// Why the job cannot go on, if so.
     fn take_failure(&self) -> Option<Error>;
@@ -277,6 +283,10 @@ pub struct Driven {
     pub peer: Option<Account>,
     /// What the other end counted.
     pub peer_counts: Counts,
+    /// How long the end that receives had to wait at its target.
+    pub waited: Waited,
+    /// How long the other end was not heard of, beyond the time after which it is asked whether it is there.
+    pub silent: Duration,
     /// What the next job should know of the paths to these.
     pub past: Vec<(IpAddr, Past)>,
     /// Streams that stay for the session's next job.
@@ -329,6 +339,9 @@ pub fn drive(
     driven.account = gauge.account(&crew.sights());
     driven.past = gauge.past();
     driven.peer = gauge.peer.take().map(|peer| *peer);
+    if driven.waited == Waited::default() {
+        driven.waited = side.waited();
+    }
     control.saw(&side.progress(), crew.running as u32);
     let stays = result.is_ok() && crew.terms.keep && (crew.terms.role == seal::From::Node || link.kept_for().is_some());
     if stays {
@@ -371,6 +384,10 @@ fn say_what_is_due(link: &mut Link, crew: &Crew, gauge: &mut Gauge) -> Result<()
             link.send(&Frame::Counts(counts))?;
         }
         if matches!(frame, Frame::Finished(_)) {
+            let waited = crew.side.waited();
+            if waited != Waited::default() {
+                link.send(&Frame::Waited(waited))?;
+            }
             // Nothing is heard after this.
             link.send(&Frame::Account(Box::new(gauge.account(&crew.sights()))))?;
         }
@@ -393,7 +410,7 @@ fn run(
     let mut ticked = started;
     let mut supply = Supply::default();
     let mut reins = Reins::new(control, &crew.terms.ordered);
-    let mut stall = Stall::new(started);
+    let (mut stall, mut silence) = (Stall::new(started), Silence::default());
     loop {
         if control.is_cancelled() {
             return Err(Error::Interrupted);
@@ -423,6 +440,7 @@ fn run(
             watch(News::Progress(&progress, side.current()));
             control.saw(&progress, (crew.running + aid.look(gauge)) as u32);
             driven.note_progress(&progress, started.elapsed());
+            driven.silent = silence.heard(link.silence(), link.timeouts().pace.ping_after * 2);
             let waits = reins.say_busy(link, &*side)?;
             stall.check(&progress, waits || !side.watches_progress(), link)?;
             gauge.tick(link, crew, &reins)?;
@@ -435,6 +453,7 @@ fn run(
                 Frame::Account(of) => aid.hear_of_peer(of, gauge),
                 Frame::Spread(over) => gauge.spread = over,
                 Frame::Counts(of) => driven.peer_counts = of,
+                Frame::Waited(of) => driven.waited = of,
                 Frame::Busy(why) => reins.peer_busy = Some((why, Instant::now())),
                 frame => {
                     let handled = side.handle(frame);
@@ -453,27 +472,5 @@ impl Driven {
         if progress.scanned && progress.bytes_arrived >= progress.bytes_offered && self.arrived_after.is_none() {
             self.arrived_after = Some(elapsed);
         }
-    }
-}
-
-/// Notices that nothing moves though everybody is still there.
-struct Stall {
-    last: Progress,
-    since: Instant,
-}
-
-impl Stall {
-    fn new(now: Instant) -> Stall {
-        Stall { last: Progress::default(), since: now }
-    }
-
-    fn check(&mut self, progress: &Progress, waits: bool, link: &Link) -> Result<()> {
-        if waits || *progress != self.last {
-            self.last = *progress;
-            self.since = Instant::now();
-        } else if self.since.elapsed() > link.timeouts().stall {
-            return Err(Error::Stalled { peer: link.peer().to_owned(), seconds: link.timeouts().stall.as_secs() });
-        }
-        Ok(())
     }
 }

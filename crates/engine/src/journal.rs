@@ -7,7 +7,7 @@
 //!
 //! A lock on the journal is the right to write the unfinished file, so that two attempts never share one.
 //!
-//! Layout: a head of text (`longhaul journal 1`, root and path in hex, length, time), then rows of 32 bytes, big-endian:
+//! Layout: a head of text (`longhaul journal 1`, root and path in hex, length, time, the job that writes), then rows of 32 bytes, big-endian:
 //! offset u64, length u64, crc32c u32, flags u32 (1: has Adler-32), adler32 u32, crc32c of the row before this
 //! field u32. A torn row at the end, as a crash leaves it, ends the journal.
 
@@ -69,6 +69,8 @@ pub struct Journal {
     file: File,
     path: PathBuf,
     tag: String,
+    /// The job that has it.
+    writer: String,
 }
 
 /// The source's file, as far as an unfinished one must match it.
@@ -124,13 +126,19 @@ impl Journals {
     }
 
     /// Takes the journal of a file; none while another attempt has it. What an earlier attempt wrote about the same
-    /// subject comes with it, merged; rows about another subject are forgotten.
-    pub fn take(&self, path: &RelPath, subject: Subject) -> io::Result<Option<(Journal, Vec<Row>)>> {
+    /// subject comes with it, merged; rows about another subject are forgotten. `waits` hears which job has it, again and again.
+    pub fn take(
+        &self,
+        path: &RelPath,
+        subject: Subject,
+        writer: &str,
+        waits: &mut dyn FnMut(Option<String>),
+    ) -> io::Result<Option<(Journal, Vec<Row>)>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let tag = self.tag(path);
         let at = self.dir.join(&tag);
-        let Some(file) = lock(&at, self.patience)? else { return Ok(None) };
-        let mut journal = Journal { file, path: at, tag };
+        let Some(file) = lock(&at, self.patience, waits)? else { return Ok(None) };
+        let mut journal = Journal { file, path: at, tag, writer: writer.to_owned() };
         let there = journal.read(subject)?;
         if there.is_empty() {
             journal.begin(&self.root, path, subject)?;
@@ -140,14 +148,17 @@ impl Journals {
 }
 
 /// Opens and locks a journal. Whoever had it may have removed it in between: then it is made anew.
-fn lock(at: &Path, patience: Duration) -> io::Result<Option<File>> {
+fn lock(at: &Path, patience: Duration, waits: &mut dyn FnMut(Option<String>)) -> io::Result<Option<File>> {
     let deadline = Instant::now() + patience;
     loop {
         let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(at)?;
         match file.try_lock() {
             Ok(()) if is_still(&file, at) => return Ok(Some(file)),
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                waits(read_head(&mut BufReader::new(&file)).and_then(|head| head.job));
+                std::thread::sleep(Duration::from_millis(20));
+            }
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
@@ -168,12 +179,14 @@ struct Head {
     root: Vec<u8>,
     path: Vec<u8>,
     subject: Subject,
+    /// The job that wrote it, as far as it says so.
+    job: Option<String>,
 }
 
-fn head_text(root: &Path, path: &RelPath, subject: Subject) -> String {
+fn head_text(root: &Path, path: &RelPath, subject: Subject, writer: &str) -> String {
     let Subject { size, mtime } = subject;
     let (root, path) = (hex::encode(root.as_os_str().as_bytes()), hex::encode(path.as_bytes()));
-    format!("{MAGIC}\n{root}\n{path}\n{size} {} {}\n", mtime.seconds, mtime.nanos)
+    format!("{MAGIC}\n{root}\n{path}\n{size} {} {} {writer}\n", mtime.seconds, mtime.nanos)
 }
 
 fn read_head(reader: &mut impl BufRead) -> Option<Head> {
@@ -189,7 +202,8 @@ fn read_head(reader: &mut impl BufRead) -> Option<Head> {
     let mut facts = facts.split(' ');
     let size = facts.next()?.parse().ok()?;
     let mtime = Timestamp { seconds: facts.next()?.parse().ok()?, nanos: facts.next()?.parse().ok()? };
-    Some(Head { root, path, subject: Subject { size, mtime } })
+    let job = facts.next().filter(|job| !job.is_empty()).map(str::to_owned);
+    Some(Head { root, path, subject: Subject { size, mtime }, job })
 }
 
 fn encode(row: &Row) -> [u8; ROW_BYTES] {
@@ -222,7 +236,7 @@ impl Journal {
 
     fn begin(&mut self, root: &Path, path: &RelPath, subject: Subject) -> io::Result<()> {
         self.file.set_len(0)?;
-        self.file.write_all(head_text(root, path, subject).as_bytes())
+        self.file.write_all(head_text(root, path, subject, &self.writer).as_bytes())
     }
 
     /// What is written there about this subject, put together.
@@ -258,7 +272,7 @@ impl Journal {
         let _ = fs::remove_file(&beside);
         let mut file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&beside)?;
         file.lock()?;
-        file.write_all(head_text(&root.root, path, subject).as_bytes())?;
+        file.write_all(head_text(&root.root, path, subject, &self.writer).as_bytes())?;
         rows.iter().try_for_each(|row| file.write_all(&encode(row)))?;
         fs::rename(&beside, &self.path)?;
         self.file = file;
@@ -335,7 +349,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/data"));
         assert!(!journals.knows(&rel("a/b")));
-        let (mut journal, there) = journals.take(&rel("a/b"), SUBJECT).unwrap().unwrap();
+        let (mut journal, there) = journals.take(&rel("a/b"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         assert!(there.is_empty());
         journal.write(&[row(100, 50), row(0, 10)]).unwrap();
         journal.write(&[row(10, 5)]).unwrap();
@@ -347,7 +361,7 @@ mod tests {
         assert!(journals.knows(&rel("a/b")));
         // The same file by another way: a root further down.
         let below = Journals::new(state.path(), Path::new("/data/a"));
-        let (journal, there) = below.take(&rel("b"), SUBJECT).unwrap().unwrap();
+        let (journal, there) = below.take(&rel("b"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         assert_eq!(there.iter().map(|r| (r.offset, r.len)).collect::<Vec<_>>(), [(0, 15), (100, 50)]);
         let merged = row(0, 10).sum.then(row(10, 5).sum, 5);
         assert_eq!(there[0].sum, merged);
@@ -359,14 +373,14 @@ mod tests {
     fn a_source_that_changed_is_another_subject() {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/data"));
-        let (mut journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        let (mut journal, _) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         journal.write(&[row(0, 10)]).unwrap();
         drop(journal);
         for other in [Subject { size: 5, ..SUBJECT }, Subject { mtime: Timestamp::default(), ..SUBJECT }] {
-            let (_, there) = journals.take(&rel("f"), other).unwrap().unwrap();
+            let (_, there) = journals.take(&rel("f"), other, "j", &mut |_| {}).unwrap().unwrap();
             assert!(there.is_empty());
         }
-        let (_, there) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        let (_, there) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         assert!(there.is_empty(), "forgotten when the other subject came");
     }
 
@@ -375,15 +389,15 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/data"));
         let journals = Journals { patience: Duration::from_millis(50), ..journals };
-        let (journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
-        assert!(journals.take(&rel("f"), SUBJECT).unwrap().is_none());
+        let (journal, _) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
+        assert!(journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().is_none());
         drop(journal);
-        let (mut journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        let (mut journal, _) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         journal.restart(&journals, &rel("f"), SUBJECT, &[row(3, 4)]).unwrap();
-        assert!(journals.take(&rel("f"), SUBJECT).unwrap().is_none(), "the lock went along");
+        assert!(journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().is_none(), "the lock went along");
         journal.write(&[row(7, 1)]).unwrap();
         drop(journal);
-        let (_, there) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        let (_, there) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         assert_eq!(there.iter().map(|r| (r.offset, r.len)).collect::<Vec<_>>(), [(3, 5)]);
     }
 

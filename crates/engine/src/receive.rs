@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use model::account::Waited;
 use model::checksum::{BlockSum, Digest};
 use model::name::RelPath;
 use model::spec::{Options, Steer};
@@ -88,6 +89,7 @@ pub struct Receiving {
     /// Streams that wait for their turn where the target takes files in order.
     crowd: Arc<Crowd>,
     busy: Mutex<String>,
+    waited: Mutex<Waited>,
     /// By which the sender says where its sources lie.
     job: OnceLock<JobName>,
     /// Entries whose facts were brought up to date, and no more.
@@ -152,6 +154,7 @@ impl Receiving {
             room: Room::default(),
             crowd: Arc::default(),
             busy: Mutex::default(),
+            waited: Mutex::default(),
             job: OnceLock::new(),
             refreshed: AtomicU64::new(0),
             found: AtomicU64::new(0),
@@ -222,6 +225,11 @@ impl Receiving {
 
     fn incoming(&self) -> MutexGuard<'_, HashMap<u64, Arc<Incoming>>> {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a wait.
+    fn note_wait(&self, note: impl FnOnce(&mut Waited)) {
+        note(&mut self.waited.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The job cannot go on.
@@ -399,6 +407,12 @@ impl Side for Receiving {
 
     fn counts(&self) -> Counts {
         Counts { refreshed: self.refreshed.load(Ordering::Relaxed), ..Counts::default() }
+    }
+
+    fn waited(&self) -> Waited {
+        let mut waited = *self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        waited.space += self.full_for();
+        waited
     }
 
     fn take_failure(&self) -> Option<Error> {

@@ -29,6 +29,16 @@ pub struct SourceRoot {
     pub name: Name,
 }
 
+impl SourceRoot {
+    /// From here on a symbolic link is what it leads to. Where that cannot be had, links are left as they are, which shows at the
+    /// target.
+    pub(crate) fn follow_links(&mut self) {
+        if let Ok(Some(following)) = self.store.following_links() {
+            self.store = following;
+        }
+    }
+}
+
 /// Two sources of one name would end up in each other's place.
 pub fn distinct_names(sources: &[SourceRoot]) -> Result<(), Refusal> {
     let mut seen = HashSet::new();
@@ -66,6 +76,8 @@ impl At {
 struct Level {
     path: RelPath,
     placed: RelPath,
+    /// Of the directory: a link may lead back to it.
+    identity: (u64, u64),
     entries: Entries,
 }
 
@@ -73,6 +85,7 @@ struct Level {
 pub struct Scanner<'a> {
     sending: &'a Sending,
     recursive: bool,
+    copy_links: bool,
     asked: Asked,
     filters: Filters,
     linked: HashMap<(u64, u64), Linked>,
@@ -84,7 +97,8 @@ impl<'a> Scanner<'a> {
     pub fn new(sending: &'a Sending, options: &Options) -> Scanner<'a> {
         let filters = Filters::new(&options.filters).unwrap_or_else(|_| Filters::nothing());
         let asked = Asked { owner: options.owner, xattrs: options.xattrs };
-        Scanner { sending, recursive: options.recursive, asked, filters, linked: HashMap::new() }
+        let Options { recursive, copy_links, .. } = *options;
+        Scanner { sending, recursive, copy_links, asked, filters, linked: HashMap::new() }
     }
 
     /// Walks everything, or what is listed. Returns early when the job is over.
@@ -235,13 +249,20 @@ impl<'a> Scanner<'a> {
             let reason = format!("{} is a directory; copy it with -r", at.name);
             return self.refuse(source, at, Refusal::new(Fault::Config, reason));
         }
+        if self.copy_links
+            && let Some(above) = levels.iter().find(|level| level.identity == stat.identity)
+        {
+            let above = if above.path.is_root() { root.name.to_string() } else { above.path.to_string() };
+            let reason = format!("a link that leads back to {above}, of which it is a part: it would have no end");
+            return self.refuse(source, at, Refusal::new(Fault::Config, reason));
+        }
         let entries = match root.store.list(&root.path.join_path(&at.path)) {
             Ok(entries) => entries.finished(),
             Err(error) => return self.fail(source, at, &error),
         };
         let offered = Offered::Dir { mode: stat.meta.mode, mtime: stat.meta.mtime };
         self.sending.offer(source, at.path.clone(), at.name, offered, attributes)?;
-        levels.push(Level { path: at.path, placed: at.placed, entries });
+        levels.push(Level { path: at.path, placed: at.placed, identity: stat.identity, entries });
         Some(())
     }
 

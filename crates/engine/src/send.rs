@@ -66,7 +66,10 @@ const LOOK: Duration = Duration::from_millis(250);
 
 impl Sending {
     /// For a job from these sources.
-    pub fn new(roots: Vec<SourceRoot>, options: &Options, waker: Waker) -> Arc<Sending> {
+    pub fn new(mut roots: Vec<SourceRoot>, options: &Options, waker: Waker) -> Arc<Sending> {
+        if options.copy_links {
+            roots.iter_mut().for_each(SourceRoot::follow_links);
+        }
         let names = roots.iter().map(|r| r.name.clone()).collect();
         let checksums = options.checksums.clone();
         let machine = Sender::new(checksums.clone(), names);

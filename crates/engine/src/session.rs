@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Fingerprint};
-use model::account::Account;
+use model::account::{Account, Waited};
 use model::checksum::Digest;
 use model::{HostPort, RelPath, v1};
 use rustls::pki_types::ServerName;
@@ -119,6 +119,10 @@ pub struct Report {
     pub account: Account,
     /// The other end as it described itself last.
     pub peer: Option<Account>,
+    /// How long the end that receives had to wait at its target.
+    pub waited: Waited,
+    /// How long the other end was not heard of.
+    pub silent: Duration,
     /// When the tree was known in full, after the job's start.
     pub scanned_after: Option<Duration>,
     /// When the last byte had arrived.
@@ -455,6 +459,8 @@ impl Session {
             account: driven.account,
             peer: driven.peer,
             counts: driven.peer_counts,
+            waited: driven.waited,
+            silent: driven.silent,
             scanned_after: driven.scanned_after,
             arrived_after: driven.arrived_after,
             ..Report::default()

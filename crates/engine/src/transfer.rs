@@ -84,6 +84,8 @@ pub struct Outcome {
     pub versions: v1::Versions,
     /// From the start of the first attempt.
     pub elapsed: Duration,
+    /// For how long there was no session, or nothing was heard on it.
+    pub away: Duration,
     /// The session had been kept from an earlier job and turned out dead.
     stale: bool,
 }
@@ -109,8 +111,11 @@ impl Transfer<'_> {
         let started = Instant::now();
         let mut patience = Patience::new(self.retry_for);
         let mut total: Option<Outcome> = None;
+        // When the path broke, until there is a session again; and how long that took, all together.
+        let (mut broken, mut away) = (None::<Instant>, Duration::ZERO);
         loop {
             let attempt = connect().and_then(|session| {
+                away += broken.take().map_or(Duration::ZERO, |since| since.elapsed());
                 let mut watch = |news: News<'_>| {
                     if let News::Progress(progress, _) = &news {
                         patience.saw(progress);
@@ -129,9 +134,11 @@ impl Transfer<'_> {
             };
             let mut merged = merge(total.take(), attempt);
             merged.elapsed = started.elapsed();
+            merged.away = away + broken.map_or(Duration::ZERO, |since| since.elapsed()) + merged.report.silent;
             let again = merged.report.error.as_ref().filter(|e| e.fault() == Fault::Path && !self.once);
             if let (Some(error), Some(pause)) = (again, patience.pause().filter(|_| again.is_some())) {
                 note(Note::Again(error, pause));
+                broken.get_or_insert_with(Instant::now);
                 self.control.wait_for(&format!("the path: {error}"));
                 if Patience::wait(pause, self.control.cancel_flag()) {
                     total = Some(merged);
@@ -203,7 +210,7 @@ impl Transfer<'_> {
             Some(keep) if report.error.is_none() => keep(session),
             _ => session.close(),
         }
-        Ok(Outcome { report, connected, versions, elapsed: Duration::ZERO, stale })
+        Ok(Outcome { report, connected, versions, stale, ..Outcome::default() })
     }
 
     /// The receipt of what was brought.
@@ -215,6 +222,7 @@ impl Transfer<'_> {
             limit_bit_s: self.control.steer().0.limit_bit_s,
             limit_is_theirs: self.control.limit_is_theirs(),
             pipe: self.once,
+            away: done.away,
             elapsed: done.report.arrived_after.unwrap_or(done.elapsed),
         };
         let payload = done.report.streams.iter().max_by_key(|stream| stream.id).map(|stream| stream.payload.clone());
@@ -262,6 +270,9 @@ fn merge(before: Option<Outcome>, mut now: Outcome) -> Outcome {
         t.resumed_bytes = t.resumed_bytes.max(report.totals.resumed_bytes);
         t.deleted += report.totals.deleted;
         now.report.resent_bytes += report.resent_bytes;
+        now.report.silent += report.silent;
+        now.report.waited.space += report.waited.space;
+        now.report.waited.writer += report.waited.writer;
         // Each attempt walks all of the source; what one has brought up to date is so for the next.
         now.report.counts.unfinished = now.report.counts.unfinished.max(report.counts.unfinished);
         now.report.counts.refreshed += report.counts.refreshed;

@@ -7,6 +7,7 @@
 
 mod network;
 mod shares;
+mod waits;
 
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub struct Case<'a> {
     pub limit_is_theirs: bool,
     /// This end of the job is a pipe.
     pub pipe: bool,
+    /// For how long there was no session, or nothing was heard on it.
+    pub away: Duration,
     /// Time from the first request to the last byte.
     pub elapsed: Duration,
 }
@@ -53,6 +56,9 @@ impl<'a> End<'a> {
         Some(End { account, shares: Shares::of_receiver(account, spare)?, pipe })
     }
 }
+
+/// What took less time than this says nothing of what limits.
+const LITTLE: Duration = Duration::from_millis(100);
 
 /// From this share on it is most of the time.
 const MOST: f64 = 0.5;
@@ -82,10 +88,17 @@ pub fn of(case: &Case<'_>) -> Limit {
     let streams = data_streams(case);
     let (sent_by, received_by) = accounts(case);
     let (sender, receiver) = threads(case);
+    if let Some(limit) = waits::verdict(case) {
+        return limit;
+    }
     let t = &case.report.totals;
     let all_there = t.files == 0 && t.bytes == 0 && t.skipped > 0;
     if all_there || sender.is_none() && receiver.is_none() {
         return without_streams(case);
+    }
+    if case.elapsed < LITTLE {
+        let evidence = format!("the whole job took {:.0} ms: too little to tell", case.elapsed.as_secs_f64() * 1e3);
+        return limit("latency", evidence, "nothing: so little data cannot go faster");
     }
     let held = held(sender.as_ref().map(|s| &s.shares), receiver.as_ref().map(|r| &r.shares));
     match (held, &sender, &receiver) {

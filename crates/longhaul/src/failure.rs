@@ -1,5 +1,6 @@
 //! A command's failure: one sentence and the exit code that goes with it.
 
+use model::Locator;
 use model::fault::{Blame, Exit, Fault};
 
 /// Why a command failed.
@@ -24,9 +25,34 @@ impl Failure {
         Failure { exit: Exit::Failed, fault: Fault::Local, message: message.into() }
     }
 
+    /// With the places that it is about, in full: what failed deep below names a path within a directory, an export or a bucket.
+    pub fn about(mut self, places: &[String]) -> Failure {
+        if self.exit != Exit::Usage {
+            self.message = about(&self.message, places);
+        }
+        self
+    }
+
     /// An error with its chain of causes, each said once.
     pub fn from_chain(fault: Fault, error: &dyn std::error::Error) -> Failure {
         Failure { exit: fault.into(), fault, message: model::fault::with_causes(error) }
+    }
+}
+
+/// A message with those of these places behind it that it does not name.
+pub fn about(message: &str, places: &[String]) -> String {
+    let missing: Vec<&str> = places.iter().map(String::as_str).filter(|place| !message.contains(place)).collect();
+    if missing.is_empty() { message.to_owned() } else { format!("{message} [{}]", missing.join(" -> ")) }
+}
+
+/// A locator that means the same wherever it is read: a path from the root on.
+pub fn in_full(locator: &Locator) -> String {
+    match locator {
+        Locator::Local(path) => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            Locator::Local(path).to_string()
+        }
+        other => other.to_string(),
     }
 }
 

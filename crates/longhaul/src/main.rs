@@ -58,6 +58,7 @@ fn main() -> ExitCode {
 /// The exit code: one of ours, or that of a command that we ran.
 fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
     let settings = settings::Settings::new(&args.common)?;
+    let places = places(&args.command, &settings);
     let exit = match args.command {
         Command::Lab(lab) => return commands::lab::run(lab, &settings, printer),
         Command::Probe(probe) => return commands::probe::run(&probe, &settings, printer),
@@ -78,5 +79,18 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::FarEnd => commands::far_end::run(&settings),
         Command::Completions(shell) => commands::manual::completions(&shell),
     };
-    exit.map(|exit| exit as u8)
+    exit.map(|exit| exit as u8).map_err(|failure| failure.about(&places))
+}
+
+/// What a command asks about, in full.
+fn places(command: &Command, settings: &settings::Settings) -> Vec<String> {
+    let texts = match command {
+        Command::Ls(ls) => vec![&ls.locator],
+        Command::Stat(at) | Command::Mkdir(at) => vec![&at.locator],
+        Command::Rm(rm) => vec![&rm.locator],
+        Command::Mv(mv) => vec![&mv.from, &mv.to],
+        Command::Digest(digest) => vec![&digest.locator],
+        _ => Vec::new(),
+    };
+    texts.into_iter().filter_map(|text| settings.locator(text).ok()).map(|at| failure::in_full(&at)).collect()
 }

@@ -120,6 +120,9 @@ pub fn part(name: &str) -> &str {
         "receiver_cpu" => "the receiving host's processors",
         "network" => "the network",
         "cap" => "a limit that was set",
+        "outage" => "a path or a host that was away",
+        "space" => "a target that was full",
+        "lock" => "another job with the same file",
         other => other,
     }
 }

@@ -71,6 +71,15 @@ impl Spent {
     }
 }
 
+/// How long a target kept a job waiting for what no thread's time shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// For room: the target was full.
+    pub space: Duration,
+    /// For another job that had the file.
+    pub writer: Duration,
+}
+
 /// One end of a running job, from its start until now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {

@@ -85,6 +85,8 @@ impl Delete {
 pub struct Options {
     /// Directories may be copied.
     pub recursive: bool,
+    /// A symbolic link at the source is copied as what it leads to.
+    pub copy_links: bool,
     /// The target is a directory to copy into, even with a single source (it ended in `/`, or there are several).
     pub into: bool,
     /// When an existing target counts as already there.

@@ -97,7 +97,7 @@ pub struct Stream {
 /// What held the job back, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Limit {
-    /// `source`, `sender_cpu`, `network`, `receiver_cpu`, `target`, `cap`, `latency` or `unknown`.
+    /// `source`, `sender_cpu`, `network`, `receiver_cpu`, `target`, `cap`, `latency`, `outage`, `space`, `lock` or `unknown`.
     pub part: String,
     /// The numbers that say so.
     pub evidence: String,

@@ -4,8 +4,11 @@
 //! what exceeds a rate (policer) against loss of bursts (short queue) against loss on one of several ways. Where a closer
 //! cause explains what was seen, the wider one is not raised.
 
+mod bottleneck;
+mod bursts;
 mod datagrams;
 mod hosts;
+mod pushed;
 mod routes;
 
 use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
@@ -14,6 +17,7 @@ use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
 pub fn causes(found: &Findings) -> Vec<Cause> {
     let mut causes = routes::causes(found);
     causes.extend(datagrams::causes(found, &causes));
+    causes.extend(bottleneck::causes(found, &causes));
     causes.extend(hosts::causes(found, &causes));
     causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     causes

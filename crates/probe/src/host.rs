@@ -65,6 +65,18 @@ impl Watch {
     }
 }
 
+/// Which clock this host reads: the first 32 bits of the id that its kernel drew when it started, the same in all containers
+/// there; 0 where nobody tells.
+pub fn clock() -> u32 {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    boot.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
+}
+
+/// Whether somebody who reads this clock reads the same one as this host.
+pub fn is_own_clock(theirs: u32) -> bool {
+    theirs != 0 && theirs == clock()
+}
+
 /// What this host has of the settings that matter; in a network namespace some are not there.
 fn settings() -> BTreeMap<String, String> {
     let read = |path: &&str| {
@@ -92,5 +104,6 @@ mod tests {
         assert!(seen.processors > 0 && !seen.kernel.is_empty() && (0.0..=1.0).contains(&seen.busy), "{seen:?}");
         assert!(largest(&seen, "net.ipv4.tcp_rmem") >= 4096, "{seen:?}");
         assert_eq!(largest(&seen, "no.such"), 0);
+        assert!(is_own_clock(clock()) && !is_own_clock(0) && !is_own_clock(clock() ^ 1));
     }
 }

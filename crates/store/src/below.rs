@@ -79,6 +79,11 @@ impl Store for Below {
         self.store.stat(&self.at(path))
     }
 
+    fn following_links(&self) -> Result<Option<Arc<dyn Store>>> {
+        let following = self.store.following_links()?;
+        Ok(following.map(|store| Arc::new(Below { store, dir: self.dir.clone() }) as Arc<dyn Store>))
+    }
+
     fn is_dir(&self, path: &RelPath) -> bool {
         self.store.is_dir(&self.at(path))
     }

@@ -54,6 +54,18 @@ impl Entries {
         Entries { entries: Box::new(entries), ..self }
     }
 
+    /// The same, where somebody says otherwise about some of them.
+    #[must_use]
+    pub fn changed(self, mut change: impl FnMut(&Name, Result<Stat>) -> Result<Stat> + Send + 'static) -> Entries {
+        let entries = self.entries.map(move |entry| {
+            entry.map(|(name, stat)| {
+                let stat = change(&name, stat);
+                (name, stat)
+            })
+        });
+        Entries { entries: Box::new(entries), ..self }
+    }
+
     /// Unfinished files passed over so far.
     pub fn left_out(&self) -> u64 {
         self.left_out

@@ -194,6 +194,11 @@ pub trait Store: Send + Sync + Debug {
     fn capabilities(&self) -> Capabilities;
     /// Facts about an entry; a symbolic link is not followed. Idempotent.
     fn stat(&self, path: &RelPath) -> Result<Stat>;
+    /// The same tree, where a symbolic link is what it leads to, as far as its way is one that this store goes; none where there are
+    /// no links.
+    fn following_links(&self) -> Result<Option<Arc<dyn Store>>> {
+        Ok(None)
+    }
     /// Whether the path leads to a directory, links inside the root followed. Idempotent.
     fn is_dir(&self, path: &RelPath) -> bool;
     /// The entries of a directory. Idempotent.

@@ -43,8 +43,12 @@ pub enum Links {
 pub struct Posix {
     root: OwnedFd,
     resolve: ResolveFlags,
+    /// The same, once links were asked for as what they lead to.
+    resolve_following: ResolveFlags,
     /// No link is followed, whatever `resolve` says: the root is the directory of an entry that a credential is for.
     holds_entry: bool,
+    /// The last component is followed as well: a link is what it leads to.
+    follows: bool,
     /// Set-user-id and set-group-id bits of files are dropped.
     drop_privilege_bits: bool,
     /// No path leads to an unfinished file, and no list shows one.
@@ -94,7 +98,15 @@ impl Posix {
         if links == Links::Refuse {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
-        let store = Posix { root, resolve, holds_entry: false, drop_privilege_bits: false, hides_unfinished: false };
+        let store = Posix {
+            root,
+            resolve,
+            resolve_following: resolve,
+            holds_entry: false,
+            follows: false,
+            drop_privilege_bits: false,
+            hides_unfinished: false,
+        };
         // Where it is missing every file would fail, in words that say nothing of it.
         match store.open_at(&RelPath::root(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()) {
             Err(Errno::NOSYS) => {
@@ -111,6 +123,12 @@ impl Posix {
     /// programs that run as root.
     pub fn without_privilege_bits(mut self) -> Posix {
         self.drop_privilege_bits = true;
+        self
+    }
+
+    /// Links that are asked for as what they lead to may lead anywhere: the tree is the user's own.
+    pub fn of_the_user(mut self) -> Posix {
+        self.resolve_following = ResolveFlags::NO_MAGICLINKS;
         self
     }
 
@@ -145,6 +163,18 @@ impl Posix {
         }
         let dir = self.open_at(&path.parent(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
         Ok((dir.map_err(|e| error(doing, path, e))?, name))
+    }
+
+    /// Opens an entry for its facts: a link itself, or what it leads to.
+    fn open_facts(&self, path: &RelPath) -> Result<OwnedFd> {
+        let last = if self.follows { OFlags::empty() } else { OFlags::NOFOLLOW };
+        self.open_at(path, OFlags::PATH | last, Mode::empty()).map_err(|e| error("examine", path, e))
+    }
+
+    /// The same store over a descriptor of its own.
+    fn again(&self) -> Result<Posix> {
+        let root = self.root.try_clone().map_err(|source| Error::io("examine", &RelPath::root(), source))?;
+        Ok(Posix { root, ..*self })
     }
 
     fn stat_kind(dir: &OwnedFd, name: &Name) -> Option<Kind> {
@@ -247,9 +277,12 @@ impl Store for Posix {
     }
 
     fn stat(&self, path: &RelPath) -> Result<Stat> {
-        let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
-        let fd = fd.map_err(|e| error("examine", path, e))?;
+        let fd = self.open_facts(path)?;
         Ok(facts(&rustix::fs::fstat(fd).map_err(|e| error("examine", path, e))?))
+    }
+
+    fn following_links(&self) -> Result<Option<Arc<dyn Store>>> {
+        Ok(Some(Arc::new(Posix { follows: true, resolve: self.resolve_following, ..self.again()? })))
     }
 
     fn is_dir(&self, path: &RelPath) -> bool {
@@ -258,7 +291,14 @@ impl Store for Posix {
 
     fn list(&self, path: &RelPath) -> Result<Entries> {
         let fd = self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
-        let entries = list::entries(fd.map_err(|e| error("list", path, e))?, path)?;
+        let mut entries = list::entries(fd.map_err(|e| error("list", path, e))?, path)?;
+        if self.follows {
+            let (store, dir) = (self.again()?, path.clone());
+            entries = entries.changed(move |name, stat| match stat {
+                Ok(stat) if stat.meta.kind == Kind::Symlink => store.stat(&dir.join(name)),
+                stat => stat,
+            });
+        }
         Ok(if self.hides_unfinished { entries.hiding(is_temporary_name) } else { entries })
     }
 
@@ -325,18 +365,15 @@ impl Store for Posix {
     }
 
     fn attributes(&self, path: &RelPath, asked: Asked) -> Result<Attributes> {
-        let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
-        attributes::read(&fd.map_err(|e| error("examine", path, e))?, path, asked)
+        attributes::read(&self.open_facts(path)?, path, asked)
     }
 
     fn differs(&self, path: &RelPath, from: &Facts<'_>) -> Result<bool> {
-        let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
-        attributes::differs(&fd.map_err(|e| error("examine", path, e))?, path, &self.allowed(from))
+        attributes::differs(&self.open_facts(path)?, path, &self.allowed(from))
     }
 
     fn refresh(&self, path: &RelPath, to: &Facts<'_>) -> Result<bool> {
-        let fd = self.open_at(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
-        attributes::refresh(&fd.map_err(|e| error("examine", path, e))?, path, &self.allowed(to))
+        attributes::refresh(&self.open_facts(path)?, path, &self.allowed(to))
     }
 
     fn lineage(&self, path: &RelPath) -> Lineage {

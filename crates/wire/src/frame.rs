@@ -10,7 +10,7 @@ mod encode;
 use model::Algorithm;
 use std::net::SocketAddr;
 
-use model::account::Account;
+use model::account::{Account, Waited};
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Timestamp};
 use model::fault::Fault;
@@ -432,6 +432,8 @@ pub enum Frame {
     Missed(Vec<(RelPath, Refusal)>),
     /// Receiver: it is about to remove what the source lacks.
     Removing(Removal),
+    /// Receiver, before it has finished: how long it had to wait at its target. Said only where it had to.
+    Waited(Waited),
 }
 
 /// What the source lacks is about to be removed at the target.

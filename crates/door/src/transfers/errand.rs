@@ -45,6 +45,7 @@ pub(super) fn order(errand: &Errand) -> Order {
 fn options(said: &model::spec::Options) -> Options {
     Options {
         recursive: said.recursive,
+        copy_links: said.copy_links,
         sync: Some(said.sync.word().to_owned()),
         no_overwrite: said.no_overwrite,
         durable: said.durable,

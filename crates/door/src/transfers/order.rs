@@ -260,6 +260,7 @@ fn options(said: &Options, into: bool) -> Result<spec::Options, Refusal> {
     }
     Ok(spec::Options {
         recursive: said.recursive,
+        copy_links: said.copy_links,
         into,
         sync,
         no_overwrite: said.no_overwrite,

@@ -72,7 +72,7 @@ mod tests {
     fn what_nobody_came_back_for_goes() {
         let (state, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let journals = Journals::new(state.path(), data.path());
-        let (journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        let (journal, _) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         let name = String::from_utf8(store::posix::temporary_name(journal.tag())).unwrap();
         fs::write(data.path().join(&name), "half").unwrap();
         assert_eq!(sweep(state.path(), Duration::ZERO), 0, "it is in use");
@@ -88,7 +88,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/nowhere"));
         let begin = |name: &str, age_s: u64| {
-            let (mut journal, _) = journals.take(&rel(name), SUBJECT).unwrap().unwrap();
+            let (mut journal, _) = journals.take(&rel(name), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
             journal.write(&[row(0, 10)]).unwrap();
             let time = SystemTime::now() - Duration::from_secs(age_s);
             let at = state.path().join("journals").join(journals.tag(&rel(name)));
@@ -108,7 +108,7 @@ mod tests {
     fn a_clock_that_is_set_takes_nothing_that_lives() {
         let state = tempfile::tempdir().unwrap();
         let journals = Journals::new(state.path(), Path::new("/data"));
-        let (mut journal, _) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        let (mut journal, _) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         journal.write(&[row(0, 10)]).unwrap();
         let dated = |time: SystemTime| {
             let at = state.path().join("journals").join(journals.tag(&rel("f")));
@@ -121,7 +121,7 @@ mod tests {
         // Written before the clock was put back.
         dated(SystemTime::now() + year);
         assert_eq!(sweep(state.path(), Duration::ZERO), 0);
-        let (journal, there) = journals.take(&rel("f"), SUBJECT).unwrap().unwrap();
+        let (journal, there) = journals.take(&rel("f"), SUBJECT, "j", &mut |_| {}).unwrap().unwrap();
         assert_eq!(there.len(), 1, "and it can be gone on with");
         drop(journal);
         dated(SystemTime::UNIX_EPOCH);

@@ -248,7 +248,7 @@ impl Incoming {
     fn begin_journal(&self, receiving: &Receiving) -> Option<String> {
         let journals = receiving.policy.journals.as_ref().filter(|_| receiving.is_journalled(&self.wanted))?;
         // A state directory that cannot be written to costs the resume, not the transfer.
-        let (mut journal, there) = journals.take(&self.wanted.path, subject(&self.wanted)).ok()??;
+        let (mut journal, there) = receiving.take_journal(journals, &self.wanted)?;
         if !there.is_empty() {
             journal.restart(journals, &self.wanted.path, subject(&self.wanted), &[]).ok()?;
         }

@@ -4,9 +4,11 @@
 //! is claimed, and those for which there is no room yet.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use model::checksum::BlockSum;
 use model::fault::Fault;
+use model::id::{JobId, Uuid};
 use model::units::Bytes;
 use model::{Algorithm, Digest};
 use store::{Extent, Source, Writes};
@@ -17,7 +19,7 @@ use wire::receiver::{Judgement, Wanted};
 use super::Receiving;
 use super::file::Incoming;
 use crate::error::Error;
-use crate::journal::{Journal, Row, Subject};
+use crate::journal::{Journal, Journals, Row, Subject};
 
 /// A file that takes long to judge.
 pub(super) struct Slow {
@@ -123,7 +125,7 @@ impl Receiving {
     /// another attempt is still at it.
     fn take_rest(&self, wanted: &Wanted) -> Option<(Unfinished, Vec<Row>)> {
         let journals = self.policy.journals.as_ref()?;
-        let (mut journal, rows) = journals.take(&wanted.path, subject(wanted)).ok()??;
+        let (mut journal, rows) = self.take_journal(journals, wanted)?;
         let sink = match rows.is_empty() {
             true => None,
             false => self.store.resume(&wanted.path, journal.tag()).ok().flatten(),
@@ -146,6 +148,23 @@ impl Receiving {
             self.with_room(|| sink.reserve(wanted.size)).ok()?;
         }
         Some(((sink, journal), true_rows))
+    }
+
+    /// The journal of a file, once no other job has it; none where one keeps it for too long.
+    pub(super) fn take_journal(&self, journals: &Journals, wanted: &Wanted) -> Option<(Journal, Vec<Row>)> {
+        let own = self.job.get().map(|job| JobId(Uuid::from_bytes(*job)).to_string()).unwrap_or_default();
+        let mut since = None;
+        let mut waits = |other: Option<String>| {
+            since.get_or_insert_with(Instant::now);
+            let other = other.map_or_else(|| "another job".to_owned(), |job| format!("job {job}"));
+            self.say_busy(format!("waiting for {other}, which is writing {}", wanted.path));
+        };
+        let taken = journals.take(&wanted.path, subject(wanted), &own, &mut waits);
+        if let Some(since) = since {
+            self.say_busy(String::new());
+            self.note_wait(|all| all.writer += since.elapsed());
+        }
+        taken.ok().flatten()
     }
 
     /// The rows that the unfinished file bears out.

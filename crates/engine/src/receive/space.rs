@@ -143,9 +143,16 @@ impl Receiving {
     /// There is room (again).
     pub(super) fn has_room(&self) {
         let mut since = self.room.full_since.lock().unwrap_or_else(PoisonError::into_inner);
-        if since.take().is_some() {
+        if let Some(since) = since.take() {
+            self.note_wait(|all| all.space += since.elapsed());
             self.say_busy(String::new());
         }
+    }
+
+    /// For how long there has been none.
+    pub(super) fn full_for(&self) -> Duration {
+        let since = self.room.full_since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Waits a while for room. `false` when patience is at its end, or the job is over.

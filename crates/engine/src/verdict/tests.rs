@@ -1,7 +1,7 @@
 //! Verdicts on jobs as they might have gone.
 
 use super::*;
-use model::account::Spent;
+use model::account::{Spent, Waited};
 
 /// Seconds in storage, compute, socket, pace, idle; the processor worked all of the time in compute, and a part of it
 /// elsewhere.
@@ -43,7 +43,7 @@ fn report(sender: Account, receiver: Account, stream: Stream) -> Report {
 
 fn verdict(report: &Report, limit_bit_s: u64) -> Limit {
     let elapsed = Duration::from_secs(60);
-    of(&Case { report, pushing: true, limit_bit_s, limit_is_theirs: false, pipe: false, elapsed })
+    of(&Case { report, pushing: true, limit_bit_s, limit_is_theirs: false, pipe: false, away: Duration::ZERO, elapsed })
 }
 
 #[track_caller]
@@ -128,6 +128,7 @@ fn loss_and_the_path() {
         limit_bit_s: 0,
         limit_is_theirs: false,
         pipe: false,
+        away: Duration::ZERO,
         elapsed: Duration::from_secs(4),
     };
     expect(&of(&short), "latency", "slow start over 303 ms", "");
@@ -236,12 +237,39 @@ fn what_streams_waited_for() {
 }
 
 #[test]
+fn what_stood_still_is_named_as_what_it_was() {
+    let full = || report(account(WAITING, LITTLE), account(WAITING, LITTLE), stream());
+    let elapsed = Duration::from_secs(60);
+    let of = |report: &Report, away| {
+        of(&Case { report, pushing: true, limit_bit_s: 1, limit_is_theirs: false, pipe: false, away, elapsed })
+    };
+    let s = Duration::from_secs;
+    expect(&of(&full(), s(45)), "outage", "away for 45.0 s of 60.0 s", "probe path");
+    expect(&of(&full(), s(5)), "network", "", "");
+    let waited = |space, writer| Report { waited: Waited { space: s(space), writer: s(writer) }, ..full() };
+    expect(&of(&waited(30, 4), s(5)), "space", "full for 30.0 s", "--wait-space");
+    expect(&of(&waited(3, 40), s(5)), "lock", "another job", "longhaul job list");
+    // Hardly begun.
+    let short = full();
+    let case = Case {
+        report: &short,
+        pushing: true,
+        limit_bit_s: 0,
+        limit_is_theirs: false,
+        pipe: false,
+        away: s(0),
+        elapsed: Duration::from_millis(40),
+    };
+    expect(&super::of(&case), "latency", "40 ms: too little", "nothing");
+}
+
+#[test]
 fn pipes_and_limits_of_the_past() {
     let slow = || account([9.7, 0.2, 0.1, 0.0, 0.0], [0.3, 0.2, 0.1, 0.0, 0.0]);
     let waiting = || account(WAITING, LITTLE);
     let elapsed = Duration::from_secs(60);
     let of = |report: &Report, pushing| {
-        of(&Case { report, pushing, limit_bit_s: 0, limit_is_theirs: false, pipe: true, elapsed })
+        of(&Case { report, pushing, limit_bit_s: 0, limit_is_theirs: false, pipe: true, away: Duration::ZERO, elapsed })
     };
     expect(&of(&report(slow(), waiting(), stream()), true), "source", "readers busy", "what writes into the pipe");
     // The same the other way round: a pull is reported by the end that receives.
@@ -262,7 +290,15 @@ fn other_jobs_of_a_node_and_jobs_of_a_few_round_trips() {
     let idle = account([0.0, 0.2, 0.3, 0.0, 9.5], LITTLE);
     let quick = report(idle, waiting(), stream());
     let elapsed = Duration::from_millis(1540);
-    let case = Case { report: &quick, pushing: true, limit_bit_s: 0, limit_is_theirs: false, pipe: false, elapsed };
+    let case = Case {
+        report: &quick,
+        pushing: true,
+        limit_bit_s: 0,
+        limit_is_theirs: false,
+        pipe: false,
+        away: Duration::ZERO,
+        elapsed,
+    };
     expect(&of(&case), "latency", "the whole job took 5.1 round trips of 303 ms", "nothing");
 }
 
@@ -272,7 +308,15 @@ fn ends_are_told_in_numbers() {
     let job = report(slow, account(WAITING, LITTLE), stream());
     let case = |pushing| {
         let elapsed = Duration::from_secs(60);
-        ends(&Case { report: &job, pushing, limit_bit_s: 0, limit_is_theirs: false, pipe: false, elapsed })
+        ends(&Case {
+            report: &job,
+            pushing,
+            limit_bit_s: 0,
+            limit_is_theirs: false,
+            pipe: false,
+            away: Duration::ZERO,
+            elapsed,
+        })
     };
     let [here, there] = &case(true)[..] else { panic!("two ends") };
     assert!(here.here && here.sends && !there.here && !there.sends);
@@ -289,6 +333,7 @@ fn ends_are_told_in_numbers() {
         limit_bit_s: 0,
         limit_is_theirs: false,
         pipe: false,
+        away: Duration::ZERO,
         elapsed: Duration::ZERO,
     };
     assert!(ends(&case).is_empty());

@@ -33,6 +33,9 @@ pub struct Cp {
     /// The whole of a tree: --recursive and --xattrs, and --owner where this runs as root
     #[arg(long, short)]
     pub archive: bool,
+    /// Copy what symbolic links lead to, instead of the links; one that leads nowhere is named, and is no copy
+    #[arg(long, short = 'L')]
+    pub copy_links: bool,
     /// A line for every file, with what became of it; not between two nodes
     #[arg(long, short)]
     pub verbose: bool,

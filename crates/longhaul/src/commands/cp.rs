@@ -71,6 +71,14 @@ impl Peer {
         }
     }
 
+    /// What was said of it, as people understand it: nobody but this process knows the port of its own node.
+    fn in_words(&self, text: &str) -> String {
+        match self {
+            Peer::Own(at, _) => text.replace(&at.to_string(), "this host"),
+            Peer::Node(_) | Peer::Far(_) => text.to_owned(),
+        }
+    }
+
     /// Where another node finds it.
     pub fn at(&self) -> &HostPort {
         match self {
@@ -264,6 +272,7 @@ impl Job<'_> {
     pub fn options(&self) -> Options {
         Options {
             recursive: self.cp.recursive,
+            copy_links: self.cp.copy_links,
             into: self.into,
             sync: spec::Sync::from(self.cp.sync),
             no_overwrite: self.cp.no_overwrite,
@@ -405,14 +414,16 @@ impl Job<'_> {
                 Printer::note(&format!("--delete: removing {extras} of {there} at the target that the source lacks"));
             }),
             Note::Again(error, pause) => display.above(|| {
+                let error = peer.in_words(&error.to_string());
                 Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
             }),
         });
         let moved = control.show().bytes;
         display.finish(moved);
         self.tell_of_mirrors();
-        let done = done?;
+        let done = done.map_err(|failure| failure.about(&self.places()))?;
         let mut receipt = transfer.receipt(&done, self.source_names(), self.target_name());
+        receipt.error = receipt.error.map(|error| peer.in_words(&error));
         receipt.carried = self.legs(peer, std::mem::take(&mut receipt.carried));
         receipt.mirrors = self.mirrors.as_ref().map(Mirrors::shares).unwrap_or_default();
         if self.is_test() {

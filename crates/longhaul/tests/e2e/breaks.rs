@@ -232,13 +232,19 @@ fn a_client_waits_for_a_node_that_comes_back() {
                 until("a file is in place", LONG, || fs::read_dir(&ends.target).is_ok_and(|list| list.count() > 2));
                 ends.node.kill();
                 until("the client says that it tries again", LONG, || running.err().contains("trying again"));
+                let away = std::time::Instant::now();
+                std::thread::sleep(std::time::Duration::from_secs(1));
                 ends.node.restart();
+                let away = away.elapsed().as_secs_f64();
                 // The receipt speaks of the job, not of its last attempt: what the first put in place was not there
                 // already, but for files whose outcome a pushing client had not heard of yet.
                 let receipt = running.finish().expect(0).json();
                 let count = |what: &str| receipt[what].as_u64().unwrap();
                 assert_eq!((&receipt["state"], count("files") + count("skipped")), (&"done".into(), FILES as u64));
                 assert!(if push { count("skipped") < FILES as u64 } else { count("skipped") == 0 }, "{receipt}");
+                let by = &receipt["limited_by"];
+                let is_much = away > receipt["seconds"].as_f64().unwrap() / 2.0;
+                assert!(!is_much || by["part"] == "outage", "away for {away} s: {receipt}");
                 assert_copied(&ends.source, &ends.target);
                 assert!(unfinished(&ends.target).is_empty());
             });

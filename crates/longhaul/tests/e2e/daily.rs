@@ -131,7 +131,7 @@ fn a_link_that_was_named_has_a_word() {
     fill(&client.path("run7"), &["f"]);
     symlink("run7", client.path("latest")).unwrap();
     let outcome = client.run(words!["cp", "-r", client.path("latest"), client.path("t")]).expect(0);
-    let said = format!("name {} for what it leads to", client.path("run7").display());
+    let said = format!("name {}, or add -L, for what it leads to", client.path("run7").display());
     assert!(
         outcome.err.contains("is a symbolic link, and is copied as one") && outcome.err.contains(&said),
         "{}",
@@ -139,4 +139,55 @@ fn a_link_that_was_named_has_a_word() {
     );
     let outcome = client.run(words!["cp", "-r", client.path("run7"), client.path("u")]).expect(0);
     assert!(!outcome.err.contains("symbolic link"), "{}", outcome.err);
+}
+
+#[test]
+fn links_are_copied_as_what_they_lead_to() {
+    for way in ways() {
+        fill(&way.source, &["a", "d/b"]);
+        for (to, link) in [("a", "to_file"), ("d", "to_dir"), ("nowhere", "dangling"), ("..", "d/back")] {
+            symlink(to, way.source.join(link)).unwrap();
+        }
+        // What leads out of a node's export is not the node's to give; what is the user's own is.
+        let outside =
+            way.source.parent().unwrap().parent().unwrap().join(format!("outside-{}-{}", way.name, std::process::id()));
+        fs::write(&outside, b"outside").unwrap();
+        symlink(&outside, way.source.join("out")).unwrap();
+        let receipt = way.copy(3, &["-L"]);
+        fs::remove_file(&outside).unwrap();
+        let whole = set(["a", "d", "d/b", "to_dir", "to_dir/b", "to_file"]);
+        let (is_node, mut arrived) = (way.name == "pull", names(&way.target));
+        assert_eq!(arrived.remove("out"), !is_node, "{}: {receipt}", way.name);
+        assert_eq!(arrived, whole, "{}: {receipt}", way.name);
+        assert_eq!(fs::read(way.target.join("to_dir/b")).unwrap(), b"d/b");
+        assert!(!way.target.join("to_dir").is_symlink() && !way.target.join("to_file").is_symlink());
+        let reasons: Vec<&str> =
+            receipt["failures"].as_array().unwrap().iter().map(|f| f["reason"].as_str().unwrap()).collect();
+        let says = |what: &str| reasons.iter().filter(|reason| reason.contains(what)).count();
+        assert_eq!((says("leads back to"), says("No such file")), (2, 1), "{}: {reasons:?}", way.name);
+        // Without it they stay links.
+        fs::remove_dir_all(&way.target).unwrap();
+        way.copy(0, &[]);
+        assert!(way.target.join("to_dir").is_symlink() && way.target.join("dangling").is_symlink());
+    }
+}
+
+#[test]
+fn what_fails_is_named_in_full() {
+    let (node, client) = (Node::open(), Client::new());
+    fill(&client.path("s"), &["f"]);
+    fill(&node.data(""), &["file"]);
+    let missing = client.path("missing").display().to_string();
+    for (words, place) in [
+        (words!["ls", "missing/"], missing.clone()),
+        (words!["digest", "missing"], missing.clone()),
+        (words!["ls", node.at("data/missing")], node.at("data/missing")),
+        (words!["cp", client.path("s/f"), node.at("data/file/x")], node.at("data/file/x")),
+        (words!["cp", node.at("data/missing"), client.path("t")], node.at("data/missing")),
+        (words!["cp", "missing", "t"], missing),
+    ] {
+        let outcome = client.command(words.clone()).current_dir(client.path("")).output().unwrap();
+        let said = String::from_utf8(outcome.stderr).unwrap();
+        assert!(!outcome.status.success() && said.contains(&place), "{words:?}: {said}");
+    }
 }

@@ -91,9 +91,12 @@ fn a_job_waits_for_room_and_goes_on() {
             assert!(listed.lines().any(|line| line.contains("waiting")), "{listed}");
             // It is still at it, and has not begun to fill what is left.
             assert!(!small.device.join("f").exists() && unfinished(&small.device).is_empty());
+            std::thread::sleep(Duration::from_secs(2));
             fs::remove_file(ballast).unwrap();
             let receipt = running.finish().expect(0).json();
             assert_eq!(receipt["state"], "done", "{receipt}");
+            let by = &receipt["limited_by"];
+            assert!(by["part"] == "space" && by["evidence"].as_str().unwrap().contains("was full for"), "{by}");
             small.assert_arrived(push, &source, "f");
             fs::remove_file(small.device.join("f")).unwrap();
         }

@@ -93,6 +93,8 @@ impl Order {
 pub struct Options {
     /// Directories may be copied.
     pub recursive: bool,
+    /// A symbolic link at the source is copied as what it leads to.
+    pub copy_links: bool,
     /// When an existing target counts as already there: `none`, `exists`, `size`, `mtime` or `digest`; `mtime` unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync: Option<String>,

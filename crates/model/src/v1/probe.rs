@@ -204,4 +204,8 @@ pub struct Limits {
     pub bytes_left: u64,
     /// Datagrams of guests without a key; 0 for no bound.
     pub anonymous_udp_bit_s: u64,
+    /// Which clock the node reads: a number that is the same where two ends are on one machine, started once; 0 where
+    /// nobody knows.
+    #[serde(default)]
+    pub clock: u32,
 }

@@ -1,5 +1,6 @@
 //! Causes that lie in the hosts: windows, processors; and queues that are too long.
 
+use model::laws::bdp_bytes;
 use model::units::Bytes;
 use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
 use model::v1::probe::host::Use;
@@ -18,8 +19,12 @@ const HELD_BACK: f64 = 0.1;
 /// that one: hosts that keep up do neither.
 const SENDING: f64 = 0.9;
 const WINDOW_FULL: f64 = 0.1;
-/// A window that is open by less than this part of the buffer is one that nobody empties.
-const SHUT: u64 = 6;
+/// A window that is open by less than this part of the buffer has not been opened as far as it goes.
+const SHUT: u64 = 4;
+/// Who reads what comes, reads this part of the window and more in each round trip: it is the window that holds.
+const READ: f64 = 0.4;
+/// A window that is full for so much of the time is a limit beside whatever is lost.
+const MOSTLY_FULL: f64 = 0.5;
 /// A queue that adds so much, and so many round trips, delays everything else.
 const BLOATED_S: f64 = 0.1;
 const BLOATED: f64 = 2.0;
@@ -72,13 +77,19 @@ fn of_way(way: Way, report: &Report, lost: bool) -> Option<Cause> {
             term.map_or_else(|| result.limit.clone(), |term| format!("{} ({})", result.limit, term.evidence));
         Some(Cause { segment, ..cause(kind, Some(way), weight, evidence, remedy) })
     };
-    if !lost && result.binding == "receive_window" {
-        if let Some(why) = reads_slowly(way, report) {
+    let window = Window::of(way, report, result.rate_bit_s as f64);
+    match window.as_ref().filter(|window| !lost || window.full > MOSTLY_FULL) {
+        Some(window) if !window.is_read() && (window.is_open() || !lost) => {
             let remedy = "find what keeps the receiving program from its processor (top, a quota of its cgroup)";
+            let why = window.unread();
             return Some(Cause { segment: receiver, ..cause(Kind::Processor, Some(way), 0.7, why, remedy) });
         }
-        let remedy = "raise net.ipv4.tcp_rmem and net.core.rmem_max there to twice the bandwidth-delay product";
-        return at(Kind::SmallWindow, receiver, 0.7, remedy);
+        Some(window) if window.is_open() && result.binding == "receive_window" => {
+            let remedy = "raise net.ipv4.tcp_rmem and net.core.rmem_max there to twice the bandwidth-delay product";
+            return at(Kind::SmallWindow, receiver, 0.7, remedy);
+        }
+        // It grows, and is read: a longer test would see it open.
+        _ => {}
     }
     if !lost && result.binding == "send_buffer" {
         let remedy = "raise net.ipv4.tcp_wmem and net.core.wmem_max there to twice the bandwidth-delay product";
@@ -118,17 +129,65 @@ fn is_starved(totals: &[Total]) -> bool {
     busy < span * SENDING || full > busy * WINDOW_FULL
 }
 
-/// A window that was full and that the receiver did not open as far as its host would let it: nobody read what had come.
-fn reads_slowly(way: Way, report: &Report) -> Option<String> {
-    let (sender, receiver) = match way {
-        Way::There => (&report.near, &report.far),
-        Way::Back => (&report.far, &report.near),
-    };
-    let kernels: Vec<_> = sender.totals.iter().filter_map(|total| total.flow.kernel).collect();
-    let offered = kernels.iter().map(|k| k.window_bytes).max()?;
-    let most = largest(&receiver.host, "net.ipv4.tcp_rmem");
-    (offered < most / SHUT).then(|| {
-        let (offered, most) = (Bytes(offered), Bytes(most));
-        format!("the receiver keeps its window at {offered}, though its host would open it to {most}: its program does not read")
-    })
+/// A receive window that was full.
+struct Window {
+    /// Share of the later half's time in which something was on its way.
+    full: f64,
+    /// The largest that was offered.
+    offered: u64,
+    /// What the receiving host would open it to.
+    most: u64,
+    /// What was read of it in a round trip, in the end.
+    read_bytes: f64,
+}
+
+impl Window {
+    /// None where it was hardly ever full.
+    fn of(way: Way, report: &Report, rate_bit_s: f64) -> Option<Window> {
+        let (sender, receiver, intervals) = match way {
+            Way::There => (&report.near, &report.far, &report.intervals),
+            Way::Back => (&report.far, &report.near, &report.far_intervals),
+        };
+        let up = way == Way::There;
+        let kernels: Vec<_> = sender.totals.iter().filter_map(|total| total.flow.kernel).collect();
+        // At the beginning every window is small.
+        let end_s = intervals.last().map_or(0.0, |interval| interval.end_s);
+        let later = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).flat_map(|i| &i.flows);
+        let later: Vec<_> = later.filter(|flow| flow.up == up).filter_map(|flow| flow.kernel).collect();
+        let spans = if later.is_empty() { &kernels } else { &later };
+        let busy: f64 = spans.iter().map(|k| k.busy_s).sum();
+        let full = spans.iter().map(|k| k.receive_window_limited_s).sum::<f64>() / busy.max(1e-9);
+        let rtt = kernels.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
+        // The last interval may be cut short.
+        let late = intervals.iter().rev().take(2).map(|interval| {
+            interval.flows.iter().filter(|flow| flow.up == up).map(|flow| flow.rate_bit_s as f64).sum::<f64>()
+        });
+        let streams = kernels.len().max(1) as f64;
+        let read_bytes = bdp_bytes(late.fold(rate_bit_s, f64::max), rtt) / streams;
+        let (offered, most) =
+            (kernels.iter().map(|k| k.window_bytes).max()?, largest(&receiver.host, "net.ipv4.tcp_rmem"));
+        (full > WINDOW_FULL).then_some(Window { full, offered, most, read_bytes })
+    }
+
+    /// As far as the host allows, or nearly.
+    fn is_open(&self) -> bool {
+        self.offered * SHUT >= self.most
+    }
+
+    /// The program took what came.
+    fn is_read(&self) -> bool {
+        self.read_bytes >= self.offered as f64 * READ
+    }
+
+    /// That nobody empties it, in words.
+    fn unread(&self) -> String {
+        format!(
+            "the receiver's window of {} (its host would open it to {}) is full {:.0} % of the time, and {} are read in a round \
+             trip: its program does not read",
+            Bytes(self.offered),
+            Bytes(self.most),
+            self.full * 100.0,
+            Bytes(self.read_bytes as u64)
+        )
+    }
 }

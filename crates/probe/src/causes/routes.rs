@@ -1,9 +1,10 @@
 //! Causes that lie in routes: MTU holes, lossy members of a bundle, two directions that differ.
 
 use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
+use model::v1::probe::latency::Latency;
 use model::v1::probe::route::{ChangeOf, Hop, Mtu, Route, Said, SuspectBy};
 
-use super::{cause, there};
+use super::{cause, ms, there};
 
 pub(super) fn causes(found: &Findings) -> Vec<Cause> {
     let Some(routes) = &found.routes else { return Vec::new() };
@@ -14,6 +15,7 @@ pub(super) fn causes(found: &Findings) -> Vec<Cause> {
         let back: Vec<Cause> = of_way(Way::Back, reverse).into_iter().filter(seen).collect();
         causes.extend(back);
     }
+    causes.extend(found.latency.as_ref().and_then(uneven));
     let differs = |what: &ChangeOf| matches!(what, ChangeOf::Distance | ChangeOf::Rtt);
     let texts: Vec<&str> = routes.asymmetries.iter().filter(|c| differs(&c.what)).map(|c| c.text.as_str()).collect();
     if !texts.is_empty() {
@@ -21,6 +23,26 @@ pub(super) fn causes(found: &Findings) -> Vec<Cause> {
         causes.push(cause(Kind::AsymmetricRoute, None, 0.2, texts.join("; "), remedy));
     }
     causes
+}
+
+/// One way takes longer than the other by more than this part of the round trip, and by more than some milliseconds.
+const UNEVEN: f64 = 0.25;
+const UNEVEN_S: f64 = 0.002;
+
+/// One direction takes much longer than the other, by clocks that allow to say so.
+fn uneven(latency: &Latency) -> Option<Cause> {
+    let (forward, backward) = (latency.forward?, latency.backward?);
+    let clocks_s = latency.clock.error_s + latency.far_clock.map_or(0.0, |clock| clock.error_s);
+    let off_s = if latency.one_clock { 0.0 } else { 2.0 * clocks_s };
+    let differs_s = (forward.min_s - backward.min_s).abs() - off_s;
+    if differs_s <= ((forward.min_s + backward.min_s) * UNEVEN).max(UNEVEN_S) {
+        return None;
+    }
+    let evidence =
+        format!("packets take {} on the way there and {} on the way back", ms(forward.min_s), ms(backward.min_s));
+    let remedy =
+        "ask whoever routes the longer way why it is; rates do not suffer, clocks that are set over this path do";
+    Some(cause(Kind::AsymmetricRoute, None, 0.2, evidence, remedy))
 }
 
 fn of_way(way: Way, route: &Route) -> Vec<Cause> {

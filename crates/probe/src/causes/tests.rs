@@ -176,10 +176,20 @@ fn disorder_and_copies() {
 fn hosts() {
     let rmem = |most: &str| [("net.ipv4.tcp_rmem".to_owned(), format!("4096 131072 {most}"))].into();
     let mut window = clean();
-    let mut report = tcp_report(100_000_000, 0.0, 0.0, "receive_window");
+    let full = |rate: u64| {
+        let mut report = tcp_report(rate, 0.0, 0.0, "receive_window");
+        report.near.totals[0].flow.kernel.as_mut().unwrap().receive_window_limited_s = 9.0;
+        report
+    };
+    let mut report = full(600_000_000);
     report.far.host.settings = rmem("8388608");
     window.tcp.there = Some(report.clone());
     assert_eq!((top(&window).kind, top(&window).segment), (Kind::SmallWindow, Segment::FarHost));
+    // As it was told of 303 ms after 5 s: it is read, and grows.
+    report.far.host.settings = rmem("1073741824");
+    window.tcp.there = Some(report);
+    assert_eq!(causes(&window), []);
+    let mut report = full(100_000_000);
     report.far.host.settings = rmem("1073741824");
     window.tcp.there = Some(report);
     let slow = top(&window);
@@ -240,4 +250,71 @@ fn other_peoples_traffic_and_queues() {
     let mut bloated = clean();
     bloated.loaded.as_mut().unwrap().round_trip = Some(Delay { median_s: 0.4, ..Delay::default() });
     assert_eq!(top(&bloated).kind, Kind::Bufferbloat);
+}
+
+#[test]
+fn a_short_queue_that_bbr_hides_shows_with_cubic() {
+    let mut hidden = clean();
+    hidden.bursts.there = Some(burst(900, 1e9));
+    assert_eq!(causes(&hidden), [], "BBR gets all of it");
+    hidden.loss_based.there = Some(tcp_report(300_000_000, 0.000_1, 0.001, "loss"));
+    let found = top(&hidden);
+    assert_eq!((found.kind, found.way), (Kind::ShallowQueue, Some(Way::There)), "{found:?}");
+    assert!(found.evidence.contains("with CUBIC 300 Mbit/s"), "{}", found.evidence);
+
+    // One that a burst fits into, and that is short for what is on its way all the same.
+    let long = |rate: u64, resent: f64, queue_s: f64| {
+        let mut report = tcp_report(rate, resent, queue_s, "");
+        let flows = report.near.totals.iter().map(|total| total.flow.clone()).collect();
+        report.intervals = vec![tcp::Interval { start_s: 0.0, end_s: 10.0, flows, ..tcp::Interval::default() }];
+        report
+    };
+    let mut large = clean();
+    large.loss_based.there = Some(long(400_000_000, 0.000_1, 0.004));
+    let found = top(&large);
+    assert_eq!((found.kind, found.way), (Kind::ShallowQueue, Some(Way::There)), "{found:?}");
+    assert!(found.evidence.contains("CUBIC gets 400 Mbit/s where BBR gets 970 Mbit/s"), "{}", found.evidence);
+    // A queue as long as the path is none.
+    large.loss_based.there = Some(long(400_000_000, 0.000_1, 0.05));
+    assert_eq!(causes(&large), []);
+}
+
+#[test]
+fn a_link_that_gives_less_than_it_is_said_to() {
+    let mut narrow = clean();
+    narrow.link_bit_s = 1_000_000_000;
+    narrow.tcp.there = Some(tcp_report(320_000_000, 0.0, 0.02, ""));
+    narrow.bursts.there = Some(burst(0, 333e6));
+    let found = top(&narrow);
+    assert_eq!((found.kind, found.way), (Kind::NarrowLink, Some(Way::There)), "{found:?}");
+    assert!(found.evidence.contains("320 Mbit/s of 1.00 Gbit/s"), "{}", found.evidence);
+}
+
+#[test]
+fn one_way_that_takes_longer() {
+    let mut uneven = clean();
+    let way = |min_s| Some(Delay { min_s, median_s: min_s, ..Delay::default() });
+    let latency = uneven.latency.as_mut().unwrap();
+    (latency.forward, latency.backward) = (way(0.045), way(0.005));
+    latency.clock.error_s = 0.016;
+    assert_eq!(causes(&uneven), [], "clocks may be off by as much");
+    uneven.latency.as_mut().unwrap().one_clock = true;
+    let found = top(&uneven);
+    assert_eq!(found.kind, Kind::AsymmetricRoute);
+    assert!(found.evidence.contains("45.0 ms on the way there and 5.0 ms"), "{}", found.evidence);
+    uneven.latency.as_mut().unwrap().backward = way(0.040);
+    assert_eq!(causes(&uneven), []);
+}
+
+#[test]
+fn a_second_fault_beside_a_first() {
+    let mut both = clean();
+    both.datagrams.there = Some(point(600));
+    both.tcp.there = Some(tcp_report(180_000_000, 0.05, 0.001, ""));
+    let kinds: Vec<_> = causes(&both).into_iter().map(|cause| cause.kind).collect();
+    assert_eq!(kinds, [Kind::Policer, Kind::Loss], "0.3 % is lost whatever is sent, 5 % of what TCP sends");
+    both.bursts.there = Some(burst(900, 1e9));
+    both.tcp.there = Some(tcp_report(800_000_000, 0.004, 0.001, ""));
+    let kinds: Vec<_> = causes(&both).into_iter().map(|cause| cause.kind).collect();
+    assert!(kinds.contains(&Kind::Loss) && kinds.contains(&Kind::ShallowQueue), "{kinds:?}");
 }

@@ -10,10 +10,17 @@ use crate::host::largest;
 const BUSY: f64 = 0.6;
 /// From this share of the busy time on a window or buffer was full, and its term says what it let through.
 const FULL: f64 = 0.1;
-/// A result this close below a term is explained by it.
-const NEAR: f64 = 0.7;
-/// Loss that is worth a term: one segment of ten million.
+/// A result this near to a term is explained by it: above it nothing is held back, far below it something else holds.
+const NEAR: f64 = 0.2;
+/// The laws of loss hold in the mean, over long times: a result is within this factor of them.
+const LAWFUL: f64 = 2.0;
+/// Loss that is worth a term: one segment of ten million, and more than a few of them.
 const LOSS_MIN: f64 = 1e-7;
+const SEGMENTS_MIN: f64 = 10.0;
+/// What took fewer round trips than these, or carried fewer segments, shows how a connection begins, and no limit.
+const ROUNDS_MIN: f64 = 8.0;
+/// A window that is open by less than this part of the buffer that its host allows is bounded by something else than that.
+const OPEN: u64 = 4;
 
 /// The directions of a test, from both ends.
 pub fn ways(order: &Order, near: &End, far: &End) -> Vec<Way> {
@@ -52,6 +59,31 @@ impl<'a> Sums<'a> {
         self.kernel(of) / self.sent.len().max(1) as f64
     }
 
+    /// What was reached by the end, where that is more than the mean: what grows takes its time.
+    fn grown(&self) -> f64 {
+        self.rate.max(self.kernel(|k| k.delivery_rate_bit_s as f64))
+    }
+
+    /// The largest window that the receiver offered a stream.
+    fn offered(&self) -> u64 {
+        self.sent.iter().filter_map(|total| total.flow.kernel).map(|k| k.window_bytes).max().unwrap_or(0)
+    }
+
+    /// Why nothing can be said of what limits, where that is so.
+    fn too_little(&self) -> Option<String> {
+        let (rtt, mss) = (self.mean(|k| k.min_rtt_s), self.mean(|k| f64::from(k.mss_bytes)));
+        let rounds = if rtt > 0.0 { self.seconds / rtt } else { f64::INFINITY };
+        if rounds < ROUNDS_MIN {
+            return Some(format!(
+                "nothing yet: {rounds:.1} round trips of {:.1} ms are how a connection begins; a longer test (-t)",
+                rtt * 1e3
+            ));
+        }
+        let bytes = sum(&self.received, |total| total.flow.bytes as f64);
+        (mss > 0.0 && bytes < SEGMENTS_MIN * mss)
+            .then(|| format!("nothing that shows in {}: more bytes, or a longer test (-t)", Bytes(bytes as u64)))
+    }
+
     fn resent(&self) -> f64 {
         share(self.kernel(|k| k.resent_bytes as f64), self.kernel(|k| k.sent_bytes as f64))
     }
@@ -79,7 +111,7 @@ fn judge(order: &Order, up: bool, from: &End, to: &End) -> Way {
         resent: sums.resent(),
         cpu_s_per_gb: (cpu(&sums.sent), cpu(&sums.received)),
         binding: binding(&sums, &expected).map_or_else(String::new, |term| term.name.clone()),
-        limit: limit(&sums, &expected),
+        limit: limit(&sums, &expected, to),
         expected,
     }
 }
@@ -135,11 +167,13 @@ fn terms(order: &Order, sums: &Sums<'_>, from: &End, to: &End) -> Vec<Term> {
 /// What congestion control makes of the loss that was seen.
 fn loss(sums: &Sums<'_>, rtt: f64, streams: f64) -> Option<Term> {
     let (lost, name) = (sums.resent(), sums.sent.first()?.congestion.clone());
-    if lost < LOSS_MIN || name.starts_with("bbr") {
+    let mss = sums.mean(|k| f64::from(k.mss_bytes));
+    let is_few = sums.kernel(|k| k.resent_bytes as f64) < SEGMENTS_MIN * mss;
+    if lost < LOSS_MIN || is_few || name.starts_with("bbr") {
         return None;
     }
     let law = if name == "reno" { laws::mathis_bit_s } else { laws::cubic_bit_s };
-    let rate = law(sums.mean(|k| f64::from(k.mss_bytes)), rtt, lost) * streams;
+    let rate = law(mss, rtt, lost) * streams;
     let evidence = format!("{:.4} % of the bytes sent again, with {name}", lost * 100.0);
     Some(Term { name: "loss".into(), rate_bit_s: rate as u64, evidence })
 }
@@ -148,23 +182,44 @@ fn loss(sums: &Sums<'_>, rtt: f64, streams: f64) -> Option<Term> {
 fn binding<'a>(sums: &Sums<'_>, expected: &'a [Term]) -> Option<&'a Term> {
     let busy = sums.kernel(|k| k.busy_s);
     let full = |of: fn(&model::v1::probe::tcp::Kernel) -> f64| share(sums.kernel(of), busy) > FULL;
+    let is_little = sums.too_little().is_some();
     let binds = |term: &&Term| {
-        let reached = sums.rate > term.rate_bit_s as f64 * NEAR;
+        let allows = term.rate_bit_s as f64;
+        let reached = |rate: f64, most: f64| (allows * (1.0 - NEAR)..=allows * most).contains(&rate);
         match term.name.as_str() {
-            "receive_window" => full(|k| k.receive_window_limited_s),
-            "send_buffer" => full(|k| k.send_buffer_limited_s) && reached,
+            "pace" => sums.rate > allows * (1.0 - NEAR),
+            _ if is_little => false,
+            "receive_window" => full(|k| k.receive_window_limited_s) && reached(sums.grown(), 1.0 + NEAR),
+            // How much of a buffer is the kernel's own differs.
+            "send_buffer" => full(|k| k.send_buffer_limited_s) && reached(sums.grown(), 2.0 * (1.0 + NEAR)),
             // A thread that could do half as much again is not what limits.
-            "cpu_sender" | "cpu_receiver" => (term.rate_bit_s as f64) < sums.rate / BUSY,
-            _ => reached,
+            "cpu_sender" | "cpu_receiver" => allows < sums.rate / BUSY,
+            _ => (allows / LAWFUL..=allows * LAWFUL).contains(&sums.rate),
         }
     };
     expected.iter().find(binds)
 }
 
+/// What to do about a window that was full.
+fn wider(sums: &Sums<'_>, to: &End) -> String {
+    let (offered, most) = (sums.offered(), largest(&to.host, "net.ipv4.tcp_rmem"));
+    if offered * OPEN >= most {
+        return "raise net.ipv4.tcp_rmem at the receiving host, or use more streams".into();
+    }
+    format!(
+        "the receiving host would open it to {} and had not come that far: a longer test (-t), or more streams; if it stays \
+         there, the program reads too slowly",
+        Bytes(most)
+    )
+}
+
 /// What limited a direction, in a sentence.
-fn limit(sums: &Sums<'_>, expected: &[Term]) -> String {
+fn limit(sums: &Sums<'_>, expected: &[Term], to: &End) -> String {
     let busy = sums.kernel(|k| k.busy_s);
     let Some(term) = binding(sums, expected) else {
+        if let Some(little) = sums.too_little() {
+            return little;
+        }
         let waited = share(busy, sums.seconds * sums.sent.len() as f64);
         return format!(
             "the path: no host withheld anything, and {:.4} % was sent again; something was on its way {:.0} % of the time",
@@ -176,9 +231,7 @@ fn limit(sums: &Sums<'_>, expected: &[Term]) -> String {
     match term.name.as_str() {
         "pace" => format!("the pace that was asked for, {rate}"),
         "receive_window" => {
-            format!(
-                "the receive window: {evidence} = {rate}; raise net.ipv4.tcp_rmem at the receiving host, or use more streams"
-            )
+            format!("the receive window: {evidence} = {rate}; {}", wider(sums, to))
         }
         "send_buffer" => {
             format!(
@@ -231,12 +284,89 @@ mod tests {
             (window.expected[0].name.as_str(), window.expected[0].rate_bit_s / 1_000_000),
             ("receive_window", 110)
         );
-        let loss = up(Kernel { resent_bytes: 10_000, ..kernel() }, 1.0, "cubic");
-        assert!(loss.limit.starts_with("loss: 0.0010 %") && loss.binding == "loss", "{loss:?}");
+        let loss = up(Kernel { resent_bytes: 20_000, ..kernel() }, 1.0, "cubic");
+        assert!(loss.limit.starts_with("loss: 0.0020 %") && loss.binding == "loss", "{loss:?}");
+        // A few segments are no loss.
+        let few = up(Kernel { resent_bytes: 5_000, ..kernel() }, 1.0, "cubic");
+        assert!(few.binding.is_empty() && few.limit.starts_with("the path"), "{few:?}");
         let busy = up(kernel(), 79.0, "bbr");
         assert!(busy.limit.starts_with("the sending host: the busiest thread used 99 %"), "{busy:?}");
         let path = up(kernel(), 2.0, "bbr");
         assert!(path.limit.starts_with("the path"), "{path:?}");
         assert!((path.cpu_s_per_gb.0 - 2.0).abs() < 1e-9 && path.sent_bytes == path.received_bytes);
+    }
+
+    #[test]
+    fn what_its_own_numbers_contradict_is_no_limit() {
+        // As it was told of a test of 4 s: a window that its host would have opened to 1 GiB is none to raise.
+        let full = Kernel { receive_window_limited_s: 70.0, ..kernel() };
+        let ends = |most: &str| {
+            let mut to = end(None, 1.0, "");
+            to.host.settings.insert("net.ipv4.tcp_rmem".into(), format!("4096 131072 {most}"));
+            (end(Some(full), 1.0, "cubic"), to)
+        };
+        let limit = |most: &str| {
+            let (from, to) = ends(most);
+            ways(&Order::default(), &from, &to).remove(0).limit
+        };
+        assert!(limit("8388608").contains("raise net.ipv4.tcp_rmem"), "{}", limit("8388608"));
+        let opening = limit("1073741824");
+        assert!(!opening.contains("raise net.ipv4.tcp_rmem") && opening.contains("a longer test"), "{opening}");
+        // A window of which a tenth was used held nothing back.
+        let wide = up(Kernel { window_bytes: 40 << 20, ..full }, 1.0, "cubic");
+        assert!(wide.binding.is_empty(), "{wide:?}");
+    }
+
+    #[test]
+    fn of_too_little_nothing_is_said() {
+        let short = |counted_s, bytes, kernel| {
+            let with = |mut end: End| {
+                (end.totals[0].counted_s, end.totals[0].flow.bytes, end.totals[0].counted_bytes) =
+                    (counted_s, bytes, bytes);
+                end
+            };
+            ways(&Order::default(), &with(end(Some(kernel), 0.0, "cubic")), &with(end(None, 0.0, ""))).remove(0)
+        };
+        let begun = short(2.0, 25_000_000, Kernel { receive_window_limited_s: 70.0, ..kernel() });
+        assert!(begun.binding.is_empty() && begun.limit.contains("6.6 round trips of 303.0 ms"), "{begun:?}");
+        let little = short(5.0, 9_000, kernel());
+        assert!(little.binding.is_empty() && little.limit.contains("8.79 KiB"), "{little:?}");
+    }
+
+    proptest::proptest! {
+        /// Whatever was counted: the term that is named allows about what was reached.
+        #[test]
+        fn what_is_named_allows_what_was_reached(
+            window_bytes in 10_000_u64..1_000_000_000,
+            resent_bytes in 0_u64..50_000_000,
+            receive_window_limited_s in 0.0..80.0_f64,
+            send_buffer_limited_s in 0.0..80.0_f64,
+            delivery_rate_bit_s in 0_u64..20_000_000_000,
+            min_rtt_s in 0.000_02..0.4_f64,
+            cpu_s in 0.0..80.0_f64,
+        ) {
+            let seen = Kernel {
+                window_bytes,
+                resent_bytes,
+                receive_window_limited_s,
+                send_buffer_limited_s,
+                delivery_rate_bit_s,
+                min_rtt_s,
+                ..kernel()
+            };
+            let way = up(seen, cpu_s, "cubic");
+            let reached = (way.rate_bit_s.max(delivery_rate_bit_s)) as f64;
+            for term in way.expected.iter().filter(|term| term.name == way.binding) {
+                let allows = term.rate_bit_s as f64;
+                let (least, most) = match term.name.as_str() {
+                    "receive_window" => (0.8, 1.2),
+                    "send_buffer" => (0.8, 2.4),
+                    "loss" => (0.25, 2.0),
+                    _ => (0.0, f64::INFINITY),
+                };
+                let of = if term.name == "loss" { way.rate_bit_s as f64 } else { reached };
+                proptest::prop_assert!(of >= allows * least * 0.99 && of <= allows * most * 1.01, "{way:?}");
+            }
+        }
     }
 }

@@ -22,8 +22,7 @@ impl Posix {
             Reached::StrictlyThenNoLink { make } => (self.walk(path, make, is_dir), true),
         };
         let root = root.map_err(|e| error("open the directory", path, e))?;
-        let Posix { resolve, drop_privilege_bits, hides_unfinished, .. } = *self;
-        Ok(Posix { root, resolve, holds_entry, drop_privilege_bits, hides_unfinished })
+        Ok(Posix { root, holds_entry, ..*self })
     }
 
     /// Opens a directory component by component, each below the one before it and nowhere else; `last` are the flags for the

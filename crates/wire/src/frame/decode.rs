@@ -4,6 +4,7 @@ mod accounts;
 mod movers;
 
 use model::Algorithm;
+use model::account::Waited;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Owner, Xattr};
 use model::fault::Fault;
@@ -135,6 +136,10 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         36 => Frame::Counts(Counts { unfinished: r.number("a count")?, refreshed: r.number("a count")? }),
         37 => {
             Frame::Lineage(list(r, PATHS_MAX, "sources", |r| list(r, LINEAGE_MAX, "places", |r| r.array("a place")))?)
+        }
+        40 => {
+            let mut span = || Ok(Duration::from_micros(r.number_max(MICROS_MAX, "a time")?));
+            Frame::Waited(Waited { space: span()?, writer: span()? })
         }
         39 => Frame::Removing(Removal { extras: r.number("extras")?, there: r.number("entries")? }),
         38 => Frame::Missed(list(r, MISSES_NAMED_MAX, "failures", |r| Ok((r.path("a path")?, refusal(r)?)))?),
@@ -327,7 +332,11 @@ fn listed(r: &mut Reader) -> Result<Listed> {
 }
 
 fn options(r: &mut Reader) -> Result<Options> {
-    let (recursive, into) = (r.bool("recursive")?, r.bool("into")?);
+    let (recursive, copy_links) = match r.u8("recursive")? {
+        how @ 0..=3 => (how & 1 != 0, how & 2 != 0),
+        _ => return Err(WireError::Invalid("recursive")),
+    };
+    let into = r.bool("into")?;
     let sync = *Sync::ALL.get(usize::from(r.u8("a sync level")?)).ok_or(WireError::Invalid("a sync level"))?;
     let (no_overwrite, durable) = (r.bool("no-overwrite")?, r.bool("durable")?);
     let checksums = list(r, 16, "checksums", algorithm)?;
@@ -338,6 +347,7 @@ fn options(r: &mut Reader) -> Result<Options> {
         list(r, FILTERS_MAX, "filters", |r| Ok(Filter { include: r.bool("a filter")?, pattern: r.text("a filter")? }))?;
     Ok(Options {
         recursive,
+        copy_links,
         into,
         sync,
         no_overwrite,

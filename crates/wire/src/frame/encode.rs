@@ -4,6 +4,7 @@ mod accounts;
 mod movers;
 mod order;
 
+use model::account::Waited;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta};
 use model::locator::Place;
@@ -41,6 +42,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
             | Frame::Counts(_)
             | Frame::Missed(_)
             | Frame::Removing(_)
+            | Frame::Waited(_)
             | Frame::Lineage(_)
     )));
     body(&mut w, frame);
@@ -91,6 +93,7 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Lineage(_) => 37,
         Frame::Missed(_) => 38,
         Frame::Removing(_) => 39,
+        Frame::Waited(_) => 40,
     }
 }
 
@@ -184,6 +187,9 @@ fn job_body(w: &mut Writer, frame: &Frame) {
             w.number((*stream).into());
             w.number(*records);
         }),
+        Frame::Waited(Waited { space, writer }) => {
+            [space, writer].iter().for_each(|span| w.number((span.as_micros() as u64).min(MICROS_MAX)));
+        }
         Frame::Removing(Removal { extras, there }) => {
             w.number(*extras);
             w.number(*there);

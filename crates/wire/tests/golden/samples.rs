@@ -1,6 +1,6 @@
 //! One message of every type, with values that fill every field.
 
-use model::account::{Account, Spent};
+use model::account::{Account, Spent, Waited};
 use model::checksum::Digest;
 use std::time::Duration;
 
@@ -159,6 +159,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
         Request::Stat(Place::Zero(Bytes(1 << 30))),
     ];
     let options = Options {
+        copy_links: false,
         recursive: true,
         into: true,
         sync: Sync::Digest,
@@ -230,6 +231,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
             "missed",
             vec![Frame::Missed(vec![(path(b"t/extra"), no(Fault::Storage, "it stays"))]), Frame::Missed(Vec::new())],
         ),
+        ("waited", vec![Frame::Waited(Waited { space: Duration::from_millis(30_500), writer: Duration::ZERO })]),
         ("removing", vec![Frame::Removing(Removal { extras: 7, there: 1_000 })]),
         ("counts", vec![Frame::Counts(Counts { unfinished: 3, refreshed: 300 }), Frame::Counts(Counts::default())]),
         ("account", vec![Frame::Account(Box::default()), Frame::Account(Box::new(account()))]),

@@ -34,7 +34,9 @@ pub(super) fn all(
     }
     receipt(cp, target, is_json)?;
     delete(cp)?;
-    named_links(sources);
+    if !cp.copy_links {
+        named_links(sources);
+    }
     Ok(())
 }
 
@@ -102,7 +104,9 @@ fn named_links(sources: &[Locator]) {
         if let Ok(to) = std::fs::read_link(path) {
             let (path, to) = (path.display(), path.with_file_name(to));
             let to = to.display();
-            Printer::note(&format!("{path} is a symbolic link, and is copied as one; name {to} for what it leads to"));
+            Printer::note(&format!(
+                "{path} is a symbolic link, and is copied as one; name {to}, or add -L, for what it leads to"
+            ));
         }
     }
 }

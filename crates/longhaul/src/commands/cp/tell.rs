@@ -7,7 +7,7 @@ use wire::FileTold;
 use wire::frame::{Outcome, Plan};
 
 use super::{Job, checks};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::printer::Printer;
 use crate::receipt;
 
@@ -63,10 +63,10 @@ impl Job<'_> {
             Printer::note(&format!("congestion control {wanted} is not to be had there; the streams ran with {other}"));
         }
         if let Some(error) = &receipt.error {
-            Printer::note(error);
+            Printer::note(&failure::about(error, &self.places()));
         } else if receipt.failed > 0 && receipt.files + receipt.links + receipt.skipped == 0 {
             let reason = receipt.failures.first().map_or("nothing arrived", |miss| miss.reason.as_str());
-            Printer::note(reason);
+            Printer::note(&failure::about(reason, &self.places()));
         }
         if self.printer.is_json() {
             self.printer.object(receipt);
@@ -76,6 +76,17 @@ impl Job<'_> {
             receipt::lines(receipt).iter().for_each(|line| self.printer.line(line));
         }
         Ok(())
+    }
+}
+
+impl Job<'_> {
+    /// From where to where, in full.
+    pub(super) fn places(&self) -> Vec<String> {
+        let from = match self.sources {
+            [one] => failure::in_full(one),
+            many => format!("{} sources", many.len()),
+        };
+        vec![from, failure::in_full(self.target)]
     }
 }
 

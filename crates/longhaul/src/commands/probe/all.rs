@@ -34,6 +34,8 @@ const LATENCY_RATE: f64 = 100.0;
 /// Flows that look for other ways, and probes of each.
 const FLOWS: u16 = 16;
 const PROBES: u32 = 200;
+/// What a sender with BBR is asked for as well.
+const LOSS_BASED: &str = "cubic";
 /// Between two tests: what is on its way arrives.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -80,6 +82,12 @@ fn facts(support: &Support) -> Vec<Fact> {
     facts
 }
 
+/// With which congestion control a direction was sent.
+fn congestion(report: &Report, direction: Direction) -> &str {
+    let sender = if direction == Direction::Up { &report.near } else { &report.far };
+    sender.totals.first().map_or("", |total| total.congestion.as_str())
+}
+
 /// What TCP got in a direction.
 pub(super) fn rate(tcp: &Ways<Report>, way: Way) -> Option<f64> {
     let report = tcp.of(way)?;
@@ -100,7 +108,7 @@ impl Desk<'_> {
     fn findings(&mut self) -> Result<Findings, Failure> {
         let seconds = self.all.time.as_secs_f64();
         // Whoever cannot be asked for this cannot be asked for anything.
-        let limits = Some(connect(self.at, self.settings)?.limits()?);
+        let limits = connect(self.at, self.settings)?.limits()?;
         let routes = self.one("routes", |node, stop| {
             let order = RouteOrder { flows: FLOWS, probes: PROBES, ..RouteOrder::default() };
             Ok(task::routes(node, &order, stop)?)
@@ -108,6 +116,7 @@ impl Desk<'_> {
         let order = stamp::Order {
             rate_packets_s: LATENCY_RATE,
             extent: stamp::Extent::Time(self.all.time),
+            one_clock: probe::host::is_own_clock(limits.clock),
             ..stamp::Order::default()
         };
         let latency = self.one("latency", |node, stop| Ok(task::latency(node, &order, stop)?))?;
@@ -125,10 +134,15 @@ impl Desk<'_> {
             there: self.tcp("TCP there", Direction::Up, seconds)?,
             back: self.tcp("TCP back", Direction::Down, seconds)?,
         };
+        let loss_based = Ways {
+            there: self.loss_based("TCP there", Direction::Up, tcp.there.as_ref(), seconds)?,
+            back: self.loss_based("TCP back", Direction::Down, tcp.back.as_ref(), seconds)?,
+        };
         let loaded = self.loaded(&order)?;
         let left_out = std::mem::take(&mut self.left_out);
         let link_bit_s = self.all.link.map_or(0, |rate| rate.0);
-        Ok(Findings { link_bit_s, limits, routes, latency, datagrams, bursts, tcp, loaded, left_out })
+        let limits = Some(limits);
+        Ok(Findings { link_bit_s, limits, routes, latency, datagrams, bursts, tcp, loss_based, loaded, left_out })
     }
 
     /// One test. That it failed is a finding; that somebody ends it is the end.
@@ -162,6 +176,28 @@ impl Desk<'_> {
     fn tcp(&mut self, name: &str, direction: Direction, seconds: f64) -> Result<Option<Report>, Failure> {
         let order = Order { direction, seconds, streams: 1, ..Order::default() };
         self.one(name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))
+    }
+
+    /// BBR hides what a short queue does to everybody else: where the sender uses it, the same again with CUBIC.
+    fn loss_based(
+        &mut self,
+        name: &str,
+        direction: Direction,
+        before: Option<&Report>,
+        seconds: f64,
+    ) -> Result<Option<Report>, Failure> {
+        if !before.is_some_and(|report| congestion(report, direction).starts_with("bbr")) {
+            return Ok(None);
+        }
+        let order = Order { direction, seconds, streams: 1, congestion: Some(LOSS_BASED.into()), ..Order::default() };
+        let name = format!("{name} with {LOSS_BASED}");
+        let report = self.one(&name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))?;
+        let Some(report) = report else { return Ok(None) };
+        if congestion(&report, direction) != LOSS_BASED {
+            self.left_out.push(format!("{name}: the sending host does not have it (`modprobe tcp_{LOSS_BASED}`)"));
+            return Ok(None);
+        }
+        Ok(Some(report))
     }
 
     fn loaded(&mut self, order: &stamp::Order) -> Result<Option<Latency>, Failure> {

@@ -57,7 +57,9 @@ pub(super) fn test(
     Ok(match target {
         Target::Node(at) => {
             let mut node = connect(at, settings)?;
-            (task::latency(&mut node, order, stop)?, node.hosts().cloned())
+            let one_clock = node.limits().is_ok_and(|limits| probe::host::is_own_clock(limits.clock));
+            let order = stamp::Order { one_clock, ..*order };
+            (task::latency(&mut node, &order, stop)?, node.hosts().cloned())
         }
         Target::Stamp(at) => {
             let watch = Watch::begin();

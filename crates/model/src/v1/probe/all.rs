@@ -25,6 +25,9 @@ pub struct Findings {
     pub bursts: Ways<UdpPoint>,
     /// TCP, there and back.
     pub tcp: Ways<tcp::Report>,
+    /// TCP with a congestion control that takes loss for congestion, where the sender's own (BBR) does not.
+    #[serde(default)]
+    pub loss_based: Ways<tcp::Report>,
     /// Round trips beside TCP.
     pub loaded: Option<Latency>,
     /// What could not be done, and why.
@@ -114,6 +117,8 @@ pub enum Kind {
     Duplicates,
     /// Others use the path.
     CrossTraffic,
+    /// A link on the way, or a shaper, gives less than the path is said to.
+    NarrowLink,
     /// The two directions take different ways.
     AsymmetricRoute,
     /// The bottleneck's queue is so long that it delays everything.

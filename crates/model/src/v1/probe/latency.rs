@@ -30,6 +30,9 @@ pub struct Latency {
     pub forward: Option<Delay>,
     /// One way back, where both clocks allow it.
     pub backward: Option<Delay>,
+    /// Both ends read one clock: they are on one machine.
+    #[serde(default)]
+    pub one_clock: bool,
     /// Why there is no delay by direction, and what would give it.
     pub one_way_refused: Option<String>,
     /// Between neighbours on the way there; needs no synchronised clocks.

@@ -30,13 +30,16 @@ pub struct Order {
     pub ssid: u16,
     /// How long an answer is waited for, up to a minute.
     pub timeout: Duration,
+    /// Both ends are on one machine, and read one clock: its error is that of both, and no difference.
+    pub one_clock: bool,
 }
 
 impl Default for Order {
     /// Ten seconds of ten packets a second, with a session number of their own.
     fn default() -> Order {
         let (extent, timeout) = (Extent::Time(Duration::from_secs(10)), Duration::from_secs(2));
-        Order { rate_packets_s: 10.0, extent, packet_bytes: BASE, dscp: 0, ssid: fastrand::u16(1..), timeout }
+        let ssid = fastrand::u16(1..);
+        Order { rate_packets_s: 10.0, extent, packet_bytes: BASE, dscp: 0, ssid, timeout, one_clock: false }
     }
 }
 

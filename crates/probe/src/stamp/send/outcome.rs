@@ -91,6 +91,7 @@ impl Sender<'_> {
             residence: self.delays.residence.delay(),
             forward: self.delays.forward.delay().filter(|_| is_allowed),
             backward: self.delays.backward.delay().filter(|_| is_allowed),
+            one_clock: self.order.one_clock,
             one_way_refused,
             variation_forward: self.delays.variation_forward.variation(),
             variation_backward: self.delays.variation_backward.variation(),
@@ -117,6 +118,8 @@ impl Sender<'_> {
                 let (end, by) = step.map_or(("", 0.0), |step| (step.end.as_str(), step.step_s));
                 format!("the clock of the {end} end was set by {:.3} ms during the test", by * 1e3)
             }
+            // What it is off by, it is off by at both ends.
+            () if self.order.one_clock => return None,
             () if !self.near.is_known => "this host does not tell how good its clock is (adjtimex is forbidden)".into(),
             () if !near.synchronised => format!("the clock of this host is not synchronised: {keep}"),
             () if far.ptp => "the far clock counts in PTP's scale, whose distance to UTC is not told".into(),

@@ -7,7 +7,8 @@ use super::{list, place};
 use crate::codec::Writer;
 
 fn options(w: &mut Writer, options: &Options) {
-    w.bool(options.recursive);
+    // Who knows no more than yes and no refuses the rest: links would arrive where what they lead to was asked for.
+    w.u8(u8::from(options.recursive) + 2 * u8::from(options.copy_links));
     w.bool(options.into);
     w.u8(Sync::ALL.iter().position(|s| *s == options.sync).unwrap_or(0) as u8);
     w.bool(options.no_overwrite);

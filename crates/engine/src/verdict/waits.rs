@@ -1,0 +1,45 @@
+//! What stood still and shows in no thread's time: the path or the other end was away, the target was full, another job had
+//! the file.
+
+use std::time::Duration;
+
+use model::v1::Limit;
+
+use super::{Case, limit};
+
+/// From this part of a job's time on a wait is what limited it.
+const MUCH: f64 = 0.4;
+
+/// The longest wait, where it took much of the time.
+pub(super) fn verdict(case: &Case<'_>) -> Option<Limit> {
+    let waited = case.report.waited;
+    let elapsed = case.elapsed.as_secs_f64();
+    let waits = [(case.away, "outage"), (waited.space, "space"), (waited.writer, "lock")];
+    let (longest, part) = waits.into_iter().max_by_key(|(span, _)| *span)?;
+    if longest.is_zero() || longest.as_secs_f64() < elapsed * MUCH {
+        return None;
+    }
+    let of = format!("{} of {}", seconds(longest), seconds(case.elapsed));
+    Some(match part {
+        "outage" => {
+            let evidence = format!("the path or the other end was away for {of}, and the job went on by itself");
+            limit(
+                part,
+                evidence,
+                "look for what happened then: the other end's log, `longhaul probe path` as it is now",
+            )
+        }
+        "space" => {
+            let evidence = format!("the target was full for {of}");
+            limit(part, evidence, "more room at the target: the job waits for it as long as --wait-space says")
+        }
+        _ => {
+            let evidence = format!("another job was writing the same file for {of}");
+            limit(part, evidence, "one job for each file: `longhaul job list` at the target shows them")
+        }
+    })
+}
+
+fn seconds(span: Duration) -> String {
+    format!("{:.1} s", span.as_secs_f64())
+}

@@ -1,0 +1,234 @@
+//! Causes at the bottleneck: short queues, policers, links that give less than they should, other people's traffic.
+
+use model::units::{BitRate, Bytes};
+use model::v1::probe::all::{Cause, Findings, Kind, Way};
+use model::v1::probe::udp::UdpPoint;
+
+use super::bursts::{burst_bytes, drained_bit_s, held_bytes};
+use super::datagrams::{LOST_MIN, is_burden};
+use super::pushed::Pushed;
+use super::{cause, known, ms, percent, there};
+
+/// Loss of a burst's datagrams from which on the queue is short.
+const BURST_LOSS: f64 = 0.02;
+/// A queue that holds less than this part of what is on its way (bandwidth times delay) is short.
+const SHALLOW: f64 = 0.25;
+/// From this share of what TCP sends again on it lives with loss.
+const RESENT: f64 = 0.002;
+/// A queue adds at least so much of the round trip before it runs over, or some milliseconds.
+const QUEUED: f64 = 0.1;
+const QUEUED_S: f64 = 0.012;
+/// What TCP gets less than a bottleneck gives for its short queue to hurt.
+const HURTS: f64 = 0.1;
+/// A short queue lets through a good part of what it empties at. A policer has another rate.
+const FAR_BELOW: f64 = 0.25;
+/// So much of what a bottleneck gives is all of it.
+const ALL: f64 = 0.9;
+/// What TCP gets less than a path's capacity for others to be on it: hosts that stutter cost a fifth.
+const TAKEN: f64 = 0.3;
+/// What a link empties at, of what it is said to give, where it is a smaller one.
+const NARROW: f64 = 0.8;
+/// A congestion control that takes loss for congestion needs so many round trips to show what a queue does to it.
+const ROUNDS_MIN: f64 = 40.0;
+/// Delays that vary by more than this with nothing of ours on the path are others'.
+const VARIES_S: f64 = 0.000_2;
+
+pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for way in [Way::There, Way::Back] {
+        let all: Vec<Cause> = before.iter().chain(&causes).cloned().collect();
+        causes.extend(squeezed(found, way, &all));
+        let all: Vec<Cause> = before.iter().chain(&causes).cloned().collect();
+        causes.extend(below(found, way, &all));
+    }
+    causes
+}
+
+/// What a direction showed of its bottleneck.
+struct Seen<'a> {
+    way: Way,
+    tcp: Pushed,
+    /// With a congestion control that takes loss for congestion, where the first was BBR.
+    loss_based: Option<Pushed>,
+    burst: Option<&'a UdpPoint>,
+    /// At what bursts come out.
+    drained: Option<f64>,
+    /// Share that is lost whatever is sent; none where nothing was tried at a rate that is no burden.
+    always_lost: Option<f64>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(found: &'a Findings, way: Way) -> Option<Seen<'a>> {
+        let burst = found.bursts.of(way);
+        let light = found.datagrams.of(way).filter(|light| !is_burden(found, way, light));
+        let few = |light: &UdpPoint| light.lost_in_network < LOST_MIN;
+        Some(Seen {
+            way,
+            tcp: Pushed::of(found.tcp.of(way), way)?,
+            loss_based: Pushed::of(found.loss_based.of(way), way),
+            burst,
+            drained: burst.and_then(drained_bit_s),
+            always_lost: light.map(|light| if few(light) { 0.0 } else { light.lost_in_network_share }),
+        })
+    }
+
+    /// The better of both.
+    fn best(&self) -> f64 {
+        self.loss_based.as_ref().map_or(self.tcp.rate, |other| other.rate.max(self.tcp.rate))
+    }
+
+    /// What TCP got, in words.
+    fn got(&self) -> String {
+        let tcp = &self.tcp;
+        let with = self.loss_based.as_ref().map_or(String::new(), |other| {
+            format!(" (with CUBIC {} and {})", BitRate(other.rate as u64), percent(other.resent))
+        });
+        format!("TCP gets {} and sends {} again{with}", BitRate(tcp.rate as u64), percent(tcp.resent))
+    }
+}
+
+/// Loss only of what exceeds something: a rate (policer), or what a queue holds.
+fn squeezed(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
+    let seen = Seen::of(found, way)?;
+    if known(causes, Kind::LossyMember, way) {
+        return None;
+    }
+    // Where TCP gets what bursts come out at, the bottleneck is a queue, however short it was when somebody looked.
+    let is_all = seen.drained.is_some_and(|drained| seen.best() > drained * ALL);
+    let policer = policed(&seen).filter(|_| !is_all);
+    let is_far_below = seen.drained.is_some_and(|drained| seen.best() < drained * FAR_BELOW);
+    if is_far_below && policer.is_some() {
+        return policer;
+    }
+    shallow(&seen).or(policer).or_else(|| hidden(&seen))
+}
+
+const DEEPER: &str = "a deeper buffer at the bottleneck, or senders that pace (bbr, SO_MAX_PACING_RATE a little below what \
+                      the path gives)";
+
+/// A burst loses its end, what is left of it comes at the pace of a bottleneck, its queue holds little of what TCP has on
+/// its way, and TCP suffers.
+fn shallow(seen: &Seen<'_>) -> Option<Cause> {
+    let (burst, drained) = (seen.burst?, seen.drained?);
+    let (lost, always) = (burst.lost_in_network_share, seen.always_lost.unwrap_or(0.0));
+    let hurts = |tcp: &Pushed| tcp.resent > RESENT || tcp.rate < drained * (1.0 - HURTS);
+    // Beside loss nobody can tell what TCP suffers from.
+    let suffers = always > 0.0 || hurts(&seen.tcp) || seen.loss_based.as_ref().is_some_and(hurts);
+    let held = held_bytes(burst, drained);
+    if lost < BURST_LOSS + 3.0 * always || !suffers || held > drained / 8.0 * seen.tcp.min_rtt * SHALLOW {
+        return None;
+    }
+    let evidence = format!(
+        "{} of each burst of {} lost {}: the queue holds some {}, and empties at {}; {}",
+        percent(lost),
+        Bytes(burst_bytes(burst)),
+        there(seen.way),
+        Bytes(held as u64),
+        BitRate(drained as u64),
+        seen.got()
+    );
+    Some(cause(Kind::ShallowQueue, Some(seen.way), (0.5 + seen.tcp.resent * 5.0).min(0.9), evidence, DEEPER))
+}
+
+/// CUBIC loses where BBR does not, and no queue had grown before: one that bursts are too short for.
+fn hidden(seen: &Seen<'_>) -> Option<Cause> {
+    let (bbr, cubic) = (&seen.tcp, seen.loss_based.as_ref()?);
+    let is_judged = seen.always_lost == Some(0.0) && !bbr.is_bound && !cubic.is_bound && cubic.rounds > ROUNDS_MIN;
+    let queued = (cubic.rtt - cubic.min_rtt).max(0.0);
+    if !is_judged
+        || cubic.grows
+        || cubic.resent == 0.0
+        || cubic.rate > bbr.rate * NARROW
+        || queued > cubic.min_rtt * SHALLOW
+    {
+        return None;
+    }
+    let evidence = format!(
+        "CUBIC gets {} where BBR gets {}, and loses {} {} when round trips of {} have grown by {}: the queue holds some {}",
+        BitRate(cubic.rate as u64),
+        BitRate(bbr.rate as u64),
+        percent(cubic.resent),
+        there(seen.way),
+        ms(cubic.min_rtt),
+        ms(queued),
+        Bytes((bbr.rate / 8.0 * queued) as u64)
+    );
+    Some(cause(Kind::ShallowQueue, Some(seen.way), 0.5, evidence, DEEPER))
+}
+
+/// TCP loses all the time, and no queue tells that it is too fast.
+fn policed(seen: &Seen<'_>) -> Option<Cause> {
+    let tcp = &seen.tcp;
+    let queued = (tcp.rtt - tcp.min_rtt).max(0.0);
+    // That loss comes with the rate alone only a test at a low one can tell.
+    let of_rate = tcp.resent - 2.0 * seen.always_lost?;
+    if of_rate < RESENT || tcp.is_host_bound || queued > (tcp.min_rtt * QUEUED).max(QUEUED_S) {
+        return None;
+    }
+    let evidence = format!(
+        "TCP gets {} and sends {} again {} all the time, with no queue before the loss (round trips grow by {} at most); \
+         at a low rate {} is lost",
+        BitRate(tcp.rate as u64),
+        percent(tcp.resent),
+        there(seen.way),
+        ms(queued),
+        seen.always_lost.filter(|lost| *lost > 0.0).map_or_else(|| "nothing".into(), percent)
+    );
+    let remedy =
+        format!("a policer at about {}: ask for a shaper, or keep below it (--limit)", BitRate(tcp.rate as u64));
+    Some(cause(Kind::Policer, Some(seen.way), (0.5 + tcp.resent * 5.0).min(0.9), evidence, remedy))
+}
+
+/// Less than the path's capacity comes through, and nothing of ours explains it.
+fn below(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
+    let seen = Seen::of(found, way)?;
+    let explained = [Kind::Loss, Kind::LossyMember, Kind::Policer, Kind::ShallowQueue, Kind::MtuHole, Kind::Reordering];
+    if seen.tcp.is_bound || seen.tcp.grows || explained.iter().any(|kind| known(causes, *kind, way)) {
+        return None;
+    }
+    let capacity = if found.link_bit_s > 0 { found.link_bit_s as f64 } else { seen.drained? };
+    let taken = 1.0 - seen.best() / capacity;
+    if taken < TAKEN {
+        return None;
+    }
+    narrow(&seen, capacity, taken).or_else(|| others(found, &seen, capacity, taken))
+}
+
+/// Bursts come out at less than the link is said to give.
+fn narrow(seen: &Seen<'_>, link: f64, taken: f64) -> Option<Cause> {
+    let drained = seen.drained.filter(|drained| *drained < link * NARROW)?;
+    let evidence = format!(
+        "TCP gets {} of {} {}, and bursts come out at {}: it is not others who take the rest",
+        BitRate(seen.best() as u64),
+        BitRate(link as u64),
+        there(seen.way),
+        BitRate(drained as u64)
+    );
+    let remedy = "a slower link, a member of a bundle that is down, or a shaper on the way: look at what each interface of that \
+                  direction gives (ethtool, the provider's order)";
+    Some(cause(Kind::NarrowLink, Some(seen.way), taken.min(0.8), evidence, remedy))
+}
+
+/// Round trips vary before we send anything.
+fn others(found: &Findings, seen: &Seen<'_>, capacity: f64, taken: f64) -> Option<Cause> {
+    let idle = found.latency.as_ref()?;
+    let variation = if seen.way == Way::There { idle.variation_forward } else { idle.variation_backward };
+    let varies = variation.map_or(0.0, |variation| variation.p95_s);
+    if varies < VARIES_S {
+        return None;
+    }
+    let evidence = format!(
+        "TCP gets {} of {} {}, nothing of ours limits it, and delays vary by {} (95 %) with nothing of ours on the path",
+        BitRate(seen.tcp.rate as u64),
+        BitRate(capacity as u64),
+        there(seen.way),
+        ms(varies)
+    );
+    Some(cause(
+        Kind::CrossTraffic,
+        Some(seen.way),
+        taken.min(0.7),
+        evidence,
+        "others use the path: ask who, or when it is quieter",
+    ))
+}

@@ -1,0 +1,53 @@
+//! What bursts of datagrams show of a bottleneck: how fast its queue empties, and what it holds.
+
+use model::v1::probe::udp::{UdpPace, UdpPoint, UdpSpread, WIRE_BYTES};
+
+/// Datagrams of a burst.
+fn length(point: &UdpPoint) -> u64 {
+    match point.order.pace {
+        UdpPace::Bursts { length, .. } => u64::from(length),
+        _ => 1,
+    }
+}
+
+pub(super) fn burst_bytes(point: &UdpPoint) -> u64 {
+    length(point) * u64::from(point.order.bytes)
+}
+
+/// The mean of the times between datagrams of one burst: the gaps between bursts are not of them, and the longest one of each
+/// burst may be that of a host which was away. Where a path hands on several at once, most are very short and a few are long: a
+/// percentile would say nothing.
+fn within_bursts(point: &UdpPoint, spread: &UdpSpread, gap_s: f64) -> Option<f64> {
+    let inside = || spread.bins.iter().filter(|bin| bin.to_s < gap_s / 4.0);
+    let count: u64 = inside().map(|bin| bin.count).sum();
+    let bursts = point.sent.datagrams / length(point).max(1);
+    let counted = count.saturating_sub(bursts);
+    let mut left = counted;
+    let sum: f64 = inside()
+        .map(|bin| {
+            let of_bin = bin.count.min(left);
+            left -= of_bin;
+            of_bin as f64 * (bin.from_s + bin.to_s) / 2.0
+        })
+        .sum();
+    (counted > 0).then(|| sum / counted as f64)
+}
+
+/// How fast the bottleneck let go of a burst: from arrival to arrival. None where they came as fast as they were sent.
+pub(super) fn drained_bit_s(point: &UdpPoint) -> Option<f64> {
+    let UdpPace::Bursts { gap_s, .. } = point.order.pace else { return None };
+    let sent = within_bursts(point, point.sent.spacing.as_ref()?, gap_s)?;
+    let came = within_bursts(point, point.received.inter_arrival.as_ref()?, gap_s)?;
+    let bits = (u64::from(point.order.bytes) + WIRE_BYTES) as f64 * 8.0;
+    // A burst that is only cut takes no longer than it was sent: few of its datagrams come, and so each after a longer gap.
+    let whole = came * (1.0 - point.lost_in_network_share);
+    (whole > sent * 1.5).then(|| bits / came)
+}
+
+/// What the queue held of a burst, at most: what arrived, less what had left it while the burst came.
+pub(super) fn held_bytes(point: &UdpPoint, drained_bit_s: f64) -> f64 {
+    let UdpPace::Bursts { length, gap_s, .. } = point.order.pace else { return f64::INFINITY };
+    let span = point.sent.spacing.as_ref().and_then(|spread| within_bursts(point, spread, gap_s)).unwrap_or(0.0)
+        * f64::from(length);
+    (burst_bytes(point) as f64 * (1.0 - point.lost_in_network_share) - drained_bit_s / 8.0 * span).max(0.0)
+}
