@@ -115,6 +115,9 @@ pub enum Command {
     /// The other end of a copy over ssh
     #[command(hide = true)]
     FarEnd,
+    /// The nodes that have a name in the user's configuration, for completions
+    #[command(hide = true)]
+    Names,
 }
 
 /// Parses the command line.

@@ -123,6 +123,11 @@ impl ClientConfig {
         Ok(ClientConfig { copies, nodes })
     }
 
+    /// All names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.keys().map(String::as_str)
+    }
+
     /// The node of this name.
     pub fn named(&self, name: &str) -> Option<&NamedNode> {
         self.nodes.get(name)

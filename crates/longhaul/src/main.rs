@@ -77,6 +77,7 @@ fn run(args: Args, printer: &Printer) -> Result<u8, Failure> {
         Command::Job(job) => commands::job::run(&job, &settings, printer),
         Command::Support(support) => commands::support::run(&support, &args.common, &settings, printer),
         Command::FarEnd => commands::far_end::run(&settings),
+        Command::Names => Ok(commands::manual::names(&settings, printer)),
         Command::Completions(shell) => commands::manual::completions(&shell),
     };
     exit.map(|exit| exit as u8).map_err(|failure| failure.about(&places))

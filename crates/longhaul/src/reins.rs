@@ -1,7 +1,9 @@
 //! The reins of running jobs, over a unix socket in the state directory: how `longhaul job` reaches a copy or a node of
-//! this user on this host.
+//! this user on this host. Copies that have ended are remembered beside them for a while.
 //!
 //! One line of JSON asks, lines of JSON answer. The directory is the user's alone, and so are the sockets.
+
+mod ended;
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -128,19 +130,26 @@ fn sockets(state: &Path) -> Vec<PathBuf> {
     paths.filter(alive).collect()
 }
 
-/// The jobs of this user on this host.
+pub use ended::remember;
+
+/// The jobs of this user on this host: those that run, and copies that ended not long ago.
 pub fn list(state: &Path) -> Vec<v1::Job> {
     let all = Ask { v: 1, job: None, change: v1::Change::default() };
     let lines = sockets(state).into_iter().filter_map(|path| ask(&path, &all).ok()).flatten();
     let mut jobs: Vec<v1::Job> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
-    jobs.sort_by(|a, b| a.job.cmp(&b.job).then(a.role.cmp(&b.role)));
+    let past: Vec<v1::Job> =
+        ended::list(state).into_iter().filter(|past| jobs.iter().all(|job| job.job != past.job)).collect();
+    jobs.extend(past);
+    // What runs is what most look for.
+    let order = |job: &v1::Job| (job.state == v1::Doing::Ended, job.job.clone(), job.role.clone());
+    jobs.sort_by_cached_key(order);
     jobs
 }
 
 /// Changes a job, by its full id, wherever on this host a part of it is.
 pub fn change(state: &Path, job: &str, change: &v1::Change) -> Result<(), String> {
     let wanted = Ask { v: 1, job: Some(job.to_owned()), change: change.clone() };
-    let mut refused = format!("no job {job} runs here");
+    let mut refused = format!("no job {job} runs here any more");
     let mut done = false;
     for path in sockets(state) {
         let lines = ask(&path, &wanted).map_err(|e| format!("{}: {e}", path.display()))?;

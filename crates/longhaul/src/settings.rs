@@ -151,6 +151,11 @@ impl Settings {
         self.config.named(name).map(|node| node.at.clone())
     }
 
+    /// All names of nodes in the user's configuration.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.config.names()
+    }
+
     /// What a copy from or to this node does unless its command line says otherwise.
     pub fn copies(&self, with: Option<&HostPort>) -> &CopyDefaults {
         self.config.copies(with)

@@ -64,9 +64,9 @@ fn all(args: &Args) -> Result<bool> {
     let date = machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]);
     let head = format!(
         "- Date: {date}\n- Machine: {}\n- Command: `make bench-probe`; {} runs of each fault, {} s for each of the probe's tests\n\
-         - Where the path has a rate of 1 Gbit/s, the probe is told so (`--link`)\n\
+         - Where the path has a rate, the probe is told so (`--link`)\n\
          - **Everything here is emulated.** A fault counts as found where kind, direction and place of the first cause are right in \
-         most of its runs",
+         most of its runs; of two at once, where the first two causes are they",
         machine::describe("emulated network")?,
         args.rounds,
         args.seconds

@@ -429,9 +429,17 @@ impl Job<'_> {
         if self.is_test() {
             test::settle(&mut receipt, moved);
         }
-        control.end(None);
+        self.remember(&control, &receipt);
         self.tell(&receipt)?;
         Ok(engine::receipt::exit(&done.report))
+    }
+
+    /// `longhaul job list` shows it for a while.
+    fn remember(&self, control: &Control, receipt: &v1::Receipt) {
+        control.end(Some(receipt.clone()));
+        if let Some(state) = self.settings.state().ok().filter(|_| !receipt.dry_run && !self.is_test()) {
+            reins::remember(state.path(), &control.show());
+        }
     }
 
     /// Streams are left to the evidence; what `--streams` says is a setting of the job that can be changed.

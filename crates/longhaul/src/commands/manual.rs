@@ -1,5 +1,7 @@
 //! The manual pages and completions, made from the same table as the help.
 
+mod names;
+
 use std::io::Write;
 
 use clap::CommandFactory;
@@ -7,6 +9,8 @@ use model::Exit;
 
 use crate::args::{Args, Completions, Man};
 use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::settings::Settings;
 
 fn failed(error: &std::io::Error) -> Failure {
     Failure::local(format!("cannot write the manual: {error}"))
@@ -29,8 +33,15 @@ pub fn man(man: &Man) -> Result<Exit, Failure> {
 pub fn completions(shell: &Completions) -> Result<Exit, Failure> {
     let mut out = Vec::new();
     clap_complete::generate(shell.shell, &mut Args::command(), "longhaul", &mut out);
-    std::io::stdout().write_all(&out).map_err(|e| failed(&e))?;
+    let script = names::with_names(shell.shell, String::from_utf8_lossy(&out).into_owned());
+    std::io::stdout().write_all(script.as_bytes()).map_err(|e| failed(&e))?;
     Ok(Exit::Done)
+}
+
+/// `longhaul names`: the nodes that have a name, as they are written before a place. What completions ask.
+pub fn names(settings: &Settings, printer: &Printer) -> Exit {
+    settings.names().for_each(|name| printer.line(&format!("{name}:")));
+    Exit::Done
 }
 
 #[cfg(test)]

@@ -57,15 +57,16 @@ pub fn let_go(client: &Client) -> usize {
 
 /// The jobs of a client have another limit. How many they are.
 pub fn set_limit(client: &Client, limit: &str) -> usize {
-    let listed = until_some("a job is listed", LONG, || {
+    let running = until_some("a job is listed", LONG, || {
         let listed = client.run(words!["job", "list", "--json"]).expect(0).text();
-        (!listed.is_empty()).then_some(listed)
+        let jobs = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let running: Vec<Value> = jobs.filter(|job| job["state"] != "ended").collect();
+        (!running.is_empty()).then_some(running)
     });
-    for line in listed.lines() {
-        let job: Value = serde_json::from_str(line).unwrap();
+    for job in &running {
         client.run(words!["job", "set", job["job"].as_str().unwrap(), "--limit", limit]).expect(0);
     }
-    listed.lines().count()
+    running.len()
 }
 
 /// The jobs that a seat sees.
@@ -223,6 +224,23 @@ fn a_job_is_listed_and_shown() {
     drop(running);
     assert!(pair.jobs(Seat::Client).is_empty(), "what was killed is not listed");
     until("the node knows that it is over", LONG, || pair.jobs(Seat::Operator).is_empty());
+}
+
+#[test]
+fn copies_that_have_ended_are_known_for_a_while() {
+    let pair = pair();
+    let file = pair.client.write("f", pattern(1 << 20));
+    let done = pair.client.cp(0, words![file, pair.node.at("data/f")]);
+    pair.client.cp(0, words![file, "g", "--dry-run"]);
+    pair.client.run(words!["cp", "missing", "g"]).expect(1);
+    let listed = pair.jobs(Seat::Client);
+    let outcomes: Vec<&str> = listed.iter().map(|job| job["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["done", "failed"], "{listed:?}");
+    assert_eq!((&listed[0]["job"], &listed[0]["receipt"]["bytes"]), (&done["job"], &(1 << 20).into()));
+    let id = done["job"].as_str().unwrap();
+    let text = pair.job(Seat::Client, words!["show", id]).expect(0).text();
+    assert!(text.contains("done") && text.contains("verified by crc32c"), "{text}");
+    pair.job(Seat::Client, words!["cancel", id]).refused(1, &["runs here any more"]);
 }
 
 #[test]

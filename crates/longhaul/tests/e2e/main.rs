@@ -34,6 +34,7 @@ mod metrics;
 mod mirrors;
 mod movers;
 mod moves;
+mod named;
 mod node;
 mod oneway;
 mod options;

@@ -63,7 +63,9 @@ impl Job<'_> {
             Printer::note(&format!("congestion control {wanted} is not to be had there; the streams ran with {other}"));
         }
         if let Some(error) = &receipt.error {
-            Printer::note(&failure::about(error, &self.places()));
+            // Who stopped it knows what.
+            let places = if receipt.state == v1::State::Interrupted { Vec::new() } else { self.places() };
+            Printer::note(&failure::about(error, &places));
         } else if receipt.failed > 0 && receipt.files + receipt.links + receipt.skipped == 0 {
             let reason = receipt.failures.first().map_or("nothing arrived", |miss| miss.reason.as_str());
             Printer::note(&failure::about(reason, &self.places()));

@@ -1,0 +1,93 @@
+//! Copies that have ended: a file each in the state directory, with the job as it was last and its receipt.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::v1;
+
+/// So many are remembered, and for so long.
+const MOST: usize = 50;
+const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+
+fn dir(state: &Path) -> PathBuf {
+    state.join("ended")
+}
+
+/// Remembers a job that has ended. That it cannot be is nobody's trouble.
+pub fn remember(state: &Path, job: &v1::Job) {
+    let _ = write(&dir(state), job);
+}
+
+fn write(dir: &Path, job: &v1::Job) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let (path, beside) = (dir.join(format!("{}.json", job.job)), dir.join(format!("{}.new", job.job)));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    file.write_all(&serde_json::to_vec(job)?)?;
+    fs::rename(&beside, &path)?;
+    let mut all = files(dir);
+    // Ids begin with their time.
+    all.sort();
+    all.iter().take(all.len().saturating_sub(MOST)).for_each(|old| drop(fs::remove_file(old)));
+    Ok(())
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    // Not where a link leads to, that another user may have put there.
+    let is_dir = fs::symlink_metadata(dir).is_ok_and(|facts| facts.is_dir());
+    let entries = fs::read_dir(dir).ok().filter(|_| is_dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json")).collect()
+}
+
+/// Those that ended not too long ago.
+pub(super) fn list(state: &Path) -> Vec<v1::Job> {
+    files(&dir(state)).iter().filter_map(|path| read(path)).collect()
+}
+
+fn read(path: &Path) -> Option<v1::Job> {
+    let age = fs::metadata(path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
+    if age > LONGEST {
+        let _ = fs::remove_file(path);
+        return None;
+    }
+    let mut job: v1::Job = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    job.seconds += age.as_secs_f64();
+    Some(job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(number: usize) -> v1::Job {
+        let text = format!(
+            r#"{{"v":1,"job":"j{number:03}","state":"ended","role":"send","source":["a"],"target":"b","bytes":1,"bytes_total":1,
+               "files":1,"files_total":1,"scanned":true,"rate_bit_s":0,"limit_bit_s":0,"streams":1,"seconds":2.5,
+               "outcome":"done"}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn the_newest_are_remembered() {
+        let state = tempfile::tempdir().unwrap();
+        assert!(list(state.path()).is_empty());
+        (0..MOST + 3).for_each(|number| remember(state.path(), &job(number)));
+        let mut ids: Vec<String> = list(state.path()).into_iter().map(|job| job.job).collect();
+        ids.sort();
+        assert_eq!((ids.len(), ids[0].as_str()), (MOST, "j003"));
+        let path = dir(state.path()).join("j010.json");
+        let old = std::time::SystemTime::now() - LONGEST - Duration::from_secs(1);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
+        fs::write(dir(state.path()).join("j011.json"), "torn").unwrap();
+        assert_eq!(list(state.path()).len(), MOST - 2);
+        assert!(!path.exists());
+        let hour = std::time::SystemTime::now() - Duration::from_secs(3_600);
+        let path = dir(state.path()).join("j012.json");
+        fs::File::options().write(true).open(&path).unwrap().set_modified(hour).unwrap();
+        let past = list(state.path()).into_iter().find(|job| job.job == "j012").unwrap();
+        assert!((3_602.0..3_700.0).contains(&past.seconds), "{}", past.seconds);
+    }
+}
