@@ -38,6 +38,7 @@ fn verdict(report: &Report, pushing: bool) -> Limit {
         limit_is_theirs: false,
         pipe: false,
         away: Duration::ZERO,
+        in_all: Duration::from_secs(60),
         elapsed,
     };
     judge::of(&case)

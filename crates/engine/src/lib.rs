@@ -21,6 +21,7 @@ pub mod history;
 pub mod identity;
 pub mod job;
 pub mod journal;
+pub mod lastcopy;
 pub mod leftovers;
 mod lent;
 mod lineage;

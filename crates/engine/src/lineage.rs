@@ -29,7 +29,7 @@ struct Tokens {
     above: Vec<PlaceToken>,
 }
 
-fn token(job: &JobName, (device, inode): (u64, u64)) -> PlaceToken {
+pub(crate) fn token(job: &JobName, (device, inode): (u64, u64)) -> PlaceToken {
     let mut hash = Context::new(&SHA256);
     hash.update(b"longhaul place");
     hash.update(job);
@@ -72,7 +72,7 @@ pub(crate) fn nested(job: &JobName, source: &[PlaceToken], store: &dyn Store, ta
     let (itself, above) = source.split_first()?;
     let there = tokens(job, &store.lineage(&target.path));
     // What is copied into a directory becomes an entry of it.
-    let is_in_itself = target.into && there.itself == Some(*itself);
+    let is_in_itself = (target.into || above.is_empty()) && there.itself == Some(*itself);
     if there.above.contains(itself) || is_in_itself {
         return Some(Nested::TargetWithin);
     }

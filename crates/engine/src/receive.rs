@@ -16,7 +16,7 @@ mod turns;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::account::Waited;
 use model::checksum::{BlockSum, Digest};
@@ -26,6 +26,7 @@ use model::{Algorithm, Fault};
 use store::Store;
 use sys::waker::Waker;
 use wire::frame::{Counts, JobName, PlaceToken, Plan, Refusal, Removal, Totals};
+use wire::limits::ENTRIES_IN_FLIGHT_MAX;
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
 use wire::sender::{Miss, Progress};
@@ -90,6 +91,12 @@ pub struct Receiving {
     crowd: Arc<Crowd>,
     busy: Mutex<String>,
     waited: Mutex<Waited>,
+    /// How many wait for another job that has their file, and since when anybody does.
+    others_write: Mutex<(u32, Option<Instant>)>,
+    /// Files that are not what is there by their length and time alone.
+    doubted: Mutex<HashSet<u64>>,
+    /// More of them were named than anybody remembers.
+    doubts_all: AtomicBool,
     /// By which the sender says where its sources lie.
     job: OnceLock<JobName>,
     /// Entries whose facts were brought up to date, and no more.
@@ -120,6 +127,8 @@ pub(crate) fn check(checksums: &[Algorithm], part: &Part, bytes: &[u8]) -> Optio
 
 /// Records of one stream after which the sender is told without waiting for the next tick.
 const RECORDS_PER_WAKE: u64 = 16;
+/// Files that the sender may doubt before they are judged.
+const DOUBTED_MAX: usize = ENTRIES_IN_FLIGHT_MAX;
 
 impl Receiving {
     /// For a job into `target` of `store`. `opening` hears of every directory before an unfinished file is made there.
@@ -155,6 +164,9 @@ impl Receiving {
             crowd: Arc::default(),
             busy: Mutex::default(),
             waited: Mutex::default(),
+            others_write: Mutex::default(),
+            doubted: Mutex::default(),
+            doubts_all: AtomicBool::new(false),
             job: OnceLock::new(),
             refreshed: AtomicU64::new(0),
             found: AtomicU64::new(0),
@@ -225,6 +237,23 @@ impl Receiving {
 
     fn incoming(&self) -> MutexGuard<'_, HashMap<u64, Arc<Incoming>>> {
         self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sender knows that these have been changed since they were last copied here.
+    fn doubt(&self, ids: Vec<u64>) {
+        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        // More than are ever on their way at once nobody has to remember.
+        if doubted.len() + ids.len() > DOUBTED_MAX {
+            self.doubts_all.store(true, Ordering::Relaxed);
+        } else {
+            doubted.extend(ids);
+        }
+    }
+
+    /// Whether length and time of a file are not enough to say that it is there.
+    fn is_doubted(&self, id: u64) -> bool {
+        let is_named = self.doubted.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        is_named || self.doubts_all.load(Ordering::Relaxed)
     }
 
     /// Counts a wait.
@@ -328,6 +357,10 @@ impl Side for Receiving {
     fn handle(&self, frame: Frame) -> std::result::Result<(), WireError> {
         if let Frame::Lineage(sources) = frame {
             self.refuse_nested(&sources);
+            return Ok(());
+        }
+        if let Frame::Doubted(ids) = frame {
+            self.doubt(ids);
             return Ok(());
         }
         if let Frame::Same(ids) = &frame {

@@ -256,6 +256,9 @@ impl<'a> Scanner<'a> {
             let reason = format!("a link that leads back to {above}, of which it is a part: it would have no end");
             return self.refuse(source, at, Refusal::new(Fault::Config, reason));
         }
+        if self.copy_links {
+            self.sending.reached(stat.identity);
+        }
         let entries = match root.store.list(&root.path.join_path(&at.path)) {
             Ok(entries) => entries.finished(),
             Err(error) => return self.fail(source, at, &error),

@@ -11,7 +11,7 @@ mod side;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use model::checksum::Digest;
@@ -41,6 +41,8 @@ struct State {
     failure: Option<Error>,
     /// Those that are too many.
     retired: BTreeSet<u32>,
+    /// Files that the last copy has not seen as they are, until the receiver is told.
+    doubted: Vec<u64>,
 }
 
 /// The sending side of one job, shared by its threads.
@@ -55,8 +57,11 @@ pub struct Sending {
     specials: Mutex<Vec<RelPath>>,
     /// Unfinished files that were left out.
     unfinished: AtomicU64,
+    /// What was changed from here on the last copy has not seen.
+    unseen_from: OnceLock<Timestamp>,
     /// Where the sources lie, until the receiver is told.
     lineage: Mutex<Vec<Vec<PlaceToken>>>,
+    job: OnceLock<JobName>,
     pace: Pace,
     busy: Mutex<String>,
 }
@@ -76,7 +81,8 @@ impl Sending {
         let machine = if options.dry_run { machine.dry() } else { machine };
         let retired = BTreeSet::new();
         Arc::new(Sending {
-            state: Mutex::new(State { machine, over: false, failure: None, retired }),
+            state: Mutex::new(State { machine, over: false, failure: None, retired, doubted: Vec::new() }),
+            unseen_from: OnceLock::new(),
             work: Condvar::new(),
             room: Condvar::new(),
             waker,
@@ -84,6 +90,7 @@ impl Sending {
             specials: Mutex::default(),
             unfinished: AtomicU64::new(0),
             lineage: Mutex::default(),
+            job: OnceLock::new(),
             pace: Pace::default(),
             busy: Mutex::default(),
         })
@@ -93,6 +100,21 @@ impl Sending {
     pub fn tell_lineage(&self, job: &JobName) {
         let told = lineage::of_sources(job, self.roots());
         *self.lineage.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        let _ = self.job.set(*job);
+    }
+
+    /// A directory that may have been reached through a link: the target must not lie in it, wherever it is.
+    pub(crate) fn reached(&self, identity: (u64, u64)) {
+        if let Some(job) = self.job.get() {
+            let token = lineage::token(job, identity);
+            self.lineage.lock().unwrap_or_else(PoisonError::into_inner).push(vec![token]);
+        }
+    }
+
+    /// The last copy to the same target has seen no change from then on: what was changed since is not taken for what is there by
+    /// its length and time.
+    pub fn doubt_from(&self, unseen_from: Timestamp) {
+        let _ = self.unseen_from.set(unseen_from);
     }
 
     /// The sources.
@@ -138,6 +160,9 @@ impl Sending {
         let id = state.machine.offer_with(source, path, name, what, attributes);
         if let Some(changed) = changed {
             state.machine.note_changed(id, changed);
+            if self.unseen_from.get().is_some_and(|from| changed >= *from) {
+                state.doubted.push(id);
+            }
         }
         drop(state);
         self.waker.wake();

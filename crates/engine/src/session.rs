@@ -28,6 +28,7 @@ use crate::filelist::FileList;
 use crate::history::History;
 use crate::identity::{self, Trust};
 use crate::job::{self, Beside, Driven, Help, Side, StreamTerms, Streams, Watch};
+use crate::lastcopy::LastCopy;
 use crate::link::Link;
 use crate::pilot;
 use crate::receive::Receiving;
@@ -68,6 +69,8 @@ pub struct Means {
     pub series: Option<Series>,
     /// What earlier jobs found out about paths.
     pub history: Option<History>,
+    /// The last copy of the same sources to the same target.
+    pub last_copy: Option<LastCopy>,
     /// Other jobs of the same node.
     pub commons: Option<Commons>,
 }
@@ -332,6 +335,9 @@ impl Session {
         let (streams, kept) = (self.first_streams(means, &terms), std::mem::take(&mut self.kept));
         let sending = Sending::new(sources, &order.options, self.link.waker());
         sending.tell_lineage(&order.job);
+        if let Some(from) = means.last_copy.as_ref().and_then(LastCopy::unseen_from) {
+            sending.doubt_from(from);
+        }
         let opened = self.link.send(&Frame::Open(order.clone()));
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&sending, &order.options).run(files));

@@ -223,6 +223,7 @@ impl Transfer<'_> {
             limit_is_theirs: self.control.limit_is_theirs(),
             pipe: self.once,
             away: done.away,
+            in_all: done.elapsed,
             elapsed: done.report.arrived_after.unwrap_or(done.elapsed),
         };
         let payload = done.report.streams.iter().max_by_key(|stream| stream.id).map(|stream| stream.payload.clone());

@@ -33,7 +33,9 @@ pub struct Case<'a> {
     pub pipe: bool,
     /// For how long there was no session, or nothing was heard on it.
     pub away: Duration,
-    /// Time from the first request to the last byte.
+    /// Time of all attempts together.
+    pub in_all: Duration,
+    /// Time from the first request to the last byte, of the last attempt.
     pub elapsed: Duration,
 }
 

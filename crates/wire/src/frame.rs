@@ -434,6 +434,9 @@ pub enum Frame {
     Removing(Removal),
     /// Receiver, before it has finished: how long it had to wait at its target. Said only where it had to.
     Waited(Waited),
+    /// Sender, before it offers them: files that were changed in some way since they were last copied there. Who goes by lengths and
+    /// times compares what is in them.
+    Doubted(Vec<u64>),
 }
 
 /// What the source lacks is about to be removed at the target.

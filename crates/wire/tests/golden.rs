@@ -24,8 +24,14 @@ use wire::version::{SPOKEN, Version};
 const PINNED: &[(Version, u32)] = &[(Version(2), 0x3b33_1498)];
 
 /// Frames that came since the newest version: whoever does not know them passes over them, so they are no new one.
-const IGNORABLE_SINCE: &[&str] =
-    &["frame-counts.hex", "frame-lineage.hex", "frame-missed.hex", "frame-removing.hex", "frame-waited.hex"];
+const IGNORABLE_SINCE: &[&str] = &[
+    "frame-counts.hex",
+    "frame-doubted.hex",
+    "frame-lineage.hex",
+    "frame-missed.hex",
+    "frame-removing.hex",
+    "frame-waited.hex",
+];
 
 fn testdata() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata")

@@ -274,6 +274,7 @@ impl Receiving {
     }
 
     fn judgement(&self, wanted: &Wanted) -> Judgement {
+        let is_doubted = self.is_doubted(wanted.id);
         let there = match self.store.stat(&wanted.path) {
             Ok(stat) => stat,
             Err(error) if error.is_not_found() => return Judgement::Want,
@@ -306,7 +307,12 @@ impl Receiving {
                     Err(error) => return Judgement::Refuse(self.refusal(error)),
                 }
             }
-            _ if is_same(sync, &there, wanted, self.store.capabilities().times) => return Judgement::Skip,
+            _ if is_same(sync, &there, wanted, self.store.capabilities().times) => {
+                match is_doubted && sync == Sync::Mtime && self.may_replace() {
+                    true => return self.doubtful(wanted),
+                    false => return Judgement::Skip,
+                }
+            }
             _ => {}
         }
         if self.policy.options.no_overwrite {
@@ -316,6 +322,20 @@ impl Receiving {
         match &self.policy.may_replace {
             Ok(()) => Judgement::Want,
             Err(refusal) => Judgement::Refuse(refusal.clone()),
+        }
+    }
+
+    /// Length and time say that a file is there, and it was changed since it was copied. Where bytes rest with a server that tells
+    /// no digest, it is sent again: to read it back would cost the path as much.
+    fn doubtful(&self, wanted: &Wanted) -> Judgement {
+        let told = match self.store.capabilities().posix {
+            true => self.digest_of(&wanted.path).map(Some),
+            false => self.store.digests(&wanted.path, &[Algorithm::Crc32c]).map(|told| told.first().copied()),
+        };
+        match told {
+            Ok(Some(digest)) => Judgement::WantUnless(digest),
+            Ok(None) => Judgement::Want,
+            Err(error) => Judgement::Refuse(self.refusal(error)),
         }
     }
 

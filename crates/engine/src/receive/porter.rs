@@ -4,7 +4,7 @@
 //! is claimed, and those for which there is no room yet.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::checksum::BlockSum;
 use model::fault::Fault;
@@ -153,18 +153,36 @@ impl Receiving {
     /// The journal of a file, once no other job has it; none where one keeps it for too long.
     pub(super) fn take_journal(&self, journals: &Journals, wanted: &Wanted) -> Option<(Journal, Vec<Row>)> {
         let own = self.job.get().map(|job| JobId(Uuid::from_bytes(*job)).to_string()).unwrap_or_default();
-        let mut since = None;
+        let mut is_waiting = false;
         let mut waits = |other: Option<String>| {
-            since.get_or_insert_with(Instant::now);
+            if !std::mem::replace(&mut is_waiting, true) {
+                self.begins_to_wait();
+            }
             let other = other.map_or_else(|| "another job".to_owned(), |job| format!("job {job}"));
             self.say_busy(format!("waiting for {other}, which is writing {}", wanted.path));
         };
         let taken = journals.take(&wanted.path, subject(wanted), &own, &mut waits);
-        if let Some(since) = since {
-            self.say_busy(String::new());
-            self.note_wait(|all| all.writer += since.elapsed());
+        if is_waiting {
+            self.ends_to_wait();
         }
         taken.ok().flatten()
+    }
+
+    /// Several may wait for other jobs at once, each for a file: the time counts once.
+    fn begins_to_wait(&self) {
+        let (count, since) = &mut *self.others_write.lock().unwrap_or_else(PoisonError::into_inner);
+        *count += 1;
+        since.get_or_insert_with(Instant::now);
+    }
+
+    fn ends_to_wait(&self) {
+        let (count, since) = &mut *self.others_write.lock().unwrap_or_else(PoisonError::into_inner);
+        *count -= 1;
+        if *count == 0 {
+            let waited = since.take().map_or(Duration::ZERO, |since| since.elapsed());
+            self.note_wait(|all| all.writer += waited);
+            self.say_busy(String::new());
+        }
     }
 
     /// The rows that the unfinished file bears out.

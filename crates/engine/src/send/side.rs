@@ -8,6 +8,7 @@ use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::Steer;
 use wire::frame::{Counts, Plan, Removal};
+use wire::limits::{PATHS_MAX, RANGES_MAX};
 use wire::sender::Progress;
 use wire::{FileTold, Frame, WireError};
 
@@ -26,11 +27,20 @@ impl Side for Sending {
     }
 
     fn poll_frame(&self) -> Option<Frame> {
-        let lineage = std::mem::take(&mut *self.lineage.lock().unwrap_or_else(PoisonError::into_inner));
+        let lineage = {
+            let mut all = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
+            let some = all.len().min(PATHS_MAX);
+            all.drain(..some).collect::<Vec<_>>()
+        };
         if lineage.iter().any(|places| !places.is_empty()) {
             return Some(Frame::Lineage(lineage));
         }
-        self.state().machine.poll_frame()
+        let mut state = self.state();
+        if !state.doubted.is_empty() {
+            let some = state.doubted.len().min(RANGES_MAX);
+            return Some(Frame::Doubted(state.doubted.drain(..some).collect()));
+        }
+        state.machine.poll_frame()
     }
 
     fn pump(&self) -> Result<()> {

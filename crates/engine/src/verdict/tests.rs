@@ -43,7 +43,16 @@ fn report(sender: Account, receiver: Account, stream: Stream) -> Report {
 
 fn verdict(report: &Report, limit_bit_s: u64) -> Limit {
     let elapsed = Duration::from_secs(60);
-    of(&Case { report, pushing: true, limit_bit_s, limit_is_theirs: false, pipe: false, away: Duration::ZERO, elapsed })
+    of(&Case {
+        report,
+        pushing: true,
+        limit_bit_s,
+        limit_is_theirs: false,
+        pipe: false,
+        away: Duration::ZERO,
+        in_all: Duration::from_secs(60),
+        elapsed,
+    })
 }
 
 #[track_caller]
@@ -129,6 +138,7 @@ fn loss_and_the_path() {
         limit_is_theirs: false,
         pipe: false,
         away: Duration::ZERO,
+        in_all: Duration::from_secs(60),
         elapsed: Duration::from_secs(4),
     };
     expect(&of(&short), "latency", "slow start over 303 ms", "");
@@ -241,7 +251,16 @@ fn what_stood_still_is_named_as_what_it_was() {
     let full = || report(account(WAITING, LITTLE), account(WAITING, LITTLE), stream());
     let elapsed = Duration::from_secs(60);
     let of = |report: &Report, away| {
-        of(&Case { report, pushing: true, limit_bit_s: 1, limit_is_theirs: false, pipe: false, away, elapsed })
+        of(&Case {
+            report,
+            pushing: true,
+            limit_bit_s: 1,
+            limit_is_theirs: false,
+            pipe: false,
+            away,
+            in_all: elapsed,
+            elapsed,
+        })
     };
     let s = Duration::from_secs;
     expect(&of(&full(), s(45)), "outage", "away for 45.0 s of 60.0 s", "probe path");
@@ -258,6 +277,7 @@ fn what_stood_still_is_named_as_what_it_was() {
         limit_is_theirs: false,
         pipe: false,
         away: s(0),
+        in_all: s(60),
         elapsed: Duration::from_millis(40),
     };
     expect(&super::of(&case), "latency", "40 ms: too little", "nothing");
@@ -269,7 +289,16 @@ fn pipes_and_limits_of_the_past() {
     let waiting = || account(WAITING, LITTLE);
     let elapsed = Duration::from_secs(60);
     let of = |report: &Report, pushing| {
-        of(&Case { report, pushing, limit_bit_s: 0, limit_is_theirs: false, pipe: true, away: Duration::ZERO, elapsed })
+        of(&Case {
+            report,
+            pushing,
+            limit_bit_s: 0,
+            limit_is_theirs: false,
+            pipe: true,
+            away: Duration::ZERO,
+            in_all: Duration::from_secs(60),
+            elapsed,
+        })
     };
     expect(&of(&report(slow(), waiting(), stream()), true), "source", "readers busy", "what writes into the pipe");
     // The same the other way round: a pull is reported by the end that receives.
@@ -297,6 +326,7 @@ fn other_jobs_of_a_node_and_jobs_of_a_few_round_trips() {
         limit_is_theirs: false,
         pipe: false,
         away: Duration::ZERO,
+        in_all: Duration::from_secs(60),
         elapsed,
     };
     expect(&of(&case), "latency", "the whole job took 5.1 round trips of 303 ms", "nothing");
@@ -315,6 +345,7 @@ fn ends_are_told_in_numbers() {
             limit_is_theirs: false,
             pipe: false,
             away: Duration::ZERO,
+            in_all: Duration::from_secs(60),
             elapsed,
         })
     };
@@ -334,6 +365,7 @@ fn ends_are_told_in_numbers() {
         limit_is_theirs: false,
         pipe: false,
         away: Duration::ZERO,
+        in_all: Duration::from_secs(60),
         elapsed: Duration::ZERO,
     };
     assert!(ends(&case).is_empty());

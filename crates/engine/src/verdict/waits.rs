@@ -13,16 +13,17 @@ const MUCH: f64 = 0.4;
 /// The longest wait, where it took much of the time.
 pub(super) fn verdict(case: &Case<'_>) -> Option<Limit> {
     let waited = case.report.waited;
-    let elapsed = case.elapsed.as_secs_f64();
+    let elapsed = case.in_all.as_secs_f64();
     let waits = [(case.away, "outage"), (waited.space, "space"), (waited.writer, "lock")];
     let (longest, part) = waits.into_iter().max_by_key(|(span, _)| *span)?;
     if longest.is_zero() || longest.as_secs_f64() < elapsed * MUCH {
         return None;
     }
-    let of = format!("{} of {}", seconds(longest), seconds(case.elapsed));
+    let of = format!("{} of {}", seconds(longest), seconds(case.in_all));
     Some(match part {
         "outage" => {
-            let evidence = format!("the path or the other end was away for {of}, and the job went on by itself");
+            let went_on = if case.report.error.is_none() { ", and the job went on by itself" } else { "" };
+            let evidence = format!("the path or the other end was away for {of}{went_on}");
             limit(
                 part,
                 evidence,

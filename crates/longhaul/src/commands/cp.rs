@@ -17,6 +17,7 @@ use engine::history::History;
 use engine::identity::random_tag;
 use engine::job::News;
 use engine::journal::{self, Journals};
+use engine::lastcopy::LastCopy;
 use engine::leftovers::Leftovers;
 use engine::receive::{Policy, Receiving};
 use engine::scan::{SourceRoot, distinct_names};
@@ -400,6 +401,7 @@ impl Job<'_> {
             fares_better: Some(&fares_better),
             control: &control,
         };
+        let last_copy = transfer.means.last_copy.clone().filter(|_| role == "send");
         let mut display = Display::new(self.printer, self.is_test());
         let done = transfer.run(&mut || peer.connect(self.settings, self.cp.is_plain()), &mut |note| match note {
             Note::News(News::Progress(progress, file)) => {
@@ -429,6 +431,12 @@ impl Job<'_> {
         if self.is_test() {
             test::settle(&mut receipt, moved);
         }
+        // Where an entry of that name, or of that size, was enough nobody compared what changed.
+        let compares = !matches!(transfer.options.sync, spec::Sync::Exists | spec::Sync::Size);
+        let is_complete = receipt.state == v1::State::Done && !receipt.dry_run && compares;
+        if let Some(last_copy) = last_copy.filter(|_| is_complete) {
+            let _ = last_copy.keep();
+        }
         self.remember(&control, &receipt);
         self.tell(&receipt)?;
         Ok(engine::receipt::exit(&done.report))
@@ -453,7 +461,19 @@ impl Job<'_> {
                 Some(Series::new(Box::new(out), job.to_string()).map_err(failed)?)
             }
         };
-        Ok(Means { series, history, ..Means::default() })
+        Ok(Means { series, history, last_copy: self.last_copy(), ..Means::default() })
+    }
+
+    /// When the same was last copied to the same place; none of what is no tree of files that are there before and after.
+    fn last_copy(&self) -> Option<LastCopy> {
+        if self.files.is_some() || self.is_piped() || self.is_test() || self.mirrors.is_some() {
+            return None;
+        }
+        let state = self.settings.state().ok()?;
+        let rules = self.cp.filters.iter().map(|rule| format!("{} {}", rule.include, rule.pattern));
+        let how = format!("{} {} {}", self.cp.recursive, self.cp.copy_links, self.into);
+        let what: Vec<String> = self.places_of_all().into_iter().chain([how]).chain(rules).collect();
+        Some(LastCopy::of(state.path(), &what))
     }
 
     fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {

@@ -63,11 +63,15 @@ impl At<'_> {
         }
     }
 
-    /// The one job that the user means; a part of its id is enough.
+    /// The one job that the user means; a part of its id is enough. One that runs is meant before those that have ended.
     fn find(&mut self, wanted: &JobId) -> Result<v1::Job, Failure> {
         let id = wanted.id.to_ascii_lowercase();
         let mut found: Vec<v1::Job> =
             self.list()?.into_iter().filter(|job| job.job.starts_with(&id) || job.job.ends_with(&id)).collect();
+        let runs = |job: &v1::Job| job.state != v1::Doing::Ended;
+        if found.iter().any(runs) {
+            found.retain(runs);
+        }
         found.dedup_by(|a, b| a.job == b.job);
         let missing = |message: String| Failure { exit: Exit::Failed, fault: Fault::Missing, message };
         match found.len() {

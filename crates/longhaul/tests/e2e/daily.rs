@@ -173,6 +173,27 @@ fn links_are_copied_as_what_they_lead_to() {
 }
 
 #[test]
+fn a_link_that_leads_to_the_target_is_no_way_without_end() {
+    for way in ways() {
+        fill(&way.source, &["a"]);
+        fs::create_dir_all(way.target.join("deep")).unwrap();
+        // Of the same machine, by an absolute path, where the user's own links may lead anywhere.
+        if way.name == "pull" {
+            continue;
+        }
+        symlink(&way.target, way.source.join("l")).unwrap();
+        let outcome = way.run(&["-L"]);
+        assert!(
+            outcome.code != 0 && outcome.err.contains("a tree cannot be copied into itself"),
+            "{}: {}",
+            way.name,
+            outcome.err
+        );
+        assert!(names(&way.target).len() < 8, "{:?}", names(&way.target));
+    }
+}
+
+#[test]
 fn what_fails_is_named_in_full() {
     let (node, client) = (Node::open(), Client::new());
     fill(&client.path("s"), &["f"]);

@@ -26,7 +26,7 @@ const FAR_BELOW: f64 = 0.25;
 const ALL: f64 = 0.9;
 /// What TCP gets less than a path's capacity for others to be on it: hosts that stutter cost a fifth.
 const TAKEN: f64 = 0.3;
-/// What a link empties at, of what it is said to give, where it is a smaller one.
+/// What a link empties at, of what it is said to give, where it is a smaller one; and what TCP gets of that at least.
 const NARROW: f64 = 0.8;
 /// A congestion control that takes loss for congestion needs so many round trips to show what a queue does to it.
 const ROUNDS_MIN: f64 = 40.0;
@@ -135,6 +135,13 @@ fn hidden(seen: &Seen<'_>) -> Option<Cause> {
     let (bbr, cubic) = (&seen.tcp, seen.loss_based.as_ref()?);
     let is_judged = seen.always_lost == Some(0.0) && !bbr.is_bound && !cubic.is_bound && cubic.rounds > ROUNDS_MIN;
     let queued = (cubic.rtt - cubic.min_rtt).max(0.0);
+    // A burst that came through whole was held: a queue for that is there, and something else loses.
+    let holds_more = |burst: &UdpPoint| {
+        burst.lost_in_network_share < BURST_LOSS && burst_bytes(burst) as f64 > bbr.rate / 8.0 * queued * 2.0
+    };
+    if seen.burst.is_some_and(holds_more) {
+        return None;
+    }
     if !is_judged
         || cubic.grows
         || cubic.resent == 0.0
@@ -196,7 +203,9 @@ fn below(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
 
 /// Bursts come out at less than the link is said to give.
 fn narrow(seen: &Seen<'_>, link: f64, taken: f64) -> Option<Cause> {
-    let drained = seen.drained.filter(|drained| *drained < link * NARROW)?;
+    // Where others share a queue, bursts come out among theirs: TCP gets less than that, a part of what they leave.
+    let is_ours = |drained: &f64| *drained < link * NARROW && seen.best() > drained * NARROW;
+    let drained = seen.drained.filter(is_ours)?;
     let evidence = format!(
         "TCP gets {} of {} {}, and bursts come out at {}: it is not others who take the rest",
         BitRate(seen.best() as u64),

@@ -157,7 +157,8 @@ impl Window {
         let spans = if later.is_empty() { &kernels } else { &later };
         let busy: f64 = spans.iter().map(|k| k.busy_s).sum();
         let full = spans.iter().map(|k| k.receive_window_limited_s).sum::<f64>() / busy.max(1e-9);
-        let rtt = kernels.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
+        // As long as it takes with what is queued on the way: that much is read in one.
+        let rtt = spans.iter().map(|k| k.rtt_s.max(k.min_rtt_s)).fold(0.0, f64::max);
         // The last interval may be cut short.
         let late = intervals.iter().rev().take(2).map(|interval| {
             interval.flows.iter().filter(|flow| flow.up == up).map(|flow| flow.rate_bit_s as f64).sum::<f64>()

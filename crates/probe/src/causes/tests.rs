@@ -189,6 +189,13 @@ fn hosts() {
     report.far.host.settings = rmem("1073741824");
     window.tcp.there = Some(report);
     assert_eq!(causes(&window), []);
+    // A window that fills a queue on the way is read as well: what is in a round trip counts with the queue.
+    let mut queued = full(20_000_000);
+    queued.near.totals[0].flow.kernel.as_mut().unwrap().rtt_s = 1.6;
+    queued.far.host.settings = rmem("8388608");
+    queued.ways[0].binding.clear();
+    window.tcp.there = Some(queued);
+    assert_eq!(causes(&window), []);
     let mut report = full(100_000_000);
     report.far.host.settings = rmem("1073741824");
     window.tcp.there = Some(report);
@@ -274,6 +281,9 @@ fn a_short_queue_that_bbr_hides_shows_with_cubic() {
     let found = top(&large);
     assert_eq!((found.kind, found.way), (Kind::ShallowQueue, Some(Way::There)), "{found:?}");
     assert!(found.evidence.contains("CUBIC gets 400 Mbit/s where BBR gets 970 Mbit/s"), "{}", found.evidence);
+    // Loss too rare for datagrams to show: bursts prove a queue that CUBIC never filled.
+    large.loss_based.there = Some(long(150_000_000, 0.000_01, 0.000_1));
+    assert_eq!(causes(&large), []);
     // A queue as long as the path is none.
     large.loss_based.there = Some(long(400_000_000, 0.000_1, 0.05));
     assert_eq!(causes(&large), []);
@@ -288,6 +298,11 @@ fn a_link_that_gives_less_than_it_is_said_to() {
     let found = top(&narrow);
     assert_eq!((found.kind, found.way), (Kind::NarrowLink, Some(Way::There)), "{found:?}");
     assert!(found.evidence.contains("320 Mbit/s of 1.00 Gbit/s"), "{}", found.evidence);
+    // Others in the same queue: bursts come out among their packets, and TCP gets less than that.
+    narrow.bursts.there = Some(burst(0, 625e6));
+    narrow.tcp.there = Some(tcp_report(400_000_000, 0.0, 0.02, ""));
+    narrow.latency = Some(latency(2e-3));
+    assert_eq!(top(&narrow).kind, Kind::CrossTraffic);
 }
 
 #[test]

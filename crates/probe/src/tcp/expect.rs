@@ -38,16 +38,18 @@ struct Sums<'a> {
     received: Vec<&'a Total>,
     rate: f64,
     seconds: f64,
+    /// What came before that does not count.
+    omit_s: f64,
 }
 
 impl<'a> Sums<'a> {
-    fn of(up: bool, from: &'a End, to: &'a End) -> Sums<'a> {
+    fn of(order: &Order, up: bool, from: &'a End, to: &'a End) -> Sums<'a> {
         let flows = |end: &'a End| end.totals.iter().filter(|total| total.flow.up == up).collect::<Vec<_>>();
         let received = flows(to);
         let bytes: u64 = received.iter().map(|total| total.counted_bytes).sum();
         let seconds = received.iter().map(|total| total.counted_s).fold(0.0, f64::max);
         let rate = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-        Sums { sent: flows(from), received, rate, seconds }
+        Sums { sent: flows(from), received, rate, seconds, omit_s: order.omit_s }
     }
 
     fn kernel(&self, of: fn(&model::v1::probe::tcp::Kernel) -> f64) -> f64 {
@@ -72,7 +74,7 @@ impl<'a> Sums<'a> {
     /// Why nothing can be said of what limits, where that is so.
     fn too_little(&self) -> Option<String> {
         let (rtt, mss) = (self.mean(|k| k.min_rtt_s), self.mean(|k| f64::from(k.mss_bytes)));
-        let rounds = if rtt > 0.0 { self.seconds / rtt } else { f64::INFINITY };
+        let rounds = if rtt > 0.0 { (self.seconds + self.omit_s) / rtt } else { f64::INFINITY };
         if rounds < ROUNDS_MIN {
             return Some(format!(
                 "nothing yet: {rounds:.1} round trips of {:.1} ms are how a connection begins; a longer test (-t)",
@@ -98,7 +100,7 @@ fn sum(totals: &[&Total], of: fn(&Total) -> f64) -> f64 {
 }
 
 fn judge(order: &Order, up: bool, from: &End, to: &End) -> Way {
-    let sums = Sums::of(up, from, to);
+    let sums = Sums::of(order, up, from, to);
     let mut expected = terms(order, &sums, from, to);
     expected.sort_by_key(|term| term.rate_bit_s);
     let gigabytes = |totals: &[&Total]| sum(totals, |total| total.flow.bytes as f64) / 1e9;
@@ -221,8 +223,16 @@ fn limit(sums: &Sums<'_>, expected: &[Term], to: &End) -> String {
             return little;
         }
         let waited = share(busy, sums.seconds * sums.sent.len() as f64);
+        let full = share(sums.kernel(|k| k.receive_window_limited_s), busy);
+        let window = match full > FULL {
+            true => format!(
+                "a receive window that was full {:.0} % of the time would have allowed another rate",
+                full * 100.0
+            ),
+            false => "no host withheld anything".into(),
+        };
         return format!(
-            "the path: no host withheld anything, and {:.4} % was sent again; something was on its way {:.0} % of the time",
+            "the path: {window}, and {:.4} % was sent again; something was on its way {:.0} % of the time",
             sums.resent() * 100.0,
             waited.min(1.0) * 100.0
         );

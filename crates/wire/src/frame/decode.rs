@@ -137,6 +137,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Result<Frame> {
         37 => {
             Frame::Lineage(list(r, PATHS_MAX, "sources", |r| list(r, LINEAGE_MAX, "places", |r| r.array("a place")))?)
         }
+        41 => Frame::Doubted(list(r, RANGES_MAX, "files", |r| r.number("a file"))?),
         40 => {
             let mut span = || Ok(Duration::from_micros(r.number_max(MICROS_MAX, "a time")?));
             Frame::Waited(Waited { space: span()?, writer: span()? })

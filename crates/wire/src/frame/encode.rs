@@ -43,6 +43,7 @@ pub fn encode(frame: &Frame, out: &mut Vec<u8>) {
             | Frame::Missed(_)
             | Frame::Removing(_)
             | Frame::Waited(_)
+            | Frame::Doubted(_)
             | Frame::Lineage(_)
     )));
     body(&mut w, frame);
@@ -94,6 +95,7 @@ pub(super) fn tag(frame: &Frame) -> u8 {
         Frame::Missed(_) => 38,
         Frame::Removing(_) => 39,
         Frame::Waited(_) => 40,
+        Frame::Doubted(_) => 41,
     }
 }
 
@@ -187,6 +189,7 @@ fn job_body(w: &mut Writer, frame: &Frame) {
             w.number((*stream).into());
             w.number(*records);
         }),
+        Frame::Doubted(files) => list(w, files, |w, id| w.number(*id)),
         Frame::Waited(Waited { space, writer }) => {
             [space, writer].iter().for_each(|span| w.number((span.as_micros() as u64).min(MICROS_MAX)));
         }

@@ -231,6 +231,7 @@ fn questions() -> Vec<(&'static str, Vec<Frame>)> {
             "missed",
             vec![Frame::Missed(vec![(path(b"t/extra"), no(Fault::Storage, "it stays"))]), Frame::Missed(Vec::new())],
         ),
+        ("doubted", vec![Frame::Doubted(vec![1, 300])]),
         ("waited", vec![Frame::Waited(Waited { space: Duration::from_millis(30_500), writer: Duration::ZERO })]),
         ("removing", vec![Frame::Removing(Removal { extras: 7, there: 1_000 })]),
         ("counts", vec![Frame::Counts(Counts { unfinished: 3, refreshed: 300 }), Frame::Counts(Counts::default())]),

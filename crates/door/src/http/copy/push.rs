@@ -1,12 +1,13 @@
 //! Push: a file from here goes to another server by one PUT, whose word is waited for before the body is sent.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Action;
 use model::checksum::Digest;
 use model::{Algorithm, Fault, RelPath};
-use store::Source;
+use store::{Source, Stat};
 use web::client::{REDIRECTS_MAX, for_others, redirect};
 use web::copy::Order;
 use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
@@ -14,6 +15,7 @@ use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 use super::gauge::{Failure, Gauge, Line};
 use super::remote::{self, before};
 use super::{accept, done, early, native, watch};
+use crate::digests::Digests;
 use crate::host::Reach;
 use crate::http::exchange::PIECE_BYTES;
 use crate::http::refused::{Outcome, refuse};
@@ -30,6 +32,10 @@ const FINISH_WITHIN: Duration = Duration::from_secs(300);
 struct Job<'a> {
     dialer: &'a Dialer,
     source: &'a dyn Source,
+    /// What it was when it was opened, and how many of its digests were noted then.
+    stat: Stat,
+    known: usize,
+    digests: &'a Digests,
     size: u64,
     /// What the bytes are, as far as that is known or has to be.
     digest: Option<Digest>,
@@ -76,8 +82,22 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
         accept(visit)?;
     }
     let must_verify = order.require_checksum == Some(true);
+    // A digest that was made for this may have been noted with the file, which is a change of its facts.
+    let (stat, digests) = (source.stat()?, &visit.web.host.digests);
+    let known = digests.known(&*source)?.len();
     let (size, secrets) = (stat.meta.size, remote::secrets(order));
-    let job = Job { dialer: &dialer, source: &*source, size, digest, must_verify, secrets, gauge: &gauge };
+    let job = Job {
+        dialer: &dialer,
+        source: &*source,
+        stat,
+        known,
+        digests,
+        size,
+        digest,
+        must_verify,
+        secrets,
+        gauge: &gauge,
+    };
     let result = watch::run(visit, &gauge, false, || send(&job, line, destination, &headers))?;
     done(visit, &gauge, result)
 }
@@ -188,15 +208,36 @@ fn word(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
     }
 }
 
+/// The file's bytes. The last one goes when all others have been read and the file is still what it was: a destination that
+/// never gets it keeps nothing of a file that was rewritten on its way.
 fn body(job: &Job<'_>, client: &mut Client) -> Result<(), Failure> {
+    span(job, client, 0..job.size.saturating_sub(1))?;
+    still(job)?;
+    span(job, client, job.size.saturating_sub(1)..job.size)?;
+    still(job)
+}
+
+/// Whether it is the file that was opened.
+fn still(job: &Job<'_>) -> Result<(), Failure> {
+    let (then, now) = (&job.stat, job.source.stat()?);
+    let is_same = (then.meta.size, then.meta.mtime) == (now.meta.size, now.meta.mtime);
+    // A digest that somebody else asked for meanwhile is noted with the file, which is a change of its facts.
+    let is_noted = || job.digests.known(job.source).is_ok_and(|known| known.len() > job.known);
+    if is_same && (then.changed == now.changed || is_noted()) {
+        return Ok(());
+    }
+    Err(Failure::new(Fault::Storage, 409, "the file changed while it was copied"))
+}
+
+fn span(job: &Job<'_>, client: &mut Client, span: Range<u64>) -> Result<(), Failure> {
     let lost = |error: std::io::Error| {
         Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"))
     };
     let shorter = || Failure::new(Fault::Storage, 409, "the file became shorter while it was copied");
-    let mut at = 0;
+    let mut at = span.start;
     if let Some(file) = job.source.descriptor().filter(|_| client.conn().sends_files()) {
-        while at < job.size {
-            match client.conn_mut().send_file(file, at, job.size - at).map_err(lost)? {
+        while at < span.end {
+            match client.conn_mut().send_file(file, at, span.end - at).map_err(lost)? {
                 0 => return Err(shorter()),
                 sent => {
                     at += sent;
@@ -207,8 +248,8 @@ fn body(job: &Job<'_>, client: &mut Client) -> Result<(), Failure> {
         return Ok(());
     }
     buffer::with(|buffer| {
-        while at < job.size {
-            let most = (job.size - at).min(PIECE_BYTES as u64) as usize;
+        while at < span.end {
+            let most = (span.end - at).min(PIECE_BYTES as u64) as usize;
             let got = job.source.read_at(&mut buffer[..most], at)?;
             if got == 0 {
                 return Err(shorter());

@@ -82,6 +82,11 @@ impl Job<'_> {
 }
 
 impl Job<'_> {
+    /// All sources and the target, in full.
+    pub(super) fn places_of_all(&self) -> Vec<String> {
+        self.sources.iter().chain([self.target]).map(failure::in_full).collect()
+    }
+
     /// From where to where, in full.
     pub(super) fn places(&self) -> Vec<String> {
         let from = match self.sources {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use super::peers::{Peer, answer, begin, take};
 use super::raw::{Answer, ask, open};
 use crate::node::Node;
-use crate::tree::pattern;
+use crate::tree::{pattern, set_time};
+use crate::wait::{LONG, until};
 
 fn push(node: &Node, destination: &str, fields: &[(&str, &str)]) -> Answer {
     let fields = [&[("Destination", destination)], fields].concat();
@@ -96,6 +97,37 @@ fn what_is_kept_there_is_compared() {
         _ => answer(socket, 405, "", b""),
     });
     fails(push(&node, &shorter.url("/g"), &must), "MISMATCH");
+}
+
+#[test]
+fn a_file_rewritten_while_it_is_sent_does_not_arrive() {
+    const LEN: usize = 64 << 20;
+    let (node, _) = with_file(LEN);
+    let file = node.data("f");
+    set_time(&file, 1_500_000_000, 0);
+    // Another tick of the file system's clock than the next change.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let (rewritten, came) = (file.clone(), Arc::new(Mutex::new(0)));
+    let counted = Arc::clone(&came);
+    let peer = Peer::new(move |heard, socket| match heard.method.as_str() {
+        "PUT" => {
+            let _ = socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
+            let mut buffer = vec![0; 1 << 20];
+            socket.read_exact(&mut buffer).unwrap();
+            fs::OpenOptions::new().write(true).open(&rewritten).unwrap().write_all(b"other bytes").unwrap();
+            set_time(&rewritten, 1_500_000_000, 0);
+            let mut all = buffer.len();
+            while let Ok(got @ 1..) = socket.read(&mut buffer) {
+                all += got;
+            }
+            *counted.lock().unwrap() = all;
+            false
+        }
+        _ => answer(socket, 405, "", b""),
+    });
+    fails(push(&node, &peer.url("/g"), &[]), "changed while it was copied");
+    until("the destination has seen the end", LONG, || *came.lock().unwrap() > 0);
+    assert!(*came.lock().unwrap() < LEN, "it never had the whole");
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! When a copy of the same sources to the same target last began, so that what was changed since is not taken for what is there by
+//! its length and time alone: those can be set to what they were, the time of any change (ctime) cannot.
+//!
+//! Kept where the copy is run, a small file for each. Does not know: which files; of a source that a node sends nothing is kept.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use model::{Timestamp, hex};
+
+/// Copies that are known at most; the oldest are forgotten, and looked at by length and time.
+const MOST: usize = 1_000;
+/// Clocks of file systems tick this coarsely, or are another host's.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// The last copy of these sources to this target.
+#[derive(Clone, Debug)]
+pub struct LastCopy {
+    path: PathBuf,
+    began: SystemTime,
+}
+
+impl LastCopy {
+    /// Of a copy that begins now; `what` says all that decides which files it is about.
+    pub fn of(state: &Path, what: &[String]) -> LastCopy {
+        let whole = what.iter().fold(String::new(), |all, one| format!("{all}{}:{one}", one.len()));
+        let name = hex::encode(&aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, whole.as_bytes()).as_ref()[..16]);
+        LastCopy { path: state.join("copies").join(name), began: SystemTime::now() }
+    }
+
+    /// From when on a change was not seen by the last copy; none where there was no such copy.
+    pub fn unseen_from(&self) -> Option<Timestamp> {
+        let text = fs::read_to_string(&self.path).ok()?;
+        let (seconds, nanos) = text.trim_end().split_once(' ')?;
+        Some(Timestamp { seconds: seconds.parse().ok()?, nanos: nanos.parse().ok()? })
+    }
+
+    /// The copy is complete.
+    ///
+    /// # Errors
+    /// The state directory cannot be written to: the next copy goes by length and time.
+    pub fn keep(&self) -> io::Result<()> {
+        let dir = self.path.parent().unwrap_or(&self.path);
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let began = self.began.checked_sub(MARGIN).unwrap_or(self.began);
+        let began = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let beside = self.path.with_extension("new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        writeln!(file, "{} {}", began.as_secs(), began.subsec_nanos())?;
+        fs::rename(&beside, &self.path)?;
+        forget_oldest(dir);
+        Ok(())
+    }
+}
+
+fn forget_oldest(dir: &Path) {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut all: Vec<_> = entries.filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, e.path()))).collect();
+    all.sort();
+    all.iter().take(all.len().saturating_sub(MOST)).for_each(|(_, path)| drop(fs::remove_file(path)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_complete_copy_counts() {
+        let state = tempfile::tempdir().unwrap();
+        let of = |what: &[&str]| LastCopy::of(state.path(), &what.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+        let first = of(&["a", "b"]);
+        assert_eq!(first.unseen_from(), None);
+        first.keep().unwrap();
+        let from = of(&["a", "b"]).unseen_from().unwrap();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
+        assert!((now - 10..now).contains(&from.seconds), "{from:?} at {now}");
+        assert_eq!((of(&["ab", ""]).unseen_from(), of(&["a"]).unseen_from()), (None, None));
+        (0..MOST + 5).for_each(|number| of(&[&number.to_string()]).keep().unwrap());
+        assert_eq!(fs::read_dir(state.path().join("copies")).unwrap().count(), MOST);
+    }
+}
