@@ -407,6 +407,16 @@ enum Next {
     Over,
 }
 
+/// Facts that the node told, with the addresses that this end sees.
+pub(crate) fn with_addresses(mut facts: Vec<v1::Stream>, ours: &[v1::Stream]) -> Vec<v1::Stream> {
+    for stream in &mut facts {
+        if let Some(own) = ours.iter().find(|own| own.id == stream.id) {
+            (stream.address, stream.peer_address) = (own.address.clone(), own.peer_address.clone());
+        }
+    }
+    facts
+}
+
 /// A receipt's stream, for a connection that carried no records: what it did since `base`.
 pub fn control_facts(socket: &std::net::TcpStream, base: &sys::tcp::TcpInfo) -> v1::Stream {
     crate::stream::facts(socket, 0, 0, "sealed", base)

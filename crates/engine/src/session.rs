@@ -335,9 +335,7 @@ impl Session {
         let (streams, kept) = (self.first_streams(means, &terms), std::mem::take(&mut self.kept));
         let sending = Sending::new(sources, &order.options, self.link.waker());
         sending.tell_lineage(&order.job);
-        if let Some(from) = means.last_copy.as_ref().and_then(LastCopy::unseen_from) {
-            sending.doubt_from(from);
-        }
+        means.last_copy.as_ref().and_then(LastCopy::unseen_from).into_iter().for_each(|from| sending.doubt_from(from));
         let opened = self.link.send(&Frame::Open(order.clone()));
         let (mut driven, result) = std::thread::scope(|scope| {
             scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
@@ -458,7 +456,7 @@ impl Session {
         }
         let streams = match driven.facts.is_empty() {
             true => driven.streams,
-            false => with_addresses(driven.facts, &driven.streams),
+            false => crate::send::with_addresses(driven.facts, &driven.streams),
         };
         let mut report = Report {
             streams,
@@ -480,16 +478,6 @@ impl Session {
     pub fn close(mut self) {
         self.link.close();
     }
-}
-
-/// Facts that the node told, with the addresses that this end sees.
-fn with_addresses(mut facts: Vec<v1::Stream>, ours: &[v1::Stream]) -> Vec<v1::Stream> {
-    for stream in &mut facts {
-        if let Some(own) = ours.iter().find(|own| own.id == stream.id) {
-            (stream.address, stream.peer_address) = (own.address.clone(), own.peer_address.clone());
-        }
-    }
-    facts
 }
 
 /// What shows that a key is held.

@@ -434,12 +434,11 @@ pub enum Frame {
     Removing(Removal),
     /// Receiver, before it has finished: how long it had to wait at its target. Said only where it had to.
     Waited(Waited),
-    /// Sender, before it offers them: files that were changed in some way since they were last copied there. Who goes by lengths and
-    /// times compares what is in them.
+    /// Sender, before it offers them: files that were changed since they were last copied there, to be compared by what is in them.
     Doubted(Vec<u64>),
 }
 
-/// What the source lacks is about to be removed at the target.
+/// What is about to be removed at the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// Entries that it lacks.
@@ -449,8 +448,8 @@ pub struct Removal {
 }
 
 impl Frame {
-    /// Whether this may still arrive from a peer whose job is over. The sender's: its receiver has finished the job: a file that failed at the
-    /// receiver can be settled before its sender has said all it had to say about it.
+    /// Whether this may still arrive from a peer whose job is over: a file that failed at the receiver can be settled before its sender has
+    /// said all it had to say about it.
     pub fn is_late(&self) -> bool {
         matches!(
             self,

@@ -3,6 +3,7 @@
 
 mod checks;
 mod legs;
+mod memory;
 mod mirrored;
 mod near;
 mod tell;
@@ -17,7 +18,6 @@ use engine::history::History;
 use engine::identity::random_tag;
 use engine::job::News;
 use engine::journal::{self, Journals};
-use engine::lastcopy::LastCopy;
 use engine::leftovers::Leftovers;
 use engine::receive::{Policy, Receiving};
 use engine::scan::{SourceRoot, distinct_names};
@@ -401,7 +401,6 @@ impl Job<'_> {
             fares_better: Some(&fares_better),
             control: &control,
         };
-        let last_copy = transfer.means.last_copy.clone().filter(|_| role == "send");
         let mut display = Display::new(self.printer, self.is_test());
         let done = transfer.run(&mut || peer.connect(self.settings, self.cp.is_plain()), &mut |note| match note {
             Note::News(News::Progress(progress, file)) => {
@@ -431,23 +430,9 @@ impl Job<'_> {
         if self.is_test() {
             test::settle(&mut receipt, moved);
         }
-        // Where an entry of that name, or of that size, was enough nobody compared what changed.
-        let compares = !matches!(transfer.options.sync, spec::Sync::Exists | spec::Sync::Size);
-        let is_complete = receipt.state == v1::State::Done && !receipt.dry_run && compares;
-        if let Some(last_copy) = last_copy.filter(|_| is_complete) {
-            let _ = last_copy.keep();
-        }
-        self.remember(&control, &receipt);
+        self.remember(&transfer, &receipt);
         self.tell(&receipt)?;
         Ok(engine::receipt::exit(&done.report))
-    }
-
-    /// `longhaul job list` shows it for a while.
-    fn remember(&self, control: &Control, receipt: &v1::Receipt) {
-        control.end(Some(receipt.clone()));
-        if let Some(state) = self.settings.state().ok().filter(|_| !receipt.dry_run && !self.is_test()) {
-            reins::remember(state.path(), &control.show());
-        }
     }
 
     /// Streams are left to the evidence; what `--streams` says is a setting of the job that can be changed.
@@ -462,18 +447,6 @@ impl Job<'_> {
             }
         };
         Ok(Means { series, history, last_copy: self.last_copy(), ..Means::default() })
-    }
-
-    /// When the same was last copied to the same place; none of what is no tree of files that are there before and after.
-    fn last_copy(&self) -> Option<LastCopy> {
-        if self.files.is_some() || self.is_piped() || self.is_test() || self.mirrors.is_some() {
-            return None;
-        }
-        let state = self.settings.state().ok()?;
-        let rules = self.cp.filters.iter().map(|rule| format!("{} {}", rule.include, rule.pattern));
-        let how = format!("{} {} {}", self.cp.recursive, self.cp.copy_links, self.into);
-        let what: Vec<String> = self.places_of_all().into_iter().chain([how]).chain(rules).collect();
-        Some(LastCopy::of(state.path(), &what))
     }
 
     fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {
