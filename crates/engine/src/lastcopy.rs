@@ -1,20 +1,21 @@
 //! When a copy of the same sources to the same target last began, so that what was changed since is not taken for what is there by
 //! its length and time alone: those can be set to what they were, the time of any change (ctime) cannot.
 //!
+//! Clocks of file systems tick some milliseconds behind: less than passes until the first file is read. One that lies on another host and
+//! has a clock that is behind is not seen through.
+//!
 //! Kept where the copy is run, a small file for each. Does not know: which files; of a source that a node sends nothing is kept.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use model::{Timestamp, hex};
 
 /// Copies that are known at most; the oldest are forgotten, and looked at by length and time.
 const MOST: usize = 1_000;
-/// Clocks of file systems tick this coarsely, or are another host's.
-const MARGIN: Duration = Duration::from_secs(2);
 
 /// The last copy of these sources to this target.
 #[derive(Clone, Debug)]
@@ -45,8 +46,7 @@ impl LastCopy {
     pub fn keep(&self) -> io::Result<()> {
         let dir = self.path.parent().unwrap_or(&self.path);
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        let began = self.began.checked_sub(MARGIN).unwrap_or(self.began);
-        let began = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let began = self.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let beside = self.path.with_extension("new");
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
         writeln!(file, "{} {}", began.as_secs(), began.subsec_nanos())?;
@@ -76,7 +76,7 @@ mod tests {
         first.keep().unwrap();
         let from = of(&["a", "b"]).unseen_from().unwrap();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
-        assert!((now - 10..now).contains(&from.seconds), "{from:?} at {now}");
+        assert!((now - 10..=now).contains(&from.seconds), "{from:?} at {now}");
         assert_eq!((of(&["ab", ""]).unseen_from(), of(&["a"]).unseen_from()), (None, None));
         (0..MOST + 5).for_each(|number| of(&[&number.to_string()]).keep().unwrap());
         assert_eq!(fs::read_dir(state.path().join("copies")).unwrap().count(), MOST);

@@ -308,10 +308,13 @@ impl Receiving {
                 }
             }
             _ if is_same(sync, &there, wanted, self.store.capabilities().times) => {
-                match is_doubted && sync == Sync::Mtime && self.may_replace() {
-                    true => return self.doubtful(wanted),
-                    false => return Judgement::Skip,
-                }
+                // Where bytes rest with a server, to read them back would cost the path as much as to send them.
+                let compares = is_doubted && sync == Sync::Mtime && self.store.capabilities().posix;
+                return match compares.then(|| self.digest_of(&wanted.path)) {
+                    None => Judgement::Skip,
+                    Some(Ok(digest)) => Judgement::WantUnless(digest),
+                    Some(Err(error)) => Judgement::Refuse(self.refusal(error)),
+                };
             }
             _ => {}
         }
@@ -322,20 +325,6 @@ impl Receiving {
         match &self.policy.may_replace {
             Ok(()) => Judgement::Want,
             Err(refusal) => Judgement::Refuse(refusal.clone()),
-        }
-    }
-
-    /// Length and time say that a file is there, and it was changed since it was copied. Where bytes rest with a server that tells
-    /// no digest, it is sent again: to read it back would cost the path as much.
-    fn doubtful(&self, wanted: &Wanted) -> Judgement {
-        let told = match self.store.capabilities().posix {
-            true => self.digest_of(&wanted.path).map(Some),
-            false => self.store.digests(&wanted.path, &[Algorithm::Crc32c]).map(|told| told.first().copied()),
-        };
-        match told {
-            Ok(Some(digest)) => Judgement::WantUnless(digest),
-            Ok(None) => Judgement::Want,
-            Err(error) => Judgement::Refuse(self.refusal(error)),
         }
     }
 

@@ -28,7 +28,11 @@ impl Receiving {
     /// A file's judgement in a dry run: told and settled, or left to the sender to compare.
     pub(super) fn judge_dry(&self, wanted: &Wanted, judgement: Judgement) {
         let outcome = match judgement {
-            Judgement::WantUnless(_) => return self.state().machine.judged(wanted.id, judgement),
+            Judgement::WantUnless(_) => {
+                // Counted here: when the sender has compared, nobody looks again.
+                let _ = self.refresh_file(wanted);
+                return self.state().machine.judged(wanted.id, judgement);
+            }
             Judgement::Skip => Outcome::Skipped,
             Judgement::Refuse(refusal) => Outcome::Failed(refusal),
             Judgement::Want | Judgement::WantRest(_) => {
