@@ -295,8 +295,9 @@ impl<'a> Sender<'a> {
             let Some(slot) = self.flight.get_mut(ordinal) else { continue };
             let Some(real_ns) = self.clock.of_kernel(departure.at) else { continue };
             let left_ns = slot.left.mono_at(real_ns);
-            // A clock that was set in between makes nonsense of it.
-            if (0..STALL_NS).contains(&(left_ns - slot.left.mono_ns)) && slot.answer.is_none() {
+            // A clock that was set in between makes nonsense of it: nothing leaves before it is sent, or later than now.
+            let is_past = left_ns <= self.clock.read().mono_ns;
+            if (0..STALL_NS).contains(&(left_ns - slot.left.mono_ns)) && is_past && slot.answer.is_none() {
                 slot.left_ns = left_ns;
             }
         }
