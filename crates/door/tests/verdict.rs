@@ -31,17 +31,7 @@ const BYTES: usize = 32 << 20;
 fn verdict(report: &Report, pushing: bool) -> Limit {
     assert!(report.error.is_none(), "{:?}", report.error);
     let elapsed = report.arrived_after.unwrap_or(Duration::from_secs(1));
-    let case = judge::Case {
-        report,
-        pushing,
-        limit_bit_s: 0,
-        limit_is_theirs: false,
-        pipe: false,
-        away: Duration::ZERO,
-        in_all: Duration::from_secs(60),
-        elapsed,
-    };
-    judge::of(&case)
+    judge::of(&judge::Case::new(report, pushing, elapsed))
 }
 
 /// Whether the machine let the disk be the limit: where others had its processors, they were, which is said.

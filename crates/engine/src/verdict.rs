@@ -39,6 +39,22 @@ pub struct Case<'a> {
     pub elapsed: Duration,
 }
 
+impl<'a> Case<'a> {
+    /// A job without a limit or a pipe, of one attempt from its start to its last byte.
+    pub fn new(report: &'a Report, pushing: bool, elapsed: Duration) -> Case<'a> {
+        Case {
+            report,
+            pushing,
+            limit_bit_s: 0,
+            limit_is_theirs: false,
+            pipe: false,
+            away: Duration::ZERO,
+            in_all: elapsed,
+            elapsed,
+        }
+    }
+}
+
 /// One end of a case.
 #[derive(Clone, Copy)]
 struct End<'a> {

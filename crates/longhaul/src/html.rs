@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 pub use lanes::{Lane, lanes};
 pub use plot::{Plot, Step};
 pub use scale::Scale;
+pub use web::markup::text;
 
 /// Characters of one piece of text that may be a stranger's.
 const BRIEF_CHARS_MAX: usize = 600;
@@ -59,25 +60,7 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Text that cannot be taken for markup. What cannot be seen, or would turn around what can, is spelled out.
-pub fn text(raw: &str) -> String {
-    let mut out = String::with_capacity(raw.len());
-    for c in raw.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(c),
-            c if is_hidden(c) => out.extend(c.escape_default()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// The same of text that nobody has bounded: what is too long is cut.
+/// Text that nobody has bounded: what is too long is cut.
 pub fn brief(raw: &str) -> String {
     match raw.char_indices().nth(BRIEF_CHARS_MAX) {
         None => text(raw),
@@ -89,14 +72,6 @@ pub fn brief(raw: &str) -> String {
 pub fn name(raw: &str) -> String {
     let spelled = brief(raw).replace('\n', "\\n").replace('\t', "\\t");
     format!("<span class=\"name\">{spelled}</span>")
-}
-
-/// Controls, marks of direction, what has no width, and what XML forbids.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-        || matches!(u32::from(c) & 0xffff, 0xfffe | 0xffff)
-        || matches!(c, '\u{fdd0}'..='\u{fdef}')
 }
 
 /// A table under way. Cells are text, cut where it is too long; the first of each row names it.

@@ -353,7 +353,7 @@ mod tests {
             };
             let sender = Account { clear_loss_ppb: clear_ppb, send_buffer_max: window * 2, ..Account::default() };
             let (report, elapsed) = (Report::default(), Duration::from_secs(60));
-            let case = Case { report: &report, pushing: true, limit_bit_s: 0, limit_is_theirs: false, pipe: false, away: Duration::ZERO, in_all: Duration::from_secs(60), elapsed };
+            let case = Case::new(&report, true, elapsed);
             let streams = [&stream];
             let facts = Facts { case: &case, streams: &streams, sent_by: Some(&sender), received_by: None, waited: 0.9 };
             let (said, rtt) = (verdict(&facts), stream.min_rtt_s);

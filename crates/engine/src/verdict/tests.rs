@@ -43,16 +43,7 @@ fn report(sender: Account, receiver: Account, stream: Stream) -> Report {
 
 fn verdict(report: &Report, limit_bit_s: u64) -> Limit {
     let elapsed = Duration::from_secs(60);
-    of(&Case {
-        report,
-        pushing: true,
-        limit_bit_s,
-        limit_is_theirs: false,
-        pipe: false,
-        away: Duration::ZERO,
-        in_all: Duration::from_secs(60),
-        elapsed,
-    })
+    of(&Case { limit_bit_s, ..Case::new(report, true, elapsed) })
 }
 
 #[track_caller]
@@ -131,16 +122,7 @@ fn loss_and_the_path() {
     let path = verdict(&report(full, waiting(), bbr.clone()), 0);
     expect(&path, "network", "the path gave 938 Mbit/s", "a faster path");
     let quick = report(waiting(), waiting(), bbr);
-    let short = Case {
-        report: &quick,
-        pushing: true,
-        limit_bit_s: 0,
-        limit_is_theirs: false,
-        pipe: false,
-        away: Duration::ZERO,
-        in_all: Duration::from_secs(60),
-        elapsed: Duration::from_secs(4),
-    };
+    let short = Case::new(&quick, true, Duration::from_secs(4));
     expect(&of(&short), "latency", "slow start over 303 ms", "");
 }
 
@@ -250,18 +232,7 @@ fn what_streams_waited_for() {
 fn what_stood_still_is_named_as_what_it_was() {
     let full = || report(account(WAITING, LITTLE), account(WAITING, LITTLE), stream());
     let elapsed = Duration::from_secs(60);
-    let of = |report: &Report, away| {
-        of(&Case {
-            report,
-            pushing: true,
-            limit_bit_s: 1,
-            limit_is_theirs: false,
-            pipe: false,
-            away,
-            in_all: elapsed,
-            elapsed,
-        })
-    };
+    let of = |report: &Report, away| of(&Case { limit_bit_s: 1, away, ..Case::new(report, true, elapsed) });
     let s = Duration::from_secs;
     expect(&of(&full(), s(45)), "outage", "away for 45.0 s of 60.0 s", "probe path");
     expect(&of(&full(), s(5)), "network", "", "");
@@ -270,16 +241,7 @@ fn what_stood_still_is_named_as_what_it_was() {
     expect(&of(&waited(3, 40), s(5)), "lock", "another job", "longhaul job list");
     // Hardly begun.
     let short = full();
-    let case = Case {
-        report: &short,
-        pushing: true,
-        limit_bit_s: 0,
-        limit_is_theirs: false,
-        pipe: false,
-        away: s(0),
-        in_all: s(60),
-        elapsed: Duration::from_millis(40),
-    };
+    let case = Case::new(&short, true, Duration::from_millis(40));
     expect(&super::of(&case), "latency", "40 ms: too little", "nothing");
 }
 
@@ -288,18 +250,7 @@ fn pipes_and_limits_of_the_past() {
     let slow = || account([9.7, 0.2, 0.1, 0.0, 0.0], [0.3, 0.2, 0.1, 0.0, 0.0]);
     let waiting = || account(WAITING, LITTLE);
     let elapsed = Duration::from_secs(60);
-    let of = |report: &Report, pushing| {
-        of(&Case {
-            report,
-            pushing,
-            limit_bit_s: 0,
-            limit_is_theirs: false,
-            pipe: true,
-            away: Duration::ZERO,
-            in_all: Duration::from_secs(60),
-            elapsed,
-        })
-    };
+    let of = |report: &Report, pushing| of(&Case { pipe: true, ..Case::new(report, pushing, elapsed) });
     expect(&of(&report(slow(), waiting(), stream()), true), "source", "readers busy", "what writes into the pipe");
     // The same the other way round: a pull is reported by the end that receives.
     expect(&of(&report(slow(), waiting(), stream()), false), "target", "writers busy", "what reads from the pipe");
@@ -319,16 +270,7 @@ fn other_jobs_of_a_node_and_jobs_of_a_few_round_trips() {
     let idle = account([0.0, 0.2, 0.3, 0.0, 9.5], LITTLE);
     let quick = report(idle, waiting(), stream());
     let elapsed = Duration::from_millis(1540);
-    let case = Case {
-        report: &quick,
-        pushing: true,
-        limit_bit_s: 0,
-        limit_is_theirs: false,
-        pipe: false,
-        away: Duration::ZERO,
-        in_all: Duration::from_secs(60),
-        elapsed,
-    };
+    let case = Case::new(&quick, true, elapsed);
     expect(&of(&case), "latency", "the whole job took 5.1 round trips of 303 ms", "nothing");
 }
 
@@ -338,16 +280,7 @@ fn ends_are_told_in_numbers() {
     let job = report(slow, account(WAITING, LITTLE), stream());
     let case = |pushing| {
         let elapsed = Duration::from_secs(60);
-        ends(&Case {
-            report: &job,
-            pushing,
-            limit_bit_s: 0,
-            limit_is_theirs: false,
-            pipe: false,
-            away: Duration::ZERO,
-            in_all: Duration::from_secs(60),
-            elapsed,
-        })
+        ends(&Case::new(&job, pushing, elapsed))
     };
     let [here, there] = &case(true)[..] else { panic!("two ends") };
     assert!(here.here && here.sends && !there.here && !there.sends);
@@ -358,16 +291,7 @@ fn ends_are_told_in_numbers() {
     assert!((all - 1.0).abs() < 1e-3, "{here:?}");
     assert!(case(false)[0].here && !case(false)[0].sends, "a pull is reported by the end that receives");
     let none = Report::default();
-    let case = Case {
-        report: &none,
-        pushing: true,
-        limit_bit_s: 0,
-        limit_is_theirs: false,
-        pipe: false,
-        away: Duration::ZERO,
-        in_all: Duration::from_secs(60),
-        elapsed: Duration::ZERO,
-    };
+    let case = Case::new(&none, true, Duration::ZERO);
     assert!(ends(&case).is_empty());
 }
 

@@ -88,6 +88,6 @@ proptest! {
         let said = well_formed(&page(&raw, &format!("<p>{}</p>{}", text(&raw), name(&raw))));
         let seen: String = raw.chars().take(BRIEF_CHARS_MAX).filter(|c| c.is_alphanumeric()).collect();
         let said: String = said.chars().filter(|c| c.is_alphanumeric()).collect();
-        prop_assert!(raw.chars().any(is_hidden) || said.matches(&seen).count() >= 3);
+        prop_assert!(raw.chars().any(web::markup::is_hidden) || said.matches(&seen).count() >= 3);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use web::markup::text;
 use web::{date, target};
 
 use super::ENTRIES_MAX;
@@ -33,20 +34,9 @@ pub(super) struct Page<'a> {
     pub carried: &'a str,
 }
 
+/// What a name, or anybody's words, say.
 pub(super) fn escaped(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for c in String::from_utf8_lossy(bytes).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    text(&String::from_utf8_lossy(bytes))
 }
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em}\
