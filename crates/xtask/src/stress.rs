@@ -49,6 +49,7 @@ pub fn run(request: &Request) -> Result<()> {
     let wanted = suite::Request { unhurried: true, filters: request.filters.clone(), ..Default::default() };
     // Built before the machine is kept busy: what is tried is the tests.
     let tests = suite::Tests::build(&wanted)?;
+    let commit = commit();
     let mut rows = Vec::new();
     for number in 1..=request.runs {
         let conclusion = beside_load(|| tests.run(&wanted))?;
@@ -57,10 +58,10 @@ pub fn run(request: &Request) -> Result<()> {
         rows.push(conclusion);
         // After each, since hours may be cut short.
         if request.filters.is_empty() {
-            fs::write(repository().join("docs/results/stress.md"), page(&rows))?;
+            fs::write(repository().join("docs/results/stress.md"), page(&rows, &commit))?;
         }
     }
-    println!("\n{}", page(&rows));
+    println!("\n{}", page(&rows, &commit));
     let green = rows.iter().filter(|row| row.is_green()).count();
     ensure!(green == rows.len(), "{green} of {} runs were green", rows.len());
     Ok(())
@@ -104,13 +105,17 @@ fn write_files(directory: &Path, is_over: &AtomicBool) -> Result<()> {
     fs::remove_file(&path).context("cannot remove what the disk writer wrote")
 }
 
-fn page(rows: &[Conclusion]) -> String {
+/// What is tested. Asked before the table is written, which is a change itself.
+fn commit() -> String {
+    first_line("git", &["describe", "--always", "--dirty"])
+}
+
+fn page(rows: &[Conclusion], commit: &str) -> String {
     let mut page = String::from("# Stress: all tests on a busy machine\n\n");
     page.push_str("Beside the tests ran as many busy loops as there are processors, and a thread that wrote files of 64 MiB and flushed\n");
     page.push_str("each to the disk.\n\n");
     let date = first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]);
     let _ = writeln!(page, "- Date: {date}\n- Machine: {}", machine().unwrap_or_default());
-    let commit = first_line("git", &["describe", "--always", "--dirty"]);
     let _ = writeln!(page, "- Command: `make stress`, at {commit}\n");
     page.push_str(
         "| run | passed | failed | skipped or not judged | seconds | of processor |\n|---|---|---|---|---|---|\n",
