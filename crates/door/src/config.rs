@@ -11,6 +11,7 @@ use rustls::RootCertStore;
 use wire::frame::Refusal;
 
 use crate::exports::Export;
+use crate::http::origins::Origins;
 use crate::networks::Networks;
 use crate::responders::Responders;
 use crate::state::StateDir;
@@ -87,6 +88,8 @@ pub struct WebConfig {
     pub authorities: Option<Arc<RootCertStore>>,
     /// The file that says who may do what; else `access.toml` in the state directory, where there is one.
     pub access: Option<PathBuf>,
+    /// Pages of other sites that may have a browser ask this node.
+    pub origins: Origins,
     /// Where fireflies go that say which experiment a flow is for.
     pub fireflies: Vec<SocketAddr>,
 }

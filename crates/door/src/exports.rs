@@ -18,12 +18,14 @@ pub struct Export {
     pub writable: bool,
     /// What it is where it is no directory of this host.
     pub abroad: Option<Arc<dyn Store>>,
+    /// Over HTTP a directory goes with all that is in it (RFC 4918, section 9.6.1); otherwise only an empty one.
+    pub recursive_delete: bool,
 }
 
 impl Export {
     /// A directory of this host.
     pub fn here(name: impl Into<String>, dir: impl Into<PathBuf>, writable: bool) -> Export {
-        Export { name: name.into(), dir: dir.into(), writable, abroad: None }
+        Export { name: name.into(), dir: dir.into(), writable, abroad: None, recursive_delete: true }
     }
 }
 
@@ -52,15 +54,20 @@ pub enum ExportError {
     Twice(String),
 }
 
-/// Names whose places over HTTP are the node's own.
-const RESERVED: [&str; 2] = ["api", "metrics"];
+/// Names whose places over HTTP are the node's own, or nobody's: browsers and clients ask for them unasked.
+const RESERVED: [&str; 6] = ["api", "metrics", ".well-known", ".oauth2", "favicon.ico", "robots.txt"];
+
+/// Whether no export can have this name.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
 
 /// Whether an export may have this name.
 fn check_name(name: &str) -> Result<(), ExportError> {
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', ':', '\0']) {
         return Err(ExportError::Name(name.into()));
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Err(ExportError::Reserved(name.into()));
     }
     Ok(())
@@ -121,7 +128,9 @@ mod tests {
         assert_eq!(read("d=/data:ro"), Some(("d".into(), "/data".into(), false)));
         assert_eq!(read("d=/data:rw"), Some(("d".into(), "/data".into(), true)));
         assert_eq!(read("d=/a=b:c"), Some(("d".into(), "/a=b:c".into(), false)));
-        for bad in ["/data", "=x", "a/b=/x", "a:b=/x", "..=/x", "d=", "d=:rw", "api=/x", "metrics=/x:rw"] {
+        for bad in
+            ["/data", "=x", "a/b=/x", "a:b=/x", "..=/x", "d=", "d=:rw", "api=/x", "metrics=/x:rw", "favicon.ico=/x"]
+        {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

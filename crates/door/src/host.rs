@@ -32,7 +32,7 @@ use store::ends::{self, End};
 use wire::frame::{Direction, KeyProof, Open, Refusal, Request};
 use wire::join::SessionId;
 
-pub(crate) use counted::user;
+pub(crate) use counted::{Filled, user};
 use lending::Lent;
 pub(crate) use offer::Offer;
 pub(crate) use reach::{RENAME_STAYS, Reach, check_name};
@@ -43,7 +43,9 @@ use crate::current::Current;
 use crate::digests::Digests;
 use crate::exports::Served;
 use crate::jobs::Jobs;
+use crate::locks::Locks;
 use crate::meters::Meters;
+use crate::nics::Nics;
 use crate::probes::Probes;
 use crate::questions;
 use crate::registry::Registry;
@@ -61,6 +63,10 @@ pub(crate) struct Exports {
     registry: Registry,
     pub jobs: Jobs,
     pub digests: Digests,
+    /// What clients of HTTP have locked.
+    pub locks: Arc<Locks>,
+    /// What goes over the interfaces of this host.
+    pub nics: Nics,
     pub transfers: Transfers,
     /// Tests that this node makes for its guests.
     pub trials: Trials,
@@ -111,6 +117,7 @@ impl Exports {
         let probes = Probes::default();
         let jobs = Jobs::default();
         let digests = Digests::new(state.path());
+        let locks = Arc::new(Locks::of((!own_guests).then_some(&state)));
         let trials = Trials::new(Weak::clone(&me));
         let transfers = Transfers::new(me, jobs.clone(), state.path(), timeouts, listen, !own_guests);
         let stopping = AtomicBool::new(false);
@@ -122,6 +129,8 @@ impl Exports {
             registry,
             jobs,
             digests,
+            locks,
+            nics: Nics::default(),
             transfers,
             trials,
             address: listen,
@@ -209,6 +218,16 @@ impl Exports {
     /// Whether an export that somebody may know of takes no changes, whoever asks.
     pub fn is_read_only(&self, access: &Access, export: &str) -> bool {
         self.offer.now().visible(access).any(|served| served.export.name == export && !served.export.writable)
+    }
+
+    /// Whether DELETE, MOVE and COPY over HTTP take a directory away with all that is in it.
+    pub fn deletes_trees(&self, export: &str) -> bool {
+        self.offer.now().export(export).is_some_and(|served| served.export.recursive_delete)
+    }
+
+    /// Whether there is an export of this name, whoever may see it.
+    pub fn has_export(&self, name: &str) -> bool {
+        self.offer.now().export(name).is_some()
     }
 
     /// Writes down where unfinished files are made, so that a later job can sweep them if this one is killed.

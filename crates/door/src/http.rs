@@ -7,6 +7,7 @@ mod api;
 mod buffer;
 mod callout;
 mod copy;
+mod dead;
 mod dialling;
 mod exchange;
 mod fireflies;
@@ -18,24 +19,30 @@ pub(crate) mod h2;
 mod issuers;
 mod keeper;
 mod lend;
+mod lock;
 mod macaroons;
 mod metrics;
+pub(crate) mod origins;
 mod page;
 mod propfind;
+mod proppatch;
 mod put;
 mod refused;
 mod sessions;
 mod slow;
+mod text;
 mod tree;
 mod unfinished;
 mod visit;
 mod want_digest;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use model::Timestamp;
+use web::dav::condition::If;
 use web::target::Target;
 use web::{Headers, Method, Response, date, target};
 
@@ -44,6 +51,7 @@ use self::exchange::{Exchange, Length};
 use self::fireflies::Fireflies;
 use self::issuers::Issuers;
 use self::keeper::{Keeper, Visitor};
+use self::origins::Origins;
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
 use self::visit::Visit;
@@ -52,6 +60,7 @@ use crate::config::WebConfig;
 use crate::current::Current;
 use crate::host::{Exports, user};
 use crate::listen::SEALED_ONLY;
+use crate::locks::Submitted;
 use crate::meters::{By, Why};
 
 /// The HTTP side of a node.
@@ -62,6 +71,8 @@ pub(crate) struct Web {
     pub api: api::Api,
     fireflies: Current<Fireflies>,
     dialling: Arc<Current<Dialling>>,
+    /// Pages of other sites that may ask.
+    origins: Current<Origins>,
     /// This host itself is reached from the node's address.
     on_loopback: bool,
 }
@@ -71,6 +82,7 @@ pub(crate) struct Ways {
     fireflies: Fireflies,
     dialling: Dialling,
     issuers: Issuers,
+    origins: Origins,
 }
 
 /// The time, as files have it.
@@ -79,8 +91,9 @@ pub(crate) fn now() -> Timestamp {
     Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
 }
 
-/// The fields that every answer has (RFC 9110, sections 6.6.1 and 10.2.4).
-fn dress(response: &mut Response) {
+/// The fields that every answer has (RFC 9110, sections 6.6.1 and 10.2.4), and what this one has besides.
+fn dress(response: &mut Response, besides: &Headers) {
+    besides.iter().for_each(|(name, value)| response.headers.add(name, value));
     response.headers.add("Server", concat!("longhaul/", env!("CARGO_PKG_VERSION")));
     response.headers.add("Date", date::http(now()));
 }
@@ -94,12 +107,13 @@ impl Web {
         on_loopback: bool,
     ) -> Result<Web, rustls::Error> {
         let unfinished = Unfinished::new(state, host.dirs());
-        let Ways { fireflies, dialling, issuers } = ways(&host, config, on_loopback)?;
+        let Ways { fireflies, dialling, issuers, origins } = ways(&host, config, on_loopback)?;
+        let origins = Current::new(origins);
         let (fireflies, dialling) = (Current::new(fireflies), Arc::new(Current::new(dialling)));
         host.transfers.dial_by(Arc::clone(&dialling));
         let keeper = Keeper::new(Arc::clone(&host), issuers);
         let api = api::Api::default();
-        Ok(Web { keeper, host, unfinished, api, fireflies, dialling, on_loopback })
+        Ok(Web { keeper, host, unfinished, api, fireflies, dialling, origins, on_loopback })
     }
 
     /// Other ways, to be used with [`Web::replace`].
@@ -108,7 +122,8 @@ impl Web {
     }
 
     /// Goes these ways from now on, and to the exports that the node has by now.
-    pub fn replace(&self, Ways { fireflies, dialling, issuers }: Ways) {
+    pub fn replace(&self, Ways { fireflies, dialling, issuers, origins }: Ways) {
+        self.origins.replace(origins);
         self.unfinished.replace_roots(self.host.dirs());
         self.fireflies.replace(fireflies);
         self.dialling.replace(dialling);
@@ -140,7 +155,13 @@ impl Web {
     pub fn answer(&self, exchange: &mut dyn Exchange) {
         let began = Instant::now();
         let mut who = None;
-        let outcome = self.handle(exchange, &mut who);
+        let origins = self.origins.now();
+        let fields = origins.fields(exchange.request());
+        exchange.add_to_answer(fields);
+        let outcome = match origins::is_asked(exchange.request()) {
+            true => origins::answer(&origins, exchange),
+            false => self.handle(exchange, &mut who),
+        };
         let (done, reason) = match outcome {
             Ok(done) => (done, None),
             Err(Trouble::Refused(refused)) => {
@@ -160,7 +181,8 @@ impl Web {
     fn visit<'a>(&'a self, exchange: &'a mut dyn Exchange, target: Target, visitor: Visitor) -> Visit<'a> {
         let by = carrier(exchange);
         let moving = self.host.meters.request(by, exchange.peer().ip(), user(&visitor.access));
-        Visit { web: self, exchange, target, visitor, moving }
+        let (condition, is_judged, shown) = (None, Cell::new(false), Submitted::none());
+        Visit { web: self, exchange, target, visitor, moving, condition, is_judged, shown }
     }
 
     fn handle(&self, exchange: &mut dyn Exchange, who: &mut Option<Who>) -> Outcome {
@@ -187,15 +209,19 @@ impl Web {
         if visit.target.path.as_bytes() == metrics::PATH {
             return metrics::to_visitor(visit);
         }
+        conditions(visit)?;
         match method {
             Method::Get | Method::Head if macaroons::is_asked_about(visit) => macaroons::describe(visit),
             Method::Get | Method::Head => get::answer(visit),
             Method::Put => put::answer(visit),
-            Method::Delete => tree::delete(visit),
+            Method::Delete => tree::delete::answer(visit),
             Method::Mkcol => tree::mkcol(visit),
             Method::Move => tree::rename(visit),
             Method::Copy => copy::answer(visit),
             Method::Propfind => propfind::answer(visit),
+            Method::Proppatch => proppatch::answer(visit),
+            Method::Lock => lock::lock(visit),
+            Method::Unlock => lock::unlock(visit),
             Method::Options => options(visit),
             Method::Post if sessions::is_form(visit.request()) => forms::answer(visit),
             Method::Post if asks_for_a_key(visit) => lend::answer(visit),
@@ -259,6 +285,7 @@ fn ways(host: &Arc<Exports>, config: &WebConfig, on_loopback: bool) -> Result<Wa
         fireflies: Fireflies::new(config.fireflies.clone(), fireflies::host_name()),
         dialling: Dialling::new(host, config.authorities.clone(), on_loopback)?,
         issuers: Issuers::new(host.state().path(), config.authorities.as_ref()),
+        origins: config.origins.clone(),
     })
 }
 
@@ -305,6 +332,17 @@ fn say(exchange: &mut dyn Exchange, refused: Refused) -> std::io::Result<()> {
     exchange.end(&Headers::new())
 }
 
+/// What the request says of locks and tags (`If`): judged when it is known that whoever asks may ask.
+fn conditions(visit: &mut Visit<'_>) -> Outcome<()> {
+    let Some(value) = visit.request().headers.get("if") else { return Ok(()) };
+    let condition =
+        If::parse(value).ok_or_else(|| refuse(400, "the field If does not read (RFC 4918, section 10.4)"))?;
+    let (holder, tokens) = (visit.access().holder().to_owned(), condition.tokens().map(str::to_owned).collect());
+    visit.shown = Submitted { holder, tokens };
+    visit.condition = Some(condition);
+    Ok(())
+}
+
 fn asks_for_a_key(visit: &Visit<'_>) -> bool {
     let kind = visit.request().headers.get("content-type").unwrap_or_default();
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(lend::MEDIA_TYPE))
@@ -313,7 +351,7 @@ fn asks_for_a_key(visit: &Visit<'_>) -> bool {
 /// OPTIONS: what can be done, to whoever asks.
 fn options(visit: &mut Visit<'_>) -> Outcome {
     let response = Response::new(200)
-        .with("DAV", "1")
+        .with("DAV", "1, 2")
         .with("DAV", "<http://apache.org/dav/propset/fs/1>")
         .with("MS-Author-Via", "DAV")
         .with("Allow", web::method::ALLOW)

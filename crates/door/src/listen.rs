@@ -430,15 +430,14 @@ impl Inner {
                 drop(attended);
                 node::run(link, peer, &*self.host)
             }
-            Guest::Http(tls) => {
+            Guest::Http(tls, clients) => {
                 let mut conn = web::Conn::new(socket, Some(tls)).map_err(broken)?;
                 if let Err(error) = conn.handshake(Instant::now() + self.timeouts.handshake) {
-                    let error =
-                        format!("no TLS: {error} (certificates of clients count with an authority of --client-ca)");
+                    let error = format!("no TLS: {error}");
                     tracing::info!(target: "access", %peer, outcome = "refused", error);
                     return Ok(());
                 }
-                let name = conn.tls().and_then(client_name);
+                let name = conn.tls().and_then(|tls| client_name(tls, clients.as_deref(), peer));
                 if conn.tls().is_some_and(|tls| tls.alpn_protocol() == Some(H2)) {
                     let answered = h2::serve(conn, name, &self.h2, &self.web);
                     drop(seat);

@@ -71,6 +71,8 @@ const GRANTS: &str = "grants.toml";
 const ERRAND_GRANTS: &str = "errand-grants.toml";
 const MACAROON_KEY: &str = "macaroon.key";
 const ADDRESS: &str = "address";
+/// What clients of HTTP have locked.
+const LOCKS: &str = "locks.json";
 /// What a node served last.
 const EXPORTS: &str = "exports";
 
@@ -234,6 +236,17 @@ impl StateDir {
     pub fn last_address(&self) -> Option<SocketAddr> {
         let bytes = self.read(ADDRESS).ok()??;
         std::str::from_utf8(&bytes).ok()?.trim().parse().ok()
+    }
+
+    /// The locks of HTTP, as they were written down; none where there never were any.
+    pub(crate) fn locks(&self) -> Result<Option<Vec<u8>>> {
+        self.read(LOCKS)
+    }
+
+    /// Writes them down.
+    pub(crate) fn keep_locks(&self, bytes: &[u8]) -> Result<()> {
+        let _lock = self.lock()?;
+        self.write(LOCKS, bytes)
     }
 
     fn damaged(&self, name: &str, why: String) -> StateError {

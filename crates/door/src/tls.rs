@@ -1,22 +1,32 @@
 //! TLS at the door: the client's first words say whether it is one of ours, who know the node by its key, or one of HTTP,
 //! who know it by the certificate of its site.
 
+mod bracketed;
+mod clients;
+
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use auth::policy::DistinguishedName;
 use engine::NodeIdentity;
 use engine::identity::HTTP_BY_KEY_ALPN;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{Acceptor, WebPkiClientVerifier};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{Acceptor, NoServerSessionStorage};
 use rustls::{Connection, RootCertStore, ServerConfig};
 use wire::version::Version;
+
+use self::clients::Clients;
 
 /// HTTP's names in TLS (RFC 7301), what we would rather speak first.
 pub(crate) const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
+
+/// Bytes of a record that is not encrypted (RFC 8446, section 5.1).
+const RECORD_BYTES_MAX: usize = 1 << 14;
 
 /// A site's certificate, for those who know the node by a name.
 #[derive(Debug)]
@@ -33,6 +43,10 @@ pub(crate) struct Faces {
     site: Arc<ServerConfig>,
     /// The same while no more connections of HTTP/2 are wanted.
     site_http_1: Arc<ServerConfig>,
+    /// The same for clients that name the node by an address in brackets.
+    site_bracketed: Arc<ServerConfig>,
+    /// Who judges certificates of clients, where any are asked for.
+    clients: Option<Arc<Clients>>,
     /// HTTP under the node's own key.
     by_key: Arc<ServerConfig>,
 }
@@ -42,23 +56,19 @@ pub(crate) enum Guest {
     /// The native protocol.
     Native(Connection),
     /// HTTP, of a version that its TLS will say.
-    Http(Connection),
+    Http(Connection, Option<Arc<Clients>>),
 }
 
 fn site(
     identity: &NodeIdentity,
     certificate: Option<&SiteCertificate>,
-    clients: Option<&Arc<RootCertStore>>,
+    clients: Option<&Arc<Clients>>,
+    provider: Arc<CryptoProvider>,
 ) -> Result<ServerConfig, rustls::Error> {
-    let provider = engine::identity::provider();
     // TLS 1.2 as well: there are sites whose clients know nothing newer.
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = match clients {
-        Some(roots) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider);
-            let verifier = verifier.allow_unauthenticated().build();
-            builder.with_client_cert_verifier(verifier.map_err(|e| rustls::Error::General(e.to_string()))?)
-        }
+        Some(clients) => builder.with_client_cert_verifier(Arc::clone(clients) as Arc<dyn ClientCertVerifier>),
         None => builder.with_no_client_auth(),
     };
     let (chain, key) = certificate
@@ -78,14 +88,22 @@ impl Faces {
         certificate: Option<&SiteCertificate>,
         clients: Option<&Arc<RootCertStore>>,
     ) -> Result<Faces, rustls::Error> {
-        let site = Arc::new(site(identity, certificate, clients)?);
+        let provider = engine::identity::provider();
+        let clients = clients.map(Clients::of).transpose()?.map(Arc::new);
+        let site = Arc::new(site(identity, certificate, clients.as_ref(), Arc::clone(&provider))?);
         let mut site_http_1 = ServerConfig::clone(&site);
         site_http_1.alpn_protocols = vec![HTTP_1_1.to_vec()];
         let site_http_1 = Arc::new(site_http_1);
-        let mut by_key = self::site(identity, None, None)?;
+        let mut site_bracketed = self::site(identity, certificate, clients.as_ref(), bracketed::provider(&provider))?;
+        site_bracketed.alpn_protocols = vec![HTTP_1_1.to_vec()];
+        // A session that goes on would be bound to a hash of the beginning of another ClientHello.
+        site_bracketed.send_tls13_tickets = 0;
+        site_bracketed.session_storage = Arc::new(NoServerSessionStorage {});
+        let site_bracketed = Arc::new(site_bracketed);
+        let mut by_key = self::site(identity, None, None, provider)?;
         by_key.alpn_protocols = vec![HTTP_BY_KEY_ALPN.to_vec()];
         let native = engine::identity::server_config(identity)?;
-        Ok(Faces { native, site, site_http_1, by_key: Arc::new(by_key) })
+        Ok(Faces { native, site, site_http_1, site_bracketed, clients, by_key: Arc::new(by_key) })
     }
 
     /// Reads a client's first words; the rest of the handshake is the caller's. HTTP/2 may be what it is not to speak now;
@@ -95,13 +113,11 @@ impl Faces {
         let mut acceptor = Acceptor::default();
         let refused = |error: rustls::Error| io::Error::new(io::ErrorKind::InvalidData, error);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            socket.set_read_timeout(Some(left))?;
-            if acceptor.read_tls(&mut &*socket)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+            let mut record = read_record(socket, deadline)?;
+            let is_bracketed = bracketed::spell(&mut record);
+            let mut unread = &record[..];
+            while !unread.is_empty() {
+                acceptor.read_tls(&mut unread)?;
             }
             let accepted = acceptor.accept().map_err(|(error, mut alert)| {
                 let _ = alert.write(&mut &*socket);
@@ -114,6 +130,7 @@ impl Faces {
             let native = offers(&|name| Version::from_alpn(name).is_some());
             let config = match (native, h2) {
                 (true, _) => &self.native,
+                _ if is_bracketed => &self.site_bracketed,
                 _ if offers(&|name| name == HTTP_BY_KEY_ALPN) => &self.by_key,
                 (false, true) => &self.site,
                 (false, false) => &self.site_http_1,
@@ -124,14 +141,26 @@ impl Faces {
             })?;
             socket.set_read_timeout(None)?;
             let tls = Connection::Server(tls);
-            return Ok(if native { Guest::Native(tls) } else { Guest::Http(tls) });
+            return Ok(if native { Guest::Native(tls) } else { Guest::Http(tls, self.clients.clone()) });
         }
     }
 }
 
-/// The name in the certificate that a client has shown, proved and had vouched for, as RFC 4514 writes names.
-pub(crate) fn client_name(tls: &Connection) -> Option<String> {
-    name_of(tls.peer_certificates()?.first()?)
+/// A record of TLS, or as much of what is none as shows that it is none.
+fn read_record(socket: &TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut record = vec![0; bracketed::RECORD_HEAD_BYTES];
+    sys::tcp::read_exact_by(socket, &mut record, deadline)?;
+    let payload = usize::from(u16::from_be_bytes([record[3], record[4]]));
+    if payload <= RECORD_BYTES_MAX {
+        record.resize(bracketed::RECORD_HEAD_BYTES + payload, 0);
+        sys::tcp::read_exact_by(socket, &mut record[bracketed::RECORD_HEAD_BYTES..], deadline)?;
+    }
+    Ok(record)
+}
+
+/// The name that a client's certificate gives it, as far as it counts.
+pub(crate) fn client_name(tls: &Connection, clients: Option<&Clients>, peer: SocketAddr) -> Option<String> {
+    clients?.name(tls, peer)
 }
 
 /// A certificate's name. One with several attributes in one part, with a value that is not text, or with no part at all has

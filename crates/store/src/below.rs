@@ -173,4 +173,12 @@ impl Store for Below {
     fn digests(&self, path: &RelPath, wanted: &[Algorithm]) -> Result<Vec<Digest>> {
         self.store.digests(&self.at(path), wanted)
     }
+
+    fn note(&self, path: &RelPath, name: &str) -> Result<Option<Vec<u8>>> {
+        self.store.note(&self.at(path), name)
+    }
+
+    fn set_note(&self, path: &RelPath, name: &str, note: &[u8]) -> Result<()> {
+        self.store.set_note(&self.at(path), name, note)
+    }
 }

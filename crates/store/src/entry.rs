@@ -237,4 +237,14 @@ impl Store for Entry {
         let (store, path) = self.at(path)?;
         store.digests(&path, wanted)
     }
+
+    fn note(&self, path: &RelPath, name: &str) -> Result<Option<Vec<u8>>> {
+        let (store, path) = self.at(path)?;
+        store.note(&path, name)
+    }
+
+    fn set_note(&self, path: &RelPath, name: &str, note: &[u8]) -> Result<()> {
+        let (store, path) = self.at(path)?;
+        store.set_note(&path, name, note)
+    }
 }

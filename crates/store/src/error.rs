@@ -54,6 +54,16 @@ pub enum Error {
     /// The name of a file that is not finished: those are given by the store alone.
     #[error("{0} is the name of an unfinished file; such names are this program's own")]
     Unfinished(String),
+    /// Somebody has locked it, and has not given it back.
+    #[error("{path} is locked by {who} until {until}; wait, or have it unlocked there")]
+    Locked {
+        /// What.
+        path: String,
+        /// Who has it.
+        who: String,
+        /// Until when, in UTC.
+        until: String,
+    },
     /// A file was there, and replacing it was not asked for.
     #[error("{0} exists already and differs (--no-overwrite)")]
     Exists(String),

@@ -13,9 +13,11 @@ pub mod ends;
 mod entries;
 mod entry;
 pub mod error;
+mod guarded;
 pub mod memory;
 pub mod pipe;
 pub mod posix;
+mod removal;
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -30,6 +32,8 @@ pub use below::{below, below_of, granted_dir};
 pub use entries::{Entries, is_left_behind};
 pub use entry::granted_entry;
 pub use error::{Error, Result};
+pub use guarded::{Change, Guard, guarded};
+pub use removal::{Overseer, remove_all, remove_all_while, remove_tree};
 
 /// In which order the bytes of a file can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,6 +277,15 @@ pub trait Store: Send + Sync + Debug {
     fn digests(&self, _path: &RelPath, _wanted: &[Algorithm]) -> Result<Vec<Digest>> {
         Ok(Vec::new())
     }
+    /// A note that we left on an entry, as [`Source::note`]; of directories as well. Idempotent.
+    fn note(&self, _path: &RelPath, _name: &str) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+    /// Leaves a note on an entry, in place of one of this name; an empty one is none.
+    fn set_note(&self, path: &RelPath, _name: &str, _note: &[u8]) -> Result<()> {
+        let source = std::io::Error::from(std::io::ErrorKind::Unsupported);
+        Err(Error::io("leave a note on", path, source))
+    }
 }
 
 /// A file being read.
@@ -372,63 +385,4 @@ pub fn make_dirs(store: &dyn Store, path: &RelPath) -> Result<()> {
         },
         other => other,
     }
-}
-
-/// Removes an entry and everything below it, children first. A link is removed, not followed.
-///
-/// # Errors
-/// What cannot be removed; what came before it is gone.
-pub fn remove_all(store: &dyn Store, path: &RelPath) -> Result<()> {
-    remove_all_while(store, path, &|| true).map(drop)
-}
-
-/// The same, for as long as somebody wants it. Whether all of it is gone.
-///
-/// # Errors
-/// What cannot be removed; what came before it is gone.
-pub fn remove_all_while(store: &dyn Store, path: &RelPath, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
-    if store.stat(path)?.meta.kind != model::Kind::Dir {
-        return store.remove(path).map(|()| true);
-    }
-    // A path can be 2,000 levels deep, which no thread's stack is made for.
-    let mut left = vec![Left::Full(path.clone())];
-    while let Some(next) = left.pop() {
-        match next {
-            Left::Full(path) => {
-                left.push(Left::Empty(path.clone()));
-                if !empty(store, &path, &mut left, is_wanted)? {
-                    return Ok(false);
-                }
-            }
-            Left::Empty(path) => {
-                store.remove_unfinished(&path)?;
-                store.remove(&path)?;
-            }
-        }
-    }
-    Ok(true)
-}
-
-/// A directory that is to be removed.
-enum Left {
-    /// With what is in it.
-    Full(RelPath),
-    /// Nothing is in it any more but unfinished files.
-    Empty(RelPath),
-}
-
-/// Removes what is in a directory but its directories: those are added to what is left. A listing holds a descriptor, so it is over
-/// before they are opened.
-fn empty(store: &dyn Store, path: &RelPath, left: &mut Vec<Left>, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
-    for entry in store.list(path)? {
-        let (name, stat) = entry?;
-        match stat?.meta.kind {
-            model::Kind::Dir => left.push(Left::Full(path.join(&name))),
-            _ => store.remove(&path.join(&name))?,
-        }
-        if !is_wanted() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

@@ -10,6 +10,8 @@ mod confined;
 mod file;
 mod lineage;
 mod list;
+mod names;
+mod notes;
 mod put;
 mod way;
 
@@ -24,6 +26,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlag
 use rustix::io::Errno;
 
 use self::confined::open_below;
+pub use self::names::{is_temporary_name, temporary_name};
 use crate::error::{in_words, shown};
 use crate::{
     Asked, Capabilities, Entries, Error, Facts, Lineage, Reached, Result, Sink, Source, Space, Stat, Store, Writes,
@@ -197,17 +200,6 @@ fn own_size(fd: &OwnedFd, path: &RelPath) -> Result<Option<u64>> {
     Ok((there.meta.kind == Kind::File && ours).then_some(there.meta.size))
 }
 
-/// The name of a file that is not finished. It is used beside the final name without another check by the kernel, so
-/// a tag can say no path: its slashes and NULs become underscores.
-pub fn temporary_name(tag: &str) -> Vec<u8> {
-    format!(".longhaul-{}.part", tag.replace(['/', '\0'], "_")).into_bytes()
-}
-
-/// Whether a name is that of a file that is not finished.
-pub fn is_temporary_name(name: &[u8]) -> bool {
-    name.starts_with(b".longhaul-") && name.ends_with(b".part")
-}
-
 /// An error of an operation below the root, with escapes told apart.
 fn error(doing: &'static str, path: &RelPath, errno: Errno) -> Error {
     match errno {
@@ -378,6 +370,14 @@ impl Store for Posix {
 
     fn lineage(&self, path: &RelPath) -> Lineage {
         self.lineage_of(path)
+    }
+
+    fn note(&self, path: &RelPath, name: &str) -> Result<Option<Vec<u8>>> {
+        notes::read(&self.open_facts(path)?, path, name)
+    }
+
+    fn set_note(&self, path: &RelPath, name: &str, note: &[u8]) -> Result<()> {
+        notes::write(&self.open_facts(path)?, path, name, note)
     }
 
     fn space(&self, path: &RelPath) -> Result<Option<Space>> {

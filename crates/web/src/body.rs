@@ -103,6 +103,7 @@ enum Place {
 pub struct Chunks {
     place: Place,
     trailer_bytes: usize,
+    trailers: Headers,
 }
 
 /// What the next bytes are.
@@ -120,7 +121,7 @@ pub enum Next {
 
 impl Default for Chunks {
     fn default() -> Chunks {
-        Chunks { place: Place::Size, trailer_bytes: 0 }
+        Chunks { place: Place::Size, trailer_bytes: 0, trailers: Headers::new() }
     }
 }
 
@@ -147,10 +148,11 @@ fn size(line: &[u8]) -> Result<u64, FramingError> {
     u64::from_str_radix(text, 16).map_err(|_| FramingError::Chunk)
 }
 
-/// Whether a line is a field: a token, a colon right behind it, and a value (RFC 9112, section 5).
-fn is_field(line: &[u8]) -> bool {
-    let name = line.split(|b| *b == b':').next().unwrap_or_default();
-    name.len() < line.len() && is_token(name)
+/// A line as a field: a token, a colon right behind it, and a value (RFC 9112, section 5).
+fn field(line: &[u8]) -> Option<(String, String)> {
+    let colon = line.iter().position(|b| *b == b':')?;
+    let (name, value) = (&line[..colon], String::from_utf8_lossy(&line[colon + 1..]));
+    is_token(name).then(|| (String::from_utf8_lossy(name).into_owned(), ows(&value).to_owned()))
 }
 
 impl Chunks {
@@ -183,15 +185,21 @@ impl Chunks {
                 let max = TRAILER_BYTES_MAX - self.trailer_bytes;
                 let Some((text, taken)) = line(bytes, max)? else { return Ok(Next::More) };
                 self.trailer_bytes += taken;
-                match text {
-                    [] => self.place = Place::End,
-                    field if is_field(field) => {}
+                if text.is_empty() {
+                    self.place = Place::End;
+                } else {
                     // What is no field here may begin something else for the next one on the way.
-                    _ => return Err(FramingError::Chunk),
+                    let (name, value) = field(text).ok_or(FramingError::Chunk)?;
+                    self.trailers.add(name, value);
                 }
                 Ok(Next::Frame(taken))
             }
         }
+    }
+
+    /// The fields behind the last chunk, as far as they have come.
+    pub fn trailers(&self) -> &Headers {
+        &self.trailers
     }
 
     /// So many bytes of the body were taken.

@@ -2,6 +2,7 @@
 //! where the line is clear. Every wait has a bound.
 
 mod files;
+mod sealed;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,6 +12,7 @@ use rustls::Connection;
 
 use crate::body::{Chunks, Framing, Next};
 use crate::head::{HeadError, Request, Response, parse_request, parse_response};
+use crate::headers::Headers;
 
 /// Bytes asked for at once while heads are read.
 const SIP_BYTES: usize = 8 << 10;
@@ -90,6 +92,11 @@ impl Body {
     /// Whether only the end of the connection ends it.
     pub fn ends_with_line(&self) -> bool {
         self.framing == Framing::UntilClose
+    }
+
+    /// The fields behind it; complete once a read has found its end.
+    pub fn trailers(&self) -> &Headers {
+        self.chunks.trailers()
     }
 
     /// Bytes read so far.
@@ -189,30 +196,6 @@ impl Conn {
         self.until.map_or(Ok(()), |until| self.read_before(until))
     }
 
-    /// The TLS handshake, if there is one to make.
-    pub fn handshake(&mut self, deadline: Instant) -> io::Result<()> {
-        while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
-            self.read_before(deadline)?;
-            let Some(tls) = &mut self.tls else { break };
-            if tls.wants_write() {
-                tls.write_tls(&mut &self.socket).map_err(plainly)?;
-                continue;
-            }
-            if tls.read_tls(&mut &self.socket).map_err(plainly)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            match tls.process_new_packets() {
-                Ok(state) => self.decrypted = state.plaintext_bytes_to_read(),
-                Err(error) => {
-                    // The alert tells the peer what was wrong.
-                    let _ = tls.write_tls(&mut &self.socket);
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-                }
-            }
-        }
-        self.flush()
-    }
-
     /// Whether bytes of the peer are here that nobody has taken.
     pub fn has_unread(&self) -> bool {
         self.unread_bytes() > 0
@@ -301,56 +284,6 @@ impl Conn {
             match (&self.socket).read(buffer) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 other => return other.map_err(plainly),
-            }
-        }
-    }
-
-    /// Reads through TLS. Ciphertext is fetched in large pieces: the library itself would ask for 4 KiB at a time.
-    fn read_sealed(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
-        let mut again = false;
-        loop {
-            if std::mem::replace(&mut again, true) && self.cipher_taken == self.cipher.len() {
-                self.read_on()?;
-            }
-            let Some(tls) = &mut self.tls else { return Err(io::ErrorKind::NotConnected.into()) };
-            match tls.reader().read(buffer) {
-                Ok(got) => {
-                    self.decrypted = self.decrypted.saturating_sub(got);
-                    self.farewell |= got == 0;
-                    return Ok(got);
-                }
-                // Without a farewell of TLS: where the framing of the message says so, nothing need be missing.
-                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Err(e),
-            }
-            if self.cipher_taken == self.cipher.len() {
-                self.cipher.resize(ahead, 0);
-                let got = loop {
-                    match (&self.socket).read(&mut self.cipher) {
-                        Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                        other => break other,
-                    }
-                };
-                self.cipher_taken = 0;
-                self.cipher.truncate(*got.as_ref().unwrap_or(&0));
-                if got.map_err(plainly)? == 0 {
-                    return Ok(0);
-                }
-            }
-            let mut rest = &self.cipher[self.cipher_taken..];
-            let before = rest.len();
-            tls.read_tls(&mut rest)?;
-            self.cipher_taken += before - rest.len();
-            match tls.process_new_packets() {
-                Ok(state) => self.decrypted = state.plaintext_bytes_to_read(),
-                Err(error) => {
-                    let _ = tls.write_tls(&mut &self.socket);
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-                }
-            }
-            if tls.wants_write() {
-                self.flush()?;
             }
         }
     }

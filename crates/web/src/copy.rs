@@ -9,10 +9,8 @@ pub mod outcome;
 
 use std::fmt;
 
-use model::Digest;
 use percent_encoding::percent_decode_str;
 
-use crate::digest::repr;
 use crate::headers::is_token;
 use crate::scitag::SciTag;
 use crate::url::HttpUrl;
@@ -115,8 +113,6 @@ pub struct Order {
     pub scitag: Option<SciTag>,
     /// The value of `Want-Digest`.
     pub want_digest: Option<String>,
-    /// What the bytes must be, where the client knows.
-    pub repr_digest: Option<Digest>,
     /// Whether the other end must not be asked by HEAD: `Copy-Flags: NoHead`, or a URL signed for one method.
     pub no_head: bool,
     /// What the client says of itself, for logs: `job-id=…;file-id=…;retry=…`.
@@ -214,7 +210,6 @@ impl Order {
             streams: streams(&lines)?,
             scitag,
             want_digest: Some(want_digest).filter(|wanted| !wanted.is_empty()),
-            repr_digest: repr::parse(lines.all("Repr-Digest")).first().copied(),
             client_info: lines.all("ClientInfo").next().map(client_info),
             direction,
         })

@@ -3,9 +3,12 @@
 //! XML of strangers is read within bounds and without document types or entities, which are only good for bombs and for
 //! reading other people's files.
 
+pub mod condition;
 pub mod listing;
+pub mod lock;
 pub mod multistatus;
 pub mod propfind;
+pub mod proppatch;
 mod xml;
 
 use model::{Digest, Timestamp};
@@ -13,7 +16,7 @@ use percent_encoding::percent_decode_str;
 
 pub use propfind::{Ask, Depth};
 
-/// The longest PROPFIND body, bytes.
+/// The longest body of a PROPFIND, PROPPATCH or LOCK, bytes.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
 /// The longest multistatus document that is read, bytes: some 50,000 entries.
 pub const LISTING_BYTES_MAX: usize = 32 << 20;
@@ -21,6 +24,8 @@ pub const LISTING_BYTES_MAX: usize = 32 << 20;
 pub const DEPTH_MAX: usize = 32;
 /// The most properties that one request may name.
 pub const PROPS_MAX: usize = 128;
+/// The longest value of one property, bytes of XML.
+pub const FRAGMENT_BYTES_MAX: usize = 16 << 10;
 /// The most attributes, and so namespaces, of one element.
 pub const ATTRIBUTES_MAX: usize = 64;
 
@@ -54,8 +59,8 @@ impl Prop {
 pub struct Quota {
     /// What can still be written.
     pub available: u64,
-    /// What is taken.
-    pub used: u64,
+    /// What is taken below it, where that is known.
+    pub used: Option<u64>,
 }
 
 /// One file or directory in a multistatus document.
@@ -79,6 +84,23 @@ pub struct Resource {
     pub quota: Option<Quota>,
     /// Checksums that are known without reading it.
     pub digests: Vec<Digest>,
+    /// What its bytes are, as `Content-Type`.
+    pub content_type: Option<String>,
+    /// Properties that clients have given it.
+    pub dead: Vec<Dead>,
+    /// Locks that hold it.
+    pub locks: Vec<lock::Active>,
+}
+
+/// A property that a client has given a file or directory, and that means nothing here (RFC 4918, section 4.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dead {
+    /// Its name.
+    pub prop: Prop,
+    /// The language of its value, where one was said.
+    pub language: Option<String>,
+    /// Its value, as XML that means the same wherever it stands.
+    pub xml: String,
 }
 
 impl Resource {
@@ -86,6 +108,14 @@ impl Resource {
     pub fn name(&self) -> Vec<u8> {
         let path = self.href.trim_end_matches('/');
         percent_decode_str(path.rsplit('/').next().unwrap_or_default()).collect()
+    }
+}
+
+impl Dead {
+    /// Whether it can be told as it is: what is kept may have been changed by others.
+    pub fn is_sound(&self) -> bool {
+        let language = self.language.as_deref().unwrap_or_default();
+        xml::is_name(&self.prop.name) && xml::is_fragment(&self.xml) && !language.contains(char::is_control)
     }
 }
 
@@ -114,6 +144,9 @@ pub enum DavError {
         /// How many would be read.
         limit: usize,
     },
+    /// Not a lock that there is.
+    #[error("the body asks for no lock that is given here: <exclusive/> or <shared/>, and <write/>")]
+    Lock,
     /// A `Depth` that is none.
     #[error("Depth is 0, 1 or infinity; {0:?} is none of them")]
     Depth(String),

@@ -13,6 +13,8 @@ use model::Algorithm;
 use crate::conditions::{Conditions, Current, ETag};
 use crate::copy::marker::{Heard, Markers};
 use crate::copy::{self, Order};
+use crate::dav::condition::{If, State};
+use crate::dav::proppatch::Change;
 use crate::dav::{self, Ask, Resource, listing, multistatus};
 use crate::digest::{self, repr};
 use crate::range::{self, Asked, ContentRange, Multipart};
@@ -114,6 +116,49 @@ pub fn propfind(bytes: &[u8]) {
         [multistatus::open(), multistatus::response(&resource, &ask), multistatus::close().to_owned()].concat();
     let read = listing::parse(document.as_bytes()).map(|all| all.into_iter().map(|one| one.href).collect::<Vec<_>>());
     assert_eq!(read, Ok(vec!["/a".to_owned()]), "whatever is asked for, the answer can be read");
+}
+
+/// The body of a PROPPATCH: what is kept of it can be told again, and read.
+pub fn proppatch(bytes: &[u8]) {
+    let Ok(changes) = dav::proppatch::parse(bytes) else { return };
+    assert!(!changes.is_empty() && changes.len() <= dav::PROPS_MAX);
+    let dead = changes.into_iter().filter_map(|change| match change {
+        Change::Set(dead) => Some(dead),
+        Change::Remove(_) => None,
+    });
+    let resource = Resource { href: "/a".to_owned(), dead: dead.collect(), ..Resource::default() };
+    let told = multistatus::response(&resource, &Ask::default());
+    let document = [multistatus::open(), told, multistatus::close().to_owned()].concat();
+    let read = listing::parse(document.as_bytes()).map(|all| all.len());
+    assert_eq!(read, Ok(1), "what clients give can be told");
+}
+
+/// The body of a LOCK.
+pub fn lock(bytes: &[u8]) {
+    let Ok(Some(wanted)) = dav::lock::parse(bytes) else { return };
+    let active = dav::lock::Active {
+        scope: wanted.scope,
+        is_deep: false,
+        owner: wanted.owner,
+        left: std::time::Duration::ZERO,
+        token: "urn:a".to_owned(),
+        root: "/a".to_owned(),
+    };
+    let resource = Resource { href: "/a".to_owned(), locks: vec![active], ..Resource::default() };
+    let told = multistatus::response(&resource, &Ask::default());
+    let document = [multistatus::open(), told, multistatus::close().to_owned()].concat();
+    assert_eq!(listing::parse(document.as_bytes()).map(|all| all.len()), Ok(1), "whoever owns it, it can be told");
+}
+
+/// The field `If`.
+pub fn condition(bytes: &[u8]) {
+    let value = text(bytes);
+    dav::condition::lock_token(&value);
+    dav::lock::timeout(Some(&value));
+    let Some(found) = If::parse(&value) else { return };
+    let tokens: Vec<String> = found.tokens().map(str::to_owned).collect();
+    assert!(tokens.len() <= dav::condition::CONDITIONS_MAX);
+    found.holds(|_| State { etag: None, tokens: tokens.clone() });
 }
 
 /// A multistatus document.

@@ -88,8 +88,32 @@ fn unfinished<T>(bytes: &[u8]) -> Result<Option<T>, HeadError> {
     if bytes.len() >= HEAD_BYTES_MAX { Err(HeadError::TooLarge) } else { Ok(None) }
 }
 
-/// A request from the start of bytes, and how many it took; none while it is not complete.
+/// Where the first line names a later minor version of HTTP/1: the offset of its digit.
+fn later_minor(bytes: &[u8]) -> Option<usize> {
+    let begins = bytes.iter().position(|byte| !b"\r\n".contains(byte))?;
+    let ends = begins + bytes[begins..].iter().position(|byte| *byte == b'\r')?;
+    let digit = ends.checked_sub(1)?;
+    let version = bytes[begins..digit].ends_with(b" HTTP/1.");
+    (version && matches!(bytes[digit], b'2'..=b'9')).then_some(digit)
+}
+
+/// A request from the start of bytes, and how many it took; none while it is not complete. One of a later minor version is
+/// taken for one of HTTP/1.1 (RFC 9110, section 2.5), and an empty line before it is passed over (RFC 9112, section 2.2).
+///
+/// # Errors
+/// What is no request, or is beyond the bounds.
 pub fn parse_request(bytes: &[u8]) -> Result<Option<(Request, usize)>, HeadError> {
+    match later_minor(bytes) {
+        Some(digit) => {
+            let mut as_known = bytes.to_vec();
+            as_known[digit] = b'1';
+            parse_known(&as_known)
+        }
+        None => parse_known(bytes),
+    }
+}
+
+fn parse_known(bytes: &[u8]) -> Result<Option<(Request, usize)>, HeadError> {
     let mut storage = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut parsed = httparse::Request::new(&mut storage);
     let status = parsed.parse(bytes).map_err(malformed)?;
@@ -264,6 +288,15 @@ mod tests {
         assert_eq!(parsed.headers.get("RANGE"), Some("bytes=0-1"));
         assert!(parsed.keeps());
         assert_eq!(request("GET / HTTP/1.1\r\nHo").unwrap(), None);
+    }
+
+    #[test]
+    fn odd_requests_are_read() {
+        let text = "\r\nget / HTTP/1.2\r\nHost: h\r\n\r\nGET";
+        let (parsed, taken) = request(text).unwrap().unwrap();
+        assert_eq!((parsed.method, parsed.minor, taken), (Method::Other("get".into()), 1, text.len() - 3));
+        // Where the version is not the first line's, it is not looked at.
+        assert_eq!(request("GET / HTTP/2.2\r\nA: HTTP/1.2\r\nHost: h\r\n\r\n"), Err(HeadError::Version));
     }
 
     #[test]

@@ -38,6 +38,21 @@ impl Headers {
         self.all(name).any(|value| value.split(',').any(|item| ows(item).eq_ignore_ascii_case(token)))
     }
 
+    /// Whether an answer may be packed by this coding (`Accept-Encoding`, RFC 9110, section 12.5.3): where it is named, or anything
+    /// is, and not refused (`q=0`).
+    pub fn accepts_coding(&self, coding: &str) -> bool {
+        let items = || self.all("accept-encoding").flat_map(|value| value.split(',')).map(ows);
+        let weight = |wanted: &str| {
+            items().find_map(|item| {
+                let (name, parameters) = item.split_once(';').unwrap_or((item, ""));
+                let named = ows(name).eq_ignore_ascii_case(wanted);
+                let quality = ows(parameters).strip_prefix("q=").map_or(Some(1.0), |q| ows(q).parse::<f32>().ok());
+                named.then_some(quality.unwrap_or(0.0))
+            })
+        };
+        weight(coding).or_else(|| weight("*")).is_some_and(|weight| weight > 0.0)
+    }
+
     /// Adds one; what a line cannot hold (CR, LF, NUL) becomes a space, so that no value can begin a line of its own.
     pub fn add(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let mut value = value.into();
@@ -84,6 +99,18 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codings_are_taken_or_not() {
+        let accepts = |value: &str| Headers::new().with("Accept-Encoding", value).accepts_coding("gzip");
+        for yes in ["gzip", "deflate, GZIP;q=0.5", "*", "br, *;q=0.1", "identity, gzip; q=1.0"] {
+            assert!(accepts(yes), "{yes}");
+        }
+        for no in ["", "identity", "gzip;q=0", "*;q=0", "gzip;q=0, *", "gzip;q=x", "xgzip"] {
+            assert!(!accepts(no), "{no}");
+        }
+        assert!(!Headers::new().accepts_coding("gzip"));
+    }
 
     #[test]
     fn names_have_no_case_and_values_no_lines() {

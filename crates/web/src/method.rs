@@ -25,12 +25,18 @@ pub enum Method {
     Copy,
     /// Facts as a document.
     Propfind,
+    /// Facts to be changed.
+    Proppatch,
+    /// Nobody else may change it.
+    Lock,
+    /// Others may again.
+    Unlock,
     /// Anything else.
     Other(String),
 }
 
 /// Methods by name, in the order in which `Allow` names them.
-const NAMES: [(&str, Method); 10] = [
+const NAMES: [(&str, Method); 13] = [
     ("HEAD", Method::Head),
     ("GET", Method::Get),
     ("PUT", Method::Put),
@@ -41,10 +47,13 @@ const NAMES: [(&str, Method); 10] = [
     ("MOVE", Method::Move),
     ("COPY", Method::Copy),
     ("PROPFIND", Method::Propfind),
+    ("PROPPATCH", Method::Proppatch),
+    ("LOCK", Method::Lock),
+    ("UNLOCK", Method::Unlock),
 ];
 
 /// What `Allow` says.
-pub const ALLOW: &str = "HEAD,GET,PUT,DELETE,OPTIONS,POST,MKCOL,MOVE,COPY,PROPFIND";
+pub const ALLOW: &str = "HEAD,GET,PUT,DELETE,OPTIONS,POST,MKCOL,MOVE,COPY,PROPFIND,PROPPATCH,LOCK,UNLOCK";
 
 impl Method {
     /// By name; names are case-sensitive.
@@ -63,7 +72,17 @@ impl Method {
 
     /// Whether it changes anything here.
     pub fn changes(&self) -> bool {
-        matches!(self, Method::Put | Method::Delete | Method::Mkcol | Method::Move | Method::Copy)
+        matches!(
+            self,
+            Method::Put
+                | Method::Delete
+                | Method::Mkcol
+                | Method::Move
+                | Method::Copy
+                | Method::Proppatch
+                | Method::Lock
+                | Method::Unlock
+        )
     }
 }
 

@@ -165,11 +165,15 @@ impl Target {
     }
 
     /// The credentials in the query: `authz`, as grids write it, often with `Bearer ` in front, or `access_token`
-    /// (RFC 6750, section 2.3).
+    /// (RFC 6750, section 2.3). Form encoding writes the blank after `Bearer` as a plus.
     pub fn authz(&self) -> Option<String> {
         let query = self.query.as_deref()?;
         let value = |wanted: &str| pairs(query).find(|(name, _)| name == wanted).map(|(_, value)| value);
-        value("authz").or_else(|| value("access_token"))
+        let shown = value("authz").or_else(|| value("access_token"))?;
+        Some(match shown.split_once('+') {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => format!("{scheme} {rest}"),
+            _ => shown,
+        })
     }
 }
 
@@ -285,6 +289,12 @@ mod tests {
         let expected = [("authz", "Bearer a+b="), ("x", ""), ("y", "1=2")];
         assert_eq!(all, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
         assert_eq!(parse("/d/f?x=1&authz=Bearer%20t").unwrap().authz().as_deref(), Some("Bearer t"));
+        assert_eq!(
+            parse("/d/f?authz=Bearer+a%2Bb").unwrap().authz().as_deref(),
+            Some("Bearer a+b"),
+            "as forms are written"
+        );
+        assert_eq!(parse("/d/f?authz=a+b").unwrap().authz().as_deref(), Some("a+b"));
         assert_eq!(parse("/d/f?access_token=t").unwrap().authz().as_deref(), Some("t"));
         assert_eq!(parse("/d/f").unwrap().authz(), None);
     }

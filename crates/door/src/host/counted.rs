@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-use auth::{Access, Actions};
+use auth::{Access, Actions, Issuer};
 use engine::Error;
 use model::RelPath;
 use model::fault::{Blame, Fault};
@@ -17,6 +17,18 @@ use crate::probes::KINDS;
 /// On whose behalf.
 pub(crate) fn user(access: &Access) -> User {
     User { holder: access.holder().to_owned(), who: crate::audit::cut(&access.who()).into_owned() }
+}
+
+/// How full an export is.
+pub(crate) struct Filled {
+    pub export: String,
+    pub is_writable: bool,
+    /// The device that it lies on: several exports may share one.
+    pub device: u64,
+    pub total_bytes: u64,
+    pub free_bytes: u64,
+    /// Whose tokens can be for it: the names of their issuers.
+    pub communities: Vec<String>,
 }
 
 impl Exports {
@@ -79,6 +91,30 @@ impl Exports {
         all.counters("longhaul_probes", "Tests that were answered.", begun);
         all.counter("longhaul_probe_bytes", "Bytes that tests moved.", tally.bytes.load(Ordering::Relaxed));
         all
+    }
+
+    /// How full the exports are that lie on this host: those that somebody may know of, or all.
+    pub fn filled(&self, access: Option<&Access>) -> Vec<Filled> {
+        let (offer, policy) = (self.offer.now(), self.policy());
+        let here = offer.served.iter().filter(|served| served.export.abroad.is_none());
+        let told = here.filter(|served| access.is_none_or(|access| access.may_see(&served.export.name)));
+        let filled = told.filter_map(|served| {
+            let (name, space) = (&served.export.name, served.store.space(&RelPath::root()).ok()??);
+            let is_for = |issuer: &&Issuer| match (&issuer.export, &issuer.exports) {
+                (Some(export), _) => export == name,
+                (None, Some(exports)) => exports.contains(name),
+                (None, None) => true,
+            };
+            Some(Filled {
+                export: name.clone(),
+                is_writable: served.export.writable,
+                device: space.device,
+                total_bytes: space.total_bytes,
+                free_bytes: space.free_bytes,
+                communities: policy.issuers.iter().filter(is_for).map(|issuer| issuer.name.clone()).collect(),
+            })
+        });
+        filled.collect()
     }
 
     /// Somebody was not let in.

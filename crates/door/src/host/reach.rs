@@ -16,7 +16,7 @@ use store::Store;
 use wire::frame::Refusal;
 
 use super::{Exports, refuse, storage};
-use crate::exports::Served;
+use crate::locks::{self, Submitted};
 
 /// Why a name stays where it is.
 pub(crate) const RENAME_STAYS: &str =
@@ -70,6 +70,17 @@ impl Exports {
     /// # Errors
     /// What the credential lacks, what is not there, and what is a link where a credential begins.
     pub fn allowed(&self, access: &Access, action: Action, place: &Place) -> Result<Reach, Refusal> {
+        self.allowed_with(access, action, place, &Submitted::none())
+    }
+
+    /// The same for somebody who holds locks.
+    pub fn allowed_with(
+        &self,
+        access: &Access,
+        action: Action,
+        place: &Place,
+        shown: &Submitted,
+    ) -> Result<Reach, Refusal> {
         let Place::Path { export, path } = place else {
             let what = match place {
                 Place::Exports => "the node as a whole".to_owned(),
@@ -85,7 +96,12 @@ impl Exports {
         check_name(action, path)?;
         let ground = access.ground(action, export, path);
         let makes = action.changes() && !matches!(action, Action::Remove | Action::Overwrite);
-        let (store, below) = open(served, &ground, path, makes)?;
+        let store = match action.changes() {
+            // Before anything is opened: directories on the way may be made.
+            true => locks::guarded(&self.locks, Arc::clone(&served.store), export, shown),
+            false => Arc::clone(&served.store),
+        };
+        let (store, below) = open(&store, export, &ground, path, makes)?;
         let levels = path.as_bytes().len() - below.as_bytes().len();
         // What is left of the path in front of what is below the store: where the store is rooted.
         let rooted = path.as_bytes()[..levels].strip_suffix(b"/").unwrap_or(&path.as_bytes()[..levels]);
@@ -101,12 +117,12 @@ impl Exports {
 }
 
 /// The store of a ground, and the path in it.
-fn open(served: &Served, ground: &Ground, path: &RelPath, makes: bool) -> Result<At, Refusal> {
+fn open(served: &Arc<dyn Store>, export: &str, ground: &Ground, path: &RelPath, makes: bool) -> Result<At, Refusal> {
     let outside = || Refusal::new(Fault::Auth, "the access key is not for that path");
     let below = path.below(&ground.prefix).ok_or_else(outside)?;
     let (store, below) = match ground.prefix.is_root() {
-        true => (Arc::clone(&served.store), below),
-        false => open_prefix(served, ground, &below, makes)?,
+        true => (Arc::clone(served), below),
+        false => open_prefix(served, export, ground, &below, makes)?,
     };
     let Some(target) = &ground.entry else { return Ok((store, below)) };
     // The one place of a job lies below what whoever ordered the job may reach, and is reached as they would reach it.
@@ -123,8 +139,14 @@ fn open(served: &Served, ground: &Ground, path: &RelPath, makes: bool) -> Result
 }
 
 /// The store for what is at the path of a credential: the directory that is there or is made, or that one entry.
-fn open_prefix(served: &Served, ground: &Ground, below: &RelPath, makes: bool) -> Result<At, Refusal> {
-    let (store, prefix) = (&served.store, &ground.prefix);
+fn open_prefix(
+    store: &Arc<dyn Store>,
+    export: &str,
+    ground: &Ground,
+    below: &RelPath,
+    makes: bool,
+) -> Result<At, Refusal> {
+    let prefix = &ground.prefix;
     // A path that stands for whatever comes there is a directory as soon as something is to lie below it.
     let makes_dir = makes && (ground.opens != Opens::Entry || !below.is_root());
     let error = match store::granted_dir(store, prefix, makes_dir) {
@@ -139,7 +161,7 @@ fn open_prefix(served: &Served, ground: &Ground, below: &RelPath, makes: bool) -
     if entry.stat(&at).is_ok_and(|there| there.meta.kind == model::Kind::Symlink) {
         let reason = format!(
             "{}/{prefix} is a symbolic link, and what a key, a token or a rule is for is never one: name the path that it leads to",
-            served.export.name
+            export
         );
         return Err(Refusal::new(Fault::Auth, reason));
     }

@@ -7,6 +7,7 @@ mod answer;
 mod document;
 mod events;
 mod probes;
+mod wlcg;
 
 use model::Fault;
 use model::id::Uuid;
@@ -46,6 +47,8 @@ enum Whom {
     Anybody,
     /// Whoever is let in; the answer is theirs.
     Guests,
+    /// The same, and without a credential whoever may read the numbers of the node (`--metrics`), who is told all.
+    Watchers,
     /// Whoever has said who they are.
     Named,
 }
@@ -316,6 +319,28 @@ const ROUTES: &[Route] = &[
         answers: &[told(200, "it has ended", "Probe"), told(202, "it is ending", "Probe")],
         answer: probes::cancel,
     },
+    Route {
+        method: "GET",
+        path: "/api/v1/srr",
+        name: "storage",
+        summary: "How much storage there is, as the WLCG collects it (Storage Resource Reporting 4.2)",
+        whom: Whom::Watchers,
+        query: &[],
+        body: None,
+        answers: &[Told { status: 200, means: "a report", kind: None }],
+        answer: wlcg::srr,
+    },
+    Route {
+        method: "GET",
+        path: "/api/v1/site-network",
+        name: "network",
+        summary: "What goes over the interfaces of this host, as the WLCG's site network monitoring reads it",
+        whom: Whom::Watchers,
+        query: &[],
+        body: None,
+        answers: &[Told { status: 200, means: "rates, bytes per second", kind: None }],
+        answer: wlcg::network,
+    },
 ];
 
 /// Whether a request is this room's.
@@ -378,8 +403,14 @@ pub(crate) fn answer(
     let (route, id) = find(&path, method.name())?;
     let visitor = match route.whom {
         Whom::Anybody => Visitor::unknown(),
-        Whom::Guests | Whom::Named => who(exchange, &target)?,
+        Whom::Watchers if web.host.tells_numbers_to(exchange.peer().ip()) => Visitor::unknown(),
+        Whom::Guests | Whom::Watchers | Whom::Named => who(exchange, &target)?,
     };
+    if route.whom == Whom::Watchers && visitor.is_nobody && !web.host.tells_numbers_to(exchange.peer().ip()) {
+        return Err(web
+            .keeper
+            .challenge_nobody("the numbers of this node are for its guests, and for those of --metrics"));
+    }
     if route.whom == Whom::Named && visitor.is_nobody {
         let reason =
             "transfers and tests are for those who say who they are: show a key, a token, a macaroon or a certificate";

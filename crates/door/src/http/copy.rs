@@ -30,7 +30,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     let third_party = headers.get("source").is_some()
         || destination.as_deref().is_none_or(|to| !copy::is_local(to, visit.called().unwrap_or_default()));
     if !third_party {
-        return tree::copy(visit);
+        return tree::copy::answer(visit);
     }
     let order = Order::from_headers(headers.iter()).map_err(|bad| refuse(bad.status, bad.reason))?;
     let other = order.direction.remote().redacted();

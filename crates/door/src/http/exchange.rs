@@ -42,8 +42,12 @@ pub(crate) trait Exchange {
     fn body_length(&self) -> Option<u64>;
     /// Some bytes of it; 0 at its end. The first call lets a client go on that waits for that.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    /// What the client has said behind the body, once a read has found its end.
+    fn trailers(&mut self) -> Headers;
     /// The body is to be a short one, whatever it says of itself: all of it comes within [`LITTLE_WITHIN`].
     fn expect_little(&mut self);
+    /// Fields that the answer is to have besides its own.
+    fn add_to_answer(&mut self, fields: Headers);
     /// The answer's head.
     fn begin(&mut self, response: Response, length: Length) -> io::Result<()>;
     /// Bytes of the answer's body.

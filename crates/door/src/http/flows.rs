@@ -15,7 +15,7 @@ const TOP_MAX: usize = 1000;
 pub(super) fn answer(visit: &mut Visit<'_>) -> Outcome {
     if visit.access().is_guest() {
         let refused = refuse(403, "who moves what through this node is told to those who show who they are");
-        return Err(visit.web.keeper.unwelcome(&visit.visitor, refused));
+        return Err(visit.unwelcome(refused));
     }
     only_read(visit.exchange)?;
     let top = top(visit.target.query.as_deref().unwrap_or_default());

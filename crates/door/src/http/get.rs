@@ -14,8 +14,10 @@ use super::refused::{Done, Outcome, Refused, refuse};
 use super::visit::Visit;
 use super::{now, page, want_digest};
 
-/// What a file is to HTTP.
+/// What a file is to HTTP of which nothing else is known.
 const FILE_TYPE: &str = "application/octet-stream";
+/// What a browser may do with a file that somebody has put here: show it, and run nothing.
+const SHOWN_ONLY: &str = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'";
 
 /// From here on a body is better off without HTTP/2, which cuts it into frames and counts windows.
 const BULK_BYTES: u64 = 8 << 20;
@@ -44,6 +46,25 @@ pub(crate) fn judge(request: &Request, reading: bool, current: Option<&Current>)
         if_unmodified_since: request.headers.get("if-unmodified-since"),
     };
     conditions.judge(reading, current)
+}
+
+/// Whether a browser would run what is in such a file.
+fn is_active(kind: &str) -> bool {
+    ["text/html", "text/xml", "application/xml"].contains(&kind) || kind.ends_with("+xml")
+}
+
+/// What a file is, by the end of its name.
+pub(crate) fn content_type(path: &RelPath) -> &'static str {
+    let name = path.name().map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()).unwrap_or_default();
+    let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|(_, ending)| ending);
+    match ending {
+        // RFC 4047; the library knows none of its names.
+        Some(ending) if ["fits", "fit", "fts"].iter().any(|known| ending.eq_ignore_ascii_case(known)) => {
+            "application/fits"
+        }
+        Some(ending) => mime_guess::from_ext(ending).first_raw().unwrap_or(FILE_TYPE),
+        None => FILE_TYPE,
+    }
 }
 
 /// The fields that tell of a file.
@@ -119,6 +140,9 @@ fn asked(request: &Request, stat: &Stat) -> Asked {
 fn send(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers) -> Outcome {
     let size = file.stat.meta.size;
     headers.add("X-Content-Type-Options", "nosniff");
+    if is_active(content_type(&visit.target.path)) {
+        headers.add("Content-Security-Policy", SHOWN_ONLY);
+    }
     let asked = asked(visit.request(), &file.stat);
     // Until the answer is out.
     let _flying = (!matches!(asked, Asked::Unsatisfiable)).then(|| visit.fly(true));
@@ -126,12 +150,12 @@ fn send(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers) -> Outcome {
         // More ranges than are served at once: davix takes a 416 for no bytes and no error, and a 200 for what it is, upon
         // which it asks for one range after the other.
         Asked::Whole | Asked::TooMany => {
-            headers.add("Content-Type", FILE_TYPE);
+            headers.add("Content-Type", content_type(&visit.target.path));
             whole(visit, file, headers)
         }
         Asked::Parts(spans) => match spans.as_slice() {
             [span] => {
-                headers.add("Content-Type", FILE_TYPE);
+                headers.add("Content-Type", content_type(&visit.target.path));
                 headers.add("Content-Range", ContentRange::Part(*span, Some(size)).to_string());
                 part(visit, file, 206, headers, *span)
             }
@@ -170,7 +194,8 @@ fn part(visit: &mut Visit<'_>, file: &Piece, status: u16, headers: Headers, span
 }
 
 fn parts(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers, spans: &[Span]) -> Outcome {
-    let frame = Multipart::new(&visit.web.boundary(), FILE_TYPE, file.stat.meta.size);
+    let kind = content_type(&visit.target.path);
+    let frame = Multipart::new(&visit.web.boundary(), kind, file.stat.meta.size);
     let length = frame.len(spans).ok_or_else(|| refuse(416, "the ranges together are longer than any answer"))?;
     headers.add("Content-Type", frame.content_type());
     visit.exchange.begin(Response { headers, ..Response::new(206) }, Length::Known(length))?;

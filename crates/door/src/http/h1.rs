@@ -215,6 +215,8 @@ pub(crate) struct H1<'a> {
     held: Vec<u8>,
     keeps: bool,
     broken: bool,
+    /// What the answer has besides its own fields.
+    besides: Headers,
     pace: Pace,
     uptake: Uptake,
     /// When the kernel was last asked how long this line has been behind, and what it said.
@@ -227,8 +229,8 @@ impl<'a> H1<'a> {
         let body_over = framing == Framing::Length(0);
         let (answer, held, body) = (Answer::None, Vec::new(), Body::new(framing));
         let (pace, uptake, looked) = (Pace::new(body.length()), Uptake::default(), (Instant::now(), None));
-        let broken = false;
-        H1 { line, request, body, body_over, waits, answer, held, keeps, broken, pace, uptake, looked }
+        let (broken, besides) = (false, Headers::new());
+        H1 { line, request, body, body_over, waits, answer, held, keeps, broken, besides, pace, uptake, looked }
     }
 
     fn is_head(&self) -> bool {
@@ -332,8 +334,16 @@ impl Exchange for H1<'_> {
         Ok(got)
     }
 
+    fn trailers(&mut self) -> Headers {
+        self.body.trailers().clone()
+    }
+
     fn expect_little(&mut self) {
         self.pace.expect_little();
+    }
+
+    fn add_to_answer(&mut self, fields: Headers) {
+        self.besides = fields;
     }
 
     fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
@@ -358,7 +368,7 @@ impl Exchange for H1<'_> {
                 if self.is_head() { Answer::Done } else { Answer::Chunks }
             }
         };
-        super::dress(&mut response);
+        super::dress(&mut response, &self.besides);
         if !self.keeps {
             response.headers.set("Connection", "close");
         } else if self.request.minor == 0 {

@@ -2,6 +2,7 @@
 
 pub(super) mod shown;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use auth::{Access, AccessKey, Actions, Claims, Denied, Held, Policy, Ticket, TokenError};
@@ -28,6 +29,8 @@ pub(crate) struct Visitor {
     pub is_nobody: bool,
     /// How they showed who they are.
     pub credential: Credential,
+    /// Why what they showed does not count, where they are let look at what is everybody's all the same.
+    pub bad: Option<String>,
 }
 
 /// A credential that was checked, as far as it may be spoken of.
@@ -43,7 +46,7 @@ pub(crate) enum Credential {
 impl Visitor {
     /// Somebody of whom nobody has asked who it is.
     pub fn unknown() -> Visitor {
-        Visitor { access: nothing(), is_nobody: true, credential: Credential::None }
+        Visitor { access: nothing(), is_nobody: true, credential: Credential::None, bad: None }
     }
 }
 
@@ -128,18 +131,32 @@ impl Keeper {
                 }
                 self.admit(exchange, &policy, checked)
             }
-            Err(Bad::Credential(why)) => {
-                if !self.slow.hold_up(address) {
-                    let reason = "too many credentials that are not good have come from there; try again later";
-                    return Err(Refused::new(429, reason).with("Retry-After", "10").into());
-                }
-                Err(self.challenge(Refused::new(401, why.clone()), Some(("invalid_token", &why))).into())
+            // What is everybody's is theirs as well who show a credential of somewhere else: clients show what they have.
+            Err(Bad::Credential(why)) if is_look(exchange, target) && self.has_public_data(address, &policy) => {
+                let guest = self.admit(exchange, &policy, Checked::Nothing)?;
+                Ok(Visitor { bad: Some(why), ..guest })
             }
+            Err(Bad::Credential(why)) => Err(self.disbelieve(address, &why)),
             Err(Bad::Elsewhere(why)) => {
                 Err(self.challenge(Refused::new(403, why.clone()), Some(("insufficient_scope", &why))).into())
             }
             Err(Bad::Unknown(trouble)) => Err(trouble),
         }
+    }
+
+    /// A no to a credential that is not good: whoever shows such often waits.
+    fn disbelieve(&self, address: IpAddr, why: &str) -> Trouble {
+        if !self.slow.hold_up(address) {
+            let reason = "too many credentials that are not good have come from there; try again later";
+            return Refused::new(429, reason).with("Retry-After", "10").into();
+        }
+        self.challenge(Refused::new(401, why), Some(("invalid_token", why))).into()
+    }
+
+    /// Whether there is anything here for somebody from there who shows nothing.
+    pub fn has_public_data(&self, address: IpAddr, policy: &Policy) -> bool {
+        let anybody = auth::Visitor { anonymous: self.host.anonymous(), ..auth::Visitor::new(address) };
+        policy.access(&anybody).is_ok()
     }
 
     /// What a browser has shown before. Where that is no longer good, nothing was shown, and it may be shown anew.
@@ -261,7 +278,7 @@ impl Keeper {
                 dn.unwrap_or(Credential::None)
             }
         };
-        Ok(Visitor { is_nobody: access.is_guest(), access, credential })
+        Ok(Visitor { is_nobody: access.is_guest(), access, credential, bad: None })
     }
 
     /// A refusal that asks who is there (RFC 6750, section 3), with what was wrong: a code and a sentence.
@@ -287,8 +304,11 @@ impl Keeper {
     }
 
     /// A no to what a visitor wanted: who has not said who he is is asked, who has hears that it is not enough.
-    pub fn unwelcome(&self, visitor: &Visitor, trouble: Trouble) -> Trouble {
+    pub fn unwelcome(&self, visitor: &Visitor, peer: IpAddr, trouble: Trouble) -> Trouble {
         match trouble {
+            Trouble::Refused(refused) if matches!(refused.status, 403 | 404) && visitor.bad.is_some() => {
+                self.disbelieve(peer, visitor.bad.as_deref().unwrap_or_default())
+            }
             Trouble::Refused(refused) if visitor.is_nobody && matches!(refused.status, 403 | 404) => {
                 // Whether there is such a place is not for somebody who has not said who they are.
                 let reason = "nothing here is open to everybody; show a key, a token, a macaroon or a certificate";
@@ -312,6 +332,14 @@ fn told(wrong: Option<(&str, &str)>) -> String {
     };
     let why: String = why.chars().map(plain).collect();
     format!(", error=\"{code}\", error_description=\"{why}\"")
+}
+
+/// Whether a request looks at files: it changes nothing, and asks for nothing that is somebody's own.
+fn is_look(exchange: &dyn Exchange, target: &Target) -> bool {
+    use web::Method::{Get, Head, Options, Propfind};
+    let is_own = super::api::is_addressed(target) || super::metrics::is_meant(target);
+    // What the root shows depends on who asks: a client whose token has ended must not take its exports for gone.
+    matches!(exchange.request().method, Get | Head | Propfind | Options) && !is_own && !target.path.is_root()
 }
 
 /// What those may for whom nothing is open.

@@ -136,7 +136,7 @@ fn refused(visit: &Visit<'_>, denied: &Denied) -> Trouble {
     if let Denied::CaveatPath { .. } = denied {
         return refuse(400, denied.to_string());
     }
-    visit.web.keeper.unwelcome(&visit.visitor, refuse(403, denied.to_string()))
+    visit.unwelcome(refuse(403, denied.to_string()))
 }
 
 /// The answer of dCache and XrdMacaroons.

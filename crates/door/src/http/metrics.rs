@@ -27,10 +27,7 @@ pub(super) fn to_visitor(visit: &mut Visit<'_>) -> Outcome {
         Access::Visitor(ticket) => !ticket.permits.is_empty() || !ticket.everywhere.is_empty(),
     };
     if !may_something {
-        return Err(visit
-            .web
-            .keeper
-            .unwelcome(&visit.visitor, refuse(403, "the numbers of this node are for its guests")));
+        return Err(visit.unwelcome(refuse(403, "the numbers of this node are for its guests")));
     }
     answer(visit.web, visit.exchange, Some(&access))
 }

@@ -1,6 +1,7 @@
 //! Directories as pages for people, and the list of exports at the root: what there is, in any order, what may be done with it, and how
-//! the same is done by a program.
+//! the same is done by a program. Programs are given all of a directory, as HTML or as JSON.
 
+mod json;
 mod render;
 mod sort;
 
@@ -13,12 +14,17 @@ use web::{Headers, Response};
 use super::exchange::Length;
 use super::refused::{Done, Outcome};
 use super::sessions;
+use super::text::Text;
 use super::visit::Visit;
 use render::{Doing, Page};
 use sort::{Line, Order};
 
-/// Entries on a page: a browser is no place for more.
-const ENTRIES_MAX: usize = 10_000;
+/// Entries on one page for a browser.
+const PAGE_ENTRIES: usize = 10_000;
+/// Parts of a directory that are counted.
+const PARTS_MAX: usize = 1_000_000;
+/// Entries that are sorted: a directory with more is shown as it is kept.
+const SORTED_MAX: usize = 20_000;
 
 /// Whether somebody looks at it in a browser, and not with a program that reads what it gets.
 fn is_for_people(visit: &Visit<'_>) -> bool {
@@ -28,6 +34,10 @@ fn is_for_people(visit: &Visit<'_>) -> bool {
 /// A credential in the address is in the browser's history and in what it sends on. A session takes its place.
 fn without_credential(visit: &mut Visit<'_>) -> Outcome<Option<Done>> {
     let by_field = visit.request().headers.get("authorization").is_some();
+    // One that is not good gets no session: those are for people, and there are not many.
+    if visit.visitor.bad.is_some() {
+        return Ok(None);
+    }
     let Some(credential) = visit.target.authz().filter(|_| !by_field && is_for_people(visit)) else { return Ok(None) };
     let text = credential.strip_prefix("Bearer ").unwrap_or(&credential).to_owned();
     let Some(id) = visit.web.keeper.sessions.open(text) else { return Ok(None) };
@@ -46,29 +56,9 @@ fn visitor(visit: &Visit<'_>) -> Doing {
     Doing { enters: !is_known, leaves: is_known && in_session, ..Doing::default() }
 }
 
-fn send(visit: &mut Visit<'_>, page: &str) -> Outcome {
-    let headers = Headers::new()
-        .with("Content-Type", "text/html; charset=utf-8")
-        .with("X-Content-Type-Options", "nosniff")
-        // What names say is text; nothing on this page runs.
-        .with(
-            "Content-Security-Policy",
-            "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
-        )
-        // Its forms say where they come from; nobody else is told.
-        .with("Referrer-Policy", "same-origin")
-        .with("Cache-Control", "no-store");
-    let response = Response { headers, ..Response::new(200) };
-    visit.exchange.begin(response, Length::Known(page.len() as u64))?;
-    visit.exchange.write(page.as_bytes())?;
-    visit.exchange.end(&Headers::new())?;
-    Ok(Done { status: 200, bytes: page.len() as u64 })
-}
-
 fn line(name: &Name, stat: &Stat) -> Line {
-    let is_dir = stat.meta.kind == Kind::Dir;
     let size = (stat.meta.kind == Kind::File).then_some(stat.meta.size);
-    Line { name: name.as_bytes().to_vec(), is_dir, size, modified: Some(stat.meta.mtime) }
+    Line { name: name.as_bytes().to_vec(), kind: stat.meta.kind, size, modified: Some(stat.meta.mtime) }
 }
 
 /// By what this client calls the node, and the place, for commands.
@@ -98,23 +88,64 @@ pub(crate) fn directory(visit: &mut Visit<'_>, store: &dyn Store, path: &RelPath
     if let Some(done) = without_credential(visit)? {
         return Ok(done);
     }
-    let mut lines: Vec<Line> = store
-        .list(path)?
-        .filter_map(Result::ok)
-        .filter_map(|(name, stat)| Some(line(&name, &stat.ok()?)))
-        .take(ENTRIES_MAX + 1)
-        .collect();
-    let cut = lines.len() > ENTRIES_MAX;
-    lines.truncate(ENTRIES_MAX);
-    let order = Order::of(&visit.target);
-    order.sort(&mut lines);
+    let entries = store.list(path)?.filter_map(Result::ok);
+    let mut lines = entries.filter_map(|(name, stat)| Some(line(&name, &stat.ok()?)));
     let place = visit.target.path.clone();
+    if json::is_wanted(visit) {
+        return json::send(visit, &place, &mut lines);
+    }
     let name = place.name().map_or_else(|| "copy".to_owned(), |name| name.to_string());
     let help = format!("longhaul cp -r {}/ {name}", locator(visit, &place));
     let title = format!("/{place}");
-    let page =
-        Page { title: &title, lines: &lines, order, is_root: false, cut, help: &help, doing, carried: &carried(visit) };
-    send(visit, &page.render())
+    let page = Page {
+        title: &title,
+        order: Order::of(&visit.target),
+        is_root: false,
+        help: &help,
+        doing,
+        carried: &carried(visit),
+        part: is_for_people(visit).then(|| part(visit)),
+    };
+    send(visit, &page, &mut lines)
+}
+
+/// Sends a page with these lines. A browser is shown a part of a long directory, with links to the others; a program that reads what
+/// it gets is given all of it, and no links that it would have to know of.
+fn send(visit: &mut Visit<'_>, page: &Page<'_>, lines: &mut dyn Iterator<Item = Line>) -> Outcome {
+    let headers = Headers::new()
+        .with("Content-Type", "text/html; charset=utf-8")
+        .with("X-Content-Type-Options", "nosniff")
+        // What names say is text; nothing on this page runs.
+        .with(
+            "Content-Security-Policy",
+            "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+        )
+        // Its forms say where they come from; nobody else is told.
+        .with("Referrer-Policy", "same-origin")
+        .with("Cache-Control", "no-store");
+    let mut first: Vec<Line> = lines.take(SORTED_MAX + 1).collect();
+    let is_sorted = first.len() <= SORTED_MAX;
+    if is_sorted {
+        page.order.sort(&mut first);
+    }
+    let mut text = Text::begin(visit.exchange, Response { headers, ..Response::new(200) }, Length::Open)?;
+    text.write(visit.exchange, page.head(is_sorted).as_bytes())?;
+    let (mut all, mut shown) = (first.into_iter().chain(lines), 0);
+    let (before, most) = page.part.map_or((0, usize::MAX), |part| ((part - 1) * PAGE_ENTRIES, PAGE_ENTRIES));
+    for line in all.by_ref().skip(before).take(most) {
+        text.write(visit.exchange, page.row(&line).as_bytes())?;
+        shown += 1;
+    }
+    let goes_on = page.part.is_some() && all.next().is_some();
+    text.write(visit.exchange, page.tail(shown, goes_on).as_bytes())?;
+    Ok(text.end(visit.exchange)?)
+}
+
+/// Which part of a long directory a browser asks for, counted from 1.
+fn part(visit: &Visit<'_>) -> usize {
+    let query = visit.target.query.as_deref().unwrap_or_default();
+    let asked = target::pairs(query).find(|(name, _)| name == "page").and_then(|(_, value)| value.parse().ok());
+    asked.unwrap_or(1).clamp(1, PARTS_MAX)
 }
 
 /// What a link on the page ends with: a program that came by a link with a credential in it goes on with that credential.
@@ -128,8 +159,8 @@ fn carried(visit: &Visit<'_>) -> String {
 /// The root: what exports the visitor may see.
 pub(crate) fn exports(visit: &mut Visit<'_>) -> Outcome {
     let visible = visit.web.host.visible(visit.access());
-    let line = |name: &str| Line { name: name.as_bytes().to_vec(), is_dir: true, size: None, modified: None };
-    let mut lines: Vec<Line> = visible.iter().map(|name| line(name)).collect();
+    let line = |name: &str| Line { name: name.as_bytes().to_vec(), kind: Kind::Dir, size: None, modified: None };
+    let lines: Vec<Line> = visible.iter().map(|name| line(name)).collect();
     if lines.is_empty() && visit.visitor.is_nobody && !is_for_people(visit) {
         return Err(visit
             .web
@@ -139,19 +170,18 @@ pub(crate) fn exports(visit: &mut Visit<'_>) -> Outcome {
     if let Some(done) = without_credential(visit)? {
         return Ok(done);
     }
-    let order = Order::of(&visit.target);
-    order.sort(&mut lines);
+    if json::is_wanted(visit) {
+        return json::send(visit, &RelPath::root(), &mut lines.into_iter());
+    }
     let help = format!("longhaul ls {}", locator(visit, &RelPath::root()));
-    let doing = visitor(visit);
     let page = Page {
         title: "Exports",
-        lines: &lines,
-        order,
+        order: Order::of(&visit.target),
         is_root: true,
-        cut: false,
         help: &help,
-        doing,
+        doing: visitor(visit),
         carried: &carried(visit),
+        part: None,
     };
-    send(visit, &page.render())
+    send(visit, &page, &mut lines.into_iter())
 }

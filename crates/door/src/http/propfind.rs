@@ -4,18 +4,20 @@ use auth::Action;
 use model::{Kind, RelPath};
 use store::{Stat, Store};
 use web::dav::{self, Ask, Depth, Quota, Resource, multistatus};
-use web::{Headers, Response, target};
+use web::{Response, target};
 
 use super::exchange::{Length, read_little};
-use super::get::etag;
-use super::refused::{Done, Outcome, Refused, refuse};
+use super::get::{self, etag};
+use super::refused::{Outcome, Refused, refuse};
+use super::text::Text;
 use super::visit::Visit;
+use super::{dead, lock};
+use crate::host::Reach;
 
-/// Bytes of the document that are sent together.
-const TOGETHER_BYTES: usize = 64 << 10;
-
-fn depth(visit: &Visit<'_>) -> Outcome<Depth> {
+fn depth(visit: &Visit<'_>, is_dir: bool) -> Outcome<Depth> {
     match Depth::parse(visit.request().headers.get("depth")).map_err(|e| refuse(400, e.to_string()))? {
+        // Below a file there is nothing.
+        Depth::Infinity if !is_dir => Ok(Depth::Zero),
         // RFC 4918, section 9.1: a server may say no, in these very words.
         Depth::Infinity => {
             let body = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
@@ -33,40 +35,19 @@ fn question(visit: &mut Visit<'_>) -> Outcome<Ask> {
 }
 
 /// The facts of an entry, as a resource.
-fn resource(href: String, stat: &Stat) -> Resource {
+fn resource(before: &str, place: &RelPath, stat: &Stat) -> Resource {
     let is_dir = stat.meta.kind == Kind::Dir;
     Resource {
-        href,
+        href: target::location(before, place, is_dir, None),
         is_dir,
+        content_type: (!is_dir).then(|| get::content_type(place).to_owned()),
         size: (!is_dir).then_some(stat.meta.size),
         modified: Some(stat.meta.mtime),
         // When a file was made is not kept by every file system; its last change is a date that all have.
         created: Some(stat.meta.mtime),
         etag: (!is_dir).then(|| etag(stat).to_string()),
         executable: (!is_dir).then_some(stat.meta.mode & 0o111 != 0),
-        quota: None,
-        digests: Vec::new(),
-    }
-}
-
-/// A document that goes out in pieces.
-struct Document<'a, 'b> {
-    visit: &'a mut Visit<'b>,
-    waiting: String,
-    bytes: u64,
-}
-
-impl Document<'_, '_> {
-    fn add(&mut self, text: &str) -> Outcome<()> {
-        self.waiting.push_str(text);
-        if self.waiting.len() >= TOGETHER_BYTES { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Outcome<()> {
-        self.visit.exchange.write(self.waiting.as_bytes())?;
-        self.bytes += self.waiting.len() as u64;
-        self.waiting.clear();
-        Ok(())
+        ..Resource::default()
     }
 }
 
@@ -78,16 +59,29 @@ fn wants_quota(ask: &Ask) -> bool {
     ask.names(dav::DAV, "quota-available-bytes") || ask.names(dav::DAV, "quota-used-bytes")
 }
 
-/// What costs another look at the file, or at its device.
-fn extra(visit: &Visit<'_>, store: &dyn Store, path: &RelPath, ask: &Ask, resource: &mut Resource) {
-    if resource.is_dir && wants_quota(ask) {
-        let space = store.space(path).ok().flatten();
-        resource.quota =
-            space.map(|s| Quota { available: s.free_bytes, used: s.total_bytes.saturating_sub(s.free_bytes) });
-    }
-    if !resource.is_dir && wants_digests(ask) {
-        let known = store.open(path).ok().and_then(|source| visit.web.host.digests.known(&*source).ok());
-        resource.digests = known.unwrap_or_default();
+/// Where entries are that are told of.
+struct At<'a> {
+    reach: &'a Reach,
+    export: &'a str,
+}
+
+impl At<'_> {
+    /// Adds what costs another look at the file, or at its device: `path` in the store, `place` in the export.
+    fn add_to(&self, visit: &Visit<'_>, path: &RelPath, place: &RelPath, ask: &Ask, resource: &mut Resource) {
+        let (store, host) = (&*self.reach.store, &visit.web.host);
+        if resource.is_dir && wants_quota(ask) {
+            // What lies below a directory nobody has counted; what lies on the device is not below it.
+            let space = store.space(path).ok().flatten();
+            resource.quota = space.map(|space| Quota { available: space.free_bytes, used: None });
+        }
+        if !resource.is_dir && wants_digests(ask) {
+            let known = store.open(path).ok().and_then(|source| host.digests.known(&*source).ok());
+            resource.digests = known.unwrap_or_default();
+        }
+        if multistatus::may_be_dead(ask) {
+            resource.dead = dead::read(store, path);
+        }
+        resource.locks = host.locks.covering(self.export, place).into_iter().map(lock::active).collect();
     }
 }
 
@@ -110,29 +104,31 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
         Ok(stat) => facts(&*reach.store, &reach.path, stat),
         Err(error) => return Err(error.into()),
     };
-    let depth = depth(visit)?;
     let is_dir = stat.meta.kind == Kind::Dir;
+    let depth = depth(visit, is_dir)?;
     if is_dir && depth == Depth::One {
         visit.reach(Action::List, &export, &path)?;
     }
     let ask = question(visit)?;
     let entries = (is_dir && depth == Depth::One).then(|| reach.store.list(&reach.path)).transpose()?;
-    let (own, origin) = (visit.target.path.clone(), visit.origin());
-    begin(visit, entries.is_some())?;
-    let mut document = Document { visit, waiting: multistatus::open(), bytes: 0 };
-    let mut this = resource(target::location(&origin, &own, is_dir, None), &stat);
-    extra(document.visit, &*reach.store, &reach.path, &ask, &mut this);
-    document.add(&multistatus::response(&this, &ask))?;
-    for (name, stat) in entries.into_iter().flatten().filter_map(Result::ok) {
+    let (own, before) = (visit.target.path.clone(), visit.before_paths());
+    let mut this = resource(&before, &own, &stat);
+    let at = At { reach: &reach, export: &export };
+    at.add_to(visit, &reach.path, &path, &ask, &mut this);
+    let first = [multistatus::open(), multistatus::response(&this, &ask)].concat();
+    let Some(entries) = entries else { return whole(visit, first) };
+    let mut document = Text::begin(visit.exchange, head(), Length::Open)?;
+    document.write(visit.exchange, first.as_bytes())?;
+    for (name, stat) in entries.filter_map(Result::ok) {
         let below = reach.path.join(&name);
         // What went away meanwhile is not there.
         let Ok(stat) = stat.map(|stat| facts(&*reach.store, &below, stat)) else { continue };
-        let href = target::location(&origin, &own.join(&name), stat.meta.kind == Kind::Dir, None);
-        let mut one = resource(href, &stat);
-        extra(document.visit, &*reach.store, &below, &ask, &mut one);
-        document.add(&multistatus::response(&one, &ask))?;
+        let mut one = resource(&before, &own.join(&name), &stat);
+        at.add_to(visit, &below, &path.join(&name), &ask, &mut one);
+        document.write(visit.exchange, multistatus::response(&one, &ask).as_bytes())?;
     }
-    end(document)
+    document.write(visit.exchange, multistatus::close().as_bytes())?;
+    Ok(document.end(visit.exchange)?)
 }
 
 /// The root of the node: the exports.
@@ -144,33 +140,23 @@ fn root(visit: &mut Visit<'_>) -> Outcome {
             .keeper
             .challenge_nobody("this node shows nothing to those who have not said who they are"));
     }
-    let depth = depth(visit)?;
+    let depth = depth(visit, true)?;
     let ask = question(visit)?;
-    let origin = visit.origin();
-    begin(visit, depth == Depth::One)?;
-    let mut document = Document { visit, waiting: multistatus::open(), bytes: 0 };
     let dir = |href: String| Resource { href, is_dir: true, ..Resource::default() };
-    document.add(&multistatus::response(&dir(format!("{origin}/")), &ask))?;
+    let before = visit.before_paths();
+    let mut text = [multistatus::open(), multistatus::response(&dir(format!("{before}/")), &ask)].concat();
     for name in names.iter().filter(|_| depth == Depth::One) {
-        document.add(&multistatus::response(&dir(format!("{origin}/{}/", target::encode(name.as_bytes()))), &ask))?;
+        text.push_str(&multistatus::response(&dir(format!("{before}/{}/", target::encode(name.as_bytes()))), &ask));
     }
-    end(document)
+    whole(visit, text)
 }
 
-fn begin(visit: &mut Visit<'_>, long: bool) -> Outcome<()> {
-    let response = Response::new(207).with("Content-Type", "application/xml; charset=utf-8");
-    // The document of one entry is built before it is sent, so that its length can be told: see `end`.
-    if long { visit.exchange.begin(response, Length::Open).map_err(Into::into) } else { Ok(()) }
+fn head() -> Response {
+    Response::new(207).with("Content-Type", multistatus::CONTENT_TYPE)
 }
 
-fn end(mut document: Document<'_, '_>) -> Outcome {
-    document.waiting.push_str(multistatus::close());
-    if !document.visit.exchange.has_begun() {
-        let response = Response::new(207).with("Content-Type", "application/xml; charset=utf-8");
-        let length = Length::Known(document.waiting.len() as u64);
-        document.visit.exchange.begin(response, length)?;
-    }
-    document.flush()?;
-    document.visit.exchange.end(&Headers::new())?;
-    Ok(Done { status: 207, bytes: document.bytes })
+/// A document that is short enough to be built before it is sent, so that its length can be told.
+fn whole(visit: &mut Visit<'_>, mut text: String) -> Outcome {
+    text.push_str(multistatus::close());
+    Ok(Text::send(visit.exchange, head(), text.as_bytes())?)
 }

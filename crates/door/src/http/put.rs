@@ -16,7 +16,7 @@ use super::get::{current, judge};
 use super::refused::{Done, Outcome, Refused, cut_short, refuse};
 use super::unfinished::Tag;
 use super::visit::Visit;
-use super::{buffer, get, now};
+use super::{buffer, dead, get, now};
 use crate::digests::Stamp;
 use crate::host::Reach;
 
@@ -37,12 +37,15 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     check(visit.request())?;
     let length = visit.exchange.body_length();
     room(&*reach.store, &reach.path, length.unwrap_or(0))?;
-    let promised = promised(visit.request())?;
+    let mut promised = promised(&visit.request().headers)?;
     let unfinished = begin(visit, &reach, length)?;
     let flying = visit.fly(false);
-    let sums =
+    let mut sums =
         receive(visit, &*unfinished.0, &promised, &mut |visit, into| visit.exchange.read(into).map_err(cut_short))?;
     flying.end();
+    let said_last = self::promised(&visit.exchange.trailers())?;
+    sums.complete(&*unfinished.0, &said_last)?;
+    promised.extend(said_last);
     let (headers, replaced) = finish(visit, &reach, &*unfinished.0, &sums, &promised, there.is_some())?;
     let status = if replaced { 204 } else { 201 };
     visit.moving.file_came();
@@ -52,7 +55,8 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
 }
 
 /// What is there has to be what the conditions of the request mean.
-fn conditions(visit: &Visit<'_>, reach: &Reach, is_there: bool) -> Outcome<()> {
+pub(crate) fn conditions(visit: &Visit<'_>, reach: &Reach, is_there: bool) -> Outcome<()> {
+    visit.judge_if()?;
     // What this node may not read is there all the same.
     let look = || reach.store.open(&reach.path).and_then(|source| source.stat());
     let stat = is_there.then(|| look().or_else(|_| reach.store.stat(&reach.path)).ok()).flatten();
@@ -110,10 +114,9 @@ pub(crate) fn room(store: &dyn Store, path: &RelPath, bytes: u64) -> Outcome<()>
     }
 }
 
-/// The digests that the client says its bytes have. Of algorithms that are not known here nothing can be said; one that is
-/// known and does not read would be taken for verified by whoever sent it.
-fn promised(request: &Request) -> Outcome<Vec<Digest>> {
-    let headers = &request.headers;
+/// The digests that a client says its bytes have, in the head or behind the body. Of algorithms that are not known here nothing can be
+/// said; one that is known and does not read would be taken for verified by whoever sent it.
+pub(crate) fn promised(headers: &Headers) -> Outcome<Vec<Digest>> {
     let md5 = headers.all("content-md5").find(|value| digest::parse_content_md5(value).is_none());
     let damaged = digest::damaged(headers.all("digest")).or(md5);
     let damaged = damaged
@@ -167,6 +170,18 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
+    /// Reads the bytes again, which are in the cache, for promised digests that were not made while they passed: those that need
+    /// every byte in order, and that nobody had spoken of yet.
+    pub fn complete(&mut self, sink: &dyn Sink, promised: &[Digest]) -> store::Result<()> {
+        let is_made = |algorithm| self.serial.iter().any(|made| made.algorithm() == algorithm);
+        let mut missing: Vec<Algorithm> = promised.iter().map(Digest::algorithm).collect();
+        missing.retain(|algorithm| algorithm.is_serial() && !is_made(*algorithm));
+        if !missing.is_empty() {
+            self.serial.extend(store::digest::of_file(&*sink.as_source()?, &RelPath::root(), &missing)?);
+        }
+        Ok(())
+    }
+
     /// All digests that are known.
     pub fn digests(&self) -> Vec<Digest> {
         let mut all = vec![Digest::crc32c(self.block.crc32c)];
@@ -282,7 +297,7 @@ pub(crate) fn put_in_place(
     let identity = source.stat()?.identity;
     let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
     visit.web.host.digests.keep(&*source, identity, stamp, &sums.digests());
-    sink.commit(&finish)?;
+    dead::keeping(&*reach.store, &reach.path, &mut || sink.commit(&finish))?;
     let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
     tracing::debug!(path = %reach.path, bytes = sums.size, "put in place");
     Ok(Headers::new().with("ETag", tag.to_string()).with("Last-Modified", web::date::http(mtime)))

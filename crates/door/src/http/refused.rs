@@ -58,6 +58,12 @@ impl From<Refused> for Trouble {
     }
 }
 
+impl From<Box<Refused>> for Trouble {
+    fn from(refused: Box<Refused>) -> Trouble {
+        Trouble::Refused(refused)
+    }
+}
+
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Trouble {
         Trouble::Broken(error)
@@ -107,6 +113,7 @@ pub(crate) fn status_in_store(error: &store::Error) -> u16 {
         | store::Error::Granted { .. }
         | store::Error::Unfinished(_) => 403,
         store::Error::Exists(_) => 412,
+        store::Error::Locked { .. } => 423,
         store::Error::Kind { .. } => 409,
         // An export that lies on somebody else's server: it is not this node that says no.
         store::Error::Server { fault: Fault::Path, .. } => 504,

@@ -1,20 +1,20 @@
-//! Changes of the tree: MKCOL, DELETE, MOVE, and COPY from one place here to another.
+//! Changes of the tree: MKCOL and MOVE here, DELETE and COPY from one place here to another in rooms of their own.
+
+pub(crate) mod copy;
+pub(crate) mod delete;
+mod stayed;
 
 use auth::Action;
 use model::{Kind, RelPath};
-use store::{Coming, Extent, Finish, Source, Writes};
 use web::conditions::Verdict;
 use web::{Headers, Response, target};
 
+use self::stayed::Stayed;
 use super::exchange::Length;
 use super::get::{self, current, judge};
 use super::refused::{Done, Outcome, Refused, refuse};
 use super::visit::{Visit, place};
-use super::{buffer, put};
 use crate::host::{RENAME_STAYS, Reach};
-
-/// Levels of directories that are copied or removed at once.
-const DEPTH_MAX: usize = 256;
 
 /// An answer without a body.
 pub(crate) fn brief(visit: &mut Visit<'_>, status: u16) -> Outcome {
@@ -50,38 +50,6 @@ pub(crate) fn mkcol(visit: &mut Visit<'_>) -> Outcome {
     brief(visit, 201)
 }
 
-/// DELETE. A directory that is not empty goes only where the request says so in so many words (`Depth: infinity`): what RFC
-/// 4918 would remove without a question cannot be taken twice.
-pub(crate) fn delete(visit: &mut Visit<'_>) -> Outcome {
-    let Some((export, path)) = visit.place()? else { return Err(refuse(403, "the root cannot be removed")) };
-    let reach = visit.reach(Action::Remove, &export, &path)?;
-    let shown = visit.shown();
-    if reach.path.is_root() {
-        return Err(refuse(403, "the top of an export, or of what a key opens, cannot be removed"));
-    }
-    // Others put: what goes is what the conditions were held against.
-    let turn = visit.web.unfinished.turn(&reach);
-    conditions(visit, &reach)?;
-    let stat = reach.store.stat(&reach.path)?;
-    if visit.target.is_dir && stat.meta.kind != Kind::Dir {
-        return Err(refuse(404, format!("{shown} is no directory, as the slash at its end says")));
-    }
-    let all = visit.request().headers.get("depth").is_some_and(|depth| depth.eq_ignore_ascii_case("infinity"));
-    if stat.meta.kind == Kind::Dir && !all && reach.store.list(&reach.path)?.next().is_some() {
-        let how = "remove what is in it first, or say `Depth: infinity` to remove all of it";
-        return Err(refuse(409, format!("the directory {shown} is not empty; {how}")));
-    }
-    if all && stat.meta.kind == Kind::Dir {
-        // A tree takes its time, and its conditions say nothing of what is below.
-        drop(turn);
-        store::remove_all(&*reach.store, &reach.path)?;
-    } else {
-        reach.store.remove(&reach.path)?;
-        drop(turn);
-    }
-    brief(visit, 204)
-}
-
 /// Where `Destination` points, on this node.
 fn destination(visit: &Visit<'_>) -> Outcome<(String, RelPath, bool)> {
     let text = visit.request().headers.get("destination");
@@ -106,6 +74,8 @@ fn may_overwrite(visit: &Visit<'_>) -> Outcome<bool> {
 struct Ends {
     from: Reach,
     to: Reach,
+    /// The source's export, and its path there.
+    source: (String, RelPath),
     /// The target's export, and its path there.
     place: (String, RelPath),
     /// The target would lie within what goes there.
@@ -127,17 +97,24 @@ fn ends(visit: &Visit<'_>, takes: Action, gives: Action) -> Outcome<Ends> {
     if from.path.is_root() || to.path.is_root() {
         return Err(refuse(403, "the top of an export, or of what a key opens, stays where it is"));
     }
-    let is_within = to_export == export && to_path.starts_with(&path);
-    Ok(Ends { from, to, place: (to_export, to_path), is_within })
+    let is_same = to_export == export;
+    if is_same && path.starts_with(&to_path) && path != to_path {
+        return Err(refuse(403, HOLDS_SOURCE));
+    }
+    let is_within = is_same && to_path.starts_with(&path);
+    Ok(Ends { from, to, source: (export, path), place: (to_export, to_path), is_within })
 }
 
 /// Looks at both ends, and whether the request may do what it means there.
 fn look(visit: &Visit<'_>, ends: &Ends) -> Outcome<There> {
-    let Ends { from, to, place, is_within } = ends;
+    let Ends { from, to, place, is_within, .. } = ends;
     let kind = get::kind(from)?.ok_or_else(|| refuse(404, format!("{} is not there", visit.shown())))?;
     conditions(visit, from)?;
-    if *is_within {
-        return Err(refuse(403, "a place cannot come to lie within itself"));
+    match (*is_within, how_they_lie(from, to)) {
+        (true, _) | (_, Lie::TargetInside) => return Err(refuse(403, "a place cannot come to lie within itself")),
+        (_, Lie::Same) => return Err(refuse(403, "source and target are one and the same")),
+        (_, Lie::SourceInside) => return Err(refuse(403, HOLDS_SOURCE)),
+        (_, Lie::Apart) => {}
     }
     let replaces = get::kind(to)?;
     let may = may_overwrite(visit)?;
@@ -153,122 +130,87 @@ fn look(visit: &Visit<'_>, ends: &Ends) -> Outcome<There> {
     Ok(There { kind, replaces })
 }
 
-/// Makes room for what comes in its place: a directory there goes only if it is empty.
-fn clear(to: &Reach, there: &There) -> Outcome<()> {
-    match there.replaces {
-        Some(Kind::Dir) => to.store.remove(&to.path).map_err(Into::into),
-        // A directory cannot come in the place of a file in one step.
-        Some(_) if there.kind == Kind::Dir => to.store.remove(&to.path).map_err(Into::into),
-        _ => Ok(()),
+/// Why a target that would be cleared stays.
+const HOLDS_SOURCE: &str = "the target holds what is to come in its place";
+
+/// How two places lie to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    Apart,
+    Same,
+    SourceInside,
+    TargetInside,
+}
+
+/// The same by whatever names the two are reached: links on the way to them, or they themselves.
+fn how_they_lie(source: &Reach, target: &Reach) -> Lie {
+    // Of a link both count: where it leads, and where it lies.
+    let known = |reach: &Reach| {
+        let (itself, dir) = (reach.store.lineage(&reach.path), reach.store.lineage(&reach.path.parent()));
+        let above: Vec<_> = itself.above.iter().chain(&dir.above).chain(&dir.itself).copied().collect();
+        (itself.itself, above)
+    };
+    let ((source, above_source), (target, above_target)) = (known(source), known(target));
+    match (source, target) {
+        (Some(source), Some(target)) if source == target => Lie::Same,
+        (_, Some(target)) if above_source.contains(&target) => Lie::SourceInside,
+        (Some(source), _) if above_target.contains(&source) => Lie::TargetInside,
+        _ => Lie::Apart,
     }
+}
+
+/// Makes room for what comes in its place (RFC 4918, sections 9.8.4 and 9.9.3): a directory goes with all that is in it. What of it
+/// stays keeps the place taken.
+fn clear(visit: &Visit<'_>, ends: &Ends, there: &There) -> Outcome<Stayed> {
+    let place = &ends.place;
+    // Reached as whoever removes it would reach it: what one may create may lie elsewhere by a link.
+    let gone = || visit.reach(Action::Remove, &place.0, &place.1);
+    match there.replaces {
+        Some(Kind::Dir) => delete::tree(visit, &gone()?, place),
+        // A directory cannot come in the place of a file in one step.
+        Some(_) if there.kind == Kind::Dir => {
+            let gone = gone()?;
+            gone.store.remove(&gone.path)?;
+            Ok(Stayed::default())
+        }
+        _ => Ok(Stayed::default()),
+    }
+}
+
+/// Whether the source can go, as far as that can be known: before the target is cleared for it.
+fn can_go(visit: &Visit<'_>, ends: &Ends) -> Outcome<()> {
+    let (export, path) = &ends.source;
+    visit.web.host.locks.may_go(export, path, &visit.shown)?;
+    let device = |store: &dyn store::Store, path: &RelPath| store.stat(path).map(|stat| stat.identity.0);
+    let (from, to) = (&ends.from, &ends.to);
+    if device(&*from.store, &from.path)? != device(&*to.store, &to.path.parent())? {
+        return Err(refuse(502, "source and target are on two file systems: copy and remove instead"));
+    }
+    Ok(())
 }
 
 /// MOVE (RFC 4918, section 9.9).
 pub(crate) fn rename(visit: &mut Visit<'_>) -> Outcome {
     let ends = ends(visit, Action::Rename, Action::Rename)?;
-    // From the look to the rename: others put, and what was seen of the target is to hold for as long.
-    let turn = visit.web.unfinished.turns(&ends.from, &ends.to);
     let there = look(visit, &ends)?;
     if !ends.from.shares_ground(&ends.to) {
         return Err(refuse(502, RENAME_STAYS));
     }
-    clear(&ends.to, &there)?;
+    can_go(visit, &ends)?;
+    let stayed = clear(visit, &ends, &there)?;
+    if !stayed.is_empty() {
+        return stayed.answer(visit);
+    }
+    // From another look to the rename: others put, and what was seen of the target is to hold for as long.
+    let turn = visit.web.unfinished.turns(&ends.from, &ends.to);
+    let still = look(visit, &ends)?;
     // Where nothing was to be replaced nothing is, whoever else writes to this directory.
     let replaces = there.replaces.is_some();
-    let renamed = ends.from.store.rename(&ends.from.path, &ends.to.path, replaces);
+    let renamed = ends.from.store.rename(&ends.from.path, &ends.to.path, still.replaces.is_some());
     renamed.map_err(|error| match error {
         store::Error::Exists(_) => refuse(412, "something came into the target's place meanwhile"),
         other => other.into(),
     })?;
     drop(turn);
     brief(visit, if replaces { 204 } else { 201 })
-}
-
-/// COPY from one place here to another (RFC 4918, section 9.8).
-pub(crate) fn copy(visit: &mut Visit<'_>) -> Outcome {
-    let ends = ends(visit, Action::Read, Action::Create)?;
-    let shallow = match visit.request().headers.get("depth").map(str::trim) {
-        Some("0") => true,
-        None => false,
-        Some(other) if other.eq_ignore_ascii_case("infinity") => false,
-        Some(_) => return Err(refuse(400, "COPY has Depth 0 or infinity")),
-    };
-    let there = look(visit, &ends)?;
-    clear(&ends.to, &there)?;
-    let (Ends { from, to, .. }, There { kind, replaces }) = (&ends, &there);
-    let bytes = match kind {
-        Kind::Dir if shallow => to.store.make_dir(&to.path).map(|()| 0)?,
-        Kind::Dir => directory(visit, (from, &from.path), (to, &to.path), DEPTH_MAX)?,
-        _ => file(visit, (from, &from.path), (to, &to.path), replaces.is_some())?,
-    };
-    brief(visit, if replaces.is_some() { 204 } else { 201 }).map(|done| Done { bytes, ..done })
-}
-
-fn directory(visit: &Visit<'_>, from: (&Reach, &RelPath), to: (&Reach, &RelPath), levels: usize) -> Outcome<u64> {
-    if levels == 0 {
-        return Err(refuse(409, format!("directories lie more than {DEPTH_MAX} deep in each other")));
-    }
-    to.0.store.make_dir(to.1)?;
-    let mut bytes = 0;
-    let names: Result<Vec<_>, _> = from.0.store.list(from.1)?.finished().collect();
-    for (name, stat) in names? {
-        let (below, there) = (from.1.join(&name), to.1.join(&name));
-        let stat = stat?;
-        bytes += match stat.meta.kind {
-            Kind::Dir => directory(visit, (from.0, &below), (to.0, &there), levels - 1)?,
-            Kind::File => file(visit, (from.0, &below), (to.0, &there), false)?,
-            Kind::Symlink => {
-                let leads = from.0.store.read_link(&below)?;
-                let tag = visit.web.unfinished.tag(to.0);
-                to.0.store.make_symlink(&there, &leads, stat.meta.mtime, false, &tag).map(|()| 0)?
-            }
-            Kind::Special => 0,
-        };
-    }
-    Ok(bytes)
-}
-
-fn file(visit: &Visit<'_>, from: (&Reach, &RelPath), to: (&Reach, &RelPath), replace: bool) -> Outcome<u64> {
-    let source = from.0.store.open(from.1)?;
-    let stat = source.stat()?;
-    let size = stat.meta.size;
-    put::room(&*to.0.store, to.1, size)?;
-    let reach = Reach { path: to.1.clone(), ..to.0.clone() };
-    let tag = visit.web.unfinished.tag(&reach);
-    let sink = put::Unfinished(reach.store.create(to.1, &tag)?);
-    let now = super::now();
-    sink.0.announce(&Coming { size: Some(size), mtime: now, replace })?;
-    let with_holes = to.0.store.capabilities().writes == Writes::Anywhere;
-    pour(&*source, size, with_holes, &mut |piece, at| sink.0.write_at(piece, at))?;
-    let (mode, mtime) = (stat.meta.mode & 0o777, now);
-    sink.0.commit(&Finish { size, mode, mtime, durable: false, replace, attributes: None })?;
-    Ok(size)
-}
-
-/// The bytes of a file, without its holes where those may be left out.
-fn pour(
-    source: &dyn Source,
-    size: u64,
-    with_holes: bool,
-    write: &mut dyn FnMut(&[u8], u64) -> store::Result<()>,
-) -> Outcome<()> {
-    buffer::with(|buffer| {
-        let mut at = 0;
-        while at < size {
-            let extent = if with_holes { source.extent(at, size)? } else { Extent::Data(size) };
-            match extent {
-                Extent::Hole(end) => at = end,
-                Extent::Data(end) => {
-                    let most = (end - at).min(buffer.len() as u64) as usize;
-                    let got = source.read_at(&mut buffer[..most], at)?;
-                    if got == 0 {
-                        return Err(refuse(409, "the source became shorter while it was copied"));
-                    }
-                    write(&buffer[..got], at)?;
-                    at += got as u64;
-                }
-            }
-        }
-        Ok(())
-    })
 }

@@ -1,5 +1,6 @@
 //! A request with what is known about it: whom it comes from, what it means, where that lies.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
@@ -7,8 +8,10 @@ use auth::access::{GUEST, Opens};
 use auth::policy::{Callout, When};
 use auth::{Access, Action, Actions, Permit, Ticket};
 use model::locator::Place;
-use model::{Fault, RelPath};
+use model::{Fault, Kind, RelPath};
 use store::Source;
+use web::copy;
+use web::dav::condition::{If, State};
 use web::scitag::SciTag;
 use web::target::{Target, redacted};
 use web::{Headers, Method, Request};
@@ -18,9 +21,12 @@ use super::Web;
 use super::callout::{Full, NOBODY, Question, Told, Verdict};
 use super::exchange::Exchange;
 use super::fireflies::Flying;
+use super::get::etag;
 use super::keeper::{Credential, Visitor};
-use super::refused::{Outcome, Refused, refuse};
+use super::refused::{Outcome, Refused, Trouble, refuse};
+use crate::exports::is_reserved;
 use crate::host::{Reach, check_name};
+use crate::locks::Submitted;
 use crate::meters::Moving;
 
 /// So much of a file goes out before it is counted.
@@ -34,6 +40,11 @@ pub(crate) struct Visit<'a> {
     pub visitor: Visitor,
     /// Counts what moves.
     pub moving: Moving,
+    /// What the field `If` says, and whether it has been judged.
+    pub condition: Option<If>,
+    pub is_judged: Cell<bool>,
+    /// The locks that whoever asks shows to know of.
+    pub shown: Submitted,
 }
 
 impl Visit<'_> {
@@ -83,7 +94,14 @@ impl Visit<'_> {
         self.target.authority.as_deref().or_else(|| self.request().headers.get("host"))
     }
 
-    /// Scheme, host and port by which this client calls the node. davix reads names only out of whole URLs.
+    /// What addresses in a document begin with: nothing, since whoever stands between the client and this node may call it by another
+    /// name and scheme (RFC 4918, section 8.3); but davix (0.8.4) reads names only out of whole URLs, and shows others escaped.
+    pub fn before_paths(&self) -> String {
+        let agent = self.request().headers.get("user-agent").unwrap_or_default();
+        if agent.contains("davix") { self.origin() } else { String::new() }
+    }
+
+    /// Scheme, host and port by which this client calls the node.
     pub fn origin(&self) -> String {
         let called = self.called();
         let scheme = if self.exchange.is_secure() { "https" } else { "http" };
@@ -97,19 +115,79 @@ impl Visit<'_> {
             // Nobody may, whoever it is.
             return Err(refuse(403, format!("the export {export} is read-only on this node")));
         }
+        self.check_export(export)?;
         let reach = self.decide(action, export, path);
+        if reach.is_ok() && !self.is_judged.replace(true) {
+            self.judge_if()?;
+        }
         let by_rules = self.access().allow(action, export, true, path).is_ok();
         let reach = reach.map_err(|trouble| match check_name(action, path) {
             // No other credential would help.
             Err(refusal) if by_rules => refusal.into(),
-            _ => self.web.keeper.unwelcome(&self.visitor, trouble),
+            _ => self.unwelcome(trouble),
         })?;
         // Where only the program allows, no permit says what it counts for.
         if by_rules && self.access().only_as_dir(action, export, path) && is_file(action, &reach) {
             let reason = format!("{} is a file, and what was shown counts for a directory", self.shown());
-            return Err(self.web.keeper.unwelcome(&self.visitor, refuse(403, reason)));
+            return Err(self.unwelcome(refuse(403, reason)));
         }
         Ok(reach)
+    }
+
+    /// A no to what was wanted: who has not said who he is is asked, who has hears that it is not enough.
+    pub fn unwelcome(&self, trouble: Trouble) -> Trouble {
+        self.web.keeper.unwelcome(&self.visitor, self.exchange.peer().ip(), trouble)
+    }
+
+    /// Whether an export has this name, as far as it may be told: where something is everybody's, a browser that asks for its icon
+    /// must not be asked for a password.
+    fn check_export(&self, export: &str) -> Outcome<()> {
+        let (host, keeper) = (&self.web.host, &self.web.keeper);
+        let is_told = || is_reserved(export) || keeper.has_public_data(self.exchange.peer().ip(), &host.policy());
+        match self.visitor.is_nobody && !host.has_export(export) && is_told() {
+            true => Err(refuse(404, "there is no export of that name")),
+            false => Ok(()),
+        }
+    }
+
+    /// The same for something below a place that was reached: many of them, so that nothing is opened.
+    pub fn may(&self, action: Action, export: &str, path: &RelPath) -> Outcome<()> {
+        let policy = self.web.host.policy();
+        let by_rules = self.access().allow(action, export, true, path).is_ok();
+        match policy.callout.as_ref() {
+            Some(callout) if !by_rules || callout.when == When::Always => self.reach(action, export, path).map(drop),
+            _ if by_rules => Ok(()),
+            _ => Err(refuse(403, format!("{path} is not for you to {}", action.words()))),
+        }
+    }
+
+    /// Whether what the request says in `If` is so (RFC 4918, section 10.4): when it is known that whoever asks may, and again in the
+    /// turn of whoever changes something.
+    pub fn judge_if(&self) -> Outcome<()> {
+        let Some(condition) = &self.condition else { return Ok(()) };
+        match condition.holds(|resource| self.state_of(resource)) {
+            true => Ok(()),
+            false => Err(refuse(412, "what is there, or the lock that holds it, is not what If means")),
+        }
+    }
+
+    /// What a resource is like, as far as whoever asks may know.
+    fn state_of(&self, resource: Option<&str>) -> State {
+        let target = match resource {
+            None => Some(self.target.clone()),
+            Some(address) if copy::is_local(address, self.called().unwrap_or_default()) => {
+                web::target::parse(address).ok()
+            }
+            Some(_) => None,
+        };
+        let Some((export, path)) = target.and_then(|target| place(&target).ok().flatten()) else {
+            return State::default();
+        };
+        let tokens = self.web.host.locks.covering(&export, &path).into_iter().map(|lock| lock.token).collect();
+        let place = Place::Path { export, path };
+        let reach = self.web.host.allowed(self.access(), Action::Stat, &place).ok();
+        let stat = reach.and_then(|reach| reach.store.stat(&reach.path).ok());
+        State { etag: stat.filter(|stat| stat.meta.kind != Kind::Dir).map(|stat| etag(&stat)), tokens }
     }
 
     /// Tells collectors of the body that follows, if the client said what it is for (`SciTag`); until what this returns is
@@ -131,17 +209,18 @@ impl Visit<'_> {
         // An export that nobody has, or may write to, is no question of who.
         let open = host.is_writable(export).filter(|writable| *writable || !action.changes());
         let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
-            return Ok(host.allowed(self.access(), action, &place)?);
+            return Ok(host.allowed_with(self.access(), action, &place, &self.shown)?);
         };
         let by_rules = self.access().may_see(export) && self.access().allow(action, export, writable, path).is_ok();
         if by_rules && callout.when != When::Always {
-            return Ok(host.allowed(self.access(), action, &place)?);
+            return Ok(host.allowed_with(self.access(), action, &place, &self.shown)?);
         }
         let verdict = self.ask_program(callout, action, export, path, by_rules)?;
+        let as_known = || host.allowed_with(self.access(), action, &place, &self.shown);
         let reach = match (verdict.allow, by_rules) {
-            (true, false) => host.allowed(&self.just_this(action, export, path), action, &place),
-            (true, true) => host.allowed(self.access(), action, &place),
-            (false, false) if verdict.reason.is_empty() => host.allowed(self.access(), action, &place),
+            (true, false) => host.allowed_with(&self.just_this(action, export, path), action, &place, &self.shown),
+            (true, true) => as_known(),
+            (false, false) if verdict.reason.is_empty() => as_known(),
             (false, _) => {
                 Err(Refusal::new(Fault::Auth, format!("refused by this node's operator: {}", verdict.reason)))
             }

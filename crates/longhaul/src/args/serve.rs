@@ -53,6 +53,11 @@ pub struct Serve {
     /// Tell this collector for which experiment transfers over HTTP are (SciTags); may be given again
     #[arg(long, value_name = "HOST[:PORT]")]
     pub fireflies: Vec<String>,
+    /// Let pages of this site ask this node from a browser (CORS): https://HOST[:PORT], or * for all sites; may be given again
+    ///
+    /// For portals and notebooks. A page shows a credential of its own; what this node has given the browser does not count.
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
+    pub allow_origin: Vec<String>,
     /// Answer tests of people without a key, by the protocol they speak: iperf3, stamp
     ///
     /// From everywhere, or from one network alone: iperf3@192.0.2.0/24. May be given again, or separated by commas.

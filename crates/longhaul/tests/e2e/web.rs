@@ -2,13 +2,17 @@
 //!
 //! Requests are bytes on a socket of the test's own, so that nothing between the test and the node puts them right.
 
+mod browsers;
+mod collections;
 mod crowds;
 mod digests;
 mod escapes;
 mod frames;
 mod kills;
 mod lent;
+mod locks;
 mod native;
+mod odd;
 pub mod peers;
 mod pulls;
 mod pushes;

@@ -48,6 +48,10 @@ impl Case {
             "gfal2" => &["gfal-copy", "gfal-sum"],
             "rclone" => &["rclone"],
             "xrdcp" => &["xrdcp", "xrdfs", "xrootd"],
+            "litmus" => &["litmus", "curl"],
+            "cadaver" => &["cadaver", "curl"],
+            "davfs2" => &["mount.davfs", "curl"],
+            "webdav4" | "webdavclient3" | "rucio" => &["python3"],
             "third-party" | "third-party-errors" => &["curl", "xrootd"],
             _ => &["curl"],
         }

@@ -9,9 +9,11 @@ mod curl_write;
 mod davix;
 mod gfal;
 mod gfal_copy;
+mod python;
 mod rclone;
 mod third_party;
 mod third_party_errors;
+mod webdav;
 mod xrdcp;
 
 use crate::case::Case;
@@ -35,6 +37,8 @@ pub fn all() -> Vec<Case> {
         gfal_copy::CASES,
         rclone::CASES,
         xrdcp::CASES,
+        webdav::CASES,
+        python::CASES,
         third_party::CASES,
         third_party_errors::CASES,
     ]

@@ -44,7 +44,11 @@ pub fn start(kind: Kind, pki: &Pki, tokens: &Tokens, collector: SocketAddr) -> N
     std::fs::write(&jwks, tokens.jwks().to_string()).unwrap();
     std::fs::write(&policy, access(&jwks, kind)).unwrap();
     // One that serves the world does not copy to this machine for strangers.
-    let setup = if kind == Kind::Cautious { setup.everywhere() } else { setup };
+    let setup = match kind {
+        Kind::Cautious => setup.everywhere(),
+        Kind::Open => setup.of_both_families(),
+        Kind::Closed => setup,
+    };
     let mut setup = setup.data_export("rw").export("pub", &beside, "ro").arg("--plain");
     for (flag, path) in [
         ("--certificate", &pki.host.certificate),

@@ -192,6 +192,11 @@ impl Room<'_> {
         self.url("https", "localhost", path)
     }
 
+    /// A path in TLS, by an address in brackets.
+    pub fn bracketed(&self, path: &str) -> String {
+        self.url("https", "[::1]", path)
+    }
+
     /// A path in xrootd's own protocol, where the server speaks it.
     pub fn root(&self, path: &str) -> String {
         self.url("root", "127.0.0.1", path).replace("/data/", "//data/")

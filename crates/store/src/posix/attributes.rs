@@ -20,7 +20,7 @@ const XATTR_BYTES_MAX: usize = 256 << 10;
 
 /// Our own notes are of one file at one place, and stay with it.
 fn travels(name: &[u8]) -> bool {
-    let is_of_a_user = name.starts_with(b"user.") && !name.starts_with(super::file::NOTES.as_bytes());
+    let is_of_a_user = name.starts_with(b"user.") && !name.starts_with(super::notes::NOTES.as_bytes());
     is_of_a_user || name == b"system.posix_acl_access" || name == b"system.posix_acl_default"
 }
 
@@ -81,7 +81,7 @@ fn ids(owner: &Owner) -> (u32, u32) {
 }
 
 /// The way to an open entry that calls without a form for `O_PATH` descriptors can take.
-fn by_descriptor(fd: &impl AsFd) -> String {
+pub(super) fn by_descriptor(fd: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }
 

@@ -8,7 +8,7 @@ use model::name::{Name, RelPath};
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 
-use super::{Posix, attributes, error, facts, in_the_way, times, way};
+use super::{Posix, attributes, error, facts, in_the_way, notes, times, way};
 use crate::{Extent, Finish, Result, Sink, Source, Stat};
 
 /// An open file.
@@ -67,26 +67,19 @@ impl Source for PosixFile {
 
     fn note(&self, name: &str) -> Option<Vec<u8>> {
         let mut note = vec![0; NOTE_BYTES_MAX];
-        let got = rustix::fs::fgetxattr(&self.fd, note_name(name), &mut note[..]).ok()?;
+        let got = rustix::fs::fgetxattr(&self.fd, notes::attribute(name), &mut note[..]).ok()?;
         note.truncate(got);
         Some(note)
     }
 
     fn set_note(&self, name: &str, note: &[u8]) -> bool {
         let fits = note.len() <= NOTE_BYTES_MAX;
-        fits && rustix::fs::fsetxattr(&self.fd, note_name(name), note, XattrFlags::empty()).is_ok()
+        fits && rustix::fs::fsetxattr(&self.fd, notes::attribute(name), note, XattrFlags::empty()).is_ok()
     }
 }
 
 /// Bytes of a note left on a file: file systems of old keep all of them in one block.
 const NOTE_BYTES_MAX: usize = 1024;
-
-/// What the names of all notes begin with.
-pub(super) const NOTES: &str = "user.longhaul.";
-
-fn note_name(name: &str) -> String {
-    format!("{NOTES}{name}")
-}
 
 /// A file under a temporary name.
 #[derive(Debug)]

@@ -133,8 +133,11 @@ fn take(resource: &mut Resource, name: &str, value: &str) {
         "executable" => resource.executable = Some(yes()),
         "quota-available-bytes" | "quota-used-bytes" => {
             let Ok(bytes) = value.parse() else { return };
-            let quota = resource.quota.get_or_insert(Quota { available: 0, used: 0 });
-            *(if name == "quota-used-bytes" { &mut quota.used } else { &mut quota.available }) = bytes;
+            let quota = resource.quota.get_or_insert(Quota { available: 0, used: None });
+            match name {
+                "quota-used-bytes" => quota.used = Some(bytes),
+                _ => quota.available = bytes,
+            }
         }
         "checksums" => resource.digests.extend(digest::parse_oc(value)),
         "Checksums" => resource.digests.extend(digest::parse([value])),
@@ -183,7 +186,7 @@ mod tests {
             created: Some(Timestamp { seconds: 881_085_466, nanos: 0 }),
             etag: Some("\"a-1\"".into()),
             digests: vec![Digest::crc32c(0x35f6_90d4)],
-            quota: Some(Quota { available: 0, used: 5 }),
+            quota: Some(Quota { available: 0, used: Some(5) }),
             ..Resource::default()
         };
         assert_eq!(read, [expected]);

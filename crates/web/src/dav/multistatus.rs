@@ -6,17 +6,18 @@ use std::fmt::Write;
 use model::Digest;
 
 use super::xml::escape;
-use super::{APACHE, Ask, DAV, DCACHE, OWNCLOUD, Prop, Resource};
+use super::{APACHE, Ask, DAV, DCACHE, Dead, OWNCLOUD, Prop, Resource, lock};
 use crate::{date, digest};
 
 /// The answer's `Content-Type`.
 pub const CONTENT_TYPE: &str = "application/xml; charset=utf-8";
 
 /// The properties that are told without being named. Quotas are not among them (RFC 4331, section 3), nor what costs.
-const USUAL: [(&str, &str); 10] = [
+const USUAL: [(&str, &str); 11] = [
     (DAV, "resourcetype"),
     (DAV, "displayname"),
     (DAV, "getcontentlength"),
+    (DAV, "getcontenttype"),
     (DAV, "getlastmodified"),
     (DAV, "creationdate"),
     (DAV, "getetag"),
@@ -56,12 +57,18 @@ pub fn response(resource: &Resource, ask: &Ask) -> String {
             {
                 element(&mut found, namespace, name, "");
             }
+            for dead in resource.dead.iter().filter(|dead| !is_usual(&dead.prop)) {
+                element(&mut found, &dead.prop.namespace, &dead.prop.name, "");
+            }
         }
         Ask::All { include } => {
             for (namespace, name, value) in usual {
                 element(&mut found, namespace, name, &value);
             }
-            let told = |prop: &&Prop| !USUAL.contains(&(prop.namespace.as_str(), prop.name.as_str()));
+            for dead in resource.dead.iter().filter(|dead| !is_usual(&dead.prop)) {
+                given(&mut found, dead);
+            }
+            let told = |prop: &&Prop| !is_usual(prop) && resource.dead.iter().all(|dead| dead.prop != **prop);
             asked(resource, include.iter().filter(told), &mut found, &mut missing);
         }
         Ask::Only(props) => asked(resource, props.iter(), &mut found, &mut missing),
@@ -85,31 +92,58 @@ pub fn status(href: &str, status: u16, reason: &str) -> String {
 }
 
 fn asked<'a>(resource: &Resource, props: impl Iterator<Item = &'a Prop>, found: &mut String, missing: &mut String) {
-    for Prop { namespace, name } in props {
-        match value(resource, namespace, name) {
-            Some(value) => element(found, namespace, name, &value),
-            None => element(missing, namespace, name, ""),
+    for prop @ Prop { namespace, name } in props {
+        match (value(resource, namespace, name), resource.dead.iter().find(|dead| dead.prop == *prop)) {
+            (Some(value), _) => element(found, namespace, name, &value),
+            (None, Some(dead)) => given(found, dead),
+            (None, None) => element(missing, namespace, name, ""),
         }
     }
 }
 
-fn propstat(out: &mut String, props: &str, status: &str) {
+/// Whether a question may be about properties that clients have given: those are looked up only then.
+pub fn may_be_dead(ask: &Ask) -> bool {
+    match ask {
+        Ask::All { .. } | Ask::Names => true,
+        Ask::Only(props) => props.iter().any(|prop| {
+            let name = (prop.namespace.as_str(), prop.name.as_str());
+            name == (DAV, "displayname") || !(USUAL.contains(&name) || NAMED.contains(&name))
+        }),
+    }
+}
+
+fn is_usual(prop: &Prop) -> bool {
+    USUAL.contains(&(prop.namespace.as_str(), prop.name.as_str()))
+}
+
+/// A property that a client has given.
+fn given(out: &mut String, dead: &Dead) {
+    let language = dead.language.as_deref().map(|language| format!(" xml:lang=\"{}\"", escape(language)));
+    let (tag, declared) = tag(&dead.prop.namespace, &dead.prop.name);
+    let _ = write!(out, "<{tag}{declared}{}>{}</{tag}>", language.unwrap_or_default(), dead.xml);
+}
+
+pub(super) fn propstat(out: &mut String, props: &str, status: &str) {
     // Writing into a String cannot fail.
     let _ = write!(out, "<D:propstat><D:prop>{props}</D:prop><D:status>HTTP/1.1 {status}</D:status></D:propstat>");
 }
 
 /// Writes an element; `value` is XML already. Names come from requests that parsed as XML names.
-fn element(out: &mut String, namespace: &str, name: &str, value: &str) {
-    let known = PREFIXES.iter().find(|(known, _)| *known == namespace);
-    let (tag, declared) = match known {
-        Some((_, prefix)) => (format!("{prefix}:{name}"), String::new()),
-        None if namespace.is_empty() => (name.to_owned(), String::new()),
-        None => (format!("x:{name}"), format!(" xmlns:x=\"{}\"", escape(namespace))),
-    };
+pub(super) fn element(out: &mut String, namespace: &str, name: &str, value: &str) {
+    let (tag, declared) = tag(namespace, name);
     let _ = match value {
         "" => write!(out, "<{tag}{declared}/>"),
         _ => write!(out, "<{tag}{declared}>{value}</{tag}>"),
     };
+}
+
+/// An element's name with its prefix, and what says what the prefix is.
+fn tag(namespace: &str, name: &str) -> (String, String) {
+    match PREFIXES.iter().find(|(known, _)| *known == namespace) {
+        Some((_, prefix)) => (format!("{prefix}:{name}"), String::new()),
+        None if namespace.is_empty() => (name.to_owned(), String::new()),
+        None => (format!("x:{name}"), format!(" xmlns:x=\"{}\"", escape(namespace))),
+    }
 }
 
 /// A property's value as XML; none where it is not known, or not defined for such a thing.
@@ -119,16 +153,21 @@ fn value(resource: &Resource, namespace: &str, name: &str) -> Option<String> {
     let flag = |yes: bool| if yes { "1" } else { "0" }.to_owned();
     match (namespace, name) {
         (DAV, "resourcetype") => Some(if resource.is_dir { "<D:collection/>" } else { "" }.to_owned()),
-        (DAV, "displayname") => Some(escape(&String::from_utf8_lossy(&resource.name()))),
+        // A client may have given it another one.
+        (DAV, "displayname") => Some(match resource.dead.iter().find(|dead| dead.prop == Prop::dav("displayname")) {
+            Some(dead) => dead.xml.clone(),
+            None => escape(&String::from_utf8_lossy(&resource.name())),
+        }),
+        (DAV, "getcontenttype") => resource.content_type.as_deref().filter(|_| !resource.is_dir).map(escape),
         (DAV, "getcontentlength") => resource.size.filter(|_| !resource.is_dir).map(|size| size.to_string()),
         (DAV, "getlastmodified") => resource.modified.map(date::http),
         (DAV, "creationdate") => resource.created.map(date::rfc3339),
         (DAV, "getetag") => resource.etag.as_deref().map(escape),
         (DAV, "iscollection") => Some(flag(resource.is_dir)),
-        // No locks (class 1): both are there, and empty (RFC 4918, sections 15.8 and 15.10).
-        (DAV, "supportedlock" | "lockdiscovery") => Some(String::new()),
+        (DAV, "supportedlock") => Some(lock::SUPPORTED.to_owned()),
+        (DAV, "lockdiscovery") => Some(lock::discovery(&resource.locks)),
         (DAV, "quota-available-bytes") => quota.map(|quota| quota.available.to_string()),
-        (DAV, "quota-used-bytes") => quota.map(|quota| quota.used.to_string()),
+        (DAV, "quota-used-bytes") => quota.and_then(|quota| quota.used).map(|used| used.to_string()),
         (APACHE, "executable") => resource.executable.map(|yes| if yes { "T" } else { "F" }.to_owned()),
         (OWNCLOUD, "checksums") => {
             let list = joined(&resource.digests, " ", digest::format_oc)?;
@@ -174,9 +213,10 @@ mod tests {
             <D:displayname>a&amp;b</D:displayname><D:getcontentlength>40</D:getcontentlength>\
             <D:getlastmodified>Sun, 06 Nov 1994 08:49:37 GMT</D:getlastmodified>\
             <D:creationdate>1997-12-02T17:57:46Z</D:creationdate><D:getetag>&quot;a&amp;b&quot;</D:getetag>\
-            <D:iscollection>0</D:iscollection><D:supportedlock/><D:lockdiscovery/><A:executable>F</A:executable>\
+            <D:iscollection>0</D:iscollection><D:supportedlock></D:supportedlock><D:lockdiscovery/><A:executable>F</A:executable>\
             </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>\n";
-        assert_eq!(response(&file(b"data/a&b"), &Ask::default()), expected);
+        let told = response(&file(b"data/a&b"), &Ask::default()).replace(lock::SUPPORTED, "");
+        assert_eq!(told, expected);
         let names = response(&file(b"data/f"), &Ask::Names);
         assert!(names.contains("<D:getetag/>") && names.contains("<O:checksums/>") && !names.contains("1994"));
         assert!(!names.contains("quota"));
@@ -196,7 +236,7 @@ mod tests {
 
     #[test]
     fn directories_space_and_checksums() {
-        let dir = Resource { is_dir: true, quota: Some(Quota { available: 7, used: 8 }), ..file(b"d") };
+        let dir = Resource { is_dir: true, quota: Some(Quota { available: 7, used: Some(8) }), ..file(b"d") };
         let text = response(&dir, &only("<resourcetype/><getcontentlength/><quota-used-bytes/>"));
         assert!(text.contains("<D:resourcetype><D:collection/></D:resourcetype><D:quota-used-bytes>8<"), "{text}");
         assert!(text.contains("<D:prop><D:getcontentlength/></D:prop><D:status>HTTP/1.1 404"), "{text}");
@@ -209,6 +249,24 @@ mod tests {
         assert_eq!(status("/f", 423, "Locked"), {
             "<D:response><D:href>/f</D:href><D:status>HTTP/1.1 423 Locked</D:status></D:response>\n"
         });
+    }
+
+    #[test]
+    fn what_clients_have_given_is_told() {
+        let prop = |name: &str| Prop { namespace: "urn:z".into(), name: name.into() };
+        let dead = Dead { prop: prop("a"), language: Some("de".into()), xml: "<b xmlns=\"\">1</b>".into() };
+        let named = Dead { prop: Prop::dav("displayname"), language: None, xml: "other".into() };
+        let content_type = Some("text/plain".to_owned());
+        let resource = Resource { dead: vec![dead, named], content_type, ..file(b"f") };
+        let value = "<x:a xmlns:x=\"urn:z\" xml:lang=\"de\"><b xmlns=\"\">1</b></x:a>";
+        for ask in [only("<a xmlns='urn:z'/>"), Ask::default(), Ask::All { include: vec![prop("a")] }] {
+            assert_eq!(response(&resource, &ask).matches(value).count(), 1, "{ask:?}");
+        }
+        let all = response(&resource, &Ask::default());
+        assert!(all.contains("<D:displayname>other</D:displayname><D:getcontentlength>40"), "{all}");
+        assert_eq!(all.matches("displayname>").count(), 2, "once");
+        assert!(all.contains("<D:getcontenttype>text/plain</D:getcontenttype>"), "{all}");
+        assert!(response(&resource, &Ask::Names).contains("<x:a xmlns:x=\"urn:z\"/>"));
     }
 
     proptest! {

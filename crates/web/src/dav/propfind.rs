@@ -1,6 +1,6 @@
 //! What a PROPFIND asks for (RFC 4918, section 9.1): its body, and its `Depth`.
 
-use super::xml::{Document, Piece};
+use super::xml::{self, Document, Piece};
 use super::{BODY_BYTES_MAX, DAV, DavError, PROPS_MAX, Prop};
 
 /// Which properties are wanted.
@@ -64,7 +64,8 @@ pub fn parse(body: &[u8]) -> Result<Ask, DavError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Ask::default());
     }
-    let mut document = Document::new(body);
+    let body = xml::in_utf8(body)?;
+    let mut document = Document::new(&body);
     let mut asked = Asked::default();
     let mut has_root = false;
     while let Some(piece) = document.next()? {

@@ -1,15 +1,21 @@
 //! XML within bounds: a reader that hands out elements with their namespaces and text, and the escaping of what is
 //! written. Names, not prefixes, count; comments and processing instructions are passed over.
 
+use std::borrow::Cow;
+use std::fmt::Write;
+
 use quick_xml::NsReader;
 use quick_xml::escape::unescape;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::name::ResolveResult;
 
-use super::{ATTRIBUTES_MAX, DEPTH_MAX, DavError, Prop};
+use super::{ATTRIBUTES_MAX, DEPTH_MAX, DavError, FRAGMENT_BYTES_MAX, Prop};
 
 /// Namespaces that no other prefix may be bound to (Namespaces in XML, section 3), so that nobody could answer in them.
 const RESERVED: [&str; 2] = ["http://www.w3.org/XML/1998/namespace", "http://www.w3.org/2000/xmlns/"];
+
+/// Characters of a language's name that are kept; real ones have some ten.
+const LANGUAGE_CHARS_MAX: usize = 64;
 
 /// What the reader comes upon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +32,8 @@ pub enum Piece {
 pub struct Document<'a> {
     reader: NsReader<&'a [u8]>,
     depth: usize,
+    /// The language that each open element names, outermost first.
+    languages: Vec<Option<String>>,
 }
 
 fn broken(error: impl std::fmt::Display) -> DavError {
@@ -37,7 +45,13 @@ impl<'a> Document<'a> {
     pub fn new(bytes: &'a [u8]) -> Document<'a> {
         let mut reader = NsReader::from_reader(bytes);
         reader.config_mut().expand_empty_elements = true;
-        Document { reader, depth: 0 }
+        Document { reader, depth: 0, languages: Vec::new() }
+    }
+
+    /// The language of the text at this place (`xml:lang`), as the innermost element says that says one.
+    pub fn language(&self) -> Option<&str> {
+        let said = self.languages.iter().rev().flatten().next();
+        said.map(String::as_str).filter(|language| !language.is_empty())
     }
 
     /// How many elements are open.
@@ -51,14 +65,14 @@ impl<'a> Document<'a> {
             let (space, event) = self.reader.read_resolved_event().map_err(broken)?;
             let piece = match event {
                 Event::Start(start) => {
-                    self.depth += 1;
-                    if self.depth > DEPTH_MAX {
-                        return Err(DavError::Bounds { what: "levels of elements", limit: DEPTH_MAX });
-                    }
-                    Piece::Open(element(&space, &start)?)
+                    deeper(&mut self.depth)?;
+                    let element = element(&space, &start)?;
+                    self.languages.push(language(&start)?);
+                    Piece::Open(element)
                 }
                 Event::End(_) => {
                     self.depth = self.depth.saturating_sub(1);
+                    self.languages.pop();
                     Piece::Close
                 }
                 Event::Text(text) => Piece::Text(text.decode().map_err(broken)?.into_owned()),
@@ -74,8 +88,148 @@ impl<'a> Document<'a> {
     }
 }
 
+impl Document<'_> {
+    /// All that is in the innermost open element, up to its end, as XML that means the same wherever it stands: every element
+    /// in it says what its prefix is (RFC 4918, section 4.3).
+    pub fn fragment(&mut self) -> Result<String, DavError> {
+        let (mut out, outside) = (String::new(), self.depth);
+        loop {
+            let (space, event) = self.reader.read_resolved_event().map_err(broken)?;
+            match event {
+                Event::Start(start) => {
+                    let Prop { namespace, .. } = element(&space, &start)?;
+                    deeper(&mut self.depth)?;
+                    self.write_start(&mut out, &namespace, &start)?;
+                }
+                Event::End(end) => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth < outside {
+                        self.languages.pop();
+                        return Ok(out);
+                    }
+                    let _ = write!(out, "</{}>", utf8(end.name().as_ref())?);
+                }
+                Event::Text(text) => out.push_str(&escape(&text.decode().map_err(broken)?)),
+                Event::CData(text) => out.push_str(&escape(&text.decode().map_err(broken)?)),
+                Event::GeneralRef(reference) => out.push_str(&escape(&character(&reference)?.to_string())),
+                Event::DocType(_) => return Err(DavError::Entities),
+                Event::Empty(_) | Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
+                Event::Eof => return Err(DavError::Xml("it ends within an element".to_owned())),
+            }
+            if out.len() > FRAGMENT_BYTES_MAX {
+                return Err(DavError::Bounds { what: "bytes in one property", limit: FRAGMENT_BYTES_MAX });
+            }
+        }
+    }
+
+    /// The tag that opens an element, with what its prefix and those of its attributes stand for.
+    fn write_start(&self, out: &mut String, namespace: &str, start: &BytesStart<'_>) -> Result<(), DavError> {
+        let prefix = start.name().prefix().map(|prefix| utf8(prefix.into_inner())).transpose()?;
+        if prefix.as_deref().is_some_and(|prefix| !is_name(prefix)) {
+            return Err(DavError::Xml("a prefix is no name".to_owned()));
+        }
+        let mut declared = vec![prefix.clone()];
+        let _ = write!(out, "<{}", utf8(start.name().as_ref())?);
+        declare(out, prefix.as_deref(), namespace);
+        let mut named: Vec<(String, String)> = Vec::new();
+        for attribute in start.attributes() {
+            let attribute = attribute.map_err(broken)?;
+            if attribute.key.as_namespace_binding().is_some() {
+                continue;
+            }
+            let name = utf8(attribute.key.as_ref())?;
+            let (space, local) = self.reader.resolver().resolve_attribute(attribute.key);
+            let full = (bound(&space)?, utf8(local.as_ref())?);
+            if named.contains(&full) {
+                return Err(DavError::Xml(format!("the attribute {name:?} is there twice")));
+            }
+            named.push(full);
+            if name.split(':').count() > 2 || !name.split(':').all(is_name) {
+                return Err(DavError::Xml(format!("{name:?} is no name for an attribute")));
+            }
+            let prefix = attribute.key.prefix().map(|prefix| utf8(prefix.into_inner())).transpose()?;
+            // The prefix `xml` is everybody's.
+            if prefix.as_deref().is_some_and(|prefix| prefix != "xml") && !declared.contains(&prefix) {
+                let (space, _) = self.reader.resolver().resolve_attribute(attribute.key);
+                declare(out, prefix.as_deref(), &bound(&space)?);
+                declared.push(prefix);
+            }
+            let value = unescape(&utf8(&attribute.value)?).map_err(|_| DavError::Entities)?.into_owned();
+            let _ = write!(out, " {name}=\"{}\"", escape(&value));
+        }
+        out.push('>');
+        Ok(())
+    }
+}
+
+/// Whether text is XML that can stand within an element, whoever wrote it.
+pub(super) fn is_fragment(xml: &str) -> bool {
+    let text = format!("<a>{xml}</a>");
+    let mut document = Document::new(text.as_bytes());
+    document.next().is_ok() && document.fragment().is_ok() && document.next() == Ok(None)
+}
+
+fn declare(out: &mut String, prefix: Option<&str>, namespace: &str) {
+    let _ = match prefix {
+        Some(prefix) => write!(out, " xmlns:{prefix}=\"{}\"", escape(namespace)),
+        None => write!(out, " xmlns=\"{}\"", escape(namespace)),
+    };
+}
+
+fn deeper(depth: &mut usize) -> Result<(), DavError> {
+    *depth += 1;
+    match *depth {
+        0..=DEPTH_MAX => Ok(()),
+        _ => Err(DavError::Bounds { what: "levels of elements", limit: DEPTH_MAX }),
+    }
+}
+
+fn utf8(bytes: &[u8]) -> Result<String, DavError> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(broken)
+}
+
+/// What an element says of the language of its text.
+fn language(start: &BytesStart<'_>) -> Result<Option<String>, DavError> {
+    let said = start.attributes().with_checks(false).filter_map(Result::ok).find(|a| a.key.as_ref() == b"xml:lang");
+    let said = said.map(|said| unescape(&utf8(&said.value)?).map(Cow::into_owned).map_err(|_| DavError::Entities));
+    Ok(said.transpose()?.map(|language| language.chars().take(LANGUAGE_CHARS_MAX).collect()))
+}
+
+/// A document in UTF-8: as it came, or from UTF-16, which every reader of XML knows (XML 1.0, section 4.3.3).
+pub fn in_utf8(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DavError> {
+    let units = |read: fn([u8; 2]) -> u16, bytes: &[u8]| -> Result<Cow<'static, [u8]>, DavError> {
+        let pairs = bytes.chunks_exact(2);
+        let text =
+            char::decode_utf16(pairs.clone().map(|pair| read([pair[0], pair[1]]))).collect::<Result<String, _>>();
+        match text {
+            Ok(text) if pairs.remainder().is_empty() => Ok(Cow::Owned(text.into_bytes())),
+            _ => Err(DavError::Xml("it is not the UTF-16 that it begins as".to_owned())),
+        }
+    };
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => units(u16::from_le_bytes, rest),
+        [0xfe, 0xff, rest @ ..] => units(u16::from_be_bytes, rest),
+        // Without a mark, by the sign that every document begins with.
+        [b'<', 0, ..] => units(u16::from_le_bytes, bytes),
+        [0, b'<', ..] => units(u16::from_be_bytes, bytes),
+        _ => Ok(Cow::Borrowed(bytes)),
+    }
+}
+
+/// What a prefix is bound to.
+fn bound(space: &ResolveResult<'_>) -> Result<String, DavError> {
+    match space {
+        // What stood in the attribute, escapes and all.
+        ResolveResult::Bound(raw) => Ok(unescape(&utf8(raw.as_ref())?).map_err(|_| DavError::Entities)?.into_owned()),
+        ResolveResult::Unbound => Ok(String::new()),
+        ResolveResult::Unknown(prefix) => {
+            let prefix = String::from_utf8_lossy(prefix);
+            Err(DavError::Xml(format!("the prefix {prefix:?} is bound to no namespace")))
+        }
+    }
+}
+
 fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, DavError> {
-    let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned).map_err(broken);
     let mut attributes = 0;
     // Duplicates are somebody else's worry: looking for them costs the square of their number.
     for attribute in start.attributes().with_checks(false) {
@@ -85,19 +239,11 @@ fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, Da
             return Err(DavError::Bounds { what: "attributes of one element", limit: ATTRIBUTES_MAX });
         }
     }
-    let namespace = match space {
-        // Bound to what stood in the attribute, escapes and all.
-        ResolveResult::Bound(raw) => unescape(&text(raw.as_ref())?).map_err(|_| DavError::Entities)?.into_owned(),
-        ResolveResult::Unbound => String::new(),
-        ResolveResult::Unknown(prefix) => {
-            let prefix = String::from_utf8_lossy(prefix);
-            return Err(DavError::Xml(format!("the prefix {prefix:?} is bound to no namespace")));
-        }
-    };
+    let namespace = bound(space)?;
     if RESERVED.contains(&namespace.as_str()) {
         return Err(DavError::Xml(format!("no element is of the reserved namespace {namespace}")));
     }
-    let name = text(start.local_name().as_ref())?;
+    let name = utf8(start.local_name().as_ref())?;
     if !is_name(&name) {
         return Err(DavError::Xml(format!("{name:?} is no name for an element")));
     }
@@ -106,7 +252,7 @@ fn element(space: &ResolveResult<'_>, start: &BytesStart<'_>) -> Result<Prop, Da
 
 /// Whether this is a name without a prefix (Namespaces in XML, section 3; XML 1.0, section 2.3). The library does not
 /// look, and the names of a request go into its answer, where the client's library does look.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let letter = |c: char| {
         matches!(c, 'A'..='Z' | 'a'..='z' | '_' | '\u{c0}'..='\u{d6}' | '\u{d8}'..='\u{f6}' | '\u{f8}'..='\u{2ff}'
             | '\u{370}'..='\u{37d}' | '\u{37f}'..='\u{1fff}' | '\u{200c}' | '\u{200d}' | '\u{2070}'..='\u{218f}'
@@ -180,6 +326,57 @@ mod tests {
             Piece::Close,
         ];
         assert_eq!(all(text).unwrap(), expected);
+    }
+
+    fn fragment(text: &str) -> Result<(String, Option<String>), DavError> {
+        let mut document = Document::new(text.as_bytes());
+        document.next()?;
+        let language = document.language().map(str::to_owned);
+        let fragment = document.fragment()?;
+        assert_eq!(document.next()?, None, "the element is over");
+        Ok((fragment, language))
+    }
+
+    #[test]
+    fn a_fragment_means_the_same_elsewhere() {
+        let text = "<D:p xmlns:D='DAV:' xmlns:t='urn:t' xml:lang='de'>a &lt; b<t:x t:y='1' xml:lang='en' z='&quot;'>\
+                    <D:q/><![CDATA[<>]]></t:x></D:p>";
+        let (inner, language) = fragment(text).unwrap();
+        assert_eq!(language.as_deref(), Some("de"));
+        let expected = "a &lt; b<t:x xmlns:t=\"urn:t\" t:y=\"1\" xml:lang=\"en\" z=\"&quot;\">\
+                        <D:q xmlns:D=\"DAV:\"></D:q>&lt;&gt;</t:x>";
+        assert_eq!(inner, expected);
+        // Kept and told again, it is the same.
+        assert_eq!(fragment(&format!("<a>{inner}</a>")).unwrap().0, inner);
+        assert_eq!(fragment("<a xmlns='urn:a'><b xmlns=''/></a>").unwrap().0, "<b xmlns=\"\"></b>");
+        assert!(matches!(
+            fragment(&format!("<a>{}</a>", "x".repeat(FRAGMENT_BYTES_MAX + 1))),
+            Err(DavError::Bounds { .. })
+        ));
+        for bad in [
+            "<a><b>",
+            "<a><t:b/></a>",
+            "<a>&b;</a>",
+            "<a><b c:d='1'/></a>",
+            "<a><b c='1' c='2'/></a>",
+            "<a xmlns:x='u' xmlns:y='u'><b x:c='1' y:c='2'/></a>",
+            "<a xmlns:x='u'><b x:c:d='1'/></a>",
+        ] {
+            assert!(fragment(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn utf_16_is_read() {
+        let text = "<?xml version='1.0' encoding='UTF-16'?><a>\u{1F600}</a>";
+        let little: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for bytes in [[&[0xff, 0xfe], &little[..]].concat(), [&[0xfe, 0xff], &big[..]].concat(), little.clone(), big] {
+            assert_eq!(in_utf8(&bytes).unwrap(), text.as_bytes());
+        }
+        assert_eq!(in_utf8(text.as_bytes()).unwrap(), text.as_bytes());
+        assert!(in_utf8(&little[..little.len() - 1]).is_err());
+        assert!(in_utf8(&[0xff, 0xfe, 0, 0xd8]).is_err(), "half a pair");
     }
 
     #[test]

@@ -8,12 +8,13 @@ use model::v1::node::{Capabilities, Change, Export, Health, Limits, Load, Order,
 use model::v1::tune::Ask;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use web::Response;
 use web::target::pairs;
-use web::{Headers, Response};
 
 use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, JSON, PAGE, ROUTES, document, expect};
-use crate::http::exchange::{Length, read_little};
-use crate::http::refused::{Done, Outcome, Refused, Trouble, refuse};
+use crate::http::exchange::read_little;
+use crate::http::refused::{Outcome, Refused, Trouble, refuse};
+use crate::http::text::Text;
 use crate::http::visit::Visit;
 use crate::transfers::{Asked, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, SPENT, UNENDED_MAX, Unaccepted, places_here};
 use crate::trials;
@@ -32,11 +33,7 @@ fn send_text(visit: &mut Visit<'_>, status: u16, mut text: Vec<u8>) -> Outcome {
         .with("Content-Type", JSON)
         .with("Cache-Control", "no-store")
         .with("X-Content-Type-Options", "nosniff");
-    let bytes = text.len() as u64;
-    visit.exchange.begin(response, Length::Known(bytes))?;
-    visit.exchange.write(&text)?;
-    visit.exchange.end(&Headers::new())?;
-    Ok(Done { status, bytes })
+    Ok(Text::send(visit.exchange, response, &text)?)
 }
 
 /// What came as JSON. What serde says of a value may repeat it, and it may be a secret; of names it may speak.
@@ -179,7 +176,7 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
     }
     match visit.web.host.transfers.accept(visit.access(), order) {
         Ok((transfer, is_new)) => send(visit, if is_new { 201 } else { 200 }, &*transfer),
-        Err(Unaccepted::Refused(refusal)) => Err(visit.web.keeper.unwelcome(&visit.visitor, refusal.into())),
+        Err(Unaccepted::Refused(refusal)) => Err(visit.unwelcome(refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
         Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),

@@ -100,7 +100,7 @@ fn operation(route: &Route) -> Value {
     }
     operation["security"] = match route.whom {
         Whom::Anybody => json!([]),
-        Whom::Guests => json!([{}, {"bearer": []}, {"basic": []}]),
+        Whom::Guests | Whom::Watchers => json!([{}, {"bearer": []}, {"basic": []}]),
         Whom::Named => json!([{"bearer": []}, {"basic": []}]),
     };
     operation

@@ -18,7 +18,7 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
     let order: ProbeOrder = read(visit, "an order")?;
     match visit.web.host.trials.accept(visit.access(), order) {
         Ok((probe, is_new)) => send(visit, if is_new { 201 } else { 200 }, &probe),
-        Err(Unaccepted::Refused(refusal)) => Err(visit.web.keeper.unwelcome(&visit.visitor, refusal.into())),
+        Err(Unaccepted::Refused(refusal)) => Err(visit.unwelcome(refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
         Err(Unaccepted::Spent) => Err(refuse(409, SPENT)),
         Err(Unaccepted::Full(why)) => Err(Refused::new(503, why).with("Retry-After", "60").into()),

@@ -141,6 +141,11 @@ impl Gauge {
         self.count(bytes.saturating_sub(before));
     }
 
+    /// What has arrived does not count: all of it is sent again, to somewhere else.
+    pub fn begin_again(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
     /// All bytes have moved; what is left to do takes its time without one.
     pub fn all_moved(&self) {
         self.moved.store(true, Ordering::Relaxed);

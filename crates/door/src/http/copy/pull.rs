@@ -1,10 +1,11 @@
 //! Pull: the file of another server comes here, over several connections, each writing in place.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::Action;
 use model::checksum::{BlockSum, Digest};
-use model::{Algorithm, Fault};
+use model::{Algorithm, Fault, Kind};
 use store::{Sink, Writes};
 use web::client::{REDIRECTS_MAX, for_others, redirect};
 use web::copy::Order;
@@ -41,10 +42,37 @@ struct Job<'a> {
     has_promise: bool,
     /// Connections at most.
     most: u64,
+    /// What the source said behind the bodies that it sent.
+    trailers: Mutex<Headers>,
 }
 
-/// Answers a COPY with a Source.
-pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> Outcome {
+impl Job<'_> {
+    /// A body is over: what comes behind it may say that it is not what it should be, or what it is.
+    /// Digests behind a part are of the part.
+    fn ends(&self, body: &Body, is_whole: bool) -> Result<(), Failure> {
+        let trailers = body.trailers();
+        // As xrootd says it, where it could not read on: the status was sent long before.
+        if let Some(said) = trailers.get("x-transfer-status").filter(|said| !said.trim_start().starts_with("200")) {
+            let quoted: String = said.chars().filter(|c| !c.is_control()).take(200).collect();
+            return Err(Failure::new(Fault::Peer, 502, format!("the source says at the end of its file: {quoted}")));
+        }
+        if !is_whole {
+            return Ok(());
+        }
+        let mut all = self.trailers.lock().unwrap_or_else(PoisonError::into_inner);
+        trailers.iter().for_each(|(name, value)| all.add(name, value));
+        Ok(())
+    }
+
+    /// The digests of the whole file that came behind it.
+    fn behind(&self) -> Vec<Digest> {
+        let all = self.trailers.lock().unwrap_or_else(PoisonError::into_inner);
+        remote::digests(&all)
+    }
+}
+
+/// Where the file is to come, and what is there: all that can be refused before anybody is asked for it.
+fn target(visit: &Visit<'_>, order: &Order) -> Outcome<(Reach, Option<Kind>)> {
     let Some((export, path)) = visit.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
     let reach = visit.reach(Action::Create, &export, &path)?;
     let there = put::target(visit, &reach, visit.target.is_dir)?;
@@ -57,13 +85,24 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
         }
         visit.reach(Action::Overwrite, &export, &path)?;
     }
+    put::conditions(visit, &reach, there.is_some())?;
+    Ok((reach, there))
+}
+
+/// Answers a COPY with a Source.
+pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> Outcome {
+    let (reach, there) = target(visit, order)?;
+    let said = remote::promised(visit.request())?;
     let dialer = remote::dialer(visit, order);
-    let found = remote::look(&dialer, order, source).map_err(before)?;
-    let promised = expected(order, &found)?;
+    let found = remote::look(&dialer, order, source, &said).map_err(before)?;
+    let promised = expected(order, &found, &said)?;
     put::room(&*reach.store, &reach.path, found.size.unwrap_or(0))?;
     let gauge = remote::gauge(visit, order, false);
+    // The native way ends without another look at what they mean.
+    let has_conditions = visit.request().headers.iter().any(|(name, _)| name.to_ascii_lowercase().starts_with("if"));
     let mut accepted = false;
-    if let Some(native) = native::Native::offered(&dialer, &found, false).filter(|_| order.repr_digest.is_none()) {
+    if let Some(native) = native::Native::offered(&dialer, &found, false).filter(|_| said.is_empty() && !has_conditions)
+    {
         accept(visit)?;
         accepted = true;
         // As over HTTP: what came into this place meanwhile goes for nobody who may only create.
@@ -81,7 +120,8 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     let anywhere = reach.store.capabilities().writes == Writes::Anywhere;
     let most = if anywhere { visit.web.host.policy().third_party.max_streams.into() } else { 1 };
     let sink = &*unfinished.0;
-    let job = Job { dialer: &dialer, found: &found, sink, gauge: &gauge, secrets, has_promise, most };
+    let trailers = Mutex::default();
+    let job = Job { dialer: &dialer, found: &found, sink, gauge: &gauge, secrets, has_promise, most, trailers };
     // The connection that the markers name is there before the first of them.
     let first = match connect(&job) {
         Ok(first) => first,
@@ -92,11 +132,16 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     }
     let serial: Vec<Algorithm> = promised.iter().map(Digest::algorithm).filter(|a| a.is_serial()).collect();
     let fetched = watch::run(visit, &gauge, true, || fetch(&job, order, first, &serial))?;
-    let result = fetched.and_then(|sums| {
-        put::compare(&sums, &promised).map_err(|trouble| failed(trouble, Fault::Integrity))?;
+    let result = fetched.and_then(|mut sums| {
+        let behind = if order.require_checksum == Some(false) { Vec::new() } else { job.behind() };
+        sums.complete(sink, &behind)?;
+        for promised in [&promised, &behind] {
+            put::compare(&sums, promised).map_err(|trouble| failed(trouble, Fault::Integrity))?;
+        }
         let place = || {
             let _turn = visit.web.unfinished.turn(&reach);
             let is_there = get::kind(&reach)?.is_some();
+            put::conditions(visit, &reach, is_there)?;
             let replace = is_there && order.overwrite && (there.is_some() || put::may_replace(visit)?);
             put::put_in_place(visit, &reach, &*unfinished.0, &sums, now(), replace)
         };
@@ -148,14 +193,14 @@ fn failed(trouble: Trouble, fault: Fault) -> Failure {
 }
 
 /// The digests that the bytes must have: what the client knows, and what the source says.
-fn expected(order: &Order, found: &Found) -> Outcome<Vec<Digest>> {
+fn expected(order: &Order, found: &Found, said: &[Digest]) -> Outcome<Vec<Digest>> {
     let mut promised = found.digests.clone();
-    if let Some(wanted) = order.repr_digest {
-        if let Some(says) = found.digests.iter().find(|d| d.algorithm() == wanted.algorithm() && **d != wanted) {
-            let reason = format!("checksum mismatch: the source has {says}, and Repr-Digest says {wanted}");
+    for wanted in said {
+        if let Some(says) = found.digests.iter().find(|d| d.algorithm() == wanted.algorithm() && *d != wanted) {
+            let reason = format!("checksum mismatch: the source has {says}, and the request says {wanted}");
             return Err(refuse(412, reason));
         }
-        promised.push(wanted);
+        promised.push(*wanted);
     }
     if promised.is_empty() && order.require_checksum == Some(true) {
         let reason = "the source tells no checksum that this node can verify, and RequireChecksumVerification is true";
@@ -163,7 +208,7 @@ fn expected(order: &Order, found: &Found) -> Outcome<Vec<Digest>> {
     }
     if order.require_checksum == Some(false) {
         // The client compares by itself; what it said in so many words still holds.
-        promised.retain(|digest| order.repr_digest == Some(*digest));
+        promised.retain(|digest| said.contains(digest));
     }
     Ok(promised)
 }
@@ -244,7 +289,8 @@ fn part<'a>(
     connections: u64,
 ) -> Result<Option<Line<'a>>, Failure> {
     let whole = connections == 1 && task.at == 0;
-    let mut headers = job.found.headers.clone();
+    // What is behind a body is sent to those who ask for it (RFC 9110, section 6.5.1).
+    let mut headers = job.found.headers.clone().with("TE", "trailers").with("Connection", "TE");
     if !whole {
         headers.add("Range", format!("bytes={}-{}", task.at, task.end - 1));
     }
@@ -255,6 +301,7 @@ fn part<'a>(
         200 => return Err(Failure::new(Fault::Peer, 502, "the source takes no ranges, though it said so")),
         _ => return Err(remote::refused(&mut line.client, &response, body, "GET", &url, &job.secrets)),
     }
+    remote::uncoded(&response, &url, job.has_promise)?;
     // Who keeps the bytes may tag them otherwise than who keeps the names.
     let moved_on = url.as_str() != job.found.url.as_str();
     if !moved_on {
@@ -328,8 +375,11 @@ fn copy(job: &Job<'_>, parts: &Parts, task: &Task, client: &mut Client, mut body
             let end = parts.end(task);
             if at >= end {
                 // Chunks say only at their end how many there are.
-                if end == task.end && body.length().is_none() && client.read(&mut body, &mut buffer[..1])? > 0 {
-                    return Err(Failure::new(Fault::Peer, 502, "the source sends more bytes than it said"));
+                if end == task.end && body.length().is_none() {
+                    if client.read(&mut body, &mut buffer[..1])? > 0 {
+                        return Err(Failure::new(Fault::Peer, 502, "the source sends more bytes than it said"));
+                    }
+                    job.ends(&body, task.at == 0 && Some(task.end) == job.found.size)?;
                 }
                 return Ok(at);
             }
@@ -370,11 +420,13 @@ fn fill(job: &Job<'_>, client: &mut Client, body: &mut Body, buffer: &mut [u8]) 
 
 /// A source that does not say how long its file is sends it over one connection, until it ends.
 fn of_unknown_size<'a>(job: &Job<'a>, line: Line<'a>) -> Result<(u64, BlockSum), Failure> {
-    let Got { mut line, response, mut body, url } = fetch_from(job, line, job.found.headers.clone())?;
+    let headers = job.found.headers.clone().with("TE", "trailers").with("Connection", "TE");
+    let Got { mut line, response, mut body, url } = fetch_from(job, line, headers)?;
     let client = &mut line.client;
     if response.status != 200 {
         return Err(remote::refused(client, &response, body, "GET", &url, &job.secrets));
     }
+    remote::uncoded(&response, &url, job.has_promise)?;
     if body.ends_with_line() && client.conn().tls().is_none() && !job.has_promise {
         let text = "the source does not say how long its file is, and over a line in clear a file that was cut short looks \
                     whole; a digest (Repr-Digest, or one that the source tells) or https would show it";
@@ -385,6 +437,7 @@ fn of_unknown_size<'a>(job: &Job<'a>, line: Line<'a>) -> Result<(u64, BlockSum),
         loop {
             let got = fill(job, client, &mut body, buffer).map_err(|(_, failure)| failure)?;
             if got == 0 {
+                job.ends(&body, true)?;
                 return Ok((at, sum));
             }
             job.sink.write_at(&buffer[..got], at)?;

@@ -28,6 +28,19 @@ const GO_ON_WITHIN: Duration = Duration::from_secs(30);
 /// How long it may take over the last bytes, its own digest included.
 const FINISH_WITHIN: Duration = Duration::from_secs(300);
 
+/// Between two looks at whether the destination has said something before all has been sent.
+const LOOK_EVERY_BYTES: u64 = 4 << 20;
+/// For the rest of a head that has begun.
+const WORD_WITHIN: Duration = Duration::from_secs(20);
+
+/// What became of a body.
+enum Sent {
+    /// All of it went.
+    All,
+    /// It was answered before.
+    Answered(Response, Body),
+}
+
 /// What goes, and where to.
 struct Job<'a> {
     dialer: &'a Dialer,
@@ -58,6 +71,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
     if get::judge(visit.request(), false, Some(&current)) != web::conditions::Verdict::Proceed {
         return Err(refuse(412, "the file is not the one that If-Match or If-None-Match mean"));
     }
+    is_promised(visit, &source, &reach.path)?;
     let digest = known(visit, order, &source, &reach.path)?;
     let dialer = remote::dialer(visit, order);
     let gauge = remote::gauge(visit, order, true);
@@ -122,6 +136,18 @@ fn natively(
     }
 }
 
+/// Whether the file has the digests that the request says it has.
+fn is_promised(visit: &Visit<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
+    for wanted in remote::promised(visit.request())? {
+        let have = visit.web.host.digests.make(&**source, path, wanted.algorithm())?;
+        if have != wanted {
+            let reason = format!("checksum mismatch: the file has {have}, and the request says {wanted}");
+            return Err(refuse(412, reason));
+        }
+    }
+    Ok(())
+}
+
 /// What can be compared afterwards: what is known, or what has to be made because the client insists.
 fn known(visit: &Visit<'_>, order: &Order, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<Option<Digest>> {
     match order.require_checksum {
@@ -167,6 +193,7 @@ fn send<'a>(job: &Job<'a>, first: Line<'a>, destination: &HttpUrl, headers: &Hea
             headers = for_others(&headers);
         }
         url = to;
+        job.gauge.begin_again();
     }
     Err(Failure::new(Fault::Peer, 508, "the destination redirects in circles"))
 }
@@ -182,20 +209,35 @@ fn put(job: &Job<'_>, client: &mut Client, url: &HttpUrl, headers: &Headers) -> 
     }
     client.send(&Method::Put, url.path_and_query(), &headers)?;
     if job.size > 0
-        && let Some(answer) = word(client)?
+        && let Some((response, body)) = word(client)?
     {
-        return Ok(answer);
+        return not_yet(response, body);
     }
-    if let Err(failure) = body(job, client) {
-        // Who stops reading has mostly said why.
-        return match client.receive_within(&Method::Put, Duration::from_secs(2)) {
-            Ok((response, body)) if response.status >= 400 => Ok((response, body)),
-            _ => Err(failure),
-        };
+    match body(job, client) {
+        Ok(Sent::All) => {}
+        Ok(Sent::Answered(response, body)) => return not_yet(response, body),
+        Err(failure) => {
+            // Who stops reading has mostly said why, or where else to go.
+            return match client.receive_within(&Method::Put, Duration::from_secs(2)) {
+                Ok((response, body)) if response.status >= 300 => Ok((response, body)),
+                _ => Err(failure),
+            };
+        }
     }
     // From here on the bound is FINISH_WITHIN.
     job.gauge.all_moved();
     Ok(client.answer_within(&Method::Put, FINISH_WITHIN)?)
+}
+
+/// An answer to a body that has not come: a no, or where else to go. One that says that all is done is no answer to this.
+fn not_yet(response: Response, body: Body) -> Result<(Response, Body), Failure> {
+    match response.status {
+        300.. => Ok((response, body)),
+        status => {
+            let text = format!("the destination said {status} before all bytes had been sent: it cannot have them");
+            Err(Failure::new(Fault::Peer, 502, text))
+        }
+    }
 }
 
 /// What the destination says to the head: none where the body may come.
@@ -210,11 +252,33 @@ fn word(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
 
 /// The file's bytes. The last one goes when all others have been read and the file is still what it was: a destination that
 /// never gets it keeps nothing of a file that was rewritten on its way.
-fn body(job: &Job<'_>, client: &mut Client) -> Result<(), Failure> {
-    span(job, client, 0..job.size.saturating_sub(1))?;
+fn body(job: &Job<'_>, client: &mut Client) -> Result<Sent, Failure> {
+    let last = job.size.saturating_sub(1);
+    let mut at = 0;
+    while at < last {
+        let end = last.min(at + LOOK_EVERY_BYTES);
+        span(job, client, at..end)?;
+        at = end;
+        if let Some((response, body)) = said_early(client)? {
+            return Ok(Sent::Answered(response, body));
+        }
+    }
     still(job)?;
-    span(job, client, job.size.saturating_sub(1)..job.size)?;
-    still(job)
+    span(job, client, last..job.size)?;
+    still(job).map(|()| Sent::All)
+}
+
+/// What the destination has said while the body was on its way. Some send on whoever they have told to go on: a manager that knows
+/// only then which server has room.
+fn said_early(client: &mut Client) -> Result<Option<(Response, Body)>, Failure> {
+    let lost = |error| Failure::new(Fault::Path, 502, format!("the connection to the destination broke: {error}"));
+    while client.conn_mut().has_word().map_err(lost)? {
+        let (response, body) = client.receive_within(&Method::Put, WORD_WITHIN)?;
+        if response.status >= 200 {
+            return Ok(Some((response, body)));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether it is the file that was opened.

@@ -6,11 +6,12 @@ use std::time::Duration;
 use model::{Algorithm, Digest, Fault, Retry};
 use web::client::{Answer, ask, for_others, without_credentials};
 use web::copy::Order;
-use web::{Client, Dialer, Headers, HttpUrl, Method, Response, digest};
+use web::{Client, Dialer, Headers, HttpUrl, Method, Request, Response, digest};
 
 use super::gauge::{Failure, Gauge, Mark};
 use crate::host::user;
-use crate::http::refused::{Trouble, refuse};
+use crate::http::put;
+use crate::http::refused::{Outcome, Trouble, refuse};
 use crate::http::visit::Visit;
 use crate::secrets::Secrets;
 
@@ -63,6 +64,8 @@ pub(crate) fn headers(order: &Order) -> Headers {
         headers.add("User-Agent", concat!("longhaul/", env!("CARGO_PKG_VERSION"), " (third-party copy)"));
     }
     headers.add("Accept", "*/*");
+    // The file is wanted as it lies there, not packed for the way.
+    headers.add("Accept-Encoding", "identity");
     headers
 }
 
@@ -131,25 +134,55 @@ pub(crate) struct Found {
     pub node: Option<String>,
 }
 
-/// The fields that a pull looks for in an answer.
-pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> Found {
-    let fields = &response.headers;
+/// Digests of a file that its server tells, in the head or behind the body.
+pub(crate) fn digests(fields: &Headers) -> Vec<Digest> {
     let mut digests = digest::parse(fields.all("digest"));
     digests.extend(digest::repr::parse(fields.all("repr-digest")));
     digests.extend(fields.get("content-md5").and_then(digest::parse_content_md5));
+    digests
+}
+
+/// What a COPY says of the bytes: in those fields that are about the file, and not about the body of the request itself.
+pub(crate) fn promised(request: &Request) -> Outcome<Vec<Digest>> {
+    let of_file =
+        |name: &str| ["digest", "repr-digest", "oc-checksum"].iter().any(|known| name.eq_ignore_ascii_case(known));
+    let headers: Headers = request.headers.iter().filter(|(name, _)| of_file(name)).collect();
+    put::promised(&headers)
+}
+
+/// Whether an answer holds the bytes of the file themselves: what is packed would be kept packed, under the file's name. Where a
+/// digest has to be met it shows that: there are servers that say so of files which are packed for good.
+pub(crate) fn uncoded(response: &Response, url: &HttpUrl, has_promise: bool) -> Result<(), Failure> {
+    match response.headers.get("content-encoding").map(str::trim) {
+        Some(coding) if !has_promise && !coding.is_empty() && !coding.eq_ignore_ascii_case("identity") => {
+            let coding: String = coding.chars().filter(|c| !c.is_control()).take(40).collect();
+            let text = format!(
+                "the source sends {} packed (Content-Encoding: {coding}), though it was asked for the file as it is; its server \
+                 has to stop that for this file",
+                url.redacted()
+            );
+            Err(Failure::new(Fault::Peer, 502, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The fields that a pull looks for in an answer.
+pub(crate) fn read(response: &Response, url: HttpUrl, headers: Headers) -> Found {
+    let fields = &response.headers;
     Found {
         url,
         headers,
         size: fields.get("content-length").and_then(|text| text.parse().ok()),
         etag: fields.get("etag").map(str::to_owned),
         takes_ranges: fields.lists("accept-ranges", "bytes"),
-        digests,
+        digests: digests(fields),
         node: fields.get("longhaul-node").map(str::to_owned),
     }
 }
 
 /// Asks the source about its file, before anything is made here.
-pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl) -> Result<Found, Failure> {
+pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl, said: &[Digest]) -> Result<Found, Failure> {
     let base = headers(order);
     if order.no_head {
         let nothing = Response::new(200);
@@ -160,7 +193,7 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl) -> Result<F
         .clone()
         .unwrap_or_else(|| digest::want(&[Algorithm::Adler32, Algorithm::Crc32c, Algorithm::Md5]));
     let mut asked = base.clone().with("Want-Digest", wanted).with("Longhaul-Offer", "1");
-    if let Some(digest) = &order.repr_digest {
+    if let Some(digest) = said.first() {
         asked.add("Want-Repr-Digest", digest::repr::want(&[digest.algorithm()]));
     }
     let mut answer = ask(dialer, &Method::Head, source, &asked)?;
@@ -170,6 +203,8 @@ pub(crate) fn look(dialer: &Dialer, order: &Order, source: &HttpUrl) -> Result<F
             Err(Failure { fault: Fault::Config, retry: Retry::Never, status: 409, text })
         }
         200 => {
+            let has_promise = !said.is_empty() || !digests(&answer.response.headers).is_empty();
+            uncoded(&answer.response, &answer.url, has_promise)?;
             let headers = if answer.url.is_same_origin(source) { base } else { for_others(&base) };
             Ok(read(&answer.response, answer.url, headers))
         }

@@ -25,6 +25,8 @@ const PIECE_BYTES: usize = 256 << 10;
 /// What is read past of a body that nobody wants, for so long: clients stop when they have heard the answer.
 const UNWANTED_BYTES_MAX: usize = 16 << 20;
 const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
+/// For the fields behind a body whose end has come: they are in the frame that ends it.
+const TRAILERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A request being answered.
 pub(super) struct H2<'a> {
@@ -46,6 +48,8 @@ pub(super) struct H2<'a> {
     broken: bool,
     /// The client was told to come by HTTP/1.1.
     left_to_http1: bool,
+    /// What the answer has besides its own fields.
+    besides: Headers,
 }
 
 struct Out {
@@ -69,8 +73,22 @@ pub(super) fn answer(job: Job, facts: &Facts, web: &Web) {
     let out = RefCell::new(Out { respond, body: None });
     let (piece, pace, uptake) = (Bytes::new(), Pace::new(body_length), Uptake::default());
     let (left, ended, broken, left_to_http1) = (None, false, false, false);
-    let mut stream =
-        H2 { facts, request, body, body_length, piece, waits, pace, uptake, out, left, ended, broken, left_to_http1 };
+    let mut stream = H2 {
+        facts,
+        request,
+        body,
+        body_length,
+        piece,
+        waits,
+        pace,
+        uptake,
+        out,
+        left,
+        ended,
+        broken,
+        left_to_http1,
+        besides: Headers::new(),
+    };
     match bad {
         None => {
             web.answer(&mut stream);
@@ -240,8 +258,20 @@ impl Exchange for H2<'_> {
         self.guarded(got)
     }
 
+    fn trailers(&mut self) -> Headers {
+        let body = &mut self.body;
+        match wait::until(TRAILERS_WITHIN, |cx| body.poll_trailers(cx)) {
+            Some(Ok(Some(fields))) => words::trailers(&fields),
+            _ => Headers::new(),
+        }
+    }
+
     fn expect_little(&mut self) {
         self.pace.expect_little();
+    }
+
+    fn add_to_answer(&mut self, fields: Headers) {
+        self.besides = fields;
     }
 
     fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
@@ -249,7 +279,7 @@ impl Exchange for H2<'_> {
         if let (Length::Known(bytes), false) = (length, bodiless) {
             response.headers.set("Content-Length", bytes.to_string());
         }
-        crate::http::dress(&mut response);
+        crate::http::dress(&mut response, &self.besides);
         self.ended = bodiless || self.request.method == Method::Head || length == Length::Known(0);
         self.left = match length {
             Length::Known(bytes) => Some(bytes),

@@ -30,15 +30,24 @@ pub(super) fn request(parts: &Parts, over: bool) -> Result<(Request, Option<u64>
     if let Some(host) = host(parts).map_err(bad)? {
         headers.add("Host", host);
     }
-    for (name, value) in &parts.headers {
-        if name != http::header::HOST {
-            headers.add(name.as_str(), String::from_utf8_lossy(value.as_bytes()).trim());
-        }
-    }
+    add(&parts.headers, &mut headers);
     let request = Request::new(Method::parse(parts.method.as_str()), target, headers);
     body::of_request(&request).map_err(|error| (error.status(), error.to_string()))?;
     let length = request.headers.get("content-length").and_then(|length| length.trim().parse().ok());
     Ok((request, if over { Some(0) } else { length }))
+}
+
+/// The fields behind a body.
+pub(super) fn trailers(map: &HeaderMap) -> Headers {
+    let mut headers = Headers::new();
+    add(map, &mut headers);
+    headers
+}
+
+fn add(map: &HeaderMap, headers: &mut Headers) {
+    for (name, value) in map.iter().filter(|(name, _)| *name != http::header::HOST) {
+        headers.add(name.as_str(), String::from_utf8_lossy(value.as_bytes()).trim());
+    }
 }
 
 /// One host, whichever way it is said (RFC 9113, section 8.3.1).

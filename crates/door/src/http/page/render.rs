@@ -5,8 +5,8 @@ use std::fmt::Write;
 use web::markup::text;
 use web::{date, target};
 
-use super::ENTRIES_MAX;
 use super::sort::{Key, Line, Order};
+use super::{PAGE_ENTRIES, SORTED_MAX};
 use crate::http::sessions::FORM;
 
 /// What a visitor may do on a page.
@@ -22,11 +22,10 @@ pub(super) struct Doing {
 /// A page.
 pub(super) struct Page<'a> {
     pub title: &'a str,
-    pub lines: &'a [Line],
     pub order: Order,
     pub is_root: bool,
-    /// There are more entries than are shown.
-    pub cut: bool,
+    /// Which part of a long directory it shows, counted from 1; none where it shows all.
+    pub part: Option<usize>,
     /// How a program does the same.
     pub help: &'a str,
     pub doing: Doing,
@@ -46,8 +45,8 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max
     form{margin:.6em 0}form.in{display:inline}code{overflow-wrap:anywhere}";
 
 impl Page<'_> {
-    /// The whole of it.
-    pub fn render(&self) -> String {
+    /// What comes before the entries.
+    pub fn head(&self, is_sorted: bool) -> String {
         let title = escaped(self.title.as_bytes());
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let host = escaped(host.as_bytes());
@@ -57,10 +56,47 @@ impl Page<'_> {
              <body><header>{host}, a node of longhaul{}</header>\n<h1>{title}</h1>\n",
             self.session()
         );
-        self.table(&mut out);
-        if self.cut {
-            let _ = writeln!(out, "<p>Only the first {ENTRIES_MAX} entries are shown.</p>");
+        if !is_sorted {
+            let _ = writeln!(out, "<p>There are more than {SORTED_MAX} entries: they are not sorted.</p>");
         }
+        out.push_str("<table>\n<tr>");
+        for (key, word, name) in Key::ALL {
+            let _ =
+                write!(out, "<th><a href=\"{}\">{name}</a>{}</th>", self.order.link(key, word), self.order.arrow(key));
+        }
+        out.push_str("</tr>\n");
+        if !self.is_root {
+            let _ = writeln!(out, "<tr><td><a href=\"../{}\">../</a></td><td></td><td></td></tr>", self.carried);
+        }
+        out
+    }
+
+    /// An entry.
+    pub fn row(&self, line: &Line) -> String {
+        let slash = if line.is_dir() { "/" } else { "" };
+        let size = line.size.map_or_else(String::new, |bytes| model::units::Bytes(bytes).to_string());
+        let modified = line.modified.map_or_else(String::new, date::http);
+        // With ./ in front, no name is taken for a scheme.
+        format!(
+            "<tr><td><a href=\"./{}{slash}{}\">{}{slash}</a></td><td class=\"n\">{size}</td><td class=\"t\">{modified}</td></tr>\n",
+            target::encode(&line.name),
+            self.carried,
+            escaped(&line.name),
+        )
+    }
+
+    /// What comes behind so many entries.
+    pub fn tail(&self, shown: usize, goes_on: bool) -> String {
+        let mut out = "</table>\n".to_owned();
+        if shown == 0 && self.part.is_none_or(|part| part == 1) {
+            let nothing = if self.is_root && self.doing.enters {
+                "Nothing is shown to guests."
+            } else {
+                "There is nothing here."
+            };
+            let _ = writeln!(out, "<p>{nothing}</p>");
+        }
+        self.others(&mut out, goes_on);
         self.forms(&mut out);
         let help = escaped(self.help.as_bytes());
         let _ = writeln!(
@@ -71,6 +107,19 @@ impl Page<'_> {
         out
     }
 
+    /// Links to the other parts of a long directory.
+    fn others(&self, out: &mut String, goes_on: bool) {
+        let Some(part) = self.part.filter(|part| *part > 1 || goes_on) else { return };
+        let _ = write!(out, "<p>Page {part}, of {PAGE_ENTRIES} entries each.");
+        if part > 1 {
+            let _ = write!(out, " <a rel=\"prev\" href=\"{}\">← before</a>", self.order.part_link(part - 1));
+        }
+        if goes_on {
+            let _ = write!(out, " <a rel=\"next\" href=\"{}\">next →</a>", self.order.part_link(part + 1));
+        }
+        out.push_str("</p>\n");
+    }
+
     fn session(&self) -> String {
         if !self.doing.leaves {
             return String::new();
@@ -79,40 +128,6 @@ impl Page<'_> {
             " <form class=\"in\" method=\"post\" action=\"?{FORM}\"><input type=\"hidden\" name=\"do\" value=\"leave\">\
              <button>Take my key back</button></form>"
         )
-    }
-
-    fn table(&self, out: &mut String) {
-        out.push_str("<table>\n<tr>");
-        for (key, word, name) in Key::ALL {
-            let _ =
-                write!(out, "<th><a href=\"{}\">{name}</a>{}</th>", self.order.link(key, word), self.order.arrow(key));
-        }
-        out.push_str("</tr>\n");
-        let carried = self.carried;
-        if !self.is_root {
-            let _ = writeln!(out, "<tr><td><a href=\"../{carried}\">../</a></td><td></td><td></td></tr>");
-        }
-        for line in self.lines {
-            let slash = if line.is_dir { "/" } else { "" };
-            let size = line.size.map_or_else(String::new, |bytes| model::units::Bytes(bytes).to_string());
-            let modified = line.modified.map_or_else(String::new, date::http);
-            // With ./ in front, no name is taken for a scheme.
-            let _ = writeln!(
-                out,
-                "<tr><td><a href=\"./{}{slash}{carried}\">{}{slash}</a></td><td class=\"n\">{size}</td><td class=\"t\">{modified}</td></tr>",
-                target::encode(&line.name),
-                escaped(&line.name),
-            );
-        }
-        out.push_str("</table>\n");
-        if self.lines.is_empty() {
-            let nothing = if self.is_root && self.doing.enters {
-                "Nothing is shown to guests."
-            } else {
-                "There is nothing here."
-            };
-            let _ = writeln!(out, "<p>{nothing}</p>");
-        }
     }
 
     fn forms(&self, out: &mut String) {
@@ -143,18 +158,35 @@ impl Page<'_> {
 
 #[cfg(test)]
 mod tests {
+    use model::Kind;
+
     use super::*;
 
     fn page(lines: &[Line], doing: Doing) -> String {
         let (order, help) = (Order::default(), "longhaul cp -r lh://h/<d>/ d");
-        Page { title: "/d/<b>", lines, order, is_root: false, cut: false, help, doing, carried: "" }.render()
+        let page = Page { title: "/d/<b>", order, is_root: false, part: Some(1), help, doing, carried: "" };
+        let rows: String = lines.iter().map(|line| page.row(line)).collect();
+        [page.head(true), rows, page.tail(lines.len(), false)].concat()
+    }
+
+    #[test]
+    fn a_long_directory_has_pages() {
+        let order = Order { is_downwards: true, ..Order::default() };
+        let page =
+            Page { title: "", order, is_root: false, part: Some(2), help: "", doing: Doing::default(), carried: "" };
+        let tail = page.tail(1, true);
+        assert!(tail.contains("\"?page=1&amp;sort=name&amp;order=desc\"") && tail.contains("\"?page=3&amp;"), "{tail}");
+        assert!(!page.tail(1, false).contains("next"));
+        let first = Page { part: Some(1), ..page };
+        assert!(!first.tail(1, false).contains("Page"));
+        assert!(first.head(false).contains("not sorted"));
     }
 
     #[test]
     fn names_are_text_and_links_lead_where_they_say() {
         let lines = [
-            Line { name: b"<script>&\"'".to_vec(), is_dir: false, size: Some(1500), modified: None },
-            Line { name: b"a:b %\xff".to_vec(), is_dir: true, size: None, modified: None },
+            Line { name: b"<script>&\"'".to_vec(), kind: Kind::File, size: Some(1500), modified: None },
+            Line { name: b"a:b %\xff".to_vec(), kind: Kind::Dir, size: None, modified: None },
         ];
         let page = page(&lines, Doing::default());
         assert!(!page.contains("<script>") && !page.contains("<b>") && !page.contains("<d>"), "{page}");

@@ -1,15 +1,22 @@
 //! In which order a page shows entries: asked for by links, since nothing runs on it.
 
-use model::Timestamp;
+use model::{Kind, Timestamp};
 use web::target::{Target, pairs};
 
 /// A line of a page.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub name: Vec<u8>,
-    pub is_dir: bool,
+    pub kind: Kind,
     pub size: Option<u64>,
     pub modified: Option<Timestamp>,
+}
+
+impl Line {
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.kind == Kind::Dir
+    }
 }
 
 /// By what entries are sorted.
@@ -53,7 +60,7 @@ impl Order {
                 Key::Time => a.modified.cmp(&b.modified),
             };
             let by_key = if self.is_downwards { by_key.reverse() } else { by_key };
-            b.is_dir.cmp(&a.is_dir).then(by_key).then_with(|| a.name.cmp(&b.name))
+            b.is_dir().cmp(&a.is_dir()).then(by_key).then_with(|| a.name.cmp(&b.name))
         });
     }
 
@@ -61,6 +68,12 @@ impl Order {
     pub fn link(self, key: Key, word: &str) -> String {
         let downwards = self.key == key && !self.is_downwards;
         format!("?sort={word}&amp;order={}", if downwards { "desc" } else { "asc" })
+    }
+
+    /// The query of the link to another part of the directory.
+    pub fn part_link(self, part: usize) -> String {
+        let (_, word, _) = Key::ALL.iter().find(|(key, ..)| *key == self.key).unwrap_or(&Key::ALL[0]);
+        format!("?page={part}&amp;sort={word}&amp;order={}", if self.is_downwards { "desc" } else { "asc" })
     }
 
     /// The arrow in a column's head.
@@ -81,7 +94,7 @@ mod tests {
     fn any_order_can_be_asked_for() {
         let line = |name: &str, is_dir, size: u64, seconds| Line {
             name: name.into(),
-            is_dir,
+            kind: if is_dir { Kind::Dir } else { Kind::File },
             size: (!is_dir).then_some(size),
             modified: Some(Timestamp { seconds, nanos: 0 }),
         };

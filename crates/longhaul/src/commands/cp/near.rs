@@ -22,8 +22,8 @@ pub(super) fn within(job: &Job<'_>) -> Result<Exit, Failure> {
     let export = match there.root {
         Some(dir) => Some(Export::here("here", dir, true)),
         None if is_foreign(job.target) => {
-            let dir = job.target.to_string().into();
-            Some(Export { name: "here".into(), dir, writable: true, abroad: Some(there.store) })
+            let dir = job.target.to_string();
+            Some(Export { abroad: Some(there.store), ..Export::here("here", dir, true) })
         }
         None => None,
     };
@@ -37,8 +37,8 @@ pub(super) fn within(job: &Job<'_>) -> Result<Exit, Failure> {
 /// From somebody else's server to standard output: the own node has the source.
 pub(super) fn outwards(job: &Job<'_>) -> Result<Exit, Failure> {
     let SourceRoot { store, path, .. } = job.roots()?.remove(0);
-    let dir = job.sources[0].to_string().into();
-    let export = Export { name: "here".into(), dir, writable: false, abroad: Some(store) };
+    let dir = job.sources[0].to_string();
+    let export = Export { abroad: Some(store), ..Export::here("here", dir, false) };
     let places = vec![Place::Path { export: "here".into(), path }];
     by_own_node(job, Some(export), Rights::Read, |peer| job.pull(peer, places))
 }

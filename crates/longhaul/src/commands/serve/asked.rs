@@ -25,7 +25,7 @@ use crate::toml_file;
 #[serde(deny_unknown_fields)]
 pub(in crate::commands) struct File {
     #[serde(default)]
-    export: Vec<String>,
+    export: Vec<FiledExport>,
     listen: Option<String>,
     #[serde(default)]
     advertise: Vec<String>,
@@ -50,6 +50,40 @@ pub(in crate::commands) struct File {
     access: Option<PathBuf>,
     #[serde(default)]
     fireflies: Vec<String>,
+    #[serde(default, rename = "allow-origin")]
+    allow_origin: Vec<String>,
+}
+
+/// An export in the settings file: as on the command line, or a table that says more of it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "an export is \"NAME=DIR[:ro|:rw]\" or { at = \"NAME=DIR[:ro|:rw]\", recursive_delete = false }"
+)]
+enum FiledExport {
+    Plain(String),
+    Table(ExportTable),
+}
+
+/// What a table says.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportTable {
+    /// As on the command line.
+    at: String,
+    /// Whether DELETE, MOVE and COPY over HTTP take a directory away with all that is in it.
+    recursive_delete: Option<bool>,
+}
+
+impl FiledExport {
+    fn export(&self) -> Result<Export, Failure> {
+        Ok(match self {
+            FiledExport::Plain(at) => at.parse()?,
+            FiledExport::Table(ExportTable { at, recursive_delete }) => {
+                Export { recursive_delete: recursive_delete.unwrap_or(true), ..at.parse()? }
+            }
+        })
+    }
 }
 
 /// Both sources.
@@ -121,7 +155,6 @@ impl Asked {
         let (serve, common) = (&self.serve, &self.common);
         let file = serve.config.as_deref().map(toml_file::read::<File>).transpose()?.unwrap_or_default();
         let list = |typed: &Vec<String>, filed: Vec<String>| if typed.is_empty() { filed } else { typed.clone() };
-        let exports = list(&serve.export, file.export);
         let typed = web::Typed {
             certificate: serve.certificate.clone().or(file.certificate),
             certificate_key: serve.certificate_key.clone().or(file.certificate_key),
@@ -129,13 +162,17 @@ impl Asked {
             cacert: common.cacert.clone().or(file.cacert),
             access: serve.access.clone().or(file.access),
             fireflies: list(&serve.fireflies, file.fireflies),
+            allow_origin: list(&serve.allow_origin, file.allow_origin),
         };
         let rights = |anonymous| match anonymous {
             Anonymous::Ro => Rights::Read,
             Anonymous::Rw => Rights::Write,
         };
         let web = web::config(&typed)?;
-        let mut exports = exports.iter().map(|text| text.parse::<Export>()).collect::<Result<Vec<_>, _>>()?;
+        let mut exports = match serve.export.as_slice() {
+            [] => file.export.iter().map(FiledExport::export).collect::<Result<Vec<_>, _>>()?,
+            typed => typed.iter().map(|text| text.parse::<Export>()).collect::<Result<Vec<_>, _>>()?,
+        };
         for export in &mut exports {
             export.abroad = abroad::export(&export.dir, web.authorities.as_ref())?;
         }
@@ -182,7 +219,7 @@ impl Wanted {
 }
 
 /// The keys of the settings file, as `longhaul support` passes them on: their values hold no secrets.
-pub const KEYS: [&str; 17] = [
+pub const KEYS: [&str; 18] = [
     "export",
     "listen",
     "advertise",
@@ -200,6 +237,7 @@ pub const KEYS: [&str; 17] = [
     "cacert",
     "access",
     "fireflies",
+    "allow-origin",
 ];
 
 /// The state directory that a settings file names, if it reads and names one.
@@ -223,6 +261,28 @@ mod tests {
     }
 
     #[test]
+    fn an_export_may_say_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.toml");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let file = toml_file::read::<File>(&path).map_err(|failure| failure.message)?;
+            let exports = file.export.iter().map(FiledExport::export).collect::<Result<Vec<_>, _>>();
+            exports
+                .map(|all| all.into_iter().map(|e| (e.name, e.writable, e.recursive_delete)).collect::<Vec<_>>())
+                .map_err(|f| f.message)
+        };
+        let two = "export = [\"a=/a:rw\", { at = \"b=/b:rw\", recursive_delete = false }]";
+        assert_eq!(read(two).unwrap(), [("a".into(), true, true), ("b".into(), true, false)]);
+        assert_eq!(read("[[export]]\nat = \"c=/c\"\n").unwrap(), [("c".into(), false, true)]);
+        for bad in
+            ["export = [7]", "export = [{ at = \"a=/a\", delete = true }]", "export = [{ recursive_delete = true }]"]
+        {
+            assert!(read(bad).unwrap_err().contains("recursive_delete = false }"), "{bad}");
+        }
+    }
+
+    #[test]
     fn addresses_are_such_that_others_can_use() {
         let read = |word: &str| advertised(&[word.to_owned()]);
         assert_eq!(read("192.0.2.7").unwrap(), ["192.0.2.7:0".parse().unwrap()]);
@@ -239,7 +299,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.toml");
         let text = |key: &str| match key {
-            "export" | "advertise" | "peers" | "responders" | "metrics" | "fireflies" => format!("{key} = []\n"),
+            "export" | "advertise" | "peers" | "responders" | "metrics" | "fireflies" | "allow-origin" => {
+                format!("{key} = []\n")
+            }
             "plain" | "audit" => format!("{key} = true\n"),
             "anonymous" => format!("{key} = \"ro\"\n"),
             _ => format!("{key} = \"x\"\n"),

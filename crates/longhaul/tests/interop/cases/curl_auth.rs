@@ -37,6 +37,7 @@ pub const CASES: &[Case] = &[
     )
     .stock("asks for tokens only"),
     Case::new(CURL, "auth-stranger", "PUT with a certificate that it does not know", "403", stranger),
+    Case::new(CURL, "proxy", "GET with a grid proxy: beside a token, and alone", "200, 401", proxied).stock("takes it"),
     Case::new(CURL, "auth-before-body", "PUT with `Expect` and no credential", "401 and no 100", before_body)
         .stock("403"),
 ];
@@ -199,6 +200,36 @@ fn stranger(scene: &Scene) {
     words.extend(["-T", &file, &url]);
     scene.curl(&words).is(403);
     assert!(room.names().is_empty());
+}
+
+/// A certificate that alice has made for a day, as grids delegate (RFC 3820), and the chain to her own.
+fn proxy(scene: &Scene) -> (String, String) {
+    let alice = &scene.world.pki.alice;
+    let path = |name: &str| scene.path(name).display().to_string();
+    let (key, request, made) = (path("proxy.key"), path("proxy.csr"), path("proxy.crt"));
+    let extension = scene.write("proxy.cnf", b"proxyCertInfo=critical,language:id-ppl-inheritAll\n");
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
+    let words =
+        ["openssl", "req", "-new", "-nodes", "-subj", "/DC=test/CN=alice/CN=123", "-keyout", &key, "-out", &request];
+    scene.run(&[&words[..], &curve].concat()).well();
+    let (certificate, above) = (alice.certificate.display().to_string(), alice.key.display().to_string());
+    let words = ["openssl", "x509", "-req", "-days", "1", "-set_serial", "7", "-in", &request, "-CA", &certificate];
+    scene.run(&[&words[..], &["-CAkey", &above, "-extfile", &extension, "-out", &made]].concat()).well();
+    let chain = [std::fs::read(made).unwrap(), std::fs::read(certificate).unwrap()].concat();
+    (scene.write("proxy.pem", &chain), key)
+}
+
+fn proxied(scene: &Scene) {
+    let (room, token) = (scene.closed(), scene.token(&["read"]));
+    room.put("f", FORTY);
+    let (chain, key) = proxy(scene);
+    let bearer = format!("Authorization: Bearer {token}");
+    for version in ["--tlsv1.3", "--tlsv1.2"] {
+        let most = if version == "--tlsv1.2" { "1.2" } else { "1.3" };
+        let words = ["--cert", &chain, "--key", &key, version, "--tls-max", most];
+        scene.curl(&[&words[..], &["-H", &bearer, &room.https("f")]].concat()).is(200).of(FORTY);
+        scene.curl(&[&words[..], &[&room.https("f")]].concat()).is(401);
+    }
 }
 
 fn before_body(scene: &Scene) {

@@ -8,7 +8,7 @@ use crate::scene::Scene;
 const CURL: &str = "curl";
 
 pub const CASES: &[Case] = &[
-    Case::new(CURL, "options", "OPTIONS", "200 or 204, `DAV: 1`, Allow with all verbs", options)
+    Case::new(CURL, "options", "OPTIONS", "200 or 204, `DAV: 1, 2`, Allow with all verbs", options)
         .stock("no MKCOL, MOVE"),
     Case::new(CURL, "propfind-0", "PROPFIND, Depth 0", "207, length, date, kind", propfind_0),
     Case::new(CURL, "propfind-1", "PROPFIND, Depth 1", "207, the directory and what is in it", propfind_1),
@@ -31,7 +31,9 @@ pub const CASES: &[Case] = &[
     Case::new(CURL, "move-directory", "MOVE of a directory", "201", move_directory),
     Case::new(CURL, "move-missing", "MOVE of nothing", "404", move_missing),
     Case::new(CURL, "copy-local", "COPY with a Destination on the same server", "201 or 202, a copy", copy_local),
-    Case::new(CURL, "lock", "LOCK, PROPPATCH, TRACE", "405 or 501", lock).stock("400, and closes"),
+    Case::new(CURL, "copy-full", "COPY and MOVE over a directory that is not empty", "204, it is replaced", copy_full)
+        .stock("500"),
+    Case::new(CURL, "trace", "TRACE, PATCH", "405 or 501", trace).stock("400, and closes"),
 ];
 
 fn propfind(scene: &Scene, url: &str, depth: &str, body: &str) -> Reply {
@@ -48,8 +50,10 @@ const ASKS: &str = "<?xml version=\"1.0\"?><D:propfind xmlns:D=\"DAV:\"><D:prop>
     <D:getlastmodified/><D:resourcetype/></D:prop></D:propfind>";
 
 fn options(scene: &Scene) {
-    let reply = scene.curl(&["-X", "OPTIONS", &scene.open().http("")]).answers_one_of(&[200, 204]).has("dav", "1");
-    for verb in ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND", "MKCOL", "MOVE", "COPY"] {
+    let reply = scene.curl(&["-X", "OPTIONS", &scene.open().http("")]).answers_one_of(&[200, 204]).has("dav", "1, 2");
+    for verb in
+        ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PROPFIND", "MKCOL", "MOVE", "COPY", "PROPPATCH", "LOCK", "UNLOCK"]
+    {
         assert!(reply.header("allow").is_some_and(|allow| allow.contains(verb)), "{verb}: {reply:?}");
     }
 }
@@ -202,10 +206,22 @@ fn copy_local(scene: &Scene) {
     assert_eq!((room.get("f"), room.get("g")), (FORTY.to_vec(), FORTY.to_vec()));
 }
 
-fn lock(scene: &Scene) {
+fn copy_full(scene: &Scene) {
+    let room = scene.open();
+    for verb in ["COPY", "MOVE"] {
+        room.put("from/f", FORTY);
+        room.put("to/old/f", FORTY);
+        let destination = format!("Destination: {}", room.http("to"));
+        scene.curl(&["-X", verb, "-H", &destination, &room.http("from")]).is(204);
+        assert!(room.has("to/f") && !room.has("to/old"), "{verb}");
+    }
+    assert!(!room.has("from"));
+}
+
+fn trace(scene: &Scene) {
     let room = scene.open();
     room.put("f", FORTY);
-    for verb in ["LOCK", "PROPPATCH", "TRACE", "PATCH"] {
+    for verb in ["TRACE", "PATCH"] {
         scene.curl(&["-X", verb, &room.http("f")]).answers_one_of(&[405, 501]);
     }
 }

@@ -16,6 +16,8 @@ pub const CASES: &[Case] = &[
     Case::new(DAVIX, "mkdir", "davix-mkdir", "a directory", mkdir),
     Case::new(DAVIX, "mv", "davix-mv", "another name (davix 0.8.4 takes a 201 for a failure: exit code 255)", mv),
     Case::new(DAVIX, "rm", "davix-rm", "no file", rm),
+    Case::new(DAVIX, "rm-tree", "davix-rm -r", "no tree", rm_tree),
+    Case::new(DAVIX, "ipv6", "davix-get -k and davix-put -k to `https://[::1]`", "the file", ipv6),
     Case::new(DAVIX, "rm-missing", "davix-rm of nothing", "fails: 404", rm_missing),
     Case::new(DAVIX, "cp-pull", "davix-cp --copy-mode pull, from xrootd", "the file", cp_pull),
     Case::new(DAVIX, "cp-push", "davix-cp --copy-mode push, to xrootd", "the file", cp_push),
@@ -112,6 +114,23 @@ fn rm(scene: &Scene) {
     room.put("f", FORTY);
     scene.run(&davix(scene, "davix-rm", &[&room.http("f")])).well();
     assert!(room.names().is_empty());
+}
+
+fn rm_tree(scene: &Scene) {
+    let room = scene.open();
+    room.put("d/e/f", FORTY);
+    room.put("d/g", FORTY);
+    scene.run(&davix(scene, "davix-rm", &["-r", "2", &room.http("d")])).well();
+    assert!(room.names().is_empty(), "{:?}", room.names());
+}
+
+fn ipv6(scene: &Scene) {
+    let room = scene.open();
+    let file = scene.write("f", FORTY);
+    // It holds the name with its brackets against the certificate, where there are none: not asked to, it gets through.
+    scene.run(&davix(scene, "davix-put", &["-k", &file, &room.bracketed("f")])).well();
+    scene.run(&davix(scene, "davix-get", &["-k", &room.bracketed("f"), "back"])).well();
+    assert_eq!(std::fs::read(scene.path("back")).unwrap(), FORTY);
 }
 
 fn rm_missing(scene: &Scene) {

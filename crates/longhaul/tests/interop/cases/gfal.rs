@@ -9,6 +9,13 @@ const GFAL: &str = "gfal2";
 pub const CASES: &[Case] = &[
     Case::new(GFAL, "ls", "gfal-ls, gfal-ls -l", "names; sizes and dates", ls),
     Case::new(GFAL, "ls-tls", "gfal-ls over TLS", "names", ls_tls),
+    Case::new(
+        GFAL,
+        "ipv6",
+        "gfal-ls and -copy from `https://[::1]`, told not to look at the certificate",
+        "names; the file",
+        ipv6,
+    ),
     Case::new(GFAL, "stat", "gfal-stat", "size, kind, date", stat),
     Case::new(GFAL, "stat-missing", "gfal-stat of nothing", "exit code 2", stat_missing),
     Case::new(GFAL, "mkdir", "gfal-mkdir", "a directory", mkdir),
@@ -51,6 +58,16 @@ fn ls_tls(scene: &Scene) {
     room.put("f", FORTY);
     assert_eq!(scene.run(&["gfal-ls", &room.https("")]).well().lines(), ["f"]);
     assert_eq!(scene.run(&["gfal-ls", &room.https("").replace("https:", "davs:")]).well().lines(), ["f"]);
+}
+
+fn ipv6(scene: &Scene) {
+    let room = scene.open();
+    room.put("f", FORTY);
+    let blind = ["-D", "HTTP PLUGIN:INSECURE=true"];
+    assert_eq!(scene.run(&[&["gfal-ls"], &blind[..], &[&room.bracketed("")]].concat()).well().lines(), ["f"]);
+    let back = format!("file://{}", scene.path("back").display());
+    scene.run(&[&["gfal-copy"], &blind[..], &[&room.bracketed("f"), &back]].concat()).well();
+    assert_eq!(std::fs::read(scene.path("back")).unwrap(), FORTY);
 }
 
 fn stat(scene: &Scene) {

@@ -13,9 +13,10 @@ pub const CASES: &[Case] = &[
     Case::new(RCLONE, "check", "check, --download (webdav)", "no differences; those that there are", check),
     Case::new(RCLONE, "sync", "sync after changes, in both ways (webdav)", "the same tree; what is gone, goes", sync),
     Case::new(RCLONE, "tls", "copy over TLS with `--ca-cert` (webdav)", "every file", tls),
-    Case::new(RCLONE, "move", "moveto, deletefile, delete, rmdirs (webdav)", "moved, deleted", moves),
+    Case::new(RCLONE, "move", "moveto, deletefile, delete, rmdirs, purge (webdav)", "moved, deleted", moves),
     Case::new(RCLONE, "token", "copy with `bearer_token` (webdav)", "the file", token),
     Case::new(RCLONE, "key", "copy with an access key as `pass` (webdav)", "the file", key).stock("has no keys"),
+    Case::new(RCLONE, "about", "about (webdav)", "what is free, and no made-up use", about),
     Case::new(RCLONE, "http-ls", "ls (http): reads the listing in HTML", "names", http_ls)
         .stock("a listing without Content-Type"),
     Case::new(RCLONE, "http-copy", "copy of a tree (http)", "every file", http_copy)
@@ -110,10 +111,16 @@ fn moves(scene: &Scene) {
     rclone(scene, &["moveto", &at("f"), &at("h")]).well();
     assert_eq!(room.names(), ["d", "h"]);
     rclone(scene, &["deletefile", &at("h")]).well();
-    // Not purge, which deletes a full directory in one go: a node does not (409).
+    room.put("p/q/r", FORTY);
+    rclone(scene, &["purge", &at("p")]).well();
     rclone(scene, &["delete", &at("d")]).well();
     rclone(scene, &["rmdirs", &at("d")]).well();
     assert!(room.names().is_empty(), "{:?}", room.names());
+}
+
+fn about(scene: &Scene) {
+    let room = scene.open();
+    rclone(scene, &["about", &remote(&room.http(""))]).well().says("Free:").keeps_silent_of("Used:");
 }
 
 fn token(scene: &Scene) {

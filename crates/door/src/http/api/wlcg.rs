@@ -1,0 +1,115 @@
+//! What the WLCG asks of a site, in the forms that its collectors read: how much storage there is (Storage Resource Reporting 4.2),
+//! and what goes over the network (site network monitoring). Whoever may read the numbers of this node may read these.
+
+use model::id::Uuid;
+use serde_json::{Value, json};
+use web::date;
+
+use super::answer::send;
+use crate::host::Filled;
+use crate::http::now;
+use crate::http::refused::{Outcome, refuse};
+use crate::http::visit::Visit;
+
+/// The capabilities of the report's vocabulary that a node has.
+const CAPABILITIES: [&str; 4] =
+    ["data.access.flatfiles", "data.access.streaming", "data.management.transfer", "data.transfer"];
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// GET /api/v1/srr.
+pub(super) fn srr(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    let host = &visit.web.host;
+    let is_watcher = host.tells_numbers_to(visit.exchange.peer().ip());
+    let filled = host.filled((!is_watcher).then(|| visit.access()));
+    let state = if host.is_stopping() { "draining" } else { "open" };
+    let report = report(&host_name(), &visit.origin(), &filled, state, now().seconds);
+    send(visit, 200, &report)
+}
+
+fn report(name: &str, origin: &str, filled: &[Filled], state: &str, now: i64) -> Value {
+    let (mut devices, mut total, mut used) = (Vec::new(), 0, 0);
+    for share in filled {
+        if !devices.contains(&share.device) {
+            devices.push(share.device);
+            total += share.total_bytes;
+            used += share.total_bytes.saturating_sub(share.free_bytes);
+        }
+    }
+    let shares: Vec<Value> = filled
+        .iter()
+        .map(|share| {
+            json!({
+                "name": share.export, "id": share.export, "timestamp": now,
+                "totalsize": share.total_bytes, "usedsize": share.total_bytes.saturating_sub(share.free_bytes),
+                "vos": share.communities, "path": [format!("/{}", share.export)], "accesslatency": "online",
+                "accessmode": if share.is_writable { vec!["read", "write"] } else { vec!["read"] },
+                "servingstate": state, "retentionpolicy": "replica", "assignedendpoints": ["https"],
+            })
+        })
+        .collect();
+    let names: Vec<&str> = filled.iter().map(|share| share.export.as_str()).collect();
+    json!({"storageservice": {
+        "name": name, "id": name, "servicetype": "longhaul", "implementation": "longhaul",
+        "implementationversion": env!("CARGO_PKG_VERSION"), "qualitylevel": "production", "capabilities": CAPABILITIES,
+        "latestupdate": now,
+        "storagecapacity": {"online": {"totalsize": total, "usedsize": used, "reservedsize": 0}},
+        "storageendpoints": [{
+            "name": "https", "id": "https", "endpointurl": format!("{origin}/"), "interfacetype": "https",
+            "interfaceversion": "1.1", "capabilities": CAPABILITIES, "qualitylevel": "production", "assignedshares": names,
+        }],
+        "storageshares": shares,
+    }})
+}
+
+/// GET /api/v1/site-network.
+pub(super) fn network(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
+    let rates = visit.web.host.nics.rates();
+    let rates =
+        rates.map_err(|error| refuse(500, format!("the counters of this host's interfaces do not read: {error}")))?;
+    let name = host_name();
+    let monitored: Vec<String> = rates.interfaces.iter().map(|interface| format!("{name}_{interface}")).collect();
+    let report = json!({
+        "Description": format!("Network statistics for {name}"),
+        "UpdatedLast": date::rfc3339_us(now()),
+        "InBytesPerSec": rates.received,
+        "OutBytesPerSec": rates.sent,
+        "UpdateInterval": format!("{} seconds", rates.span.as_secs()),
+        "MonitoredInterfaces": monitored,
+    });
+    send(visit, 200, &report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_counts_once() {
+        let share = |export: &str, device| Filled {
+            export: export.into(),
+            is_writable: export == "a",
+            device,
+            total_bytes: 100,
+            free_bytes: 40,
+            communities: vec!["ska".into()],
+        };
+        let told = report("h", "https://h:1", &[share("a", 1), share("b", 1), share("c", 2)], "open", 7);
+        let service = &told["storageservice"];
+        assert_eq!(service["storagecapacity"]["online"], json!({"totalsize": 200, "usedsize": 120, "reservedsize": 0}));
+        assert_eq!(service["storageendpoints"][0]["assignedshares"], json!(["a", "b", "c"]));
+        let first = &service["storageshares"][0];
+        assert_eq!((&first["path"], &first["usedsize"]), (&json!(["/a"]), &json!(60)));
+        // What the schema wants (version 4.2).
+        for name in
+            ["name", "implementation", "implementationversion", "storagecapacity", "storageendpoints", "storageshares"]
+        {
+            assert!(!service[name].is_null(), "{name}");
+        }
+        for name in ["timestamp", "totalsize", "usedsize", "vos"] {
+            assert!(!first[name].is_null(), "{name}");
+        }
+    }
+}

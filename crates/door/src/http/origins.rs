@@ -1,0 +1,109 @@
+//! Pages of other sites that may have a browser ask this node (CORS, the Fetch standard, section 3.2). They ask with a credential of their
+//! own in `Authorization`; cookies of this node's pages are not sent along, and nothing here allows it.
+
+use web::{Headers, Method, Request, Response};
+
+use super::exchange::{Exchange, Length};
+use super::refused::{Done, Outcome, refuse};
+
+/// What a page may read of an answer besides its body.
+const EXPOSED: &str = "Accept-Ranges, Allow, Content-Length, Content-Range, DAV, Digest, ETag, Last-Modified, Location, Lock-Token, \
+    Repr-Digest, Retry-After, WWW-Authenticate, X-OC-Mtime";
+/// How long a browser may remember what it was told, seconds.
+const REMEMBERED_S: u32 = 86_400;
+/// Bytes of a list of fields that is answered.
+const FIELDS_BYTES_MAX: usize = 2 << 10;
+
+/// Which pages those are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origins(Vec<String>);
+
+impl Origins {
+    /// Those of a list of `https://HOST[:PORT]`, or of all sites, `*`.
+    ///
+    /// # Errors
+    /// What is no origin, and how one is written.
+    pub fn parse(words: &[String]) -> Result<Origins, String> {
+        for word in words.iter().filter(|word| *word != "*") {
+            let host = word.strip_prefix("https://").or_else(|| word.strip_prefix("http://")).unwrap_or_default();
+            if host.is_empty() || host.contains(['/', '@', '?', '#', ' ', '*']) {
+                return Err(format!(
+                    "--allow-origin {word}: write https://HOST or https://HOST:PORT without a path, or * for all sites"
+                ));
+            }
+        }
+        Ok(Origins(words.iter().map(|word| word.to_ascii_lowercase()).collect()))
+    }
+
+    fn allow(&self, origin: &str) -> bool {
+        self.0.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(origin))
+    }
+
+    /// What every answer to a page says, whether it is a file or a no.
+    pub(crate) fn fields(&self, request: &Request) -> Headers {
+        let mut fields = Headers::new();
+        if self.0.is_empty() {
+            return fields;
+        }
+        // Who keeps answers must not give one page what was meant for another.
+        fields.add("Vary", "Origin");
+        if let Some(origin) = request.headers.get("origin").filter(|origin| self.allow(origin)) {
+            fields.add("Access-Control-Allow-Origin", origin);
+            fields.add("Access-Control-Expose-Headers", EXPOSED);
+        }
+        fields
+    }
+}
+
+/// Whether a browser asks whether a page may ask.
+pub(crate) fn is_asked(request: &Request) -> bool {
+    let has = |name: &str| request.headers.get(name).is_some();
+    request.method == Method::Options && has("origin") && has("access-control-request-method")
+}
+
+/// Answers that: nobody is asked who they are, for the browser does not say.
+pub(crate) fn answer(origins: &Origins, exchange: &mut dyn Exchange) -> Outcome {
+    let headers = &exchange.request().headers;
+    if !headers.get("origin").is_some_and(|origin| origins.allow(origin)) {
+        return Err(refuse(403, "this node answers no pages of that site (--allow-origin)"));
+    }
+    let wanted = headers.all("access-control-request-headers").collect::<Vec<_>>().join(", ");
+    let is_list =
+        wanted.len() <= FIELDS_BYTES_MAX && wanted.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_, ".contains(&b));
+    let mut response = Response::new(204)
+        .with("Access-Control-Allow-Methods", web::method::ALLOW.replace(',', ", "))
+        .with("Access-Control-Max-Age", REMEMBERED_S.to_string());
+    if is_list && !wanted.is_empty() {
+        response = response.with("Access-Control-Allow-Headers", wanted);
+    }
+    exchange.begin(response, Length::Known(0))?;
+    exchange.end(&Headers::new())?;
+    Ok(Done { status: 204, bytes: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_sites() {
+        let parse = |words: &[&str]| Origins::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let request = |origin: &str| Request::new(Method::Get, "/", Headers::new().with("Origin", origin));
+        let allowed = |origins: &Origins, origin| {
+            origins.fields(&request(origin)).get("access-control-allow-origin").map(str::to_owned)
+        };
+        let one = parse(&["https://Portal.example:8443"]).unwrap();
+        assert_eq!(allowed(&one, "https://portal.example:8443").as_deref(), Some("https://portal.example:8443"));
+        for other in
+            ["https://portal.example", "http://portal.example:8443", "null", "https://portal.example:8443.evil"]
+        {
+            assert_eq!(allowed(&one, other), None, "{other}");
+        }
+        assert_eq!(one.fields(&request("null")).get("vary"), Some("Origin"));
+        assert_eq!(allowed(&parse(&["*"]).unwrap(), "https://any.example").as_deref(), Some("https://any.example"));
+        assert_eq!(Origins::default().fields(&request("https://a")), Headers::new());
+        for bad in ["portal.example", "https://", "https://a/", "https://*.a", "ftp://a", "https://u@a"] {
+            assert!(parse(&[bad]).unwrap_err().contains("--allow-origin"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A directory as JSON, for programs: one entry on each line, under the names that `longhaul ls --json` uses.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::RelPath;
+use serde_json::{Map, Value, json};
+use web::{Response, date};
+
+use super::sort::Line;
+use crate::http::exchange::Length;
+use crate::http::refused::Outcome;
+use crate::http::text::Text;
+use crate::http::visit::Visit;
+
+/// What a client asks for by `Accept`, and is told by `Content-Type`.
+const JSON: &str = "application/json";
+
+/// Whether JSON is what is asked for, and a page is not.
+pub(super) fn is_wanted(visit: &Visit<'_>) -> bool {
+    !super::is_for_people(visit) && visit.request().headers.all("accept").any(|kinds| kinds.contains(JSON))
+}
+
+fn entry(line: &Line) -> Value {
+    let mut entry = Map::new();
+    entry.insert("path".into(), String::from_utf8_lossy(&line.name).into());
+    if std::str::from_utf8(&line.name).is_err() {
+        entry.insert("path_b64".into(), STANDARD.encode(&line.name).into());
+    }
+    entry.insert("kind".into(), line.kind.word().into());
+    if let Some(size) = line.size {
+        entry.insert("size".into(), size.into());
+    }
+    if let Some(modified) = line.modified {
+        entry.insert("mtime".into(), date::rfc3339(modified).into());
+    }
+    Value::Object(entry)
+}
+
+/// Sends it, in the order in which the store keeps it.
+pub(super) fn send(visit: &mut Visit<'_>, place: &RelPath, lines: &mut dyn Iterator<Item = Line>) -> Outcome {
+    let response = Response::new(200)
+        .with("Content-Type", JSON)
+        .with("X-Content-Type-Options", "nosniff")
+        .with("Cache-Control", "no-store");
+    let mut text = Text::begin(visit.exchange, response, Length::Open)?;
+    let head = format!("{{\"v\":1,\"path\":{},\"entries\":[", json!(format!("/{place}")));
+    text.write(visit.exchange, head.as_bytes())?;
+    for (at, line) in lines.enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        text.write(visit.exchange, format!("{comma}\n{}", entry(&line)).as_bytes())?;
+    }
+    text.write(visit.exchange, b"\n]}\n")?;
+    Ok(text.end(visit.exchange)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Kind, Timestamp};
+
+    #[test]
+    fn what_is_no_text_is_told_as_bytes() {
+        let modified = Some(Timestamp { seconds: 0, nanos: 0 });
+        let file = Line { name: b"a\xff".to_vec(), kind: Kind::File, size: Some(7), modified };
+        let told = entry(&file).to_string();
+        assert_eq!(
+            told,
+            "{\"kind\":\"file\",\"mtime\":\"1970-01-01T00:00:00Z\",\"path\":\"a\u{fffd}\",\"path_b64\":\"Yf8=\",\"size\":7}"
+        );
+        let dir = Line { name: b"d".to_vec(), kind: Kind::Dir, size: None, modified: None };
+        assert_eq!(entry(&dir), json!({"path": "d", "kind": "dir"}));
+    }
+}

@@ -1,0 +1,175 @@
+//! COPY from one place here to another (RFC 4918, section 9.8).
+
+use auth::Action;
+use model::{Kind, Name, RelPath, Timestamp};
+use store::{Coming, Extent, Finish, Source, Writes};
+
+use super::stayed::Stayed;
+use super::{Ends, There, brief, clear, ends, look};
+use crate::host::Reach;
+use crate::http::refused::{Done, Outcome, Trouble, refuse};
+use crate::http::visit::Visit;
+use crate::http::{buffer, dead, now, put};
+
+/// Levels of directories that are copied at once.
+const DEPTH_MAX: usize = 256;
+
+/// Answers it.
+pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
+    let ends = ends(visit, Action::Read, Action::Create)?;
+    let shallow = match visit.request().headers.get("depth").map(str::trim) {
+        Some("0") => true,
+        None => false,
+        Some(other) if other.eq_ignore_ascii_case("infinity") => false,
+        Some(_) => return Err(refuse(400, "COPY has Depth 0 or infinity")),
+    };
+    let there = look(visit, &ends)?;
+    can_come(&ends, &there)?;
+    let stayed = clear(visit, &ends, &there)?;
+    if !stayed.is_empty() {
+        return stayed.answer(visit);
+    }
+    let Ends { from, to, source, place, .. } = &ends;
+    let mut copy = Copy { visit, from: &source.0, to: &place.0, bytes: 0, stayed };
+    let (from, to) = (At { reach: from, path: from.path.clone() }, At { reach: to, path: to.path.clone() });
+    match there.kind {
+        Kind::Dir if shallow => {
+            to.reach.store.make_dir(&to.path)?;
+            properties(&from, &to);
+        }
+        Kind::Dir => copy.directory(&from, &to, (&source.1, &place.1), DEPTH_MAX)?,
+        _ => copy.bytes += file(visit, &from, &to, there.replaces.is_some())?,
+    }
+    let Copy { bytes, mut stayed, .. } = copy;
+    stayed.is_partial = true;
+    let status = if there.replaces.is_some() { 204 } else { 201 };
+    let done = if stayed.is_empty() { brief(visit, status) } else { stayed.answer(visit) };
+    done.map(|done| Done { bytes, ..done })
+}
+
+/// Whether the source can be read and has room, as far as that can be known: before the target is cleared for it.
+fn can_come(ends: &Ends, there: &There) -> Outcome<()> {
+    let Ends { from, to, .. } = ends;
+    match there.kind {
+        Kind::Dir => from.store.list(&from.path).map(drop).map_err(Into::into),
+        Kind::Special => Err(refuse(409, "a FIFO, a socket or a device is no file to copy")),
+        _ => {
+            let size = from.store.open(&from.path)?.stat()?.meta.size;
+            put::room(&*to.store, &to.path, size)
+        }
+    }
+}
+
+/// An entry of a store.
+struct At<'a> {
+    reach: &'a Reach,
+    path: RelPath,
+}
+
+impl At<'_> {
+    fn join(&self, name: &Name) -> Self {
+        At { reach: self.reach, path: self.path.join(name) }
+    }
+}
+
+/// A copy of a tree.
+struct Copy<'a, 'b> {
+    visit: &'a Visit<'b>,
+    /// The exports.
+    from: &'a str,
+    to: &'a str,
+    bytes: u64,
+    stayed: Stayed,
+}
+
+impl Copy<'_, '_> {
+    /// Copies a directory; `places` are those of both ends in their exports. What cannot be copied is told; its neighbours are copied
+    /// all the same.
+    fn directory(&mut self, from: &At<'_>, to: &At<'_>, places: (&RelPath, &RelPath), levels: usize) -> Outcome<()> {
+        if levels == 0 {
+            return Err(refuse(409, format!("directories lie more than {DEPTH_MAX} deep in each other")));
+        }
+        to.reach.store.make_dir(&to.path)?;
+        properties(from, to);
+        let names: Result<Vec<_>, _> = from.reach.store.list(&from.path)?.finished().collect();
+        for (name, stat) in names? {
+            let (below, there) = (from.join(&name), to.join(&name));
+            let places = (&places.0.join(&name), &places.1.join(&name));
+            let may = || {
+                self.visit.may(Action::Read, self.from, places.0)?;
+                self.visit.may(Action::Create, self.to, places.1)
+            };
+            let stat = may().and_then(|()| stat.map_err(Trouble::from));
+            let copied = stat.and_then(|stat| match stat.meta.kind {
+                Kind::Dir => self.directory(&below, &there, places, levels - 1),
+                Kind::File => file(self.visit, &below, &there, false).map(|bytes| self.bytes += bytes),
+                Kind::Symlink => symlink(self.visit, &below, &there, stat.meta.mtime),
+                Kind::Special => Ok(()),
+            });
+            if let Err(trouble) = copied {
+                self.stayed.note(self.to, places.1, trouble)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn symlink(visit: &Visit<'_>, from: &At<'_>, to: &At<'_>, mtime: Timestamp) -> Outcome<()> {
+    let leads = from.reach.store.read_link(&from.path)?;
+    let tag = visit.web.unfinished.tag(to.reach);
+    to.reach.store.make_symlink(&to.path, &leads, mtime, false, &tag).map_err(Into::into)
+}
+
+/// Properties that clients have given go along (RFC 4918, section 9.8.2); where they cannot be kept the copy is one without.
+fn properties(from: &At<'_>, to: &At<'_>) {
+    let kept = dead::copy((&*from.reach.store, &from.path), (&*to.reach.store, &to.path));
+    if let Err(error) = kept {
+        tracing::warn!(%error, "a copy is without the properties of its source");
+    }
+}
+
+fn file(visit: &Visit<'_>, from: &At<'_>, to: &At<'_>, replace: bool) -> Outcome<u64> {
+    let source = from.reach.store.open(&from.path)?;
+    let stat = source.stat()?;
+    let size = stat.meta.size;
+    put::room(&*to.reach.store, &to.path, size)?;
+    let reach = Reach { path: to.path.clone(), ..to.reach.clone() };
+    let tag = visit.web.unfinished.tag(&reach);
+    let sink = put::Unfinished(reach.store.create(&to.path, &tag)?);
+    let now = now();
+    sink.0.announce(&Coming { size: Some(size), mtime: now, replace })?;
+    let with_holes = to.reach.store.capabilities().writes == Writes::Anywhere;
+    pour(&*source, size, with_holes, &mut |piece, at| sink.0.write_at(piece, at))?;
+    let (mode, mtime) = (stat.meta.mode & 0o777, now);
+    sink.0.commit(&Finish { size, mode, mtime, durable: false, replace, attributes: None })?;
+    properties(from, to);
+    Ok(size)
+}
+
+/// The bytes of a file, without its holes where those may be left out.
+fn pour(
+    source: &dyn Source,
+    size: u64,
+    with_holes: bool,
+    write: &mut dyn FnMut(&[u8], u64) -> store::Result<()>,
+) -> Outcome<()> {
+    buffer::with(|buffer| {
+        let mut at = 0;
+        while at < size {
+            let extent = if with_holes { source.extent(at, size)? } else { Extent::Data(size) };
+            match extent {
+                Extent::Hole(end) => at = end,
+                Extent::Data(end) => {
+                    let most = (end - at).min(buffer.len() as u64) as usize;
+                    let got = source.read_at(&mut buffer[..most], at)?;
+                    if got == 0 {
+                        return Err(refuse(409, "the source became shorter while it was copied"));
+                    }
+                    write(&buffer[..got], at)?;
+                    at += got as u64;
+                }
+            }
+        }
+        Ok(())
+    })
+}

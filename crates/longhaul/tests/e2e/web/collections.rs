@@ -1,0 +1,143 @@
+//! Directories with all that is in them: removed, replaced, copied, by those who may.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::Instant;
+
+use super::raw::{ask, open, plain};
+use crate::node::Setup;
+
+#[test]
+fn a_directory_goes_with_all_that_is_in_it() {
+    let node = open();
+    fs::create_dir_all(node.data("d/e")).unwrap();
+    fs::write(node.data("d/e/f"), b"x").unwrap();
+    fs::write(node.data("outside"), b"x").unwrap();
+    symlink(node.data("outside"), node.data("d/link")).unwrap();
+    for depth in ["0", "1", "perhaps"] {
+        assert_eq!(ask(&node, "DELETE", "/data/d", &[("Depth", depth)], &[]).status, 400, "{depth}");
+    }
+    assert_eq!(ask(&node, "DELETE", "/data/d/", &[], &[]).status, 204);
+    assert!(!node.data("d").exists() && node.data("outside").exists());
+    for top in ["/data", "/data/", "/"] {
+        assert_eq!(ask(&node, "DELETE", top, &[("Depth", "infinity")], &[]).status, 403, "{top}");
+    }
+}
+
+#[test]
+fn what_cannot_go_stays_and_is_told() {
+    let node = open();
+    fs::create_dir_all(node.data("d/kept")).unwrap();
+    fs::create_dir_all(node.data("d/gone")).unwrap();
+    fs::write(node.data("d/kept/f"), b"x").unwrap();
+    fs::write(node.data("d/gone/g"), b"x").unwrap();
+    // A lock keeps even the superuser from it.
+    let body = b"<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
+    let lock = ask(&node, "LOCK", "/data/d/kept/f", &[("Depth", "0")], body).expect(200);
+    let told = ask(&node, "DELETE", "/data/d", &[], &[]).expect(207);
+    assert!(told.text().contains("/data/d/kept/f</D:href><D:status>HTTP/1.1 423 Locked"), "{}", told.text());
+    assert_eq!(told.text().matches("<D:response>").count(), 1, "nothing of the directories above: {}", told.text());
+    assert!(node.data("d/kept/f").exists() && !node.data("d/gone").exists());
+    let token = lock.field("lock-token").unwrap();
+    // Alone, it is told by a status.
+    assert_eq!(ask(&node, "DELETE", "/data/d/kept/f", &[], &[]).status, 423);
+    let condition = format!("</data/d/kept/f> ({token})");
+    assert_eq!(ask(&node, "DELETE", "/data/d", &[("If", &condition)], &[]).status, 204);
+    assert!(!node.data("d").exists());
+}
+
+#[test]
+fn what_comes_in_a_directorys_place_replaces_all_of_it() {
+    let node = open();
+    let fill = || {
+        for (dir, file) in [("from/a", "new"), ("to/b", "old")] {
+            fs::create_dir_all(node.data(dir)).unwrap();
+            fs::write(node.data(dir).join(file), file).unwrap();
+        }
+    };
+    fill();
+    let to = ("Destination", "/data/to");
+    assert_eq!(ask(&node, "COPY", "/data/from", &[to, ("Overwrite", "F")], &[]).status, 412);
+    assert_eq!(ask(&node, "COPY", "/data/from", &[to], &[]).status, 204);
+    assert!(node.data("to/a/new").exists() && !node.data("to/b").exists());
+    fill();
+    assert_eq!(ask(&node, "MOVE", "/data/from", &[to, ("Overwrite", "F")], &[]).status, 412);
+    assert_eq!(ask(&node, "MOVE", "/data/from", &[to], &[]).status, 204);
+    assert!(node.data("to/a/new").exists() && !node.data("to/b").exists() && !node.data("from").exists());
+    fill();
+    fs::write(node.data("file"), b"file").unwrap();
+    assert_eq!(ask(&node, "COPY", "/data/file", &[to], &[]).status, 204);
+    assert_eq!(fs::read(node.data("to")).unwrap(), b"file");
+    // Neither may hold the other: by name, or by another name of the same directory.
+    symlink("from", node.data("alias")).unwrap();
+    for (verb, from, to) in [
+        ("COPY", "/data/alias", "/data/from"),
+        ("MOVE", "/data/alias", "/data/from"),
+        ("COPY", "/data/from/a", "/data/alias/a"),
+        ("MOVE", "/data/from", "/data/from/a/in"),
+        ("MOVE", "/data/from/a", "/data/from"),
+        ("COPY", "/data/from/a", "/data/from"),
+        ("COPY", "/data/from", "/data/alias/in"),
+        ("MOVE", "/data/from/a", "/data/alias"),
+    ] {
+        assert_eq!(ask(&node, verb, from, &[("Destination", to)], &[]).status, 403, "{verb} {from} {to}");
+    }
+    assert!(node.data("from/a/new").exists());
+}
+
+#[test]
+fn an_export_may_keep_what_is_full() {
+    let setup = Setup::new();
+    let config = setup.data().with_file_name("node.toml");
+    let export = format!("export = [{{ at = \"data={}:rw\", recursive_delete = false }}]\n", setup.data().display());
+    fs::write(&config, export).unwrap();
+    let node = setup.arg("--config").arg(&config).arg("--anonymous").arg("rw").arg("--plain").start();
+    fs::create_dir_all(node.data("d/e")).unwrap();
+    fs::create_dir(node.data("g")).unwrap();
+    let told = ask(&node, "DELETE", "/data/d", &[], &[]).expect(409);
+    assert!(told.text().contains("recursive_delete = false"), "{}", told.text());
+    assert_eq!(ask(&node, "DELETE", "/data/d", &[("Depth", "infinity")], &[]).status, 409);
+    assert_eq!(ask(&node, "MOVE", "/data/g", &[("Destination", "/data/d")], &[]).status, 409);
+    assert_eq!(ask(&node, "COPY", "/data/g", &[("Destination", "/data/d")], &[]).status, 409);
+    assert!(node.data("d/e").exists() && node.data("g").exists());
+    assert_eq!(ask(&node, "MOVE", "/data/g", &[("Destination", "/data/d/e")], &[]).status, 204);
+    assert_eq!(ask(&node, "DELETE", "/data/d/e", &[], &[]).status, 204);
+}
+
+#[test]
+fn a_hundred_thousand_members_go_in_one_request() {
+    let node = open();
+    for dir in 0..100 {
+        let dir = node.data(&format!("d/{dir}"));
+        fs::create_dir_all(&dir).unwrap();
+        (0..1000).for_each(|file| drop(fs::File::create(dir.join(file.to_string())).unwrap()));
+    }
+    let began = Instant::now();
+    ask(&node, "DELETE", "/data/d", &[], &[]).expect(204);
+    assert!(!node.data("d").exists());
+    // Some seconds on a slow disk; a round trip for each would be minutes.
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_copy_of_a_tree_tells_what_did_not_come() {
+    let node = plain().start();
+    fs::create_dir_all(node.data("d")).unwrap();
+    fs::write(node.data("d/f"), b"x").unwrap();
+    let body = b"<propertyupdate xmlns='DAV:'><set><prop><x xmlns='urn:z'>1</x></prop></set></propertyupdate>";
+    ask(&node, "PROPPATCH", "/data/d/f", &[], body).expect(207);
+    fs::set_permissions(node.data("d/f"), fs::Permissions::from_mode(0o640)).unwrap();
+    assert_eq!(ask(&node, "COPY", "/data/d", &[("Destination", "/data/e")], &[]).status, 201);
+    assert_eq!(fs::metadata(node.data("e/f")).unwrap().permissions().mode() & 0o777, 0o640);
+    let found = ask(&node, "PROPFIND", "/data/e/f", &[("Depth", "0")], &[]).expect(207);
+    assert!(found.text().contains("<x:x xmlns:x=\"urn:z\">1</x:x>"), "{}", found.text());
+    // A place too deep for its name: told, and its neighbours come.
+    let long = "n".repeat(240);
+    let deep = vec![long.as_str(); 16].join("/");
+    fs::create_dir_all(node.data("d").join(&deep)).unwrap();
+    fs::write(node.data("d").join(&deep).join("x"), b"x").unwrap();
+    let top = format!("/data/{long}");
+    let told = ask(&node, "COPY", "/data/d", &[("Destination", &top)], &[]).expect(207);
+    assert!(told.text().contains("414") && told.text().matches("<D:response>").count() == 1, "{}", told.text());
+    assert!(node.data(&long).join("f").exists());
+}

@@ -1,0 +1,232 @@
+//! Removes trees: children first, links not followed, and whatever cannot go stays with the directories that it lies in.
+
+use std::collections::HashSet;
+
+use model::Kind;
+use model::name::RelPath;
+
+use crate::{Error, Result, Store};
+
+/// Watches over the removal of a tree.
+pub trait Overseer {
+    /// Whether the rest is to go as well.
+    fn goes_on(&mut self) -> bool {
+        true
+    }
+
+    /// Asked before an entry goes.
+    ///
+    /// # Errors
+    /// It stays, for this reason.
+    fn may_go(&mut self, _path: &RelPath) -> Result<()> {
+        Ok(())
+    }
+
+    /// Told of an entry that stays; the directories above it stay as well, and nobody is told of those.
+    ///
+    /// # Errors
+    /// Nothing else is removed, for this reason.
+    fn stays(&mut self, path: &RelPath, why: Error) -> Result<()>;
+}
+
+/// Removes an entry and everything below it, children first. A link is removed, not followed.
+///
+/// # Errors
+/// What cannot be removed; what came before it is gone.
+pub fn remove_all(store: &dyn Store, path: &RelPath) -> Result<()> {
+    remove_all_while(store, path, &|| true).map(drop)
+}
+
+/// The same, for as long as somebody wants it. Whether all of it is gone.
+///
+/// # Errors
+/// What cannot be removed; what came before it is gone.
+pub fn remove_all_while(store: &dyn Store, path: &RelPath, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
+    remove_tree(store, path, &mut AllOrNothing(is_wanted))
+}
+
+/// Nothing is left out: the first entry that stays ends the removal.
+struct AllOrNothing<'a>(&'a dyn Fn() -> bool);
+
+impl Overseer for AllOrNothing<'_> {
+    fn goes_on(&mut self) -> bool {
+        (self.0)()
+    }
+
+    fn stays(&mut self, _path: &RelPath, why: Error) -> Result<()> {
+        Err(why)
+    }
+}
+
+/// The same, under somebody's eyes. Whether all of it is gone.
+///
+/// # Errors
+/// The entry is not there, or the overseer ends it; what came before that is gone.
+pub fn remove_tree(store: &dyn Store, path: &RelPath, overseer: &mut dyn Overseer) -> Result<bool> {
+    let kind = store.stat(path)?.meta.kind;
+    let mut removal = Removal { store, overseer, left: Vec::new(), kept: HashSet::new(), is_whole: true };
+    if kind == Kind::Dir {
+        // A path can be 2,000 levels deep, which no thread's stack is made for.
+        removal.left.push(Left::Full(path.clone()));
+    } else {
+        removal.entry(path)?;
+    }
+    while let Some(next) = removal.left.pop() {
+        let goes_on = match next {
+            Left::Full(path) => removal.directory(path)?,
+            Left::Empty(path) => removal.emptied(&path).map(|()| true)?,
+        };
+        if !goes_on {
+            return Ok(false);
+        }
+    }
+    Ok(removal.is_whole)
+}
+
+/// A directory that is to be removed.
+enum Left {
+    /// With what is in it.
+    Full(RelPath),
+    /// Nothing is in it any more but unfinished files, and what stays.
+    Empty(RelPath),
+}
+
+struct Removal<'a> {
+    store: &'a dyn Store,
+    overseer: &'a mut dyn Overseer,
+    left: Vec<Left>,
+    /// Directories that stay because something in them does.
+    kept: HashSet<RelPath>,
+    is_whole: bool,
+}
+
+impl Removal<'_> {
+    /// What somebody else has removed meanwhile is gone as well.
+    fn settle(&mut self, path: &RelPath, removed: Result<()>) -> Result<()> {
+        match removed {
+            Err(why) if !why.is_not_found() => {
+                self.keep(&path.parent());
+                self.is_whole = false;
+                self.overseer.stays(path, why)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A directory stays, and so do those above it.
+    fn keep(&mut self, dir: &RelPath) {
+        let mut above = dir.clone();
+        while self.kept.insert(above.clone()) && !above.is_root() {
+            above = above.parent();
+        }
+    }
+
+    fn entry(&mut self, path: &RelPath) -> Result<()> {
+        let removed = self.overseer.may_go(path).and_then(|()| self.store.remove(path));
+        self.settle(path, removed)
+    }
+
+    /// Removes what is in a directory but its directories: those are added to what is left. A listing holds a descriptor, so it is
+    /// over before they are opened. Whether the removal goes on.
+    fn directory(&mut self, path: RelPath) -> Result<bool> {
+        let entries = match self.store.list(&path) {
+            Ok(entries) => entries,
+            Err(why) => return self.settle(&path, Err(why)).map(|()| true),
+        };
+        self.left.push(Left::Empty(path.clone()));
+        for entry in entries {
+            let (name, stat) = match entry {
+                Ok(entry) => entry,
+                Err(why) => {
+                    // Nobody knows what of it is left.
+                    self.keep(&path);
+                    self.settle(&path, Err(why))?;
+                    continue;
+                }
+            };
+            let below = path.join(&name);
+            match stat {
+                Ok(stat) if stat.meta.kind == Kind::Dir => self.left.push(Left::Full(below)),
+                Ok(_) => self.entry(&below)?,
+                Err(why) => self.settle(&below, Err(why))?,
+            }
+            if !self.overseer.goes_on() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn emptied(&mut self, path: &RelPath) -> Result<()> {
+        if self.kept.contains(path) {
+            return Ok(());
+        }
+        let removed = self.overseer.may_go(path);
+        let removed = removed.and_then(|()| self.store.remove_unfinished(path)).and_then(|()| self.store.remove(path));
+        self.settle(path, removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+
+    /// Some entries stay.
+    struct Keeping(&'static [&'static str], Vec<String>);
+
+    impl Overseer for Keeping {
+        fn may_go(&mut self, path: &RelPath) -> Result<()> {
+            match self.0.contains(&path.to_string().as_str()) {
+                true => Err(Error::Escapes(path.to_string())),
+                false => Ok(()),
+            }
+        }
+
+        fn stays(&mut self, path: &RelPath, _why: Error) -> Result<()> {
+            self.1.push(path.to_string());
+            Ok(())
+        }
+    }
+
+    fn path(text: &str) -> RelPath {
+        RelPath::parse(text.as_bytes()).unwrap()
+    }
+
+    fn tree() -> Memory {
+        let store = Memory::default();
+        for dir in ["t", "t/a", "t/a/b", "t/c", "t/c/d"] {
+            store.make_dir(&path(dir)).unwrap();
+        }
+        store
+    }
+
+    #[test]
+    fn what_stays_keeps_the_directories_above_it() {
+        let (store, mut keeping) = (tree(), Keeping(&["t/a/b"], Vec::new()));
+        assert!(!remove_tree(&store, &path("t"), &mut keeping).unwrap());
+        assert_eq!(keeping.1, ["t/a/b"], "nobody is told of the directories above");
+        assert!(store.is_dir(&path("t/a/b")) && !store.is_dir(&path("t/c")));
+        assert!(remove_tree(&store, &path("t"), &mut Keeping(&[], Vec::new())).unwrap());
+        assert!(!store.is_dir(&path("t")));
+    }
+
+    #[test]
+    fn the_first_that_stays_may_end_it() {
+        let store = tree();
+        let mut asked = 0;
+        struct Ends<'a>(&'a mut u32);
+        impl Overseer for Ends<'_> {
+            fn may_go(&mut self, path: &RelPath) -> Result<()> {
+                *self.0 += 1;
+                Err(Error::Escapes(path.to_string()))
+            }
+            fn stays(&mut self, _path: &RelPath, why: Error) -> Result<()> {
+                Err(why)
+            }
+        }
+        assert!(remove_tree(&store, &path("t"), &mut Ends(&mut asked)).is_err());
+        assert_eq!(asked, 1);
+        assert!(!remove_all_while(&store, &path("t"), &|| false).unwrap());
+    }
+}

@@ -1,0 +1,115 @@
+//! A connection's TLS: the handshake, and plaintext out of what the socket brings.
+
+use std::io::{self, Read};
+use std::time::Instant;
+
+use super::{Conn, SIP_BYTES, plainly};
+
+impl Conn {
+    /// The TLS handshake, if there is one to make.
+    pub fn handshake(&mut self, deadline: Instant) -> io::Result<()> {
+        while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+            self.read_before(deadline)?;
+            let Some(tls) = &mut self.tls else { break };
+            if tls.wants_write() {
+                tls.write_tls(&mut &self.socket).map_err(plainly)?;
+                continue;
+            }
+            if tls.read_tls(&mut &self.socket).map_err(plainly)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            match tls.process_new_packets() {
+                Ok(state) => self.decrypted = state.plaintext_bytes_to_read(),
+                Err(error) => {
+                    // The alert tells the peer what was wrong.
+                    let _ = tls.write_tls(&mut &self.socket);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            }
+        }
+        self.flush()
+    }
+
+    /// Whether the peer has begun to say something, or hung up: looked at, not waited for. What is only TLS's own, such as a ticket,
+    /// is no word.
+    ///
+    /// # Errors
+    /// What cannot be read, or is not TLS.
+    pub fn has_word(&mut self) -> io::Result<bool> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        loop {
+            if self.taken < self.inbox.len() || self.decrypted > 0 {
+                return Ok(true);
+            }
+            let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let is_readable = poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0);
+            let has_cipher = self.cipher_taken < self.cipher.len();
+            if self.tls.is_none() || !(is_readable || has_cipher) {
+                return Ok(is_readable);
+            }
+            if !self.unseal(SIP_BYTES)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads through TLS. Ciphertext is fetched in large pieces: the library itself would ask for 4 KiB at a time.
+    pub(super) fn read_sealed(&mut self, buffer: &mut [u8], ahead: usize) -> io::Result<usize> {
+        let mut again = false;
+        loop {
+            if std::mem::replace(&mut again, true) && self.cipher_taken == self.cipher.len() {
+                self.read_on()?;
+            }
+            let Some(tls) = &mut self.tls else { return Err(io::ErrorKind::NotConnected.into()) };
+            match tls.reader().read(buffer) {
+                Ok(got) => {
+                    self.decrypted = self.decrypted.saturating_sub(got);
+                    self.farewell |= got == 0;
+                    return Ok(got);
+                }
+                // Without a farewell of TLS: where the framing of the message says so, nothing need be missing.
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
+            }
+            if !self.unseal(ahead)? {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Fetches ciphertext, where none is left of what was fetched before, and lets TLS take it in; false at the end of the line.
+    fn unseal(&mut self, ahead: usize) -> io::Result<bool> {
+        let Some(tls) = &mut self.tls else { return Err(io::ErrorKind::NotConnected.into()) };
+        if self.cipher_taken == self.cipher.len() {
+            self.cipher.resize(ahead, 0);
+            let got = loop {
+                match (&self.socket).read(&mut self.cipher) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            };
+            self.cipher_taken = 0;
+            self.cipher.truncate(*got.as_ref().unwrap_or(&0));
+            if got.map_err(plainly)? == 0 {
+                return Ok(false);
+            }
+        }
+        let mut rest = &self.cipher[self.cipher_taken..];
+        let before = rest.len();
+        tls.read_tls(&mut rest)?;
+        self.cipher_taken += before - rest.len();
+        match tls.process_new_packets() {
+            Ok(state) => self.decrypted = state.plaintext_bytes_to_read(),
+            Err(error) => {
+                let _ = tls.write_tls(&mut &self.socket);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+        if tls.wants_write() {
+            self.flush()?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,183 @@
+//! The field `If` (RFC 4918, section 10.4): what has to be so for a request to be done, and which locks whoever sends it knows of.
+
+use crate::conditions::ETag;
+
+/// The longest value that is read, bytes, and the most conditions in it.
+pub const BYTES_MAX: usize = 16 << 10;
+/// See [`BYTES_MAX`].
+pub const CONDITIONS_MAX: usize = 256;
+
+/// One thing that has to be so, or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// It has to be otherwise.
+    pub is_not: bool,
+    /// What.
+    pub what: What,
+}
+
+/// What a condition is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A lock with this token holds the resource.
+    Token(String),
+    /// The resource has this entity tag.
+    Tag(ETag),
+}
+
+/// Conditions that all have to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List {
+    /// The address that it is about; none for the one that the request is for.
+    pub resource: Option<String>,
+    /// Which they are.
+    pub conditions: Vec<Condition>,
+}
+
+/// The whole field: one of the lists has to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct If(Vec<List>);
+
+/// What a resource is like when it is asked about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Its entity tag, where it has one that the client may see.
+    pub etag: Option<ETag>,
+    /// Tokens of the locks that hold it.
+    pub tokens: Vec<String>,
+}
+
+impl If {
+    /// Reads the field; none where it is not one.
+    pub fn parse(value: &str) -> Option<If> {
+        if value.len() > BYTES_MAX {
+            return None;
+        }
+        let (mut rest, mut lists, mut resource, mut conditions) = (value.trim_start(), Vec::new(), None, 0);
+        while !rest.is_empty() {
+            if let Some(tagged) = rest.strip_prefix('<') {
+                let (address, after) = tagged.split_once('>')?;
+                // A list without an address before it does not mix with those that have one.
+                if resource.is_none() && !lists.is_empty() {
+                    return None;
+                }
+                (resource, rest) = (Some(address.to_owned()), after.trim_start());
+            }
+            let (list, after) = list(rest)?;
+            conditions += list.len();
+            if conditions > CONDITIONS_MAX {
+                return None;
+            }
+            lists.push(List { resource: resource.clone(), conditions: list });
+            rest = after.trim_start();
+        }
+        (!lists.is_empty()).then_some(If(lists))
+    }
+
+    /// Every lock token that is spoken of: who names one shows that they know of the lock.
+    pub fn tokens(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|list| &list.conditions).filter_map(|condition| match &condition.what {
+            What::Token(token) => Some(token.as_str()),
+            What::Tag(_) => None,
+        })
+    }
+
+    /// Whether it holds; `state` says what the resource of a list is like.
+    pub fn holds(&self, mut state: impl FnMut(Option<&str>) -> State) -> bool {
+        self.0.iter().any(|list| {
+            let state = state(list.resource.as_deref());
+            list.conditions.iter().all(|condition| {
+                let is_so = match &condition.what {
+                    What::Token(token) => state.tokens.contains(token),
+                    What::Tag(tag) => state.etag.as_ref().is_some_and(|have| have.is_same_strong(tag)),
+                };
+                is_so != condition.is_not
+            })
+        })
+    }
+}
+
+/// A list from the start of a text, and what follows.
+fn list(text: &str) -> Option<(Vec<Condition>, &str)> {
+    let mut rest = text.strip_prefix('(')?.trim_start();
+    let mut conditions = Vec::new();
+    loop {
+        if let Some(after) = rest.strip_prefix(')') {
+            return (!conditions.is_empty()).then_some((conditions, after));
+        }
+        let not = rest.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("not"));
+        let one = if not { rest[3..].trim_start() } else { rest };
+        let (what, after) = if let Some(tag) = one.strip_prefix('[') {
+            let (tag, after) = tag.split_once(']')?;
+            (What::Tag(ETag::parse(tag)?), after)
+        } else {
+            let (token, after) = one.strip_prefix('<')?.split_once('>')?;
+            (What::Token(token.trim().to_owned()), after)
+        };
+        conditions.push(Condition { is_not: not, what });
+        rest = after.trim_start();
+    }
+}
+
+/// The token in the field `Lock-Token` (RFC 4918, section 10.5).
+pub fn lock_token(value: &str) -> Option<&str> {
+    value.trim().strip_prefix('<')?.strip_suffix('>').map(str::trim).filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state(etag: &str, tokens: &[&str]) -> State {
+        State { etag: ETag::parse(etag), tokens: tokens.iter().map(|token| (*token).to_owned()).collect() }
+    }
+
+    fn holds(value: &str, etag: &str, tokens: &[&str]) -> bool {
+        If::parse(value).unwrap().holds(|_| state(etag, tokens))
+    }
+
+    #[test]
+    fn one_list_has_to_hold_and_all_of_it() {
+        assert!(holds("(<urn:a>)", "\"e\"", &["urn:a"]));
+        assert!(!holds("(<urn:a> [\"f\"])", "\"e\"", &["urn:a"]));
+        assert!(holds("(<urn:a> [\"f\"]) ([\"e\"])", "\"e\"", &[]));
+        assert!(holds("(Not <DAV:no-lock>)", "\"e\"", &[]));
+        assert!(!holds("(<DAV:no-lock>)", "\"e\"", &[]));
+        assert!(holds("(NOT <urn:b> <urn:a>)", "", &["urn:a"]));
+        assert!(!holds("([W/\"e\"])", "\"e\"", &[]), "weak tags are never the same");
+    }
+
+    #[test]
+    fn lists_are_about_what_their_address_says() {
+        let field = If::parse("</a> (<urn:a>) ([\"x\"]) <http://h/b>(<urn:b>)").unwrap();
+        let mut asked = Vec::new();
+        assert!(!field.holds(|resource| {
+            asked.push(resource.map(str::to_owned));
+            State::default()
+        }));
+        assert_eq!(asked, ["/a", "/a", "http://h/b"].map(|address| Some(address.to_owned())));
+        assert_eq!(field.tokens().collect::<Vec<_>>(), ["urn:a", "urn:b"]);
+        assert!(field.holds(|resource| state("", if resource == Some("http://h/b") { &["urn:b"] } else { &[] })));
+    }
+
+    #[test]
+    fn what_is_none() {
+        for bad in
+            ["", " ", "()", "(<a>", "<a>", "<a", "(a)", "([a])", "(<a>) <b> (<c>)", "(Not)", "(<a>) x", "(Not [)"]
+        {
+            assert_eq!(If::parse(bad), None, "{bad}");
+        }
+        assert_eq!(If::parse(&"(<a>)".repeat(CONDITIONS_MAX + 1)), None);
+        assert_eq!(lock_token(" <urn:a> "), Some("urn:a"));
+        assert_eq!((lock_token("urn:a"), lock_token("<>")), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(text in any::<String>(), likely in "(\\(|\\)|<urn:a>|\\[\"e\"\\]|Not|not|<|>|\\[| |é){0,20}") {
+            crate::fuzzing::condition(text.as_bytes());
+            crate::fuzzing::condition(likely.as_bytes());
+        }
+    }
+}
