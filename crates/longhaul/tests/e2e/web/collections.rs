@@ -141,3 +141,51 @@ fn a_copy_of_a_tree_tells_what_did_not_come() {
     assert!(told.text().contains("414") && told.text().matches("<D:response>").count() == 1, "{}", told.text());
     assert!(node.data(&long).join("f").exists());
 }
+
+#[test]
+fn a_target_stays_for_a_source_that_cannot_come() {
+    let node = open();
+    fs::create_dir_all(node.data("from")).unwrap();
+    fs::create_dir_all(node.data("to")).unwrap();
+    fs::write(node.data("to/old"), b"old").unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(node.data("fifo")).status().unwrap().success());
+    let body = b"<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
+    let lock = |target: &str| ask(&node, "LOCK", target, &[("Depth", "0")], body).expect(200);
+    let held = lock("/data/from").field("lock-token").unwrap().to_owned();
+    let to = ("Destination", "/data/to");
+    assert_eq!(ask(&node, "MOVE", "/data/from", &[to], &[]).status, 423, "what is locked stays");
+    assert_eq!(ask(&node, "COPY", "/data/fifo", &[to], &[]).status, 409);
+    assert_eq!(ask(&node, "COPY", "/data/none", &[to], &[]).status, 404);
+    assert_eq!(fs::read(node.data("to/old")).unwrap(), b"old");
+    assert_eq!(ask(&node, "UNLOCK", "/data/from", &[("Lock-Token", &held)], &[]).status, 204);
+    // A directory that keeps its names keeps what is in those.
+    fs::create_dir(node.data("kept")).unwrap();
+    fs::rename(node.data("to"), node.data("kept/to")).unwrap();
+    lock("/data/kept");
+    assert_eq!(ask(&node, "DELETE", "/data/kept/to", &[], &[]).status, 423);
+    assert_eq!(ask(&node, "MOVE", "/data/from", &[("Destination", "/data/kept/to")], &[]).status, 423);
+    assert_eq!(fs::read(node.data("kept/to/old")).unwrap(), b"old");
+}
+
+#[test]
+fn a_link_that_takes_a_directorys_place_leads_nowhere() {
+    let node = open();
+    fs::create_dir_all(node.data("others")).unwrap();
+    fs::write(node.data("others/f"), b"x").unwrap();
+    for at in 0..200 {
+        fs::create_dir_all(node.data(&format!("d/{at}"))).unwrap();
+    }
+    // Somebody who may write below it puts links in the places of its directories while it goes.
+    std::thread::scope(|scope| {
+        let swaps = scope.spawn(|| {
+            for at in (0..200).rev() {
+                let dir = node.data(&format!("d/{at}"));
+                let _ = fs::remove_dir(&dir).and_then(|()| symlink("../others", &dir));
+            }
+        });
+        let told = ask(&node, "DELETE", "/data/d", &[], &[]);
+        assert!(matches!(told.status, 204 | 207 | 409), "{told:?}");
+        swaps.join().unwrap();
+    });
+    assert!(node.data("others/f").exists());
+}
