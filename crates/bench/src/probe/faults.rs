@@ -81,7 +81,7 @@ pub const FAULTS: [Fault; 21] = [
     Fault {
         name: "the way there is longer",
         scenario: "[site.a]\n[site.b]\n[site.c]\n[path.a-c]\nrtt = \"30ms\"\nhops = 2\n[path.c-b]\nrtt = \"30ms\"\nhops = 2\n\
-                   [path.a-b]\nrtt = \"20ms\"\nrate = \"1Gbit/s\"\nab = { via = [\"c\"] }",
+                   [path.a-b]\nrtt = \"20ms\"\nrate = \"200Mbit/s\"\nab = { via = [\"c\"] }",
         wanted: [Some(("asymmetric_route", None, "network")), None],
     },
     Fault {
@@ -186,8 +186,9 @@ pub fn run(longhaul: &Path, fault: Fault, rounds: u32, seconds: u32) -> Result<O
         let rig = up("bench-probe", fault.scenario).context("a lab needs root and /dev/net/tun")?;
         let dir = tempfile::tempdir()?;
         // Who asks knows what is paid for.
-        let link =
-            ["1Gbit/s", "100Mbit/s"].into_iter().find(|link| fault.scenario.contains(&format!("\nrate = \"{link}\"")));
+        let link = ["1Gbit/s", "200Mbit/s", "100Mbit/s"]
+            .into_iter()
+            .find(|link| fault.scenario.contains(&format!("\nrate = \"{link}\"")));
         let (_serving, port) = serve(&rig, longhaul, dir.path())?;
         let mut command = rig.command("a", longhaul)?;
         command.args(["probe", "all", &format!("b:{port}"), "-t", &format!("{seconds}s")]);

@@ -121,7 +121,7 @@ fn requests_are_counted_by_what_carries_them() {
         raw.ask("PUT", "/data/f", &[], &bytes);
         assert!(raw.ask("GET", "/data/f", &[], &[]).expect(200).body == bytes);
         raw.ask("GET", "/data/f", &[("Range", "bytes=10-19")], &[]).expect(206);
-        raw.ask("GET", "/data/f", &[("Authorization", "Bearer lhk1_AAAA")], &[]).expect(401);
+        raw.ask("DELETE", "/data/f", &[("Authorization", "Bearer lhk1_AAAA")], &[]).expect(401);
         let digest = ("Digest", "adler32=00000001");
         raw.ask("PUT", "/data/g", &[digest], b"other").expect(400);
         let size = bytes.len() as f64;

@@ -30,6 +30,10 @@ const TAKEN: f64 = 0.3;
 const NARROW: f64 = 0.8;
 /// A congestion control that takes loss for congestion needs so many round trips to show what a queue does to it.
 const ROUNDS_MIN: f64 = 40.0;
+/// Loss that BBR lives with where a queue is short: on a path with room it loses nothing once it is under way.
+const LIVES_WITH: f64 = 0.01;
+/// Two congestion controls that get the same, within this part, have found what there is.
+const AGREE: f64 = 0.2;
 /// Delays that vary by more than this with nothing of ours on the path are others'.
 const VARIES_S: f64 = 0.000_2;
 
@@ -130,7 +134,7 @@ fn shallow(seen: &Seen<'_>) -> Option<Cause> {
     Some(cause(Kind::ShallowQueue, Some(seen.way), (0.5 + seen.tcp.resent * 5.0).min(0.9), evidence, DEEPER))
 }
 
-/// CUBIC loses where BBR does not, and no queue had grown before: one that bursts are too short for.
+/// CUBIC backs off where BBR does not, or BBR loses all the time, and no queue had grown before: one that bursts are too short for.
 fn hidden(seen: &Seen<'_>) -> Option<Cause> {
     let (bbr, cubic) = (&seen.tcp, seen.loss_based.as_ref()?);
     let is_judged = seen.always_lost == Some(0.0) && !bbr.is_bound && !cubic.is_bound && cubic.rounds > ROUNDS_MIN;
@@ -142,18 +146,20 @@ fn hidden(seen: &Seen<'_>) -> Option<Cause> {
     if seen.burst.is_some_and(holds_more) {
         return None;
     }
+    let backs_off = cubic.rate < bbr.rate * NARROW;
     if !is_judged
         || cubic.grows
         || cubic.resent == 0.0
-        || cubic.rate > bbr.rate * NARROW
+        || !(backs_off || bbr.resent > LIVES_WITH)
         || queued > cubic.min_rtt * SHALLOW
     {
         return None;
     }
     let evidence = format!(
-        "CUBIC gets {} where BBR gets {}, and loses {} {} when round trips of {} have grown by {}: the queue holds some {}",
+        "CUBIC gets {} where BBR gets {} and sends {} again, and loses {} {} when round trips of {} have grown by {}: the queue holds some {}",
         BitRate(cubic.rate as u64),
         BitRate(bbr.rate as u64),
+        percent(bbr.resent),
         percent(cubic.resent),
         there(seen.way),
         ms(cubic.min_rtt),
@@ -218,21 +224,31 @@ fn narrow(seen: &Seen<'_>, link: f64, taken: f64) -> Option<Cause> {
     Some(cause(Kind::NarrowLink, Some(seen.way), taken.min(0.8), evidence, remedy))
 }
 
-/// Round trips vary before we send anything.
+/// Round trips vary before we send anything; or bursts come out at all that the link gives, and TCP gets a part of it whatever
+/// controls it.
 fn others(found: &Findings, seen: &Seen<'_>, capacity: f64, taken: f64) -> Option<Cause> {
     let idle = found.latency.as_ref()?;
     let variation = if seen.way == Way::There { idle.variation_forward } else { idle.variation_backward };
     let varies = variation.map_or(0.0, |variation| variation.p95_s);
-    if varies < VARIES_S {
-        return None;
-    }
-    let evidence = format!(
-        "TCP gets {} of {} {}, nothing of ours limits it, and delays vary by {} (95 %) with nothing of ours on the path",
+    let gives_all = seen.drained.is_some_and(|drained| drained >= capacity * NARROW);
+    let same =
+        |other: &Pushed| (other.rate - seen.tcp.rate).abs() < seen.tcp.rate * AGREE && !other.is_bound && !other.grows;
+    let is_found = seen.tcp.rounds > ROUNDS_MIN && seen.loss_based.as_ref().is_some_and(same);
+    let got = format!(
+        "TCP gets {} of {} {}, nothing of ours limits it",
         BitRate(seen.tcp.rate as u64),
         BitRate(capacity as u64),
-        there(seen.way),
-        ms(varies)
+        there(seen.way)
     );
+    let evidence = match seen.drained {
+        _ if varies >= VARIES_S => {
+            format!("{got}, and delays vary by {} (95 %) with nothing of ours on the path", ms(varies))
+        }
+        Some(drained) if gives_all && is_found => {
+            format!("{got}, CUBIC gets the same, and bursts come out at {}", BitRate(drained as u64))
+        }
+        _ => return None,
+    };
     Some(cause(
         Kind::CrossTraffic,
         Some(seen.way),

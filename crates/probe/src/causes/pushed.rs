@@ -8,6 +8,9 @@ use super::hosts::is_taken;
 /// A rate that rises by more than this part from one interval to the next still grows.
 const GROWS: f64 = 0.15;
 
+/// Round trips in which what a start loses is still a good part of all that is lost.
+const OF_A_START: f64 = 100.0;
+
 /// What TCP did in a direction.
 pub(super) struct Pushed {
     /// What it got, once it was under way.
@@ -42,11 +45,16 @@ impl Pushed {
         let later: Vec<&Interval> = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).collect();
         let kernels: Vec<Kernel> = later.iter().flat_map(|interval| &interval.flows).filter_map(of_way).collect();
         let sum = |of: fn(&Kernel) -> u64| kernels.iter().map(of).sum::<u64>() as f64;
-        let resent =
-            if kernels.is_empty() { result.resent } else { sum(|k| k.resent_bytes) / sum(|k| k.sent_bytes).max(1.0) };
+        let min_rtt = ends.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
+        let rounds = end_s / min_rtt.max(1e-6);
+        let resent = match kernels.is_empty() {
+            // Of one interval, and short: a start and little else.
+            true if !intervals.is_empty() && rounds < OF_A_START => 0.0,
+            true => result.resent,
+            false => sum(|k| k.resent_bytes) / sum(|k| k.sent_bytes).max(1.0),
+        };
         let seen = intervals.iter().flat_map(|interval| &interval.flows).filter_map(of_way).chain(ends.iter().copied());
         let rtt = seen.map(|k| k.rtt_s).fold(0.0, f64::max);
-        let min_rtt = ends.iter().map(|k| k.min_rtt_s).fold(f64::INFINITY, f64::min);
         let is_host_bound =
             result.binding.starts_with("cpu") || is_taken(&report.near.host) || is_taken(&report.far.host);
         let span: f64 = later.iter().map(|interval| interval.end_s - interval.start_s).sum();
@@ -60,7 +68,7 @@ impl Pushed {
             resent,
             min_rtt,
             rtt,
-            rounds: end_s / min_rtt.max(1e-6),
+            rounds,
             grows: grows(&later, up),
             is_host_bound,
             is_bound: is_host_bound || !result.binding.is_empty(),

@@ -270,12 +270,6 @@ fn a_short_queue_that_bbr_hides_shows_with_cubic() {
     assert!(found.evidence.contains("with CUBIC 300 Mbit/s"), "{}", found.evidence);
 
     // One that a burst fits into, and that is short for what is on its way all the same.
-    let long = |rate: u64, resent: f64, queue_s: f64| {
-        let mut report = tcp_report(rate, resent, queue_s, "");
-        let flows = report.near.totals.iter().map(|total| total.flow.clone()).collect();
-        report.intervals = vec![tcp::Interval { start_s: 0.0, end_s: 10.0, flows, ..tcp::Interval::default() }];
-        report
-    };
     let mut large = clean();
     large.loss_based.there = Some(long(400_000_000, 0.000_1, 0.004));
     let found = top(&large);
@@ -303,6 +297,53 @@ fn a_link_that_gives_less_than_it_is_said_to() {
     narrow.tcp.there = Some(tcp_report(400_000_000, 0.0, 0.02, ""));
     narrow.latency = Some(latency(2e-3));
     assert_eq!(top(&narrow).kind, Kind::CrossTraffic);
+}
+
+/// A test of ten seconds.
+fn long(rate: u64, resent: f64, queue_s: f64) -> tcp::Report {
+    let mut report = tcp_report(rate, resent, queue_s, "");
+    let flows = report.near.totals.iter().map(|total| total.flow.clone()).collect();
+    report.intervals = vec![tcp::Interval { start_s: 0.0, end_s: 10.0, flows, ..tcp::Interval::default() }];
+    report
+}
+
+#[test]
+fn others_who_send_evenly_are_seen_by_what_they_leave() {
+    let mut shared = clean();
+    shared.link_bit_s = 1_000_000_000;
+    shared.bursts.there = Some(burst(0, 990e6));
+    shared.tcp.there = Some(long(600_000_000, 0.01, 0.02));
+    assert_eq!(causes(&shared), [], "one congestion control alone may have stopped short");
+    shared.loss_based.there = Some(long(590_000_000, 0.0, 0.02));
+    let found = top(&shared);
+    assert_eq!((found.kind, found.way), (Kind::CrossTraffic, Some(Way::There)), "{found:?}");
+    assert!(found.evidence.contains("CUBIC gets the same, and bursts come out at"), "{}", found.evidence);
+    // Some round trips are too few to have found what there is.
+    for report in [&mut shared.tcp.there, &mut shared.loss_based.there].into_iter().flatten() {
+        report.intervals[0].end_s = 0.5;
+    }
+    assert_eq!(causes(&shared), []);
+}
+
+#[test]
+fn a_short_queue_that_costs_bbr_what_it_sends_again() {
+    let mut short = clean();
+    short.tcp.there = Some(long(950_000_000, 0.02, 0.004));
+    short.loss_based.there = Some(long(870_000_000, 0.003, 0.004));
+    let found = top(&short);
+    assert_eq!((found.kind, found.way), (Kind::ShallowQueue, Some(Way::There)), "{found:?}");
+    short.tcp.there = Some(long(950_000_000, 0.0, 0.004));
+    assert_eq!(causes(&short), [], "nobody suffers");
+}
+
+#[test]
+fn what_a_start_loses_is_no_policer() {
+    let mut started = clean();
+    let mut report = long(96_000_000, 0.066, 0.008);
+    report.intervals[0].end_s = 1.0;
+    started.bursts.there = None;
+    started.tcp.there = Some(report);
+    assert_eq!(causes(&started), []);
 }
 
 #[test]
