@@ -80,7 +80,7 @@ pub const FAULTS: [Fault; 21] = [
     ),
     Fault {
         name: "the way there is longer",
-        scenario: "[site.a]\n[site.b]\n[site.c]\n[path.a-c]\nrtt = \"30ms\"\nhops = 2\n[path.c-b]\nrtt = \"30ms\"\nhops = 2\n\
+        scenario: "[site.a]\n[site.b]\n[site.c]\n[path.a-c]\nrtt = \"30ms\"\nhops = 2\nrate = \"200Mbit/s\"\n[path.c-b]\nrtt = \"30ms\"\nhops = 2\nrate = \"200Mbit/s\"\n\
                    [path.a-b]\nrtt = \"20ms\"\nrate = \"200Mbit/s\"\nab = { via = [\"c\"] }",
         wanted: [Some(("asymmetric_route", None, "network")), None],
     },

@@ -34,6 +34,11 @@ const ROUNDS_MIN: f64 = 40.0;
 const LIVES_WITH: f64 = 0.01;
 /// Two congestion controls that get the same, within this part, have found what there is.
 const AGREE: f64 = 0.2;
+/// A burst that came through whole, and is so many times what the queue held when TCP lost, proves a longer one: hosts spread bursts
+/// that they send, and smooth the round trips that they tell.
+const HELD: f64 = 3.0;
+/// What the longest round trip has besides the queue.
+const JITTER_S: f64 = 0.001;
 /// Delays that vary by more than this with nothing of ours on the path are others'.
 const VARIES_S: f64 = 0.000_2;
 
@@ -141,18 +146,14 @@ fn hidden(seen: &Seen<'_>) -> Option<Cause> {
     let queued = (cubic.rtt - cubic.min_rtt).max(0.0);
     // A burst that came through whole was held: a queue for that is there, and something else loses.
     let holds_more = |burst: &UdpPoint| {
-        burst.lost_in_network_share < BURST_LOSS && burst_bytes(burst) as f64 > bbr.rate / 8.0 * queued * 2.0
+        burst.lost_in_network_share < BURST_LOSS && burst_bytes(burst) as f64 > bbr.rate / 8.0 * queued * HELD
     };
     if seen.burst.is_some_and(holds_more) {
         return None;
     }
-    let backs_off = cubic.rate < bbr.rate * NARROW;
-    if !is_judged
-        || cubic.grows
-        || cubic.resent == 0.0
-        || !(backs_off || bbr.resent > LIVES_WITH)
-        || queued > cubic.min_rtt * SHALLOW
-    {
+    let suffers = cubic.rate < bbr.rate * NARROW || bbr.resent > LIVES_WITH;
+    // That its rate rises again after a loss is how it works, and no sign of a start.
+    if !is_judged || cubic.resent == 0.0 || !suffers || queued > cubic.min_rtt * SHALLOW + JITTER_S {
         return None;
     }
     let evidence = format!(
