@@ -7,8 +7,9 @@ use store::Finish;
 use web::dav::{self, Depth, condition, lock as document};
 use web::{Headers, Response, target};
 
-use super::exchange::{Length, read_little};
-use super::refused::{Done, Outcome, Refused, Trouble, refuse};
+use super::exchange::read_little;
+use super::refused::{Outcome, Refused, Trouble, refuse};
+use super::text::Text;
 use super::tree::brief;
 use super::visit::Visit;
 use super::{get, now, put};
@@ -129,11 +130,7 @@ fn refused(visit: &Visit<'_>, why: locks::Refused) -> Trouble {
 fn tell(visit: &mut Visit<'_>, status: u16, headers: Headers, locks: Vec<Lock>) -> Outcome {
     let text = document::answer(&locks.into_iter().map(active).collect::<Vec<_>>());
     let headers = headers.with("Content-Type", dav::multistatus::CONTENT_TYPE).with("Cache-Control", "no-store");
-    let bytes = text.len() as u64;
-    visit.exchange.begin(Response { headers, ..Response::new(status) }, Length::Known(bytes))?;
-    visit.exchange.write(text.as_bytes())?;
-    visit.exchange.end(&Headers::new())?;
-    Ok(Done { status, bytes })
+    Ok(Text::send(visit.exchange, Response { headers, ..Response::new(status) }, text.as_bytes())?)
 }
 
 /// Answers UNLOCK.

@@ -6,11 +6,12 @@ use model::{Kind, RelPath, Timestamp};
 use store::{Asked, Facts, Stat, Store};
 use web::dav::proppatch::{self, Change, Done as Became};
 use web::dav::{self, Dead, Prop, multistatus};
-use web::{Headers, Response, date, target};
+use web::{Response, date, target};
 
 use super::dead;
-use super::exchange::{Length, read_little};
-use super::refused::{Done, Outcome, refuse};
+use super::exchange::read_little;
+use super::refused::{Outcome, refuse};
+use super::text::Text;
 use super::visit::Visit;
 
 /// The namespace in which Windows sets times and attributes.
@@ -148,10 +149,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     let told: Vec<(&Prop, Became)> = changes.iter().map(Change::prop).zip(became).collect();
     let text = [multistatus::open(), proppatch::response(&href, &told), multistatus::close().to_owned()].concat();
     let response = Response::new(207).with("Content-Type", multistatus::CONTENT_TYPE);
-    visit.exchange.begin(response, Length::Known(text.len() as u64))?;
-    visit.exchange.write(text.as_bytes())?;
-    visit.exchange.end(&Headers::new())?;
-    Ok(Done { status: 207, bytes: text.len() as u64 })
+    Ok(Text::send(visit.exchange, response, text.as_bytes())?)
 }
 
 /// What a store has against a change: of properties, or of the place as such.

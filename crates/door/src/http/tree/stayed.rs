@@ -2,10 +2,10 @@
 
 use model::RelPath;
 use web::dav::multistatus;
-use web::{Headers, Response, head, target};
+use web::{Response, head, target};
 
-use crate::http::exchange::Length;
-use crate::http::refused::{Done, Outcome, Trouble, refuse};
+use crate::http::refused::{Outcome, Trouble, refuse};
+use crate::http::text::Text;
 use crate::http::visit::Visit;
 
 /// Places that are told of; whoever has more learns of them with the next request.
@@ -66,9 +66,6 @@ impl Stayed {
         let (places, first) = (self.told.len() + self.untold, first.unwrap_or_default());
         tracing::info!(target = visit.shown(), places, first, "not all of a tree");
         let response = Response::new(207).with("Content-Type", multistatus::CONTENT_TYPE);
-        visit.exchange.begin(response, Length::Known(text.len() as u64))?;
-        visit.exchange.write(text.as_bytes())?;
-        visit.exchange.end(&Headers::new())?;
-        Ok(Done { status: 207, bytes: text.len() as u64 })
+        Ok(Text::send(visit.exchange, response, text.as_bytes())?)
     }
 }
