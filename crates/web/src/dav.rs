@@ -4,6 +4,8 @@
 //! reading other people's files.
 
 pub mod condition;
+#[cfg(test)]
+mod damaged;
 pub mod listing;
 pub mod lock;
 pub mod multistatus;

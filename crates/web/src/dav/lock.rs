@@ -151,6 +151,7 @@ pub fn answer(locks: &[Active]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dav::damaged::damaged;
     use proptest::prelude::*;
 
     const LITMUS: &str = "<?xml version='1.0' encoding='utf-8'?>\n<lockinfo xmlns='DAV:'><lockscope><shared/></lockscope>\
@@ -200,16 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            crate::fuzzing::lock(&bytes);
-        }
-
-        #[test]
-        fn cut_and_bent(at in 0usize..400, byte in any::<u8>(), cut in 0usize..400) {
-            let mut bytes = LITMUS.as_bytes().to_vec();
-            let at = at % bytes.len();
-            bytes[at] = byte;
-            bytes.truncate(bytes.len().saturating_sub(cut / 2));
+        fn strangers_bytes(bytes in damaged(LITMUS)) {
             crate::fuzzing::lock(&bytes);
         }
     }

@@ -117,6 +117,7 @@ pub fn response(href: &str, changes: &[(&Prop, Done)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dav::damaged::damaged;
     use proptest::prelude::*;
 
     const UPDATE: &str = "<D:propertyupdate xmlns:D='DAV:' xmlns:Z='urn:z' xml:lang='en'><D:set><D:prop><Z:authors>\
@@ -160,16 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            crate::fuzzing::proppatch(&bytes);
-        }
-
-        #[test]
-        fn cut_and_bent(at in 0usize..400, byte in any::<u8>(), cut in 0usize..400) {
-            let mut bytes = UPDATE.as_bytes().to_vec();
-            let at = at % bytes.len();
-            bytes[at] = byte;
-            bytes.truncate(bytes.len().saturating_sub(cut / 2));
+        fn strangers_bytes(bytes in damaged(UPDATE)) {
             crate::fuzzing::proppatch(&bytes);
         }
     }
