@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Instant;
 
+use super::locks::lock;
 use super::raw::{ask, open, plain};
 use crate::node::Setup;
 
@@ -32,8 +33,7 @@ fn what_cannot_go_stays_and_is_told() {
     fs::write(node.data("d/kept/f"), b"x").unwrap();
     fs::write(node.data("d/gone/g"), b"x").unwrap();
     // A lock keeps even the superuser from it.
-    let body = b"<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
-    let lock = ask(&node, "LOCK", "/data/d/kept/f", &[("Depth", "0")], body).expect(200);
+    let lock = lock(&node, "/data/d/kept/f", &[("Depth", "0")]).expect(200);
     let told = ask(&node, "DELETE", "/data/d", &[], &[]).expect(207);
     assert!(told.text().contains("/data/d/kept/f</D:href><D:status>HTTP/1.1 423 Locked"), "{}", told.text());
     assert_eq!(told.text().matches("<D:response>").count(), 1, "nothing of the directories above: {}", told.text());
@@ -149,8 +149,7 @@ fn a_target_stays_for_a_source_that_cannot_come() {
     fs::create_dir_all(node.data("to")).unwrap();
     fs::write(node.data("to/old"), b"old").unwrap();
     assert!(std::process::Command::new("mkfifo").arg(node.data("fifo")).status().unwrap().success());
-    let body = b"<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
-    let lock = |target: &str| ask(&node, "LOCK", target, &[("Depth", "0")], body).expect(200);
+    let lock = |target: &str| lock(&node, target, &[("Depth", "0")]).expect(200);
     let held = lock("/data/from").field("lock-token").unwrap().to_owned();
     let to = ("Destination", "/data/to");
     assert_eq!(ask(&node, "MOVE", "/data/from", &[to], &[]).status, 423, "what is locked stays");

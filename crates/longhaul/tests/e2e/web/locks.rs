@@ -9,7 +9,8 @@ use crate::node::Node;
 const EXCLUSIVE: &[u8] =
     b"<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype><owner>me</owner></lockinfo>";
 
-fn lock(node: &Node, target: &str, fields: &[(&str, &str)]) -> Answer {
+/// A lock, exclusive, as a client asks for one.
+pub(super) fn lock(node: &Node, target: &str, fields: &[(&str, &str)]) -> Answer {
     ask(node, "LOCK", target, fields, EXCLUSIVE)
 }
 
