@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use auth::Rights;
-use door::{Export, Node, NodeConfig, StateDir};
+use node::{Export, Node, NodeConfig, StateDir};
 
 #[allow(clippy::print_stdout, reason = "a program talks to whoever started it")]
 fn main() -> Result<()> {
@@ -15,7 +15,7 @@ fn main() -> Result<()> {
         (words.next().context("which directory?")?, words.next().context("which state directory?")?);
     let mut config = NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&state)?);
     config.exports = vec![Export::here("data", directory, true)];
-    // Without this line everybody needs a key: see `door::StateDir::change_grants`.
+    // Without this line everybody needs a key: see `node::StateDir::change_grants`.
     config.anonymous = Some(Rights::Write);
     let node = Node::bind(config)?;
     println!("lh://{}/data", node.address()?);

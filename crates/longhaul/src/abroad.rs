@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::scan::SourceRoot;
-use foreign::mirrored::Place;
-use foreign::{Dav, Means, Redirects, S3, TokenSource};
+use remote::mirrored::Place;
+use remote::{Dav, Means, Redirects, S3, TokenSource};
 use model::Locator;
 use model::name::{Name, RelPath};
 use rustls::{ClientConfig, RootCertStore};

@@ -75,17 +75,17 @@ impl From<store::Error> for Failure {
     }
 }
 
-impl From<door::StateError> for Failure {
-    fn from(error: door::StateError) -> Failure {
+impl From<node::StateError> for Failure {
+    fn from(error: node::StateError) -> Failure {
         Failure::from_chain(Fault::Local, &error)
     }
 }
 
-impl From<door::NodeError> for Failure {
-    fn from(error: door::NodeError) -> Failure {
+impl From<node::NodeError> for Failure {
+    fn from(error: node::NodeError) -> Failure {
         let fault = match error {
-            door::NodeError::Export(door::ExportError::Directory { .. }) => Fault::Storage,
-            door::NodeError::Export(_) | door::NodeError::Access(_) => Fault::Config,
+            node::NodeError::Export(node::ExportError::Directory { .. }) => Fault::Storage,
+            node::NodeError::Export(_) | node::NodeError::Access(_) => Fault::Config,
             _ => Fault::Local,
         };
         Failure::from_chain(fault, &error)
@@ -100,8 +100,8 @@ impl From<lab::Error> for Failure {
     }
 }
 
-impl From<door::ExportError> for Failure {
-    fn from(error: door::ExportError) -> Failure {
+impl From<node::ExportError> for Failure {
+    fn from(error: node::ExportError) -> Failure {
         Failure::usage(error.to_string())
     }
 }

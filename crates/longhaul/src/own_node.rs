@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use auth::{AccessKey, Grant, Grants, Rights};
-use door::{Export, NodeConfig};
+use node::{Export, NodeConfig};
 use model::RelPath;
 
 use crate::failure::Failure;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use auth::{AccessKey, Fingerprint};
-use door::StateDir;
+use node::StateDir;
 use engine::dial::Elsewhere;
 use engine::session::{Connect, Session};
 use engine::{Error, Timeouts, Trust};

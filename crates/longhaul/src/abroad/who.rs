@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use foreign::s3::{Bucket, Credentials};
+use remote::s3::{Bucket, Credentials};
 use rustix::fs::OFlags;
 
 use crate::failure::Failure;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use auth::Rights;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use door::{Export, Node, NodeConfig};
+use node::{Export, Node, NodeConfig};
 use engine::Timeouts;
 use model::{Exit, Locator, RelPath};
 
@@ -127,7 +127,7 @@ fn serve(settings: &Settings, hello: &Hello) -> Result<Node, Failure> {
         Node::bind(config.clone()).or_else(|_| Node::bind(NodeConfig { listen: ([0u8; 4], 0).into(), ..config }))?;
     let ready = Ready {
         v: 1,
-        port: node.address().map_err(door::NodeError::Host)?.port(),
+        port: node.address().map_err(node::NodeError::Host)?.port(),
         key: key.expose_text(),
         places: paths.iter().map(|path| STANDARD.encode(path.as_bytes())).collect(),
         address: connection().1,

@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-use door::{Node, NodeConfig, NodeError, NodeJobs, StateDir};
+use node::{Node, NodeConfig, NodeError, NodeJobs, StateDir};
 use engine::Timeouts;
 use model::id::Uuid;
 use model::{DEFAULT_PORT, Exit, v1};

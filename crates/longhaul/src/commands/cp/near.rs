@@ -2,7 +2,7 @@
 //! go by a node that lives as long as the copy, so that they are verified, resumed and reported like any other.
 
 use auth::Rights;
-use door::{Export, Node};
+use node::{Export, Node};
 use engine::Timeouts;
 use engine::scan::SourceRoot;
 use model::fault::Exit;
@@ -53,7 +53,7 @@ fn by_own_node(
     // Others on this host can reach the port as well: only who holds this key, which never leaves the process, gets in.
     let (config, own) = own_node::prepare(job.settings, ([127, 0, 0, 1], 0).into(), "here", export, rights)?;
     let node = Node::bind(config)?;
-    let address = node.address().map_err(door::NodeError::Host)?;
+    let address = node.address().map_err(node::NodeError::Host)?;
     let at = HostPort { host: address.ip().to_string(), port: address.port() };
     std::thread::scope(|scope| {
         let stopper = node.stopper();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use door::FarNode;
+use node::FarNode;
 use model::HostPort;
 use model::units::BitRate;
 use model::v1::probe::all::{Cause, Findings, Segment, Support, Way, Ways};

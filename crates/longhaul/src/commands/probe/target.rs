@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use door::FarNode;
+use node::FarNode;
 use engine::Timeouts;
 use model::locator::Place;
 use model::{HostPort, Locator};

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use door::FarNode;
+use node::FarNode;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Direction, Flow, Interval, Order, Report, Way};
 use probe::Stop;

@@ -1,6 +1,6 @@
 //! `longhaul probe udp`.
 
-use door::FarNode;
+use node::FarNode;
 use model::HostPort;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::host::Hosts;

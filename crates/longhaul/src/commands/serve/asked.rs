@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use auth::Rights;
-use door::{Export, Networks, NodeConfig, Responders, StateDir, WebConfig};
+use node::{Export, Networks, NodeConfig, Responders, StateDir, WebConfig};
 use engine::Timeouts;
 use engine::movers::Peers;
 use model::{Locator, Place};
@@ -141,7 +141,7 @@ fn movers(words: &[String], common: &Common) -> Result<Option<Arc<Peers>>, Failu
         let remedy = "on each of them: longhaul grant --export NAME --write; put the keys into a file, and name it by --key-file";
         return Err(Failure::usage(format!("--peers: no access key of a mover is at hand ({remedy})")));
     }
-    Ok(Some(door::movers(at, keys.into(), Timeouts::default())))
+    Ok(Some(node::movers(at, keys.into(), Timeouts::default())))
 }
 
 impl Asked {
@@ -212,7 +212,7 @@ impl Wanted {
             web: self.web,
             responders: self.responders,
             metrics: self.metrics,
-            audit: self.audit.then_some(tune::told as door::Audit),
+            audit: self.audit.then_some(tune::told as node::Audit),
             ..NodeConfig::new(listen, state)
         }
     }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use door::{Node, StateDir};
+use node::{Node, StateDir};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 

@@ -70,7 +70,7 @@ pub fn settings(path: Option<&Path>) -> String {
 pub fn exports(config: Option<&Path>) -> String {
     let table = config.and_then(|path| fs::read_to_string(path).ok()?.parse::<toml::Table>().ok()).unwrap_or_default();
     let texts = table.get("export").and_then(toml::Value::as_array).into_iter().flatten();
-    let exports = texts.filter_map(|text| text.as_str()?.parse::<door::Export>().ok());
+    let exports = texts.filter_map(|text| text.as_str()?.parse::<node::Export>().ok());
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut said = String::new();
     for export in exports {

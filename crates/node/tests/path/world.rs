@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Grants, Rights};
-use door::{Export, Node, NodeConfig, StateDir, Stop};
+use node::{Export, Node, NodeConfig, StateDir, Stop};
 use engine::control::{Control, Label};
 use engine::dial::Elsewhere;
 use engine::journal::Journals;

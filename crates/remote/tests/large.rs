@@ -6,7 +6,7 @@ mod servers;
 
 use std::sync::Arc;
 
-use foreign::S3;
+use remote::S3;
 use model::fault::{Blame, Fault};
 use model::{Algorithm, RelPath, Timestamp};
 use servers::{OwnNode, S3Server, means, path};
@@ -121,10 +121,10 @@ fn who_may_not_is_told_so() {
     let error = store.stat(&path("f")).unwrap_err();
     assert_eq!(error.fault(), Fault::Auth, "{error}");
     assert!(!error.to_string().contains("wrong secret"), "{error}");
-    let nobody = foreign::s3::Bucket { credentials: Arc::new(|| Ok(None)), ..server.bucket("") };
+    let nobody = remote::s3::Bucket { credentials: Arc::new(|| Ok(None)), ..server.bucket("") };
     let store = S3::new(means(), &nobody, RelPath::root()).unwrap();
     assert_eq!(store.list(&path("")).err().unwrap().fault(), Fault::Auth);
-    let elsewhere = foreign::s3::Bucket { name: "missing".into(), ..server.bucket(servers::KEY.1) };
+    let elsewhere = remote::s3::Bucket { name: "missing".into(), ..server.bucket(servers::KEY.1) };
     let store = S3::new(means(), &elsewhere, RelPath::root()).unwrap();
     assert!(store.list(&path("")).is_err());
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use foreign::{Dav, Means};
+use remote::{Dav, Means};
 use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};
 use script::{Asked, Reply, Script};
@@ -270,7 +270,7 @@ fn tokens_go_nowhere_in_clear_nor_to_others() {
         noted.lock().unwrap().push(asked.headers().get("authorization").map(str::to_owned));
         honest(asked, &content(100))
     });
-    let token: Arc<foreign::TokenSource> = Arc::new(|| Ok(Some("secret".into())));
+    let token: Arc<remote::TokenSource> = Arc::new(|| Ok(Some("secret".into())));
     let dav_clear = dav(&clear, Means { token: Arc::clone(&token), ..impatient() });
     assert!(read_all(&dav_clear, 100).is_ok());
     assert!(seen.lock().unwrap().iter().all(Option::is_none), "in clear nobody says who he is");

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use auth::Rights;
-use door::{Export, Node, NodeConfig, StateDir, Stop, WebConfig};
+use node::{Export, Node, NodeConfig, StateDir, Stop, WebConfig};
 use serde_json::Value;
 
 const BYTES: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use foreign::Means;
+use remote::Means;
 use model::fault::{Blame, Fault};
 use store::Store;
 use web::Headers;

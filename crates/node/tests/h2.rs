@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use auth::Rights;
 use bytes::Bytes;
-use door::{Export, Node, NodeConfig, StateDir};
+use node::{Export, Node, NodeConfig, StateDir};
 use h2::client::SendRequest;
 use h2::{Reason, RecvStream};
 use http::{Request, Response};

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Rights;
-use door::{Export, Node, NodeConfig, StateDir};
-use foreign::s3::{Bucket, Credentials};
-use foreign::{Dav, Means, Redirects, S3};
+use node::{Export, Node, NodeConfig, StateDir};
+use remote::s3::{Bucket, Credentials};
+use remote::{Dav, Means, Redirects, S3};
 use model::RelPath;
 use rustls::{ClientConfig, RootCertStore};
 use web::{Dialer, HttpUrl};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foreign::{Means, Redirects};
+use remote::{Means, Redirects};
 use model::fault::Fault;
 use web::{Headers, Response};
 

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use foreign::mirrored::{Member, Mirrored, Place};
-use foreign::{Dav, S3};
+use remote::mirrored::{Member, Mirrored, Place};
+use remote::{Dav, S3};
 use model::checksum::BlockSum;
 use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};

@@ -154,7 +154,7 @@ mod tests {
             std::fs::write(&path, text()).unwrap();
         }
         let committed = std::fs::read_to_string(path).unwrap_or_default();
-        let remedy = "write it anew: LONGHAUL_WRITE_OPENAPI=1 cargo test -p door the_committed_document";
+        let remedy = "write it anew: LONGHAUL_WRITE_OPENAPI=1 cargo test -p node the_committed_document";
         assert!(committed == text(), "docs/openapi.json is not what the types and the routes say; {remedy}");
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use foreign::S3;
-use foreign::s3::{Bucket, Credentials, KeySource};
+use remote::S3;
+use remote::s3::{Bucket, Credentials, KeySource};
 use model::RelPath;
 use model::fault::{Blame, Fault};
 use store::Store;

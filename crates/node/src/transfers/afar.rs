@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use engine::Error;
 use engine::scan::SourceRoot;
-use foreign::s3::Bucket;
-use foreign::{Dav, Means, Redirects, S3, TokenSource, s3};
+use remote::s3::Bucket;
+use remote::{Dav, Means, Redirects, S3, TokenSource, s3};
 use model::fault::Fault;
 use model::name::{Name, RelPath};
 use model::v1::node::Credentials;
