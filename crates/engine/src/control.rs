@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::Progress;
 use model::spec::Steer;
 use model::v1;
 use sys::waker::Waker;
-use wire::sender::Progress;
 
-use crate::eta::{Estimator, Eta};
+use pilot::eta::{Estimator, Eta};
 
 /// Over how long the rate "now" is taken.
 const WINDOW: Duration = Duration::from_secs(3);
@@ -248,7 +248,7 @@ impl Control {
         inner.samples.push_back((now, progress.bytes_sent()));
         let (since, waits) = (now - inner.started, !inner.waiting_for.is_empty());
         let steer = inner.steer;
-        inner.estimator.saw(since, progress, &steer, waits);
+        inner.estimator.observe(since, progress, &steer, waits);
         while inner.samples.front().is_some_and(|(at, _)| now - *at > WINDOW) && inner.samples.len() > 2 {
             inner.samples.pop_front();
         }

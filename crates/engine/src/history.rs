@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::pilot::Past;
+use pilot::Past;
 
 /// The directory below the state directory.
 const DIRECTORY: &str = "paths";

@@ -3,10 +3,9 @@
 
 mod aid;
 mod crew;
-mod gauge;
-mod lanes;
 mod reins;
 mod routes;
+mod sampler;
 mod stall;
 mod supply;
 
@@ -19,18 +18,18 @@ use std::time::{Duration, Instant};
 use model::account::{Account, Spent, Waited};
 use model::name::RelPath;
 use model::spec::Steer;
-use model::v1;
+use model::{Progress, v1};
+use pilot::{Evidence, Known, Past, Permitted};
 use wire::frame::{Counts, Open, Plan, Removal, Suite};
 use wire::join::SessionId;
-use wire::sender::Progress;
 use wire::{FileTold, Frame, WireError};
 
-pub use gauge::permitted;
+pub use sampler::permitted;
 
 use aid::Aid;
 use crew::Crew;
-use gauge::Gauge;
 use reins::Reins;
+use sampler::Sampler;
 use stall::{Silence, Stall};
 use supply::Supply;
 
@@ -41,7 +40,6 @@ use crate::error::{Error, Result};
 use crate::history::History;
 use crate::link::Link;
 use crate::movers::{Afar, Movers, Peers};
-use crate::pilot::{self, Evidence, Past, Permitted};
 use crate::seal::{self, Sealer, Secret};
 use crate::series::Series;
 use crate::stream::{DataStream, Joined};
@@ -199,6 +197,16 @@ pub struct StreamTerms {
 }
 
 impl StreamTerms {
+    /// What is known before the first byte.
+    pub(crate) fn known(&self) -> Known {
+        Known {
+            permitted: self.permitted.clone(),
+            processors: sys::limits::processors() as u32,
+            send_buffer_bytes: sys::tcp::buffers_max().1,
+            past: self.past,
+        }
+    }
+
     /// The congestion control that a new stream should have, if not the one it has.
     fn congestion(&self, socket: &TcpStream) -> Option<String> {
         if let Some(name) = &self.permitted.forced {
@@ -333,12 +341,12 @@ pub fn drive(
         side.tell_files();
     }
     control.meets(link.socket().peer_addr().ok().map(|peer| peer.ip()));
-    let mut gauge = Gauge::new(&crew.terms, &**side);
+    let mut sampler = Sampler::new(&crew.terms, &**side);
     let mut aid = Aid::default();
-    let result = run(link, &mut crew, &mut streams, control, watch, &mut driven, (&mut gauge, &mut aid));
-    driven.account = gauge.account(&crew.sights());
-    driven.past = gauge.past();
-    driven.peer = gauge.peer.take().map(|peer| *peer);
+    let result = run(link, &mut crew, &mut streams, control, watch, &mut driven, (&mut sampler, &mut aid));
+    driven.account = sampler.account(&crew.samples());
+    driven.past = sampler.past();
+    driven.peer = sampler.peer.take().map(|peer| *peer);
     if driven.waited == Waited::default() {
         driven.waited = side.waited();
     }
@@ -352,7 +360,7 @@ pub fn drive(
         link.abort_for(error);
     }
     // Its part of the path is free for others.
-    drop(gauge);
+    drop(sampler);
     side.close();
     if result.is_ok() {
         // The last message is what sends the other side's threads home.
@@ -376,7 +384,7 @@ impl Driven {
 }
 
 /// Sends what the side has to say, and before its last words what it has counted.
-fn say_what_is_due(link: &mut Link, crew: &Crew, gauge: &mut Gauge) -> Result<()> {
+fn say_what_is_due(link: &mut Link, crew: &Crew, sampler: &mut Sampler) -> Result<()> {
     while link.has_room() {
         let Some(frame) = crew.side.poll_frame() else { break };
         let counts = crew.side.counts();
@@ -389,7 +397,7 @@ fn say_what_is_due(link: &mut Link, crew: &Crew, gauge: &mut Gauge) -> Result<()
                 link.send(&Frame::Waited(waited))?;
             }
             // Nothing is heard after this.
-            link.send(&Frame::Account(Box::new(gauge.account(&crew.sights()))))?;
+            link.send(&Frame::Account(Box::new(sampler.account(&crew.samples()))))?;
         }
         link.send(&frame)?;
     }
@@ -403,7 +411,7 @@ fn run(
     control: &Control,
     watch: Watch<'_>,
     driven: &mut Driven,
-    (gauge, aid): (&mut Gauge, &mut Aid),
+    (sampler, aid): (&mut Sampler, &mut Aid),
 ) -> Result<()> {
     let side = Arc::clone(&crew.side);
     let started = Instant::now();
@@ -417,7 +425,7 @@ fn run(
         }
         reins.tend(link, &*side)?;
         side.pump()?;
-        say_what_is_due(link, crew, gauge)?;
+        say_what_is_due(link, crew, sampler)?;
         side.take_plans().iter().for_each(|plan| watch(News::Plan(plan)));
         side.take_files().into_iter().for_each(|file| watch(News::File(file)));
         side.take_removal().into_iter().for_each(|removal| watch(News::Removing(removal)));
@@ -428,9 +436,9 @@ fn run(
             side.take_files().into_iter().for_each(|file| watch(News::File(file)));
             return Ok(());
         }
-        supply.tend(link, crew, streams, (reins.applied.streams, gauge), driven)?;
+        supply.tend(link, crew, streams, (reins.applied.streams, sampler), driven)?;
         aid.tend(link, crew, &reins.applied)?;
-        if gauge.control_is_cut(link) {
+        if sampler.control_is_cut(link) {
             return Err(Error::Silent { peer: link.peer().to_owned(), seconds: link.silence().as_secs() });
         }
         if ticked.elapsed() >= TICK {
@@ -438,20 +446,20 @@ fn run(
             side.tick();
             let progress = side.progress();
             watch(News::Progress(&progress, side.current()));
-            control.saw(&progress, (crew.running + aid.look(gauge)) as u32);
+            control.saw(&progress, (crew.running + aid.look(sampler)) as u32);
             driven.note_progress(&progress, started.elapsed());
             driven.silent = silence.heard(link.silence(), link.timeouts().pace.ping_after * 2);
             let waits = reins.say_busy(link, &*side)?;
             stall.check(&progress, waits || !side.watches_progress(), link)?;
-            gauge.tick(link, crew, &reins)?;
+            sampler.tick(link, crew, &reins)?;
             crew.release();
         }
         link.exchange(TICK.saturating_sub(ticked.elapsed()))?;
         while let Some(frame) = link.next_frame()? {
             match frame {
                 Frame::Steer(to) => control.adopt(to),
-                Frame::Account(of) => aid.hear_of_peer(of, gauge),
-                Frame::Spread(over) => gauge.spread = over,
+                Frame::Account(of) => aid.hear_of_peer(of, sampler),
+                Frame::Spread(over) => sampler.spread = over,
                 Frame::Counts(of) => driven.peer_counts = of,
                 Frame::Waited(of) => driven.waited = of,
                 Frame::Busy(why) => reins.peer_busy = Some((why, Instant::now())),

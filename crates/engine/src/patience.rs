@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use wire::sender::Progress;
+use model::Progress;
 
 /// The patience of one command.
 pub struct Patience {

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::Progress;
 use model::account::Waited;
 use model::checksum::{BlockSum, Digest};
 use model::name::RelPath;
@@ -29,7 +30,7 @@ use wire::frame::{Counts, JobName, PlaceToken, Plan, Refusal, Removal, Totals};
 use wire::limits::ENTRIES_IN_FLIGHT_MAX;
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
-use wire::sender::{Miss, Progress};
+use wire::sender::Miss;
 use wire::{FileTold, Frame, Receiver, WireError};
 
 use crate::error::{Error, Result};

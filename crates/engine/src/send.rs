@@ -418,6 +418,6 @@ pub(crate) fn with_addresses(mut facts: Vec<v1::Stream>, ours: &[v1::Stream]) ->
 }
 
 /// A receipt's stream, for a connection that carried no records: what it did since `base`.
-pub fn control_facts(socket: &std::net::TcpStream, base: &sys::tcp::TcpInfo) -> v1::Stream {
+pub fn control_facts(socket: &std::net::TcpStream, base: &model::tcp::TcpInfo) -> v1::Stream {
     crate::stream::facts(socket, 0, 0, "sealed", base)
 }

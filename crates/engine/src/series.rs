@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use model::account::{Account, Spent, Stage};
 
-use crate::pilot::Sight;
+use pilot::Sample;
 
 /// The columns, units in their names. `stream` is the stream's number, or `far` for all threads of the other end; `job` is
 /// said once, in the first row. New ones come at the end.
@@ -59,7 +59,7 @@ impl Series {
     }
 
     /// Writes what is seen now, if it is time. A disk that is full ends the series, not the job.
-    pub(crate) fn note(&self, sights: &[Sight], peer: Option<&Account>) {
+    pub(crate) fn note(&self, samples: &[Sample], peer: Option<&Account>) {
         let mut sheet = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sheet.failed || sheet.written.is_some_and(|at| at.elapsed() < EVERY) {
             return;
@@ -67,8 +67,8 @@ impl Series {
         sheet.written = Some(Instant::now());
         let now = sheet.started.elapsed();
         let mut rows = String::new();
-        for sight in sights {
-            sheet.row(&mut rows, now, sight);
+        for sample in samples {
+            sheet.row(&mut rows, now, sample);
         }
         if let Some(peer) = peer {
             sheet.far_row(&mut rows, now, peer);
@@ -106,19 +106,19 @@ fn processor(rows: &mut String, spent: &Spent) {
 }
 
 impl Sheet {
-    fn row(&mut self, rows: &mut String, now: Duration, sight: &Sight) {
-        let t = &sight.tcp;
-        let fresh = (Spent::default(), 0, now.saturating_sub(sight.spent.total()));
-        let before = self.before.insert(sight.stream, (sight.spent, t.delivered_segments, now));
+    fn row(&mut self, rows: &mut String, now: Duration, sample: &Sample) {
+        let t = &sample.tcp;
+        let fresh = (Spent::default(), 0, now.saturating_sub(sample.spent.total()));
+        let before = self.before.insert(sample.stream, (sample.spent, t.delivered_segments, now));
         // Where the path broke, numbers are used again: time that falls is another stream's.
-        let before = before.filter(|(spent, ..)| spent.total() <= sight.spent.total());
+        let before = before.filter(|(spent, ..)| spent.total() <= sample.spent.total());
         let (spent, segments, at) = before.unwrap_or(fresh);
         // The count wraps, and the size of segments may change.
         let bytes = f64::from(t.delivered_segments.wrapping_sub(segments)) * f64::from(t.mss_bytes);
         let rate = bytes * 8e-6 / now.saturating_sub(at).as_secs_f64().max(1e-3);
         let pace = t.pacing_max_bytes_s.map(|bytes| format!("{:.3}", bytes as f64 * 8e-6)).unwrap_or_default();
-        let spent = sight.spent.since(&spent);
-        let _ = write!(rows, "{:.3},{},", now.as_secs_f64(), sight.stream);
+        let spent = sample.spent.since(&spent);
+        let _ = write!(rows, "{:.3},{},", now.as_secs_f64(), sample.stream);
         stages(rows, &spent);
         let _ = write!(
             rows,
@@ -136,8 +136,8 @@ impl Sheet {
             t.send_buffer_limited.as_secs_f64(),
             t.send_window_bytes,
             t.unsent_bytes,
-            sight.unread_bytes,
-            sight.congestion,
+            sample.unread_bytes,
+            sample.congestion,
             t.bytes_received,
         );
         self.end_row(rows, &spent);
@@ -185,13 +185,13 @@ mod tests {
     fn every_row_has_every_column() {
         let out = Shared::default();
         let series = Series::new(Box::new(out.clone()), "the-job".into()).unwrap();
-        let mut sight = Sight { stream: 3, congestion: "bbr".into(), ..Sight::default() };
-        sight.spent.records = 4;
-        sight.spent.wall[Stage::Storage as usize] = Duration::from_millis(10);
+        let mut sample = Sample { stream: 3, congestion: "bbr".into(), ..Sample::default() };
+        sample.spent.records = 4;
+        sample.spent.wall[Stage::Storage as usize] = Duration::from_millis(10);
         let mut far = Account::default();
         far.spent.records = 2;
-        series.note(&[sight.clone()], Some(&far));
-        series.note(&[sight], Some(&far));
+        series.note(&[sample.clone()], Some(&far));
+        series.note(&[sample], Some(&far));
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         assert_eq!(lines.len(), 3, "the second look came too soon: {text}");
@@ -214,17 +214,17 @@ mod tests {
             far: Spent::default(),
             failed: false,
         };
-        let sight = |segments, ms| {
-            let mut sight = Sight { stream: 1, ..Sight::default() };
-            sight.tcp.delivered_segments = segments;
-            sight.tcp.mss_bytes = 1000;
-            sight.spent.wall[Stage::Socket as usize] = Duration::from_millis(ms);
-            sight
+        let sample = |segments, ms| {
+            let mut sample = Sample { stream: 1, ..Sample::default() };
+            sample.tcp.delivered_segments = segments;
+            sample.tcp.mss_bytes = 1000;
+            sample.spent.wall[Stage::Socket as usize] = Duration::from_millis(ms);
+            sample
         };
         // A stream of half a second, then 250 ms later; then one that took its number 100 ms before it was seen.
         let mut rows = String::new();
         for (at_ms, segments, ms) in [(2_000, 1000, 500), (2_250, 2000, 750), (9_000, 100, 100)] {
-            sheet.row(&mut rows, Duration::from_millis(at_ms), &sight(segments, ms));
+            sheet.row(&mut rows, Duration::from_millis(at_ms), &sample(segments, ms));
         }
         let rates: Vec<&str> = rows.lines().filter_map(|row| row.split(',').nth(10)).collect();
         assert_eq!(rates, ["16.000", "32.000", "8.000"], "Mbit/s: {rows}");

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use auth::{AccessKey, Fingerprint};
 use model::account::{Account, Waited};
 use model::checksum::Digest;
+use model::tcp::TcpInfo;
 use model::{HostPort, RelPath, v1};
+use pilot::verdict::Measured;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Connection};
-use sys::tcp::TcpInfo;
 use wire::Frame;
 use wire::frame::{Counts, Direction, KeyProof, Listed, Open, Request, Totals};
 use wire::join::{Join, SessionId};
@@ -30,7 +31,6 @@ use crate::identity::{self, Trust};
 use crate::job::{self, Beside, Driven, Help, Side, StreamTerms, Streams, Watch};
 use crate::lastcopy::LastCopy;
 use crate::link::Link;
-use crate::pilot;
 use crate::receive::Receiving;
 use crate::scan::{Scanner, SourceRoot};
 use crate::seal::{self, Secret};
@@ -132,6 +132,23 @@ pub struct Report {
     pub arrived_after: Option<Duration>,
     /// How the job failed, if it did. What arrived before is counted all the same.
     pub error: Option<Error>,
+}
+
+impl Report {
+    /// What a verdict is made of.
+    pub fn measured(&self) -> Measured {
+        Measured {
+            streams: self.streams.clone(),
+            account: self.account.clone(),
+            peer: self.peer.clone(),
+            files: self.totals.files,
+            bytes: self.totals.bytes,
+            skipped: self.totals.skipped,
+            waited: self.waited,
+            scanned_after: self.scanned_after,
+            failed: self.error.is_some(),
+        }
+    }
 }
 
 impl Session {
@@ -407,7 +424,7 @@ impl Session {
     /// How many streams to begin with.
     fn first_streams(&self, means: &Means, terms: &StreamTerms) -> u32 {
         match means.streams {
-            0 => pilot::first_streams(self.rtt(), terms.past.as_ref()),
+            0 => pilot::first_streams(self.rtt(), &terms.known()),
             asked => asked,
         }
     }

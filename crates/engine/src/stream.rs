@@ -13,8 +13,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use model::tcp::TcpInfo;
 use model::v1;
-use sys::tcp::TcpInfo;
 use wire::error::WireError;
 use wire::limits::{RECORD_PARTS_MAX, RECORD_PAYLOAD_BYTES_MAX};
 use wire::record::{self, HEAD_BYTES, Head, Part, ROW_BYTES};

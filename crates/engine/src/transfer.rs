@@ -9,9 +9,11 @@ use model::id::JobId;
 use model::locator::Place;
 use model::spec::{self, Options};
 use model::v1;
+use pilot::verdict;
 use sys::waker::Waker;
 use wire::frame::{Direction, Open};
 
+use crate::SOFTWARE;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
@@ -21,7 +23,6 @@ use crate::receipt::{self, Context};
 use crate::receive::Receiving;
 use crate::scan::SourceRoot;
 use crate::session::{Means, Report, Session};
-use crate::{SOFTWARE, verdict};
 
 /// Makes the receiving side of an attempt.
 pub type MakeReceiving<'a> = &'a dyn Fn(&Options, Waker) -> Result<Arc<Receiving>>;
@@ -216,8 +217,9 @@ impl Transfer<'_> {
     /// The receipt of what was brought.
     pub fn receipt(&self, done: &Outcome, source: Vec<String>, target: String) -> v1::Receipt {
         let pushing = matches!(self.ends, Ends::Push { .. });
+        let measured = done.report.measured();
         let case = verdict::Case {
-            report: &done.report,
+            measured: &measured,
             pushing,
             limit_bit_s: self.control.steer().0.limit_bit_s,
             limit_is_theirs: self.control.limit_is_theirs(),

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::scan::SourceRoot;
-use remote::mirrored::Place;
-use remote::{Dav, Means, Redirects, S3, TokenSource};
 use model::Locator;
 use model::name::{Name, RelPath};
+use remote::mirrored::Place;
+use remote::{Dav, Means, Redirects, S3, TokenSource};
 use rustls::{ClientConfig, RootCertStore};
 use store::Store;
 use web::{Dialer, HttpUrl};

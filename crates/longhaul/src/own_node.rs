@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use auth::{AccessKey, Grant, Grants, Rights};
-use node::{Export, NodeConfig};
 use model::RelPath;
+use node::{Export, NodeConfig};
 
 use crate::failure::Failure;
 use crate::settings::{Settings, random};

@@ -6,13 +6,13 @@ mod intervals;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use engine::eta::Eta;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use model::Progress;
 use model::duration;
 use model::name::{RelPath, show_text};
 use model::units::{BitRate, Bytes};
 use model::v1;
-use wire::sender::Progress;
+use pilot::eta::Eta;
 
 use crate::printer::Printer;
 use intervals::Intervals;

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use auth::{AccessKey, Fingerprint};
-use node::StateDir;
 use engine::dial::Elsewhere;
 use engine::session::{Connect, Session};
 use engine::{Error, Timeouts, Trust};
 use model::{HostPort, Locator};
+use node::StateDir;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;

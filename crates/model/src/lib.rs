@@ -16,7 +16,9 @@ pub mod id;
 pub mod laws;
 pub mod locator;
 pub mod name;
+pub mod progress;
 pub mod spec;
+pub mod tcp;
 pub mod units;
 pub mod v1;
 
@@ -25,4 +27,5 @@ pub use entry::{Kind, Meta, Timestamp};
 pub use fault::{Blame, Exit, Fault, Retry};
 pub use locator::{DEFAULT_PORT, HostPort, Locator, Place};
 pub use name::{Name, RelPath};
+pub use progress::Progress;
 pub use units::{BitRate, Bytes};

@@ -15,9 +15,9 @@ use engine::control::{Control, Label};
 use engine::receive::{Policy, Receiving};
 use engine::scan::SourceRoot;
 use engine::session::{Means, Report};
-use engine::verdict as judge;
 use model::spec::Steer;
 use model::v1::Limit;
+use pilot::verdict as judge;
 use slow::Slow;
 use store::posix::Links;
 use wire::frame::Direction;
@@ -31,7 +31,7 @@ const BYTES: usize = 32 << 20;
 fn verdict(report: &Report, pushing: bool) -> Limit {
     assert!(report.error.is_none(), "{:?}", report.error);
     let elapsed = report.arrived_after.unwrap_or(Duration::from_secs(1));
-    judge::of(&judge::Case::new(report, pushing, elapsed))
+    judge::of(&judge::Case::new(&report.measured(), pushing, elapsed))
 }
 
 /// Whether the machine let the disk be the limit: where others had its processors, they were, which is said.

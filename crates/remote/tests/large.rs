@@ -6,9 +6,9 @@ mod servers;
 
 use std::sync::Arc;
 
-use remote::S3;
 use model::fault::{Blame, Fault};
 use model::{Algorithm, RelPath, Timestamp};
+use remote::S3;
 use servers::{OwnNode, S3Server, means, path};
 use store::{Coming, Finish, Sink, Store};
 

@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use remote::{Dav, Means};
 use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};
+use remote::{Dav, Means};
 use script::{Asked, Reply, Script};
 use servers::{means, path};
 use store::{Coming, Finish, Store};

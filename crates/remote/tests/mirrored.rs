@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use remote::mirrored::{Member, Mirrored, Place};
-use remote::{Dav, S3};
 use model::checksum::BlockSum;
 use model::fault::{Blame, Fault};
 use model::{RelPath, Timestamp};
+use remote::mirrored::{Member, Mirrored, Place};
+use remote::{Dav, S3};
 use script::{Asked, Reply, Script};
 use servers::{OwnNode, S3Server, means, path};
 use store::{Finish, Store};

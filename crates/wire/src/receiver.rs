@@ -451,8 +451,8 @@ impl Receiver {
     }
 
     /// Numbers for progress.
-    pub fn progress(&self) -> crate::sender::Progress {
-        crate::sender::Progress {
+    pub fn progress(&self) -> model::Progress {
+        model::Progress {
             bytes_offered: self.bytes_offered,
             files_offered: self.files_offered,
             bytes_arrived: self.bytes_arrived,

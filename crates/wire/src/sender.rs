@@ -8,17 +8,16 @@
 
 mod deal;
 mod open;
-mod progress;
 mod say;
 mod settle;
 mod told;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
 use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
+use model::{Algorithm, Progress};
 
 use crate::error::WireError;
 use crate::frame::{Claim, End, Entry, Offered, Plan, Refusal, Removal, Totals, UNKNOWN_SIZE};
@@ -30,7 +29,6 @@ use open::OpenDirs;
 use say::attribute_bytes;
 
 pub use deal::{Order, Range};
-pub use progress::Progress;
 
 /// A record that was built for a stream: what it covers, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

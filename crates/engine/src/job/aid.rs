@@ -5,7 +5,7 @@ use model::spec::Steer;
 use model::v1;
 
 use super::crew::Crew;
-use super::gauge::Gauge;
+use super::sampler::Sampler;
 use super::{Help, Side};
 use crate::error::Result;
 use crate::link::Link;
@@ -41,19 +41,19 @@ impl Aid {
     }
 
     /// How many streams they carry; what they say of themselves is taken in.
-    pub(super) fn look(&self, gauge: &mut Gauge) -> usize {
+    pub(super) fn look(&self, sampler: &mut Sampler) -> usize {
         let Some(movers) = &self.movers else { return 0 };
         let (streams, accounts) = movers.accounts();
-        gauge.aided_by(movers.spread(), accounts);
+        sampler.aided_by(movers.spread(), accounts);
         streams
     }
 
     /// What the other end says of itself. The pilots of movers go by that as well.
-    pub(super) fn hear_of_peer(&self, account: Box<Account>, gauge: &mut Gauge) {
+    pub(super) fn hear_of_peer(&self, account: Box<Account>, sampler: &mut Sampler) {
         if let Some(movers) = &self.movers {
             movers.hear_of_client(&account);
         }
-        gauge.peer = Some(account);
+        sampler.peer = Some(account);
     }
 
     /// The job is over: the movers go, and say what their streams did.

@@ -9,17 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::account::Spent;
-use sys::tcp::TcpInfo;
+use model::tcp::TcpInfo;
+use pilot::Sample;
+use pilot::path_set::Path;
 use sys::waker::Waker;
 use wire::join::{Join, SessionId};
 
-use super::lanes::Path;
 use super::{Driven, Side, StreamEnd, StreamTerms, TICK};
 use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::meter::Meter;
-use crate::pilot::Sight;
 use crate::seal::From;
 use crate::stream::{DataStream, Joined};
 use crate::timeouts::Timeouts;
@@ -326,11 +326,11 @@ impl Crew {
     }
 
     /// What is to be seen of the running streams, in the order of their numbers.
-    pub(super) fn sights(&self) -> Vec<Sight> {
-        let sight = |(id, carrier): (&u32, &Carrier)| {
+    pub(super) fn samples(&self) -> Vec<Sample> {
+        let sample = |(id, carrier): (&u32, &Carrier)| {
             let tcp = sys::tcp::info(&carrier.socket).unwrap_or_default();
             carrier.note_share(&tcp);
-            Sight {
+            Sample {
                 stream: *id,
                 tcp: tcp.since(&carrier.base),
                 congestion: sys::tcp::congestion(&carrier.socket),
@@ -338,9 +338,9 @@ impl Crew {
                 unread_bytes: sys::tcp::unread_bytes(&carrier.socket),
             }
         };
-        let mut sights: Vec<Sight> = self.carriers().iter().map(sight).collect();
-        sights.sort_by_key(|sight| sight.stream);
-        sights
+        let mut samples: Vec<Sample> = self.carriers().iter().map(sample).collect();
+        samples.sort_by_key(|sample| sample.stream);
+        samples
     }
 
     /// Lets go of streams that were held to their share for long enough.

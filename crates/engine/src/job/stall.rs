@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wire::sender::Progress;
+use model::Progress;
 
 use crate::error::{Error, Result};
 use crate::link::Link;

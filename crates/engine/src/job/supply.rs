@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use wire::WireError;
 use wire::limits::STREAMS_MAX;
 
-use super::gauge::Gauge;
 use super::routes::Routes;
+use super::sampler::Sampler;
 use super::{Beside, Crew, Driven, StreamEnd, Streams};
 use crate::dial;
 use crate::error::{Error, Result};
@@ -39,14 +39,14 @@ impl Supply {
         link: &Link,
         crew: &mut Crew,
         streams: &mut Streams<'_>,
-        (steered, gauge): (u32, &mut Gauge),
+        (steered, sampler): (u32, &mut Sampler),
         driven: &mut Driven,
     ) -> Result<()> {
         Self::agree(link, crew)?;
-        self.open(link, crew, streams, (steered, gauge));
+        self.open(link, crew, streams, (steered, sampler));
         while let Ok(end) = crew.ends.try_recv() {
             crew.running -= 1;
-            self.lost(crew, streams, (steered, gauge), driven, end)?;
+            self.lost(crew, streams, (steered, sampler), driven, end)?;
         }
         Ok(())
     }
@@ -56,7 +56,7 @@ impl Supply {
         &mut self,
         crew: &mut Crew,
         streams: &mut Streams<'_>,
-        (steered, gauge): (u32, &mut Gauge),
+        (steered, sampler): (u32, &mut Sampler),
         driven: &mut Driven,
         end: StreamEnd,
     ) -> Result<()> {
@@ -64,7 +64,7 @@ impl Supply {
         // The job is not over: a stream that ended in peace was refused, or closed by something in between.
         let retired = end.result.is_ok() && end.facts.bytes > 0;
         let early = || Error::Broken { peer: crew.peer.clone(), source: ErrorKind::UnexpectedEof.into() };
-        let error = driven.note(end, &mut gauge.ended).map_or_else(|error| error, |()| early());
+        let error = driven.note(end, &mut sampler.ended).map_or_else(|error| error, |()| early());
         if matches!(error, Error::Connect { .. }) {
             self.free.push(id);
         }
@@ -82,7 +82,7 @@ impl Supply {
         // Or it was one too many.
         let route = &self.routes.all[way];
         let wanted = match self.routes.is_one() {
-            true => wanted(*count, asked(steered, gauge, &route.streams), *most),
+            true => wanted(*count, asked(steered, sampler, &route.streams), *most),
             false => route.wanted,
         };
         if route.streams.len() >= wanted as usize {
@@ -112,7 +112,7 @@ impl Supply {
     }
 
     /// Opens the streams that are wanted: the first ones, and those that a change of the job adds.
-    fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, (steered, gauge): (u32, &Gauge)) {
+    fn open(&mut self, link: &Link, crew: &mut Crew, streams: &mut Streams<'_>, (steered, sampler): (u32, &Sampler)) {
         match streams {
             Streams::Dial { to, beside, count, most, opened, kept } => {
                 self.routes.begin(to);
@@ -138,8 +138,8 @@ impl Supply {
                 }
                 self.dialled = true;
                 match self.routes.is_one() {
-                    true => self.open_one(crew, (*count, *most), opened, (steered, gauge)),
-                    false => self.open_several(crew, (*count, *most), opened, (steered, gauge)),
+                    true => self.open_one(crew, (*count, *most), opened, (steered, sampler)),
+                    false => self.open_several(crew, (*count, *most), opened, (steered, sampler)),
                 }
             }
             Streams::Accept { joined, kept, floor } => {
@@ -172,10 +172,10 @@ impl Supply {
         crew: &mut Crew,
         (count, most): (u32, u32),
         opened: &mut u32,
-        (steered, gauge): (u32, &Gauge),
+        (steered, sampler): (u32, &Sampler),
     ) {
         let route = &mut self.routes.all[0];
-        let wanted = wanted(count, asked(steered, gauge, &route.streams), most);
+        let wanted = wanted(count, asked(steered, sampler, &route.streams), most);
         if wanted == route.wanted {
             return;
         }
@@ -190,11 +190,11 @@ impl Supply {
         crew: &mut Crew,
         (count, most): (u32, u32),
         opened: &mut u32,
-        (steered, gauge): (u32, &Gauge),
+        (steered, sampler): (u32, &Sampler),
     ) {
         let now = Instant::now();
         for way in 0..self.routes.all.len() {
-            let wish = gauge.wish(&self.routes.all[way].streams);
+            let wish = sampler.wish(&self.routes.all[way].streams);
             let lacks =
                 self.routes.lacking(way, now, (wish, count), (steered, most), |stream| crew.has_carried(stream));
             // The session's numbers end: what is left of them is for replacing what is lost.
@@ -216,8 +216,8 @@ impl Supply {
 }
 
 /// What somebody asked for, else what the evidence says.
-fn asked(steered: u32, gauge: &Gauge, streams: &BTreeSet<u32>) -> u32 {
-    if steered > 0 { steered } else { gauge.wish(streams) }
+fn asked(steered: u32, sampler: &Sampler, streams: &BTreeSet<u32>) -> u32 {
+    if steered > 0 { steered } else { sampler.wish(streams) }
 }
 
 /// How many streams there should be: what the job's settings or the evidence say, else what the client chose, up to a bound.

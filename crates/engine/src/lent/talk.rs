@@ -6,10 +6,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::Progress;
 use model::fault::Fault;
 use sys::waker::Waker;
 use wire::mover::{Answer, Ask, Word};
-use wire::sender::Progress;
 use wire::{Frame, WireError};
 
 use crate::error::Error;

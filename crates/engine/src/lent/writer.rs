@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use model::Algorithm;
+use model::Progress;
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::Steer;
@@ -14,7 +15,6 @@ use sys::waker::Waker;
 use wire::limits::PACK_BYTES;
 use wire::mover::{Answer, Ask, Here, Word};
 use wire::record::Part;
-use wire::sender::Progress;
 use wire::{Frame, WireError};
 
 use super::talk::{Line, Talk};

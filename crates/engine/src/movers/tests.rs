@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
 
+use model::Progress;
 use model::spec::Options;
 use wire::frame::{Direction, Open};
-use wire::sender::Progress;
 use wire::{Frame, WireError};
 
 use super::*;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use model::Progress;
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::Steer;
 use wire::frame::{Counts, Plan, Removal};
 use wire::limits::{PATHS_MAX, RANGES_MAX};
-use wire::sender::Progress;
 use wire::{FileTold, Frame, WireError};
 
 use super::Sending;

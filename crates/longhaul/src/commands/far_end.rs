@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use auth::Rights;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use node::{Export, Node, NodeConfig};
 use engine::Timeouts;
 use model::{Exit, Locator, RelPath};
+use node::{Export, Node, NodeConfig};
 
 use crate::failure::Failure;
 use crate::local;

@@ -225,7 +225,7 @@ impl Guest {
             patience: std::time::Duration::ZERO,
             keep: false,
             help: Help::None,
-            permitted: engine::pilot::Permitted::default(),
+            permitted: pilot::Permitted::default(),
             past: None,
             history: None,
             series: None,

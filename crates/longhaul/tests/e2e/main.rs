@@ -48,7 +48,7 @@ mod remedies;
 mod report;
 mod resume;
 mod rewritten;
-#[path = "../../../foreign/tests/servers/s3.rs"]
+#[path = "../../../remote/tests/servers/s3.rs"]
 mod s3;
 mod scripted_node;
 mod space;

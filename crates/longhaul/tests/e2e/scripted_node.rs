@@ -179,7 +179,7 @@ impl Visit<'_> {
             patience: std::time::Duration::ZERO,
             keep: false,
             help: Help::None,
-            permitted: engine::pilot::Permitted::default(),
+            permitted: pilot::Permitted::default(),
             past: None,
             history: None,
             series: None,

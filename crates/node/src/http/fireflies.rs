@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::Timestamp;
-use sys::tcp::TcpInfo;
+use model::tcp::TcpInfo;
 use web::client::Prepare;
 use web::scitag::{Firefly, Moment, SciTag};
 

@@ -247,9 +247,9 @@ impl Drop for Moving {
 mod tests {
     use super::*;
     use engine::control::Label;
+    use model::Progress;
     use model::spec::Steer;
     use model::v1;
-    use wire::sender::Progress;
 
     fn user() -> User {
         User { holder: "h".into(), who: "w".into() }

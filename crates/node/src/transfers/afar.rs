@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use engine::Error;
 use engine::scan::SourceRoot;
-use remote::s3::Bucket;
-use remote::{Dav, Means, Redirects, S3, TokenSource, s3};
 use model::fault::Fault;
 use model::name::{Name, RelPath};
 use model::v1::node::Credentials;
+use remote::s3::Bucket;
+use remote::{Dav, Means, Redirects, S3, TokenSource, s3};
 use store::Store;
 use web::{Dialer, HttpUrl};
 use wire::frame::Refusal;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Grants, Rights};
-use node::{Export, Node, NodeConfig, StateDir, Stop};
 use engine::control::{Control, Label};
 use engine::dial::Elsewhere;
 use engine::journal::Journals;
@@ -21,6 +20,7 @@ use model::locator::Place;
 use model::name::RelPath;
 use model::spec::{Options, Steer};
 use model::{Algorithm, HostPort};
+use node::{Export, Node, NodeConfig, StateDir, Stop};
 use store::posix::{Links, Posix};
 use wire::frame::{Direction, Open};
 use wire::liveness::Pace;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use model::tcp::TcpInfo;
 use model::v1::probe::tcp::{Flow, Interval, Kernel, Total};
-use sys::tcp::TcpInfo;
 
 use super::stream::{Ended, Look};
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use model::tcp::TcpInfo;
 use sys::files::Aligned;
-use sys::tcp::TcpInfo;
 
 use crate::error::{Error, Result};
 

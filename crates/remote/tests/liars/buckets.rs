@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use remote::S3;
-use remote::s3::{Bucket, Credentials, KeySource};
 use model::RelPath;
 use model::fault::{Blame, Fault};
+use remote::S3;
+use remote::s3::{Bucket, Credentials, KeySource};
 use store::Store;
 use web::Headers;
 

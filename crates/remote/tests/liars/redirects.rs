@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use remote::{Means, Redirects};
 use model::fault::Fault;
+use remote::{Means, Redirects};
 use web::{Headers, Response};
 
 use super::{content, dav, honest, impatient, put, read_all, refused};

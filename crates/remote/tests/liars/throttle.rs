@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use remote::Means;
 use model::fault::{Blame, Fault};
+use remote::Means;
 use store::Store;
 use web::Headers;
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Rights;
+use model::RelPath;
 use node::{Export, Node, NodeConfig, StateDir};
 use remote::s3::{Bucket, Credentials};
 use remote::{Dav, Means, Redirects, S3};
-use model::RelPath;
 use rustls::{ClientConfig, RootCertStore};
 use web::{Dialer, HttpUrl};
 

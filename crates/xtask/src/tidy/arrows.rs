@@ -8,8 +8,9 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 use super::{Breach, Tree};
 
 /// The floors, lowest first. A new room is entered here when it opens.
-pub const FLOORS: [&[&str]; 6] = [
-    &["model", "sys"],
+pub const FLOORS: [&[&str]; 7] = [
+    &["model"],
+    &["sys"],
     &["wire", "store", "auth", "web", "sched", "pilot"],
     &["engine", "remote", "nodeapi", "serve", "probe", "tune", "lab", "plan", "report"],
     &["client", "hub", "watch"],

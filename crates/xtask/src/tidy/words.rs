@@ -6,7 +6,7 @@ use super::text::{Source, is_word, words};
 use super::{Breach, Tree};
 
 /// Crates that never see a clock, a file, a socket, a thread or chance: all of it comes in as arguments.
-const PURE: [&str; 5] = ["model", "wire", "auth", "sched", "plan"];
+const PURE: [&str; 6] = ["model", "wire", "auth", "pilot", "sched", "plan"];
 /// Crates that are programs, and so may print.
 const PROGRAMS: [&str; 4] = ["longhaul", "xtask", "bench", "examples"];
 

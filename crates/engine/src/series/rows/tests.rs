@@ -4,11 +4,11 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use model::account::Account;
+use pilot::Sample;
 use proptest::prelude::*;
 
 use super::super::Series;
 use super::*;
-use crate::pilot::Sight;
 
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -25,26 +25,26 @@ impl Write for Kept {
 }
 
 /// A series of one look, as the engine writes it.
-fn written(sight: Sight, far: &Account) -> String {
+fn written(sample: Sample, far: &Account) -> String {
     let kept = Kept::default();
-    Series::new(Box::new(kept.clone()), "01987654-3210".into()).unwrap().note(&[sight], Some(far));
+    Series::new(Box::new(kept.clone()), "01987654-3210".into()).unwrap().note(&[sample], Some(far));
     String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
 }
 
-fn sight() -> Sight {
-    let mut sight = Sight { stream: 3, congestion: "bbr".into(), unread_bytes: 7, ..Sight::default() };
-    sight.spent.records = 4;
-    sight.spent.wall = [10, 20, 100, 0, 30].map(Duration::from_millis);
-    sight.spent.cpu = [2, 20, 8, 0, 0].map(Duration::from_millis);
-    sight.spent.longest[Stage::Socket as usize] = Duration::from_millis(60);
-    sight.tcp.rtt = Duration::from_micros(303_500);
-    sight.tcp.cwnd_segments = 10;
-    sight.tcp.mss_bytes = 1448;
-    sight.tcp.pacing_max_bytes_s = Some(1_250_000);
-    sight.tcp.bytes_sent = 1 << 40;
-    sight.tcp.bytes_received = 99;
-    sight.tcp.busy = Duration::from_millis(150);
-    sight
+fn sample() -> Sample {
+    let mut sample = Sample { stream: 3, congestion: "bbr".into(), unread_bytes: 7, ..Sample::default() };
+    sample.spent.records = 4;
+    sample.spent.wall = [10, 20, 100, 0, 30].map(Duration::from_millis);
+    sample.spent.cpu = [2, 20, 8, 0, 0].map(Duration::from_millis);
+    sample.spent.longest[Stage::Socket as usize] = Duration::from_millis(60);
+    sample.tcp.rtt = Duration::from_micros(303_500);
+    sample.tcp.cwnd_segments = 10;
+    sample.tcp.mss_bytes = 1448;
+    sample.tcp.pacing_max_bytes_s = Some(1_250_000);
+    sample.tcp.bytes_sent = 1 << 40;
+    sample.tcp.bytes_received = 99;
+    sample.tcp.busy = Duration::from_millis(150);
+    sample
 }
 
 fn all(text: &str) -> Vec<Result<Row, RowError>> {
@@ -57,13 +57,13 @@ fn what_is_written_is_read() {
     far.spent.records = 2;
     far.spent.wall[Stage::Socket as usize] = Duration::from_millis(500);
     far.spent.cpu[Stage::Compute as usize] = Duration::from_millis(6);
-    let text = written(sight(), &far);
+    let text = written(sample(), &far);
     let rows = Rows::new(text.as_bytes()).unwrap();
     assert!(rows.has_processor_times());
     let rows: Vec<Row> = rows.map(Result::unwrap).collect();
     assert_eq!(rows.len(), 2);
     assert_eq!((rows[0].job.as_deref(), &rows[1].job), (Some("01987654-3210"), &None));
-    assert_eq!((rows[0].spent.wall, rows[0].spent.cpu), (sight().spent.wall, sight().spent.cpu));
+    assert_eq!((rows[0].spent.wall, rows[0].spent.cpu), (sample().spent.wall, sample().spent.cpu));
     assert_eq!(rows[0].spent.longest[Stage::Socket as usize], Duration::from_millis(60));
     let kernel = rows[0].kernel.as_ref().unwrap();
     assert_eq!((kernel.stream, kernel.rtt_s, kernel.cwnd_segments, kernel.mss_bytes), (3, 0.3035, 10, 1448));
@@ -76,7 +76,7 @@ fn what_is_written_is_read() {
 
 #[test]
 fn columns_may_stand_in_any_order_and_some_may_lack() {
-    let text = written(sight(), &Account::default());
+    let text = written(sample(), &Account::default());
     let turned: Vec<String> = text
         .lines()
         .map(|line| {
@@ -89,7 +89,7 @@ fn columns_may_stand_in_any_order_and_some_may_lack() {
     let rows = Rows::new(turned.as_bytes()).unwrap();
     assert!(!rows.has_processor_times());
     let row = rows.map(Result::unwrap).next().unwrap();
-    assert_eq!((row.spent.wall, row.spent.cpu, row.job), (sight().spent.wall, [Duration::ZERO; 5], None));
+    assert_eq!((row.spent.wall, row.spent.cpu, row.job), (sample().spent.wall, [Duration::ZERO; 5], None));
     assert_eq!(row.kernel.unwrap().received_bytes, 0);
 }
 
@@ -110,7 +110,7 @@ fn what_is_no_series_is_refused() {
 
 #[test]
 fn a_bad_row_is_named_and_the_others_are_read() {
-    let text = written(sight(), &Account::default());
+    let text = written(sample(), &Account::default());
     let (head, good) = text.trim_end().split_once('\n').unwrap();
     let with = |column: &str, cell: &str| {
         let at = COLUMNS.split(',').position(|name| name == column).unwrap();
@@ -148,7 +148,7 @@ fn a_bad_row_is_named_and_the_others_are_read() {
 
 #[test]
 fn a_series_that_was_cut_short_is_read_as_far_as_it_goes() {
-    let text = written(sight(), &Account::default());
+    let text = written(sample(), &Account::default());
     let (head, good) = text.trim_end().split_once('\n').unwrap();
     let rows = all(&format!("{head}\n{good}\n{}", &good[..good.len() / 2]));
     assert!(rows.len() == 2 && rows[0].is_ok());

@@ -2,12 +2,12 @@
 //! go by a node that lives as long as the copy, so that they are verified, resumed and reported like any other.
 
 use auth::Rights;
-use node::{Export, Node};
 use engine::Timeouts;
 use engine::scan::SourceRoot;
 use model::fault::Exit;
 use model::locator::Place;
 use model::{HostPort, Locator};
+use node::{Export, Node};
 
 use super::{Job, Peer, is_foreign};
 use crate::abroad;

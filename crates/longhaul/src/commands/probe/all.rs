@@ -3,7 +3,6 @@
 use std::fs;
 use std::time::Duration;
 
-use node::FarNode;
 use model::HostPort;
 use model::units::BitRate;
 use model::v1::probe::all::{Cause, Findings, Segment, Support, Way, Ways};
@@ -11,6 +10,7 @@ use model::v1::probe::latency::Latency;
 use model::v1::probe::route::RouteOrder;
 use model::v1::probe::tcp::{Direction, Order, Report};
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint};
+use node::FarNode;
 use probe::host::Watch;
 use probe::{Stop, causes, stamp, task, udp};
 

@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
-use node::FarNode;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::tcp::{Direction, Flow, Interval, Order, Report, Way};
+use node::FarNode;
 use probe::Stop;
 
 use super::check::{self, Fact};

@@ -1,11 +1,11 @@
 //! `longhaul probe udp`.
 
-use node::FarNode;
 use model::HostPort;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::host::Hosts;
 use model::v1::probe::tcp::Direction;
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpRequestOrder, UdpRequests, UdpSpread};
+use node::FarNode;
 use probe::iperf3::{self, DatagramOrder};
 use probe::udp::{Watch, columns};
 use probe::{Stop, task};

@@ -8,8 +8,8 @@ mod facts;
 
 use std::collections::BTreeMap;
 
-use engine::verdict::{self, Held, Shares};
 use model::account::{Account, STAGES, Spent};
+use pilot::verdict::{self, Held, Shares};
 
 pub use facts::Facts;
 

@@ -1,7 +1,7 @@
 //! What a report tells of one job or test, whatever it was read from. What it lacks, the page leaves out.
 
-use engine::verdict::Held;
 use model::v1;
+use pilot::verdict::Held;
 
 use super::course::{Course, Facts, Moment};
 use super::shown;

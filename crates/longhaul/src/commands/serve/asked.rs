@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use auth::Rights;
-use node::{Export, Networks, NodeConfig, Responders, StateDir, WebConfig};
 use engine::Timeouts;
 use engine::movers::Peers;
 use model::{Locator, Place};
+use node::{Export, Networks, NodeConfig, Responders, StateDir, WebConfig};
 use serde::Deserialize;
 use wire::limits::ADDRESSES_MAX;
 

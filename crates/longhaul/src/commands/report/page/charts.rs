@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::verdict::{Held, Shares};
+use pilot::verdict::{Held, Shares};
 
 use super::super::course::{Course, Mean, Moment};
 use super::super::shown;

@@ -6,17 +6,17 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use model::account::{Account, Spent};
+use pilot::path_set::{Path, PathSet};
+use pilot::{Action, Context, Past, Permitted, STREAMS_MAX, Sample};
 use sys::clock::Processors;
 use wire::Frame;
 use wire::limits::ADDRESSES_MAX;
 
-use super::lanes::{Lanes, Path};
 use super::{Crew, Help, Reins, Side, StreamTerms, crew};
 use crate::commons::Seat;
 use crate::error::Result;
 use crate::history::History;
 use crate::link::Link;
-use crate::pilot::{Act, Around, Known, Past, Permitted, STREAMS_MAX, Sight};
 use crate::seal;
 use crate::series::Series;
 
@@ -42,12 +42,12 @@ struct Told {
 }
 
 /// Looks at a job's streams ten times a second.
-pub(super) struct Gauge {
+pub(super) struct Sampler {
     started: Instant,
     processors: Processors,
     sends: bool,
     role: seal::From,
-    lanes: Lanes,
+    paths: PathSet,
     history: Option<History>,
     /// When each stream was first seen.
     met: HashMap<u32, Instant>,
@@ -76,17 +76,14 @@ pub(super) struct Gauge {
     aided: (Vec<(u32, u32)>, Vec<Account>),
 }
 
-impl Gauge {
-    pub(super) fn new(terms: &StreamTerms, side: &dyn Side) -> Gauge {
-        let processors = sys::limits::processors() as u32;
-        let send_buffer_bytes = sys::tcp::buffers_max().1;
-        let known = Known { permitted: terms.permitted.clone(), processors, send_buffer_bytes, past: terms.past };
-        Gauge {
+impl Sampler {
+    pub(super) fn new(terms: &StreamTerms, side: &dyn Side) -> Sampler {
+        Sampler {
             started: Instant::now(),
             processors: Processors::read(),
             sends: side.sends(),
             role: terms.role,
-            lanes: Lanes::new(side.sends(), known),
+            paths: PathSet::new(side.sends(), terms.known()),
             history: terms.history.clone(),
             met: HashMap::new(),
             control_waits: None,
@@ -114,8 +111,8 @@ impl Gauge {
     /// opinion.
     pub(super) fn wish(&self, streams: &BTreeSet<u32>) -> u32 {
         match self.sends {
-            true => self.lanes.wish(streams),
-            false if self.lanes.are_several() => self.lanes.wish_of(&self.spread, streams).min(STREAMS_MAX),
+            true => self.paths.wish(streams),
+            false if self.paths.are_several() => self.paths.wish_of(&self.spread, streams).min(STREAMS_MAX),
             false => self.peer.as_ref().map_or(0, |peer| peer.streams.min(STREAMS_MAX)),
         }
     }
@@ -130,53 +127,53 @@ impl Gauge {
 
     pub(super) fn tick(&mut self, link: &mut Link, crew: &Crew, reins: &Reins<'_>) -> Result<()> {
         let now = self.started.elapsed();
-        let sights = crew.sights();
+        let samples = crew.samples();
         let history = &self.history;
-        let past = |peer: IpAddr, sight: &Sight| history.as_ref()?.recall(peer, sight.tcp.min_rtt);
-        self.lanes.saw(now, &sights, &crew.paths(), past, Self::peer_of(self.role));
+        let past = |peer: IpAddr, sample: &Sample| history.as_ref()?.recall(peer, sample.tcp.min_rtt);
+        self.paths.observe(now, &samples, &crew.paths(), past, Self::peer_of(self.role));
         self.tend_paths(crew);
         self.take_share(crew);
-        let around = Around {
+        let context = Context {
             limit_bytes_s: reins.applied.limit_bit_s.div_ceil(8),
             streams: reins.applied.streams,
             paused: reins.applied.paused,
             share_bytes_s: self.share_bytes_s,
             peer: self.peer.as_deref(),
         };
-        self.lanes.tick(now, &around, |pilot, act| match act {
-            Act::Pace(stream, bytes_s) => crew.pace(stream, bytes_s),
-            Act::Refresh(stream) => crew.refresh(stream),
-            Act::Congestion(stream, name) if !crew.set_congestion(stream, &name) => pilot.refused(&name),
-            Act::Congestion(..) | Act::Streams(_) => {}
+        self.paths.tick(now, &context, |pilot, action| match action {
+            Action::Pace(stream, bytes_s) => crew.pace(stream, bytes_s),
+            Action::Refresh(stream) => crew.refresh(stream),
+            Action::Congestion(stream, name) if !crew.set_congestion(stream, &name) => pilot.refused(&name),
+            Action::Congestion(..) | Action::Streams(_) => {}
         });
         if self.sends {
-            let surplus = self.lanes.surplus(reins.applied.streams);
+            let surplus = self.paths.surplus(reins.applied.streams);
             if surplus != self.surplus {
                 crew.side.retire(&surplus);
                 self.surplus = surplus;
             }
-            self.bound_unsent(crew, &sights);
+            self.bound_unsent(crew, &samples);
         }
         if let Some(series) = &self.series {
-            series.note(&sights, self.peer.as_deref());
+            series.note(&samples, self.peer.as_deref());
         }
-        self.tell(link, &sights)
+        self.tell(link, &samples)
     }
 
     /// The other end hears now and then how this one is doing, and at once what changes.
-    fn tell(&mut self, link: &mut Link, sights: &[Sight]) -> Result<()> {
-        let (share, mut spread) = (self.share_bytes_s, self.lanes.spread());
+    fn tell(&mut self, link: &mut Link, samples: &[Sample]) -> Result<()> {
+        let (share, mut spread) = (self.share_bytes_s, self.paths.spread());
         spread.extend(&self.aided.0);
         spread.truncate(ADDRESSES_MAX + 1);
         let news = self.told.as_ref().is_none_or(|told| {
             let shares = told.share_bytes_s.abs_diff(share) > share / 20;
             told.at.elapsed() >= TELL || told.spread != spread || shares
         });
-        if news && !(sights.is_empty() && self.aided.0.is_empty()) {
-            link.send(&Frame::Account(Box::new(self.account(sights))))?;
+        if news && !(samples.is_empty() && self.aided.0.is_empty()) {
+            link.send(&Frame::Account(Box::new(self.account(samples))))?;
             if self.sends
                 && self.role == seal::From::Node
-                && (self.lanes.are_several() || self.lent || spread.len() > 1)
+                && (self.paths.are_several() || self.lent || spread.len() > 1)
             {
                 link.send(&Frame::Spread(spread.clone()))?;
             }
@@ -189,16 +186,16 @@ impl Gauge {
     fn tend_paths(&mut self, crew: &Crew) {
         if self.lent {
             // Its other paths are the head's and other movers': they carry, or nothing is lost by coming again.
-            return self.lanes.silent().into_iter().for_each(|stream| crew.give_up(stream));
+            return self.paths.silent().into_iter().for_each(|stream| crew.give_up(stream));
         }
-        if !self.lanes.are_several() {
+        if !self.paths.are_several() {
             return;
         }
         // Each path has jobs of its own beside it; which of them this one's part were to be of nobody could say.
         self.seat = None;
         self.share_bytes_s = 0;
         crew.watch_paths();
-        self.lanes.cut().into_iter().for_each(|stream| crew.give_up(stream));
+        self.paths.cut().into_iter().for_each(|stream| crew.give_up(stream));
         self.mute(crew).into_iter().for_each(|stream| crew.give_up(stream));
     }
 
@@ -219,17 +216,17 @@ impl Gauge {
 
     /// Whether the control connection's path is cut and another one is not: the client then comes by that.
     pub(super) fn control_is_cut(&mut self, link: &Link) -> bool {
-        if self.role != seal::From::Client || !self.lanes.are_several() {
+        if self.role != seal::From::Client || !self.paths.are_several() {
             return false;
         }
         let since = *self.control_waits.get_or_insert_with(Instant::now);
-        let waits = |tcp: sys::tcp::TcpInfo| tcp.unacked_segments > 0 && tcp.since_ack >= since.elapsed();
+        let waits = |tcp: model::tcp::TcpInfo| tcp.unacked_segments > 0 && tcp.since_ack >= since.elapsed();
         if !sys::tcp::info(link.socket()).is_ok_and(waits) {
             self.control_waits = None;
             return false;
         }
         let Some(path) = crew::path(self.role, link.socket()) else { return false };
-        since.elapsed() >= CUT && self.lanes.another_carries(&path)
+        since.elapsed() >= CUT && self.paths.another_carries(&path)
     }
 
     /// What is this job's part of a path that it shares with others of this node.
@@ -242,7 +239,7 @@ impl Gauge {
             return;
         }
         let capacity = match self.sends {
-            true => self.lanes.capacity(),
+            true => self.paths.capacity(),
             false => self.peer.as_ref().map_or(0, |peer| peer.capacity_bit_s / 8),
         };
         let share = seat.report(now, arrived.saturating_sub(before) as f64 / span, capacity as f64);
@@ -252,29 +249,29 @@ impl Gauge {
     /// Keeps what waits unsent in each socket to a tenth of a second's worth: what was dealt to a stream is carried by it,
     /// and a job ends when its slowest stream does. Next door sockets are left alone: there the kernel's own choice costs
     /// no time.
-    fn bound_unsent(&mut self, crew: &Crew, sights: &[Sight]) {
-        for sight in sights.iter().filter(|sight| sight.tcp.min_rtt >= NEAR) {
-            let wanted = sight.tcp.delivery_rate_bytes_s / 10;
+    fn bound_unsent(&mut self, crew: &Crew, samples: &[Sample]) {
+        for sample in samples.iter().filter(|sample| sample.tcp.min_rtt >= NEAR) {
+            let wanted = sample.tcp.delivery_rate_bytes_s / 10;
             let wanted = wanted.clamp(UNSENT_BYTES_MIN, UNSENT_BYTES_MAX).next_power_of_two();
-            let now = self.unsent.entry(sight.stream).or_default();
+            let now = self.unsent.entry(sample.stream).or_default();
             if *now != wanted {
                 *now = wanted;
-                crew.bound_unsent(sight.stream, wanted as u32);
+                crew.bound_unsent(sample.stream, wanted as u32);
             }
         }
     }
 
     /// This end in numbers.
-    pub(super) fn account(&self, sights: &[Sight]) -> Account {
+    pub(super) fn account(&self, samples: &[Sample]) -> Account {
         let mut spent = self.ended;
-        sights.iter().for_each(|sight| spent.add(&sight.spent));
+        samples.iter().for_each(|sample| spent.add(&sample.spent));
         self.aided.1.iter().for_each(|aid| spent.add(&aid.spent));
         let aiding: u32 = self.aided.1.iter().map(|aid| aid.threads).sum();
         let (receive_buffer_max, send_buffer_max) = sys::tcp::buffers_max();
         let busy = Processors::read().busy_since(&self.processors).unwrap_or_default();
-        let whole = self.lanes.whole();
+        let whole = self.paths.totals();
         Account {
-            threads: sights.len() as u32 + aiding,
+            threads: samples.len() as u32 + aiding,
             spent,
             processors: sys::limits::processors() as u32,
             busy_permille: (busy * 1000.0) as u32,
@@ -291,7 +288,7 @@ impl Gauge {
 
     /// What the next job should know of the paths to these.
     pub(super) fn past(&self) -> Vec<(IpAddr, Past)> {
-        self.lanes.past(Self::peer_of(self.role))
+        self.paths.past(Self::peer_of(self.role))
     }
 }
 

@@ -4,9 +4,9 @@ mod simulated;
 
 use std::time::Duration;
 
+use model::Progress;
 use model::spec::Steer;
 use proptest::prelude::*;
-use wire::sender::Progress;
 
 use super::{Estimator, Eta};
 use simulated::{Job, judge, mixed, runs};
@@ -31,7 +31,7 @@ fn feed(estimator: &mut Estimator, from: (f64, u64), rate: f64, seconds: f64, to
     for tick in 1..=ticks {
         let passed = f64::from(tick) / 10.0;
         now = (from.0 + passed, from.1 + (rate * passed) as u64);
-        estimator.saw(at(now.0), &progress(now.1, total), &Steer::default(), false);
+        estimator.observe(at(now.0), &progress(now.1, total), &Steer::default(), false);
     }
     now
 }
@@ -74,10 +74,10 @@ fn nothing_is_said_before_anything_is_known() {
     let mut estimator = Estimator::default();
     assert_eq!(estimator.eta(at(1.0)), None);
     let unscanned = |bytes| Progress { scanned: false, ..progress(bytes, 1 << 40) };
-    (0..100).for_each(|n| estimator.saw(at(n as f64 / 10.0), &unscanned(n << 20), &Steer::default(), false));
+    (0..100).for_each(|n| estimator.observe(at(n as f64 / 10.0), &unscanned(n << 20), &Steer::default(), false));
     assert_eq!(estimator.eta(at(10.0)), None, "the tree is not known");
     let mut estimator = Estimator::default();
-    (0..100).for_each(|n| estimator.saw(at(n as f64 / 10.0), &progress(0, 1 << 40), &Steer::default(), false));
+    (0..100).for_each(|n| estimator.observe(at(n as f64 / 10.0), &progress(0, 1 << 40), &Steer::default(), false));
     assert_eq!(estimator.eta(at(10.0)), None, "nothing moved");
     let endless = model::locator::ENDLESS.0;
     let mut estimator = Estimator::default();
@@ -105,7 +105,7 @@ fn what_was_in_place_is_no_rate() {
         // Ten seconds at 100 MB/s; after two of them half of it all is found in place.
         let found = if tick > 20 { 10_000_000_000 } else { 0 };
         (there.bytes_arrived, there.bytes_in_place) = (tick * 10_000_000 + found, found);
-        estimator.saw(at(tick as f64 / 10.0), &there, &Steer::default(), false);
+        estimator.observe(at(tick as f64 / 10.0), &there, &Steer::default(), false);
     }
     let wanted = (total - there.bytes_arrived) as f64 / 1e8;
     assert!(is_near(left(&estimator, 9.9), wanted, 0.05), "{} for {wanted}", left(&estimator, 9.9));
@@ -127,7 +127,7 @@ fn a_limit_is_known_at_once() {
     let (mut estimator, total) = (Estimator::default(), 10_000_000_000);
     let (now, bytes) = feed(&mut estimator, (0.0, 0), 1e8, 10.0, total);
     let steer = Steer { limit_bit_s: 80_000_000, ..Steer::default() };
-    estimator.saw(at(now + 0.1), &progress(bytes + 1_000_000, total), &steer, false);
+    estimator.observe(at(now + 0.1), &progress(bytes + 1_000_000, total), &steer, false);
     assert!(is_near(left(&estimator, now + 0.1), (total - bytes) as f64 / 1e7, 0.01));
 }
 
@@ -136,7 +136,7 @@ fn a_pause_takes_no_time_from_the_rate() {
     let (mut estimator, total) = (Estimator::default(), 10_000_000_000);
     let (now, bytes) = feed(&mut estimator, (0.0, 0), 1e8, 10.0, total);
     let paused = Steer { paused: true, ..Steer::default() };
-    (1..300).for_each(|n| estimator.saw(at(now + n as f64 / 10.0), &progress(bytes, total), &paused, false));
+    (1..300).for_each(|n| estimator.observe(at(now + n as f64 / 10.0), &progress(bytes, total), &paused, false));
     assert_eq!(estimator.eta(at(now + 30.0)), None);
     // Back through slow start.
     let slow = feed(&mut estimator, (now + 30.0, bytes), 1e6, 1.0, total);
@@ -148,10 +148,10 @@ fn a_pause_takes_no_time_from_the_rate() {
 fn a_new_attempt_goes_on_with_what_was_learned() {
     let (mut estimator, total) = (Estimator::default(), 10_000_000_000);
     let (now, bytes) = feed(&mut estimator, (0.0, 0), 1e8, 10.0, total);
-    estimator.saw(at(now + 5.0), &progress(0, total), &Steer::default(), false);
+    estimator.observe(at(now + 5.0), &progress(0, total), &Steer::default(), false);
     let found = |moved: u64| Progress { bytes_in_place: bytes, ..progress(bytes + moved, total) };
     for tick in 0..20u64 {
-        estimator.saw(at(now + 5.0 + tick as f64 / 10.0), &found(tick * 10_000_000), &Steer::default(), false);
+        estimator.observe(at(now + 5.0 + tick as f64 / 10.0), &found(tick * 10_000_000), &Steer::default(), false);
     }
     let wanted = (total - bytes - 190_000_000) as f64 / 1e8;
     assert!(is_near(left(&estimator, now + 6.9), wanted, 0.05), "{}", left(&estimator, now + 6.9));
@@ -166,7 +166,7 @@ fn small_files_that_are_to_come_cost_what_small_files_cost() {
     let trace = Job { files, file_seconds: 1e-3, ..Job::new(2e8) }.trace();
     let (mut estimator, end) = (Estimator::default(), trace.last().unwrap().0);
     for (now, progress) in trace {
-        estimator.saw(at(now), &progress, &Steer::default(), false);
+        estimator.observe(at(now), &progress, &Steer::default(), false);
         if (5.0..end - 2.0).contains(&now) {
             let told = left(&estimator, now);
             assert!((now + told - end).abs() < 0.1 * end, "at {now:.1} s: {told:.1} s left of {:.1} s", end - now);
@@ -205,7 +205,7 @@ proptest! {
                 bytes_offered: a, files_offered: b, bytes_arrived: c, files_settled: d,
                 bytes_in_place: e, bytes_of_holes: 0, files_in_place: f, scanned,
             };
-            estimator.saw(now, &progress, &Steer { limit_bit_s: f, ..Steer::default() }, waits);
+            estimator.observe(now, &progress, &Steer { limit_bit_s: f, ..Steer::default() }, waits);
             let _ = estimator.eta(now);
         }
     }

@@ -352,8 +352,8 @@ mod tests {
                 ..Stream::default()
             };
             let sender = Account { clear_loss_ppb: clear_ppb, send_buffer_max: window * 2, ..Account::default() };
-            let (report, elapsed) = (Report::default(), Duration::from_secs(60));
-            let case = Case::new(&report, true, elapsed);
+            let measured = Measured::default();
+            let case = Case::new(&measured, true, Duration::from_secs(60));
             let streams = [&stream];
             let facts = Facts { case: &case, streams: &streams, sent_by: Some(&sender), received_by: None, waited: 0.9 };
             let (said, rtt) = (verdict(&facts), stream.min_rtt_s);

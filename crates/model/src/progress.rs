@@ -1,6 +1,6 @@
 //! How far a job is.
 
-use model::locator::ENDLESS;
+use crate::locator::ENDLESS;
 
 /// Numbers for progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use model::account::{Account, Spent, Stage};
-use sys::tcp::TcpInfo;
+use model::tcp::TcpInfo;
 
 use super::*;
 
@@ -94,23 +94,23 @@ impl Job {
         self.sums.2 += lost * TICK;
         self.busy += TICK;
         let windowed = self.window * f64::from(self.streams) <= arrived * 1.01;
-        let sights: Vec<Sight> = (0..self.streams).map(|id| self.sight(id, path, rtt, windowed)).collect();
+        let samples: Vec<Sample> = (0..self.streams).map(|id| self.sample(id, path, rtt, windowed)).collect();
         let mut waiting = Account::default();
         waiting.spent.wall[Stage::Socket as usize] = Duration::from_secs_f64(self.busy);
-        let around = Around { peer: Some(&waiting), ..Around::default() };
-        for act in self.pilot.tick(Duration::from_secs_f64(now), &sights, &around) {
-            match act {
-                Act::Pace(_, each) => self.cap = each.map(|each| each as f64 * f64::from(self.streams)),
-                Act::Streams(wish) => {
+        let context = Context { peer: Some(&waiting), ..Context::default() };
+        for action in self.pilot.tick(Duration::from_secs_f64(now), &samples, &context) {
+            match action {
+                Action::Pace(_, each) => self.cap = each.map(|each| each as f64 * f64::from(self.streams)),
+                Action::Streams(wish) => {
                     self.wishes.push(wish);
                     self.streams = wish;
                 }
-                Act::Congestion(..) | Act::Refresh(_) => {}
+                Action::Congestion(..) | Action::Refresh(_) => {}
             }
         }
     }
 
-    fn sight(&self, id: u32, path: &Path, rtt: f64, windowed: bool) -> Sight {
+    fn sample(&self, id: u32, path: &Path, rtt: f64, windowed: bool) -> Sample {
         let each = f64::from(self.streams);
         let span = Duration::from_secs_f64;
         let mut spent = Spent::default();
@@ -128,7 +128,7 @@ impl Job {
             window_scaling: true,
             ..TcpInfo::default()
         };
-        Sight { stream: id, tcp, congestion: "bbr".into(), spent, unread_bytes: 0 }
+        Sample { stream: id, tcp, congestion: "bbr".into(), spent, unread_bytes: 0 }
     }
 
     /// The mean of what arrived between two moments, of what the path carries.
@@ -272,14 +272,14 @@ fn streams_on_trial_are_not_remembered() {
 #[test]
 fn what_may_be_sent_is_shared_by_those_that_send() {
     let mut pilot = job(4, 0.0, None).pilot;
-    let around = Around { limit_bytes_s: 8_000_000, ..Around::default() };
+    let context = Context { limit_bytes_s: 8_000_000, ..Context::default() };
     let mut sent = [0u64; 4];
     let mut paces = [None; 4];
     let mut run = |pilot: &mut Pilot, from: f64, sending: &[usize]| {
         for tick in 0..15 {
             sending.iter().for_each(|at| sent[*at] += 100_000);
-            let sights: Vec<Sight> = (0..4)
-                .map(|at| Sight {
+            let samples: Vec<Sample> = (0..4)
+                .map(|at| Sample {
                     stream: at as u32,
                     tcp: TcpInfo { bytes_sent: sent[at], ..TcpInfo::default() },
                     congestion: "reno".into(),
@@ -288,8 +288,8 @@ fn what_may_be_sent_is_shared_by_those_that_send() {
                 })
                 .collect();
             let now = Duration::from_secs_f64(from + f64::from(tick) * TICK);
-            for act in pilot.tick(now, &sights, &around) {
-                if let Act::Pace(stream, pace) = act {
+            for action in pilot.tick(now, &samples, &context) {
+                if let Action::Pace(stream, pace) = act {
                     paces[stream as usize] = pace;
                 }
             }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use model::account::Spent;
 use model::laws;
 
-use super::Past;
-use super::tally::{Lapse, Tally};
+use crate::accumulator::{Accumulator, Lapse};
+use crate::{Known, Past};
 
 /// The most streams that are used without being asked for.
 pub const STREAMS_MAX: u32 = 128;
@@ -28,15 +28,16 @@ const RESTRAINT: Duration = Duration::from_secs(60);
 /// It doubles each time, up to this: every stream that comes and goes uses up a number of the session.
 const RESTRAINT_MAX: Duration = Duration::from_secs(3600);
 
-/// Streams to begin with.
-pub fn first_streams(rtt: Duration, past: Option<&Past>) -> u32 {
+/// Streams to begin with, over a path of this round-trip time.
+pub fn first_streams(rtt: Duration, known: &Known) -> u32 {
+    let past = known.past.as_ref();
     if rtt < NEAR {
         // Next door, processors are what there may be too few of at work.
-        return past.map_or(sys::limits::processors().clamp(2, 8) as u32, |past| past.streams.clamp(1, STREAMS_MAX));
+        return past.map_or(known.processors.clamp(2, 8), |past| past.streams.clamp(1, STREAMS_MAX));
     }
     let by_rtt = (rtt.as_nanos().div_ceil(ROUND_TRIP_PER_STREAM.as_nanos()) as u32).clamp(1, FIRST_MAX);
     let Some(past) = past else { return by_rtt };
-    let window = usable(sys::tcp::buffers_max().1) as f64;
+    let window = usable(known.send_buffer_bytes) as f64;
     let by_window = match past.capacity_bytes_s {
         0 => 1,
         rate => laws::streams_for_window(rate as f64 * 8.0, rtt.as_secs_f64(), window).min(STREAMS_MAX.into()) as u32,
@@ -50,7 +51,7 @@ fn usable(buffer: u64) -> u64 {
     (buffer / 2).clamp(64 << 10, laws::WINDOW_BYTES_MAX)
 }
 
-/// What the counting looks at besides the tally.
+/// What the counting looks at besides the accumulator.
 pub(super) struct View {
     pub streams: u32,
     /// What may be sent is held: the path is full.
@@ -91,7 +92,7 @@ struct Vain {
 
 /// Counts streams.
 #[derive(Debug, Default)]
-pub(super) struct Count {
+pub(super) struct StreamCount {
     trial: Option<Trial>,
     changed: Option<Duration>,
     /// Steps that did not help, and when.
@@ -103,20 +104,20 @@ pub(super) struct Count {
     pub(super) peer_before: (Spent, bool),
 }
 
-impl Count {
-    pub(super) fn new(past: Option<&Past>) -> Count {
-        Count { first: past.map(|past| past.streams.clamp(1, STREAMS_MAX)), ..Count::default() }
+impl StreamCount {
+    pub(super) fn new(past: Option<&Past>) -> StreamCount {
+        StreamCount { first: past.map(|past| past.streams.clamp(1, STREAMS_MAX)), ..StreamCount::default() }
     }
 
     /// The new number of streams, if it should change.
-    pub(super) fn tick(&mut self, now: Duration, tally: &Tally, view: &View) -> Option<u32> {
-        if tally.min_rtt().is_zero() {
+    pub(super) fn tick(&mut self, now: Duration, accumulator: &Accumulator, view: &View) -> Option<u32> {
+        if accumulator.min_rtt().is_zero() {
             return None;
         }
         if let Some(first) = self.first.take().filter(|first| *first > view.streams) {
             return Some(first);
         }
-        let round = tally.round();
+        let round = accumulator.round();
         let epoch = (round * 4).max(Duration::from_secs(1));
         let changed = *self.changed.get_or_insert(now);
         if now.saturating_sub(changed) < epoch {
@@ -128,18 +129,18 @@ impl Count {
                 return None;
             }
             self.trial = None;
-            let rate = tally.over(epoch).rate;
+            let rate = accumulator.over(epoch).rate;
             if rate < trial.rate_before * (1.0 + GAIN) {
                 self.forgo(&trial, now);
                 self.changed = Some(now);
                 return Some(trial.from);
             }
         }
-        if tally.grows(epoch) {
+        if accumulator.grows(epoch) {
             return None;
         }
-        let last = tally.over(epoch);
-        let (reason, to) = Self::step(&last, tally, view)?;
+        let last = accumulator.over(epoch);
+        let (reason, to) = Self::step(&last, accumulator, view)?;
         let to = to.min(STREAMS_MAX);
         let vain = self.vain.iter().any(|v| v.reason == reason && v.from <= view.streams && now < v.until);
         if to <= view.streams || vain {
@@ -172,17 +173,17 @@ impl Count {
     }
 
     /// Whether, and why, more streams would carry more.
-    fn step(last: &Lapse, tally: &Tally, view: &View) -> Option<(Reason, u32)> {
+    fn step(last: &Lapse, accumulator: &Accumulator, view: &View) -> Option<(Reason, u32)> {
         let streams = view.streams;
         // Held at what the path gives, no window is ever full: one that is was what gave so little.
         let much = if view.held { 3.0 * FULL } else { FULL };
-        if last.is_windowed(much) && view.peer_waits && !tally.queue_stands() {
+        if last.is_windowed(much) && view.peer_waits && !accumulator.queue_stands() {
             // All windows full all the time: twice the streams are twice the rate. Full half of the time: less is needed.
             let least = if last.fills { 0.5 } else { 0.25 };
             let grown = f64::from(streams) * (1.0 + last.windows().clamp(least, 1.0));
             return Some((Reason::Window, (grown.ceil() as u32).max(streams + 1)));
         }
-        if view.held || tally.queue_stands() {
+        if view.held || accumulator.queue_stands() {
             return None;
         }
         if last.compute + last.storage > 0.75 && streams < view.processors.max(1) * 2 && view.peer_waits {

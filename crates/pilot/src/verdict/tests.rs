@@ -1,7 +1,8 @@
 //! Verdicts on jobs as they might have gone.
 
-use super::*;
 use model::account::{Spent, Waited};
+
+use super::*;
 
 /// Seconds in storage, compute, socket, pace, idle; the processor worked all of the time in compute, and a part of it
 /// elsewhere.
@@ -34,14 +35,14 @@ fn stream() -> Stream {
     }
 }
 
-fn report(sender: Account, receiver: Account, stream: Stream) -> Report {
-    let mut report = Report { account: sender, peer: Some(receiver), streams: vec![stream], ..Report::default() };
-    report.totals.files = 1;
-    report.totals.bytes = 1_000_000_000;
+fn report(sender: Account, receiver: Account, stream: Stream) -> Measured {
+    let mut report = Measured { account: sender, peer: Some(receiver), streams: vec![stream], ..Measured::default() };
+    report.files = 1;
+    report.bytes = 1_000_000_000;
     report
 }
 
-fn verdict(report: &Report, limit_bit_s: u64) -> Limit {
+fn verdict(report: &Measured, limit_bit_s: u64) -> Limit {
     let elapsed = Duration::from_secs(60);
     of(&Case { limit_bit_s, ..Case::new(report, true, elapsed) })
 }
@@ -84,11 +85,11 @@ fn limits_and_pipes() {
     let idle = account([0.0, 0.2, 0.3, 0.0, 9.5], LITTLE);
     let mut few = report(idle, waiting, stream());
     expect(&verdict(&few, 0), "latency", "waited 95 %", "slow to take files in");
-    few.totals.files = 100_000;
+    few.files = 100_000;
     expect(&verdict(&few, 0), "latency", "waited 95 %", "many small files");
-    expect(&verdict(&Report::default(), 0), "unknown", "", "");
-    let mut small = Report::default();
-    small.totals.files = 1;
+    expect(&verdict(&Measured::default(), 0), "unknown", "", "");
+    let mut small = Measured::default();
+    small.files = 1;
     expect(&verdict(&small, 0), "latency", "control connection", "");
 }
 
@@ -223,8 +224,8 @@ fn what_streams_waited_for() {
     let mut listing = report(idle(), account(WAITING, LITTLE), stream());
     listing.scanned_after = Some(Duration::from_secs(50));
     expect(&verdict(&listing, 0), "source", "listing the source took 50.0 s", "directory");
-    let mut there = Report::default();
-    there.totals.skipped = 3;
+    let mut there = Measured::default();
+    there.skipped = 3;
     expect(&verdict(&there, 0), "latency", "3 files were there already", "");
 }
 
@@ -232,11 +233,11 @@ fn what_streams_waited_for() {
 fn what_stood_still_is_named_as_what_it_was() {
     let full = || report(account(WAITING, LITTLE), account(WAITING, LITTLE), stream());
     let elapsed = Duration::from_secs(60);
-    let of = |report: &Report, away| of(&Case { limit_bit_s: 1, away, ..Case::new(report, true, elapsed) });
+    let of = |report: &Measured, away| of(&Case { limit_bit_s: 1, away, ..Case::new(report, true, elapsed) });
     let s = Duration::from_secs;
     expect(&of(&full(), s(45)), "outage", "away for 45.0 s of 60.0 s", "probe path");
     expect(&of(&full(), s(5)), "network", "", "");
-    let waited = |space, writer| Report { waited: Waited { space: s(space), writer: s(writer) }, ..full() };
+    let waited = |space, writer| Measured { waited: Waited { space: s(space), writer: s(writer) }, ..full() };
     expect(&of(&waited(30, 4), s(5)), "space", "full for 30.0 s", "--wait-space");
     expect(&of(&waited(3, 40), s(5)), "lock", "another job", "longhaul job list");
     // Hardly begun.
@@ -250,7 +251,7 @@ fn pipes_and_limits_of_the_past() {
     let slow = || account([9.7, 0.2, 0.1, 0.0, 0.0], [0.3, 0.2, 0.1, 0.0, 0.0]);
     let waiting = || account(WAITING, LITTLE);
     let elapsed = Duration::from_secs(60);
-    let of = |report: &Report, pushing| of(&Case { pipe: true, ..Case::new(report, pushing, elapsed) });
+    let of = |report: &Measured, pushing| of(&Case { pipe: true, ..Case::new(report, pushing, elapsed) });
     expect(&of(&report(slow(), waiting(), stream()), true), "source", "readers busy", "what writes into the pipe");
     // The same the other way round: a pull is reported by the end that receives.
     expect(&of(&report(slow(), waiting(), stream()), false), "target", "writers busy", "what reads from the pipe");
@@ -290,7 +291,7 @@ fn ends_are_told_in_numbers() {
     let all = here.cpu + here.storage + here.socket + here.pace + here.idle;
     assert!((all - 1.0).abs() < 1e-3, "{here:?}");
     assert!(case(false)[0].here && !case(false)[0].sends, "a pull is reported by the end that receives");
-    let none = Report::default();
+    let none = Measured::default();
     let case = Case::new(&none, true, Duration::ZERO);
     assert!(ends(&case).is_empty());
 }

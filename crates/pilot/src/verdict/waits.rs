@@ -12,7 +12,7 @@ const MUCH: f64 = 0.4;
 
 /// The longest wait, where it took much of the time.
 pub(super) fn verdict(case: &Case<'_>) -> Option<Limit> {
-    let waited = case.report.waited;
+    let waited = case.measured.waited;
     let elapsed = case.in_all.as_secs_f64();
     let waits = [(case.away, "outage"), (waited.space, "space"), (waited.writer, "lock")];
     let (longest, part) = waits.into_iter().max_by_key(|(span, _)| *span)?;
@@ -22,7 +22,7 @@ pub(super) fn verdict(case: &Case<'_>) -> Option<Limit> {
     let of = format!("{} of {}", seconds(longest), seconds(case.in_all));
     Some(match part {
         "outage" => {
-            let went_on = if case.report.error.is_none() { ", and the job went on by itself" } else { "" };
+            let went_on = if !case.measured.failed { ", and the job went on by itself" } else { "" };
             let evidence = format!("the path or the other end was away for {of}{went_on}");
             limit(
                 part,

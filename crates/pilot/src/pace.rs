@@ -15,8 +15,8 @@
 
 use std::time::Duration;
 
-use super::Past;
-use super::tally::{Lapse, Tally};
+use crate::Past;
+use crate::accumulator::{Accumulator, Lapse};
 
 /// What is held of what the path gave.
 const HELD: f64 = 0.99;
@@ -103,8 +103,8 @@ pub(super) fn is_pushed(lapse: &Lapse) -> bool {
 }
 
 /// Whether a queue that is too short to be seen runs over: slow start sends up to twice what a path takes.
-fn spills(tally: &Tally) -> bool {
-    let tick = tally.over(TICK);
+fn spills(accumulator: &Accumulator) -> bool {
+    let tick = accumulator.over(TICK);
     tick.loses_more_than(SPILL, 0.0)
 }
 
@@ -162,26 +162,26 @@ impl Pacer {
 
     /// Once a round: looks at what came through. Says whether congestion control should take its model of the path anew,
     /// to use what it is given now.
-    pub(super) fn tick(&mut self, now: Duration, tally: &Tally) -> bool {
-        let round = tally.round();
-        if tally.min_rtt().is_zero() {
+    pub(super) fn tick(&mut self, now: Duration, accumulator: &Accumulator) -> bool {
+        let round = accumulator.round();
+        if accumulator.min_rtt().is_zero() {
             return false;
         }
-        self.overshoots(now, tally);
+        self.overshoots(now, accumulator);
         if now.saturating_sub(self.round_at) < round {
             return false;
         }
         self.round_at = now;
         let before = self.state;
         match self.state {
-            State::Open { best, flat } => self.open_round(now, tally, best, flat),
+            State::Open { best, flat } => self.open_round(now, accumulator, best, flat),
             State::Fill { .. } | State::Drain { .. } => {}
-            State::Held { since, settled } => self.held_round(now, tally, since, settled),
-            State::Probe { since } => self.probe_round(now, tally, since),
-            State::Climb { since } => self.climb_round(now, tally, since),
+            State::Held { since, settled } => self.held_round(now, accumulator, since, settled),
+            State::Probe { since } => self.probe_round(now, accumulator, since),
+            State::Climb { since } => self.climb_round(now, accumulator, since),
             // Peace at what comes through; unless the host itself sends less, which says nothing of the path.
-            State::Contend { until } if now >= until => match is_pushed(&tally.over(round * 4)) {
-                true => self.hold(now, tally.best_rate(round * 4)),
+            State::Contend { until } if now >= until => match is_pushed(&accumulator.over(round * 4)) {
+                true => self.hold(now, accumulator.best_rate(round * 4)),
                 false => self.state = State::Open { best: 0.0, flat: 0 },
             },
             State::Contend { .. } => {}
@@ -190,8 +190,8 @@ impl Pacer {
         probes(self.state) && !probes(before)
     }
 
-    fn open_round(&mut self, now: Duration, tally: &Tally, best: f64, flat: u32) {
-        let last = tally.over(tally.round());
+    fn open_round(&mut self, now: Duration, accumulator: &Accumulator, best: f64, flat: u32) {
+        let last = accumulator.over(accumulator.round());
         if last.rate < best * STALLED {
             self.state = State::Open { best: best * FORGET, flat: 0 };
             return;
@@ -201,43 +201,45 @@ impl Pacer {
             return;
         }
         self.state = State::Open { best: best.max(last.rate), flat: flat + 1 };
-        let few = tally.over(tally.round() * FLAT_ROUNDS);
-        let congested = tally.queue_stands() || few.loses_more_than(self.base_loss, LOSS);
+        let few = accumulator.over(accumulator.round() * FLAT_ROUNDS);
+        let congested = accumulator.queue_stands() || few.loses_more_than(self.base_loss, LOSS);
         if flat + 1 >= FLAT_ROUNDS && congested {
-            self.hold(now, tally.best_rate(tally.round() * 4));
+            self.hold(now, accumulator.best_rate(accumulator.round() * 4));
         }
     }
 
     /// Between rounds of an open path: slow start doubles what is sent in every round trip, and one that ends only when
     /// the queue has overflowed costs up to the whole path's content. As soon as a queue is seen, the path is full; what
     /// comes back while it stands is what the path gives.
-    fn overshoots(&mut self, now: Duration, tally: &Tally) {
+    fn overshoots(&mut self, now: Duration, accumulator: &Accumulator) {
         match self.state {
-            State::Open { best, .. } if best > 0.0 && (tally.queue_is_long() || spills(tally)) => {
-                let tick = tally.over(TICK);
+            State::Open { best, .. } if best > 0.0 && (accumulator.queue_is_long() || spills(accumulator)) => {
+                let tick = accumulator.over(TICK);
                 if is_pushed(&tick) && tick.rate > best * STALLED {
                     let first = tick.rate.max(best);
                     self.cap = first * FILL;
                     self.state = State::Fill { since: now, first };
                 }
             }
-            State::Fill { since, .. } if now - since >= (tally.round() * 2).max(Duration::from_millis(500)) => {
+            State::Fill { since, .. } if now - since >= (accumulator.round() * 2).max(Duration::from_millis(500)) => {
                 // What came when the queue was first seen counts: a host that stalls for a moment is not the path.
-                self.hold(now, tally.best_rate(now - since + tally.round() * 2));
+                self.hold(now, accumulator.best_rate(now - since + accumulator.round() * 2));
             }
             // Slow start doubles within the time over which its rate was measured when the queue was seen: while one
             // stands, what comes back is what the path gives.
-            State::Fill { first, .. } if tally.queue_stands() => {
-                let rate = tally.over(TICK).rate.min(first * FILL_MAX);
+            State::Fill { first, .. } if accumulator.queue_stands() => {
+                let rate = accumulator.over(TICK).rate.min(first * FILL_MAX);
                 self.cap = self.cap.max(rate * FILL);
             }
             // While something waits, sending less costs nothing: the path stays full from its queue.
             // A probe that fills a queue has found its answer.
-            State::Probe { .. } if tally.queue_stands() || self.overflows(tally) => {
+            State::Probe { .. } if accumulator.queue_stands() || self.overflows(accumulator) => {
                 self.patience = (self.patience * 2).min(PROBE_AFTER_MAX);
                 self.state = State::Held { since: now, settled: true };
             }
-            State::Drain { since } if !tally.queue_stands() || now - since > tally.round() * DRAIN_ROUNDS => {
+            State::Drain { since }
+                if !accumulator.queue_stands() || now - since > accumulator.round() * DRAIN_ROUNDS =>
+            {
                 self.cap = self.cap / DRAIN * HELD;
                 self.state = State::Held { since: now, settled: false };
             }
@@ -245,8 +247,8 @@ impl Pacer {
         }
     }
 
-    fn overflows(&self, tally: &Tally) -> bool {
-        tally.over(TICK).loses_more_than(self.base_loss, LOSS)
+    fn overflows(&self, accumulator: &Accumulator) -> bool {
+        accumulator.over(TICK).loses_more_than(self.base_loss, LOSS)
     }
 
     fn hold(&mut self, now: Duration, rate: f64) {
@@ -262,23 +264,23 @@ impl Pacer {
         self.last = rate;
     }
 
-    fn held_round(&mut self, now: Duration, tally: &Tally, since: Duration, settled: bool) {
-        let round = tally.round();
+    fn held_round(&mut self, now: Duration, accumulator: &Accumulator, since: Duration, settled: bool) {
+        let round = accumulator.round();
         let held_for = now.saturating_sub(since);
-        let last = tally.over(round * 2);
+        let last = accumulator.over(round * 2);
         // Slow start has to get there first, where the cap comes from an earlier job.
         let reached = last.rate > self.cap * SHORT;
         // What stood in the queue, and what was lost before, takes some rounds to clear.
-        if held_for < round * 4 || (!settled && !reached && tally.grows(round * 4)) {
+        if held_for < round * 4 || (!settled && !reached && accumulator.grows(round * 4)) {
             return;
         }
-        let congested = tally.queue_stands() || last.loses_more_than(self.base_loss, LOSS);
+        let congested = accumulator.queue_stands() || last.loses_more_than(self.base_loss, LOSS);
         if reached && self.capacity == 0.0 {
             // The path gives what it gave to an earlier job.
             self.measured(last.rate.max(self.expected));
         }
         if !settled && reached {
-            self.settle(now, tally, congested, last.loss);
+            self.settle(now, accumulator, congested, last.loss);
             return;
         }
         let short = !reached && last.socket > 0.5;
@@ -292,9 +294,10 @@ impl Pacer {
     }
 
     /// Finds out whether a queue or loss comes from holding too much: a step down would cure it.
-    fn settle(&mut self, now: Duration, tally: &Tally, congested: bool, loss: f64) {
+    fn settle(&mut self, now: Duration, accumulator: &Accumulator, congested: bool, loss: f64) {
         let cured = loss < self.loss_before / 2.0 || loss > LOSS_OURS;
-        let lower = congested && self.lowered < LOWER_STEPS && (self.lowered == 0 || cured || tally.queue_stands());
+        let lower =
+            congested && self.lowered < LOWER_STEPS && (self.lowered == 0 || cured || accumulator.queue_stands());
         if lower {
             self.lowered += 1;
             self.cap *= LOWER;
@@ -302,15 +305,15 @@ impl Pacer {
         } else if congested {
             // The loss is not ours, nor the queue.
             self.cap /= LOWER.powi(self.lowered as i32);
-            self.base_loss = self.base_loss.max(tally.over(tally.round() * 8).loss);
+            self.base_loss = self.base_loss.max(accumulator.over(accumulator.round() * 8).loss);
         }
         self.state = State::Held { since: now, settled: !lower };
     }
 
-    fn probe_round(&mut self, now: Duration, tally: &Tally, since: Duration) {
-        let round = tally.round();
-        let gained = tally.over(round).rate > self.cap * (1.0 + (PROBE - 1.0) * 0.7);
-        if gained && !tally.queue_stands() && now.saturating_sub(since) > round * 2 {
+    fn probe_round(&mut self, now: Duration, accumulator: &Accumulator, since: Duration) {
+        let round = accumulator.round();
+        let gained = accumulator.over(round).rate > self.cap * (1.0 + (PROBE - 1.0) * 0.7);
+        if gained && !accumulator.queue_stands() && now.saturating_sub(since) > round * 2 {
             self.cap *= PROBE;
             (self.patience, self.contend) = (PROBE_AFTER, CONTEND);
             self.state = State::Climb { since: now };
@@ -320,18 +323,18 @@ impl Pacer {
         }
     }
 
-    fn climb_round(&mut self, now: Duration, tally: &Tally, since: Duration) {
-        let round = tally.round();
+    fn climb_round(&mut self, now: Duration, accumulator: &Accumulator, since: Duration) {
+        let round = accumulator.round();
         if now.saturating_sub(since) < round * 2 {
             return;
         }
-        let last = tally.over(round);
-        if last.rate > self.cap * 0.95 && !tally.queue_stands() {
+        let last = accumulator.over(round);
+        if last.rate > self.cap * 0.95 && !accumulator.queue_stands() {
             self.cap *= CLIMB;
             self.measured(last.rate);
             self.state = State::Climb { since: now };
         } else {
-            self.hold(now, tally.best_rate(round * 3));
+            self.hold(now, accumulator.best_rate(round * 3));
         }
     }
 

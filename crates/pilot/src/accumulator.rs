@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::account::{Spent, Stage};
 
-use super::Sight;
+use crate::Sample;
 
 /// What all streams did together since the job began; those that have ended count on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,8 +28,8 @@ const KEPT: Duration = Duration::from_secs(20);
 
 /// The streams of a job over time.
 #[derive(Debug, Default)]
-pub struct Tally {
-    last: HashMap<u32, Sight>,
+pub struct Accumulator {
+    last: HashMap<u32, Sample>,
     now: Sums,
     past: VecDeque<Sums>,
     min_rtt: Duration,
@@ -50,7 +50,7 @@ const USABLE: f64 = 0.5;
 
 /// The path as it was seen.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Picture {
+pub struct PathEstimate {
     /// Smallest round-trip time.
     pub min_rtt: Duration,
     /// Mean round-trip time while it was busy.
@@ -83,23 +83,23 @@ pub struct Picture {
     pub congestion: String,
 }
 
-impl Tally {
+impl Accumulator {
     /// For a host that gives a stream at most so large a send buffer.
-    pub fn new(send_buffer_bytes: u64) -> Tally {
-        Tally { send_buffer_bytes, ..Tally::default() }
+    pub fn new(send_buffer_bytes: u64) -> Accumulator {
+        Accumulator { send_buffer_bytes, ..Accumulator::default() }
     }
 
     /// Takes in what is seen of the streams now.
-    pub fn saw(&mut self, now: Duration, sights: &[Sight]) {
+    pub fn observe(&mut self, now: Duration, samples: &[Sample]) {
         let before = self.now;
         self.past.push_back(before);
         while self.past.front().is_some_and(|sums| now.saturating_sub(sums.at) > KEPT) {
             self.past.pop_front();
         }
-        for sight in sights {
-            let new = || Sight { stream: sight.stream, ..Sight::default() };
-            let last = self.last.entry(sight.stream).or_insert_with(new);
-            let (then, tcp) = (&last.tcp, &sight.tcp);
+        for sample in samples {
+            let new = || Sample { stream: sample.stream, ..Sample::default() };
+            let last = self.last.entry(sample.stream).or_insert_with(new);
+            let (then, tcp) = (&last.tcp, &sample.tcp);
             let segments = tcp.delivered_segments.wrapping_sub(then.delivered_segments);
             let sums = &mut self.now;
             sums.delivered_bytes += u64::from(segments) * u64::from(tcp.mss_bytes);
@@ -108,19 +108,19 @@ impl Tally {
             sums.busy += tcp.busy.saturating_sub(then.busy);
             sums.receive_window_limited += tcp.receive_window_limited.saturating_sub(then.receive_window_limited);
             sums.send_buffer_limited += tcp.send_buffer_limited.saturating_sub(then.send_buffer_limited);
-            sums.spent.add(&sight.spent.since(&last.spent));
+            sums.spent.add(&sample.spent.since(&last.spent));
             if !tcp.min_rtt.is_zero() && (self.min_rtt.is_zero() || tcp.min_rtt < self.min_rtt) {
                 self.min_rtt = tcp.min_rtt;
             }
             self.window_bytes = self.window_bytes.max(tcp.send_window_bytes);
             self.scaling = Some(tcp.window_scaling);
             self.now.mss = tcp.mss_bytes;
-            last.clone_from(sight);
+            last.clone_from(sample);
         }
         self.now.at = now;
-        self.streams = sights.len() as u32;
-        if let Some(first) = sights.first() {
-            self.now.rtt = sights.iter().map(|s| s.tcp.rtt).sum::<Duration>() / sights.len() as u32;
+        self.streams = samples.len() as u32;
+        if let Some(first) = samples.first() {
+            self.now.rtt = samples.iter().map(|s| s.tcp.rtt).sum::<Duration>() / samples.len() as u32;
             self.congestion.clone_from(&first.congestion);
         }
         if self.queue_stands() {
@@ -198,9 +198,9 @@ impl Tally {
     }
 
     /// What is known of the path.
-    pub fn picture(&self) -> Picture {
+    pub fn estimate(&self) -> PathEstimate {
         let all = Lapse::between(&Sums::default(), &self.now);
-        Picture {
+        PathEstimate {
             min_rtt: self.min_rtt,
             rtt: self.now.rtt,
             mss_bytes: self.now.mss,
@@ -212,7 +212,7 @@ impl Tally {
             window_bytes: self.window_bytes,
             window_scaling: self.scaling,
             congestion: self.congestion.clone(),
-            ..Picture::default()
+            ..PathEstimate::default()
         }
     }
 }

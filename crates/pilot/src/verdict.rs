@@ -11,18 +11,39 @@ mod waits;
 
 use std::time::Duration;
 
-use model::account::{Account, Stage};
+use model::account::{Account, Stage, Waited};
 use model::units::BitRate;
 use model::v1::{self, Limit, Stream};
 
-use crate::session::Report;
-
 pub use shares::{Held, Shares, held};
+
+/// What the two ends of a transfer measured of it.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Facts about the streams, from the end that sent; number 0 is the control connection.
+    pub streams: Vec<Stream>,
+    /// This end in numbers.
+    pub account: Account,
+    /// The other end, as it described itself last.
+    pub peer: Option<Account>,
+    /// Files that were put in place.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were in place before.
+    pub skipped: u64,
+    /// How long the end that receives had to wait at its target.
+    pub waited: Waited,
+    /// When the tree was known in full, after the transfer's start.
+    pub scanned_after: Option<Duration>,
+    /// The transfer failed.
+    pub failed: bool,
+}
 
 /// What a verdict is about.
 pub struct Case<'a> {
-    /// How the job went.
-    pub report: &'a Report,
+    /// What was measured.
+    pub measured: &'a Measured,
     /// These threads sent.
     pub pushing: bool,
     /// The limit that was set, bit/s; 0 for none.
@@ -41,9 +62,9 @@ pub struct Case<'a> {
 
 impl<'a> Case<'a> {
     /// A job without a limit or a pipe, of one attempt from its start to its last byte.
-    pub fn new(report: &'a Report, pushing: bool, elapsed: Duration) -> Case<'a> {
+    pub fn new(measured: &'a Measured, pushing: bool, elapsed: Duration) -> Case<'a> {
         Case {
-            report,
+            measured,
             pushing,
             limit_bit_s: 0,
             limit_is_theirs: false,
@@ -109,7 +130,7 @@ pub fn of(case: &Case<'_>) -> Limit {
     if let Some(limit) = waits::verdict(case) {
         return limit;
     }
-    let t = &case.report.totals;
+    let t = &case.measured;
     let all_there = t.files == 0 && t.bytes == 0 && t.skipped > 0;
     if all_there || sender.is_none() && receiver.is_none() {
         return without_streams(case);
@@ -158,12 +179,12 @@ pub fn ends(case: &Case<'_>) -> Vec<v1::End> {
 }
 
 fn data_streams<'a>(case: &Case<'a>) -> Vec<&'a Stream> {
-    case.report.streams.iter().filter(|s| s.id > 0).collect()
+    case.measured.streams.iter().filter(|s| s.id > 0).collect()
 }
 
 /// The end that sent, and the one that received.
 fn accounts<'a>(case: &Case<'a>) -> (Option<&'a Account>, Option<&'a Account>) {
-    let (ours, theirs) = (Some(&case.report.account), case.report.peer.as_ref());
+    let (ours, theirs) = (Some(&case.measured.account), case.measured.peer.as_ref());
     if case.pushing { (ours, theirs) } else { (theirs, ours) }
 }
 
@@ -178,7 +199,7 @@ fn threads<'a>(case: &Case<'a>) -> (Option<End<'a>>, Option<End<'a>>) {
 
 /// Nothing went on a stream.
 fn without_streams(case: &Case<'_>) -> Limit {
-    let t = &case.report.totals;
+    let t = &case.measured;
     if t.files > 0 {
         let evidence = "all of it went on the control connection, within a few round trips";
         return limit("latency", evidence.into(), "nothing: so little data cannot go faster");
@@ -268,19 +289,19 @@ fn starved(case: &Case<'_>, sender: &End<'_>, receiver: Option<&End<'_>>) -> Lim
             "a faster disk or file system at the target; without --durable nothing waits",
         );
     }
-    let scan = case.report.scanned_after.map_or(0.0, |d| d.as_secs_f64());
+    let scan = case.measured.scanned_after.map_or(0.0, |d| d.as_secs_f64());
     if scan > case.elapsed.as_secs_f64() * MOST && scan > 0.5 {
         let evidence = format!("listing the source took {scan:.1} s; senders had nothing to do {idle} of their time");
         return limit("source", evidence, "a faster directory at the source, or fewer and larger files");
     }
-    let rtt = case.report.streams.iter().map(|s| s.min_rtt_s).fold(0.0, f64::max);
+    let rtt = case.measured.streams.iter().map(|s| s.min_rtt_s).fold(0.0, f64::max);
     let rounds = case.elapsed.as_secs_f64() / rtt.max(1e-6);
     if rounds < FEW_ROUNDS {
         let evidence = format!("the whole job took {rounds:.1} round trips of {}", network::ms(rtt));
         return limit("latency", evidence, "nothing: so little data cannot go faster");
     }
     let evidence = format!("sending threads waited {idle} of their time for the receiver to ask for more");
-    let t = &case.report.totals;
+    let t = &case.measured;
     let remedy = match t.files >= SMALL_FILES_MIN && t.bytes / t.files < SMALL_FILE_BYTES {
         true => "many small files: look at the metadata rate of the target's file system, or pack them",
         false => {

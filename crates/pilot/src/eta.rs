@@ -15,8 +15,8 @@ mod tests;
 
 use std::time::Duration;
 
+use model::Progress;
 use model::spec::Steer;
-use wire::sender::Progress;
 
 use history::{History, Span};
 
@@ -70,7 +70,7 @@ pub struct Estimator {
 impl Estimator {
     /// The job's numbers at a time, which may be counted from anywhere; what it is to keep; and whether it waits for
     /// something that is not the path.
-    pub fn saw(&mut self, now: Duration, progress: &Progress, steer: &Steer, waits: bool) {
+    pub fn observe(&mut self, now: Duration, progress: &Progress, steer: &Steer, waits: bool) {
         let before = self.last.replace((now, *progress));
         let Some((then, before)) = before else { return };
         if steer.paused || waits || progress.bytes_arrived < before.bytes_arrived {

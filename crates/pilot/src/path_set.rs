@@ -1,0 +1,349 @@
+//! The paths that a transfer's streams take, each with a pilot of its own: what is true of one says nothing of the other. A path
+//! is known by its two ends, so that both sides of a transfer see the same ones.
+//!
+//! What it does not know: sockets, and where streams come from.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use crate::{Action, Context, Known, Past, PathEstimate, Pilot, Sample};
+
+/// After so long without an acknowledgement of what is on its way a path is taken to be cut, where another one carries:
+/// beyond any round trip and the first times that TCP sends again, and short enough for the job to be at full rate again
+/// within five seconds.
+const CUT: Duration = Duration::from_secs(3);
+/// A path from which something came within this time carries.
+const CARRIES: Duration = Duration::from_secs(1);
+/// Probes of a shut window that nobody answers: the path is silent, and not the receiver slow.
+const UNANSWERED: u8 = 3;
+
+/// The two ends of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Path {
+    /// The client's end, whose port is one of many.
+    pub client: IpAddr,
+    /// The node's end.
+    pub node: SocketAddr,
+}
+
+/// A path that has streams, or had some.
+struct PathState {
+    path: Path,
+    /// The sender's.
+    pilot: Option<Pilot>,
+    /// How many streams it should have; 0 while there is no opinion.
+    wish: u32,
+    /// The most it had.
+    streams: u32,
+    samples: Vec<Sample>,
+    /// All streams that it ever had.
+    ids: BTreeSet<u32>,
+}
+
+/// The paths of a transfer, in the order in which its streams took them.
+pub struct PathSet {
+    sends: bool,
+    known: Known,
+    states: Vec<PathState>,
+    /// Streams that wait for word of something on its way, and since when none came.
+    waits: HashMap<u32, Duration>,
+    looked: Duration,
+}
+
+/// What an end says about all its paths together.
+#[derive(Default)]
+pub struct Totals {
+    /// Streams that all paths should have; 0 while there is no opinion.
+    pub streams: u32,
+    /// What the paths gave when they were full, bytes per second of payload; 0 where they never were.
+    pub capacity_bytes_s: u64,
+    /// Share of the bytes that were sent again while no queue stood, the largest of all paths.
+    pub clear_loss: f64,
+    /// Congestion control that the evidence asks for and the host does not permit; empty where there is none.
+    pub missed: &'static str,
+}
+
+impl PathState {
+    /// Whether all that is on its way here has been for too long.
+    fn is_cut(&self, now: Duration, waits: &HashMap<u32, Duration>) -> bool {
+        let mut waiting = self.samples.iter().filter_map(|sample| waits.get(&sample.stream)).peekable();
+        waiting.peek().is_some() && waiting.all(|since| now.saturating_sub(*since) >= CUT)
+    }
+
+    fn carries(&self) -> bool {
+        let lately = |span: Duration| span < CARRIES;
+        self.samples.iter().any(|sample| match sample.tcp.unacked_segments {
+            0 => sample.tcp.bytes_received > 0 && lately(sample.tcp.since_data),
+            _ => lately(sample.tcp.since_ack),
+        })
+    }
+}
+
+impl PathSet {
+    /// For a side that sends, or one that does not. What is known of the past is that of the first path.
+    pub fn new(sends: bool, known: Known) -> PathSet {
+        PathSet { sends, known, states: Vec::new(), waits: HashMap::new(), looked: Duration::ZERO }
+    }
+
+    /// Whether there is, or was, more than one path.
+    pub fn are_several(&self) -> bool {
+        self.states.len() > 1
+    }
+
+    /// Takes in what is seen of the streams now. `past` says what is known of a further path.
+    pub fn observe(
+        &mut self,
+        now: Duration,
+        samples: &[Sample],
+        paths: &HashMap<u32, Path>,
+        mut past: impl FnMut(IpAddr, &Sample) -> Option<Past>,
+        peer: impl Fn(&Path) -> IpAddr,
+    ) {
+        self.states.iter_mut().for_each(|state| state.samples.clear());
+        self.wait(now, samples);
+        for sample in samples {
+            let Some(path) = paths.get(&sample.stream) else { continue };
+            let at = self.states.iter().position(|state| state.path.node == path.node).unwrap_or_else(|| {
+                let mut known = self.known.clone();
+                if !self.states.is_empty() {
+                    known.past = past(peer(path), sample);
+                }
+                let pilot = self.sends.then(|| Pilot::new(known));
+                self.states.push(PathState {
+                    path: *path,
+                    pilot,
+                    wish: 0,
+                    streams: 0,
+                    samples: Vec::new(),
+                    ids: BTreeSet::new(),
+                });
+                self.states.len() - 1
+            });
+            self.states[at].ids.insert(sample.stream);
+            self.states[at].samples.push(sample.clone());
+        }
+        self.states.iter_mut().for_each(|state| state.streams = state.streams.max(state.samples.len() as u32));
+    }
+
+    /// Since when each stream has had no word of what is on its way: by our own clock, since the kernel's counts from the last
+    /// word, however long nothing was on its way since.
+    fn wait(&mut self, now: Duration, samples: &[Sample]) {
+        let span = now.saturating_sub(self.looked);
+        self.looked = now;
+        let waiting = |sample: &&Sample| sample.tcp.unacked_segments > 0 || sample.tcp.unanswered >= UNANSWERED;
+        let silent = samples.iter().filter(waiting).filter(|sample| sample.tcp.since_ack >= span);
+        let silent: HashMap<u32, Duration> =
+            silent.map(|sample| (sample.stream, self.waits.get(&sample.stream).copied().unwrap_or(now))).collect();
+        self.waits = silent;
+    }
+
+    /// Asks each path's pilot.
+    pub fn tick(&mut self, now: Duration, context: &Context<'_>, mut carry_out: impl FnMut(&mut Pilot, Action)) {
+        for state in &mut self.states {
+            let Some(pilot) = &mut state.pilot else { continue };
+            for order in pilot.tick(now, &state.samples, context) {
+                match order {
+                    Action::Streams(wish) => state.wish = wish,
+                    order => carry_out(pilot, order),
+                }
+            }
+        }
+    }
+
+    /// Streams that are too many: the newest of each path. Of all, where somebody asked for a number.
+    pub fn surplus(&self, asked: u32) -> BTreeSet<u32> {
+        let newest = |mut ids: Vec<u32>, most: u32| {
+            ids.sort_unstable();
+            ids.into_iter().skip(if most > 0 { most as usize } else { usize::MAX })
+        };
+        if asked > 0 {
+            // By turns: the first of each path, then the second of each.
+            let ranked = |state: &PathState| {
+                let mut ids: Vec<u32> = state.samples.iter().map(|sample| sample.stream).collect();
+                ids.sort_unstable();
+                ids.into_iter().enumerate().collect::<Vec<_>>()
+            };
+            let mut all: Vec<(usize, u32)> = self.states.iter().flat_map(ranked).collect();
+            all.sort_unstable();
+            return all.into_iter().skip(asked as usize).map(|(_, stream)| stream).collect();
+        }
+        let of = |state: &PathState| newest(state.samples.iter().map(|sample| sample.stream).collect(), state.wish);
+        self.states.iter().flat_map(of).collect()
+    }
+
+    /// How many streams the paths of these should have, as this side's pilots say; 0 for no opinion.
+    pub fn wish(&self, streams: &BTreeSet<u32>) -> u32 {
+        if let [only] = &self.states[..] {
+            return only.wish;
+        }
+        let taken = |state: &&PathState| !state.ids.is_disjoint(streams);
+        self.states.iter().filter(taken).map(|state| state.wish).sum()
+    }
+
+    /// The same as the other side says it: each path by one of its streams.
+    pub fn wish_of(&self, spread: &[(u32, u32)], streams: &BTreeSet<u32>) -> u32 {
+        let taken = |state: &&PathState| !state.ids.is_disjoint(streams);
+        let said = |state: &PathState| {
+            spread.iter().find(|(stream, _)| state.ids.contains(stream)).map_or(0, |(_, wish)| *wish)
+        };
+        self.states.iter().filter(taken).map(said).sum()
+    }
+
+    /// How many streams each path should have, told by one of its streams.
+    pub fn spread(&self) -> Vec<(u32, u32)> {
+        let told = |state: &PathState| state.samples.first().map(|sample| (sample.stream, state.wish));
+        self.states.iter().filter_map(told).collect()
+    }
+
+    /// Streams of paths that carry nothing any more, where another one does: what they hold goes out again over that.
+    pub fn cut(&self) -> Vec<u32> {
+        let Some(carrying) = self.states.iter().position(PathState::carries) else { return Vec::new() };
+        let is_cut = |state: &PathState| state.is_cut(self.looked, &self.waits);
+        let cut = self.states.iter().enumerate().filter(|(at, state)| *at != carrying && is_cut(state));
+        cut.flat_map(|(_, state)| state.samples.iter().map(|sample| sample.stream)).collect()
+    }
+
+    /// Streams of paths that carry nothing any more, whatever others do.
+    pub fn silent(&self) -> Vec<u32> {
+        let silent = self.states.iter().filter(|state| state.is_cut(self.looked, &self.waits));
+        silent.flat_map(|state| state.samples.iter().map(|sample| sample.stream)).collect()
+    }
+
+    /// Whether a path other than this one carries.
+    pub fn another_carries(&self, than: &Path) -> bool {
+        self.states.iter().any(|state| state.path.node != than.node && state.carries())
+    }
+
+    /// What all paths gave when they were full; 0 where they never were.
+    pub fn capacity(&self) -> u64 {
+        self.states.iter().filter_map(|state| state.pilot.as_ref()).map(Pilot::capacity).sum()
+    }
+
+    /// What this end can say of all of them.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for state in &self.states {
+            let estimate: PathEstimate = state.pilot.as_ref().map(Pilot::estimate).unwrap_or_default();
+            if !state.samples.is_empty() || self.states.len() == 1 {
+                totals.streams += state.wish;
+                totals.capacity_bytes_s += estimate.capacity_bytes_s;
+            }
+            totals.clear_loss = totals.clear_loss.max(estimate.loss_without_queue);
+            totals.missed = estimate.missed.unwrap_or(totals.missed);
+        }
+        totals
+    }
+
+    /// What the next job should know of each path.
+    pub fn past(&self, peer: impl Fn(&Path) -> IpAddr) -> Vec<(IpAddr, Past)> {
+        let found = |state: &PathState| {
+            let streams = if state.wish > 0 { state.wish } else { state.streams };
+            Some((peer(&state.path), state.pilot.as_ref()?.past(streams)?))
+        };
+        self.states.iter().filter_map(found).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::tcp::TcpInfo;
+
+    use super::*;
+
+    const NONE: [u32; 0] = [];
+
+    fn path(number: u8) -> Path {
+        Path { client: [192, 0, 2, number].into(), node: ([198, 51, 100, number], 7).into() }
+    }
+
+    /// Streams, each on its path, with what waits for an acknowledgement and for how long.
+    fn path_set(sends: bool, streams: &[(u32, u8, u32, f64)]) -> PathSet {
+        let mut set = PathSet::new(sends, Known::default());
+        see(&mut set, streams);
+        set
+    }
+
+    fn see(set: &mut PathSet, streams: &[(u32, u8, u32, f64)]) {
+        let sample = |(stream, _, unacked, since): &(u32, u8, u32, f64)| Sample {
+            stream: *stream,
+            tcp: TcpInfo {
+                unacked_segments: *unacked,
+                since_ack: Duration::from_secs_f64(*since),
+                since_data: Duration::from_secs_f64(*since),
+                bytes_received: 1,
+                ..TcpInfo::default()
+            },
+            ..Sample::default()
+        };
+        let samples: Vec<Sample> = streams.iter().map(sample).collect();
+        let paths = streams.iter().map(|(stream, number, ..)| (*stream, path(*number))).collect();
+        // As if it had been looked at since the longest wait began.
+        let longest = streams.iter().map(|(.., since)| *since).fold(0.0, f64::max);
+        for tenth in (0..=(longest * 10.0) as u32).rev() {
+            let ago = f64::from(tenth) / 10.0;
+            let mut seen = samples.clone();
+            for sample in &mut seen {
+                let since = sample.tcp.since_ack.saturating_sub(Duration::from_secs_f64(ago));
+                (sample.tcp.since_ack, sample.tcp.since_data) = (since, since);
+            }
+            let now = Duration::from_secs_f64(100.0 - ago);
+            set.observe(now, &seen, &paths, |_, _| None, |path| path.node.ip());
+        }
+    }
+
+    /// The kernel's clock runs while nothing is on its way.
+    #[test]
+    fn a_path_that_was_idle_is_not_cut() {
+        let mut set = path_set(true, &[(1, 1, 0, 60.0), (3, 2, 5, 0.1)]);
+        let sample = |stream, unacked_segments, since: f64| Sample {
+            stream,
+            tcp: TcpInfo { unacked_segments, since_ack: Duration::from_secs_f64(since), ..TcpInfo::default() },
+            ..Sample::default()
+        };
+        let paths = HashMap::from([(1, path(1)), (3, path(2))]);
+        for tenth in 1..40 {
+            let now = Duration::from_secs(100) + Duration::from_millis(100) * tenth;
+            let samples = [sample(1, 1, 60.0 + f64::from(tenth) / 10.0), sample(3, 5, 0.05)];
+            set.observe(now, &samples, &paths, |_, _| None, |path| path.node.ip());
+            let waited = f64::from(tenth - 1) / 10.0;
+            assert_eq!(set.cut().is_empty(), waited < 3.0, "{waited}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_cut_only_where_another_one_carries() {
+        let cut = |streams: &[(u32, u8, u32, f64)]| path_set(true, streams).cut();
+        assert_eq!(cut(&[(1, 1, 9, 3.5), (2, 1, 9, 4.0), (3, 2, 5, 0.1)]), [1, 2]);
+        assert_eq!(cut(&[(1, 1, 9, 3.5), (3, 2, 5, 3.1)]), NONE, "all are cut: nothing is gained by giving them up");
+        assert_eq!(cut(&[(1, 1, 9, 3.5), (2, 1, 9, 0.5), (3, 2, 5, 0.1)]), NONE, "one of its streams is heard of");
+        assert_eq!(cut(&[(1, 1, 0, 60.0), (3, 2, 5, 0.1)]), NONE, "nothing is on its way: it is only idle");
+        assert_eq!(cut(&[(1, 1, 9, 3.5), (3, 2, 0, 0.1)]), [1], "the receiver's path brings data");
+        assert_eq!(cut(&[(1, 1, 9, 60.0)]), NONE);
+    }
+
+    #[test]
+    fn each_path_has_its_own_number_of_streams() {
+        let mut set = path_set(true, &[(1, 1, 1, 0.0), (2, 2, 1, 0.0), (3, 1, 1, 0.0), (4, 2, 1, 0.0), (5, 1, 1, 0.0)]);
+        assert_eq!(set.surplus(0), BTreeSet::new(), "no opinion yet");
+        set.states[0].wish = 2;
+        set.states[1].wish = 1;
+        assert_eq!(set.surplus(0), BTreeSet::from([4, 5]));
+        assert_eq!(set.surplus(4), BTreeSet::from([5]), "somebody's number counts for all paths together");
+        assert_eq!((set.wish(&BTreeSet::from([3])), set.wish(&BTreeSet::from([3, 4]))), (2, 3));
+        assert_eq!(set.totals().streams, 3);
+        // Both ends mean the same path by any of its streams.
+        let there = set.spread();
+        assert_eq!(there, [(1, 2), (2, 1)]);
+        see(&mut set, &[(5, 1, 1, 0.0), (4, 2, 1, 0.0)]);
+        assert_eq!(set.wish_of(&there, &BTreeSet::from([5])), 2, "a path stays known by streams that it had");
+        assert!(set.are_several(), "a path that lost its streams may have some again");
+    }
+
+    #[test]
+    fn the_control_connections_path_is_known_from_others() {
+        let set = path_set(false, &[(1, 1, 0, 0.1), (2, 2, 0, 9.0)]);
+        assert!(set.another_carries(&path(2)) && !set.another_carries(&path(1)));
+        assert_eq!((set.capacity(), set.past(|path| path.node.ip())), (0, Vec::new()));
+    }
+}

@@ -1,0 +1,236 @@
+//! The pilot of one path: asked ten times a second, it answers with what is to be done to the streams.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::account::{Account, Spent};
+
+use crate::congestion::{self, Evidence, choose, wanted};
+use crate::pace::{self, Pacer};
+use crate::stream_count::{self, StreamCount};
+use crate::{Accumulator, Action, Context, Known, Past, PathEstimate, Sample};
+
+/// Less than the ten seconds after which BBR looks for the least round-trip time.
+const REFRESH: Duration = Duration::from_secs(8);
+/// A stream that has sent nothing for so long has nothing to send.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// The pilot of one sending side.
+#[derive(Debug)]
+pub struct Pilot {
+    known: Known,
+    accumulator: Accumulator,
+    pacer: Pacer,
+    count: StreamCount,
+    /// The pace that each stream was set to last.
+    paces: HashMap<u32, Option<u64>>,
+    /// When each stream's congestion control was chosen.
+    chosen: HashMap<u32, Duration>,
+    /// When each stream's congestion control last took its model of the path anew.
+    refreshed: HashMap<u32, Duration>,
+    /// What each stream had sent when it last had something to send, and when that was.
+    sent: HashMap<u32, (u64, Duration)>,
+    /// The part of a shared path that the streams were set to last, bytes per second; 0 where it is not shared.
+    shared: u64,
+    /// When congestion control was last sent to look for its share.
+    searched: Duration,
+    /// The congestion control that the evidence asks for and the host does not allow.
+    missed: Option<&'static str>,
+}
+
+impl Pilot {
+    /// For a job that is about to begin.
+    pub fn new(known: Known) -> Pilot {
+        Pilot {
+            pacer: Pacer::new(known.past.as_ref()),
+            accumulator: Accumulator::new(known.send_buffer_bytes),
+            count: StreamCount::new(known.past.as_ref()),
+            paces: HashMap::new(),
+            chosen: HashMap::new(),
+            refreshed: HashMap::new(),
+            sent: HashMap::new(),
+            shared: 0,
+            searched: Duration::ZERO,
+            missed: None,
+            known,
+        }
+    }
+
+    /// Looks at the streams, and says what to do.
+    pub fn tick(&mut self, now: Duration, samples: &[Sample], context: &Context<'_>) -> Vec<Action> {
+        self.accumulator.observe(now, samples);
+        let mut actions = Vec::new();
+        if samples.is_empty() || context.paused {
+            return actions;
+        }
+        self.review_congestion(now, samples, &mut actions);
+        let idle_peer = context.peer.is_none_or(|peer| waits_for_us(peer, &mut self.count.peer_before));
+        let share = self.share(context);
+        // Where a node shares the path out, what comes through says nothing of the path.
+        let bound = share.is_some();
+        let anew = match share {
+            Some(share) => self.is_short_of(now, share),
+            None => self.pacer.tick(now, &self.accumulator),
+        };
+        self.shared = share.unwrap_or_default();
+        self.refresh(now, samples, anew, &mut actions);
+        if context.streams == 0 && context.limit_bytes_s == 0 {
+            let view = stream_count::View {
+                streams: samples.len() as u32,
+                held: self.pacer.is_full() || bound,
+                peer_waits: idle_peer,
+                loss_based: samples.iter().all(|s| congestion::is_loss_based(&s.congestion)),
+                processors: self.known.processors,
+            };
+            actions.extend(self.count.tick(now, &self.accumulator, &view).map(Action::Streams));
+            if std::mem::take(&mut self.count.widened) {
+                self.pacer.reopen();
+            }
+        }
+        self.pace(now, samples, context, &mut actions);
+        actions
+    }
+
+    /// The host did not let a socket have this congestion control after all.
+    pub fn refused(&mut self, name: &str) {
+        self.known.permitted.names.retain(|known| known != name);
+        self.chosen.clear();
+    }
+
+    /// Whether much less than the job's share comes through, so that congestion control should look for what there is
+    /// now: left to itself BBR takes up a quarter more in eight round trips.
+    fn is_short_of(&mut self, now: Duration, share: u64) -> bool {
+        let round = self.accumulator.round();
+        let waited = now.saturating_sub(self.searched) >= round * 4;
+        let last = self.accumulator.over(round * 2);
+        // A job that is slow for reasons of its own does not lack room.
+        let short = waited && pace::is_pushed(&last) && last.rate < share as f64 * 0.75;
+        if short {
+            self.searched = now;
+        }
+        short
+    }
+
+    /// What the path gave when this job filled it, bytes per second; 0 where it never did.
+    pub fn capacity(&self) -> u64 {
+        self.pacer.capacity()
+    }
+
+    /// What this end can say about the path so far.
+    pub fn estimate(&self) -> PathEstimate {
+        let mut estimate = self.accumulator.estimate();
+        estimate.capacity_bytes_s = self.pacer.capacity();
+        estimate.cap_bytes_s = self.pacer.cap();
+        estimate.missed = self.missed;
+        estimate.forced = self.known.permitted.forced.clone();
+        estimate
+    }
+
+    /// What the next job on this path should know.
+    pub fn past(&self, streams: u32) -> Option<Past> {
+        let estimate = self.accumulator.estimate();
+        let enough = estimate.min_rtt > Duration::ZERO && estimate.delivered_bytes > 1 << 20;
+        enough.then(|| Past {
+            capacity_bytes_s: self.pacer.remembered(),
+            streams: self.count.settled(streams),
+            min_rtt_s: estimate.min_rtt.as_secs_f64(),
+            // What is not lost any more is not remembered either.
+            loss: self.pacer.base_loss().min(estimate.loss),
+        })
+    }
+
+    /// The congestion control of each stream, by the evidence there is by now.
+    fn review_congestion(&mut self, now: Duration, samples: &[Sample], actions: &mut Vec<Action>) {
+        let rtt = self.accumulator.min_rtt();
+        if self.known.permitted.forced.is_some() || rtt.is_zero() {
+            return;
+        }
+        let loss = self.accumulator.loss_without_queue();
+        let each_bytes_s = self.accumulator.over(self.accumulator.round() * 4).rate / samples.len().max(1) as f64;
+        let path = Evidence { rtt, loss, each_bytes_s, mss_bytes: samples.first().map_or(0, |s| s.tcp.mss_bytes) };
+        for sample in samples {
+            // A change costs the stream its model of the path: it is given time to show what it does.
+            let settle = (rtt * 20).max(Duration::from_secs(2));
+            if self.chosen.get(&sample.stream).is_some_and(|at| now.saturating_sub(*at) < settle) {
+                continue;
+            }
+            let Some(want) = wanted(&path, &sample.congestion) else { continue };
+            self.chosen.insert(sample.stream, now);
+            match choose(want, &self.known.permitted) {
+                Some(name) if name != sample.congestion => actions.push(Action::Congestion(sample.stream, name)),
+                Some(_) => {}
+                None => self.missed = Some(want.name()),
+            }
+        }
+    }
+
+    /// BBR lets its pipe run dry for a round trip every ten seconds, to learn the least round-trip time (PROBE_RTT): 4 %
+    /// of the path at 303 ms. Where we hold the rate and no queue stands, it has that time before its eyes, and is spared
+    /// the dip by beginning anew, at the rate that it is held at.
+    fn refresh(&mut self, now: Duration, samples: &[Sample], all: bool, actions: &mut Vec<Action>) {
+        let held = (self.shared > 0 || self.pacer.cap().is_some()) && self.known.permitted.forced.is_none();
+        let clear = !self.accumulator.queue_stands();
+        for sample in samples.iter().filter(|sample| !congestion::is_loss_based(&sample.congestion)) {
+            let last = self.refreshed.entry(sample.stream).or_insert(now);
+            // Who may not be given its congestion control back keeps the one it has.
+            let may = self.known.permitted.names.contains(&sample.congestion);
+            if held && may && (all || clear && now.saturating_sub(*last) >= REFRESH) {
+                *last = now;
+                actions.push(Action::Refresh(sample.stream));
+            }
+        }
+    }
+
+    /// The job's part of a path that it shares with others of a node at either end.
+    fn share(&self, context: &Context<'_>) -> Option<u64> {
+        let theirs = context.peer.map_or(0, |peer| peer.share_bit_s / 8);
+        [context.share_bytes_s, theirs].into_iter().filter(|share| *share > 0).min()
+    }
+
+    /// Those that have something to send: a file of which a digest needs the bytes in order is one stream's, and its part of what may
+    /// be sent is not to lie idle with the others. All of them where none has.
+    fn busy(&mut self, now: Duration, samples: &[Sample]) -> u64 {
+        let busy = samples.iter().filter(|Sample { stream, tcp, .. }| {
+            let last = self.sent.entry(*stream).or_insert((tcp.bytes_sent, now));
+            if tcp.bytes_sent != last.0 || tcp.unsent_bytes > 0 || tcp.unacked_segments > 0 {
+                *last = (tcp.bytes_sent, now);
+            }
+            now.saturating_sub(last.1) < IDLE
+        });
+        match busy.count() {
+            0 => samples.len() as u64,
+            busy => busy as u64,
+        }
+    }
+
+    /// Each stream's part of what may be sent.
+    fn pace(&mut self, now: Duration, samples: &[Sample], context: &Context<'_>, actions: &mut Vec<Action>) {
+        let streams = self.busy(now, samples);
+        let cap = self.share(context).or(self.pacer.cap());
+        // The limit itself is kept by the job's schedule; the sockets, a little above it, only even out what it lets go.
+        let limit = (context.limit_bytes_s > 0).then(|| context.limit_bytes_s.saturating_mul(3) / 2);
+        let each = [cap, limit].into_iter().flatten().min().map(|total| (total / streams).max(1 << 14));
+        for sample in samples {
+            let last = self.paces.entry(sample.stream).or_default();
+            if *last != each {
+                *last = each;
+                actions.push(Action::Pace(sample.stream, each));
+            }
+        }
+    }
+}
+
+/// Whether the receiver's threads mostly waited for what we send since the last account of theirs: then a full window
+/// is one that is too small, and not one that nobody empties.
+fn waits_for_us(peer: &Account, before: &mut (Spent, bool)) -> bool {
+    let spent = peer.spent.since(&before.0);
+    let total = spent.total().as_secs_f64();
+    if total > 0.2 {
+        let waited = spent.wall_in(model::account::Stage::Socket) + spent.wall_in(model::account::Stage::Idle);
+        *before = (peer.spent, waited.as_secs_f64() > 0.5 * total);
+    }
+    before.1
+}
+
+#[cfg(test)]
+mod tests;
