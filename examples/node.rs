@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use auth::Rights;
-use node::{Export, Node, NodeConfig, StateDir};
+use client::StateDir;
+use node::{Export, Node, NodeConfig};
 
 #[allow(clippy::print_stdout, reason = "a program talks to whoever started it")]
 fn main() -> Result<()> {

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 /// Ended with the test.
@@ -43,4 +44,26 @@ fn a_source_that_is_not_there_is_named() {
         Command::new(env!("CARGO_BIN_EXE_copy")).args(["/nowhere/x", "lh://127.0.0.1:1/data/x"]).output().unwrap();
     assert!(!copy.status.success());
     assert!(String::from_utf8_lossy(&copy.stderr).contains("/nowhere/x"));
+}
+
+#[test]
+fn a_file_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("events"), vec![7; 300_000]).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_files")).arg(dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut server = Node(child);
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    let address = lines.next().unwrap().unwrap();
+    let address = address.trim_start_matches("http://").trim_end_matches('/');
+    let get = |name: &str| {
+        let mut socket = TcpStream::connect(address).unwrap();
+        write!(socket, "GET /{name} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).unwrap();
+        answer
+    };
+    let answer = get("events");
+    assert!(answer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer[..100]));
+    assert!(answer.ends_with(&vec![7; 300_000]));
+    assert!(get("nothing").starts_with(b"HTTP/1.1 404 "));
 }

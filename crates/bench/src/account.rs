@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::Mutex;
 
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
@@ -166,14 +166,12 @@ impl Side {
     pub fn spawn(&self, command: &mut Command) -> Result<Child> {
         let child = command.spawn();
         let child = child.with_context(|| format!("cannot start {}", command.get_program().display()))?;
-        if let Ok(mut roots) = self.roots.lock() {
-            roots.push(child.id());
-        }
+        self.roots.lock().push(child.id());
         Ok(child)
     }
 
     fn tree(&self, all: &BTreeMap<u32, Stat>) -> Vec<u32> {
-        self.roots.lock().map(|roots| tree(&roots, all)).unwrap_or_default()
+        tree(&self.roots.lock(), all)
     }
 
     /// CPU seconds so far of a side that goes on.

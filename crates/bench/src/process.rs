@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
 
 use crate::account::{Side, peak_mib};
 use crate::contestant::find_program;
@@ -142,7 +142,7 @@ impl Watch {
             result
         });
         let result = if started.elapsed() > patience { Err(OutOfPatience(patience).into()) } else { result };
-        let peaks = watch.peaks.lock().map(|peaks| *peaks).unwrap_or_default();
+        let peaks = *watch.peaks.lock();
         (result, peaks)
     }
 
@@ -150,9 +150,9 @@ impl Watch {
         let started = Instant::now();
         while !self.over.load(Ordering::Relaxed) {
             let now = (peak_mib(&client.pids()), server.map_or(0.0, |side| peak_mib(&side.pids())));
-            if let Ok(mut peaks) = self.peaks.lock() {
-                *peaks = (peaks.0.max(now.0), peaks.1.max(now.1));
-            }
+            let mut peaks = self.peaks.lock();
+            *peaks = (peaks.0.max(now.0), peaks.1.max(now.1));
+            drop(peaks);
             if started.elapsed() > patience {
                 client.kill();
             }

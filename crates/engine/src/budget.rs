@@ -3,7 +3,9 @@
 //! A bound on how many things somebody may leave is none on how large they are; this counts bytes, whatever they are of.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// A budget. Clones share it.
 #[derive(Clone, Debug)]
@@ -50,7 +52,7 @@ impl Budget {
     }
 
     fn inner(&self) -> MutexGuard<'_, Taken> {
-        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.taken.lock()
     }
 }
 

@@ -5,13 +5,14 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::Progress;
 use model::spec::Steer;
 use model::v1;
+use parking_lot::{Mutex, MutexGuard};
 use sys::waker::Waker;
 
 use pilot::eta::{Estimator, Eta};
@@ -133,7 +134,7 @@ impl Control {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Whoever watches the job wants to hear of every file.

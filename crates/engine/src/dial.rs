@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use model::{Fault, HostPort};
+use parking_lot::Mutex;
 use wire::frame::Refusal;
 use wire::join::SessionId;
 
@@ -46,7 +47,7 @@ pub struct Elsewhere(Arc<Mutex<HashMap<String, Vec<SocketAddr>>>>);
 impl Elsewhere {
     /// A node said so. One that said nothing may have had no time to.
     pub fn note(&self, node: &str, at: &[SocketAddr]) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if !at.is_empty() && (known.len() < NODES_MAX || known.contains_key(node)) {
             known.insert(node.to_owned(), at.to_vec());
         }
@@ -54,11 +55,11 @@ impl Elsewhere {
 
     /// Somebody else is there.
     pub fn forget(&self, node: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+        self.0.lock().remove(node);
     }
 
     fn of(&self, node: &str) -> Vec<SocketAddr> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(node).cloned().unwrap_or_default()
+        self.0.lock().get(node).cloned().unwrap_or_default()
     }
 }
 

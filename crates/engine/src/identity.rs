@@ -5,11 +5,12 @@
 //! and port, or one that a given authority vouches for. Possession of the key is always proven: the handshake's
 //! signature is verified in every mode.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::{fmt, io};
 
 use auth::Fingerprint;
 use model::HostPort;
+use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -119,7 +120,7 @@ pub struct Seen(Arc<Mutex<Option<Fingerprint>>>);
 impl Seen {
     /// The fingerprint, once the certificate has been shown.
     pub fn get(&self) -> Option<Fingerprint> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 
@@ -147,7 +148,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let bad = rustls::Error::InvalidCertificate(rustls::CertificateError::BadEncoding);
         let shown = fingerprint(end_entity).ok_or(bad)?;
-        *self.seen.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+        *self.seen.0.lock() = Some(shown);
         match &self.authority {
             Some(authority) => authority.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now),
             None if self.accepted.is_empty() || self.accepted.contains(&shown) => Ok(ServerCertVerified::assertion()),

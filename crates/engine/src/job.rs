@@ -1,15 +1,14 @@
 //! Driving a job: one thread carries messages between the control connection and a side's machine, opens or accepts
 //! streams, replaces lost ones, and notices when nothing moves any more.
 
-mod aid;
-mod crew;
-mod reins;
-mod routes;
+mod mover_coordination;
+mod paths;
 mod sampler;
 mod stall;
-mod supply;
+mod steering;
+mod stream_pool;
+mod stream_supervisor;
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, TcpStream};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
@@ -22,134 +21,28 @@ use model::{Progress, v1};
 use pilot::{Evidence, Known, Past, Permitted};
 use wire::frame::{Counts, Open, Plan, Removal, Suite};
 use wire::join::SessionId;
-use wire::{FileTold, Frame, WireError};
+use wire::{FileTold, Frame};
 
 pub use sampler::permitted;
 
-use aid::Aid;
-use crew::Crew;
-use reins::Reins;
+use mover_coordination::MoverCoordination;
 use sampler::Sampler;
 use stall::{Silence, Stall};
-use supply::Supply;
+use steering::Steering;
+use stream_pool::StreamPool;
+use stream_supervisor::StreamSupervisor;
 
-use crate::commons::Commons;
 use crate::control::Control;
 use crate::dial::{Dial, Guard};
 use crate::error::{Error, Result};
 use crate::history::History;
 use crate::link::Link;
-use crate::movers::{Afar, Movers, Peers};
+use crate::movers::Peers;
+use crate::path_shares::PathShares;
 use crate::seal::{self, Sealer, Secret};
 use crate::series::Series;
+use crate::side::{Side, StreamEnd};
 use crate::stream::{DataStream, Joined};
-
-/// How a stream ended.
-pub struct StreamEnd {
-    /// The kernel's facts about it.
-    pub facts: v1::Stream,
-    /// Where its thread's time went.
-    pub spent: Spent,
-    /// Whether it ended in peace.
-    pub result: Result<()>,
-    /// The stream itself, where it stays for another job.
-    pub stream: Option<DataStream>,
-}
-
-impl StreamEnd {
-    /// The end of a stream that ran; the result says whether it could carry another job.
-    pub fn of(stream: DataStream, result: Result<bool>) -> StreamEnd {
-        let (facts, spent) = (stream.facts(), stream.meter().read());
-        let stays = result.as_ref().is_ok_and(|stays| *stays);
-        StreamEnd { facts, spent, result: result.map(drop), stream: stays.then_some(stream) }
-    }
-
-    /// The end of a stream that never began.
-    fn failed(id: u32, error: Error) -> StreamEnd {
-        let facts = v1::Stream { id, ..v1::Stream::default() };
-        StreamEnd { facts, spent: Spent::default(), result: Err(error), stream: None }
-    }
-}
-
-/// One side of a job: a machine and the threads around it.
-pub trait Side: Send + Sync + 'static {
-    /// A message from the other side.
-    fn handle(&self, frame: Frame) -> std::result::Result<(), WireError>;
-    /// The next message for the other side.
-    fn poll_frame(&self) -> Option<Frame>;
-    /// Does what the control thread owes the machine.
-    fn pump(&self) -> Result<()>;
-    /// Some time has passed.
-    fn tick(&self);
-    /// The limit, streams and pause are now these.
-    fn steer(&self, to: &Steer);
-    /// Whether this side sends.
-    fn sends(&self) -> bool;
-    /// Whether it is known of a stream that something arrived by it; of a sender's.
-    fn has_carried(&self, _stream: u32) -> bool {
-        false
-    }
-    /// Whether something was sent by a stream of which nothing is known yet; of a sender's.
-    fn owes(&self, _stream: u32) -> bool {
-        false
-    }
-    /// These streams are to end once all that they carried has arrived; others that were to need not.
-    fn retire(&self, streams: &BTreeSet<u32>);
-    /// Whether streams of this side may be carried by movers.
-    fn takes_movers(&self) -> bool {
-        false
-    }
-    /// Movers are asked to carry streams of this side.
-    fn meet(&self, _movers: &Movers) {}
-    /// Answers a stream that a mover carries, until it is over.
-    fn attend(&self, _afar: &Afar) {}
-    /// Whether it is for this side to notice that nothing moves.
-    fn watches_progress(&self) -> bool {
-        true
-    }
-    /// Why nothing moves for a while; empty when it does.
-    fn busy(&self) -> String {
-        String::new()
-    }
-    /// Steps of a dry run, for the client, that nobody has been told of.
-    fn take_plans(&self) -> Vec<Plan> {
-        Vec::new()
-    }
-    /// That what the source lacks is about to be removed at the target, for the client; once.
-    fn take_removal(&self) -> Option<Removal> {
-        None
-    }
-    /// From now on [`Side::take_files`] tells of every file that is settled.
-    fn tell_files(&self) {}
-    /// Files that were settled since the last call, where somebody asked.
-    fn take_files(&self) -> Vec<FileTold> {
-        Vec::new()
-    }
-    /// The file under way.
-    fn current(&self) -> Option<RelPath> {
-        None
-    }
-    /// Whether streams are worth opening.
-    fn wants_streams(&self) -> bool;
-    /// Whether the job is done.
-    fn is_finished(&self) -> bool;
-    /// Numbers for progress.
-    fn progress(&self) -> Progress;
-    /// What this side counts that the other cannot see.
-    fn counts(&self) -> Counts {
-        Counts::default()
-    }
-    /// How long it had to wait at its target.
-    fn waited(&self) -> Waited {
-        Waited::default()
-    }
-    /// Why the job cannot go on, if so.
-    fn take_failure(&self) -> Option<Error>;
-    /// Sends all waiting threads home.
-    fn close(&self);
-    /// A stream's thread, from its join to its end.
-    fn run_stream(&self, stream: DataStream) -> StreamEnd;
-}
 
 /// Who else carries streams of a job.
 #[derive(Clone, Debug, Default)]
@@ -185,7 +78,7 @@ pub struct StreamTerms {
     /// Where the job's course is written down.
     pub series: Option<Series>,
     /// The other jobs of this node, and the address of this one's other end.
-    pub commons: Option<(Commons, IpAddr)>,
+    pub path_shares: Option<(PathShares, IpAddr)>,
     /// The limit, streams and pause of the job's order: what the other end goes by until it is told otherwise.
     pub ordered: Steer,
     /// How long a stream may stand still: a receiver that waits for space shuts its window.
@@ -333,7 +226,7 @@ pub fn drive(
     control: &Control,
     watch: Watch<'_>,
 ) -> (Driven, Result<()>) {
-    let mut crew = Crew::new(link, side, terms);
+    let mut pool = StreamPool::new(link, side, terms);
     let mut driven = Driven::default();
     link.forget_movers();
     control.attach(link.waker());
@@ -341,19 +234,19 @@ pub fn drive(
         side.tell_files();
     }
     control.meets(link.socket().peer_addr().ok().map(|peer| peer.ip()));
-    let mut sampler = Sampler::new(&crew.terms, &**side);
-    let mut aid = Aid::default();
-    let result = run(link, &mut crew, &mut streams, control, watch, &mut driven, (&mut sampler, &mut aid));
-    driven.account = sampler.account(&crew.samples());
+    let mut sampler = Sampler::new(&pool.terms, &**side);
+    let mut movers = MoverCoordination::default();
+    let result = run(link, &mut pool, &mut streams, control, watch, &mut driven, (&mut sampler, &mut movers));
+    driven.account = sampler.account(&pool.samples());
     driven.past = sampler.past();
     driven.peer = sampler.peer.take().map(|peer| *peer);
     if driven.waited == Waited::default() {
         driven.waited = side.waited();
     }
-    control.saw(&side.progress(), crew.running as u32);
-    let stays = result.is_ok() && crew.terms.keep && (crew.terms.role == seal::From::Node || link.kept_for().is_some());
+    control.saw(&side.progress(), pool.running as u32);
+    let stays = result.is_ok() && pool.terms.keep && (pool.terms.role == seal::From::Node || link.kept_for().is_some());
     if stays {
-        crew.keep();
+        pool.keep();
     }
     // Before its streams are hung up: a peer that sees only those end takes it for trouble of the path, and tries again.
     if let Err(error) = &result {
@@ -364,10 +257,10 @@ pub fn drive(
     side.close();
     if result.is_ok() {
         // The last message is what sends the other side's threads home.
-        link.drain(crew.timeouts.handshake);
+        link.drain(pool.timeouts.handshake);
     }
-    driven.streams.extend(aid.end(&**side));
-    crew.disband(&mut driven, stays);
+    driven.streams.extend(movers.end(&**side));
+    pool.disband(&mut driven, stays);
     control.saw_end(&driven.streams);
     driven.streams.sort_by_key(|s| s.id);
     (driven, result)
@@ -384,20 +277,20 @@ impl Driven {
 }
 
 /// Sends what the side has to say, and before its last words what it has counted.
-fn say_what_is_due(link: &mut Link, crew: &Crew, sampler: &mut Sampler) -> Result<()> {
+fn say_what_is_due(link: &mut Link, pool: &StreamPool, sampler: &mut Sampler) -> Result<()> {
     while link.has_room() {
-        let Some(frame) = crew.side.poll_frame() else { break };
-        let counts = crew.side.counts();
+        let Some(frame) = pool.side.poll_frame() else { break };
+        let counts = pool.side.counts();
         if matches!(frame, Frame::Finished(_) | Frame::ScanEnd(_)) && counts != Counts::default() {
             link.send(&Frame::Counts(counts))?;
         }
         if matches!(frame, Frame::Finished(_)) {
-            let waited = crew.side.waited();
+            let waited = pool.side.waited();
             if waited != Waited::default() {
                 link.send(&Frame::Waited(waited))?;
             }
             // Nothing is heard after this.
-            link.send(&Frame::Account(Box::new(sampler.account(&crew.samples()))))?;
+            link.send(&Frame::Account(Box::new(sampler.account(&pool.samples()))))?;
         }
         link.send(&frame)?;
     }
@@ -406,26 +299,26 @@ fn say_what_is_due(link: &mut Link, crew: &Crew, sampler: &mut Sampler) -> Resul
 
 fn run(
     link: &mut Link,
-    crew: &mut Crew,
+    pool: &mut StreamPool,
     streams: &mut Streams<'_>,
     control: &Control,
     watch: Watch<'_>,
     driven: &mut Driven,
-    (sampler, aid): (&mut Sampler, &mut Aid),
+    (sampler, movers): (&mut Sampler, &mut MoverCoordination),
 ) -> Result<()> {
-    let side = Arc::clone(&crew.side);
+    let side = Arc::clone(&pool.side);
     let started = Instant::now();
     let mut ticked = started;
-    let mut supply = Supply::default();
-    let mut reins = Reins::new(control, &crew.terms.ordered);
+    let mut supervisor = StreamSupervisor::default();
+    let mut steering = Steering::new(control, &pool.terms.ordered);
     let (mut stall, mut silence) = (Stall::new(started), Silence::default());
     loop {
         if control.is_cancelled() {
             return Err(Error::Interrupted);
         }
-        reins.tend(link, &*side)?;
+        steering.tend(link, &*side)?;
         side.pump()?;
-        say_what_is_due(link, crew, sampler)?;
+        say_what_is_due(link, pool, sampler)?;
         side.take_plans().iter().for_each(|plan| watch(News::Plan(plan)));
         side.take_files().into_iter().for_each(|file| watch(News::File(file)));
         side.take_removal().into_iter().for_each(|removal| watch(News::Removing(removal)));
@@ -436,8 +329,8 @@ fn run(
             side.take_files().into_iter().for_each(|file| watch(News::File(file)));
             return Ok(());
         }
-        supply.tend(link, crew, streams, (reins.applied.streams, sampler), driven)?;
-        aid.tend(link, crew, &reins.applied)?;
+        supervisor.tend(link, pool, streams, (steering.applied.streams, sampler), driven)?;
+        movers.tend(link, pool, &steering.applied)?;
         if sampler.control_is_cut(link) {
             return Err(Error::Silent { peer: link.peer().to_owned(), seconds: link.silence().as_secs() });
         }
@@ -446,23 +339,23 @@ fn run(
             side.tick();
             let progress = side.progress();
             watch(News::Progress(&progress, side.current()));
-            control.saw(&progress, (crew.running + aid.look(sampler)) as u32);
+            control.saw(&progress, (pool.running + movers.look(sampler)) as u32);
             driven.note_progress(&progress, started.elapsed());
             driven.silent = silence.heard(link.silence(), link.timeouts().pace.ping_after * 2);
-            let waits = reins.say_busy(link, &*side)?;
+            let waits = steering.say_busy(link, &*side)?;
             stall.check(&progress, waits || !side.watches_progress(), link)?;
-            sampler.tick(link, crew, &reins)?;
-            crew.release();
+            sampler.tick(link, pool, &steering)?;
+            pool.release();
         }
         link.exchange(TICK.saturating_sub(ticked.elapsed()))?;
         while let Some(frame) = link.next_frame()? {
             match frame {
                 Frame::Steer(to) => control.adopt(to),
-                Frame::Account(of) => aid.hear_of_peer(of, sampler),
+                Frame::Account(of) => movers.hear_of_peer(of, sampler),
                 Frame::Spread(over) => sampler.spread = over,
                 Frame::Counts(of) => driven.peer_counts = of,
                 Frame::Waited(of) => driven.waited = of,
-                Frame::Busy(why) => reins.peer_busy = Some((why, Instant::now())),
+                Frame::Busy(why) => steering.peer_busy = Some((why, Instant::now())),
                 frame => {
                     let handled = side.handle(frame);
                     handled.map_err(|source| Error::Protocol { peer: link.peer().to_owned(), source })?;

@@ -8,9 +8,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use model::{RelPath, hex};
+use parking_lot::Mutex;
 use store::Store;
 use store::posix::{Links, Posix};
 
@@ -51,7 +51,7 @@ impl Leftovers {
 
     /// An unfinished file is about to be made in this directory.
     pub fn opening(&self, dir: &RelPath) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         let bytes = dir.as_bytes().len() + size_of::<RelPath>();
         if !inner.dirs.contains(dir) && inner.bytes + bytes <= inner.bytes_max {
             inner.dirs.insert(dir.clone());
@@ -115,10 +115,10 @@ mod tests {
         const MOST: usize = LIST_BYTES_MAX / 16;
         let state = tempfile::tempdir().unwrap();
         let list = Leftovers::begin(state.path(), Path::new("/nowhere"), "many").unwrap();
-        assert_eq!(std::mem::replace(&mut list.inner.lock().unwrap().bytes_max, MOST), LIST_BYTES_MAX);
+        assert_eq!(std::mem::replace(&mut list.inner.lock().bytes_max, MOST), LIST_BYTES_MAX);
         let dir = |n: usize| RelPath::parse(format!("{n}/{}", "d/".repeat(1000)).as_bytes()).unwrap();
         (0..2 * MOST / 2000).for_each(|n| list.opening(&dir(n)));
-        let inner = list.inner.lock().unwrap();
+        let inner = list.inner.lock();
         assert!((MOST - 4000..=MOST).contains(&inner.bytes), "{}", inner.bytes);
         assert!(fs::metadata(&list.path).unwrap().len() as usize <= 2 * MOST + 4096);
     }
@@ -138,7 +138,7 @@ mod tests {
         alive.opening(&dir("a/b"));
         assert_eq!(Leftovers::sweep(state.path()), 0, "both jobs live");
         // A killed process drops its locks and nothing else.
-        dead.inner.lock().unwrap().file.unlock().unwrap();
+        dead.inner.lock().file.unlock().unwrap();
         assert_eq!(Leftovers::sweep(state.path()), 2);
         let left: Vec<bool> = names.iter().map(|name| root.path().join(name).exists()).collect();
         assert_eq!(left, [false, true, true, false]);

@@ -10,7 +10,7 @@
 
 mod asker;
 pub mod budget;
-pub mod commons;
+pub mod connect;
 pub mod control;
 pub mod dial;
 pub mod error;
@@ -28,6 +28,7 @@ pub mod link;
 pub mod meter;
 pub mod movers;
 pub mod node;
+pub mod path_shares;
 pub mod patience;
 pub mod receipt;
 pub mod receive;
@@ -36,6 +37,7 @@ pub mod seal;
 pub mod send;
 pub mod series;
 pub mod session;
+pub mod side;
 pub mod stream;
 pub mod timeouts;
 pub mod transfer;

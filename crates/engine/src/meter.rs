@@ -4,10 +4,10 @@
 //! a stage that took long and computed little was waiting, one that only computes and yet took longer than its
 //! processor time had to share the processor.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use model::account::{Spent, Stage};
+use parking_lot::{Mutex, MutexGuard};
 
 #[derive(Debug)]
 struct Laps {
@@ -30,7 +30,7 @@ impl Default for Meter {
 
 impl Meter {
     fn laps(&self) -> MutexGuard<'_, Laps> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The thread that owns this meter enters a stage. Returns the one it was in.

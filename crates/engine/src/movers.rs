@@ -8,24 +8,25 @@
 //! every second, and it counts from when it asked. The head has a file closed at those that have it open, and waits; of one that
 //! is gone, it waits until its lease is over.
 //!
-//! What this room does not know: how a stream's questions are answered ([`crate::job::Side::attend`]), and what a mover does
+//! What this room does not know: how a stream's questions are answered ([`MoverSide::answer`]), and what a mover does
 //! ([`crate::lent`]). The arithmetic: docs/design/movers.md.
 
-mod afar;
-mod attendant;
+mod mover_client;
+mod mover_stream;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use auth::AccessKey;
 use model::account::Account;
 use model::spec::Steer;
-use model::{HostPort, v1};
+use model::{HostPort, Progress, v1};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use sys::waker::Waker;
 use wire::Frame;
 use wire::frame::{Open, Suite};
@@ -33,9 +34,8 @@ use wire::join::SessionId;
 use wire::limits::ADDRESSES_MAX;
 use wire::mover::{Answer, Ask, Lend, Loan, Word};
 
-pub use afar::Afar;
+pub use mover_stream::MoverStream;
 
-use crate::job::Side;
 use crate::link::Link;
 use crate::seal::Secret;
 use crate::timeouts::Timeouts;
@@ -160,7 +160,7 @@ struct Mover {
 /// A stream of a mover, as its attendant knows it.
 struct Stream {
     asks: Sender<Ask>,
-    flags: Arc<afar::Flags>,
+    flags: Arc<mover_stream::Flags>,
 }
 
 struct State {
@@ -175,12 +175,20 @@ struct State {
 struct Shared {
     peers: Arc<Peers>,
     loans: Loans,
-    side: Arc<dyn Side>,
+    side: Arc<dyn MoverSide>,
     /// The session's.
     waker: Waker,
     state: Mutex<State>,
     changed: Condvar,
     chosen: Vec<HostPort>,
+}
+
+/// A side of a transfer whose streams movers may carry.
+pub trait MoverSide: Send + Sync {
+    /// Movers are asked to carry streams of this side.
+    fn meet(&self, _movers: &Movers) {}
+    /// Answers a stream that a mover carries, until it is over.
+    fn answer(&self, stream: &MoverStream);
 }
 
 /// The movers of one job. Clones are the same.
@@ -189,7 +197,7 @@ pub struct Movers(Arc<Shared>);
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn say(&self, mover: usize, frame: Frame) {
@@ -239,13 +247,13 @@ impl Mover {
 }
 
 impl Movers {
-    /// Whether a job is worth asking movers for.
-    pub(crate) fn are_worth(side: &dyn Side) -> bool {
-        side.takes_movers() && side.progress().bytes_offered >= WORTH
+    /// Whether a transfer is worth asking movers for.
+    pub(crate) fn are_worth(progress: &Progress) -> bool {
+        progress.bytes_offered >= WORTH
     }
 
     /// Asks the movers to take streams of a job.
-    pub(crate) fn begin(peers: &Arc<Peers>, loans: Loans, side: &Arc<dyn Side>, waker: Waker) -> Movers {
+    pub(crate) fn begin(peers: &Arc<Peers>, loans: Loans, side: Arc<dyn MoverSide>, waker: Waker) -> Movers {
         let chosen = peers.chosen();
         let state = State {
             movers: chosen.iter().map(|_| Mover::new()).collect(),
@@ -256,7 +264,7 @@ impl Movers {
         let shared = Arc::new(Shared {
             peers: Arc::clone(peers),
             loans,
-            side: Arc::clone(side),
+            side: Arc::clone(&side),
             waker,
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -266,7 +274,7 @@ impl Movers {
             let attended = Arc::clone(&shared);
             let name = format!("mover-{at}");
             // Without a thread for it this one does not help.
-            let _ = std::thread::Builder::new().name(name).spawn(move || attendant::attend(&attended, at));
+            let _ = std::thread::Builder::new().name(name).spawn(move || mover_client::attend(&attended, at));
         }
         let movers = Movers(shared);
         side.meet(&movers);
@@ -342,8 +350,7 @@ impl Movers {
                 }
                 return !state.doubtful.remove(&file);
             }
-            let waited = self.0.changed.wait_timeout(state, Duration::from_millis(100));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.0.changed.wait_for(&mut state, Duration::from_millis(100));
         }
     }
 
@@ -361,7 +368,7 @@ impl Movers {
             if left.is_zero() {
                 break;
             }
-            state = self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.0.changed.wait_for(&mut state, left);
         }
         state.movers.iter_mut().flat_map(|mover| std::mem::take(&mut mover.facts)).collect()
     }

@@ -16,7 +16,6 @@ use model::fault::Fault;
 use model::locator::Place;
 use pilot::Permitted;
 use wire::frame::{Direction, KeyProof, Open, Refusal, Request, Suite, Totals};
-use wire::receiver::Target;
 use wire::{Frame, WireError};
 
 use crate::SOFTWARE;
@@ -26,15 +25,15 @@ use crate::control::{Control, Label};
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::filter::Filters;
-use crate::job::{self, Help, Side, StreamTerms, Streams};
+use crate::job::{self, Help, StreamTerms, Streams};
 use crate::link::Link;
-use crate::receive::{Policy, Receiving};
 use crate::scan::{Scanner, SourceRoot};
 use crate::seal;
 use crate::send::Sending;
+use crate::side::Side;
 use crate::stream::{DataStream, Joined};
 
-pub use host::{Event, Gate, Host, Said, TargetPlace};
+pub use host::{Event, Gate, Host, Said};
 
 /// The longest that a guest may have a node wait for space.
 const WAIT_SPACE_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -135,7 +134,7 @@ impl<'a> Guest<'a> {
             past: None,
             history: None,
             series: None,
-            commons: host.commons().map(|commons| (commons, peer.ip())),
+            path_shares: host.path_shares().map(|path_shares| (path_shares, peer.ip())),
             ordered: model::spec::Steer::default(),
             patience: Duration::ZERO,
             keep: false,
@@ -328,19 +327,15 @@ impl<'a> Guest<'a> {
         let tag = crate::identity::random_tag().map_err(bug)?;
         let (control, _held) = self.reins(order, "receive").map_err(|e| (none, e))?;
         let place = self.host.target(&self.access, order, &tag).map_err(|r| (none, ours(r)))?;
-        let is_dir = place.store.is_dir(&place.path);
-        let target = Target { path: place.path, into: order.options.into, is_dir };
         let mut options = order.options.clone();
         options.wait_space = options.wait_space.min(WAIT_SPACE_MAX);
-        let (may_replace, journals) = (place.may_replace, place.journals);
-        let policy = Policy { options, may_replace, tag, journals, tells_plans: true };
-        let receiving = Receiving::new(place.store, target, policy, self.link.waker(), place.opening);
+        let receiving = place.receive_telling(options, tag, self.link.waker());
         receiving.expect_lineage(order.job);
         let terms = self.job_terms(order);
         let streams =
             Streams::Accept { joined: &self.joined, kept: std::mem::take(&mut self.resumed), floor: self.floor };
         let mut result = std::thread::scope(|scope| {
-            scope.spawn(|| receiving.clerk());
+            scope.spawn(|| receiving.run_metadata_worker());
             let side: Arc<dyn Side> = receiving.clone();
             job::drive(&mut self.link, &side, terms, streams, &control, &mut |_| {})
         });
@@ -367,7 +362,7 @@ impl<'a> Guest<'a> {
         let terms = self.job_terms(order);
         let streams = Streams::Accept { joined: &self.joined, kept: Vec::new(), floor: self.floor };
         let result = std::thread::scope(|scope| {
-            scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
+            scope.spawn(|| Scanner::new(&*sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
             job::drive(&mut self.link, &side, terms, streams, &control, &mut |_| {})
         });

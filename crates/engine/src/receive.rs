@@ -1,21 +1,22 @@
 //! The receiving side of a job: stream threads take records in, check them, write them and put complete files in
-//! place; one more thread, the clerk, does what the tree needs (directories, links, judging what is there), and the
-//! porter judges what takes long.
+//! place; one more thread, the metadata worker, does what the tree needs (directories, links, judging what is there), and the
+//! resume verifier judges what takes long.
 //!
 //! What it does not know: where streams come from, and who is allowed what beyond the [`Policy`] it is given.
 
-mod afar;
-mod clerk;
 mod dry;
 mod extras;
 mod file;
-mod porter;
+mod metadata_worker;
+mod mover_streams;
+mod reorder;
+mod resume_verifier;
 mod space;
-mod turns;
+mod target_place;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use model::Progress;
@@ -24,6 +25,7 @@ use model::checksum::{BlockSum, Digest};
 use model::name::RelPath;
 use model::spec::{Options, Steer};
 use model::{Algorithm, Fault};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::Store;
 use sys::waker::Waker;
 use wire::frame::{Counts, JobName, PlaceToken, Plan, Refusal, Removal, Totals};
@@ -35,18 +37,20 @@ use wire::{FileTold, Frame, Receiver, WireError};
 
 use crate::error::{Error, Result};
 use crate::filter::Filters;
-use crate::job::{Side, StreamEnd};
 use crate::journal::Journals;
 use crate::lineage::{self, Nested};
 use crate::meter::{Meter, Stage};
-use crate::movers::{Afar, Movers};
+use crate::movers::{MoverSide, MoverStream, Movers};
+use crate::side::{Side, StreamEnd};
 use crate::stream::{DataStream, RecordBuffer};
 
 use extras::Extras;
 use file::{Incoming, Payload};
-use porter::Slow;
+use reorder::HeldBlocks;
+use resume_verifier::Slow;
 use space::Room;
-use turns::Crowd;
+
+pub use target_place::TargetPlace;
 
 /// What the receiving side may do with what is there.
 #[derive(Clone, Debug)]
@@ -73,7 +77,7 @@ struct State {
 /// The receiving side of one job, shared by its threads.
 pub struct Receiving {
     state: Mutex<State>,
-    /// The clerk waits here for something to do.
+    /// The metadata worker waits here for something to do.
     actions: Condvar,
     waker: Waker,
     store: Arc<dyn Store>,
@@ -85,11 +89,11 @@ pub struct Receiving {
     opening: Box<dyn Fn(&model::RelPath) + Send + Sync>,
     filters: Filters,
     slow: Mutex<VecDeque<Slow>>,
-    /// The porter waits here.
+    /// The resume verifier waits here.
     slow_work: Condvar,
     room: Room,
     /// Streams that wait for their turn where the target takes files in order.
-    crowd: Arc<Crowd>,
+    held_blocks: Arc<HeldBlocks>,
     busy: Mutex<String>,
     waited: Mutex<Waited>,
     /// How many wait for another job that has their file, and since when anybody does.
@@ -162,7 +166,7 @@ impl Receiving {
             slow: Mutex::default(),
             slow_work: Condvar::new(),
             room: Room::default(),
-            crowd: Arc::default(),
+            held_blocks: Arc::default(),
             busy: Mutex::default(),
             waited: Mutex::default(),
             others_write: Mutex::default(),
@@ -210,8 +214,7 @@ impl Receiving {
     /// Sleeps, unless the job is over: says whether it is.
     fn sleep(&self, span: Duration) -> bool {
         let (lock, bell) = &self.sleepers;
-        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(bell.wait_timeout_while(guard, span, |()| !self.is_over()));
+        bell.wait_while_for(&mut lock.lock(), |()| !self.is_over(), span);
         self.is_over()
     }
 
@@ -229,20 +232,20 @@ impl Receiving {
 
     /// Why nothing moves; empty when it does.
     fn say_busy(&self, why: String) {
-        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *self.busy.lock() = why;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn incoming(&self) -> MutexGuard<'_, HashMap<u64, Arc<Incoming>>> {
-        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+        self.incoming.lock()
     }
 
     /// The sender knows that these have been changed since they were last copied here.
     fn doubt(&self, ids: Vec<u64>) {
-        let mut doubted = self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut doubted = self.doubted.lock();
         // More than are ever on their way at once nobody has to remember.
         if doubted.len() + ids.len() > DOUBTED_MAX {
             self.doubts_all.store(true, Ordering::Relaxed);
@@ -253,13 +256,13 @@ impl Receiving {
 
     /// Whether length and time of a file are not enough to say that it is there.
     fn is_doubted(&self, id: u64) -> bool {
-        let is_named = self.doubted.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let is_named = self.doubted.lock().remove(&id);
         is_named || self.doubts_all.load(Ordering::Relaxed)
     }
 
     /// Counts a wait.
     fn note_wait(&self, note: impl FnOnce(&mut Waited)) {
-        note(&mut self.waited.lock().unwrap_or_else(PoisonError::into_inner));
+        note(&mut self.waited.lock());
     }
 
     /// The job cannot go on.
@@ -320,7 +323,7 @@ impl Receiving {
         match incoming.take(self, part, payload, sum, || self.state().machine.stored(part, sum))? {
             Err(error) => self.file_failed(part.file, error),
             Ok(Stored::Complete(complete)) => self.complete(&complete),
-            // The machine may have given the file up over this block, which leaves the clerk something to do.
+            // The machine may have given the file up over this block, which leaves the metadata worker something to do.
             Ok(Stored::Unwanted) => {
                 self.actions.notify_one();
                 self.waker.wake();
@@ -424,7 +427,7 @@ impl Side for Receiving {
     fn retire(&self, _streams: &BTreeSet<u32>) {}
 
     fn busy(&self) -> String {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.busy.lock().clone()
     }
 
     fn wants_streams(&self) -> bool {
@@ -444,7 +447,7 @@ impl Side for Receiving {
     }
 
     fn waited(&self) -> Waited {
-        let mut waited = *self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waited = *self.waited.lock();
         waited.space += self.full_for();
         waited
     }
@@ -458,29 +461,34 @@ impl Side for Receiving {
         self.over.store(true, Ordering::Release);
         self.actions.notify_all();
         // Taken, so that nobody is between looking and sleeping.
-        drop(self.sleepers.0.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(self.sleepers.0.lock());
         self.sleepers.1.notify_all();
-        drop(self.slow.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(self.slow.lock());
         self.slow_work.notify_all();
     }
 
-    fn takes_movers(&self) -> bool {
+    fn for_movers(self: Arc<Self>) -> Option<Arc<dyn MoverSide>> {
         let options = &self.policy.options;
         // Without checksums nobody could say whether what a lost mover had written is there.
-        self.store.capabilities().writes == store::Writes::Anywhere && !options.dry_run && !options.checksums.is_empty()
-    }
-
-    fn meet(&self, movers: &Movers) {
-        *self.movers.lock().unwrap_or_else(PoisonError::into_inner) = Some(movers.clone());
-    }
-
-    fn attend(&self, afar: &Afar) {
-        self.answer_afar(afar);
+        let takes_movers = self.store.capabilities().writes == store::Writes::Anywhere
+            && !options.dry_run
+            && !options.checksums.is_empty();
+        takes_movers.then_some(self as Arc<dyn MoverSide>)
     }
 
     fn run_stream(&self, mut stream: DataStream) -> StreamEnd {
-        let _joined = self.crowd.join();
+        let _joined = self.held_blocks.join();
         let result = self.receive_loop(&mut stream);
         StreamEnd::of(stream, result)
+    }
+}
+
+impl MoverSide for Receiving {
+    fn meet(&self, movers: &Movers) {
+        *self.movers.lock() = Some(movers.clone());
+    }
+
+    fn answer(&self, stream: &MoverStream) {
+        self.answer_mover(stream);
     }
 }

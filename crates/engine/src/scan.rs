@@ -16,7 +16,6 @@ use wire::frame::{Offered, Refusal, UNKNOWN_SIZE};
 
 use crate::filelist::FileList;
 use crate::filter::Filters;
-use crate::send::Sending;
 
 /// One source of a job.
 #[derive(Clone, Debug)]
@@ -81,9 +80,44 @@ struct Level {
     entries: Entries,
 }
 
+/// An entry that was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Which of the sources it is in.
+    pub source: u32,
+    /// Its path there.
+    pub path: RelPath,
+    /// The name it travels under.
+    pub name: Name,
+    /// What it is.
+    pub what: Offered,
+    /// What is to be kept of it besides.
+    pub attributes: Option<Box<Attributes>>,
+    /// When it was last changed in any way, where the store says so of a file.
+    pub changed: Option<Timestamp>,
+}
+
+/// Takes what a scan finds.
+pub trait ScanSink {
+    /// The sources.
+    fn roots(&self) -> &[SourceRoot];
+    /// An entry, taken when there is room; its number. `None` when the job is over.
+    fn offer(&self, found: Found) -> Option<u64>;
+    /// The innermost directory is done. `None` when the job is over.
+    fn leave(&self) -> Option<()>;
+    /// Everything has been found.
+    fn scan_end(&self);
+    /// So many unfinished files of a directory were left out.
+    fn left_out(&self, files: u64);
+    /// A directory that may have been reached through a link: the target must not lie in it, wherever it is.
+    fn reached(&self, identity: (u64, u64));
+    /// A source that cannot be reached now would be so for every further file: the attempt ends, for another to go on.
+    fn unreachable(&self, refusal: &Refusal);
+}
+
 /// Walks one job's sources.
 pub struct Scanner<'a> {
-    sending: &'a Sending,
+    sink: &'a dyn ScanSink,
     recursive: bool,
     copy_links: bool,
     asked: Asked,
@@ -92,24 +126,23 @@ pub struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// A scanner that offers to `sending`. Patterns that do not read have been refused before; here
-    /// nothing would fit them.
-    pub fn new(sending: &'a Sending, options: &Options) -> Scanner<'a> {
+    /// A scanner that offers to `sink`. Patterns that do not read have been refused before; here nothing would fit them.
+    pub fn new(sink: &'a dyn ScanSink, options: &Options) -> Scanner<'a> {
         let filters = Filters::new(&options.filters).unwrap_or_else(|_| Filters::nothing());
         let asked = Asked { owner: options.owner, xattrs: options.xattrs };
         let Options { recursive, copy_links, .. } = *options;
-        Scanner { sending, recursive, copy_links, asked, filters, linked: HashMap::new() }
+        Scanner { sink, recursive, copy_links, asked, filters, linked: HashMap::new() }
     }
 
     /// Walks everything, or what is listed. Returns early when the job is over.
     pub fn run(mut self, list: Option<FileList>) {
-        let roots = self.sending.roots().to_vec();
+        let roots = self.sink.roots().to_vec();
         let walked = match list {
             Some(list) => roots.first().and_then(|root| self.walk_list(root, &list)),
             None => roots.iter().enumerate().try_for_each(|(index, root)| self.walk(index as u32, root)),
         };
         if walked.is_some() {
-            self.sending.scan_end();
+            self.sink.scan_end();
         }
     }
 
@@ -132,9 +165,9 @@ impl<'a> Scanner<'a> {
         while let Some(level) = levels.last_mut() {
             match level.entries.next() {
                 None => {
-                    self.sending.left_out(level.entries.left_out());
+                    self.sink.left_out(level.entries.left_out());
                     levels.pop();
-                    self.sending.leave()?;
+                    self.sink.leave()?;
                 }
                 Some(Ok((name, stat))) => {
                     let at = At::below(level, name);
@@ -149,7 +182,7 @@ impl<'a> Scanner<'a> {
                     let at = At { path: level.path.clone(), placed: level.placed.clone(), name };
                     self.fail(source, at, &error)?;
                     levels.pop();
-                    self.sending.leave()?;
+                    self.sink.leave()?;
                 }
             }
         }
@@ -165,7 +198,7 @@ impl<'a> Scanner<'a> {
             let dirs: Vec<Name> = names(&to.parent());
             let same = open.iter().zip(&dirs).take_while(|(a, b)| a == b).count();
             for _ in same..open.len() {
-                self.sending.leave()?;
+                self.sink.leave()?;
             }
             open.truncate(same);
             for name in &dirs[same..] {
@@ -180,7 +213,7 @@ impl<'a> Scanner<'a> {
             self.walk_levels(0, root, levels)?;
         }
         for _ in 0..=open.len() {
-            self.sending.leave()?;
+            self.sink.leave()?;
         }
         Some(())
     }
@@ -189,7 +222,7 @@ impl<'a> Scanner<'a> {
     fn implied_dir(&mut self, at: At) -> Option<()> {
         let offered = Offered::Dir { mode: 0o755, mtime: Timestamp::default() };
         let attributes = Attributes { implied: true, ..Attributes::default() };
-        self.sending.offer(0, at.path, at.name, offered, Some(Box::new(attributes))).map(drop)
+        self.offer(0, at, offered, Some(Box::new(attributes)))
     }
 
     fn entry(
@@ -218,11 +251,11 @@ impl<'a> Scanner<'a> {
             Kind::Symlink => match root.store.read_link(&root.path.join_path(&at.path)) {
                 Ok(target) => {
                     let offered = Offered::Symlink { mtime: stat.meta.mtime, target };
-                    self.sending.offer(source, at.path, at.name, offered, attributes).map(drop)
+                    self.offer(source, at, offered, attributes)
                 }
                 Err(error) => self.fail(source, at, &error),
             },
-            Kind::Special => self.sending.offer(source, at.path, at.name, Offered::Special, None).map(drop),
+            Kind::Special => self.offer(source, at, Offered::Special, None),
         }
     }
 
@@ -257,15 +290,16 @@ impl<'a> Scanner<'a> {
             return self.refuse(source, at, Refusal::new(Fault::Config, reason));
         }
         if self.copy_links {
-            self.sending.reached(stat.identity);
+            self.sink.reached(stat.identity);
         }
         let entries = match root.store.list(&root.path.join_path(&at.path)) {
             Ok(entries) => entries.finished(),
             Err(error) => return self.fail(source, at, &error),
         };
         let offered = Offered::Dir { mode: stat.meta.mode, mtime: stat.meta.mtime };
-        self.sending.offer(source, at.path.clone(), at.name, offered, attributes)?;
-        levels.push(Level { path: at.path, placed: at.placed, identity: stat.identity, entries });
+        let level = Level { path: at.path.clone(), placed: at.placed.clone(), identity: stat.identity, entries };
+        self.offer(source, at, offered, attributes)?;
+        levels.push(level);
         Some(())
     }
 
@@ -281,8 +315,8 @@ impl<'a> Scanner<'a> {
         let size = if endless { UNKNOWN_SIZE } else { stat.meta.size };
         let offered = Offered::File { mode: stat.meta.mode, mtime: stat.meta.mtime, size };
         if stat.names < 2 {
-            let entry = (offered, attributes);
-            return self.sending.offer_changed(source, at.path, at.name, entry, stat.changed).map(drop);
+            let found = found(source, at, offered, attributes);
+            return self.sink.offer(Found { changed: stat.changed, ..found }).map(drop);
         }
         if let Some(first) = self.linked.get_mut(&stat.identity).filter(|first| first.source == source) {
             let offered = Offered::HardLink { to: first.id, path: first.placed.clone() };
@@ -290,10 +324,12 @@ impl<'a> Scanner<'a> {
             if first.names_left == 0 {
                 self.linked.remove(&stat.identity);
             }
-            return self.sending.offer(source, at.path, at.name, offered, None).map(drop);
+            return self.offer(source, at, offered, None);
         }
-        let id = self.sending.offer_changed(source, at.path, at.name, (offered, attributes), stat.changed)?;
-        self.linked.insert(stat.identity, Linked { id, source, placed: at.placed, names_left: stat.names - 1 });
+        let placed = at.placed.clone();
+        let found = found(source, at, offered, attributes);
+        let id = self.sink.offer(Found { changed: stat.changed, ..found })?;
+        self.linked.insert(stat.identity, Linked { id, source, placed, names_left: stat.names - 1 });
         Some(())
     }
 
@@ -303,13 +339,22 @@ impl<'a> Scanner<'a> {
             refusal.fault = Fault::Missing;
         }
         debug_assert!(refusal.fault == error.fault() || error.is_not_found());
-        self.sending.unreachable(&refusal);
+        self.sink.unreachable(&refusal);
         self.refuse(source, at, refusal)
     }
 
-    fn refuse(&self, source: u32, at: At, refusal: Refusal) -> Option<()> {
-        self.sending.offer(source, at.path, at.name, Offered::Failed(refusal), None).map(drop)
+    fn offer(&self, source: u32, at: At, what: Offered, attributes: Option<Box<Attributes>>) -> Option<()> {
+        self.sink.offer(found(source, at, what, attributes)).map(drop)
     }
+
+    fn refuse(&self, source: u32, at: At, refusal: Refusal) -> Option<()> {
+        self.offer(source, at, Offered::Failed(refusal), None)
+    }
+}
+
+/// An entry of which no change is known.
+fn found(source: u32, at: At, what: Offered, attributes: Option<Box<Attributes>>) -> Found {
+    Found { source, path: at.path, name: at.name, what, attributes, changed: None }
 }
 
 /// Why nothing below it can be copied.

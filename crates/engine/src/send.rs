@@ -2,23 +2,23 @@
 //!
 //! What it does not know: where streams come from, and what the control connection carries; see [`crate::job`].
 
-mod afar;
 mod carrying;
 mod deals;
+mod mover_streams;
 mod pace;
 pub(crate) mod read;
 mod side;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::checksum::Digest;
-use model::entry::Attributes;
-use model::name::{Name, RelPath};
+use model::name::RelPath;
 use model::spec::Options;
 use model::{Fault, Timestamp, v1};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use sys::waker::Waker;
 use wire::frame::{JobName, Offered, PlaceToken, Plan, Refusal};
 use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Range};
@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 
 use crate::lineage;
 use crate::meter::{Meter, Stage};
-use crate::scan::SourceRoot;
+use crate::scan::{Found, ScanSink, SourceRoot};
 use crate::stream::{DataStream, RecordBuffer};
 
 use carrying::Carrying;
@@ -99,16 +99,8 @@ impl Sending {
     /// Has the receiver told where the sources of this job lie, before it is offered anything of them.
     pub fn tell_lineage(&self, job: &JobName) {
         let told = lineage::of_sources(job, self.roots());
-        *self.lineage.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        *self.lineage.lock() = told;
         let _ = self.job.set(*job);
-    }
-
-    /// A directory that may have been reached through a link: the target must not lie in it, wherever it is.
-    pub(crate) fn reached(&self, identity: (u64, u64)) {
-        if let Some(job) = self.job.get() {
-            let token = lineage::token(job, identity);
-            self.lineage.lock().unwrap_or_else(PoisonError::into_inner).push(vec![token]);
-        }
     }
 
     /// The last copy to the same target has seen no change from then on: what was changed since is not taken for what is there by
@@ -117,69 +109,8 @@ impl Sending {
         let _ = self.unseen_from.set(unseen_from);
     }
 
-    /// The sources.
-    pub fn roots(&self) -> &[SourceRoot] {
-        &self.shelf.roots
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Offers an entry, when there is room. `None` when the job is over.
-    pub fn offer(
-        &self,
-        source: u32,
-        path: RelPath,
-        name: Name,
-        what: Offered,
-        attributes: Option<Box<Attributes>>,
-    ) -> Option<u64> {
-        self.offer_changed(source, path, name, (what, attributes), None)
-    }
-
-    /// The same for a file that was last changed then, in any way.
-    pub fn offer_changed(
-        &self,
-        source: u32,
-        path: RelPath,
-        name: Name,
-        (what, attributes): (Offered, Option<Box<Attributes>>),
-        changed: Option<Timestamp>,
-    ) -> Option<u64> {
-        let mut state = self.state();
-        while !state.over && !state.machine.has_room() {
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if state.over {
-            return None;
-        }
-        if what == Offered::Special {
-            self.note_special(source, &path);
-        }
-        let id = state.machine.offer_with(source, path, name, what, attributes);
-        if let Some(changed) = changed {
-            state.machine.note_changed(id, changed);
-            if self.unseen_from.get().is_some_and(|from| changed >= *from) {
-                state.doubted.push(id);
-            }
-        }
-        drop(state);
-        self.waker.wake();
-        Some(id)
-    }
-
-    /// Leaves the innermost directory. `None` when the job is over.
-    pub fn leave(&self) -> Option<()> {
-        let mut state = self.state();
-        state.machine.leave();
-        (!state.over).then_some(())
-    }
-
-    /// Everything has been offered.
-    pub fn scan_end(&self) {
-        self.state().machine.scan_end();
-        self.waker.wake();
+        self.state.lock()
     }
 
     /// Builds the records that go on the control connection.
@@ -212,9 +143,7 @@ impl Sending {
             if let Some(order) = state.machine.next_order(stream.id()) {
                 return Ok(Next::Order(order));
             }
-            let (waited, timeout) = self.work.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
-            state = waited;
-            if timeout.timed_out() && !state.over && stream.is_lost() {
+            if self.work.wait_for(&mut state, LOOK).timed_out() && !state.over && stream.is_lost() {
                 return Err(stream.lost());
             }
         }
@@ -224,7 +153,7 @@ impl Sending {
     fn drain(&self, stream: &impl Carrying) -> Result<()> {
         let mut state = self.state();
         while !state.over && state.machine.unacknowledged(stream.id()) > 0 {
-            state = self.work.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            self.work.wait_for(&mut state, LOOK);
             if !state.over && stream.is_lost() {
                 return Err(stream.lost());
             }
@@ -311,36 +240,22 @@ impl Sending {
         self.waker.wake();
     }
 
-    /// A source that cannot be reached now would be so for every further file: the attempt ends, for another to go on.
-    pub(crate) fn unreachable(&self, refusal: &Refusal) {
-        if refusal.fault == Fault::Path {
-            let (fault, message) = (refusal.fault, refusal.reason.clone());
-            self.state().failure.get_or_insert(Error::Later { fault, message });
-            self.waker.wake();
-        }
-    }
-
     /// What did not make it, by name, as far as this side knows.
     pub fn misses(&self) -> Vec<Miss> {
         self.state().machine.misses().to_vec()
     }
 
     fn note_special(&self, source: u32, path: &RelPath) {
-        let mut specials = self.specials.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut specials = self.specials.lock();
         if specials.len() < MISSES_NAMED_MAX {
             let root = RelPath::root().join(&self.shelf.roots[source as usize].name);
             specials.push(root.join_path(path));
         }
     }
 
-    /// So many unfinished files of a directory were left out.
-    pub(crate) fn left_out(&self, files: u64) {
-        self.unfinished.fetch_add(files, Ordering::Relaxed);
-    }
-
     /// FIFOs, sockets and devices that were left out, by name.
     pub fn specials(&self) -> Vec<RelPath> {
-        self.specials.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.specials.lock().clone()
     }
 
     /// The receiver's totals once the job is finished; until then what this end has heard of.
@@ -361,7 +276,7 @@ impl Sending {
 
     /// Says why nothing moves while a file is read in full for its digests.
     fn digesting<T>(&self, path: &RelPath, make: impl FnOnce() -> T) -> T {
-        let say = |why: String| *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        let say = |why: String| *self.busy.lock() = why;
         say(format!("making the digests of {path} at the source"));
         let made = make();
         say(String::new());
@@ -405,6 +320,65 @@ enum Next {
     Retire,
     /// The job is over.
     Over,
+}
+
+impl ScanSink for Sending {
+    fn roots(&self) -> &[SourceRoot] {
+        &self.shelf.roots
+    }
+
+    fn offer(&self, found: Found) -> Option<u64> {
+        let mut state = self.state();
+        while !state.over && !state.machine.has_room() {
+            self.room.wait(&mut state);
+        }
+        if state.over {
+            return None;
+        }
+        if found.what == Offered::Special {
+            self.note_special(found.source, &found.path);
+        }
+        let id = state.machine.offer_with(found.source, found.path, found.name, found.what, found.attributes);
+        if let Some(changed) = found.changed {
+            state.machine.note_changed(id, changed);
+            if self.unseen_from.get().is_some_and(|from| changed >= *from) {
+                state.doubted.push(id);
+            }
+        }
+        drop(state);
+        self.waker.wake();
+        Some(id)
+    }
+
+    fn leave(&self) -> Option<()> {
+        let mut state = self.state();
+        state.machine.leave();
+        (!state.over).then_some(())
+    }
+
+    fn scan_end(&self) {
+        self.state().machine.scan_end();
+        self.waker.wake();
+    }
+
+    fn left_out(&self, files: u64) {
+        self.unfinished.fetch_add(files, Ordering::Relaxed);
+    }
+
+    fn reached(&self, identity: (u64, u64)) {
+        if let Some(job) = self.job.get() {
+            let token = lineage::token(job, identity);
+            self.lineage.lock().push(vec![token]);
+        }
+    }
+
+    fn unreachable(&self, refusal: &Refusal) {
+        if refusal.fault == Fault::Path {
+            let (fault, message) = (refusal.fault, refusal.reason.clone());
+            self.state().failure.get_or_insert(Error::Later { fault, message });
+            self.waker.wake();
+        }
+    }
 }
 
 /// Facts that the node told, with the addresses that this end sees.

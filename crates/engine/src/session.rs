@@ -7,56 +7,37 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use auth::{AccessKey, Fingerprint};
+use auth::Fingerprint;
 use model::account::{Account, Waited};
 use model::checksum::Digest;
 use model::tcp::TcpInfo;
 use model::{HostPort, RelPath, v1};
 use pilot::verdict::Measured;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, Connection};
 use wire::Frame;
-use wire::frame::{Counts, Direction, KeyProof, Listed, Open, Request, Totals};
+use wire::frame::{Counts, Direction, Listed, Open, Request, Totals};
 use wire::join::{Join, SessionId};
 use wire::sender::Miss;
-use wire::version::{SPOKEN, Version};
+use wire::version::Version;
 
-use crate::commons::Commons;
+pub use crate::connect::Connect;
+use crate::connect::LoggedIn;
 use crate::control::Control;
+use crate::dial;
 use crate::dial::Dial;
 use crate::error::{Error, Result};
 use crate::filelist::FileList;
 use crate::history::History;
-use crate::identity::{self, Trust};
-use crate::job::{self, Beside, Driven, Help, Side, StreamTerms, Streams, Watch};
+use crate::job::{self, Beside, Driven, Help, StreamTerms, Streams, Watch};
 use crate::lastcopy::LastCopy;
 use crate::link::Link;
+use crate::path_shares::PathShares;
 use crate::receive::Receiving;
 use crate::scan::{Scanner, SourceRoot};
 use crate::seal::{self, Secret};
 use crate::send::Sending;
 use crate::series::Series;
+use crate::side::Side;
 use crate::stream::DataStream;
-use crate::timeouts::Timeouts;
-use crate::{SOFTWARE, dial};
-
-/// How to connect.
-pub struct Connect<'a> {
-    /// How to make sure of the node.
-    pub trust: Trust,
-    /// Keys to choose from, by the node's fingerprint.
-    pub keys: &'a [AccessKey],
-    /// Payload in clear, where the node allows it.
-    pub plain: bool,
-    /// Bounds on waiting.
-    pub timeouts: Timeouts,
-    /// A random name for the session.
-    pub session: SessionId,
-    /// Where one may go, where somebody else asked for it.
-    pub guard: Option<Arc<dial::Guard>>,
-    /// Where nodes said that they are as well: heard here, and used by whoever connects again.
-    pub elsewhere: dial::Elsewhere,
-}
 
 /// What a job is moved with.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +53,7 @@ pub struct Means {
     /// The last copy of the same sources to the same target.
     pub last_copy: Option<LastCopy>,
     /// Other jobs of the same node.
-    pub commons: Option<Commons>,
+    pub path_shares: Option<PathShares>,
 }
 
 /// A session with a node.
@@ -153,58 +134,42 @@ impl Report {
 
 impl Session {
     /// Connects and logs in. The node's answer to the login comes with the answer to the first question.
+    ///
+    /// # Errors
+    /// The node cannot be reached, is another one than it should be, or does not speak this protocol.
     pub fn connect(to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
-        let started = Instant::now();
-        let socket = dial::dial(to, &connect.timeouts, connect.guard.as_deref(), &connect.elsewhere)?;
-        let address = socket.peer_addr().map_err(|source| Error::Connect { to: to.to_string(), source })?;
+        let login = connect.dial(to)?;
+        let address = login.address;
         // What is found at another address than the one asked for may be somebody else: it is not gone to again.
-        let session = Session::over(socket, Arc::new(address), to, connect);
-        let mut session = session.inspect_err(|_| connect.elsewhere.forget(&to.to_string()))?;
-        session.connected_after = started.elapsed();
+        let mut session = Session::of(login, Arc::new(address), connect)?;
         session.beside = Beside::Allowed(connect.guard.clone());
         session.elsewhere = Some(connect.elsewhere.clone());
         Ok(session)
     }
 
     /// Logs in over a connection that is there; further ones come from `dial`.
+    ///
+    /// # Errors
+    /// As of [`Session::connect`].
     pub fn over(socket: TcpStream, dial: Arc<dyn Dial>, to: &HostPort, connect: &Connect<'_>) -> Result<Session> {
-        let started = Instant::now();
-        let address = socket.peer_addr().map_err(|source| Error::Connect { to: to.to_string(), source })?;
-        let tls_error = |e: rustls::Error| Error::NotANode { to: to.to_string(), why: e.to_string() };
-        let (config, seen) = identity::client_config(&connect.trust, SPOKEN).map_err(tls_error)?;
-        let name = ServerName::try_from(to.host.clone()).unwrap_or_else(|_| ServerName::from(address.ip()));
-        let tls = ClientConnection::new(config, name).map_err(tls_error)?;
-        let mut link = Link::new(socket, Connection::Client(tls), to.to_string(), connect.timeouts)?;
-        link.handshake().map_err(|e| identity::handshake_error(e, to, &connect.trust, &seen))?;
-        let version = link.tls().alpn_protocol().and_then(Version::from_alpn);
-        let version = version.ok_or_else(|| Error::NotANode {
-            to: to.to_string(),
-            why: "it speaks TLS, but not this protocol".into(),
-        })?;
-        let fingerprint = seen.get().unwrap_or(Fingerprint([0; 32]));
-        let key = connect.keys.iter().find(|k| k.node == fingerprint);
-        let login = Frame::Login {
-            session: connect.session,
-            software: SOFTWARE.into(),
-            key: key.map(proof),
-            suites: seal::suites(),
-            plain: connect.plain,
-        };
-        link.send(&login)?;
+        Session::of(connect.over(socket, to)?, dial, connect)
+    }
+
+    fn of(login: LoggedIn, dial: Arc<dyn Dial>, connect: &Connect<'_>) -> Result<Session> {
         Ok(Session {
-            secret: link.secret()?,
-            link,
+            secret: login.link.secret()?,
+            link: login.link,
             id: connect.session,
             dial,
             beside: Beside::None,
             elsewhere: None,
             opened: 0,
             asked: 0,
-            fingerprint,
-            version,
-            has_key: key.is_some(),
+            fingerprint: login.fingerprint,
+            version: login.version,
+            has_key: login.has_key,
             plain: connect.plain,
-            connected_after: started.elapsed(),
+            connected_after: login.connected_after,
             keeps: false,
             kept: Vec::new(),
             logins: 1,
@@ -329,7 +294,7 @@ impl Session {
             past,
             history: means.history.clone().filter(|_| order.direction == Direction::Push),
             series: means.series.clone(),
-            commons: means.commons.clone().zip(self.peer_ip()),
+            path_shares: means.path_shares.clone().zip(self.peer_ip()),
             ordered: order.steer,
             patience: order.options.wait_space.saturating_add(Duration::from_secs(60)),
             keep: self.keeps && order.direction == Direction::Push,
@@ -355,7 +320,7 @@ impl Session {
         means.last_copy.as_ref().and_then(LastCopy::unseen_from).into_iter().for_each(|from| sending.doubt_from(from));
         let opened = self.link.send(&Frame::Open(order.clone()));
         let (mut driven, result) = std::thread::scope(|scope| {
-            scope.spawn(|| Scanner::new(&sending, &order.options).run(files));
+            scope.spawn(|| Scanner::new(&*sending, &order.options).run(files));
             let side: Arc<dyn Side> = sending.clone();
             let (to, most) = (Arc::clone(&self.dial), means.streams_max);
             let beside = self.beside.clone();
@@ -395,7 +360,7 @@ impl Session {
         receiving.expect_lineage(order.job);
         let opened = self.link.send(&Frame::Open(order)).and_then(|()| self.send_list(files));
         let (mut driven, result) = std::thread::scope(|scope| {
-            scope.spawn(|| receiving.clerk());
+            scope.spawn(|| receiving.run_metadata_worker());
             let side: Arc<dyn Side> = receiving.clone();
             let (to, most) = (Arc::clone(&self.dial), means.streams_max);
             let beside = self.beside.clone();
@@ -495,11 +460,6 @@ impl Session {
     pub fn close(mut self) {
         self.link.close();
     }
-}
-
-/// What shows that a key is held.
-pub(crate) fn proof(key: &AccessKey) -> KeyProof {
-    KeyProof { id: key.id, secret: *key.expose_secret() }
 }
 
 /// The digests of a job's last file speak for the job where there was no other.

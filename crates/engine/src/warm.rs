@@ -10,8 +10,9 @@ use auth::AccessKey;
 use wire::Frame;
 use wire::limits::STREAMS_MAX;
 
+use crate::connect::proof;
 use crate::error::{Error, Result};
-use crate::session::{Session, proof};
+use crate::session::Session;
 
 impl Session {
     /// Asks the node to let the session, and the streams of its pushes, outlive a job. A node that does not know how to

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use model::units::BitRate;
-use model::{HostPort, Locator};
+use model::{HostPort, Locator, locator};
 use serde::Deserialize;
 
 use crate::args::{Checksums, checksums, limit};
@@ -24,8 +24,7 @@ use crate::failure::Failure;
 use crate::toml_file;
 
 /// Names that mean something else before a colon.
-const RESERVED: [&str; 12] =
-    ["null", "zero", "lh", "file", "https", "http", "davs", "dav", "s3", "root", "roots", "gsiftp"];
+const RESERVED: [&str; 4] = ["null", "zero", "lh", "file"];
 
 /// The file, as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -190,7 +189,7 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || !name.chars().all(plain) {
         return Err("a node's name has letters, digits, - _ and . only".to_owned());
     }
-    if RESERVED.contains(&name) {
+    if RESERVED.contains(&name) || locator::FOREIGN.contains(&name) {
         return Err(format!("{name}: means something else already; take another name"));
     }
     Ok(())

@@ -68,6 +68,18 @@ impl From<Failure> for engine::Error {
     }
 }
 
+impl From<client::remote_store::Error> for Failure {
+    fn from(error: client::remote_store::Error) -> Failure {
+        Failure::from_chain(error.fault(), &error)
+    }
+}
+
+impl From<report::Error> for Failure {
+    fn from(error: report::Error) -> Failure {
+        Failure::from_chain(error.fault(), &error)
+    }
+}
+
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
         let fault = if error.is_not_found() { Fault::Missing } else { error.fault() };
@@ -75,8 +87,8 @@ impl From<store::Error> for Failure {
     }
 }
 
-impl From<node::StateError> for Failure {
-    fn from(error: node::StateError) -> Failure {
+impl From<client::StateError> for Failure {
+    fn from(error: client::StateError) -> Failure {
         Failure::from_chain(Fault::Local, &error)
     }
 }

@@ -6,19 +6,17 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one room that owns the terminal")]
 
-mod abroad;
 mod args;
 mod client_config;
 mod commands;
 mod failure;
-mod html;
 mod known_nodes;
 mod local;
 mod own_node;
 mod printer;
 mod progress;
-mod receipt;
 mod reins;
+mod remote_stores;
 mod settings;
 mod ssh;
 mod toml_file;

@@ -9,10 +9,11 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::v1;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 /// Whoever has jobs.
@@ -58,7 +59,7 @@ impl Drop for Bound {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
         // The process may end right after this, of the very change that somebody waits to hear of.
-        drop(self.telling.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(self.telling.lock());
     }
 }
 
@@ -98,7 +99,7 @@ fn answer(socket: &UnixStream, jobs: &dyn Stable, telling: &Mutex<()>) -> io::Re
         let all: String = jobs.list().iter().map(line_of).collect::<io::Result<_>>()?;
         return socket.write_all(all.as_bytes());
     };
-    let _telling = telling.lock().unwrap_or_else(PoisonError::into_inner);
+    let _telling = telling.lock();
     let changed = Changed { v: 1, error: jobs.change(job, &ask.change).err() };
     socket.write_all(line_of(&changed)?.as_bytes())
 }
@@ -180,7 +181,7 @@ mod tests {
             if job != "one" {
                 return Err("not mine".into());
             }
-            *self.0.lock().unwrap() = Some(change.clone());
+            *self.0.lock() = Some(change.clone());
             Ok(())
         }
     }
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!(list(state.path()).iter().map(|j| j.job.as_str()).collect::<Vec<_>>(), ["one"]);
         let pause = v1::Change { paused: Some(true), ..v1::Change::default() };
         change(state.path(), "one", &pause).unwrap();
-        assert_eq!(one.0.lock().unwrap().take(), Some(pause.clone()));
+        assert_eq!(one.0.lock().take(), Some(pause.clone()));
         assert_eq!(change(state.path(), "two", &pause), Err("not mine".into()));
         drop(bound);
         assert!(list(state.path()).is_empty());
@@ -229,7 +230,7 @@ mod tests {
         }
 
         fn change(&self, _: &str, _: &v1::Change) -> Result<(), String> {
-            self.0.lock().unwrap().send(()).unwrap();
+            self.0.lock().send(()).unwrap();
             std::thread::sleep(Duration::from_millis(100));
             Ok(())
         }

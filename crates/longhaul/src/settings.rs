@@ -6,15 +6,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use auth::{AccessKey, Fingerprint};
+use client::StateDir;
 use engine::dial::Elsewhere;
 use engine::session::{Connect, Session};
 use engine::{Error, Timeouts, Trust};
 use model::{HostPort, Locator};
-use node::StateDir;
+use parking_lot::{Mutex, MutexGuard};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -214,9 +215,8 @@ impl Settings {
             Some(roots) => Trust::Authorities(Arc::clone(roots)),
             None => Trust::Fingerprints(accepted),
         };
-        let session = random()?;
         let elsewhere = self.elsewhere.clone();
-        let connect = Connect { trust, keys: &keys, plain, timeouts, session, guard: None, elsewhere };
+        let connect = Connect { plain, timeouts, elsewhere, ..Connect::new(trust, &keys)? };
         let session = Session::connect(to, &connect).map_err(|e| explain(e, pinned, known.as_ref()))?;
         let shown = session.fingerprint();
         if !session.has_key() && !keys.is_empty() && !self.said_others.swap(true, Ordering::Relaxed) {
@@ -238,7 +238,7 @@ impl Settings {
     }
 
     fn refused(&self) -> MutexGuard<'_, HashSet<[u8; 8]>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+        self.refused.lock()
     }
 
     /// A node has refused what was asked with the access key that it was shown. Whether there is another one for it, which it is
@@ -277,26 +277,13 @@ impl Settings {
 
     /// Connects to a node that this process itself runs: nothing to remember.
     pub fn connect_own(&self, to: &HostPort, key: &AccessKey, timeouts: Timeouts) -> Result<Session, Failure> {
-        let trust = Trust::Fingerprints(vec![key.node]);
-        let keys = std::slice::from_ref(key);
-        let connect = Connect {
-            trust,
-            keys,
-            plain: true,
-            timeouts,
-            session: random()?,
-            guard: None,
-            elsewhere: Elsewhere::default(),
-        };
+        let connect = Connect { plain: true, timeouts, ..Connect::with_key(key)? };
         Ok(Session::connect(to, &connect)?)
     }
 
     /// Connects to the far end of a copy over ssh, in whichever direction a connection can be made.
     pub fn connect_far(&self, far: &FarEnd, plain: bool, timeouts: Timeouts) -> Result<Session, Failure> {
-        let trust = Trust::Fingerprints(vec![far.key.node]);
-        let keys = std::slice::from_ref(&far.key);
-        let connect =
-            Connect { trust, keys, plain, timeouts, session: random()?, guard: None, elsewhere: Elsewhere::default() };
+        let connect = Connect { plain, timeouts, ..Connect::with_key(&far.key)? };
         let dial = far.dialer();
         let unreachable = |source| Error::Connect { to: far.at.to_string(), source };
         let socket = dial.dial(&timeouts).map_err(unreachable)?;

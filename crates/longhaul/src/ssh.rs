@@ -9,7 +9,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use auth::AccessKey;
@@ -20,6 +20,7 @@ use engine::dial::{self, Dial};
 use model::fault::{Exit, Fault};
 use model::locator::Place;
 use model::{HostPort, RelPath};
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -126,7 +127,7 @@ struct Back {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn hex(bytes: &[u8]) -> String {

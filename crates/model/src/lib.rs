@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod checksum;
+pub mod client_prefix;
 pub mod duration;
 pub mod entry;
 pub mod fault;
@@ -23,6 +24,7 @@ pub mod units;
 pub mod v1;
 
 pub use checksum::{Algorithm, Digest};
+pub use client_prefix::client_prefix;
 pub use entry::{Kind, Meta, Timestamp};
 pub use fault::{Blame, Exit, Fault, Retry};
 pub use locator::{DEFAULT_PORT, HostPort, Locator, Place};

@@ -116,7 +116,8 @@ pub enum LocatorError {
     Size(#[from] UnitError),
 }
 
-const FOREIGN: [&str; 8] = ["https", "http", "davs", "dav", "s3", "root", "roots", "gsiftp"];
+/// Schemes of other people's servers, in small letters; not all of them are spoken.
+pub const FOREIGN: [&str; 8] = ["https", "http", "davs", "dav", "s3", "root", "roots", "gsiftp"];
 
 /// The part before `://`, if it could be a scheme (RFC 3986, section 3.1).
 fn scheme(text: &[u8]) -> Option<(&str, &[u8])> {

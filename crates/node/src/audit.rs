@@ -10,8 +10,8 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// Bytes of a trail before it is put aside; one older trail is kept.
@@ -57,7 +57,7 @@ pub(crate) struct Decision<'a> {
 }
 
 /// Where decisions are written; none where nothing is written down.
-pub(crate) struct Trail(Option<(Pages, Pages)>);
+pub(crate) struct AuditLog(Option<(Pages, Pages)>);
 
 /// One file of it.
 struct Pages {
@@ -94,16 +94,16 @@ impl Decision<'_> {
     }
 }
 
-impl Trail {
+impl AuditLog {
     /// In this state directory.
-    pub fn new(state: &Path) -> Trail {
+    pub fn new(state: &Path) -> AuditLog {
         let about = |name: &str, bytes_max| Pages::new(state.join(name), bytes_max);
-        Trail(Some((about("audit.jsonl", TRAIL_BYTES_MAX), about("audit-nobody.jsonl", NOBODY_BYTES_MAX))))
+        AuditLog(Some((about("audit.jsonl", TRAIL_BYTES_MAX), about("audit-nobody.jsonl", NOBODY_BYTES_MAX))))
     }
 
     /// Nowhere.
-    pub fn none() -> Trail {
-        Trail(None)
+    pub fn none() -> AuditLog {
+        AuditLog(None)
     }
 
     /// Adds a line. One that cannot be written is said in the log: a node that stopped for it would serve nobody.
@@ -126,7 +126,7 @@ impl Pages {
     }
 
     fn add(&self, line: &[u8]) -> std::io::Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if open.as_ref().is_some_and(|(_, bytes)| *bytes >= self.bytes_max) {
             *open = None;
             let _ = fs::rename(&self.path, self.path.with_extension("jsonl.1"));
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_line_for_each() {
         let state = tempfile::tempdir().unwrap();
-        let trail = Trail::new(state.path());
+        let trail = AuditLog::new(state.path());
         trail.add(&decision("a\nb", "/d/f"));
         trail.add(&Decision { other: Some("https://h/f"), ..decision("a\nb", "/d/f") });
         let lines = lines(&state.path().join("audit.jsonl"));
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn strangers_push_out_nobody_but_strangers() {
         let state = tempfile::tempdir().unwrap();
-        let trail = Trail(Some((
+        let trail = AuditLog(Some((
             Pages::new(state.path().join("audit.jsonl"), 4000),
             Pages::new(state.path().join("audit-nobody.jsonl"), 4000),
         )));

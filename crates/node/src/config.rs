@@ -5,20 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use auth::{Grants, Rights};
+use client::StateDir;
 use engine::Timeouts;
 use engine::movers::Peers;
 use rustls::RootCertStore;
-use wire::frame::Refusal;
+use serve::tls::Certificate;
 
 use crate::exports::Export;
-use crate::http::origins::Origins;
 use crate::networks::Networks;
+use crate::origins::Origins;
 use crate::responders::Responders;
-use crate::state::StateDir;
-use crate::tls::SiteCertificate;
-
-/// Looks at the host: a line that says whose audit it is, then one for each finding.
-pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
+use crate::test_service::Audit;
 
 /// What a node is to offer.
 #[derive(Clone, Debug)]
@@ -81,7 +78,7 @@ impl NodeConfig {
 #[derive(Clone, Debug, Default)]
 pub struct WebConfig {
     /// The site's certificate; without one the node shows its own, which no browser trusts.
-    pub certificate: Option<Arc<SiteCertificate>>,
+    pub certificate: Option<Arc<Certificate>>,
     /// Who vouches for certificates of clients; without any, none is asked for.
     pub client_authorities: Option<Arc<RootCertStore>>,
     /// Who vouches for the servers that third-party copies go to, and for issuers of tokens.

@@ -10,11 +10,11 @@ mod turns;
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use model::checksum::Digest;
 use model::{Algorithm, RelPath, Timestamp};
+use parking_lot::Mutex;
 use store::Source;
 
 use self::turns::{NoTurn, Turns};
@@ -121,7 +121,7 @@ impl Digests {
     }
 
     fn with_rows<T>(&self, work: impl FnOnce(&mut HashMap<Key, String>) -> T) -> T {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let rows = kept.get_or_insert_with(|| {
             let text = fs::read_to_string(&self.rows).unwrap_or_default();
             let row = |line: &str| {

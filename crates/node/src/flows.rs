@@ -14,11 +14,12 @@ mod sketch;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::v1::flows as v1;
 use model::v1::flows::Volume;
+use parking_lot::{Mutex, MutexGuard};
 
 use self::sketch::{Row, Sketch, merged};
 
@@ -138,7 +139,7 @@ impl Default for Flows {
 
 impl Flows {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Something moved, from or to an address, on behalf of somebody.

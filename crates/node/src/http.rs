@@ -1,28 +1,24 @@
-//! HTTP on the node's port: files, directories, third-party copy, the API. A request comes as an [`exchange::Exchange`], whatever
+//! HTTP on the node's port: files, directories, third-party copy, the API. A request comes as an [`Exchange`], whatever
 //! carried it; who asks is the [`keeper`]'s, what is answered the verbs'.
 //!
 //! What this room does not know: how a head is read (`web`), what a token means (`auth`), how blocks move natively (`engine`).
 
 mod api;
-mod buffer;
 mod callout;
 mod copy;
 mod dead;
-mod dialling;
-mod exchange;
 mod fireflies;
 mod flows;
 mod forms;
 mod get;
-pub(crate) mod h1;
-pub(crate) mod h2;
 mod issuers;
 mod keeper;
 mod lend;
+mod little;
 mod lock;
 mod macaroons;
 mod metrics;
-pub(crate) mod origins;
+mod origins;
 mod page;
 mod propfind;
 mod proppatch;
@@ -37,42 +33,46 @@ mod visit;
 mod want_digest;
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use model::Timestamp;
+use serve::{Exchange, Length};
 use web::dav::condition::If;
 use web::target::Target;
 use web::{Headers, Method, Response, date, target};
 
-pub(crate) use self::dialling::Dialling;
-use self::exchange::{Exchange, Length};
 use self::fireflies::Fireflies;
 use self::issuers::Issuers;
 use self::keeper::{Keeper, Visitor};
-use self::origins::Origins;
 use self::refused::{Done, Outcome, Refused, Trouble, refuse};
 use self::unfinished::Unfinished;
 use self::visit::Visit;
+use crate::access::AccessControl;
 use crate::audit::Decision;
+use crate::clock::now;
 use crate::config::WebConfig;
-use crate::current::Current;
-use crate::host::{Exports, user};
-use crate::listen::SEALED_ONLY;
+use crate::dialling::Dialling;
 use crate::locks::Submitted;
-use crate::meters::{By, Why};
+use crate::meters::By;
+use crate::origins::Origins;
+use crate::services::{Services, user};
+use arc_swap::ArcSwap;
+
+/// To clients that come in clear where that is not spoken.
+pub(crate) const SEALED_ONLY: &str = "this node speaks HTTP over TLS only: https:// (its operator may allow --plain)";
 
 /// The HTTP side of a node.
 pub(crate) struct Web {
-    pub host: Arc<Exports>,
+    pub services: Arc<Services>,
+    /// Who may do what, and where: of the services.
+    pub rules: Arc<AccessControl>,
     pub keeper: Keeper,
     pub unfinished: Unfinished,
     pub api: api::Api,
-    fireflies: Current<Fireflies>,
-    dialling: Arc<Current<Dialling>>,
+    fireflies: ArcSwap<Fireflies>,
+    dialling: Arc<ArcSwap<Dialling>>,
     /// Pages of other sites that may ask.
-    origins: Current<Origins>,
+    origins: ArcSwap<Origins>,
     /// This host itself is reached from the node's address.
     on_loopback: bool,
 }
@@ -85,59 +85,47 @@ pub(crate) struct Ways {
     origins: Origins,
 }
 
-/// The time, as files have it.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
-}
-
-/// The fields that every answer has (RFC 9110, sections 6.6.1 and 10.2.4), and what this one has besides.
-fn dress(response: &mut Response, besides: &Headers) {
-    besides.iter().for_each(|(name, value)| response.headers.add(name, value));
-    response.headers.add("Server", concat!("longhaul/", env!("CARGO_PKG_VERSION")));
-    response.headers.add("Date", date::http(now()));
-}
-
 impl Web {
     /// Around the exports of a node; to this host itself it copies where the node listens there alone, or the policy says so.
     pub fn new(
-        host: Arc<Exports>,
+        services: Arc<Services>,
         config: &WebConfig,
         state: &std::path::Path,
         on_loopback: bool,
     ) -> Result<Web, rustls::Error> {
-        let unfinished = Unfinished::new(state, host.dirs());
-        let Ways { fireflies, dialling, issuers, origins } = ways(&host, config, on_loopback)?;
-        let origins = Current::new(origins);
-        let (fireflies, dialling) = (Current::new(fireflies), Arc::new(Current::new(dialling)));
-        host.transfers.dial_by(Arc::clone(&dialling));
-        let keeper = Keeper::new(Arc::clone(&host), issuers);
+        let unfinished = Unfinished::new(state, services.access.dirs());
+        let Ways { fireflies, dialling, issuers, origins } = ways(&services.access, config, on_loopback)?;
+        let origins = ArcSwap::from_pointee(origins);
+        let (fireflies, dialling) = (ArcSwap::from_pointee(fireflies), Arc::new(ArcSwap::from_pointee(dialling)));
+        services.transfers.dial_by(Arc::clone(&dialling));
+        let rules = Arc::clone(&services.access);
+        let keeper = Keeper::new(Arc::clone(&rules), issuers);
         let api = api::Api::default();
-        Ok(Web { keeper, host, unfinished, api, fireflies, dialling, origins, on_loopback })
+        Ok(Web { keeper, services, rules, unfinished, api, fireflies, dialling, origins, on_loopback })
     }
 
     /// Other ways, to be used with [`Web::replace`].
     pub fn prepare_ways(&self, config: &WebConfig) -> Result<Ways, rustls::Error> {
-        ways(&self.host, config, self.on_loopback)
+        ways(&self.rules, config, self.on_loopback)
     }
 
     /// Goes these ways from now on, and to the exports that the node has by now.
     pub fn replace(&self, Ways { fireflies, dialling, issuers, origins }: Ways) {
-        self.origins.replace(origins);
-        self.unfinished.replace_roots(self.host.dirs());
-        self.fireflies.replace(fireflies);
-        self.dialling.replace(dialling);
+        self.origins.store(Arc::new(origins));
+        self.unfinished.replace_roots(self.rules.dirs());
+        self.fireflies.store(Arc::new(fireflies));
+        self.dialling.store(Arc::new(dialling));
         self.keeper.replace_issuers(issuers);
     }
 
     /// How other servers are dialled on behalf of guests.
     pub fn dialling(&self) -> Arc<Dialling> {
-        self.dialling.now()
+        self.dialling.load_full()
     }
 
     /// Whom to tell of marked flows.
     pub fn fireflies(&self) -> Arc<Fireflies> {
-        self.fireflies.now()
+        self.fireflies.load_full()
     }
 
     /// What is done to a socket before it connects, for a copy with this mark.
@@ -155,8 +143,10 @@ impl Web {
     pub fn answer(&self, exchange: &mut dyn Exchange) {
         let began = Instant::now();
         let mut who = None;
-        let origins = self.origins.now();
-        let fields = origins.fields(exchange.request());
+        let origins = self.origins.load_full();
+        let mut fields = origins.fields(exchange.request());
+        // RFC 9110, section 10.2.4.
+        fields.add("Server", concat!("longhaul/", env!("CARGO_PKG_VERSION")));
         exchange.add_to_answer(fields);
         let outcome = match origins::is_asked(exchange.request()) {
             true => origins::answer(&origins, exchange),
@@ -180,7 +170,7 @@ impl Web {
     /// A request of somebody who was let in. What it moves is counted from here on.
     fn visit<'a>(&'a self, exchange: &'a mut dyn Exchange, target: Target, visitor: Visitor) -> Visit<'a> {
         let by = carrier(exchange);
-        let moving = self.host.meters.request(by, exchange.peer().ip(), user(&visitor.access));
+        let moving = self.services.meters.request(by, exchange.peer().ip(), user(&visitor.access));
         let (condition, is_judged, shown) = (None, Cell::new(false), Submitted::none());
         Visit { web: self, exchange, target, visitor, moving, condition, is_judged, shown }
     }
@@ -189,10 +179,10 @@ impl Web {
         let target = target::parse(&exchange.request().target);
         let target = target.map_err(|e| refuse(e.status(), e.to_string()))?;
         let (for_numbers, peer) = (metrics::is_meant(&target), exchange.peer().ip());
-        if exchange.is_for_metrics() && !(for_numbers && self.host.is_monitored_from(peer)) {
+        if exchange.is_restricted() && !(for_numbers && self.rules.is_monitored_from(peer)) {
             return Err(refuse(403, SEALED_ONLY));
         }
-        if for_numbers && self.host.tells_numbers_to(peer) {
+        if for_numbers && self.rules.tells_numbers_to(peer) {
             return metrics::answer(self, exchange, None);
         }
         let mut ask = |exchange: &mut dyn Exchange, target: &Target| -> Outcome<Visitor> {
@@ -244,7 +234,7 @@ impl Web {
             401 | 403 => "denied",
             _ => "failed",
         };
-        self.host.meters.answered(carrier(exchange), done.status);
+        self.services.meters.answered(carrier(exchange), done.status);
         let (seconds, status) = (began.elapsed().as_secs_f64(), done.status);
         let by = if exchange.is_secure() { "https" } else { "http" };
         let agent = request.headers.get("user-agent").unwrap_or_default();
@@ -256,7 +246,7 @@ impl Web {
         let action = request.method.name();
         let status = (status > 0).then_some(status);
         let target = &target;
-        self.host.trail.add(&Decision {
+        self.services.audit_log.add(&Decision {
             time,
             is_nobody,
             peer,
@@ -272,19 +262,13 @@ impl Web {
             seconds,
         });
     }
-
-    /// What was no request.
-    pub fn note_garbage(&self, peer: SocketAddr, status: u16, reason: &str) {
-        self.host.meters.refused(Why::Protocol);
-        tracing::info!(target: "access", %peer, outcome = "refused", status, error = reason, "not a request");
-    }
 }
 
-fn ways(host: &Arc<Exports>, config: &WebConfig, on_loopback: bool) -> Result<Ways, rustls::Error> {
+fn ways(rules: &Arc<AccessControl>, config: &WebConfig, on_loopback: bool) -> Result<Ways, rustls::Error> {
     Ok(Ways {
         fireflies: Fireflies::new(config.fireflies.clone(), fireflies::host_name()),
-        dialling: Dialling::new(host, config.authorities.clone(), on_loopback)?,
-        issuers: Issuers::new(host.state().path(), config.authorities.as_ref()),
+        dialling: Dialling::new(rules, config.authorities.clone(), on_loopback)?,
+        issuers: Issuers::new(rules.state().path(), config.authorities.as_ref()),
         origins: config.origins.clone(),
     })
 }

@@ -2,13 +2,14 @@
 //! job is whoever began it; the operator, over the node's own socket, all of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::control::Control;
 use model::fault::Fault;
 use model::id::Uuid;
 use model::v1;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use wire::frame::{JobName, Refusal};
 
 /// How long an earlier attempt at the same job may take to end.
@@ -85,7 +86,7 @@ fn unknown(job: &JobName) -> Refusal {
 
 impl Jobs {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.0.lock()
     }
 
     /// A job begins. An attempt at it that is still here ends first: its path is broken, and it does not know yet.
@@ -109,7 +110,7 @@ impl Jobs {
                 let reason = "an earlier attempt at this job has not ended yet (is its storage stuck?)";
                 return Err(Refusal::new(Fault::Path, reason));
             }
-            table = self.0.1.wait_timeout(table, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.0.1.wait_for(&mut table, left);
         }
         let number = self.insert(&mut table, key, holder, control);
         Ok(Box::new(Guard(self.clone(), key, number)))

@@ -9,15 +9,15 @@ mod kept;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use model::Timestamp;
 use model::name::RelPath;
+use parking_lot::{Mutex, MutexGuard};
 use store::Change;
 use web::dav::lock::Scope;
 
-use crate::state::StateDir;
+use client::StateDir;
 
 pub(crate) use guard::guarded;
 
@@ -157,7 +157,7 @@ impl Locks {
 
     /// The locks, without those whose time is over.
     fn held(&self) -> MutexGuard<'_, Held> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         let now = unix_seconds();
         if held.first_end <= now {
             held.places.retain(|_, locks| {
@@ -181,7 +181,7 @@ impl Locks {
 
     fn keep(&self, snapshot: &Snapshot) {
         let Some(state) = &self.state else { return };
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         if snapshot.version > *written {
             kept::write(state, snapshot.locks.iter());
             *written = snapshot.version;

@@ -3,8 +3,9 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Where the kernel counts.
 const CLASS: &str = "/sys/class/net";
@@ -65,7 +66,7 @@ impl Nics {
 
     /// The newest reading that is old enough to compare with.
     fn before(&self, now: &Count) -> Option<Count> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.lock();
         let age = |count: &&Count| now.at.saturating_duration_since(count.at);
         let fit = kept.iter().filter(|count| (SPAN.0..SPAN.1).contains(&age(count)));
         fit.min_by_key(age)
@@ -74,7 +75,7 @@ impl Nics {
     }
 
     fn keep(&self, count: Count) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.retain(|one| count.at.saturating_duration_since(one.at) < SPAN.1);
         if kept.len() >= KEPT_MAX {
             // Of those who ask all the time every other reading is enough.
@@ -159,6 +160,6 @@ mod tests {
         assert_eq!(nics.before(&at(80)), Some(at(0)));
         assert_eq!(nics.before(&at(10_000)), None, "of long ago");
         (0..1000).for_each(|second| nics.keep(at(100 + second / 10)));
-        assert!(nics.0.lock().unwrap().len() <= KEPT_MAX);
+        assert!(nics.0.lock().len() <= KEPT_MAX);
     }
 }

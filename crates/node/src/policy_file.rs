@@ -7,12 +7,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use auth::Policy;
-
-use crate::config::NodeConfig;
+use parking_lot::Mutex;
 
 /// Between two looks at the file. With the time below, a right that is withdrawn is gone within 100 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -75,22 +74,14 @@ fn read(path: &Path) -> Result<Policy, PolicyFileError> {
 }
 
 impl PolicyFile {
-    /// That of a node. One that lives for a copy is its operator's own: no policy counts but his who started it.
-    pub fn of(config: &NodeConfig) -> Result<PolicyFile, PolicyFileError> {
-        if config.own_guests {
-            return Ok(PolicyFile::none());
-        }
-        PolicyFile::open(config.web.access.as_deref(), config.state.path())
-    }
-
     /// No file: nothing counts but keys.
-    fn none() -> PolicyFile {
+    pub fn none() -> PolicyFile {
         let known = Known { policy: Arc::default(), seen: Ok(None), looked: Instant::now() };
         PolicyFile { path: None, known: Mutex::new(known) }
     }
 
     /// The named file, which must be there, else `access.toml` of the state directory, which may be or come to be there.
-    fn open(named: Option<&Path>, state: &Path) -> Result<PolicyFile, PolicyFileError> {
+    pub fn open(named: Option<&Path>, state: &Path) -> Result<PolicyFile, PolicyFileError> {
         let path = named.map_or_else(|| state.join(NAME), Path::to_owned);
         let seen = stamp(&path);
         let policy = if named.is_none() && seen == Ok(None) { Policy::default() } else { read(&path)? };
@@ -109,7 +100,7 @@ impl PolicyFile {
 
     /// What counts now.
     pub fn policy(&self) -> Arc<Policy> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(path) = &self.path
             && known.looked.elapsed() >= LOOK_EVERY
         {
@@ -151,7 +142,7 @@ mod tests {
 
     fn look_again(file: &PolicyFile) -> Arc<Policy> {
         std::thread::sleep(SETTLED_AFTER);
-        file.known.lock().unwrap().looked -= LOOK_EVERY;
+        file.known.lock().looked -= LOOK_EVERY;
         file.policy()
     }
 
@@ -163,7 +154,7 @@ mod tests {
         assert_eq!(*file.policy(), Policy::default());
         fs::write(&path, "audiences = [\"https://a\"]\n[[issuer]]\nname = \"i\"\niss = \"https://i\"\njwks = \"k\"\n")
             .unwrap();
-        file.known.lock().unwrap().looked = Instant::now();
+        file.known.lock().looked = Instant::now();
         assert!(file.policy().audiences.is_empty(), "it is not looked at all the time");
         let changed = look_again(&file);
         assert_eq!(changed.audiences, ["https://a"]);

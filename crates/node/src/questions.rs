@@ -12,9 +12,10 @@ use model::name::RelPath;
 use store::{Stat, Store};
 use wire::frame::{Listed, Refusal, Request};
 
+use crate::access::{RENAME_STAYS, ResolvedPath, storage};
 use crate::digests::{BUSY, Digests, NoDigest};
-use crate::host::{self, Exports, Reach, storage};
-use crate::probes;
+use crate::services::Services;
+use crate::test_service;
 
 /// Where lines go; `false` says that nobody listens any more.
 type Emit<'a> = &'a mut dyn FnMut(Said) -> bool;
@@ -34,37 +35,37 @@ pub(crate) fn describe(request: &Request) -> String {
         Request::KeyFor { job, place, .. } => format!("key for job {} to {place}", Uuid::from_bytes(*job)),
         Request::Carry(errand) => format!("carry job {} to {}", Uuid::from_bytes(errand.order.job), errand.to),
         Request::Jobs(job) => job.map_or("jobs".into(), |job| format!("job {}", Uuid::from_bytes(job))),
-        Request::Probe(ask) => probes::describe(ask),
+        Request::Probe(ask) => test_service::describe(ask),
         Request::Change(job, _) => format!("change job {}", Uuid::from_bytes(*job)),
     }
 }
 
 /// Answers a question.
-pub(crate) fn answer(exports: &Exports, asker: &Asker<'_>, request: &Request, emit: Emit<'_>) -> Result<(), Refusal> {
+pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, emit: Emit<'_>) -> Result<(), Refusal> {
     let access = asker.access;
     match request {
         Request::List(Place::Exports) | Request::Stat(Place::Exports) => {
             let line =
                 |name: &str| Listed::plain(RelPath::parse(name.as_bytes()).unwrap_or_default(), dir_meta(), None);
-            emit(Said::Lines(exports.visible(access).iter().map(|name| line(name)).collect()));
+            emit(Said::Lines(services.access.visible(access).iter().map(|name| line(name)).collect()));
             Ok(())
         }
         Request::Stat(place) => {
-            let Reach { store, path, .. } = exports.allowed(access, Action::Read, place)?;
+            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Read, place)?;
             let stat = store.stat(&path).map_err(storage)?;
             emit(Said::Lines(vec![listed(&*store, &path, RelPath::root(), &stat)]));
             Ok(())
         }
         Request::List(place) => {
-            let Reach { store, path, .. } = exports.allowed(access, Action::Read, place)?;
+            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Read, place)?;
             list(&*store, &path, emit)
         }
         Request::Mkdir(place) => {
-            let Reach { store, path, .. } = exports.allowed(access, Action::Create, place)?;
+            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Create, place)?;
             store::make_dirs(&*store, &path).map_err(storage)
         }
         Request::Remove(place, below) => {
-            let Reach { store, path, .. } = exports.allowed(access, Action::Modify, place)?;
+            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Modify, place)?;
             not_the_root(&path, "removed")?;
             match *below {
                 true => store::remove_all_while(&*store, &path, &|| !(asker.is_gone)()).map(drop),
@@ -73,11 +74,11 @@ pub(crate) fn answer(exports: &Exports, asker: &Asker<'_>, request: &Request, em
             .map_err(storage)
         }
         Request::Rename(from, to) => {
-            let source = exports.allowed(access, Action::Modify, from)?;
-            let target = exports.allowed(access, Action::Modify, to)?;
+            let source = services.access.allowed(access, Action::Modify, from)?;
+            let target = services.access.allowed(access, Action::Modify, to)?;
             not_the_root(&source.path, "renamed")?;
             if !source.shares_ground(&target) {
-                return Err(Refusal::new(Fault::Config, host::RENAME_STAYS));
+                return Err(Refusal::new(Fault::Config, RENAME_STAYS));
             }
             // Into a directory that exists, as mv does.
             let (from, to) = (&source.path, target.path);
@@ -87,18 +88,18 @@ pub(crate) fn answer(exports: &Exports, asker: &Asker<'_>, request: &Request, em
             source.store.rename(from, &to, true).map_err(storage)
         }
         Request::Digest(place, algorithms) => {
-            let Reach { store, path, .. } = exports.allowed(access, Action::Read, place)?;
+            let ResolvedPath { store, path, .. } = services.access.allowed(access, Action::Read, place)?;
             let stat = store.stat(&path).map_err(storage)?;
-            let work = DigestWork { digests: &exports.digests, store: &*store, algorithms, is_gone: asker.is_gone };
+            let work = DigestWork { digests: &services.digests, store: &*store, algorithms, is_gone: asker.is_gone };
             work.tree(&path, &RelPath::root(), &stat, emit).map(drop)
         }
         Request::KeyFor { job, place, delete } => {
-            emit(Said::Text(exports.key_for(access, job, place, *delete)?.expose_text()));
+            emit(Said::Text(services.access.key_for(access, job, place, *delete)?.expose_text()));
             Ok(())
         }
-        Request::Carry(errand) => exports.transfers.accept_errand(access, errand),
+        Request::Carry(errand) => services.transfers.accept_errand(access, errand),
         Request::Jobs(job) => {
-            for job in exports.jobs.list(job.as_ref(), Some(access.holder())) {
+            for job in services.jobs.list(job.as_ref(), Some(access.holder())) {
                 let text = told(job).map_err(|e| Refusal::new(Fault::Bug, e.to_string()))?;
                 if !emit(Said::Text(text)) {
                     break;
@@ -106,7 +107,7 @@ pub(crate) fn answer(exports: &Exports, asker: &Asker<'_>, request: &Request, em
             }
             Ok(())
         }
-        Request::Change(job, change) => exports.jobs.change(job, Some(access.holder()), change),
+        Request::Change(job, change) => services.jobs.change(job, Some(access.holder()), change),
         Request::Probe(_) => Err(Refusal::new(Fault::Bug, "a test is no question of this room")),
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use engine::node::Gate;
 use engine::stream::{Joined, Place};
 use model::fault::Fault;
+use parking_lot::{Mutex, MutexGuard};
 use wire::frame::Refusal;
 use wire::join::{Join, SessionId};
 use wire::limits::STREAMS_MAX;
@@ -46,7 +47,7 @@ impl Drop for Guard {
 
 impl Registry {
     fn entries(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Opens a gate.

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use model::units::{BitRate, Bytes};
 use probe::Stop;
@@ -13,9 +14,8 @@ use probe::stamp::{HostClock, Reflector, Responder, Trust};
 use rustix::event::{PollFd, PollFlags, poll};
 use sys::waker::Waker;
 
-use crate::current::Current;
 use crate::networks::network;
-use crate::probes::{LIMITS, Probes};
+use crate::test_service::{LIMITS, TestService};
 
 /// Which protocols are answered, and whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,20 +77,18 @@ impl Responders {
 
 /// The responders of a running node.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    who: Current<Responders>,
+pub(crate) struct TestResponders {
+    who: ArcSwap<Responders>,
     iperf3: Server,
-    /// Connections so far: stock's clients expect theirs to be counted in the order in which they were opened.
-    accepted: AtomicU64,
     stop: Stop,
     /// Datagrams that belong to no flow yet; none where somebody else has the number.
     datagrams: Option<UdpSocket>,
     flows: Flows,
 }
 
-impl Desk {
+impl TestResponders {
     /// For a node that listens here: datagrams come to the same number, those of tests that `flows` knows among them.
-    pub fn open(who: Responders, at: SocketAddr, flows: Flows, stop: Stop) -> io::Result<Desk> {
+    pub fn open(who: Responders, at: SocketAddr, flows: Flows, stop: Stop) -> io::Result<TestResponders> {
         let datagrams = match probe::flow::shared(at) {
             Ok(socket) => Some(socket),
             // A node that copies is worth more than none.
@@ -107,8 +105,7 @@ impl Desk {
             datagram_bit_s_max: LIMITS.anonymous_udp_bit_s,
             ..Bounds::default()
         };
-        let (iperf3, accepted) = (Server::new(bounds), AtomicU64::new(0));
-        Ok(Desk { who: Current::new(who), iperf3, accepted, stop, datagrams, flows })
+        Ok(TestResponders { who: ArcSwap::from_pointee(who), iperf3: Server::new(bounds), stop, datagrams, flows })
     }
 
     /// Whether these could be answered: not where the UDP port is somebody else's.
@@ -121,12 +118,7 @@ impl Desk {
 
     /// Whose tests are answered from now on.
     pub fn replace(&self, who: Responders) {
-        self.who.replace(who);
-    }
-
-    /// The number under which a connection was accepted.
-    pub fn count(&self) -> u64 {
-        self.accepted.fetch_add(1, Ordering::Relaxed)
+        self.who.store(Arc::new(who));
     }
 
     /// All tests end.
@@ -136,16 +128,17 @@ impl Desk {
 
     /// Whether this peer's iperf3 is answered.
     pub fn answers_iperf3(&self, peer: SocketAddr) -> bool {
-        self.who.now().answers_iperf3(peer.ip())
+        self.who.load().answers_iperf3(peer.ip())
     }
 
-    /// A connection that begins with a cookie of iperf3; its bytes count as those of other tests do.
-    pub fn iperf3(&self, socket: TcpStream, peer: SocketAddr, accepted: u64, probes: &Probes) {
-        match self.iperf3.serve(socket, accepted, &self.stop, &|address, bytes| probes.count(address, bytes)) {
+    /// A connection that begins with a cookie of iperf3; its bytes count as those of other tests do. Stock clients expect theirs to
+    /// be numbered in the order in which they were opened.
+    pub fn iperf3(&self, socket: TcpStream, peer: SocketAddr, accepted: u64, tests: &TestService) {
+        match self.iperf3.serve(socket, accepted, &self.stop, &|address, bytes| tests.count(address, bytes)) {
             // A stream of a test in progress: its control connection tells of it.
             Ok(None) => {}
             Ok(Some(done)) => {
-                probes.tally.begins("iperf3");
+                tests.tally.begins("iperf3");
                 let bytes: u64 = done.results.streams.iter().map(|stream| stream.bytes).sum();
                 let rate = BitRate::mean(Bytes(bytes), done.elapsed.as_secs_f64()).to_string();
                 let what = if done.params.udp { "iperf3 UDP" } else { "iperf3 TCP" };
@@ -161,7 +154,7 @@ impl Desk {
     /// Takes the datagrams that belong to no flow yet, until the node stops.
     pub fn take_datagrams(&self, over: &Waker) {
         let Some(socket) = &self.datagrams else { return };
-        let (mut reflector, trust) = (Reflector::default(), |from| self.who.now().trusts(from));
+        let (mut reflector, trust) = (Reflector::default(), |from| self.who.load().trusts(from));
         let stamp = Responder::new(socket, &HostClock, &mut reflector, &trust);
         let mut stamp = match stamp {
             Ok(stamp) => stamp,
@@ -184,7 +177,7 @@ impl Desk {
             if self.flows.datagram(arrival.from, datagram) {
                 continue;
             }
-            if self.who.now().answers_iperf3(arrival.from.ip()) && self.iperf3.datagram(arrival.from, datagram) {
+            if self.who.load().answers_iperf3(arrival.from.ip()) && self.iperf3.datagram(arrival.from, datagram) {
                 continue;
             }
             stamp.take(&buffer, &arrival);

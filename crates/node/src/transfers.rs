@@ -5,23 +5,20 @@
 //! What a guest gives of itself to the other end (a one-time key, a token) is kept with the order while it is under way, told to
 //! nobody, and removed with its end.
 
-mod afar;
 mod asked;
 mod errand;
 mod kept;
 mod order;
+mod remote_end;
 mod room;
 mod run;
 mod spent;
 mod table;
 mod ways;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 use auth::Access;
-use engine::Timeouts;
 use engine::budget::Budget;
 use engine::control::{Control, Label};
 use model::fault::Fault;
@@ -29,6 +26,7 @@ use model::id::Uuid;
 use model::locator::Place;
 use model::v1;
 use model::v1::node::{Change, Order, Stage, Transfer};
+use parking_lot::{Mutex, MutexGuard};
 use wire::frame::{Errand, Refusal};
 
 use self::kept::{Claim, Shelf};
@@ -39,10 +37,13 @@ use self::spent::Spent;
 pub(crate) use self::table::{Asked, Changed, REMEMBERED_MAX, RUNNING_MAX, UNENDED_MAX};
 use self::table::{Entry, Table, UNENDED_BYTES_MAX};
 use self::ways::Ways;
-use crate::current::Current;
-use crate::host::Exports;
-use crate::http::{Dialling, now};
+use crate::access::AccessControl;
+use crate::clock::{now, now_text, now_us};
+use crate::config::NodeConfig;
+use crate::dialling::Dialling;
 use crate::jobs::{self, Jobs};
+use crate::shutdown::Shutdown;
+use arc_swap::ArcSwap;
 
 /// What a node shows as the role of such a job.
 const ROLE: &str = "carry";
@@ -52,18 +53,17 @@ pub(crate) const SPENT: &str = "a transfer of this id ended here within the last
                                look at the target, and order anew under an id of its own";
 
 /// Schemes of servers that can be the other end.
-pub(crate) const SCHEMES: [&str; 5] = ["https", "http", "davs", "dav", "s3"];
+pub(crate) use client::remote_store::SCHEMES;
 
 /// The transfers of a node.
 pub(crate) struct Transfers {
-    host: Weak<Exports>,
+    access: Arc<AccessControl>,
     jobs: Jobs,
+    shutdown: Shutdown,
     ways: Ways,
     /// Where they are written down; nowhere on a node that lives for a single copy: it does not come back, and leaves those of
     /// others with the same state directory alone.
     shelf: Option<Shelf>,
-    /// Where an earlier version of this program left errands.
-    errands: PathBuf,
     table: Mutex<Table>,
     /// What orders that have not ended take.
     budget: Budget,
@@ -100,15 +100,6 @@ fn now_s() -> u64 {
     now().seconds.unsigned_abs()
 }
 
-fn now_us() -> u64 {
-    let now = now();
-    now.seconds.unsigned_abs() * 1_000_000 + u64::from(now.nanos / 1000)
-}
-
-pub(crate) fn now_text() -> String {
-    web::date::rfc3339_us(now())
-}
-
 /// Whether an order writes here, and the paths of exports that it names here.
 pub(crate) fn places_here(order: &Order) -> Result<(bool, Vec<(String, model::RelPath)>), Refusal> {
     let plan = order::read(order)?;
@@ -121,26 +112,25 @@ pub(crate) fn places_here(order: &Order) -> Result<(bool, Vec<(String, model::Re
 }
 
 impl Transfers {
-    /// Of the node that listens there, with this state directory.
-    pub fn new(
-        host: Weak<Exports>,
-        jobs: Jobs,
-        state: &Path,
-        timeouts: Timeouts,
-        own: SocketAddr,
-        lasting: bool,
-    ) -> Transfers {
-        let ways = Ways::new(timeouts, own, !lasting);
-        let shelf = lasting.then(|| Shelf::new(state.join("transfers")));
-        let (table, writing) = (Mutex::default(), Mutex::default());
-        let budget = Budget::new(UNENDED_BYTES_MAX.1, UNENDED_BYTES_MAX.0);
-        let spent = if lasting { Spent::open(&state.join("transfers-spent"), now_s()) } else { Spent::default() };
-        let spent = Mutex::new(spent);
-        Transfers { host, jobs, ways, shelf, errands: state.join("errands"), table, budget, spent, writing }
+    /// Of a node that is started like this.
+    pub fn new(access: Arc<AccessControl>, jobs: Jobs, shutdown: Shutdown, config: &NodeConfig) -> Transfers {
+        let (state, is_lasting) = (config.state.path(), !config.own_guests);
+        let spent = if is_lasting { Spent::open(&state.join("transfers-spent"), now_s()) } else { Spent::default() };
+        Transfers {
+            access,
+            jobs,
+            shutdown,
+            ways: Ways::new(config.timeouts, config.listen, config.own_guests),
+            shelf: is_lasting.then(|| Shelf::new(state.join("transfers"))),
+            table: Mutex::default(),
+            budget: Budget::new(UNENDED_BYTES_MAX.1, UNENDED_BYTES_MAX.0),
+            spent: Mutex::new(spent),
+            writing: Mutex::default(),
+        }
     }
 
     /// Servers are dialled like this on behalf of guests.
-    pub fn dial_by(&self, dialling: Arc<Current<Dialling>>) {
+    pub fn dial_by(&self, dialling: Arc<ArcSwap<Dialling>>) {
         self.ways.dial_by(dialling);
     }
 
@@ -150,20 +140,22 @@ impl Transfers {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 
     /// Takes an order on. The same order again is the same transfer: whether it is a new one comes back with what is told of it.
-    pub fn accept(&self, access: &Access, order: Order) -> Result<(Arc<Transfer>, bool), Unaccepted> {
-        let host = self.host.upgrade().filter(|host| !host.is_stopping()).ok_or_else(stopping)?;
+    pub fn accept(self: &Arc<Self>, access: &Access, order: Order) -> Result<(Arc<Transfer>, bool), Unaccepted> {
+        if self.shutdown.has_begun() {
+            return Err(stopping().into());
+        }
         let plan = order::read(&order)?;
-        host.may_send_out(access, &plan.elsewhere())?;
+        self.access.may_send_out(access, &plan.elsewhere())?;
         if let Some(answer) = self.known(access, &order) {
             return answer;
         }
         // Storage and servers are asked here, which may take its time: nobody else waits for it.
-        run::check(&host, access, &order, &plan)?;
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        run::check(&self.access, access, &order, &plan)?;
+        let writing = self.writing.lock();
         if let Some(answer) = self.known(access, &order) {
             return answer;
         }
@@ -178,7 +170,7 @@ impl Transfers {
         }
         self.table().insert(entry, now_us());
         drop(writing);
-        self.start_waiting(&host);
+        self.start_waiting();
         let shown = self.table().get(&id).map(Entry::show);
         shown.map(|shown| (shown, true)).ok_or_else(|| stopping().into())
     }
@@ -194,7 +186,7 @@ impl Transfers {
 
     /// Takes an errand on. One that is known already is the same errand, and there is no line for errands to wait in: who orders
     /// one looks on.
-    pub fn accept_errand(&self, access: &Access, errand: &Errand) -> Result<(), Refusal> {
+    pub fn accept_errand(self: &Arc<Self>, access: &Access, errand: &Errand) -> Result<(), Refusal> {
         let order = errand::order(errand);
         {
             let table = self.table();
@@ -219,13 +211,13 @@ impl Transfers {
     }
 
     /// Goes on with what an earlier run of the node left, and remembers what had ended by then.
-    pub fn go_on(&self) {
-        let (Some(shelf), Some(host)) = (&self.shelf, self.host.upgrade()) else { return };
+    pub fn go_on(self: &Arc<Self>) {
+        let Some(shelf) = &self.shelf else { return };
         shelf.sweep();
         let known = shelf.all();
         let mut table = self.table();
         for kept in known {
-            let access = kept.ended.is_none().then(|| host.access_of(&kept.holder)).flatten();
+            let access = kept.ended.is_none().then(|| self.access.access_of(&kept.holder)).flatten();
             if kept.ended.is_none() {
                 tracing::info!(job = %kept.order.id, "going on with a job that a restart interrupted");
             }
@@ -234,46 +226,21 @@ impl Transfers {
         let gone = table.forget_the_oldest();
         drop(table);
         self.forget(gone);
-        self.adopt_errands(&host);
-        self.start_waiting(&host);
-    }
-
-    /// What an earlier version of this program has left.
-    fn adopt_errands(&self, host: &Exports) {
-        let Some(shelf) = &self.shelf else { return };
-        for (holder, order) in errand::left_behind(&self.errands) {
-            let id = order.id;
-            if self.table().get(&id).is_some() {
-                // Taken over by a run of the node that did not get to forgetting it here.
-                errand::forget(&self.errands, &id);
-                continue;
-            }
-            let Some(access) = host.access_of(&holder) else {
-                tracing::warn!(job = %id, "a job is not gone on with: its grant was revoked");
-                errand::forget(&self.errands, &id);
-                continue;
-            };
-            let mut entry = Entry::new(order, access, now_text(), None);
-            entry.begun = true;
-            if shelf.write(&entry.keep(), None, false).is_ok() {
-                self.table().insert(entry, now_us());
-                errand::forget(&self.errands, &id);
-            }
-        }
+        self.start_waiting();
     }
 
     /// Starts those whose turn it is.
-    fn start_waiting(&self, host: &Arc<Exports>) {
-        while !host.is_stopping() {
+    fn start_waiting(self: &Arc<Self>) {
+        while !self.shutdown.has_begun() {
             let Some(id) = self.table().next_turn() else { return };
-            self.start(host, &id);
+            self.start(&id);
         }
     }
 
     /// Begins one, or settles what becomes of it; who calls goes on with the line.
-    fn start(&self, host: &Arc<Exports>, id: &Uuid) {
+    fn start(self: &Arc<Self>, id: &Uuid) {
         // From the claim to the beginning what is written down stays as it is, or the lock would be on a file that was replaced.
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = self.writing.lock();
         let held = match self.shelf.as_ref().map(|shelf| shelf.claim(id)) {
             None => None,
             Some(Ok(Claim::Ours(held))) => Some(held),
@@ -315,14 +282,20 @@ impl Transfers {
         self.jobs.keep(*id.as_bytes(), ROLE, access.holder(), &control);
         self.table().begin(id, control.clone(), held, now_text(), now_us());
         drop(writing);
-        let (host_of_run, id_of_run, never_begun) = (Arc::clone(host), *id, control.clone());
+        let (transfers, id_of_run, never_begun) = (Arc::clone(self), *id, control.clone());
         let run = move || {
-            let transfers = &host_of_run.transfers;
-            let (host, ways) = (&*host_of_run, &transfers.ways);
-            let carried = Carried { host, ways, order: &order, plan: &plan, access: &access, control: &control, begun };
+            let carried = Carried {
+                rules: &transfers.access,
+                ways: &transfers.ways,
+                order: &order,
+                plan: &plan,
+                access: &access,
+                control: &control,
+                begun,
+            };
             let receipt = carried.run();
             write_to_log(&access, &order, &receipt);
-            transfers.ended(&host_of_run, &id_of_run, &control, receipt);
+            transfers.ended(&id_of_run, &control, receipt);
         };
         if let Err(error) = std::thread::Builder::new().name("transfer".into()).spawn(run) {
             tracing::warn!(%error, "cannot start a thread for a transfer");
@@ -331,9 +304,9 @@ impl Transfers {
         }
     }
 
-    fn ended(&self, host: &Arc<Exports>, id: &Uuid, control: &Control, receipt: v1::Receipt) {
+    fn ended(self: &Arc<Self>, id: &Uuid, control: &Control, receipt: v1::Receipt) {
         // Stopped with the node: it goes on when the node does.
-        if receipt.state == v1::State::Interrupted && host.is_stopping() {
+        if receipt.state == v1::State::Interrupted && self.shutdown.has_begun() {
             return control.end(Some(receipt));
         }
         let stage = match receipt.state {
@@ -346,7 +319,7 @@ impl Transfers {
         let receipt = v1::Receipt { source, ..receipt };
         control.end(Some(jobs::brief(&receipt)));
         self.settle(id, stage, Some(&receipt), None);
-        self.start_waiting(host);
+        self.start_waiting();
     }
 
     /// It ends before it has begun.
@@ -372,7 +345,7 @@ impl Transfers {
     /// Writes down what holds of a transfer now.
     fn write_down(&self, id: &Uuid) -> std::io::Result<()> {
         let Some(shelf) = &self.shelf else { return Ok(()) };
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         let found = self.table().get(id).map(|e| (e.keep(), e.receipt.clone(), e.held.is_some()));
         let Some((kept, receipt, is_held)) = found else { return Ok(()) };
         let has_ended = kept.ended.is_some();
@@ -405,7 +378,7 @@ impl Transfers {
     }
 
     /// Ends a transfer. One that has ended stays as it ended.
-    pub fn cancel(&self, holder: &str, id: &Uuid) -> Option<Arc<Transfer>> {
+    pub fn cancel(self: &Arc<Self>, holder: &str, id: &Uuid) -> Option<Arc<Transfer>> {
         let mut table = self.table();
         let entry = table.get_mut(id).filter(|entry| entry.holder == holder)?;
         if entry.has_ended() {
@@ -416,19 +389,19 @@ impl Transfers {
         // Out of the line at once: its turn must not come while it ends.
         let waited = table.leave_the_line(id);
         drop(table);
-        match (control, self.host.upgrade()) {
-            (Some(control), _) => {
+        match control {
+            Some(control) => {
                 if let Err(error) = self.write_down(id) {
                     tracing::warn!(job = %id, %error, "the end of a transfer cannot be written down yet");
                 }
                 control.cancel();
             }
-            (None, Some(host)) if waited => {
+            None if waited => {
                 self.settle(id, Stage::Cancelled, None, None);
-                self.start_waiting(&host);
+                self.start_waiting();
             }
             // It begins just now, and looks whether it was ended by then.
-            (None, _) => {}
+            None => {}
         }
         self.get(holder, id)
     }

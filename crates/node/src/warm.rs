@@ -4,12 +4,13 @@
 //! They are of use to whoever comes next, because a session carries no rights of its own: each job shows its own key.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use auth::AccessKey;
 use engine::Session;
 use model::HostPort;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Sessions kept at once. Each holds its streams' sockets at both ends.
 const SESSIONS_MAX: usize = 16;
@@ -91,7 +92,7 @@ impl<S: Keep> Warm<S> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<S>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A session with this node, begun anew with one of the keys. One that turns out dead is dropped.

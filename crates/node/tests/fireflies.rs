@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use auth::Rights;
-use node::{Export, Node, NodeConfig, StateDir, Stop, WebConfig};
+use client::StateDir;
+use node::{Export, Node, NodeConfig, Stop, WebConfig};
 use serde_json::Value;
 
 const BYTES: usize = 1 << 20;

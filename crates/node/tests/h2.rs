@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use auth::Rights;
 use bytes::Bytes;
+use client::StateDir;
 use h2::client::SendRequest;
 use h2::{Reason, RecvStream};
 use http::{Request, Response};
-use node::{Export, Node, NodeConfig, StateDir};
+use node::{Export, Node, NodeConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 

@@ -109,7 +109,7 @@ fn streams_that_were_lost_meanwhile_are_replaced() {
 }
 
 fn fingerprint(world: &World) -> auth::Fingerprint {
-    node::StateDir::open(&world.path("state")).unwrap().fingerprint().unwrap()
+    client::StateDir::open(&world.path("state")).unwrap().fingerprint().unwrap()
 }
 
 /// Keys for a path each.

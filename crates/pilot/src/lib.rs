@@ -14,6 +14,7 @@ mod congestion;
 pub mod eta;
 mod pace;
 pub mod path_set;
+pub mod series;
 mod steering;
 mod stream_count;
 pub mod verdict;

@@ -11,7 +11,8 @@ mod hosts;
 mod pushed;
 mod routes;
 
-use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
+use model::v1::probe::Direction;
+use model::v1::probe::all::{Cause, Findings, Kind, Segment};
 
 /// What follows from all findings.
 pub fn causes(found: &Findings) -> Vec<Cause> {
@@ -23,19 +24,19 @@ pub fn causes(found: &Findings) -> Vec<Cause> {
     causes
 }
 
-fn cause(kind: Kind, way: Option<Way>, weight: f64, evidence: String, remedy: impl Into<String>) -> Cause {
-    Cause { kind, way, segment: Segment::Network, weight, evidence, remedy: remedy.into() }
+fn cause(kind: Kind, way: Option<Direction>, weight: f64, evidence: String, remedy: impl Into<String>) -> Cause {
+    Cause { kind, direction: way, segment: Segment::Network, weight, evidence, remedy: remedy.into() }
 }
 
 /// Whether a cause of this kind is known in this direction, or in both.
-fn known(causes: &[Cause], kind: Kind, way: Way) -> bool {
-    causes.iter().any(|cause| cause.kind == kind && cause.way.is_none_or(|known| known == way))
+fn known(causes: &[Cause], kind: Kind, way: Direction) -> bool {
+    causes.iter().any(|cause| cause.kind == kind && cause.direction.is_none_or(|known| known == way))
 }
 
-fn there(way: Way) -> &'static str {
+fn there(way: Direction) -> &'static str {
     match way {
-        Way::There => "on the way there",
-        Way::Back => "on the way back",
+        Direction::Forward => "on the way there",
+        Direction::Reverse => "on the way back",
     }
 }
 

@@ -13,10 +13,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{Error, Result};
@@ -205,7 +206,7 @@ impl std::fmt::Debug for Came {
 
 impl Flows {
     fn seats(&self) -> MutexGuard<'_, HashMap<Token, Seat>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A test of a session at this address begins; none where one of its name is there already.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use model::fault::Blame;
 use model::v1::probe::Failure;
-use model::v1::probe::tcp::{Direction, End, Interval, Line, Order, Report};
+use model::v1::probe::tcp::{Directions, End, Interval, Line, Order, Report};
 use socket2::SockRef;
 
 pub use expect::ways;
@@ -67,9 +67,9 @@ pub trait Peer {
 /// A stream's part in a test: its number, whether data goes up, and how much, at most.
 fn parts(order: &Order) -> Vec<(u32, bool, u64)> {
     let ways: &[bool] = match order.direction {
-        Direction::Up => &[true],
-        Direction::Down => &[false],
-        Direction::Both => &[true, false],
+        Directions::Forward => &[true],
+        Directions::Reverse => &[false],
+        Directions::Both => &[true, false],
     };
     let share = |at: u32| match order.bytes {
         0 => u64::MAX,

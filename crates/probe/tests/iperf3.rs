@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use model::v1::probe::tcp::{Direction, Order};
+use model::v1::probe::tcp::{Directions, Order};
 use probe::iperf3::{Bounds, DatagramOrder, Done, Server, test, test_datagrams};
 use probe::{Error, Result, Stop};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -91,14 +91,14 @@ impl Node {
     }
 }
 
-fn order(direction: Direction, streams: u32) -> Order {
+fn order(direction: Directions, streams: u32) -> Order {
     Order { direction, streams, seconds: 0.3, interval_s: 0.1, ..Order::default() }
 }
 
 #[test]
 fn our_client_with_our_server() {
     let node = node(Bounds::default());
-    for (direction, streams) in [(Direction::Up, 1), (Direction::Down, 3), (Direction::Both, 2)] {
+    for (direction, streams) in [(Directions::Forward, 1), (Directions::Reverse, 3), (Directions::Both, 2)] {
         let mut lines = 0;
         let report = test(node.at, &order(direction, streams), &Stop::default(), &mut |_| lines += 1).unwrap();
         let done = node.outcome().unwrap();
@@ -111,9 +111,9 @@ fn our_client_with_our_server() {
         assert_eq!(far, done.results.streams.iter().map(|stream| stream.bytes).sum::<u64>(), "{direction:?}");
         let ids: Vec<u32> = report.near.totals.iter().map(|total| total.flow.stream).collect();
         let expected: &[u32] = match direction {
-            Direction::Up => &[1],
-            Direction::Down => &[1, 3, 4],
-            Direction::Both => &[1, 3, 4, 5],
+            Directions::Forward => &[1],
+            Directions::Reverse => &[1, 3, 4],
+            Directions::Both => &[1, 3, 4, 5],
         };
         assert_eq!(ids, expected);
     }
@@ -130,7 +130,7 @@ fn so_many_bytes() {
 #[test]
 fn datagrams_in_every_direction() {
     let node = node(Bounds::default());
-    for direction in [Direction::Up, Direction::Down, Direction::Both] {
+    for direction in [Directions::Forward, Directions::Reverse, Directions::Both] {
         let order = DatagramOrder { streams: 2, direction, seconds: 0.3, bytes: 1_000, rate_bit_s: 4_000_000 };
         let found = test_datagrams(node.at, &order, &Stop::default()).unwrap();
         let done = node.outcome().unwrap();
@@ -152,7 +152,7 @@ fn datagrams_in_every_direction() {
 fn twenty_at_once_and_not_one_more_than_the_bound() {
     let node = node(Bounds { tests_per_address_max: 20, ..Bounds::default() });
     let run = || {
-        let order = Order { pace_bit_s: 8_000_000, ..order(Direction::Up, 1) };
+        let order = Order { pace_bit_s: 8_000_000, ..order(Directions::Forward, 1) };
         test(node.at, &order, &Stop::default(), &mut |_| {})
     };
     std::thread::scope(|scope| {
@@ -163,7 +163,7 @@ fn twenty_at_once_and_not_one_more_than_the_bound() {
         }
     });
     let few = self::node(Bounds { tests_max: 0, ..Bounds::default() });
-    let refused = test(few.at, &order(Direction::Up, 1), &Stop::default(), &mut |_| {}).unwrap_err();
+    let refused = test(few.at, &order(Directions::Forward, 1), &Stop::default(), &mut |_| {}).unwrap_err();
     assert!(matches!(&refused, Error::Refused { why, .. } if why.contains("busy")), "{refused}");
     let short = self::node(Bounds { seconds_max: 5, ..Bounds::default() });
     let long = Order { seconds: 60.0, ..Order::default() };
@@ -245,7 +245,7 @@ fn clients_that_break_the_rules() {
         let error = node.outcome().expect_err(what);
         assert!(from.elapsed() < Duration::from_secs(60), "{what}: {error}");
     }
-    test(node.at, &order(Direction::Up, 1), &Stop::default(), &mut |_| {}).expect("the node goes on");
+    test(node.at, &order(Directions::Forward, 1), &Stop::default(), &mut |_| {}).expect("the node goes on");
 }
 
 /// A client that vanishes in the middle, and strangers.
@@ -288,7 +288,7 @@ fn scripted(says: Vec<u8>, reads: usize, closes: bool) -> (SocketAddr, std::thre
 
 #[test]
 fn servers_that_break_the_rules() {
-    let run = |at| test(at, &order(Direction::Up, 1), &Stop::default(), &mut |_| {}).unwrap_err();
+    let run = |at| test(at, &order(Directions::Forward, 1), &Stop::default(), &mut |_| {}).unwrap_err();
     let error = |says: &[u8]| {
         let (at, thread) = scripted(says.to_vec(), 37, true);
         let error = run(at);
@@ -314,7 +314,7 @@ fn a_stop_is_heard_in_every_state() {
         let stop = Stop::default();
         let from = Instant::now();
         let error = std::thread::scope(|scope| {
-            let run = scope.spawn(|| test(at, &order(Direction::Up, 1), &stop, &mut |_| {}));
+            let run = scope.spawn(|| test(at, &order(Directions::Forward, 1), &stop, &mut |_| {}));
             std::thread::sleep(Duration::from_millis(300));
             stop.stop();
             run.join().unwrap().unwrap_err()
@@ -353,7 +353,7 @@ fn a_sender_whose_client_has_vanished_falls_silent() {
     assert!(stream.recv(&mut [0; 2_000]).is_err(), "it goes on sending");
     // What a test moved is told even where it fails.
     assert_eq!(told.load(Ordering::Relaxed), got * 1_000);
-    test(node.at, &order(Direction::Up, 1), &Stop::default(), &mut |_| {}).expect("the seat is free");
+    test(node.at, &order(Directions::Forward, 1), &Stop::default(), &mut |_| {}).expect("the seat is free");
     assert!(node.outcome().is_ok());
     let (control, mut stream) = begin_stream(node.at, br#"{"tcp":true,"time":60,"len":1000,"reverse":true}"#);
     drop(control);
@@ -373,8 +373,13 @@ fn tests_with_datagrams_at_once_from_one_address() {
         let order = DatagramOrder { streams, direction, seconds: 0.3, bytes: 500, rate_bit_s: 400_000 };
         test_datagrams(node.at, &order, &Stop::default())
     };
-    let tests =
-        [(1, Direction::Up), (3, Direction::Down), (2, Direction::Both), (1, Direction::Down), (4, Direction::Up)];
+    let tests = [
+        (1, Directions::Forward),
+        (3, Directions::Reverse),
+        (2, Directions::Both),
+        (1, Directions::Reverse),
+        (4, Directions::Forward),
+    ];
     std::thread::scope(|scope| {
         let tests = tests.map(|test| (test, scope.spawn(move || run(test))));
         for (test, thread) in tests {
@@ -462,7 +467,8 @@ fn settling_is_no_part_of_the_time() {
     assert!(seconds >= 0.2 - 0.01 && seconds <= settled - SETTLES, "{seconds} of {settled}");
     assert!(span <= settled - SETTLES, "{span} of {settled}");
 
-    let order = DatagramOrder { streams: 1, direction: Direction::Up, seconds: 0.5, bytes: 500, rate_bit_s: 400_000 };
+    let order =
+        DatagramOrder { streams: 1, direction: Directions::Forward, seconds: 0.5, bytes: 500, rate_bit_s: 400_000 };
     let from = Instant::now();
     let found = test_datagrams(node.at, &order, &Stop::default()).unwrap();
     let settled = from.elapsed().as_secs_f64();

@@ -12,9 +12,10 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::{Error, Extent, Result, Source, Stat};
 
 /// Bytes of a chunk.
@@ -111,7 +112,7 @@ struct Ahead(Arc<Inner>);
 
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Chunks that are kept for readers that lag.
@@ -223,7 +224,7 @@ impl Ahead {
                     inner.bring(chunk);
                     state = inner.state();
                 }
-                Some(Chunk::Fetching) => state = inner.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Chunk::Fetching) => inner.arrived.wait(&mut state),
                 Some(Chunk::Failed(_)) => {
                     // For whoever asks next it is tried anew.
                     if let Some(Chunk::Failed(error)) = state.chunks.remove(&chunk) {
@@ -346,7 +347,7 @@ mod tests {
     impl Fetch for Fake {
         fn fetch(&self, span: Range<u64>) -> Result<Vec<u8>> {
             assert!(span.end <= self.size && span.start < span.end);
-            self.fetched.lock().unwrap().push(span.clone());
+            self.fetched.lock().push(span.clone());
             if self.fail_once.compare_exchange(span.start, u64::MAX, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 return Err(Error::Unsupported { what: "reading", store: "a fake" });
             }
@@ -381,7 +382,7 @@ mod tests {
             (0..=size / 1_000_000).for_each(|at| is_right(&ahead, at * 1_000_000, 1_000_000));
             is_right(&ahead, size, 10);
             is_right(&ahead, size + 5, 10);
-            let mut spans = fetched.lock().unwrap().clone();
+            let mut spans = fetched.lock().clone();
             spans.sort_by_key(|span| span.start);
             assert_eq!(spans.len(), 4);
             assert!(ahead.0.state().chunks.is_empty(), "what has been read is dropped");
@@ -393,7 +394,7 @@ mod tests {
         let (ahead, fetched) = ahead(100 * CHUNK_BYTES, true, u64::MAX);
         is_right(&ahead, 50 * CHUNK_BYTES + 7, 1000);
         is_right(&ahead, 20 * CHUNK_BYTES - 100, 200);
-        let spans = fetched.lock().unwrap().clone();
+        let spans = fetched.lock().clone();
         assert_eq!(spans[0], 50 * CHUNK_BYTES + 7..50 * CHUNK_BYTES + 1007);
         assert_eq!(spans[1], 20 * CHUNK_BYTES - 100..20 * CHUNK_BYTES);
     }
@@ -407,7 +408,7 @@ mod tests {
 
     /// Bytes that were asked for.
     fn asked(fetched: &Fetched) -> u64 {
-        fetched.lock().unwrap().iter().map(|span| span.end - span.start).sum()
+        fetched.lock().iter().map(|span| span.end - span.start).sum()
     }
 
     #[test]

@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use model::name::{Name, RelPath};
 use model::{Kind, Meta, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use store::{Entries, Stat};
 
 use crate::failed::Failed;
@@ -114,7 +114,7 @@ pub(crate) enum Answer {
 
 impl Known {
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// What can be said of a path now.

@@ -16,12 +16,13 @@ mod proof;
 mod simulated;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::fault::{Blame, Fault};
 use model::name::RelPath;
 use model::{Kind, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use store::error::shown;
 use store::{Capabilities, Carried, Entries, Error, Result, Sink, Source, Stat, Store};
 
@@ -155,7 +156,7 @@ impl Mirrored {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     fn remember(&self, path: &RelPath, stat: Stat) {

@@ -4,8 +4,9 @@
 //! Does not know: how long anybody has the patience to wait.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The longest pause that is kept to: a node that serves for months must not leave a server alone for good because of one
 /// answer that was wrong.
@@ -15,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 static NOT_BEFORE: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
 
 fn all() -> MutexGuard<'static, BTreeMap<String, Instant>> {
-    NOT_BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+    NOT_BEFORE.lock()
 }
 
 /// A server asks to be left alone for so long.

@@ -16,13 +16,14 @@ mod writing;
 use std::collections::HashSet;
 use std::future::Future;
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use model::name::{Name, RelPath};
 use model::{Fault, Kind, Timestamp};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{CopyMode, CopyOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use parking_lot::{Mutex, MutexGuard};
 use store::error::shown;
 use store::{Capabilities, Entries, Error, Result, Sink, Source, Stat, Store, Writes};
 
@@ -243,7 +244,7 @@ impl S3 {
     }
 
     fn parents(&self) -> MutexGuard<'_, HashSet<RelPath>> {
-        self.0.parents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.parents.lock()
     }
 
     fn forget_parents(&self, gone: &RelPath) {
@@ -251,7 +252,7 @@ impl S3 {
     }
 
     fn made(&self) -> MutexGuard<'_, HashSet<RelPath>> {
-        self.0.made.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.made.lock()
     }
 
     /// The key of a path. Keys are text.

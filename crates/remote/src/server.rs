@@ -6,11 +6,12 @@
 mod upload;
 mod way;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::fault::Fault;
+use parking_lot::{Mutex, MutexGuard};
 use store::Carried;
 use web::client::ClientError;
 use web::target::pairs;
@@ -144,7 +145,7 @@ impl Server {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<(String, Client)>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 
     /// A fresh connection to whoever comes next on the way, unless he asked to be left alone.

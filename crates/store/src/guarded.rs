@@ -260,7 +260,7 @@ impl Sink for GuardedSink {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::Error;
@@ -279,7 +279,7 @@ mod tests {
         }
 
         fn is_gone(&self, path: &RelPath) {
-            self.0.lock().unwrap().push(path.to_string());
+            self.0.lock().push(path.to_string());
         }
     }
 
@@ -305,7 +305,7 @@ mod tests {
         assert!(store.rename(&path("shut"), &none, false).is_err());
         assert!(store.set_note(&path("shut"), "n", b"x").is_err());
         store.remove(&path("open")).unwrap();
-        assert_eq!(*guard.0.lock().unwrap(), ["top/open"]);
+        assert_eq!(*guard.0.lock(), ["top/open"]);
     }
 
     /// Agrees once.
@@ -314,7 +314,7 @@ mod tests {
 
     impl Guard for Once {
         fn agree(&self, path: &RelPath, _change: Change, _is_there: &dyn Fn() -> bool) -> Result<()> {
-            let mut asked = self.0.lock().unwrap();
+            let mut asked = self.0.lock();
             *asked += 1;
             if *asked > 1 { Err(Error::Escapes(path.to_string())) } else { Ok(()) }
         }

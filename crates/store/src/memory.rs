@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::name::RelPath;
 use model::{Kind, Meta, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{in_words, shown};
 use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store, Writes};
@@ -51,7 +52,7 @@ fn has_children(tree: &Tree, path: &RelPath) -> bool {
 
 impl Memory {
     fn tree(&self) -> MutexGuard<'_, Tree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tree.lock()
     }
 
     fn parent_is_dir(tree: &Tree, doing: &'static str, path: &RelPath) -> Result<()> {
@@ -273,7 +274,7 @@ struct MemorySink {
 
 impl MemorySink {
     fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bytes.lock()
     }
 }
 

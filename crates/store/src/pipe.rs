@@ -6,10 +6,11 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use model::name::RelPath;
 use model::{Kind, Meta, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{Capabilities, Entries, Error, Extent, Finish, Result, Sink, Source, Stat, Store, Writes};
 
@@ -24,7 +25,7 @@ impl Pipe {
     }
 
     fn inner(&self) -> MutexGuard<'_, (File, u64)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -12,13 +12,14 @@ use sys::clock::Processors;
 use wire::Frame;
 use wire::limits::ADDRESSES_MAX;
 
-use super::{Crew, Help, Reins, Side, StreamTerms, crew};
-use crate::commons::Seat;
+use super::{Help, Steering, StreamPool, StreamTerms, stream_pool};
 use crate::error::Result;
 use crate::history::History;
 use crate::link::Link;
+use crate::path_shares::Share;
 use crate::seal;
 use crate::series::Series;
+use crate::side::Side;
 
 /// Bounds on what a socket may hold unsent; two records at least.
 const UNSENT_BYTES_MIN: u64 = 2 << 20;
@@ -63,7 +64,7 @@ pub(super) struct Sampler {
     pub(super) spread: Vec<(u32, u32)>,
     /// Time of threads whose streams have ended.
     pub(super) ended: Spent,
-    seat: Option<Seat>,
+    share: Option<Share>,
     /// Bytes that had arrived at the last look, and when that was.
     arrived: Option<(Instant, u64)>,
     share_bytes_s: u64,
@@ -92,7 +93,7 @@ impl Sampler {
             peer: None,
             spread: Vec::new(),
             ended: Spent::default(),
-            seat: terms.commons.as_ref().map(|(commons, peer)| commons.join(*peer)),
+            share: terms.path_shares.as_ref().map(|(shares, peer)| shares.join(*peer)),
             arrived: None,
             share_bytes_s: 0,
             series: terms.series.clone(),
@@ -125,34 +126,34 @@ impl Sampler {
         }
     }
 
-    pub(super) fn tick(&mut self, link: &mut Link, crew: &Crew, reins: &Reins<'_>) -> Result<()> {
+    pub(super) fn tick(&mut self, link: &mut Link, pool: &StreamPool, steering: &Steering<'_>) -> Result<()> {
         let now = self.started.elapsed();
-        let samples = crew.samples();
+        let samples = pool.samples();
         let history = &self.history;
         let past = |peer: IpAddr, sample: &Sample| history.as_ref()?.recall(peer, sample.tcp.min_rtt);
-        self.paths.observe(now, &samples, &crew.paths(), past, Self::peer_of(self.role));
-        self.tend_paths(crew);
-        self.take_share(crew);
+        self.paths.observe(now, &samples, &pool.paths(), past, Self::peer_of(self.role));
+        self.tend_paths(pool);
+        self.take_share(pool);
         let context = Context {
-            limit_bytes_s: reins.applied.limit_bit_s.div_ceil(8),
-            streams: reins.applied.streams,
-            paused: reins.applied.paused,
+            limit_bytes_s: steering.applied.limit_bit_s.div_ceil(8),
+            streams: steering.applied.streams,
+            paused: steering.applied.paused,
             share_bytes_s: self.share_bytes_s,
             peer: self.peer.as_deref(),
         };
         self.paths.tick(now, &context, |pilot, action| match action {
-            Action::Pace(stream, bytes_s) => crew.pace(stream, bytes_s),
-            Action::Refresh(stream) => crew.refresh(stream),
-            Action::Congestion(stream, name) if !crew.set_congestion(stream, &name) => pilot.refused(&name),
+            Action::Pace(stream, bytes_s) => pool.pace(stream, bytes_s),
+            Action::Refresh(stream) => pool.refresh(stream),
+            Action::Congestion(stream, name) if !pool.set_congestion(stream, &name) => pilot.refused(&name),
             Action::Congestion(..) | Action::Streams(_) => {}
         });
         if self.sends {
-            let surplus = self.paths.surplus(reins.applied.streams);
+            let surplus = self.paths.surplus(steering.applied.streams);
             if surplus != self.surplus {
-                crew.side.retire(&surplus);
+                pool.side.retire(&surplus);
                 self.surplus = surplus;
             }
-            self.bound_unsent(crew, &samples);
+            self.bound_unsent(pool, &samples);
         }
         if let Some(series) = &self.series {
             series.note(&samples, self.peer.as_deref());
@@ -183,33 +184,33 @@ impl Sampler {
     }
 
     /// Several paths: what is cut is given up, and soon found out.
-    fn tend_paths(&mut self, crew: &Crew) {
+    fn tend_paths(&mut self, pool: &StreamPool) {
         if self.lent {
             // Its other paths are the head's and other movers': they carry, or nothing is lost by coming again.
-            return self.paths.silent().into_iter().for_each(|stream| crew.give_up(stream));
+            return self.paths.silent().into_iter().for_each(|stream| pool.give_up(stream));
         }
         if !self.paths.are_several() {
             return;
         }
         // Each path has jobs of its own beside it; which of them this one's part were to be of nobody could say.
-        self.seat = None;
+        self.share = None;
         self.share_bytes_s = 0;
-        crew.watch_paths();
-        self.paths.cut().into_iter().for_each(|stream| crew.give_up(stream));
-        self.mute(crew).into_iter().for_each(|stream| crew.give_up(stream));
+        pool.watch_paths();
+        self.paths.cut().into_iter().for_each(|stream| pool.give_up(stream));
+        self.mute(pool).into_iter().for_each(|stream| pool.give_up(stream));
     }
 
     /// Streams by which nothing has ever arrived though they were given something long ago, where others carry: whoever is at
     /// the other end acknowledges what it does not understand.
-    fn mute(&mut self, crew: &Crew) -> Vec<u32> {
+    fn mute(&mut self, pool: &StreamPool) -> Vec<u32> {
         if !self.sends {
             return Vec::new();
         }
-        let (now, ids) = (Instant::now(), crew.paths().into_keys().collect::<Vec<_>>());
+        let (now, ids) = (Instant::now(), pool.paths().into_keys().collect::<Vec<_>>());
         self.met.retain(|stream, _| ids.contains(stream));
-        let carries = ids.iter().any(|stream| crew.has_carried(*stream));
+        let carries = ids.iter().any(|stream| pool.has_carried(*stream));
         let is_mute = |stream: &u32, met: &Instant| {
-            now.duration_since(*met) >= MUTE && !crew.has_carried(*stream) && crew.side.owes(*stream)
+            now.duration_since(*met) >= MUTE && !pool.has_carried(*stream) && pool.side.owes(*stream)
         };
         ids.into_iter().filter(|stream| carries && is_mute(stream, self.met.entry(*stream).or_insert(now))).collect()
     }
@@ -225,14 +226,14 @@ impl Sampler {
             self.control_waits = None;
             return false;
         }
-        let Some(path) = crew::path(self.role, link.socket()) else { return false };
+        let Some(path) = stream_pool::path(self.role, link.socket()) else { return false };
         since.elapsed() >= CUT && self.paths.another_carries(&path)
     }
 
     /// What is this job's part of a path that it shares with others of this node.
-    fn take_share(&mut self, crew: &Crew) {
-        let Some(seat) = &self.seat else { return };
-        let (now, arrived) = (Instant::now(), crew.side.progress().bytes_arrived);
+    fn take_share(&mut self, pool: &StreamPool) {
+        let Some(share) = &self.share else { return };
+        let (now, arrived) = (Instant::now(), pool.side.progress().bytes_arrived);
         let (at, before) = self.arrived.replace((now, arrived)).unwrap_or((now, arrived));
         let span = (now - at).as_secs_f64();
         if span <= 0.0 {
@@ -242,21 +243,21 @@ impl Sampler {
             true => self.paths.capacity(),
             false => self.peer.as_ref().map_or(0, |peer| peer.capacity_bit_s / 8),
         };
-        let share = seat.report(now, arrived.saturating_sub(before) as f64 / span, capacity as f64);
-        self.share_bytes_s = share.map_or(0, |share| share as u64);
+        let most = share.report(arrived.saturating_sub(before) as f64 / span, capacity as f64);
+        self.share_bytes_s = most.map_or(0, |most| most as u64);
     }
 
     /// Keeps what waits unsent in each socket to a tenth of a second's worth: what was dealt to a stream is carried by it,
     /// and a job ends when its slowest stream does. Next door sockets are left alone: there the kernel's own choice costs
     /// no time.
-    fn bound_unsent(&mut self, crew: &Crew, samples: &[Sample]) {
+    fn bound_unsent(&mut self, pool: &StreamPool, samples: &[Sample]) {
         for sample in samples.iter().filter(|sample| sample.tcp.min_rtt >= NEAR) {
             let wanted = sample.tcp.delivery_rate_bytes_s / 10;
             let wanted = wanted.clamp(UNSENT_BYTES_MIN, UNSENT_BYTES_MAX).next_power_of_two();
             let now = self.unsent.entry(sample.stream).or_default();
             if *now != wanted {
                 *now = wanted;
-                crew.bound_unsent(sample.stream, wanted as u32);
+                pool.bound_unsent(sample.stream, wanted as u32);
             }
         }
     }
@@ -265,8 +266,8 @@ impl Sampler {
     pub(super) fn account(&self, samples: &[Sample]) -> Account {
         let mut spent = self.ended;
         samples.iter().for_each(|sample| spent.add(&sample.spent));
-        self.aided.1.iter().for_each(|aid| spent.add(&aid.spent));
-        let aiding: u32 = self.aided.1.iter().map(|aid| aid.threads).sum();
+        self.aided.1.iter().for_each(|movers| spent.add(&movers.spent));
+        let aiding: u32 = self.aided.1.iter().map(|movers| movers.threads).sum();
         let (receive_buffer_max, send_buffer_max) = sys::tcp::buffers_max();
         let busy = Processors::read().busy_since(&self.processors).unwrap_or_default();
         let whole = self.paths.totals();

@@ -16,10 +16,10 @@ use wire::{Frame, WireError};
 
 use super::talk::{Line, Talk};
 use crate::error::{Error, Result};
-use crate::job::{Side, StreamEnd};
 use crate::meter::Stage;
 use crate::scan::SourceRoot;
 use crate::send::read::{Deals, OpenFile, Pending, Shelf};
+use crate::side::{Side, StreamEnd};
 use crate::stream::{DataStream, RecordBuffer};
 
 /// Files that are kept open though nobody reads them now: which of them are done only the head knows.

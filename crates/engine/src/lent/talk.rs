@@ -3,11 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::Progress;
 use model::fault::Fault;
+use parking_lot::{Mutex, MutexGuard};
 use sys::waker::Waker;
 use wire::mover::{Answer, Ask, Word};
 use wire::{Frame, WireError};
@@ -65,11 +65,11 @@ impl Talk {
     }
 
     fn out(&self) -> MutexGuard<'_, VecDeque<Word>> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+        self.out.lock()
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<u32, SyncSender<Answer>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock()
     }
 
     fn now(&self) -> u64 {
@@ -151,14 +151,14 @@ impl Talk {
 
     /// This mover is of no use to the job.
     pub fn fail(&self, fault: Fault, message: String) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failure = self.failure.lock();
         failure.get_or_insert(Error::Later { fault, message });
         drop(failure);
         self.waker.wake();
     }
 
     pub fn take_failure(&self) -> Option<Error> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.failure.lock().take()
     }
 
     pub fn moved(&self, bytes: u64) {

@@ -1,8 +1,8 @@
 //! The receiving side of a lent session: takes records in, writes their blocks where the head says, and tells it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use model::Algorithm;
@@ -10,6 +10,7 @@ use model::Progress;
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::Steer;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use store::{Sink, Store};
 use sys::waker::Waker;
 use wire::limits::PACK_BYTES;
@@ -19,10 +20,10 @@ use wire::{Frame, WireError};
 
 use super::talk::{Line, Talk};
 use crate::error::{Error, Result};
-use crate::job::{Side, StreamEnd};
 use crate::meter::Stage;
 use crate::movers::LEASE;
 use crate::receive;
+use crate::side::{Side, StreamEnd};
 use crate::stream::{DataStream, RecordBuffer};
 
 /// The side.
@@ -92,7 +93,7 @@ impl Writer {
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 
     /// Lets go of all files; says whether nothing is being written any more.
@@ -102,7 +103,7 @@ impl Writer {
             std::thread::sleep(Duration::from_millis(10));
         }
         let open = std::mem::take(&mut self.files().open);
-        let closed = open.values().all(|file| file.sink.try_write().is_ok_and(|mut sink| sink.take().is_some()));
+        let closed = open.values().all(|file| file.sink.try_write().is_some_and(|mut sink| sink.take().is_some()));
         closed && self.closing.load(Ordering::Acquire) == 0
     }
 
@@ -159,7 +160,7 @@ impl Writer {
             let Some(file) = self.find(line, part.file) else {
                 return Ok(if self.talk.is_closed() { Put::Over } else { Put::Unwanted });
             };
-            let sink = file.sink.read().unwrap_or_else(PoisonError::into_inner);
+            let sink = file.sink.read();
             // Closed in between: the head says whether it is wanted once more.
             let Some(open) = &*sink else { continue };
             if part.offset.checked_add(part.len).is_none_or(|end| end > file.size) {
@@ -239,7 +240,7 @@ impl Writer {
         self.closing.fetch_add(1, Ordering::AcqRel);
         let me = Arc::clone(self);
         let close = move || {
-            let closed = file.and_then(|file| file.sink.write().unwrap_or_else(PoisonError::into_inner).take());
+            let closed = file.and_then(|file| file.sink.write().take());
             let brought = closed.map_or(Ok(()), |sink| if me.durable { sink.flush() } else { sink.publish() });
             me.closing.fetch_sub(1, Ordering::AcqRel);
             match brought {

@@ -1,53 +1,18 @@
 //! When a file may be put in place: with movers that have it open, that close it, and that are gone.
 
-use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
 
-use model::Progress;
 use model::spec::Options;
+use wire::Frame;
 use wire::frame::{Direction, Open};
-use wire::{Frame, WireError};
 
 use super::*;
-use crate::error::Error;
-use crate::job::StreamEnd;
-use crate::stream::DataStream;
 
-/// A side of which nobody asks anything.
+/// A side of which no stream is carried.
 struct Nothing;
 
-impl Side for Nothing {
-    fn handle(&self, _: Frame) -> Result<(), WireError> {
-        Ok(())
-    }
-    fn poll_frame(&self) -> Option<Frame> {
-        None
-    }
-    fn pump(&self) -> crate::Result<()> {
-        Ok(())
-    }
-    fn tick(&self) {}
-    fn steer(&self, _: &Steer) {}
-    fn sends(&self) -> bool {
-        false
-    }
-    fn retire(&self, _: &BTreeSet<u32>) {}
-    fn wants_streams(&self) -> bool {
-        true
-    }
-    fn is_finished(&self) -> bool {
-        false
-    }
-    fn progress(&self) -> Progress {
-        Progress::default()
-    }
-    fn take_failure(&self) -> Option<Error> {
-        None
-    }
-    fn close(&self) {}
-    fn run_stream(&self, stream: DataStream) -> StreamEnd {
-        StreamEnd::of(stream, Ok(false))
-    }
+impl MoverSide for Nothing {
+    fn answer(&self, _: &MoverStream) {}
 }
 
 /// Movers of which nobody is asked; the first ones are here.
@@ -63,8 +28,7 @@ fn movers(here: usize) -> Movers {
     };
     let loans = Loans { secret: Secret::new(&[0; 32]), suite: None, order };
     let peers = Arc::new(Peers::new(Vec::new(), Arc::new([]), Timeouts::default(), Box::new(|_, _| {})));
-    let side: Arc<dyn Side> = Arc::new(Nothing);
-    let movers = Movers::begin(&peers, loans, &side, Waker::new().unwrap());
+    let movers = Movers::begin(&peers, loans, Arc::new(Nothing), Waker::new().unwrap());
     let mut state = movers.0.state();
     for at in 0..here {
         let mut mover = Mover::new();
@@ -135,14 +99,14 @@ fn what_a_lost_mover_had_open_is_doubtful_once() {
         state.movers[0].files.extend([(7, Hold::Open), (8, Hold::Closing)]);
         state.movers[1].files.insert(9, Hold::Closing);
     }
-    attendant::part(&movers.0, 0);
+    mover_client::part(&movers.0, 0);
     let fence = |file| movers.fence(file);
     movers.0.state().movers[1].files.remove(&9);
     assert_eq!([7, 8, 9].map(fence), [false, false, true]);
     assert_eq!([7, 8].map(fence), [true, true], "it was looked at");
     // One that said how its streams did has let go of everything before.
     movers.0.state().movers[1].files.clear();
-    attendant::part(&movers.0, 1);
+    mover_client::part(&movers.0, 1);
     assert!(fence(9));
 }
 
@@ -151,14 +115,14 @@ fn what_a_lost_mover_had_open_is_doubtful_once() {
 fn what_was_closed_is_not_opened_again_by_an_answer_on_its_way() {
     let movers = movers(1);
     let (_asks, heard) = channel();
-    let afar = Afar { id: 3, mover: 0, asks: heard, flags: Arc::default(), shared: Arc::clone(&movers.0) };
+    let stream = MoverStream { id: 3, mover: 0, asks: heard, flags: Arc::default(), shared: Arc::clone(&movers.0) };
     let here = || Some(wire::mover::Here { path: Default::default(), tag: "t".into(), size: 1, fills_holes: false });
-    afar.holds(7);
-    afar.tell_where(7, here());
+    stream.holds(7);
+    stream.tell_where(7, here());
     assert!(matches!(said(&movers, 0)[..], [Frame::Word(Word::Answer(3, Answer::Here(_)))]));
     movers.0.state().movers[0].files.insert(7, Hold::Closing);
-    afar.holds(7);
-    afar.tell_where(7, here());
+    stream.holds(7);
+    stream.tell_where(7, here());
     assert_eq!(said(&movers, 0), [answer(3, Answer::Nowhere)]);
 }
 

@@ -7,20 +7,18 @@ use std::time::Duration;
 
 use auth::Access;
 use model::locator::Place;
-use model::name::RelPath;
-use store::Store;
 use sys::waker::Waker;
 use wire::frame::{KeyProof, Listed, Open, Refusal, Request, Totals};
 use wire::join::SessionId;
 
 use crate::asker::Asker;
 use crate::budget::Part;
-use crate::commons::Commons;
 use crate::control::Control;
 use crate::error::Error;
 use crate::history::History;
-use crate::journal::Journals;
 use crate::movers::Peers;
+use crate::path_shares::PathShares;
+use crate::receive::TargetPlace;
 use crate::scan::SourceRoot;
 use crate::seal::Secret;
 use crate::stream::Joined;
@@ -35,20 +33,6 @@ pub struct Gate {
     pub joined: Sender<Joined>,
     /// Wakes the session.
     pub waker: Waker,
-}
-
-/// A target that somebody may write to.
-pub struct TargetPlace {
-    /// Its store.
-    pub store: Arc<dyn Store>,
-    /// Its path there.
-    pub path: RelPath,
-    /// Whether existing files may be replaced.
-    pub may_replace: std::result::Result<(), Refusal>,
-    /// Hears of directories in which unfinished files are made.
-    pub opening: Box<dyn Fn(&RelPath) + Send + Sync>,
-    /// Where it is written down what arrived of large files.
-    pub journals: Option<Journals>,
 }
 
 /// A piece of an answer.
@@ -123,7 +107,7 @@ pub trait Host: Send + Sync {
     /// What the node keeps in memory for whoever has this access: lists of files that come before a job begins.
     fn memory(&self, access: &Access) -> Part;
     /// The jobs of this node, which share paths.
-    fn commons(&self) -> Option<Commons>;
+    fn path_shares(&self) -> Option<PathShares>;
     /// Who may carry streams of jobs beside this node.
     fn movers(&self) -> Option<Arc<Peers>>;
     /// What earlier jobs found out about paths.

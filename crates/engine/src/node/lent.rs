@@ -10,9 +10,10 @@ use wire::mover::{Lend, Word};
 
 use super::{Event, Gate, Guest, OURS, ours};
 use crate::error::{Error, Result};
-use crate::job::{self, Help, Side, StreamTerms, Streams};
+use crate::job::{self, Help, StreamTerms, Streams};
 use crate::lent::{Reader, Writer, Writing};
 use crate::seal::{self, Secret};
+use crate::side::Side;
 
 /// What a mover does for a job.
 enum Part {
@@ -99,7 +100,7 @@ impl Guest<'_> {
             past: None,
             history: None,
             series: None,
-            commons: None,
+            path_shares: None,
             ordered: lend.order.steer,
             patience: self.job_terms(&lend.order).patience,
             keep: false,

@@ -7,7 +7,7 @@ use wire::receiver::{Judgement, Wanted};
 
 use super::Receiving;
 
-/// Steps that may wait to be told; a peer that does not listen makes the clerk wait.
+/// Steps that may wait to be told; a peer that does not listen makes the metadata worker wait.
 const STEPS_WAITING_MAX: usize = 1 << 16;
 
 impl Receiving {

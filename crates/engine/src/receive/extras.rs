@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
 use model::Meta;
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::{Delete, Step};
+use parking_lot::MutexGuard;
 use wire::frame::{Refusal, Removal};
 use wire::receiver::name_key;
 
@@ -39,7 +39,7 @@ struct Extra {
 
 impl Receiving {
     fn extras(&self) -> MutexGuard<'_, Extras> {
-        self.extras.lock().unwrap_or_else(PoisonError::into_inner)
+        self.extras.lock()
     }
 
     /// Notes what is in a directory and was not offered; what the rules leave out, and what other jobs are writing, stays.

@@ -1,8 +1,9 @@
 //! One file on its way in: made when its first block comes, put in place when it is complete and verified.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use model::checksum::{BlockSum, Digest};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use store::digest::InOrder;
 use store::{Coming, Sink, Writes};
 use wire::WireError;
@@ -14,9 +15,9 @@ use wire::record::Part;
 mod place;
 
 use super::Receiving;
-use super::porter::subject;
+use super::reorder::{Piece, ReorderBuffer, Turn};
+use super::resume_verifier::subject;
 use super::space::Promise;
-use super::turns::{Piece, Turn, Turns};
 use crate::error::Error;
 use crate::journal::{Journal, Row};
 
@@ -36,7 +37,7 @@ pub(super) struct Incoming {
     /// What nobody writes there is not zero by itself: the unfinished file is an earlier attempt's, or there are no holes.
     fills_holes: bool,
     /// The target takes the file in order.
-    turns: Option<Turns>,
+    reorder: Option<ReorderBuffer>,
 }
 
 /// What came of a part.
@@ -100,9 +101,9 @@ impl Incoming {
         let serial = Mutex::new(InOrder::new(&receiving.policy.options.checksums));
         let (gate, log, promise) = (RwLock::new(Gate::Open), Mutex::default(), Mutex::new(promise));
         let writes = receiving.store.capabilities().writes;
-        let turns = (writes == Writes::InOrder).then(|| Turns::new(&receiving.crowd));
+        let reorder = (writes == Writes::InOrder).then(|| ReorderBuffer::new(&receiving.held_blocks));
         let (sink, fills_holes) = (Mutex::default(), writes != Writes::Anywhere);
-        Incoming { wanted, there, sink, serial, gate, promise, log, fills_holes, turns }
+        Incoming { wanted, there, sink, serial, gate, promise, log, fills_holes, reorder }
     }
 
     /// With what an earlier attempt left.
@@ -113,7 +114,7 @@ impl Incoming {
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sink.lock()
     }
 
     /// Takes the unfinished file away, so that nobody writes to it any more.
@@ -125,7 +126,7 @@ impl Incoming {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 
     fn settle_promise(&self) {
@@ -133,7 +134,7 @@ impl Incoming {
     }
 
     fn promise(&self) -> MutexGuard<'_, Option<Promise>> {
-        self.promise.lock().unwrap_or_else(PoisonError::into_inner)
+        self.promise.lock()
     }
 
     /// Writes a block and enters it, unless the file is on its way to its name already.
@@ -145,7 +146,7 @@ impl Incoming {
         sum: BlockSum,
         enter: impl FnOnce() -> Result<Stored, WireError>,
     ) -> Result<store::Result<Stored>, WireError> {
-        let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let gate = self.gate.read();
         if *gate == Gate::Closed {
             return Ok(Ok(Stored::Unwanted));
         }
@@ -182,7 +183,7 @@ impl Incoming {
 
     /// Where a mover finds the file; nowhere where it is complete, or has been given up.
     pub(super) fn place(&self, receiving: &Receiving) -> store::Result<Option<Here>> {
-        let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let gate = self.gate.read();
         if *gate == Gate::Closed {
             return Ok(None);
         }
@@ -295,14 +296,14 @@ impl Incoming {
         let sink = self.sink(receiving)?;
         let piece = if part.hole { Piece::Hole(part.len) } else { Piece::Bytes(bytes) };
         let put = |offset, piece: Piece<'_>| self.put(receiving, &*sink, offset, piece);
-        match &self.turns {
-            Some(turns) => turns.take(part.offset, piece, || receiving.is_over(), put),
+        match &self.reorder {
+            Some(reorder) => reorder.take(part.offset, piece, || receiving.is_over(), put),
             None => put(part.offset, piece).map(|()| Turn::Taken),
         }
     }
 
     fn put(&self, receiving: &Receiving, sink: &dyn Sink, offset: u64, piece: Piece<'_>) -> store::Result<()> {
-        let mut serial = self.serial.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut serial = self.serial.lock();
         match piece {
             Piece::Hole(len) => serial.feed_hole(offset, len),
             Piece::Bytes(bytes) => serial.feed(offset, bytes),
@@ -317,7 +318,7 @@ impl Incoming {
 
     /// Removes what was written of it.
     fn discard(&self) {
-        self.turns.iter().for_each(Turns::give_up);
+        self.reorder.iter().for_each(ReorderBuffer::give_up);
         if let Some(sink) = self.take_sink() {
             sink.discard();
         }
@@ -333,8 +334,8 @@ impl Incoming {
     /// Keeps what was written of it for a later attempt, where that is written down. No block is being written then, and
     /// none will be: whoever goes on with it must not be written to behind its back.
     fn keep(&self, receiving: &Receiving) {
-        self.turns.iter().for_each(Turns::give_up);
-        *self.gate.write().unwrap_or_else(PoisonError::into_inner) = Gate::Closed;
+        self.reorder.iter().for_each(ReorderBuffer::give_up);
+        *self.gate.write() = Gate::Closed;
         let mut log = self.log();
         if !log.broken && !log.waiting.is_empty() {
             log.broken = self.write_log(receiving, &mut log).is_err();

@@ -5,10 +5,10 @@
 //! that finds the target full is tried again until there is room, or patience (`--wait-space`) is at its end.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::units::Bytes;
+use parking_lot::Mutex;
 use store::Space;
 use wire::frame::UNKNOWN_SIZE;
 use wire::receiver::Wanted;
@@ -19,7 +19,7 @@ use super::Receiving;
 static PROMISED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 fn promised(change: impl FnOnce(&mut BTreeMap<u64, u64>)) {
-    change(&mut PROMISED.lock().unwrap_or_else(PoisonError::into_inner));
+    change(&mut PROMISED.lock());
 }
 
 /// Room that was promised to a file, until this is dropped.
@@ -107,7 +107,7 @@ impl Receiving {
 
     /// The room, looked at anew unless there was plenty a moment ago.
     fn space(&self, wanted: &Wanted, needed: u64) -> Option<Space> {
-        let seen = *self.room.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = *self.room.seen.lock();
         if let Some((at, space)) = seen {
             let mut taken = 0;
             promised(|all| taken = all.get(&space.device).copied().unwrap_or(0));
@@ -116,7 +116,7 @@ impl Receiving {
             }
         }
         let space = self.store.space(&wanted.path.parent()).ok().flatten()?;
-        *self.room.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), space));
+        *self.room.seen.lock() = Some((Instant::now(), space));
         Some(space)
     }
 
@@ -142,7 +142,7 @@ impl Receiving {
 
     /// There is room (again).
     pub(super) fn has_room(&self) {
-        let mut since = self.room.full_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.room.full_since.lock();
         if let Some(since) = since.take() {
             self.note_wait(|all| all.space += since.elapsed());
             self.say_busy(String::new());
@@ -151,7 +151,7 @@ impl Receiving {
 
     /// For how long there has been none.
     pub(super) fn full_for(&self) -> Duration {
-        let since = self.room.full_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = self.room.full_since.lock();
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
@@ -159,7 +159,7 @@ impl Receiving {
     pub(super) fn wait_for_room(&self, reason: &str) -> bool {
         let patience = self.policy.options.wait_space;
         let waited = {
-            let mut since = self.room.full_since.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut since = self.room.full_since.lock();
             since.get_or_insert_with(Instant::now).elapsed()
         };
         if waited >= patience {

@@ -5,7 +5,8 @@
 //! ([`crate::pilot`]), keeps what is released from leaving in bursts; alone it would count headers, and divide over streams that do not
 //! take equal parts.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
 use std::time::{Duration, Instant};
 
 /// What may be made up for after a delay: 2 % of ten seconds.
@@ -38,7 +39,7 @@ impl Default for Pace {
 
 impl Pace {
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.lock()
     }
 
     /// Sets the limit (bytes per second, 0 for none) and the pause.
@@ -72,7 +73,7 @@ impl Pace {
             match () {
                 () if schedule.over => return false,
                 () if schedule.paused => {
-                    schedule = self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner);
+                    self.changed.wait(&mut schedule);
                 }
                 () if schedule.bytes_s == 0 => return true,
                 () if schedule.due <= now => {
@@ -82,7 +83,7 @@ impl Pace {
                 }
                 () => {
                     let wait = schedule.due - now;
-                    schedule = self.changed.wait_timeout(schedule, wait).unwrap_or_else(PoisonError::into_inner).0;
+                    self.changed.wait_for(&mut schedule, wait);
                 }
             }
         }

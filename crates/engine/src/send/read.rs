@@ -2,12 +2,13 @@
 //! while they are read.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use model::checksum::BlockSum;
 use model::fault::Fault;
 use model::name::RelPath;
 use model::{Algorithm, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use store::digest::InOrder;
 use store::{Extent, Source, Stat};
 use wire::frame::{Refusal, UNKNOWN_SIZE};
@@ -57,7 +58,7 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     /// What was read of it in order, for the digests that need that.
     pub fn take_serial(&self) -> InOrder {
-        std::mem::take(&mut *self.serial.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.serial.lock())
     }
 }
 
@@ -122,7 +123,7 @@ impl Shelf {
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<u64, (Arc<OpenFile>, u32)>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     fn with_adler32(&self) -> bool {
@@ -290,7 +291,7 @@ impl Shelf {
             let read = bytes.len();
             if !self.checksums.is_empty() {
                 sum = sum.then(BlockSum::of(bytes, self.with_adler32()), read as u64);
-                file.serial.lock().unwrap_or_else(PoisonError::into_inner).feed(at, bytes);
+                file.serial.lock().feed(at, bytes);
             }
             got += read;
             if read < piece {
@@ -308,7 +309,7 @@ impl Shelf {
 
     fn push_hole(&self, range: &Range, file: &OpenFile, offset: u64, len: u64, pending: &mut Pending<'_>) {
         let sum = BlockSum::of_zeros(len, self.with_adler32());
-        file.serial.lock().unwrap_or_else(PoisonError::into_inner).feed_hole(offset, len);
+        file.serial.lock().feed_hole(offset, len);
         let whole = range.is_whole() && len == range.size;
         pending.push(Part { file: range.file, offset, len, crc32c: sum.crc32c, hole: true, whole }, sum);
     }

@@ -1,7 +1,7 @@
 //! The sending side as a job sees it.
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::Progress;
@@ -14,8 +14,8 @@ use wire::{FileTold, Frame, WireError};
 
 use super::Sending;
 use crate::error::{Error, Result};
-use crate::job::{Side, StreamEnd};
-use crate::movers::Afar;
+use crate::movers::{MoverSide, MoverStream};
+use crate::side::{Side, StreamEnd};
 use crate::stream::DataStream;
 
 impl Side for Sending {
@@ -28,7 +28,7 @@ impl Side for Sending {
 
     fn poll_frame(&self) -> Option<Frame> {
         let lineage = {
-            let mut all = self.lineage.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.lineage.lock();
             let some = all.len().min(PATHS_MAX);
             all.drain(..some).collect::<Vec<_>>()
         };
@@ -66,13 +66,10 @@ impl Side for Sending {
         self.state().machine.unacknowledged(stream) > 0
     }
 
-    fn takes_movers(&self) -> bool {
-        let state = self.state();
-        !state.machine.is_dry() && self.shelf.roots.iter().all(|root| root.store.capabilities().sized)
-    }
-
-    fn attend(&self, afar: &Afar) {
-        self.answer_afar(afar);
+    fn for_movers(self: Arc<Self>) -> Option<Arc<dyn MoverSide>> {
+        let is_sized = self.shelf.roots.iter().all(|root| root.store.capabilities().sized);
+        let takes_movers = is_sized && !self.state().machine.is_dry();
+        takes_movers.then_some(self as Arc<dyn MoverSide>)
     }
 
     fn has_carried(&self, stream: u32) -> bool {
@@ -85,7 +82,7 @@ impl Side for Sending {
     }
 
     fn busy(&self) -> String {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.busy.lock().clone()
     }
 
     fn take_plans(&self) -> Vec<Plan> {
@@ -150,5 +147,11 @@ impl Side for Sending {
         }
         self.work.notify_all();
         StreamEnd::of(stream, result)
+    }
+}
+
+impl MoverSide for Sending {
+    fn answer(&self, stream: &MoverStream) {
+        self.answer_mover(stream);
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use base64::Engine;
+use client::remote_store::RemoteStore;
 use engine::Timeouts;
 use jiff::Timestamp;
 use model::locator::Place;
@@ -14,11 +15,11 @@ use serde::Serialize;
 use store::Store;
 use wire::frame::{Listed, Refusal, Request};
 
-use crate::abroad::{self, Abroad};
 use crate::args::{At, DigestArgs, Ls, Mv, Rm};
 use crate::failure::Failure;
 use crate::local;
 use crate::printer::Printer;
+use crate::remote_stores;
 use crate::settings::Settings;
 
 /// One entry in JSON.
@@ -71,7 +72,7 @@ enum Where {
 
 fn place(text: &OsStr, settings: &Settings) -> Result<Where, Failure> {
     let locator = settings.locator(text)?;
-    if let Some(Abroad { store, path, .. }) = abroad::place(&locator, settings)? {
+    if let Some(RemoteStore { store, path, .. }) = remote_stores::place(&locator, settings)? {
         return Ok(Where::Here(store, path));
     }
     match locator {
@@ -223,7 +224,7 @@ pub fn mkdir(at: &At, settings: &Settings) -> Result<Exit, Failure> {
             ));
         }
         here => {
-            let target = abroad::target(&here, settings)?;
+            let target = remote_stores::target(&here, settings)?;
             store::make_dirs(&*target.store, &target.path)?;
         }
     }
@@ -275,8 +276,9 @@ pub fn mv(mv: &Mv, settings: &Settings) -> Result<Exit, Failure> {
         (from, to) => {
             let elsewhere =
                 || Failure::usage("a rename stays on one node or server; copy with `longhaul cp`, then remove");
-            let (from, to) =
-                abroad::place(&from, settings)?.zip(abroad::place(&to, settings)?).ok_or_else(elsewhere)?;
+            let (from, to) = remote_stores::place(&from, settings)?
+                .zip(remote_stores::place(&to, settings)?)
+                .ok_or_else(elsewhere)?;
             if from.server != to.server {
                 return Err(elsewhere());
             }

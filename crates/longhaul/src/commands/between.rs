@@ -5,31 +5,32 @@
 //! goes through here, as every other copy does.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use client::remote_store::RemoteStore;
 use engine::patience::Patience;
 use engine::receipt::{self, Context};
 use engine::scan::unlisted;
 use engine::session::Report;
+use model::Progress;
 use model::fault::{Blame, Fault};
 use model::id::JobId;
 use model::name::RelPath;
 use model::spec::{self, Options};
 use model::{Kind, v1};
+use parking_lot::Mutex;
 use remote::Dav;
 use remote::dav::third::{Between, NotCopied};
 use store::{Stat, Store};
 use wire::frame::{Refusal, Totals};
-use wire::sender::{Miss, Progress};
+use wire::sender::Miss;
 
 use super::cp::Job;
-use crate::abroad::{self, Abroad};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::progress::Display;
+use crate::remote_stores;
 
 /// Files that are copied at a time.
 const AT_ONCE: usize = 4;
@@ -70,8 +71,9 @@ struct Servers<'a> {
 /// Has the servers copy between themselves; none where they do not, or what is asked for is more than they could do.
 pub fn run(job: &Job<'_>) -> Result<Option<v1::Receipt>, Failure> {
     let [source] = job.sources() else { return Ok(None) };
-    let places = abroad::place(source, job.settings)?.zip(abroad::place(job.target(), job.settings)?);
-    let Some((Abroad { dav: Some(from), path: source, .. }, Abroad { dav: Some(to), path: target, .. })) = places
+    let places = remote_stores::place(source, job.settings)?.zip(remote_stores::place(job.target(), job.settings)?);
+    let Some((RemoteStore { dav: Some(from), path: source, .. }, RemoteStore { dav: Some(to), path: target, .. })) =
+        places
     else {
         return Ok(None);
     };
@@ -97,7 +99,7 @@ pub fn run(job: &Job<'_>) -> Result<Option<v1::Receipt>, Failure> {
         None => target,
     };
     let error = servers.copy(&source, &target, &stat);
-    let Done { totals, misses, cannot, .. } = servers.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Done { totals, misses, cannot, .. } = servers.done.into_inner();
     if let Some(why) = &cannot {
         // What they did copy is there, and is skipped.
         Printer::note(&format!("the servers do not copy between themselves ({why}); the bytes go through here"));
@@ -251,8 +253,8 @@ impl Servers<'_> {
         }
     }
 
-    fn done(&self) -> std::sync::MutexGuard<'_, Done> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    fn done(&self) -> parking_lot::MutexGuard<'_, Done> {
+        self.done.lock()
     }
 
     /// Copies, several at a time.

@@ -8,8 +8,8 @@ mod mirrored;
 mod near;
 mod tell;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
 use auth::AccessKey;
 use engine::control::{Control, Label};
@@ -19,7 +19,7 @@ use engine::identity::random_tag;
 use engine::job::News;
 use engine::journal::{self, Journals};
 use engine::leftovers::Leftovers;
-use engine::receive::{Policy, Receiving};
+use engine::receive::{Receiving, TargetPlace};
 use engine::scan::{SourceRoot, distinct_names};
 use engine::series::Series;
 use engine::session::{Means, Report, Session};
@@ -30,20 +30,20 @@ use model::id::JobId;
 use model::locator::Place;
 use model::spec::{self, Options, Steer};
 use model::{HostPort, Locator, RelPath, v1};
+use parking_lot::Mutex;
+use report::receipt;
 use store::Store;
 use wire::frame::Removal;
-use wire::receiver::Target;
 
-use crate::abroad;
-use crate::abroad::mirrors::Mirrors;
 use crate::args::Cp;
 use crate::commands::{between, carry, test};
 use crate::failure::Failure;
 use crate::local::LocalTarget;
 use crate::printer::Printer;
 use crate::progress::Display;
-use crate::receipt;
 use crate::reins::{self, Stable};
+use crate::remote_stores;
+use crate::remote_stores::mirrors::Mirrors;
 use crate::settings::Settings;
 use crate::ssh::{self, FarEnd, Role};
 
@@ -194,7 +194,7 @@ fn ends(cp: &Cp, locators: &[Locator], role: Role) -> Result<End, Failure> {
 }
 
 fn near_sources(locators: &[Locator], settings: &Settings) -> Result<Vec<SourceRoot>, Failure> {
-    locators.iter().map(|locator| abroad::source(locator, settings)).collect()
+    locators.iter().map(|locator| remote_stores::source(locator, settings)).collect()
 }
 
 /// The files that `--files-from` names.
@@ -357,7 +357,7 @@ impl Job<'_> {
 
     fn pull(&self, peer: &Peer, sources: Vec<Place>) -> Result<Exit, Failure> {
         // What is wrong here is found before anybody is called.
-        abroad::target(self.target, self.settings)?;
+        remote_stores::target(self.target, self.settings)?;
         let target = |options: &Options, waker| self.receiving(options, waker).map_err(Error::from);
         self.transfer(peer, Ends::Pull { sources, target: &target })
     }
@@ -451,7 +451,7 @@ impl Job<'_> {
 
     fn receiving(&self, options: &Options, waker: sys::waker::Waker) -> Result<Arc<Receiving>, Failure> {
         let tag = random_tag().map_err(|_| Failure::local("the system gives no random numbers"))?;
-        let LocalTarget { store, path, root } = abroad::target(self.target, self.settings)?;
+        let LocalTarget { store, path, root } = remote_stores::target(self.target, self.settings)?;
         self.meets(self.target, &store);
         let kept = root.as_ref().filter(|_| !options.dry_run).and_then(|root| {
             let state = self.settings.state().ok()?;
@@ -464,9 +464,7 @@ impl Job<'_> {
             Some(leftovers) => Box::new(move |dir| leftovers.opening(dir)),
             None => Box::new(|_| {}),
         };
-        let is_dir = store.is_dir(&path);
-        let target = Target { path, into: options.into, is_dir };
-        let policy = Policy { options: options.clone(), may_replace: Ok(()), tag, journals, tells_plans: false };
-        Ok(Receiving::new(store, target, policy, waker, opening))
+        let place = TargetPlace { opening, journals, ..TargetPlace::new(store, path) };
+        Ok(place.receive(options.clone(), tag, waker))
     }
 }

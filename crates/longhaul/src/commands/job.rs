@@ -9,13 +9,13 @@ use model::id::Uuid;
 use model::locator::Place;
 use model::units::{BitRate, Bytes};
 use model::{HostPort, Locator, duration, v1};
+use report::receipt;
 use serde::Serialize;
 use wire::frame::Request;
 
 use crate::args::{Job, JobAction, JobId};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::receipt;
 use crate::reins;
 use crate::settings::Settings;
 

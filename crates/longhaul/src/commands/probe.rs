@@ -5,7 +5,6 @@ mod check;
 mod disk;
 mod latency;
 mod limits;
-mod page;
 mod path;
 mod scan;
 mod target;
@@ -26,7 +25,6 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-pub use all::headline;
 pub use target::{Target, connect};
 pub use tcp::Far;
 

@@ -1,17 +1,5 @@
 //! `longhaul report`: receipts, series and TCP tests as one page that goes anywhere by itself.
 
-mod course;
-mod job;
-mod page;
-mod pairs;
-mod read;
-#[cfg(test)]
-mod samples;
-mod series;
-mod shown;
-mod story;
-mod tcp;
-
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -55,13 +43,13 @@ pub fn run(report: &Report, printer: &Printer) -> Result<Exit, Failure> {
     }
     let mut pieces = Vec::new();
     for file in &report.files {
-        pieces.extend(read::read(file)?.into_iter().map(|found| (file.display().to_string(), found)));
+        pieces.extend(::report::read(file)?.into_iter().map(|found| (file.display().to_string(), found)));
     }
-    let (stories, lost) = pairs::stories(pieces);
+    let (stories, lost) = ::report::stories(pieces);
     if printer.is_chatty() {
         lost.iter().for_each(|lost| Printer::note(lost));
     }
-    let page = page::page(report.title.as_deref(), &stories);
+    let page = ::report::page(report.title.as_deref(), &stories);
     match &report.out {
         None => printer.page(&page).map_err(|error| unwritten("standard output", &error))?,
         Some(file) => {

@@ -9,10 +9,11 @@ use std::io::{IsTerminal, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
+use client::StateDir;
 use engine::Timeouts;
 use model::id::Uuid;
 use model::{DEFAULT_PORT, Exit, v1};
-use node::{Node, NodeConfig, NodeError, NodeJobs, StateDir};
+use node::{Node, NodeConfig, NodeError, NodeJobs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

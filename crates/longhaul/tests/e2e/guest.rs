@@ -229,7 +229,7 @@ impl Guest {
             past: None,
             history: None,
             series: None,
-            commons: None,
+            path_shares: None,
         };
         terms.stream(socket, stream, "the node")
     }

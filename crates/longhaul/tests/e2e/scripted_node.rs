@@ -58,7 +58,7 @@ impl ScriptedNode {
 
     /// A key to it, such as its operator would hand out.
     pub fn key(&self) -> AccessKey {
-        let node = node::StateDir::open(self.identity.path()).unwrap().fingerprint().unwrap();
+        let node = client::StateDir::open(self.identity.path()).unwrap().fingerprint().unwrap();
         AccessKey::new([7; 8], [8; 32], node)
     }
 
@@ -99,7 +99,7 @@ impl ScriptedNode {
 
     fn let_in(&self) -> (Link, Frame) {
         let socket = accept(&self.listener);
-        let identity = node::StateDir::open(self.identity.path()).unwrap().identity().unwrap();
+        let identity = client::StateDir::open(self.identity.path()).unwrap().identity().unwrap();
         let tls = ServerConnection::new(engine::identity::server_config(&identity).unwrap()).unwrap();
         let mut link = Link::new(socket, Connection::Server(tls), "the client".into(), Timeouts::default()).unwrap();
         link.handshake().unwrap();
@@ -183,7 +183,7 @@ impl Visit<'_> {
             past: None,
             history: None,
             series: None,
-            commons: None,
+            path_shares: None,
         };
         terms.stream(socket, join.stream, "the client")
     }

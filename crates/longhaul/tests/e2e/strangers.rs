@@ -218,7 +218,7 @@ fn a_wrong_port_is_named() {
 #[test]
 fn tls_for_something_else_is_told_apart() {
     let dir = tempfile::tempdir().unwrap();
-    let identity = node::StateDir::open(dir.path()).unwrap().identity().unwrap();
+    let identity = client::StateDir::open(dir.path()).unwrap().identity().unwrap();
     for alpn in [&[][..], &[&b"http/1.1"[..]], &[b"lh/999"]] {
         let mut config = (*engine::identity::server_config(&identity).unwrap()).clone();
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();

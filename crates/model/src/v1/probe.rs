@@ -1,12 +1,15 @@
 //! The public JSON of tests. Rates are bit/s, sizes bytes, times seconds.
 
 pub mod all;
+pub mod direction;
 pub mod disk;
 pub mod host;
 pub mod latency;
 pub mod route;
 pub mod tcp;
 pub mod udp;
+
+pub use direction::Direction;
 
 use serde::{Deserialize, Serialize};
 

@@ -8,8 +8,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 const READERS_MAX: usize = 16;
 const WAITING_MAX: usize = 256;
@@ -54,7 +55,7 @@ impl<K: Eq + Hash + Clone> Turns<K> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The turn to read this. Where somebody reads it already, their work may be all that is needed: look again.
@@ -98,12 +99,9 @@ impl<K: Eq + Hash + Clone> Turns<K> {
             } else if since.elapsed() >= WAIT_MAX {
                 return (state, Err(NoTurn::Busy));
             }
-            let (again, _) = self.done.wait_timeout(state, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner);
-            drop(again);
+            self.done.wait_for(&mut state, LOOK_EVERY);
             // Asks the system: not under the lock.
-            let gone = is_gone();
-            state = self.state();
-            if gone {
+            if MutexGuard::unlocked(&mut state, is_gone) {
                 return (state, Err(NoTurn::Gone));
             }
         }

@@ -1,7 +1,7 @@
 //! The node's API, `/api/v1`: which questions there are, who may ask them, and how a no is written. What is answered is written
 //! next door ([`answer`], [`events`], [`probes`]), the document that describes it ([`document`]) is made of the same table of routes.
 //!
-//! What this room does not know: how a transfer is carried (`crate::transfers`), how a test is made (`crate::trials`), who asks (the `keeper`).
+//! What this room does not know: how a transfer is carried (`crate::transfers`), how a test is made (`crate::test_orders`), who asks (the `keeper`).
 
 mod answer;
 mod document;
@@ -12,11 +12,11 @@ mod wlcg;
 use model::Fault;
 use model::id::Uuid;
 use model::v1::node::Problem;
+use serve::{Exchange, Length};
 use web::target::{self, Target};
 use web::{Headers, Method, Response};
 
 use super::Web;
-use super::exchange::{Exchange, Length};
 use super::flows;
 use super::keeper::Visitor;
 use super::refused::{Done, Outcome, Refused, refuse};
@@ -403,10 +403,10 @@ pub(crate) fn answer(
     let (route, id) = find(&path, method.name())?;
     let visitor = match route.whom {
         Whom::Anybody => Visitor::unknown(),
-        Whom::Watchers if web.host.tells_numbers_to(exchange.peer().ip()) => Visitor::unknown(),
+        Whom::Watchers if web.rules.tells_numbers_to(exchange.peer().ip()) => Visitor::unknown(),
         Whom::Guests | Whom::Watchers | Whom::Named => who(exchange, &target)?,
     };
-    if route.whom == Whom::Watchers && visitor.is_nobody && !web.host.tells_numbers_to(exchange.peer().ip()) {
+    if route.whom == Whom::Watchers && visitor.is_nobody && !web.rules.tells_numbers_to(exchange.peer().ip()) {
         return Err(web
             .keeper
             .challenge_nobody("the numbers of this node are for its guests, and for those of --metrics"));

@@ -11,16 +11,16 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use auth::policy::Callout;
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::crowd::neighbourhood;
+use model::client_prefix;
 
 /// An answer is good for so long: clients ask a dozen questions about a file within a second.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
@@ -127,7 +127,7 @@ struct Place<'a> {
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut running = self.callouts.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.callouts.running.lock();
         running.all -= 1;
         running.about_nobody -= usize::from(!self.is_somebody);
         if let Some(there) = running.there.get_mut(&(self.from, self.is_somebody)) {
@@ -155,7 +155,7 @@ impl Callouts {
     pub fn ask(&self, callout: &Callout, holder: &str, place: &[u8], question: &Question<'_>) -> Result<Verdict, Full> {
         let text = serde_json::to_vec(question).unwrap_or_default();
         let about = about(&[&text, holder.as_bytes(), place]);
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         if let Some((_, verdict)) = said.get(&about).filter(|(at, _)| at.elapsed() < REMEMBERED_FOR) {
             return Ok(verdict.clone());
         }
@@ -173,7 +173,7 @@ impl Callouts {
                 return Ok(Verdict { allow: false, reason });
             }
         };
-        said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said = self.said.lock();
         if said.len() >= REMEMBERED_MAX {
             said.retain(|_, (at, _)| at.elapsed() < REMEMBERED_FOR);
         }
@@ -185,12 +185,10 @@ impl Callouts {
 
     /// A place to run the program, waited for as long as an answer may take.
     fn enter(&self, peer: IpAddr, is_somebody: bool, within: Duration) -> Result<Place<'_>, Full> {
-        let from = neighbourhood(peer);
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = client_prefix(peer);
+        let mut running = self.running.lock();
         let full = |running: &mut Running| !running.has_room(from, is_somebody);
-        let waited = self.ended.wait_timeout_while(running, within, full);
-        let (mut running, over) = waited.unwrap_or_else(PoisonError::into_inner);
-        if over.timed_out() {
+        if self.ended.wait_while_for(&mut running, full, within).timed_out() {
             tracing::warn!(%peer, "no place was free to ask the call-out in time");
             return Err(Full);
         }

@@ -12,10 +12,10 @@ mod remote;
 mod watch;
 
 use model::Fault;
+use serve::Length;
 use web::copy::{self, Direction, Order};
 use web::{Headers, Response};
 
-use super::exchange::Length;
 use super::refused::{Done, Outcome, refuse};
 use super::tree;
 use super::visit::Visit;
@@ -34,7 +34,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     }
     let order = Order::from_headers(headers.iter()).map_err(|bad| refuse(bad.status, bad.reason))?;
     let other = order.direction.remote().redacted();
-    if let Err(refusal) = visit.web.host.may_send_out(visit.access(), &other) {
+    if let Err(refusal) = visit.web.rules.may_send_out(visit.access(), &other) {
         return Err(visit.web.keeper.challenge_nobody(&refusal.reason));
     }
     tracing::debug!(client = order.client_info.as_deref().unwrap_or_default(), "third-party copy");
@@ -73,7 +73,7 @@ fn done(visit: &mut Visit<'_>, gauge: &Gauge, result: Result<u64, Failure>) -> O
         }
         Err(failure) => {
             if failure.fault == Fault::Integrity {
-                visit.web.host.meters.damaged();
+                visit.web.services.meters.damaged();
             }
             gauge.ends(match failure.fault {
                 Fault::Auth => Ended::Refused,

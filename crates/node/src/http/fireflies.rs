@@ -12,7 +12,7 @@ use model::tcp::TcpInfo;
 use web::client::Prepare;
 use web::scitag::{Firefly, Moment, SciTag};
 
-use super::now;
+use crate::clock::now;
 
 /// What flows are said to belong to.
 const APPLICATION: &str = "longhaul";

@@ -20,11 +20,11 @@ pub(super) fn answer(visit: &mut Visit<'_>) -> Outcome {
     only_read(visit.exchange)?;
     let top = top(visit.target.query.as_deref().unwrap_or_default());
     let top = top.ok_or_else(|| refuse(400, format!("top= is a number from 1 to {TOP_MAX}")))?;
-    let host = &visit.web.host;
-    host.settle();
+    let services = &visit.web.services;
+    services.settle();
     let holder = visit.access().holder().to_owned();
-    let only = (!host.shows_all_to(visit.access())).then_some(holder.as_str());
-    let told = host.meters.flows.told(&Reader { only, top });
+    let only = (!visit.web.rules.shows_all_to(visit.access())).then_some(holder.as_str());
+    let told = services.meters.flows.told(&Reader { only, top });
     let text = serde_json::to_string(&told).map_err(|error| refuse(500, error.to_string()))?;
     tell(visit.exchange, "application/json", (text + "\n").as_bytes())
 }

@@ -5,14 +5,15 @@
 
 use auth::Action;
 use model::{Kind, Name, RelPath};
+use serve::{LITTLE_BYTES, Length};
 use web::form::{FormError, Parts};
 use web::target::{self, Target};
 use web::{Headers, Response};
 
-use super::exchange::{LITTLE_BYTES, Length, read_little};
 use super::refused::{Done, Outcome, Trouble, cut_short, refuse};
 use super::visit::Visit;
 use super::{get, put, sessions};
+use crate::http::little::read_little;
 
 impl From<FormError> for Trouble {
     fn from(error: FormError) -> Trouble {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use auth::Action;
 use model::{Kind, RelPath};
+use serve::Length;
 use store::{Source, Stat};
 use web::conditions::{Conditions, Current, ETag, Verdict};
 use web::range::{self, Asked, ContentRange, Multipart, Span};
 use web::{Headers, Method, Request, Response, date};
 
-use super::exchange::Length;
 use super::refused::{Done, Outcome, Refused, refuse};
 use super::visit::Visit;
 use super::{now, page, want_digest};
@@ -114,7 +114,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
         }
     }
     visit.introduce(&mut headers);
-    want_digest::tell(&visit.web.host.digests, &*visit.exchange, &whole.source, &whole.path, &mut headers)?;
+    want_digest::tell(&visit.web.services.digests, &*visit.exchange, &whole.source, &whole.path, &mut headers)?;
     send(visit, &whole, headers)
 }
 
@@ -233,7 +233,7 @@ fn with_trailer(visit: &mut Visit<'_>, file: &Piece, mut headers: Headers, span:
 }
 
 /// Whether an entry is a directory, links followed.
-pub(crate) fn kind(reach: &crate::host::Reach) -> Outcome<Option<Kind>> {
+pub(crate) fn kind(reach: &crate::access::ResolvedPath) -> Outcome<Option<Kind>> {
     if reach.store.is_dir(&reach.path) {
         return Ok(Some(Kind::Dir));
     }

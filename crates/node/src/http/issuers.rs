@@ -9,9 +9,10 @@ mod kept;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use auth::{Issuer, Jwks};
+use parking_lot::{Mutex, MutexGuard};
 use rustls::RootCertStore;
 use web::client::Dialer;
 
@@ -51,7 +52,7 @@ struct State {
 }
 
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
+    lock.lock()
 }
 
 impl State {
@@ -150,7 +151,7 @@ impl Issuers {
         let (issuers, issuer, known) = (Arc::clone(self), issuer.clone(), Arc::clone(known));
         let refresh = move || {
             // Somebody else is at it.
-            let Ok(_one) = known.fetching.try_lock() else { return };
+            let Some(_one) = known.fetching.try_lock() else { return };
             if held(&known.now).may_try(now) {
                 issuers.fetch(&issuer, &known, now);
             }

@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use auth::{Access, AccessKey, Actions, Claims, Denied, Held, Policy, Ticket, TokenError};
 use model::Fault;
+use serve::Exchange;
 use web::target::Target;
 use wire::frame::Refusal;
 
 use self::shown::{Shown, shown};
 use super::callout::Callouts;
-use super::exchange::Exchange;
 use super::issuers::Issuers;
-use super::now;
 use super::refused::{Outcome, Refused, Trouble, refuse};
 use super::sessions::Sessions;
 use super::slow::Slow;
-use crate::current::Current;
-use crate::host::Exports;
+use crate::access::AccessControl;
+use crate::clock::now;
+use arc_swap::ArcSwap;
 
 /// Somebody who asks.
 pub(crate) struct Visitor {
@@ -59,9 +59,9 @@ impl Credential {
 
 /// Lets in, or asks who is there.
 pub(crate) struct Keeper {
-    host: Arc<Exports>,
+    rules: Arc<AccessControl>,
     slow: Slow,
-    issuers: Current<Issuers>,
+    issuers: ArcSwap<Issuers>,
     pub callouts: Callouts,
     /// Of browsers.
     pub sessions: Sessions,
@@ -98,11 +98,11 @@ impl From<TokenError> for Bad {
 }
 
 impl Keeper {
-    pub fn new(host: Arc<Exports>, issuers: Issuers) -> Keeper {
+    pub fn new(rules: Arc<AccessControl>, issuers: Issuers) -> Keeper {
         Keeper {
-            host,
+            rules,
             slow: Slow::default(),
-            issuers: Current::new(issuers),
+            issuers: ArcSwap::from_pointee(issuers),
             callouts: Callouts::default(),
             sessions: Sessions::default(),
         }
@@ -110,12 +110,12 @@ impl Keeper {
 
     /// The keys of issuers come this way from now on.
     pub fn replace_issuers(&self, issuers: Issuers) {
-        self.issuers.replace(issuers);
+        self.issuers.store(Arc::new(issuers));
     }
 
     /// Who asks, and what they may do.
     pub fn who(&self, exchange: &dyn Exchange, target: &Target) -> Outcome<Visitor> {
-        let (address, policy) = (exchange.peer().ip(), self.host.policy());
+        let (address, policy) = (exchange.peer().ip(), self.rules.policy());
         // Before a credential is looked at: who is shut out learns nothing about credentials.
         if !policy.admits(address) {
             return Err(refuse(403, Denied::Address(address).to_string()));
@@ -155,7 +155,7 @@ impl Keeper {
 
     /// Whether there is anything here for somebody from there who shows nothing.
     pub fn has_public_data(&self, address: IpAddr, policy: &Policy) -> bool {
-        let anybody = auth::Visitor { anonymous: self.host.anonymous(), ..auth::Visitor::new(address) };
+        let anybody = auth::Visitor { anonymous: self.rules.anonymous(), ..auth::Visitor::new(address) };
         policy.access(&anybody).is_ok()
     }
 
@@ -172,7 +172,7 @@ impl Keeper {
     /// Whether a credential is good: of somebody who wants a session for it.
     pub fn vouch(&self, exchange: &dyn Exchange, credential: &str) -> Outcome<()> {
         let address = exchange.peer().ip();
-        match self.check(shown::bearer(credential), &self.host.policy()) {
+        match self.check(shown::bearer(credential), &self.rules.policy()) {
             Ok(_) => {
                 self.slow.succeeded(address);
                 Ok(())
@@ -198,10 +198,10 @@ impl Keeper {
     }
 
     fn check_key(&self, key: &AccessKey) -> Result<Checked, Bad> {
-        let grant = self.host.grant_of_key(key)?;
+        let grant = self.rules.grant_of_key(key)?;
         // Its job and its target are asked about by the native protocol alone. And a key that was lent for a copy must not
         // lead to the next one: it would never end.
-        if grant.errand.is_some() || self.host.is_lent(&grant) {
+        if grant.errand.is_some() || self.rules.is_delegated(&grant) {
             return Err(Bad::Elsewhere(
                 "this access key is for one job of the native protocol, and for nothing else".into(),
             ));
@@ -215,7 +215,7 @@ impl Keeper {
         let issuer = policy.issuer(&peek.issuer);
         let issuer = issuer.ok_or_else(|| TokenError::Issuer(auth::token::shown(&peek.issuer)))?;
         let seconds = now().seconds;
-        let jwks = self.issuers.now().keys(issuer, &peek.kid, seconds).map_err(|why| {
+        let jwks = self.issuers.load_full().keys(issuer, &peek.kid, seconds).map_err(|why| {
             let refused = Refused::new(503, why).with("Retry-After", "60");
             Bad::Unknown(refused.into())
         })?;
@@ -233,12 +233,12 @@ impl Keeper {
         if !policy.macaroons.on {
             return Err(bad(auth::MacaroonError::Off));
         }
-        let secret = self.host.state().macaroon_key().map_err(|error| {
+        let secret = self.rules.state().macaroon_key().map_err(|error| {
             tracing::error!(%error, "the secret of this node's macaroons cannot be read: none counts");
             Bad::Unknown(refuse(500, "the node cannot read its own secret; its operator must look at its log"))
         })?;
         let held = auth::macaroon::verify(&secret, text, now().seconds).map_err(bad)?;
-        if !self.host.stands(&held.origin) {
+        if !self.rules.stands(&held.origin) {
             let why = "the access key that this macaroon was made from is not valid any more; ask for a new one";
             return Err(Bad::Credential(why.into()));
         }
@@ -247,7 +247,7 @@ impl Keeper {
 
     /// What somebody may whose credential is good.
     fn admit(&self, exchange: &dyn Exchange, policy: &Policy, checked: Checked) -> Outcome<Visitor> {
-        let (address, anonymous) = (exchange.peer().ip(), self.host.anonymous());
+        let (address, anonymous) = (exchange.peer().ip(), self.rules.anonymous());
         let visitor = auth::Visitor { anonymous, dn: exchange.client_name(), ..auth::Visitor::new(address) };
         let visitor = match &checked {
             Checked::Nothing => visitor,

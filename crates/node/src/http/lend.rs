@@ -6,11 +6,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::id::Uuid;
 use serde::{Deserialize, Serialize};
+use serve::Length;
 use web::{Headers, Response};
 
-use super::exchange::{Length, read_little};
 use super::refused::{Done, Outcome, refuse};
 use super::visit::Visit;
+use crate::http::little::read_little;
 
 /// The type of the question and of the answer.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.longhaul.session+json";
@@ -61,7 +62,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     }
     let replaces = question.write && visit.reach(Action::Overwrite, &export, &path).is_ok();
     let job = question.write.then_some(*question.job.as_bytes());
-    let key = visit.web.host.lend(visit.access(), &export, &path, job, replaces)?;
+    let key = visit.web.rules.lend(visit.access(), &export, &path, job, replaces)?;
     let lent = Lent { v: 1, key: key.expose_text(), export, path: STANDARD.encode(path.as_bytes()) };
     let text = serde_json::to_vec(&lent).map_err(|e| refuse(500, e.to_string()))?;
     let response = Response::new(200).with("Content-Type", MEDIA_TYPE).with("Cache-Control", "no-store");

@@ -7,13 +7,13 @@ use store::Finish;
 use web::dav::{self, Depth, condition, lock as document};
 use web::{Headers, Response, target};
 
-use super::exchange::read_little;
 use super::refused::{Outcome, Refused, Trouble, refuse};
 use super::text::Text;
 use super::tree::brief;
 use super::visit::Visit;
 use super::{get, now, put};
-use crate::host::Reach;
+use crate::access::ResolvedPath;
+use crate::http::little::read_little;
 use crate::locks::{self, LONGEST, Lock, OWNER_BYTES_MAX, Submitted};
 
 /// A lock as documents say it.
@@ -64,7 +64,7 @@ pub(crate) fn lock(visit: &mut Visit<'_>) -> Outcome {
         holder,
         expires,
     };
-    if let Err(why) = visit.web.host.locks.take(lock.clone()) {
+    if let Err(why) = visit.web.rules.locks.take(lock.clone()) {
         if is_made && let Err(error) = reach.store.remove(&reach.path) {
             tracing::warn!(%error, "an empty file stays that was made for a lock");
         }
@@ -77,7 +77,7 @@ pub(crate) fn lock(visit: &mut Visit<'_>) -> Outcome {
 }
 
 /// What is there, reached by whoever may change it; else a name that nobody has yet, by whoever may create it.
-fn reach(visit: &Visit<'_>, export: &str, path: &RelPath) -> Outcome<(Option<Kind>, Reach)> {
+fn reach(visit: &Visit<'_>, export: &str, path: &RelPath) -> Outcome<(Option<Kind>, ResolvedPath)> {
     let there = visit.reach(Action::Overwrite, export, path).and_then(|reach| Ok((get::kind(&reach)?, reach)));
     match there {
         Ok((Some(kind), reach)) => Ok((Some(kind), reach)),
@@ -88,7 +88,7 @@ fn reach(visit: &Visit<'_>, export: &str, path: &RelPath) -> Outcome<(Option<Kin
 }
 
 fn refresh(visit: &mut Visit<'_>, export: &str, path: &RelPath, span: std::time::Duration) -> Outcome {
-    let refreshed = visit.web.host.locks.refresh(export, path, &visit.shown, span);
+    let refreshed = visit.web.rules.locks.refresh(export, path, &visit.shown, span);
     let lock = refreshed.ok_or_else(|| {
         refuse(412, "no lock of yours holds this place, of those that If names; a new one has a body that says which")
     })?;
@@ -96,7 +96,7 @@ fn refresh(visit: &mut Visit<'_>, export: &str, path: &RelPath, span: std::time:
 }
 
 /// An empty file in the place that is locked (RFC 4918, section 7.3).
-fn make_empty(visit: &Visit<'_>, reach: &Reach) -> Outcome<()> {
+fn make_empty(visit: &Visit<'_>, reach: &ResolvedPath) -> Outcome<()> {
     if reach.path.is_root() {
         return Err(refuse(403, "the top of what is open to you cannot be made"));
     }
@@ -140,12 +140,12 @@ pub(crate) fn unlock(visit: &mut Visit<'_>) -> Outcome {
     reach(visit, &export, &path)?;
     let token = visit.request().headers.get("lock-token").and_then(condition::lock_token).map(str::to_owned);
     let token = token.ok_or_else(|| refuse(400, "UNLOCK names the lock: Lock-Token: <URI>"))?;
-    let covering = visit.web.host.locks.covering(&export, &path);
+    let covering = visit.web.rules.locks.covering(&export, &path);
     let Some(lock) = covering.into_iter().find(|lock| lock.token == token) else {
         return Err(refuse(409, format!("no lock with this token holds {}", visit.shown())));
     };
     let shown = Submitted { holder: visit.access().holder().to_owned(), tokens: vec![token] };
-    if lock.holder != shown.holder || !visit.web.host.locks.release(&export, &path, &shown) {
+    if lock.holder != shown.holder || !visit.web.rules.locks.release(&export, &path, &shown) {
         return Err(refuse(403, "the lock is somebody else's"));
     }
     brief(visit, 204)

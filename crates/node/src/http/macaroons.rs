@@ -8,16 +8,17 @@ use auth::{Denied, Policy};
 use model::id::Uuid;
 use model::{RelPath, Timestamp};
 use serde_json::{Value, json};
+use serve::Length;
 use web::method::ALLOW;
 use web::target::{encode, location};
 use web::{Headers, Response, date};
 
-use super::exchange::{Length, read_little};
 use super::keeper::Credential;
 use super::keeper::shown::{Shown, shown};
-use super::now;
 use super::refused::{Done, Outcome, Refused, Trouble, refuse};
 use super::visit::{Visit, named};
+use crate::clock::now;
+use crate::http::little::read_little;
 
 /// Where the description of the token end point is asked for (RFC 8414, section 3.1).
 const METADATA: &[u8] = b".well-known/oauth-authorization-server";
@@ -31,7 +32,7 @@ pub(crate) fn is_asked_about(visit: &Visit<'_>) -> bool {
 
 /// Says where tokens are asked for.
 pub(crate) fn describe(visit: &mut Visit<'_>) -> Outcome {
-    if !visit.web.host.policy().macaroons.on {
+    if !visit.web.rules.policy().macaroons.on {
         return Err(refuse(404, "this node gives no macaroons"));
     }
     let origin = visit.origin();
@@ -46,7 +47,7 @@ pub(crate) fn describe(visit: &mut Visit<'_>) -> Outcome {
 
 /// Answers POST.
 pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
-    let policy = visit.web.host.policy();
+    let policy = visit.web.rules.policy();
     let is_form = visit.target.path.as_bytes() == TOKEN;
     if !policy.macaroons.on {
         let refused = Refused::new(405, "POST does nothing here: this node gives no macaroons");
@@ -89,15 +90,15 @@ fn read(visit: &mut Visit<'_>, policy: &Policy, is_form: bool) -> Outcome<Macaro
 }
 
 fn issue(visit: &Visit<'_>, path: &RelPath, request: &MacaroonRequest) -> Outcome<Issued> {
-    let host = &visit.web.host;
+    let rules = &visit.web.rules;
     let (export, below) = named(path)?.ok_or_else(|| refuse(400, "ask for a macaroon at a path: /EXPORT/PATH"))?;
-    let writable = host.is_writable(&export).filter(|_| visit.access().may_see(&export));
+    let writable = rules.is_writable(&export).filter(|_| visit.access().may_see(&export));
     let writable = writable.ok_or_else(|| refuse(404, Denied::NoExport(export.clone()).to_string()))?;
     let lacking = |error: &dyn std::fmt::Display| {
         tracing::error!(%error, "no macaroon can be made");
         refuse(500, "the node cannot make macaroons; its operator must look at its log")
     };
-    let secret = host.state().macaroon_key().map_err(|error| lacking(&error))?;
+    let secret = rules.state().macaroon_key().map_err(|error| lacking(&error))?;
     let random = engine::identity::random::<16>().map_err(|error| lacking(&error))?;
     let uuid = Uuid::from_bytes(random).to_string();
     let origin = visit.origin();
@@ -125,7 +126,7 @@ fn narrow(visit: &Visit<'_>, text: &str, path: &RelPath, request: &MacaroonReque
     let bad = |error: auth::MacaroonError| refuse(400, error.to_string());
     let text = caveats.iter().try_fold(text.to_owned(), |text, caveat| auth::macaroon::attenuate(&text, caveat));
     let text = text.map_err(bad)?;
-    let secret = visit.web.host.state().macaroon_key().map_err(|error| refuse(500, error.to_string()))?;
+    let secret = visit.web.rules.state().macaroon_key().map_err(|error| refuse(500, error.to_string()))?;
     let held = auth::macaroon::verify(&secret, &text, now().seconds).map_err(bad)?;
     let left = held.before.unwrap_or(i64::MAX).saturating_sub(now().seconds);
     let expires_in = u64::try_from(left).unwrap_or(0);

@@ -2,11 +2,11 @@
 //! use the node may read them, and, where its operator says so, a host that watches it, without a key and in clear.
 
 use auth::Access;
+use serve::{Exchange, Length};
 use web::target::Target;
 use web::{Headers, Method, Response};
 
 use super::Web;
-use super::exchange::{Exchange, Length};
 use super::refused::{Done, Outcome, Refused, refuse};
 use super::visit::Visit;
 use crate::meters::MEDIA_TYPE;
@@ -35,7 +35,7 @@ pub(super) fn to_visitor(visit: &mut Visit<'_>) -> Outcome {
 /// Answers: about the exports that somebody may know of, or about all.
 pub(super) fn answer(web: &Web, exchange: &mut dyn Exchange, access: Option<&Access>) -> Outcome {
     let text =
-        web.host.numbers(access).text().map_err(|error| refuse(500, format!("cannot write numbers: {error}")))?;
+        web.services.numbers(access).text().map_err(|error| refuse(500, format!("cannot write numbers: {error}")))?;
     only_read(exchange)?;
     tell(exchange, MEDIA_TYPE, text.as_bytes())
 }

@@ -7,11 +7,11 @@ mod sort;
 
 use auth::Action;
 use model::{Kind, Name, RelPath};
+use serve::Length;
 use store::{Stat, Store};
 use web::target;
 use web::{Headers, Response};
 
-use super::exchange::Length;
 use super::refused::{Done, Outcome};
 use super::sessions;
 use super::text::Text;
@@ -80,7 +80,7 @@ pub(crate) fn directory(visit: &mut Visit<'_>, store: &dyn Store, path: &RelPath
     let mut doing = visitor(visit);
     if let Some((export, below)) = visit.place()? {
         visit.reach(Action::List, &export, &below)?;
-        let writable = visit.web.host.is_writable(&export) == Some(true);
+        let writable = visit.web.rules.is_writable(&export) == Some(true);
         let something = Name::new(b"something").map_or_else(|_| below.clone(), |name| below.join(&name));
         let may = |action| writable && visit.access().allow(action, &export, writable, &something).is_ok();
         (doing.uploads, doing.makes_dirs) = (may(Action::Create), may(Action::MakeDir));
@@ -158,7 +158,7 @@ fn carried(visit: &Visit<'_>) -> String {
 
 /// The root: what exports the visitor may see.
 pub(crate) fn exports(visit: &mut Visit<'_>) -> Outcome {
-    let visible = visit.web.host.visible(visit.access());
+    let visible = visit.web.rules.visible(visit.access());
     let line = |name: &str| Line { name: name.as_bytes().to_vec(), kind: Kind::Dir, size: None, modified: None };
     let lines: Vec<Line> = visible.iter().map(|name| line(name)).collect();
     if lines.is_empty() && visit.visitor.is_nobody && !is_for_people(visit) {

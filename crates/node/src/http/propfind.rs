@@ -2,17 +2,18 @@
 
 use auth::Action;
 use model::{Kind, RelPath};
+use serve::Length;
 use store::{Stat, Store};
 use web::dav::{self, Ask, Depth, Quota, Resource, multistatus};
 use web::{Response, target};
 
-use super::exchange::{Length, read_little};
 use super::get::{self, etag};
 use super::refused::{Outcome, Refused, refuse};
 use super::text::Text;
 use super::visit::Visit;
 use super::{dead, lock};
-use crate::host::Reach;
+use crate::access::ResolvedPath;
+use crate::http::little::read_little;
 
 fn depth(visit: &Visit<'_>, is_dir: bool) -> Outcome<Depth> {
     match Depth::parse(visit.request().headers.get("depth")).map_err(|e| refuse(400, e.to_string()))? {
@@ -61,27 +62,27 @@ fn wants_quota(ask: &Ask) -> bool {
 
 /// Where entries are that are told of.
 struct At<'a> {
-    reach: &'a Reach,
+    reach: &'a ResolvedPath,
     export: &'a str,
 }
 
 impl At<'_> {
     /// Adds what costs another look at the file, or at its device: `path` in the store, `place` in the export.
     fn add_to(&self, visit: &Visit<'_>, path: &RelPath, place: &RelPath, ask: &Ask, resource: &mut Resource) {
-        let (store, host) = (&*self.reach.store, &visit.web.host);
+        let store = &*self.reach.store;
         if resource.is_dir && wants_quota(ask) {
             // What lies below a directory nobody has counted; what lies on the device is not below it.
             let space = store.space(path).ok().flatten();
             resource.quota = space.map(|space| Quota { available: space.free_bytes, used: None });
         }
         if !resource.is_dir && wants_digests(ask) {
-            let known = store.open(path).ok().and_then(|source| host.digests.known(&*source).ok());
+            let known = store.open(path).ok().and_then(|source| visit.web.services.digests.known(&*source).ok());
             resource.digests = known.unwrap_or_default();
         }
         if multistatus::may_be_dead(ask) {
             resource.dead = dead::read(store, path);
         }
-        resource.locks = host.locks.covering(self.export, place).into_iter().map(lock::active).collect();
+        resource.locks = visit.web.rules.locks.covering(self.export, place).into_iter().map(lock::active).collect();
     }
 }
 
@@ -133,7 +134,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
 
 /// The root of the node: the exports.
 fn root(visit: &mut Visit<'_>) -> Outcome {
-    let names = visit.web.host.visible(visit.access());
+    let names = visit.web.rules.visible(visit.access());
     if names.is_empty() && visit.visitor.is_nobody {
         return Err(visit
             .web

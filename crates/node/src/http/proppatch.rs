@@ -9,10 +9,10 @@ use web::dav::{self, Dead, Prop, multistatus};
 use web::{Response, date, target};
 
 use super::dead;
-use super::exchange::read_little;
 use super::refused::{Outcome, refuse};
 use super::text::Text;
 use super::visit::Visit;
+use crate::http::little::read_little;
 
 /// The namespace in which Windows sets times and attributes.
 const MICROSOFT: &str = "urn:schemas-microsoft-com:";
@@ -131,7 +131,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
     let turn = visit.web.unfinished.turn(&reach);
     let stat = reach.store.stat(&reach.path)?;
     // Also where nothing would change.
-    visit.web.host.locks.may_change(&export, &path, &visit.shown)?;
+    visit.web.rules.locks.may_change(&export, &path, &visit.shown)?;
     let is_dir = stat.meta.kind == Kind::Dir;
     let before = Plan { modified: stat.meta.mtime, mode: stat.meta.mode, dead: dead::read(&*reach.store, &reach.path) };
     let mut plan = before.clone();

@@ -6,19 +6,20 @@ use std::sync::Arc;
 use auth::Action;
 use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, Kind, RelPath, Timestamp};
+use serve::Length;
+use serve::buffer;
 use store::{Coming, Finish, Sink, Store};
 use web::conditions::Verdict;
 use web::form::Parts;
 use web::{Headers, Request, Response, digest};
 
-use super::exchange::Length;
 use super::get::{current, judge};
 use super::refused::{Done, Outcome, Refused, cut_short, refuse};
 use super::unfinished::Tag;
 use super::visit::Visit;
-use super::{buffer, dead, get, now};
+use super::{dead, get, now};
+use crate::access::ResolvedPath;
 use crate::digests::Stamp;
-use crate::host::Reach;
 
 /// The mode of a file that comes without one.
 pub(crate) const FILE_MODE: u32 = 0o644;
@@ -55,7 +56,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
 }
 
 /// What is there has to be what the conditions of the request mean.
-pub(crate) fn conditions(visit: &Visit<'_>, reach: &Reach, is_there: bool) -> Outcome<()> {
+pub(crate) fn conditions(visit: &Visit<'_>, reach: &ResolvedPath, is_there: bool) -> Outcome<()> {
     visit.judge_if()?;
     // What this node may not read is there all the same.
     let look = || reach.store.open(&reach.path).and_then(|source| source.stat());
@@ -73,7 +74,7 @@ pub(crate) fn may_replace(visit: &Visit<'_>) -> Outcome<bool> {
 }
 
 /// What is there already, if a file may come in its place.
-pub(crate) fn target(visit: &Visit<'_>, reach: &Reach, names_dir: bool) -> Outcome<Option<Kind>> {
+pub(crate) fn target(visit: &Visit<'_>, reach: &ResolvedPath, names_dir: bool) -> Outcome<Option<Kind>> {
     let shown = visit.shown();
     if names_dir || reach.path.is_root() {
         return Err(refuse(409, format!("{shown} names a directory; a file needs a name of its own")));
@@ -149,7 +150,7 @@ impl Drop for Unfinished {
 pub(crate) struct Begun(pub Arc<dyn Sink>, #[expect(dead_code, reason = "held, not looked at")] (Unfinished, Tag));
 
 /// Starts a file beside its final name, with its directories and its room.
-pub(crate) fn begin(visit: &Visit<'_>, reach: &Reach, length: Option<u64>) -> Outcome<Begun> {
+pub(crate) fn begin(visit: &Visit<'_>, reach: &ResolvedPath, length: Option<u64>) -> Outcome<Begun> {
     store::make_dirs(&*reach.store, &reach.path.parent())?;
     let tag = visit.web.unfinished.tag(reach);
     let sink = reach.store.create(&reach.path, &tag)?;
@@ -192,7 +193,7 @@ impl Sums {
 }
 
 /// Takes a part of a form as a file that is not there.
-pub(crate) fn receive_part(visit: &mut Visit<'_>, reach: &Reach, parts: &mut Parts) -> Outcome<u64> {
+pub(crate) fn receive_part(visit: &mut Visit<'_>, reach: &ResolvedPath, parts: &mut Parts) -> Outcome<u64> {
     room(&*reach.store, &reach.path, 0)?;
     let unfinished = begin(visit, reach, None)?;
     let sums = receive(visit, &*unfinished.0, &[], &mut |visit, into| {
@@ -253,13 +254,13 @@ pub(crate) fn compare(sums: &Sums, promised: &[Digest]) -> Outcome<()> {
 
 fn finish(
     visit: &Visit<'_>,
-    reach: &Reach,
+    reach: &ResolvedPath,
     sink: &dyn Sink,
     sums: &Sums,
     promised: &[Digest],
     was_there: bool,
 ) -> Outcome<(Headers, bool)> {
-    compare(sums, promised).inspect_err(|_| visit.web.host.meters.damaged())?;
+    compare(sums, promised).inspect_err(|_| visit.web.services.meters.damaged())?;
     // Others put too, and of those with the same condition one has its way.
     let _turn = visit.web.unfinished.turn(reach);
     let is_there = get::kind(reach)?.is_some();
@@ -278,7 +279,7 @@ fn finish(
 /// Gives a file its name, and its digests with it. What came into its place meanwhile is replaced only by those who may.
 pub(crate) fn put_in_place(
     visit: &Visit<'_>,
-    reach: &Reach,
+    reach: &ResolvedPath,
     sink: &dyn Sink,
     sums: &Sums,
     mtime: Timestamp,
@@ -296,7 +297,7 @@ pub(crate) fn put_in_place(
     let source = sink.as_source()?;
     let identity = source.stat()?.identity;
     let stamp = Stamp { size: sums.size, mtime, inode: identity.1 };
-    visit.web.host.digests.keep(&*source, identity, stamp, &sums.digests());
+    visit.web.services.digests.keep(&*source, identity, stamp, &sums.digests());
     dead::keeping(&*reach.store, &reach.path, &mut || sink.commit(&finish))?;
     let tag = web::conditions::ETag::of_file(identity.1, sums.size, mtime);
     tracing::debug!(path = %reach.path, bytes = sums.size, "put in place");

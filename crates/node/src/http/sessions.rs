@@ -5,9 +5,9 @@
 //! make a browser do it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use web::{Headers, Method, Request, form};
 
 /// Sessions at a time; beyond, the one that was used least lately ends.
@@ -32,7 +32,7 @@ pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
 
 impl Sessions {
     fn open_ones(&self) -> MutexGuard<'_, HashMap<String, Session>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A session of whoever has shown this; none where it is too long, or the system gives no random numbers.

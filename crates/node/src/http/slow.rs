@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::crowd::neighbourhood;
+use parking_lot::Mutex;
+
+use model::client_prefix;
 
 /// Failures that cost nothing: people mistype.
 const FREE: u32 = 5;
@@ -39,7 +40,7 @@ fn wait(failures: u32) -> Duration {
 impl Slow {
     /// How long the answer waits to somebody who has failed once more.
     fn failed(&self, address: IpAddr, now: Instant) -> Duration {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.len() >= REMEMBERED_MAX {
             known.retain(|_, (_, last)| now.saturating_duration_since(*last) < FORGOTTEN_AFTER);
         }
@@ -47,7 +48,7 @@ impl Slow {
         if known.len() >= REMEMBERED_MAX {
             known.clear();
         }
-        let (failures, last) = known.entry(neighbourhood(address)).or_insert((0, now));
+        let (failures, last) = known.entry(client_prefix(address)).or_insert((0, now));
         if now.saturating_duration_since(*last) >= FORGOTTEN_AFTER {
             *failures = 0;
         }
@@ -71,9 +72,9 @@ impl Slow {
 
     /// Somebody showed a good one.
     pub fn succeeded(&self, address: IpAddr) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if !known.is_empty() {
-            known.remove(&neighbourhood(address));
+            known.remove(&client_prefix(address));
         }
     }
 }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serve::{Exchange, Length};
 use web::{Headers, Response};
 
-use super::exchange::{Exchange, Length};
 use super::refused::Done;
 
 /// Bytes that are sent together.

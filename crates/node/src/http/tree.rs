@@ -6,15 +6,15 @@ mod stayed;
 
 use auth::Action;
 use model::{Kind, RelPath};
+use serve::Length;
 use web::conditions::Verdict;
 use web::{Headers, Response, target};
 
 use self::stayed::Stayed;
-use super::exchange::Length;
 use super::get::{self, current, judge};
 use super::refused::{Done, Outcome, Refused, refuse};
 use super::visit::{Visit, place};
-use crate::host::{RENAME_STAYS, Reach};
+use crate::access::{RENAME_STAYS, ResolvedPath};
 
 /// An answer without a body.
 pub(crate) fn brief(visit: &mut Visit<'_>, status: u16) -> Outcome {
@@ -24,7 +24,7 @@ pub(crate) fn brief(visit: &mut Visit<'_>, status: u16) -> Outcome {
 }
 
 /// What is there has to be what the conditions of the request mean.
-fn conditions(visit: &Visit<'_>, reach: &Reach) -> Outcome<()> {
+fn conditions(visit: &Visit<'_>, reach: &ResolvedPath) -> Outcome<()> {
     let stat = reach.store.stat(&reach.path).ok();
     match judge(visit.request(), false, stat.as_ref().map(current).as_ref()) {
         Verdict::Proceed => Ok(()),
@@ -72,8 +72,8 @@ fn may_overwrite(visit: &Visit<'_>) -> Outcome<bool> {
 
 /// The two ends of a MOVE or COPY within this node.
 struct Ends {
-    from: Reach,
-    to: Reach,
+    from: ResolvedPath,
+    to: ResolvedPath,
     /// The source's export, and its path there.
     source: (String, RelPath),
     /// The target's export, and its path there.
@@ -143,9 +143,9 @@ enum Lie {
 }
 
 /// The same by whatever names the two are reached: links on the way to them, or they themselves.
-fn how_they_lie(source: &Reach, target: &Reach) -> Lie {
+fn how_they_lie(source: &ResolvedPath, target: &ResolvedPath) -> Lie {
     // Of a link both count: where it leads, and where it lies.
-    let known = |reach: &Reach| {
+    let known = |reach: &ResolvedPath| {
         let (itself, dir) = (reach.store.lineage(&reach.path), reach.store.lineage(&reach.path.parent()));
         let above: Vec<_> = itself.above.iter().chain(&dir.above).chain(&dir.itself).copied().collect();
         (itself.itself, above)
@@ -180,7 +180,7 @@ fn clear(visit: &Visit<'_>, ends: &Ends, there: &There) -> Outcome<Stayed> {
 /// Whether the source can go, as far as that can be known: before the target is cleared for it.
 fn can_go(visit: &Visit<'_>, ends: &Ends) -> Outcome<()> {
     let (export, path) = &ends.source;
-    visit.web.host.locks.may_go(export, path, &visit.shown)?;
+    visit.web.rules.locks.may_go(export, path, &visit.shown)?;
     let device = |store: &dyn store::Store, path: &RelPath| store.stat(path).map(|stat| stat.identity.0);
     let (from, to) = (&ends.from, &ends.to);
     // Somebody else's server has no devices.

@@ -6,20 +6,21 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::leftovers::Leftovers;
 use model::RelPath;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::current::Current;
-use crate::host::Reach;
+use crate::access::ResolvedPath;
+use arc_swap::ArcSwap;
 
 /// One list for each export, whatever parts of it credentials are confined to: a list is an open file.
 pub(crate) struct Unfinished {
     state: PathBuf,
     /// Where the exports lie.
-    roots: Current<Vec<(String, PathBuf)>>,
+    roots: ArcSwap<Vec<(String, PathBuf)>>,
     lists: Mutex<HashMap<PathBuf, Arc<List>>>,
     last: AtomicU64,
     turns: [Mutex<()>; TURNS],
@@ -32,7 +33,7 @@ const TURNS: usize = 64;
 const NAMES_MAX: u64 = 4096;
 
 /// Which turn is a file's. By the whole of its place: a credential for a part of an export sees a shorter path.
-fn which(reach: &Reach) -> usize {
+fn which(reach: &ResolvedPath) -> usize {
     let mut hasher = DefaultHasher::new();
     reach.dir.join(OsStr::from_bytes(reach.path.as_bytes())).hash(&mut hasher);
     (hasher.finish() % TURNS as u64) as usize
@@ -64,7 +65,7 @@ impl Unfinished {
     pub fn new(state: &Path, exports: Vec<(String, PathBuf)>) -> Unfinished {
         Unfinished {
             state: state.to_owned(),
-            roots: Current::new(exports),
+            roots: ArcSwap::from_pointee(exports),
             lists: Mutex::default(),
             last: AtomicU64::new(0),
             turns: [const { Mutex::new(()) }; TURNS],
@@ -73,29 +74,29 @@ impl Unfinished {
 
     /// The exports lie there from now on.
     pub fn replace_roots(&self, exports: Vec<(String, PathBuf)>) {
-        self.roots.replace(exports);
+        self.roots.store(Arc::new(exports));
     }
 
     /// The turn of whoever gives a file this name: what stands there is looked at and replaced by one at a time.
-    pub fn turn(&self, reach: &Reach) -> MutexGuard<'_, ()> {
+    pub fn turn(&self, reach: &ResolvedPath) -> MutexGuard<'_, ()> {
         self.turn_at(which(reach))
     }
 
     /// The turns of both ends of a rename. Always in the same order, so that two renames never wait for each other.
-    pub fn turns(&self, one: &Reach, other: &Reach) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
+    pub fn turns(&self, one: &ResolvedPath, other: &ResolvedPath) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
         let (one, other) = (which(one), which(other));
         let first = self.turn_at(one.min(other));
         (first, (one != other).then(|| self.turn_at(one.max(other))))
     }
 
     fn turn_at(&self, at: usize) -> MutexGuard<'_, ()> {
-        self.turns[at].lock().unwrap_or_else(PoisonError::into_inner)
+        self.turns[at].lock()
     }
 
     /// The directory that a list is kept for, and where in it a file will be.
-    fn place(&self, reach: &Reach) -> (PathBuf, RelPath) {
+    fn place(&self, reach: &ResolvedPath) -> (PathBuf, RelPath) {
         let dir = reach.path.parent();
-        let roots = self.roots.now();
+        let roots = self.roots.load_full();
         let root = roots.iter().find(|(name, _)| *name == reach.export).map(|(_, root)| root);
         let below = root.and_then(|root| {
             let confined = reach.dir.strip_prefix(root).ok()?;
@@ -120,9 +121,9 @@ impl Unfinished {
     }
 
     /// A tag that no other unfinished file has; its directory is written down.
-    pub fn tag(&self, reach: &Reach) -> Tag {
+    pub fn tag(&self, reach: &ResolvedPath) -> Tag {
         let (root, dir) = self.place(reach);
-        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.lists.lock();
         if lists.get(&root).is_some_and(|list| list.given.load(Ordering::Relaxed) >= NAMES_MAX) {
             lists.remove(&root);
         }
@@ -145,8 +146,8 @@ mod tests {
         RelPath::parse(text.as_bytes()).unwrap()
     }
 
-    fn reach(dir: PathBuf, name: &str) -> Reach {
-        Reach::of_test(Arc::new(store::memory::Memory::default()), path(name), dir)
+    fn reach(dir: PathBuf, name: &str) -> ResolvedPath {
+        ResolvedPath::of_test(Arc::new(store::memory::Memory::default()), path(name), dir)
     }
 
     fn lists(state: &Path) -> usize {

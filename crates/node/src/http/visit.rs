@@ -9,6 +9,7 @@ use auth::policy::{Callout, When};
 use auth::{Access, Action, Actions, Permit, Ticket};
 use model::locator::Place;
 use model::{Fault, Kind, RelPath};
+use serve::Exchange;
 use store::Source;
 use web::copy;
 use web::dav::condition::{If, State};
@@ -19,13 +20,12 @@ use wire::frame::Refusal;
 
 use super::Web;
 use super::callout::{Full, NOBODY, Question, Told, Verdict};
-use super::exchange::Exchange;
 use super::fireflies::Flying;
 use super::get::etag;
 use super::keeper::{Credential, Visitor};
 use super::refused::{Outcome, Refused, Trouble, refuse};
+use crate::access::{ResolvedPath, check_name};
 use crate::exports::is_reserved;
-use crate::host::{Reach, check_name};
 use crate::locks::Submitted;
 use crate::meters::Moving;
 
@@ -83,7 +83,7 @@ impl Visit<'_> {
     /// Says which node this is, to another one that offers to copy by the native protocol.
     pub fn introduce(&self, headers: &mut Headers) {
         if self.request().headers.get("longhaul-offer").is_some()
-            && let Ok(fingerprint) = self.web.host.fingerprint()
+            && let Ok(fingerprint) = self.web.rules.fingerprint()
         {
             headers.add("Longhaul-Node", fingerprint.to_string());
         }
@@ -110,8 +110,8 @@ impl Visit<'_> {
     }
 
     /// The store and path behind a name, if the action is allowed there: by the policy, and by the program that it may name.
-    pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
-        if action.changes() && self.web.host.is_read_only(self.access(), export) {
+    pub fn reach(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
+        if action.changes() && self.web.rules.is_read_only(self.access(), export) {
             // Nobody may, whoever it is.
             return Err(refuse(403, format!("the export {export} is read-only on this node")));
         }
@@ -142,9 +142,9 @@ impl Visit<'_> {
     /// Whether an export has this name, as far as it may be told: where something is everybody's, a browser that asks for its icon
     /// must not be asked for a password.
     fn check_export(&self, export: &str) -> Outcome<()> {
-        let (host, keeper) = (&self.web.host, &self.web.keeper);
-        let is_told = || is_reserved(export) || keeper.has_public_data(self.exchange.peer().ip(), &host.policy());
-        match self.visitor.is_nobody && !host.has_export(export) && is_told() {
+        let (rules, keeper) = (&self.web.rules, &self.web.keeper);
+        let is_told = || is_reserved(export) || keeper.has_public_data(self.exchange.peer().ip(), &rules.policy());
+        match self.visitor.is_nobody && !rules.has_export(export) && is_told() {
             true => Err(refuse(404, "there is no export of that name")),
             false => Ok(()),
         }
@@ -152,7 +152,7 @@ impl Visit<'_> {
 
     /// The same for something below a place that was reached: many of them, so that nothing is opened.
     pub fn may(&self, action: Action, export: &str, path: &RelPath) -> Outcome<()> {
-        let policy = self.web.host.policy();
+        let policy = self.web.rules.policy();
         let by_rules = self.access().allow(action, export, true, path).is_ok();
         match policy.callout.as_ref() {
             Some(callout) if !by_rules || callout.when == When::Always => self.reach(action, export, path).map(drop),
@@ -183,9 +183,9 @@ impl Visit<'_> {
         let Some((export, path)) = target.and_then(|target| place(&target).ok().flatten()) else {
             return State::default();
         };
-        let tokens = self.web.host.locks.covering(&export, &path).into_iter().map(|lock| lock.token).collect();
+        let tokens = self.web.rules.locks.covering(&export, &path).into_iter().map(|lock| lock.token).collect();
         let place = Place::Path { export, path };
-        let reach = self.web.host.allowed(self.access(), Action::Stat, &place).ok();
+        let reach = self.web.rules.allowed(self.access(), Action::Stat, &place).ok();
         let stat = reach.and_then(|reach| reach.store.stat(&reach.path).ok());
         State { etag: stat.filter(|stat| stat.meta.kind != Kind::Dir).map(|stat| etag(&stat)), tokens }
     }
@@ -203,22 +203,23 @@ impl Visit<'_> {
     }
 
     /// Where no rule decides the program of the policy may allow, and where it is always asked it may refuse.
-    fn decide(&self, action: Action, export: &str, path: &RelPath) -> Outcome<Reach> {
-        let (policy, host) = (self.web.host.policy(), &self.web.host);
+    fn decide(&self, action: Action, export: &str, path: &RelPath) -> Outcome<ResolvedPath> {
+        let rules = &self.web.rules;
+        let policy = rules.policy();
         let place = Place::Path { export: export.to_owned(), path: path.clone() };
         // An export that nobody has, or may write to, is no question of who.
-        let open = host.is_writable(export).filter(|writable| *writable || !action.changes());
+        let open = rules.is_writable(export).filter(|writable| *writable || !action.changes());
         let (Some(callout), Some(writable)) = (policy.callout.as_ref(), open) else {
-            return Ok(host.allowed_with(self.access(), action, &place, &self.shown)?);
+            return Ok(rules.allowed_with(self.access(), action, &place, &self.shown)?);
         };
         let by_rules = self.access().may_see(export) && self.access().allow(action, export, writable, path).is_ok();
         if by_rules && callout.when != When::Always {
-            return Ok(host.allowed_with(self.access(), action, &place, &self.shown)?);
+            return Ok(rules.allowed_with(self.access(), action, &place, &self.shown)?);
         }
         let verdict = self.ask_program(callout, action, export, path, by_rules)?;
-        let as_known = || host.allowed_with(self.access(), action, &place, &self.shown);
+        let as_known = || rules.allowed_with(self.access(), action, &place, &self.shown);
         let reach = match (verdict.allow, by_rules) {
-            (true, false) => host.allowed_with(&self.just_this(action, export, path), action, &place, &self.shown),
+            (true, false) => rules.allowed_with(&self.just_this(action, export, path), action, &place, &self.shown),
             (true, true) => as_known(),
             (false, false) if verdict.reason.is_empty() => as_known(),
             (false, _) => {
@@ -271,7 +272,7 @@ impl Visit<'_> {
 }
 
 /// Whether a file is there, or about to be.
-fn is_file(action: Action, reach: &Reach) -> bool {
+fn is_file(action: Action, reach: &ResolvedPath) -> bool {
     let is_there = || reach.store.stat(&reach.path).is_ok() && !reach.store.is_dir(&reach.path);
     action == Action::Create || is_there()
 }

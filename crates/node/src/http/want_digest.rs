@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use model::{Algorithm, RelPath};
+use serve::Exchange;
 use store::Source;
 use web::{Headers, Method, digest};
 
-use super::exchange::Exchange;
 use super::refused::{Outcome, Refused, Trouble};
 use crate::digests::{BUSY, Digests, NoDigest};
 

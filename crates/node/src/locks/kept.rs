@@ -1,12 +1,12 @@
 //! Locks in the state directory: a node that starts again knows them.
 
+use client::StateDir;
 use model::name::RelPath;
 use serde::{Deserialize, Serialize};
 use web::dav::lock::Scope;
 use web::target;
 
 use super::{Lock, unix_seconds};
-use crate::state::StateDir;
 
 /// A lock as the file has it.
 #[derive(Serialize, Deserialize)]

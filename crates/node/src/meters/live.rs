@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use engine::control::{Control, Moved};
 use model::v1::flows::Volume;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{By, Count, Ended, Meters};
 use crate::flows::User;
@@ -99,7 +100,7 @@ impl Part {
 
 impl Live {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Takes everything in.

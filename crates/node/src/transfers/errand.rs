@@ -1,17 +1,13 @@
 //! Errands: transfers that are ordered over the native protocol (`Request::Carry`), pushes from here to another node with the
 //! one-time key of that node. They are transfers like any other; what follows here is only how one is said as the other.
 
-use std::fs::{self, File};
-use std::path::Path;
-
 use auth::{AccessKey, Fingerprint};
 use model::Locator;
 use model::id::Uuid;
 use model::locator::Place;
 use model::spec::Delete;
 use model::v1::node::{Credentials, Filter, Options, Order};
-use wire::Frame;
-use wire::frame::{Errand, Request};
+use wire::frame::Errand;
 
 /// A place of this node, as orders write it.
 fn here(place: &Place) -> String {
@@ -65,35 +61,6 @@ fn options(said: &model::spec::Options) -> Options {
             .iter()
             .map(|filter| Filter { include: filter.include, pattern: filter.pattern.clone() })
             .collect(),
-    }
-}
-
-/// What an earlier version of this program left in `STATE/errands`: holders and their orders. The files go; what could not be
-/// taken on by then is told in the log by whoever takes it on.
-pub(super) fn left_behind(dir: &Path) -> Vec<(String, Order)> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    let take = |path: &Path| {
-        let file = File::open(path).ok()?;
-        file.try_lock().ok()?;
-        let found = read_back(&fs::read(path).ok()?)?;
-        Some((found.0, order(&found.1)))
-    };
-    entries.flatten().filter_map(|entry| take(&entry.path())).collect()
-}
-
-/// It is written down as a transfer from here on.
-pub(super) fn forget(dir: &Path, id: &Uuid) {
-    let _ = fs::remove_file(dir.join(id.to_string()));
-}
-
-fn read_back(bytes: &[u8]) -> Option<(String, Errand)> {
-    let at = bytes.iter().position(|b| *b == b'\n')?;
-    let holder = std::str::from_utf8(&bytes[..at]).ok()?.to_owned();
-    let mut frames = wire::frame::FrameBuffer::default();
-    frames.push(&bytes[at + 1..]);
-    match frames.next_frame() {
-        Ok(Some(Frame::Ask(_, Request::Carry(errand)))) => Some((holder, *errand)),
-        _ => None,
     }
 }
 
@@ -153,19 +120,5 @@ mod tests {
             assert_eq!(steer(&order, &Change::default()), said.order.steer);
             assert_eq!((order.plain, order.congestion.as_deref()), (true, Some("reno")));
         }
-    }
-
-    #[test]
-    fn what_an_earlier_version_left_is_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let said = errand(false, Delete::No, Place::Null);
-        let mut bytes = b"key:7\n".to_vec();
-        wire::frame::encode(&Frame::Ask(0, Request::Carry(Box::new(said.clone()))), &mut bytes);
-        let id = Uuid::from_bytes(said.order.job);
-        fs::write(dir.path().join(id.to_string()), bytes).unwrap();
-        fs::write(dir.path().join("half"), b"key:7\n\x01").unwrap();
-        assert_eq!(left_behind(dir.path()), [("key:7".to_owned(), order(&said))]);
-        forget(dir.path(), &id);
-        assert!(left_behind(dir.path()).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Room for one more order, and what becomes of those that have ended where there is none.
 
-use std::sync::{MutexGuard, PoisonError};
+use parking_lot::MutexGuard;
 
 use engine::budget::Part;
 use model::id::Uuid;
@@ -34,7 +34,7 @@ impl Transfers {
     }
 
     pub(super) fn spent(&self) -> MutexGuard<'_, Spent> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spent.lock()
     }
 
     /// Nothing but its id is remembered of those. What cannot be written down stays on the shelf, where the next start finds it.

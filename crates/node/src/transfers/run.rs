@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use auth::Access;
 use engine::control::Control;
-use engine::node::Host;
-use engine::receive::{Policy, Receiving};
+use engine::receive::{Receiving, TargetPlace};
 use engine::scan::SourceRoot;
 use engine::session::{Means, Session};
 use engine::transfer::{Ends, Note, Outcome};
@@ -17,18 +16,17 @@ use model::v1;
 use model::v1::node::Order;
 use sys::waker::Waker;
 use wire::frame::{Direction, Open, Refusal};
-use wire::receiver::Target;
 
-use super::afar::{self, refused};
 use super::order::{Plan, Way, bare};
+use super::remote_end::{self, refused};
 use super::ways::Ways;
-use crate::host::Exports;
+use crate::access::AccessControl;
 use crate::secrets::Secrets;
 use crate::warm::Destination;
 
 /// A transfer under way.
 pub(super) struct Carried<'a> {
-    pub host: &'a Exports,
+    pub rules: &'a AccessControl,
     pub ways: &'a Ways,
     pub order: &'a Order,
     pub plan: &'a Plan,
@@ -63,7 +61,7 @@ impl Carried<'_> {
         let sources_here = || self.sources_here();
         let sources_there = |urls: &[String]| {
             let dialling = self.ways.dialling().map_err(refused)?;
-            afar::sources(urls, self.order.credentials.as_ref(), &dialling)
+            remote_end::sources(urls, self.order.credentials.as_ref(), &dialling)
         };
         let receiving_here = |options: &Options, waker: Waker| self.receiving_here(options, waker);
         match &self.plan.way {
@@ -85,12 +83,12 @@ impl Carried<'_> {
             Some(there) => self.ways.warm.put(there, session),
             None => session.close(),
         };
-        // Both ends of a copy by this node itself are in its own commons already, and tell nothing about a path.
+        // Both ends of a copy by this node itself are in its own path shares already, and tell nothing about a path.
         let is_far = self.destination().is_some();
         let means = Means {
-            history: self.host.history().filter(|_| is_far),
-            commons: self.host.commons().filter(|_| is_far),
-            streams_max: self.host.policy().third_party.max_streams.into(),
+            history: is_far.then(|| self.rules.history()),
+            path_shares: is_far.then(|| self.rules.path_shares()),
+            streams_max: self.rules.policy().third_party.max_streams.into(),
             ..Means::default()
         };
         let transfer = engine::transfer::Transfer {
@@ -128,18 +126,18 @@ impl Carried<'_> {
 
     fn connect(&self) -> engine::Result<Session> {
         // Asked at every attempt: whoever ordered it may have been shut out since.
-        if !self.host.may_go_on(self.access) {
+        if !self.rules.may_go_on(self.access) {
             let reason = "the access key that began this job is not valid any more";
             return Err(Error::Refused { peer: "the source node".into(), refusal: Refusal::new(Fault::Auth, reason) });
         }
         match self.destination() {
-            Some(there) => self.ways.session(self.host, &there, &self.plan.keys),
-            None => self.ways.own_session(self.host, self.access),
+            Some(there) => self.ways.session(self.rules, &there, &self.plan.keys),
+            None => self.ways.own_session(self.rules, self.access),
         }
     }
 
     fn sources_here(&self) -> engine::Result<Vec<SourceRoot>> {
-        let roots = self.plan.here.iter().map(|place| self.host.source(self.access, place));
+        let roots = self.plan.here.iter().map(|place| self.rules.source(self.access, place));
         let refused = |refusal| Error::Refused { peer: "the source node".into(), refusal };
         roots.collect::<Result<_, _>>().map_err(refused)
     }
@@ -148,28 +146,16 @@ impl Carried<'_> {
     fn receiving_here(&self, options: &Options, waker: Waker) -> engine::Result<Arc<Receiving>> {
         let tag = tag()?;
         let order = self.open(options);
-        let place = self.host.target(self.access, &order, &tag).map_err(refused)?;
-        let is_dir = place.store.is_dir(&place.path);
-        let target = Target { path: place.path, into: options.into, is_dir };
-        let (may_replace, journals) = (place.may_replace, place.journals);
-        let policy = Policy { options: options.clone(), may_replace, tag, journals, tells_plans: false };
-        Ok(Receiving::new(place.store, target, policy, waker, place.opening))
+        let place = self.rules.target(self.access, &order, &tag).map_err(refused)?;
+        Ok(place.receive(options.clone(), tag, waker))
     }
 
     /// The receiving side of an attempt, on a server.
     fn receiving_there(&self, url: &str, options: &Options, waker: Waker) -> engine::Result<Arc<Receiving>> {
         let dialling = self.ways.dialling().map_err(refused)?;
-        let (store, path) = afar::place(url, self.order.credentials.as_ref(), &dialling).map_err(refused)?;
-        // Asked once: a server that cannot be reached is known before anything is scanned.
-        match store.stat(&path) {
-            Err(error) if !error.is_not_found() && error.is_fatal() => return Err(error.into()),
-            _ => {}
-        }
-        let is_dir = store.is_dir(&path);
-        let target = Target { path, into: options.into, is_dir };
-        let policy =
-            Policy { options: options.clone(), may_replace: Ok(()), tag: tag()?, journals: None, tells_plans: false };
-        Ok(Receiving::new(store, target, policy, waker, Box::new(|_| {})))
+        let there = remote_end::place(url, self.order.credentials.as_ref(), &dialling).map_err(refused)?;
+        there.check()?;
+        Ok(TargetPlace::new(there.store, there.path).receive(options.clone(), tag()?, waker))
     }
 
     /// The order that a guest with this one would have given to this node as the receiving one.
@@ -191,12 +177,12 @@ fn tag() -> engine::Result<String> {
 }
 
 /// Whether the places that are here may be had by whoever orders, before anything is accepted.
-pub(super) fn check(host: &Exports, access: &Access, order: &Order, plan: &Plan) -> Result<(), Refusal> {
+pub(super) fn check(rules: &AccessControl, access: &Access, order: &Order, plan: &Plan) -> Result<(), Refusal> {
     match plan.way {
         Way::Push { .. } | Way::Out(_) => {
-            let roots = plan.here.iter().map(|place| host.source(access, place)).collect::<Result<Vec<_>, _>>()?;
+            let roots = plan.here.iter().map(|place| rules.source(access, place)).collect::<Result<Vec<_>, _>>()?;
             engine::scan::distinct_names(&roots)
         }
-        Way::Pull { .. } | Way::In(_) => host.may_receive(access, &plan.here[0], *order.id.as_bytes(), &plan.options),
+        Way::Pull { .. } | Way::In(_) => rules.may_receive(access, &plan.here[0], *order.id.as_bytes(), &plan.options),
     }
 }

@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use auth::{Access, AccessKey, Fingerprint};
 use engine::dial::Elsewhere;
-use engine::node::Host;
 use engine::session::{Connect, Session};
-use engine::{Error, Timeouts, Trust};
+use engine::{Timeouts, Trust};
 use model::HostPort;
 use model::fault::Fault;
 use wire::frame::Refusal;
 
 use super::Transfers;
-use super::afar::refused;
-use crate::current::Current;
-use crate::host::Exports;
-use crate::http::Dialling;
+use super::remote_end::refused;
+use crate::access::AccessControl;
+use crate::dialling::Dialling;
 use crate::warm::{Destination, Warm};
+use arc_swap::ArcSwap;
 
 /// How transfers reach other nodes and servers.
 pub(super) struct Ways {
@@ -32,7 +31,7 @@ pub(super) struct Ways {
     /// Where nodes said that they are as well.
     elsewhere: Elsewhere,
     /// How servers are dialled on behalf of guests.
-    dialling: OnceLock<Arc<Current<Dialling>>>,
+    dialling: OnceLock<Arc<ArcSwap<Dialling>>>,
 }
 
 impl Ways {
@@ -45,21 +44,21 @@ impl Ways {
     }
 
     /// Servers are dialled like this.
-    pub fn dial_by(&self, dialling: Arc<Current<Dialling>>) {
+    pub fn dial_by(&self, dialling: Arc<ArcSwap<Dialling>>) {
         let _ = self.dialling.set(dialling);
     }
 
     pub fn dialling(&self) -> Result<Arc<Dialling>, Refusal> {
-        let known = self.dialling.get().map(|dialling| dialling.now());
+        let known = self.dialling.get().map(|dialling| dialling.load_full());
         known.ok_or_else(|| Refusal::new(Fault::Bug, "this node does not know how to dial servers"))
     }
 
     /// A session with another node: one of an earlier transfer, or a new one.
-    pub fn session(&self, host: &Exports, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
+    pub fn session(&self, rules: &AccessControl, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
         if let Some(session) = self.warm.take(there, keys) {
             return Ok(session);
         }
-        let mut session = self.dial(host, there, keys)?;
+        let mut session = self.dial(rules, there, keys)?;
         if !self.warm.within().is_zero() {
             session.keep(self.warm.within())?;
         }
@@ -67,40 +66,43 @@ impl Ways {
     }
 
     /// A new session with another node, at an address that the policy lets guests send this one to.
-    pub fn dial(&self, host: &Exports, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
-        let guard = host.dial_guard(self.may_stay_here);
+    pub fn dial(&self, rules: &AccessControl, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
+        let guard = rules.dial_guard(self.may_stay_here);
         let trust = Trust::Fingerprints(vec![Fingerprint(there.node)]);
-        let (timeouts, plain, session, elsewhere) = (self.timeouts, there.plain, random()?, self.elsewhere.clone());
-        let connect = Connect { trust, keys, plain, timeouts, session, guard: Some(guard), elsewhere };
+        let connect = Connect {
+            plain: there.plain,
+            timeouts: self.timeouts,
+            guard: Some(guard),
+            elsewhere: self.elsewhere.clone(),
+            ..Connect::new(trust, keys)?
+        };
         Session::connect(&there.to, &connect)
     }
 
     /// A session with this node itself, over loopback, with the rights of whoever ordered and nobody else's: what a server holds is
     /// copied by the same code as everything else.
-    pub fn own_session(&self, host: &Exports, access: &Access) -> engine::Result<Session> {
-        let key = host.lend_own(access).map_err(refused)?;
-        let trust = Trust::Fingerprints(vec![key.node]);
+    pub fn own_session(&self, rules: &AccessControl, access: &Access) -> engine::Result<Session> {
+        let key = rules.lend_own(access).map_err(refused)?;
         let ip = match self.own.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             ip => ip,
         };
         let to = HostPort { host: ip.to_string(), port: self.own.port() };
-        let (timeouts, session) = (self.timeouts, random()?);
         // Nobody is on this way who could read along; whether clear text is allowed at all is the operator's to say.
-        let plain = host.allows_plain();
-        let elsewhere = Elsewhere::default();
-        Session::connect(&to, &Connect { trust, keys: &[key], plain, timeouts, session, guard: None, elsewhere })
+        let plain = rules.allows_plain();
+        Session::connect(&to, &Connect { plain, timeouts: self.timeouts, ..Connect::with_key(&key)? })
     }
 }
 
 impl Transfers {
     /// A session of its own with another node, for a test: dialled as transfers dial.
-    pub fn session_for_test(&self, host: &Exports, there: &Destination, keys: &[AccessKey]) -> engine::Result<Session> {
-        self.ways.dial(host, there, keys)
+    pub fn session_for_test(
+        &self,
+        rules: &AccessControl,
+        there: &Destination,
+        keys: &[AccessKey],
+    ) -> engine::Result<Session> {
+        self.ways.dial(rules, there, keys)
     }
-}
-
-fn random<const N: usize>() -> engine::Result<[u8; N]> {
-    engine::identity::random().map_err(|_| Error::Order("the system gives no random numbers".into()))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Grants, Rights};
+use client::StateDir;
 use engine::control::{Control, Label};
 use engine::dial::Elsewhere;
 use engine::journal::Journals;
@@ -20,7 +21,7 @@ use model::locator::Place;
 use model::name::RelPath;
 use model::spec::{Options, Steer};
 use model::{Algorithm, HostPort};
-use node::{Export, Node, NodeConfig, StateDir, Stop};
+use node::{Export, Node, NodeConfig, Stop};
 use store::posix::{Links, Posix};
 use wire::frame::{Direction, Open};
 use wire::liveness::Pace;

@@ -9,6 +9,7 @@ use model::account::{Account, Spent, Stage};
 use model::tcp::TcpInfo;
 
 use super::*;
+use crate::Permitted;
 
 const MSS: u32 = 8948;
 const TICK: f64 = 0.1;
@@ -289,7 +290,7 @@ fn what_may_be_sent_is_shared_by_those_that_send() {
                 .collect();
             let now = Duration::from_secs_f64(from + f64::from(tick) * TICK);
             for action in pilot.tick(now, &samples, &context) {
-                if let Action::Pace(stream, pace) = act {
+                if let Action::Pace(stream, pace) = action {
                     paces[stream as usize] = pace;
                 }
             }

@@ -320,7 +320,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::session::Report;
+    use crate::verdict::Measured;
 
     proptest! {
         /// Whatever was seen: a part that is named allows about what was reached, and not terabits.

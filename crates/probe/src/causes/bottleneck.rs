@@ -1,7 +1,8 @@
 //! Causes at the bottleneck: short queues, policers, links that give less than they should, other people's traffic.
 
 use model::units::{BitRate, Bytes};
-use model::v1::probe::all::{Cause, Findings, Kind, Way};
+use model::v1::probe::Direction;
+use model::v1::probe::all::{Cause, Findings, Kind};
 use model::v1::probe::udp::UdpPoint;
 
 use super::bursts::{burst_bytes, drained_bit_s, held_bytes};
@@ -44,7 +45,7 @@ const VARIES_S: f64 = 0.000_2;
 
 pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
     let mut causes = Vec::new();
-    for way in [Way::There, Way::Back] {
+    for way in [Direction::Forward, Direction::Reverse] {
         let all: Vec<Cause> = before.iter().chain(&causes).cloned().collect();
         causes.extend(squeezed(found, way, &all));
         let all: Vec<Cause> = before.iter().chain(&causes).cloned().collect();
@@ -55,7 +56,7 @@ pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
 
 /// What a direction showed of its bottleneck.
 struct Seen<'a> {
-    way: Way,
+    way: Direction,
     tcp: Pushed,
     /// With a congestion control that takes loss for congestion, where the first was BBR.
     loss_based: Option<Pushed>,
@@ -67,7 +68,7 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(found: &'a Findings, way: Way) -> Option<Seen<'a>> {
+    fn of(found: &'a Findings, way: Direction) -> Option<Seen<'a>> {
         let burst = found.bursts.of(way);
         let light = found.datagrams.of(way).filter(|light| !is_burden(found, way, light));
         let few = |light: &UdpPoint| light.lost_in_network < LOST_MIN;
@@ -97,7 +98,7 @@ impl<'a> Seen<'a> {
 }
 
 /// Loss only of what exceeds something: a rate (policer), or what a queue holds.
-fn squeezed(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
+fn squeezed(found: &Findings, way: Direction, causes: &[Cause]) -> Option<Cause> {
     let seen = Seen::of(found, way)?;
     if known(causes, Kind::LossyMember, way) {
         return None;
@@ -194,7 +195,7 @@ fn policed(seen: &Seen<'_>) -> Option<Cause> {
 }
 
 /// Less than the path's capacity comes through, and nothing of ours explains it.
-fn below(found: &Findings, way: Way, causes: &[Cause]) -> Option<Cause> {
+fn below(found: &Findings, way: Direction, causes: &[Cause]) -> Option<Cause> {
     let seen = Seen::of(found, way)?;
     let explained = [Kind::Loss, Kind::LossyMember, Kind::Policer, Kind::ShallowQueue, Kind::MtuHole, Kind::Reordering];
     if seen.tcp.is_bound || seen.tcp.grows || explained.iter().any(|kind| known(causes, *kind, way)) {
@@ -229,7 +230,7 @@ fn narrow(seen: &Seen<'_>, link: f64, taken: f64) -> Option<Cause> {
 /// controls it.
 fn others(found: &Findings, seen: &Seen<'_>, capacity: f64, taken: f64) -> Option<Cause> {
     let idle = found.latency.as_ref()?;
-    let variation = if seen.way == Way::There { idle.variation_forward } else { idle.variation_backward };
+    let variation = if seen.way == Direction::Forward { idle.variation_forward } else { idle.variation_reverse };
     let varies = variation.map_or(0.0, |variation| variation.p95_s);
     let gives_all = seen.drained.is_some_and(|drained| drained >= capacity * NARROW);
     let same =

@@ -1,7 +1,8 @@
 //! Causes that datagrams show by themselves: loss, disorder, copies.
 
 use model::units::BitRate;
-use model::v1::probe::all::{Cause, Findings, Kind, Way};
+use model::v1::probe::Direction;
+use model::v1::probe::all::{Cause, Findings, Kind};
 use model::v1::probe::udp::UdpPoint;
 
 use super::bursts::drained_bit_s;
@@ -25,7 +26,7 @@ pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
 }
 
 /// Loss at a rate that is no burden.
-fn loss(found: &Findings, way: Way, point: &UdpPoint) -> Option<Cause> {
+fn loss(found: &Findings, way: Direction, point: &UdpPoint) -> Option<Cause> {
     if point.lost_in_network < LOST_MIN || is_burden(found, way, point) {
         return None;
     }
@@ -48,7 +49,7 @@ fn loss(found: &Findings, way: Way, point: &UdpPoint) -> Option<Cause> {
 
 /// Whether these datagrams were a burden for the path: then what was lost says nothing of less. TCP that lives with loss gets
 /// little of a path, so what bursts come out at counts as well.
-pub(super) fn is_burden(found: &Findings, way: Way, point: &UdpPoint) -> bool {
+pub(super) fn is_burden(found: &Findings, way: Direction, point: &UdpPoint) -> bool {
     let drained = found.bursts.of(way).and_then(drained_bit_s);
     let carries = Pushed::of(found.tcp.of(way), way).map(|tcp| tcp.rate).into_iter().chain(drained).reduce(f64::max);
     let shared = carries.is_some_and(|rate| point.sent.wire_rate_bit_s as f64 > rate * BURDEN);
@@ -56,7 +57,7 @@ pub(super) fn is_burden(found: &Findings, way: Way, point: &UdpPoint) -> bool {
     shared && drained.is_some()
 }
 
-fn disorder(way: Way, point: &UdpPoint) -> Vec<Cause> {
+fn disorder(way: Direction, point: &UdpPoint) -> Vec<Cause> {
     let received = &point.received;
     let share = |count: u64| count as f64 / received.datagrams.max(1) as f64;
     let mut causes = Vec::new();

@@ -2,7 +2,8 @@
 
 use model::laws::bdp_bytes;
 use model::units::Bytes;
-use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
+use model::v1::probe::Direction;
+use model::v1::probe::all::{Cause, Findings, Kind, Segment};
 use model::v1::probe::host::Use;
 use model::v1::probe::tcp::{Report, Total};
 
@@ -50,14 +51,14 @@ pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
 }
 
 /// The term that the result reached, if it is one of a host.
-fn of_way(way: Way, report: &Report, lost: bool) -> Option<Cause> {
-    let result = report.ways.iter().find(|w| w.up == (way == Way::There))?;
+fn of_way(way: Direction, report: &Report, lost: bool) -> Option<Cause> {
+    let result = report.ways.iter().find(|w| w.direction == way)?;
     let (sender, receiver) = match way {
-        Way::There => (Segment::NearHost, Segment::FarHost),
-        Way::Back => (Segment::FarHost, Segment::NearHost),
+        Direction::Forward => (Segment::NearHost, Segment::FarHost),
+        Direction::Reverse => (Segment::FarHost, Segment::NearHost),
     };
     let term = result.expected.iter().find(|term| term.name == result.binding);
-    let (from, to) = if way == Way::There { (&report.near, &report.far) } else { (&report.far, &report.near) };
+    let (from, to) = if way == Direction::Forward { (&report.near, &report.far) } else { (&report.far, &report.near) };
     let ends = [(&sender, from), (&receiver, to)];
     for (segment, end) in &ends {
         if end.host.held_back > HELD_BACK {
@@ -143,17 +144,18 @@ struct Window {
 
 impl Window {
     /// None where it was hardly ever full.
-    fn of(way: Way, report: &Report, rate_bit_s: f64) -> Option<Window> {
+    fn of(way: Direction, report: &Report, rate_bit_s: f64) -> Option<Window> {
         let (sender, receiver, intervals) = match way {
-            Way::There => (&report.near, &report.far, &report.intervals),
-            Way::Back => (&report.far, &report.near, &report.far_intervals),
+            Direction::Forward => (&report.near, &report.far, &report.intervals),
+            Direction::Reverse => (&report.far, &report.near, &report.far_intervals),
         };
-        let up = way == Way::There;
+        let up = way == Direction::Forward;
         let kernels: Vec<_> = sender.totals.iter().filter_map(|total| total.flow.kernel).collect();
         // At the beginning every window is small.
         let end_s = intervals.last().map_or(0.0, |interval| interval.end_s);
         let later = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).flat_map(|i| &i.flows);
-        let later: Vec<_> = later.filter(|flow| flow.up == up).filter_map(|flow| flow.kernel).collect();
+        let later: Vec<_> =
+            later.filter(|flow| flow.direction.is_forward() == up).filter_map(|flow| flow.kernel).collect();
         let spans = if later.is_empty() { &kernels } else { &later };
         let busy: f64 = spans.iter().map(|k| k.busy_s).sum();
         let full = spans.iter().map(|k| k.receive_window_limited_s).sum::<f64>() / busy.max(1e-9);
@@ -161,7 +163,12 @@ impl Window {
         let rtt = spans.iter().map(|k| k.rtt_s.max(k.min_rtt_s)).fold(0.0, f64::max);
         // The last interval may be cut short.
         let late = intervals.iter().rev().take(2).map(|interval| {
-            interval.flows.iter().filter(|flow| flow.up == up).map(|flow| flow.rate_bit_s as f64).sum::<f64>()
+            interval
+                .flows
+                .iter()
+                .filter(|flow| flow.direction.is_forward() == up)
+                .map(|flow| flow.rate_bit_s as f64)
+                .sum::<f64>()
         });
         let streams = kernels.len().max(1) as f64;
         let read_bytes = bdp_bytes(late.fold(rate_bit_s, f64::max), rtt) / streams;

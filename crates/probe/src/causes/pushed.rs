@@ -1,6 +1,6 @@
 //! What TCP did in a direction, in numbers.
 
-use model::v1::probe::all::Way;
+use model::v1::probe::Direction;
 use model::v1::probe::tcp::{Flow, Interval, Kernel, Report};
 
 use super::hosts::is_taken;
@@ -33,13 +33,13 @@ pub(super) struct Pushed {
 
 impl Pushed {
     /// None where TCP was not tried, or said nothing of round trips.
-    pub(super) fn of(report: Option<&Report>, way: Way) -> Option<Pushed> {
+    pub(super) fn of(report: Option<&Report>, way: Direction) -> Option<Pushed> {
         let report = report?;
-        let up = way == Way::There;
-        let result = report.ways.iter().find(|w| w.up == up)?;
+        let up = way == Direction::Forward;
+        let result = report.ways.iter().find(|w| w.direction.is_forward() == up)?;
         let (sender, intervals) =
             if up { (&report.near, &report.intervals) } else { (&report.far, &report.far_intervals) };
-        let of_way = |flow: &Flow| flow.kernel.filter(|_| flow.up == up);
+        let of_way = |flow: &Flow| flow.kernel.filter(|_| flow.direction.is_forward() == up);
         let ends: Vec<Kernel> = sender.totals.iter().filter_map(|total| of_way(&total.flow)).collect();
         let end_s = intervals.last().map_or(0.0, |interval| interval.end_s);
         let later: Vec<&Interval> = intervals.iter().filter(|interval| interval.start_s >= end_s / 2.0).collect();
@@ -79,7 +79,7 @@ impl Pushed {
 /// Whether the last whole interval carried clearly more than the one before it.
 fn grows(later: &[&Interval], up: bool) -> bool {
     let rate = |interval: &Interval| {
-        let of_way = interval.flows.iter().filter(|flow| flow.up == up);
+        let of_way = interval.flows.iter().filter(|flow| flow.direction.is_forward() == up);
         of_way.map(|flow| flow.rate_bit_s as f64).sum::<f64>()
     };
     let longest = later.iter().map(|i| i.end_s - i.start_s).fold(0.0, f64::max);

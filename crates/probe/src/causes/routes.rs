@@ -1,6 +1,7 @@
 //! Causes that lie in routes: MTU holes, lossy members of a bundle, two directions that differ.
 
-use model::v1::probe::all::{Cause, Findings, Kind, Segment, Way};
+use model::v1::probe::Direction;
+use model::v1::probe::all::{Cause, Findings, Kind, Segment};
 use model::v1::probe::latency::Latency;
 use model::v1::probe::route::{ChangeOf, Hop, Mtu, Route, Said, SuspectBy};
 
@@ -8,12 +9,13 @@ use super::{cause, ms, there};
 
 pub(super) fn causes(found: &Findings) -> Vec<Cause> {
     let Some(routes) = &found.routes else { return Vec::new() };
-    let mut causes = of_way(Way::There, &routes.forward);
+    let mut causes = of_way(Direction::Forward, &routes.forward);
     if let Some(reverse) = &routes.reverse {
         // Both ends sweep over the same flows, and see the same.
-        let seen = |new: &Cause| !causes.iter().any(|old: &Cause| (old.kind, old.way) == (new.kind, new.way));
-        let back: Vec<Cause> = of_way(Way::Back, reverse).into_iter().filter(seen).collect();
-        causes.extend(back);
+        let seen =
+            |new: &Cause| !causes.iter().any(|old: &Cause| (old.kind, old.direction) == (new.kind, new.direction));
+        let reverse: Vec<Cause> = of_way(Direction::Reverse, reverse).into_iter().filter(seen).collect();
+        causes.extend(reverse);
     }
     causes.extend(found.latency.as_ref().and_then(uneven));
     let differs = |what: &ChangeOf| matches!(what, ChangeOf::Distance | ChangeOf::Rtt);
@@ -31,28 +33,28 @@ const UNEVEN_S: f64 = 0.002;
 
 /// One direction takes much longer than the other, by clocks that allow to say so.
 fn uneven(latency: &Latency) -> Option<Cause> {
-    let (forward, backward) = (latency.forward?, latency.backward?);
+    let (forward, reverse) = (latency.forward?, latency.reverse?);
     let clocks_s = latency.clock.error_s + latency.far_clock.map_or(0.0, |clock| clock.error_s);
     let off_s = if latency.one_clock { 0.0 } else { 2.0 * clocks_s };
-    let differs_s = (forward.min_s - backward.min_s).abs() - off_s;
-    if differs_s <= ((forward.min_s + backward.min_s) * UNEVEN).max(UNEVEN_S) {
+    let differs_s = (forward.min_s - reverse.min_s).abs() - off_s;
+    if differs_s <= ((forward.min_s + reverse.min_s) * UNEVEN).max(UNEVEN_S) {
         return None;
     }
     let evidence =
-        format!("packets take {} on the way there and {} on the way back", ms(forward.min_s), ms(backward.min_s));
+        format!("packets take {} on the way there and {} on the way back", ms(forward.min_s), ms(reverse.min_s));
     let remedy =
         "ask whoever routes the longer way why it is; rates do not suffer, clocks that are set over this path do";
     Some(cause(Kind::AsymmetricRoute, None, 0.2, evidence, remedy))
 }
 
-fn of_way(way: Way, route: &Route) -> Vec<Cause> {
+fn of_way(way: Direction, route: &Route) -> Vec<Cause> {
     let mut causes: Vec<Cause> = route.mtu.as_ref().and_then(|mtu| hole(way, mtu, route)).into_iter().collect();
     let suspects = route.sweep.iter().filter(|sweep| sweep.judged).flat_map(|sweep| &sweep.suspects);
     for suspect in suspects.filter(|suspect| suspect.by == SuspectBy::Loss) {
         let remedy = "have whoever runs that router take the member out, and look at its errors and its light";
         // A probe counts as lost where its answer is: the far end's count says which of them it was.
-        let back = if way == Way::There { Way::Back } else { Way::There };
-        let lossy_way = if suspect.lost_there * 2 >= suspect.lost { way } else { back };
+        let back = if way == Direction::Forward { Direction::Reverse } else { Direction::Forward };
+        let lossy_way = if suspect.lost_forward * 2 >= suspect.lost { way } else { back };
         let mut lossy = cause(Kind::LossyMember, Some(lossy_way), 0.9, suspect.text.clone(), remedy);
         if let (Some(ttl), Some(address)) = (suspect.hop, &suspect.address) {
             lossy.segment = Segment::Hop { ttl, address: address.clone() };
@@ -63,7 +65,7 @@ fn of_way(way: Way, route: &Route) -> Vec<Cause> {
 }
 
 /// Packets that the end's own interface takes vanish on the way.
-fn hole(way: Way, mtu: &Mtu, route: &Route) -> Option<Cause> {
+fn hole(way: Direction, mtu: &Mtu, route: &Route) -> Option<Cause> {
     if !mtu.black_hole {
         return None;
     }

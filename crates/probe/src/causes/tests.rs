@@ -1,6 +1,6 @@
 //! Findings made by hand, as each kind of fault leaves them, and what is said of them.
 
-use model::v1::probe::all::Ways;
+use model::v1::probe::all::PerDirection;
 use model::v1::probe::host::Use;
 use model::v1::probe::latency::{Delay, Latency, Variation};
 use model::v1::probe::route::{
@@ -41,13 +41,13 @@ fn burst(lost: u64, drained_bit_s: f64) -> UdpPoint {
 fn tcp_report(rate: u64, resent: f64, queue_s: f64, binding: &str) -> Report {
     let kernel =
         Kernel { min_rtt_s: 0.05, rtt_s: 0.05 + queue_s, window_bytes: 4 << 20, busy_s: 10.0, ..Kernel::default() };
-    let flow = Flow { stream: 1, up: true, kernel: Some(kernel), ..Flow::default() };
+    let flow = Flow { stream: 1, direction: Direction::Forward, kernel: Some(kernel), ..Flow::default() };
     let near = End { totals: vec![Total { flow, ..Total::default() }], ..End::default() };
     let term = |name: &str| Term { name: name.into(), rate_bit_s: rate, evidence: "as seen".into() };
     let expected = ["receive_window", "send_buffer", "cpu_receiver"].map(term).into();
     let limit = format!("limited by {binding}");
     let way = tcp::Way {
-        up: true,
+        direction: Direction::Forward,
         rate_bit_s: rate,
         resent,
         binding: binding.into(),
@@ -61,12 +61,12 @@ fn tcp_report(rate: u64, resent: f64, queue_s: f64, binding: &str) -> Report {
 fn latency(varies_s: f64) -> Latency {
     let variation = Some(Variation { pairs: 500, p50_s: varies_s / 4.0, p95_s: varies_s, p99_s: varies_s * 2.0 });
     let round_trip = Some(Delay { median_s: 0.05, min_s: 0.05, ..Delay::default() });
-    Latency { round_trip, variation_forward: variation, variation_backward: variation, ..Latency::default() }
+    Latency { round_trip, variation_forward: variation, variation_reverse: variation, ..Latency::default() }
 }
 
 fn route(mtu_bytes: u32) -> Route {
     let router =
-        Router { address: "192.0.2.1".into(), said: Said::TimeExceeded, icmp: None, answers: 3, ttl_back: None };
+        Router { address: "192.0.2.1".into(), said: Said::TimeExceeded, icmp: None, answers: 3, ttl_reverse: None };
     let hop = Hop { ttl: 1, routers: vec![router], sent: 3, answered: 3, ..Hop::default() };
     let mtu = Mtu { mtu_bytes, interface_bytes: Some(9_000), black_hole: mtu_bytes < 9_000, ..Mtu::default() };
     Route { path: Path { hops: vec![hop], ..Path::default() }, mtu: Some(mtu), sweep: None }
@@ -74,13 +74,13 @@ fn route(mtu_bytes: u32) -> Route {
 
 /// A path of 1 Gbit/s on which nothing is wrong.
 fn clean() -> Findings {
-    let both = |point: UdpPoint| Ways { there: Some(point.clone()), back: Some(point) };
+    let both = |point: UdpPoint| PerDirection { forward: Some(point.clone()), reverse: Some(point) };
     Findings {
         routes: Some(Routes { forward: route(9_000), reverse: Some(route(9_000)), asymmetries: Vec::new() }),
         latency: Some(latency(3e-5)),
         datagrams: both(point(0)),
         bursts: both(burst(0, 1e9)),
-        tcp: Ways { there: Some(tcp_report(970_000_000, 0.0, 0.02, "")), back: None },
+        tcp: PerDirection { forward: Some(tcp_report(970_000_000, 0.0, 0.02, "")), reverse: None },
         loaded: Some(latency(1e-3)),
         ..Findings::default()
     }
@@ -100,42 +100,42 @@ fn a_clean_path_raises_none() {
 #[test]
 fn loss_is_told_from_what_looks_like_it() {
     let mut random = clean();
-    random.datagrams.there = Some(point(9));
-    random.tcp.there = Some(tcp_report(30_000_000, 0.000_05, 0.0, "loss"));
+    random.datagrams.forward = Some(point(9));
+    random.tcp.forward = Some(tcp_report(30_000_000, 0.000_05, 0.0, "loss"));
     let found = top(&random);
-    assert_eq!((found.kind, found.way), (Kind::Loss, Some(Way::There)), "{found:?}");
+    assert_eq!((found.kind, found.direction), (Kind::Loss, Some(Direction::Forward)), "{found:?}");
     assert!(found.evidence.contains("9 of 200000") && found.evidence.contains("0.0045 %"), "{found:?}");
 
     let mut policed = clean();
-    policed.tcp.there = Some(tcp_report(200_000_000, 0.03, 0.000_5, ""));
-    policed.bursts.there = Some(burst(0, 12e9));
+    policed.tcp.forward = Some(tcp_report(200_000_000, 0.03, 0.000_5, ""));
+    policed.bursts.forward = Some(burst(0, 12e9));
     let found = top(&policed);
-    assert_eq!((found.kind, found.way), (Kind::Policer, Some(Way::There)), "{found:?}");
+    assert_eq!((found.kind, found.direction), (Kind::Policer, Some(Direction::Forward)), "{found:?}");
 
     let mut shallow = clean();
-    shallow.tcp.there = Some(tcp_report(500_000_000, 0.02, 0.001, ""));
-    shallow.bursts.there = Some(burst(900, 1e9));
+    shallow.tcp.forward = Some(tcp_report(500_000_000, 0.02, 0.001, ""));
+    shallow.bursts.forward = Some(burst(900, 1e9));
     let found = top(&shallow);
     assert_eq!(found.kind, Kind::ShallowQueue);
     assert!(found.evidence.contains("holds some"), "{found:?}");
     // Lost, but not held up: no queue is there. Those that are let through come as late as they were sent.
-    shallow.bursts.there = Some(burst(1_700, 2.5e9));
+    shallow.bursts.forward = Some(burst(1_700, 2.5e9));
     assert_eq!(top(&shallow).kind, Kind::Policer);
 
     // Held up by a link, and then only a part of what that link carries gets through: the rate is another's.
-    shallow.bursts.there = Some(burst(900, 1e9));
-    shallow.tcp.there = Some(tcp_report(180_000_000, 0.02, 0.001, ""));
+    shallow.bursts.forward = Some(burst(900, 1e9));
+    shallow.tcp.forward = Some(tcp_report(180_000_000, 0.02, 0.001, ""));
     assert_eq!(top(&shallow).kind, Kind::Policer);
 
     // A queue that is worth the name runs over as well: that is how loss-based congestion control works.
     let mut ordinary = clean();
-    ordinary.tcp.there = Some(tcp_report(960_000_000, 0.01, 0.05, ""));
+    ordinary.tcp.forward = Some(tcp_report(960_000_000, 0.01, 0.05, ""));
     assert_eq!(causes(&ordinary), []);
 
     // And it does so where nobody happened to look while it was long: TCP gets what bursts come out at.
     let mut filled = clean();
-    filled.tcp.there = Some(tcp_report(97_300_000, 0.022, 0.007_9, ""));
-    filled.bursts.there = Some(burst(900, 1e8));
+    filled.tcp.forward = Some(tcp_report(97_300_000, 0.022, 0.007_9, ""));
+    filled.bursts.forward = Some(burst(900, 1e8));
     assert_eq!(causes(&filled), []);
 
     let mut member = random.clone();
@@ -144,7 +144,7 @@ fn loss_is_told_from_what_looks_like_it() {
         ports: vec![4_000],
         sent: 200,
         lost: 20,
-        lost_there: 20,
+        lost_forward: 20,
         others_sent: 600,
         others_lost: 0,
         chance: Some(1e-9),
@@ -167,9 +167,9 @@ fn disorder_and_copies() {
     back.received.reordered = 2_000;
     back.received.reorder_distances = vec![UdpBin { from: 1, to: 7, count: 2_000 }];
     back.received.duplicates = 400;
-    found.datagrams.back = Some(back);
-    let kinds: Vec<_> = causes(&found).into_iter().map(|cause| (cause.kind, cause.way)).collect();
-    assert_eq!(kinds, [(Kind::Reordering, Some(Way::Back)), (Kind::Duplicates, Some(Way::Back))]);
+    found.datagrams.reverse = Some(back);
+    let kinds: Vec<_> = causes(&found).into_iter().map(|cause| (cause.kind, cause.direction)).collect();
+    assert_eq!(kinds, [(Kind::Reordering, Some(Direction::Reverse)), (Kind::Duplicates, Some(Direction::Reverse))]);
 }
 
 #[test]
@@ -183,38 +183,38 @@ fn hosts() {
     };
     let mut report = full(600_000_000);
     report.far.host.settings = rmem("8388608");
-    window.tcp.there = Some(report.clone());
+    window.tcp.forward = Some(report.clone());
     assert_eq!((top(&window).kind, top(&window).segment), (Kind::SmallWindow, Segment::FarHost));
     // As it was told of 303 ms after 5 s: it is read, and grows.
     report.far.host.settings = rmem("1073741824");
-    window.tcp.there = Some(report);
+    window.tcp.forward = Some(report);
     assert_eq!(causes(&window), []);
     // A window that fills a queue on the way is read as well: what is in a round trip counts with the queue.
     let mut queued = full(20_000_000);
     queued.near.totals[0].flow.kernel.as_mut().unwrap().rtt_s = 1.6;
     queued.far.host.settings = rmem("8388608");
     queued.ways[0].binding.clear();
-    window.tcp.there = Some(queued);
+    window.tcp.forward = Some(queued);
     assert_eq!(causes(&window), []);
     let mut report = full(100_000_000);
     report.far.host.settings = rmem("1073741824");
-    window.tcp.there = Some(report);
+    window.tcp.forward = Some(report);
     let slow = top(&window);
     let mut quota = window.clone();
-    quota.tcp.there.as_mut().unwrap().far.host.held_back = 0.4;
+    quota.tcp.forward.as_mut().unwrap().far.host.held_back = 0.4;
     assert!(top(&quota).evidence.contains("40 % of the time") && top(&quota).segment == Segment::FarHost);
     assert_eq!((slow.kind, slow.segment), (Kind::Processor, Segment::FarHost));
     assert!(slow.evidence.contains("does not read"), "{}", slow.evidence);
     let mut buffer = clean();
-    buffer.tcp.there = Some(tcp_report(100_000_000, 0.0, 0.0, "send_buffer"));
+    buffer.tcp.forward = Some(tcp_report(100_000_000, 0.0, 0.0, "send_buffer"));
     assert_eq!((top(&buffer).kind, top(&buffer).segment), (Kind::SmallWindow, Segment::NearHost));
     let mut busy = clean();
     let mut report = tcp_report(300_000_000, 0.0, 0.0, "");
     (report.far.host.processors, report.far.host.busy) = (2, 0.95);
-    busy.tcp.there = Some(report.clone());
+    busy.tcp.forward = Some(report.clone());
     assert_eq!(causes(&busy), [], "it keeps up");
     report.near.totals[0].counted_s = 20.0;
-    busy.tcp.there = Some(report);
+    busy.tcp.forward = Some(report);
     assert_eq!((top(&busy).kind, top(&busy).segment), (Kind::Processor, Segment::FarHost));
 }
 
@@ -224,11 +224,11 @@ fn hosts_that_others_use_accuse_no_network() {
         let mut found = clean();
         let mut report = tcp_report(98_000_000, 0.024, 0.005, "");
         report.far.host = taken;
-        found.tcp.there = Some(report.clone());
+        found.tcp.forward = Some(report.clone());
         assert_eq!(causes(&found), [], "what comes late is sent again");
         found.latency = Some(latency(2e-3));
         report.ways[0].resent = 0.0;
-        found.tcp.there = Some(report);
+        found.tcp.forward = Some(report);
         assert_eq!(causes(&found), [], "what others take of a host is no traffic");
     }
 }
@@ -238,7 +238,7 @@ fn routes() {
     let mut hole = clean();
     hole.routes.as_mut().unwrap().reverse = Some(route(1_500));
     let found = top(&hole);
-    assert_eq!((found.kind, found.way), (Kind::MtuHole, Some(Way::Back)));
+    assert_eq!((found.kind, found.direction), (Kind::MtuHole, Some(Direction::Reverse)));
     assert!(found.evidence.contains("more than 1500 bytes vanish"), "{}", found.evidence);
     let mut asymmetric = clean();
     let text = "the way there has 2 hops, the way back 4".to_owned();
@@ -250,10 +250,10 @@ fn routes() {
 #[test]
 fn other_peoples_traffic_and_queues() {
     let mut shared = clean();
-    shared.tcp.there = Some(tcp_report(590_000_000, 0.0, 0.03, ""));
+    shared.tcp.forward = Some(tcp_report(590_000_000, 0.0, 0.03, ""));
     shared.latency = Some(latency(2e-3));
     let found = top(&shared);
-    assert_eq!((found.kind, found.way), (Kind::CrossTraffic, Some(Way::There)), "{found:?}");
+    assert_eq!((found.kind, found.direction), (Kind::CrossTraffic, Some(Direction::Forward)), "{found:?}");
     let mut bloated = clean();
     bloated.loaded.as_mut().unwrap().round_trip = Some(Delay { median_s: 0.4, ..Delay::default() });
     assert_eq!(top(&bloated).kind, Kind::Bufferbloat);
@@ -262,24 +262,24 @@ fn other_peoples_traffic_and_queues() {
 #[test]
 fn a_short_queue_that_bbr_hides_shows_with_cubic() {
     let mut hidden = clean();
-    hidden.bursts.there = Some(burst(900, 1e9));
+    hidden.bursts.forward = Some(burst(900, 1e9));
     assert_eq!(causes(&hidden), [], "BBR gets all of it");
-    hidden.loss_based.there = Some(tcp_report(300_000_000, 0.000_1, 0.001, "loss"));
+    hidden.loss_based.forward = Some(tcp_report(300_000_000, 0.000_1, 0.001, "loss"));
     let found = top(&hidden);
-    assert_eq!((found.kind, found.way), (Kind::ShallowQueue, Some(Way::There)), "{found:?}");
+    assert_eq!((found.kind, found.direction), (Kind::ShallowQueue, Some(Direction::Forward)), "{found:?}");
     assert!(found.evidence.contains("with CUBIC 300 Mbit/s"), "{}", found.evidence);
 
     // One that a burst fits into, and that is short for what is on its way all the same.
     let mut large = clean();
-    large.loss_based.there = Some(long(400_000_000, 0.000_1, 0.004));
+    large.loss_based.forward = Some(long(400_000_000, 0.000_1, 0.004));
     let found = top(&large);
-    assert_eq!((found.kind, found.way), (Kind::ShallowQueue, Some(Way::There)), "{found:?}");
+    assert_eq!((found.kind, found.direction), (Kind::ShallowQueue, Some(Direction::Forward)), "{found:?}");
     assert!(found.evidence.contains("CUBIC gets 400 Mbit/s where BBR gets 970 Mbit/s"), "{}", found.evidence);
     // Loss too rare for datagrams to show: bursts prove a queue that CUBIC never filled.
-    large.loss_based.there = Some(long(150_000_000, 0.000_01, 0.000_1));
+    large.loss_based.forward = Some(long(150_000_000, 0.000_01, 0.000_1));
     assert_eq!(causes(&large), []);
     // A queue as long as the path is none.
-    large.loss_based.there = Some(long(400_000_000, 0.000_1, 0.05));
+    large.loss_based.forward = Some(long(400_000_000, 0.000_1, 0.05));
     assert_eq!(causes(&large), []);
 }
 
@@ -287,14 +287,14 @@ fn a_short_queue_that_bbr_hides_shows_with_cubic() {
 fn a_link_that_gives_less_than_it_is_said_to() {
     let mut narrow = clean();
     narrow.link_bit_s = 1_000_000_000;
-    narrow.tcp.there = Some(tcp_report(320_000_000, 0.0, 0.02, ""));
-    narrow.bursts.there = Some(burst(0, 333e6));
+    narrow.tcp.forward = Some(tcp_report(320_000_000, 0.0, 0.02, ""));
+    narrow.bursts.forward = Some(burst(0, 333e6));
     let found = top(&narrow);
-    assert_eq!((found.kind, found.way), (Kind::NarrowLink, Some(Way::There)), "{found:?}");
+    assert_eq!((found.kind, found.direction), (Kind::NarrowLink, Some(Direction::Forward)), "{found:?}");
     assert!(found.evidence.contains("320 Mbit/s of 1.00 Gbit/s"), "{}", found.evidence);
     // Others in the same queue: bursts come out among their packets, and TCP gets less than that.
-    narrow.bursts.there = Some(burst(0, 625e6));
-    narrow.tcp.there = Some(tcp_report(400_000_000, 0.0, 0.02, ""));
+    narrow.bursts.forward = Some(burst(0, 625e6));
+    narrow.tcp.forward = Some(tcp_report(400_000_000, 0.0, 0.02, ""));
     narrow.latency = Some(latency(2e-3));
     assert_eq!(top(&narrow).kind, Kind::CrossTraffic);
 }
@@ -311,15 +311,15 @@ fn long(rate: u64, resent: f64, queue_s: f64) -> tcp::Report {
 fn others_who_send_evenly_are_seen_by_what_they_leave() {
     let mut shared = clean();
     shared.link_bit_s = 1_000_000_000;
-    shared.bursts.there = Some(burst(0, 990e6));
-    shared.tcp.there = Some(long(600_000_000, 0.01, 0.02));
+    shared.bursts.forward = Some(burst(0, 990e6));
+    shared.tcp.forward = Some(long(600_000_000, 0.01, 0.02));
     assert_eq!(causes(&shared), [], "one congestion control alone may have stopped short");
-    shared.loss_based.there = Some(long(590_000_000, 0.0, 0.02));
+    shared.loss_based.forward = Some(long(590_000_000, 0.0, 0.02));
     let found = top(&shared);
-    assert_eq!((found.kind, found.way), (Kind::CrossTraffic, Some(Way::There)), "{found:?}");
+    assert_eq!((found.kind, found.direction), (Kind::CrossTraffic, Some(Direction::Forward)), "{found:?}");
     assert!(found.evidence.contains("CUBIC gets the same, and bursts come out at"), "{}", found.evidence);
     // Some round trips are too few to have found what there is.
-    for report in [&mut shared.tcp.there, &mut shared.loss_based.there].into_iter().flatten() {
+    for report in [&mut shared.tcp.forward, &mut shared.loss_based.forward].into_iter().flatten() {
         report.intervals[0].end_s = 0.5;
     }
     assert_eq!(causes(&shared), []);
@@ -328,11 +328,11 @@ fn others_who_send_evenly_are_seen_by_what_they_leave() {
 #[test]
 fn a_short_queue_that_costs_bbr_what_it_sends_again() {
     let mut short = clean();
-    short.tcp.there = Some(long(950_000_000, 0.02, 0.004));
-    short.loss_based.there = Some(long(870_000_000, 0.003, 0.004));
+    short.tcp.forward = Some(long(950_000_000, 0.02, 0.004));
+    short.loss_based.forward = Some(long(870_000_000, 0.003, 0.004));
     let found = top(&short);
-    assert_eq!((found.kind, found.way), (Kind::ShallowQueue, Some(Way::There)), "{found:?}");
-    short.tcp.there = Some(long(950_000_000, 0.0, 0.004));
+    assert_eq!((found.kind, found.direction), (Kind::ShallowQueue, Some(Direction::Forward)), "{found:?}");
+    short.tcp.forward = Some(long(950_000_000, 0.0, 0.004));
     assert_eq!(causes(&short), [], "nobody suffers");
 }
 
@@ -341,8 +341,8 @@ fn what_a_start_loses_is_no_policer() {
     let mut started = clean();
     let mut report = long(96_000_000, 0.066, 0.008);
     report.intervals[0].end_s = 1.0;
-    started.bursts.there = None;
-    started.tcp.there = Some(report);
+    started.bursts.forward = None;
+    started.tcp.forward = Some(report);
     assert_eq!(causes(&started), []);
 }
 
@@ -351,26 +351,26 @@ fn one_way_that_takes_longer() {
     let mut uneven = clean();
     let way = |min_s| Some(Delay { min_s, median_s: min_s, ..Delay::default() });
     let latency = uneven.latency.as_mut().unwrap();
-    (latency.forward, latency.backward) = (way(0.045), way(0.005));
+    (latency.forward, latency.reverse) = (way(0.045), way(0.005));
     latency.clock.error_s = 0.016;
     assert_eq!(causes(&uneven), [], "clocks may be off by as much");
     uneven.latency.as_mut().unwrap().one_clock = true;
     let found = top(&uneven);
     assert_eq!(found.kind, Kind::AsymmetricRoute);
     assert!(found.evidence.contains("45.0 ms on the way there and 5.0 ms"), "{}", found.evidence);
-    uneven.latency.as_mut().unwrap().backward = way(0.040);
+    uneven.latency.as_mut().unwrap().reverse = way(0.040);
     assert_eq!(causes(&uneven), []);
 }
 
 #[test]
 fn a_second_fault_beside_a_first() {
     let mut both = clean();
-    both.datagrams.there = Some(point(600));
-    both.tcp.there = Some(tcp_report(180_000_000, 0.05, 0.001, ""));
+    both.datagrams.forward = Some(point(600));
+    both.tcp.forward = Some(tcp_report(180_000_000, 0.05, 0.001, ""));
     let kinds: Vec<_> = causes(&both).into_iter().map(|cause| cause.kind).collect();
     assert_eq!(kinds, [Kind::Policer, Kind::Loss], "0.3 % is lost whatever is sent, 5 % of what TCP sends");
-    both.bursts.there = Some(burst(900, 1e9));
-    both.tcp.there = Some(tcp_report(800_000_000, 0.004, 0.001, ""));
+    both.bursts.forward = Some(burst(900, 1e9));
+    both.tcp.forward = Some(tcp_report(800_000_000, 0.004, 0.001, ""));
     let kinds: Vec<_> = causes(&both).into_iter().map(|cause| cause.kind).collect();
     assert!(kinds.contains(&Kind::Loss) && kinds.contains(&Kind::ShallowQueue), "{kinds:?}");
 }

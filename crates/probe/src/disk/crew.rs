@@ -4,11 +4,11 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use model::v1::probe::disk::Latency;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use sys::clock::{Processors, thread_cpu};
 
 use super::place::{Place, failed};
@@ -47,7 +47,7 @@ struct Roll {
 
 impl Board {
     fn roll(&self) -> MutexGuard<'_, Roll> {
-        self.roll.lock().unwrap_or_else(PoisonError::into_inner)
+        self.roll.lock()
     }
 
     fn halt(&self, why: u8) {
@@ -60,7 +60,7 @@ impl Board {
         roll.ready += 1;
         self.changed.notify_all();
         while roll.began.is_none() && !roll.is_off {
-            roll = self.changed.wait(roll).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut roll);
         }
         roll.began
     }
@@ -255,7 +255,7 @@ fn clock(board: &Board, workers: usize, place: &Place<'_>, stop: &Stop) -> Vec<(
     let mut roll = board.roll();
     // One that fails before it is ready has gone.
     while roll.ready < workers && roll.gone == 0 {
-        roll = board.changed.wait(roll).unwrap_or_else(PoisonError::into_inner);
+        board.changed.wait(&mut roll);
     }
     let began = Instant::now();
     roll.began = Some(began);
@@ -266,8 +266,7 @@ fn clock(board: &Board, workers: usize, place: &Place<'_>, stop: &Stop) -> Vec<(
         tick += 1;
         let due = SAMPLE * tick;
         let rest = due.saturating_sub(began.elapsed());
-        let waited = board.changed.wait_timeout_while(roll, rest, |roll| roll.gone < workers);
-        (roll, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        board.changed.wait_while_for(&mut roll, |roll| roll.gone < workers, rest);
         if roll.gone >= workers {
             return samples;
         }

@@ -3,7 +3,8 @@
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use model::v1::probe::tcp::{Direction, End, Flow as Seen, Interval, Order, Report, Total};
+use model::v1::probe::Direction;
+use model::v1::probe::tcp::{Directions, End, Flow as Seen, Interval, Order, Report, Total};
 
 use super::control::{Control, Cookie, PATIENCE, RESULTS_MAX, State, busy};
 use super::datagrams::{self, HELLO, Pace, WELCOME};
@@ -80,13 +81,13 @@ impl Session {
 }
 
 /// Each stream of a test in the order in which it is opened: its number, and whether we send.
-fn roles(direction: Direction, streams: u32) -> Vec<(u32, bool)> {
+fn roles(direction: Directions, streams: u32) -> Vec<(u32, bool)> {
     let sends = |at: u32| match direction {
-        Direction::Up => true,
-        Direction::Down => false,
-        Direction::Both => at < streams,
+        Directions::Forward => true,
+        Directions::Reverse => false,
+        Directions::Both => at < streams,
     };
-    let count = if direction == Direction::Both { streams * 2 } else { streams };
+    let count = if direction == Directions::Both { streams * 2 } else { streams };
     (0..count).map(|at| (stream_id(at), sends(at))).collect()
 }
 
@@ -98,8 +99,8 @@ fn params(order: &Order) -> Params {
         parallel: order.streams,
         // Stock takes no larger blocks.
         block_bytes: order.block_bytes.min(1 << 20),
-        reverse: order.direction == Direction::Down,
-        both: order.direction == Direction::Both,
+        reverse: order.direction == Directions::Reverse,
+        both: order.direction == Directions::Both,
         window_bytes: order.window_bytes,
         mss_bytes: order.mss_bytes,
         congestion: order.congestion.clone(),
@@ -222,7 +223,7 @@ pub(super) fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
     let cpu_s = theirs.cpu_percent.0 / 100.0 * elapsed / theirs.streams.len().max(1) as f64;
     let total = |result: &StreamResult| {
         let ours = near.totals.iter().find(|total| total.flow.stream == result.id);
-        let up = ours.is_some_and(|total| total.flow.up);
+        let direction = Direction::of(ours.is_some_and(|total| total.flow.direction.is_forward()));
         let left_out = ours.map_or(0, |total| total.flow.bytes.saturating_sub(total.counted_bytes));
         let seconds = if result.span_s.1 > result.span_s.0 { result.span_s.1 - result.span_s.0 } else { elapsed };
         // Its seconds are its own word, and rates are summed.
@@ -230,7 +231,7 @@ pub(super) fn far(near: &End, theirs: &Results, elapsed: f64) -> End {
         Total {
             flow: Seen {
                 stream: result.id,
-                up,
+                direction,
                 bytes: result.bytes.saturating_add(left_out),
                 rate_bit_s,
                 kernel: None,
@@ -250,7 +251,7 @@ pub struct DatagramOrder {
     /// Streams each way.
     pub streams: u32,
     /// Which way.
-    pub direction: Direction,
+    pub direction: Directions,
     /// How long.
     pub seconds: f64,
     /// Bytes of a datagram's payload.
@@ -270,8 +271,8 @@ pub fn test_datagrams(to: SocketAddr, order: &DatagramOrder, stop: &Stop) -> Res
         parallel: order.streams,
         block_bytes: order.bytes,
         rate_bit_s: order.rate_bit_s,
-        reverse: order.direction == Direction::Down,
-        both: order.direction == Direction::Both,
+        reverse: order.direction == Directions::Reverse,
+        both: order.direction == Directions::Both,
         wide_numbers: true,
         ..Params::default()
     };

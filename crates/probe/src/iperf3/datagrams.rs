@@ -5,10 +5,12 @@
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::message::StreamResult;
 use crate::error::{Error, Result};
@@ -145,7 +147,7 @@ pub(super) struct Team {
 }
 
 fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
+    tally.lock()
 }
 
 fn send(socket: &UdpSocket, pace: Pace, tally: &Mutex<Tally>, hush: &AtomicBool) -> io::Result<()> {

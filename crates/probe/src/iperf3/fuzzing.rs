@@ -1,5 +1,6 @@
 //! What a client and a server of iperf3 say; see [`crate::fuzzing`].
 
+use model::v1::probe::Direction;
 use model::v1::probe::tcp::{End, Flow, Order, Total};
 
 use super::client::far;
@@ -32,7 +33,7 @@ pub fn iperf3_params(bytes: &[u8]) {
 pub fn iperf3_results(bytes: &[u8]) {
     let Ok(results) = Results::parse(bytes) else { return };
     let total = |stream: u32| {
-        let flow = Flow { stream, up: stream == 1, bytes: 1_000, ..Flow::default() };
+        let flow = Flow { stream, direction: Direction::of(stream == 1), bytes: 1_000, ..Flow::default() };
         Total { flow, counted_bytes: 900, counted_s: 1.0, ..Total::default() }
     };
     let near = End { totals: vec![total(1), total(3)], ..End::default() };

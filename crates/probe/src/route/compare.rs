@@ -32,7 +32,7 @@ pub fn compare(before: &Route, after: &Route) -> Vec<Change> {
 pub fn asymmetries(forward: &Route, reverse: &Route) -> Vec<Change> {
     let mut found = Vec::new();
     let reached = |route: &Route| route.path.distance.filter(|_| route.path.end == End::Reached);
-    let back = reached(reverse).or(forward.path.distance_back);
+    let back = reached(reverse).or(forward.path.distance_reverse);
     if let (Some(there), Some(back)) = (reached(forward), back)
         && there != back
     {

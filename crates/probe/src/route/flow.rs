@@ -43,9 +43,9 @@ pub enum Heard {
         /// Hops there, the far end included, where it saw the probe's TTL.
         hops: Option<u8>,
         /// Hops back, this end included, where the kernel told the answer's TTL.
-        hops_back: Option<u8>,
+        hops_reverse: Option<u8>,
         /// The answer's TTL as received.
-        ttl_back: Option<u8>,
+        ttl_reverse: Option<u8>,
         /// Probes of this flow that the far end has counted so far.
         count: u32,
     },
@@ -64,7 +64,7 @@ pub enum Heard {
         /// Of what was too big: what would fit, in bytes of IP.
         mtu: u32,
         /// Its TTL as received.
-        ttl_back: Option<u8>,
+        ttl_reverse: Option<u8>,
     },
     /// This host could not send it: its interface carries no more than so many bytes of IP, where it says so.
     TooBigHere {
@@ -241,7 +241,7 @@ impl<'a> Flow<'a> {
         };
         let mtu = if said == Said::TooBig { info } else { 0 };
         let icmp = [kind, code];
-        self.waiting.push(Heard::Icmp { shot, rtt, from, said, icmp, mtu, ttl_back: arrival.ttl });
+        self.waiting.push(Heard::Icmp { shot, rtt, from, said, icmp, mtu, ttl_reverse: arrival.ttl });
         None
     }
 
@@ -293,8 +293,8 @@ impl<'a> Flow<'a> {
             shot,
             rtt,
             hops: there,
-            hops_back: back,
-            ttl_back: arrival.ttl,
+            hops_reverse: back,
+            ttl_reverse: arrival.ttl,
             count: answer.count,
         });
     }
@@ -373,7 +373,7 @@ mod tests {
                 far.send_to(&said, near.local_addr().unwrap()).unwrap();
             }
             let heard = hear(&mut flow);
-            let [Heard::Answer { shot: 1, rtt, hops: Some(2), hops_back: Some(1), ttl_back: Some(64), count: 5 }] =
+            let [Heard::Answer { shot: 1, rtt, hops: Some(2), hops_reverse: Some(1), ttl_reverse: Some(64), count: 5 }] =
                 heard[..]
             else {
                 panic!("{heard:?}");

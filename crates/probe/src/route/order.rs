@@ -128,7 +128,7 @@ mod tests {
                 stop.stop();
                 route.unwrap()
             });
-            assert_eq!((route.path.distance, route.path.distance_back), (Some(1), Some(1)), "{route:?}");
+            assert_eq!((route.path.distance, route.path.distance_reverse), (Some(1), Some(1)), "{route:?}");
             assert_eq!(route.mtu.map(|mtu| mtu.mtu_bytes), Some(9_216));
             let sweep = route.sweep.unwrap();
             assert_eq!((sweep.ways.len(), sweep.ways[0].answered), (1, 80));

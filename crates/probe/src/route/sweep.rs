@@ -68,7 +68,7 @@ struct Known {
     sent: u32,
     answered: u32,
     /// Of those not answered, the ones that the far end did not get.
-    lost_there: u32,
+    lost_forward: u32,
     rtt_min_s: Option<f64>,
     rtt_median_s: Option<f64>,
 }
@@ -100,7 +100,7 @@ pub fn sweep(sockets: &[UdpSocket], token: &Token, plan: &Plan, stop: &Stop) -> 
         is_node = runs.iter().any(|run| run.script.is_answered_by_node());
         for (one, run) in known.iter_mut().zip(&runs) {
             (one.sent, one.answered) = run.script.counts(broken_off);
-            one.lost_there = run.script.lost_there().min(one.sent.saturating_sub(one.answered));
+            one.lost_forward = run.script.lost_forward().min(one.sent.saturating_sub(one.answered));
             (one.rtt_min_s, one.rtt_median_s) = run.script.rtts();
         }
     }

@@ -127,11 +127,11 @@ pub struct Delays {
     /// There.
     pub forward: Spread,
     /// And back.
-    pub backward: Spread,
+    pub reverse: Spread,
     /// Of neighbours.
     pub variation_forward: Spread,
     /// Of neighbours.
-    pub variation_backward: Spread,
+    pub variation_reverse: Spread,
     /// Packets that took less than no time on one way: the clocks do not agree.
     pub impossible: u64,
     /// Packets that were answered before they came, or stayed longer than they were away.
@@ -148,9 +148,9 @@ impl Delays {
             round_trip: Spread::default(),
             residence: Spread::default(),
             forward: Spread::default(),
-            backward: Spread::default(),
+            reverse: Spread::default(),
             variation_forward: Spread::default(),
-            variation_backward: Spread::default(),
+            variation_reverse: Spread::default(),
             impossible: 0,
             nonsense: 0,
             before: None,
@@ -167,16 +167,16 @@ impl Delays {
         self.round_trip.note(away - stay);
         self.residence.note(stay);
         let forward = times.came_ns.saturating_sub(times.left_ns.saturating_add(self.offset_ns));
-        let backward = times.back_ns.saturating_add(self.offset_ns).saturating_sub(times.answered_ns);
-        self.impossible += u64::from(forward < 0 || backward < 0);
+        let reverse = times.back_ns.saturating_add(self.offset_ns).saturating_sub(times.answered_ns);
+        self.impossible += u64::from(forward < 0 || reverse < 0);
         self.forward.note(forward);
-        self.backward.note(backward);
+        self.reverse.note(reverse);
         if let Some((_, there, back)) = self.before.filter(|(before, ..)| before + 1 == sequence) {
             self.variation_forward.note(forward.saturating_sub(there).saturating_abs());
-            self.variation_backward.note(backward.saturating_sub(back).saturating_abs());
+            self.variation_reverse.note(reverse.saturating_sub(back).saturating_abs());
         }
-        self.before = Some((sequence, forward, backward));
-        self.windows.note(sequence, forward, backward);
+        self.before = Some((sequence, forward, reverse));
+        self.windows.note(sequence, forward, reverse);
     }
 
     /// By how much the far clock was set, if it was, nanoseconds.

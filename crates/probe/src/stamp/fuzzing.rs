@@ -79,7 +79,7 @@ pub fn stamp_counts(bytes: &[u8]) {
     let counts = tally.packets();
     assert_eq!(counts.sent, u64::from(*packets));
     assert_eq!(counts.received + counts.lost, counts.sent);
-    let placed = counts.lost_forward.unwrap_or(0) + counts.lost_backward.unwrap_or(0);
+    let placed = counts.lost_forward.unwrap_or(0) + counts.lost_reverse.unwrap_or(0);
     assert_eq!(placed + counts.lost_unplaced, counts.lost, "what is lost is lost once");
 }
 
@@ -95,7 +95,7 @@ pub fn stamp_delays(bytes: &[u8]) {
         let number = (sequence + usize::from(chunk[BASE] & 1)) as u64;
         delays.note(number, &Times { left_ns, came_ns, answered_ns, back_ns: left_ns + took });
     }
-    let _ = (delays.far_step_ns(), delays.forward.delay(), delays.backward.delay());
+    let _ = (delays.far_step_ns(), delays.forward.delay(), delays.reverse.delay());
     let counts = [&delays.round_trip, &delays.variation_forward].map(|spread| {
         spread.variation();
         spread.buckets().iter().map(|bucket| bucket.count).sum::<u64>()

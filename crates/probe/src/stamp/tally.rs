@@ -78,7 +78,7 @@ pub struct Tally {
     duplicates_forward: u64,
     reordered: u64,
     reordered_forward: u64,
-    reordered_backward: u64,
+    reordered_reverse: u64,
     /// Of first answers: the least and the most packet, counted in the order in which they left.
     first: u64,
     last: u64,
@@ -110,7 +110,7 @@ impl Tally {
             duplicates_forward: 0,
             reordered: 0,
             reordered_forward: 0,
-            reordered_backward: 0,
+            reordered_reverse: 0,
             first: u64::MAX,
             last: 0,
             last_of_test: None,
@@ -224,7 +224,7 @@ impl Tally {
             return false;
         }
         if numbers.least != u64::MAX && at < numbers.most && ordinal < self.sent {
-            self.reordered_backward += 1;
+            self.reordered_reverse += 1;
         }
         numbers.least = numbers.least.min(at);
         numbers.most = numbers.most.max(at);
@@ -278,14 +278,14 @@ impl Tally {
         };
         packets.direction_unknown = self.why_unknown(packets.stateful, is_odd).map(Into::into);
         if packets.direction_unknown.is_none() {
-            let (forward, backward) = self.lost_by_direction();
+            let (forward, reverse) = self.lost_by_direction();
             packets.lost_forward = Some(forward);
-            packets.lost_backward = Some(backward);
+            packets.lost_reverse = Some(reverse);
             packets.duplicates_forward = Some(self.duplicates_forward);
-            packets.duplicates_backward = Some(self.duplicates - self.duplicates_forward);
+            packets.duplicates_reverse = Some(self.duplicates - self.duplicates_forward);
             packets.reordered_forward = Some(self.reordered_forward);
-            packets.reordered_backward = Some(self.reordered_backward);
-            packets.lost_unplaced = lost - forward - backward;
+            packets.reordered_reverse = Some(self.reordered_reverse);
+            packets.lost_unplaced = lost - forward - reverse;
         } else {
             packets.lost_unplaced = lost;
         }
@@ -312,10 +312,10 @@ impl Tally {
         let came = (numbers.most + 1 - from_number).saturating_sub(self.copies_at_reflector);
         let lost = left - (self.received + self.late + self.closed_count).min(left);
         let forward = left.saturating_sub(came).min(lost);
-        let backward = lost - forward;
+        let reverse = lost - forward;
         // Closing packets may be among them, on either side.
         let closers_lost = (self.last + 1).saturating_sub(self.sent).saturating_sub(self.closed_count);
-        (forward.saturating_sub(closers_lost), backward.saturating_sub(closers_lost))
+        (forward.saturating_sub(closers_lost), reverse.saturating_sub(closers_lost))
     }
 }
 

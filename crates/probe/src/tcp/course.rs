@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::tcp::TcpInfo;
+use model::v1::probe::Direction;
 use model::v1::probe::tcp::{Flow, Interval, Kernel, Total};
 
 use super::stream::{Ended, Look};
@@ -60,7 +61,7 @@ fn flow(now: &Look, then: &Look, span: Duration) -> Flow {
     let bytes = now.bytes.saturating_sub(then.bytes);
     Flow {
         stream: now.id,
-        up: now.up,
+        direction: Direction::of(now.up),
         bytes,
         rate_bit_s: rate_bit_s(bytes, span),
         kernel: now.sends.then(|| kernel(&now.tcp.since(&then.tcp))),

@@ -2,6 +2,7 @@
 
 use model::laws;
 use model::units::{BitRate, Bytes};
+use model::v1::probe::Direction;
 use model::v1::probe::tcp::{End, Order, Term, Total, Way};
 
 use crate::host::largest;
@@ -24,7 +25,7 @@ const OPEN: u64 = 4;
 
 /// The directions of a test, from both ends.
 pub fn ways(order: &Order, near: &End, far: &End) -> Vec<Way> {
-    let has = |up: bool| near.totals.iter().any(|total| total.flow.up == up);
+    let has = |up: bool| near.totals.iter().any(|total| total.flow.direction.is_forward() == up);
     let way = |up: bool| {
         let (from, to) = if up { (near, far) } else { (far, near) };
         judge(order, up, from, to)
@@ -44,7 +45,9 @@ struct Sums<'a> {
 
 impl<'a> Sums<'a> {
     fn of(order: &Order, up: bool, from: &'a End, to: &'a End) -> Sums<'a> {
-        let flows = |end: &'a End| end.totals.iter().filter(|total| total.flow.up == up).collect::<Vec<_>>();
+        let flows = |end: &'a End| {
+            end.totals.iter().filter(|total| total.flow.direction.is_forward() == up).collect::<Vec<_>>()
+        };
         let received = flows(to);
         let bytes: u64 = received.iter().map(|total| total.counted_bytes).sum();
         let seconds = received.iter().map(|total| total.counted_s).fold(0.0, f64::max);
@@ -106,7 +109,7 @@ fn judge(order: &Order, up: bool, from: &End, to: &End) -> Way {
     let gigabytes = |totals: &[&Total]| sum(totals, |total| total.flow.bytes as f64) / 1e9;
     let cpu = |totals: &[&Total]| share(sum(totals, |total| total.cpu_s), gigabytes(totals));
     Way {
-        up,
+        direction: Direction::of(up),
         sent_bytes: sums.sent.iter().map(|total| total.flow.bytes).sum(),
         received_bytes: sums.received.iter().map(|total| total.flow.bytes).sum(),
         rate_bit_s: sums.rate as u64,
@@ -261,7 +264,7 @@ mod tests {
     use model::v1::probe::tcp::{Flow, Kernel};
 
     fn end(kernel: Option<Kernel>, cpu_s: f64, congestion: &str) -> End {
-        let flow = Flow { stream: 1, up: true, bytes: 1_000_000_000, rate_bit_s: 0, kernel };
+        let flow = Flow { stream: 1, direction: Direction::Forward, bytes: 1_000_000_000, rate_bit_s: 0, kernel };
         let congestion = congestion.to_owned();
         let total = Total { flow, counted_bytes: 1_000_000_000, counted_s: 80.0, congestion, cpu_s };
         let settings = [("net.ipv4.tcp_rmem", "4096 131072 33554432"), ("net.ipv4.tcp_wmem", "4096 16384 1073741824")];

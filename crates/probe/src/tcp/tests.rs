@@ -52,17 +52,17 @@ impl Peer for Here {
     }
 }
 
-fn order(direction: Direction, streams: u32) -> Order {
+fn order(direction: Directions, streams: u32) -> Order {
     Order { direction, streams, seconds: 0.6, interval_s: 0.2, ..Order::default() }
 }
 
 #[test]
 fn both_ends_count_the_same_whichever_way() {
-    for (direction, streams) in [(Direction::Up, 1), (Direction::Down, 3), (Direction::Both, 2)] {
+    for (direction, streams) in [(Directions::Forward, 1), (Directions::Reverse, 3), (Directions::Both, 2)] {
         let (mut seen, from) = (0, Instant::now());
         let order = order(direction, streams);
         let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| seen += 1).unwrap();
-        assert_eq!(report.ways.len(), if direction == Direction::Both { 2 } else { 1 });
+        assert_eq!(report.ways.len(), if direction == Directions::Both { 2 } else { 1 });
         for way in &report.ways {
             assert!(way.sent_bytes > 1 << 20 && way.sent_bytes == way.received_bytes, "{way:?}");
             assert!(way.rate_bit_s > 0 && way.cpu_s_per_gb.0 > 0.0 && way.cpu_s_per_gb.1 > 0.0, "{way:?}");
@@ -74,7 +74,7 @@ fn both_ends_count_the_same_whichever_way() {
         let of_totals: u64 = report.near.totals.iter().map(|total| total.flow.bytes).sum();
         assert!(of_intervals <= of_totals && of_intervals > of_totals / 2, "{of_intervals} of {of_totals}");
         let sends = |interval: &Interval| interval.flows.iter().filter(|flow| flow.kernel.is_some()).count() as u32;
-        assert_eq!(sends(&report.intervals[0]), if direction == Direction::Down { 0 } else { streams });
+        assert_eq!(sends(&report.intervals[0]), if direction == Directions::Reverse { 0 } else { streams });
     }
 }
 
@@ -87,7 +87,7 @@ fn so_many_bytes_and_not_one_more() {
 
 #[test]
 fn the_start_is_left_out_and_a_pace_is_kept() {
-    let order = Order { omit_s: 0.3, pace_bit_s: 20_000_000, ..order(Direction::Up, 2) };
+    let order = Order { omit_s: 0.3, pace_bit_s: 20_000_000, ..order(Directions::Forward, 2) };
     let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
     assert!(report.intervals[0].omitted && !report.intervals.last().unwrap().omitted);
     let way = &report.ways[0];
@@ -99,7 +99,7 @@ fn the_start_is_left_out_and_a_pace_is_kept() {
 
 #[test]
 fn what_the_host_does_not_take_is_said() {
-    let order = Order { congestion: Some("nosuch".into()), ..order(Direction::Up, 1) };
+    let order = Order { congestion: Some("nosuch".into()), ..order(Directions::Forward, 1) };
     let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
     assert!(report.near.remarks[0].contains("nosuch"), "{:?}", report.near.remarks);
     assert!(!report.near.totals[0].congestion.is_empty());
@@ -108,11 +108,11 @@ fn what_the_host_does_not_take_is_said() {
 #[test]
 fn a_far_end_that_refuses_or_stops_ends_the_test() {
     let mut refuses = Here { refuses: Some("too many tests"), ..Here::new() };
-    let refused = test(&order(Direction::Up, 1), &mut refuses, &Stop::default(), &mut |_| {}).unwrap_err();
+    let refused = test(&order(Directions::Forward, 1), &mut refuses, &Stop::default(), &mut |_| {}).unwrap_err();
     assert!(refused.to_string().contains("too many tests"), "{refused}");
     let stop = Stop::default();
     let from = Instant::now();
-    let endless = Order { seconds: 60.0, ..order(Direction::Both, 1) };
+    let endless = Order { seconds: 60.0, ..order(Directions::Both, 1) };
     let ended = test(&endless, &mut Here::new(), &stop, &mut |interval| {
         if interval.end_s > 0.3 {
             stop.stop();
@@ -125,7 +125,7 @@ fn a_far_end_that_refuses_or_stops_ends_the_test() {
 #[test]
 fn the_far_end_has_bounds_whatever_the_order_says() {
     let endless = Order { bytes: 1 << 62, seconds: 0.0, ..Order::default() };
-    for direction in [Direction::Up, Direction::Down] {
+    for direction in [Directions::Forward, Directions::Reverse] {
         let order = Order { direction, ..endless.clone() };
         let from = Instant::now();
         let short = Bounds { lasts: Duration::from_millis(400), moved: &|_| true };

@@ -52,7 +52,7 @@ fn hops_of_a_node_are_found_with_their_distances() {
     for v6 in [false, true] {
         let node = socket(&lab, "b", v6, None);
         let path = while_answering(&node, |to| trace_to(&lab, v6, to)).path;
-        assert_eq!((path.end, path.distance, path.distance_back), (End::Reached, Some(4), Some(4)), "{path:?}");
+        assert_eq!((path.end, path.distance, path.distance_reverse), (End::Reached, Some(4), Some(4)), "{path:?}");
         for (hop, number) in path.hops.iter().zip(1..) {
             let [router] = &hop.routers[..] else { panic!("{hop:?}") };
             let (wanted, said) = match (number, v6) {
@@ -83,7 +83,7 @@ fn a_host_that_is_no_node_ends_a_trace_too() {
         let nobody = SocketAddr::new(address(&lab, "b", v6), 33_434);
         // A kernel without a listener says so only so often.
         let path = trace_by(&trace::Plan::default(), &lab, v6, nobody).path;
-        assert_eq!((path.end, path.distance, path.distance_back), (End::Reached, Some(3), None), "{path:?}");
+        assert_eq!((path.end, path.distance, path.distance_reverse), (End::Reached, Some(3), None), "{path:?}");
         assert_eq!(path.hops[2].routers[0].said, Said::PortUnreachable);
         // Its answers are no measure of what arrives.
         let near = socket(&lab, "a", v6, Some(nobody));

@@ -54,8 +54,8 @@ fn kernels_answer_with_what_they_drop() {
         let near = net.a.open(A, 0, to);
         let path = trace_flow(&near);
         assert_eq!(addresses(&path), ["10.200.1.2", "10.200.2.2", "10.200.3.2"]);
-        assert_eq!((path.end, path.distance, path.distance_back), (End::Reached, Some(3), Some(3)));
-        assert_eq!(path.hops[0].routers[0].ttl_back, Some(64));
+        assert_eq!((path.end, path.distance, path.distance_reverse), (End::Reached, Some(3), Some(3)));
+        assert_eq!(path.hops[0].routers[0].ttl_reverse, Some(64));
         let found = mtu::mtu(&near, &TOKEN, &mtu::Plan::default(), &Stop::default()).unwrap();
         assert_eq!((found.mtu_bytes, found.bound), (1_400, MtuBound::Path), "{found:?}");
         assert!(found.icmp && found.confirmed && !found.black_hole);

@@ -67,7 +67,7 @@ fn our_sender_and_their_stateful_reflector() {
     let found = run(&connected(path.address), &order(60), &Stop::default(), &HostClock).unwrap();
     let packets = &found.packets;
     assert_eq!((packets.sent, packets.received, packets.ignored), (60, 57, 0), "{packets:?}");
-    assert_eq!((packets.lost_forward, packets.lost_backward, packets.stateful), (Some(2), Some(1), Some(true)));
+    assert_eq!((packets.lost_forward, packets.lost_reverse, packets.stateful), (Some(2), Some(1), Some(true)));
     assert!(found.round_trip.unwrap().median_s < 0.1);
 }
 

@@ -37,13 +37,13 @@ fn nothing_between() {
     let found = test(far.address, &Order { dscp: 46, ..order(200, 1_000.0) }, &HostClock);
     let packets = &found.packets;
     assert_eq!((packets.sent, packets.received, packets.lost, packets.duplicates), (200, 200, 0, 0), "{found:?}");
-    assert_eq!((packets.lost_forward, packets.lost_backward, packets.reordered), (Some(0), Some(0), 0));
+    assert_eq!((packets.lost_forward, packets.lost_reverse, packets.reordered), (Some(0), Some(0), 0));
     let round_trip = found.round_trip.unwrap();
     assert!(round_trip.min_s > 0.0 && round_trip.median_s < 0.05, "{round_trip:?}");
     assert_eq!(found.histogram.iter().map(|b| b.count).sum::<u64>(), 200);
     assert_eq!(found.variation_forward.unwrap().pairs, 199);
     assert_eq!(found.hops_forward, Some(Hops { least: 0, most: 0 }));
-    assert_eq!(found.hops_backward, Some(Hops { least: 0, most: 0 }));
+    assert_eq!(found.hops_reverse, Some(Hops { least: 0, most: 0 }));
     assert_eq!((found.times.as_str(), found.clock_step), ("kernel", None));
     assert!(found.seconds > 0.19 && found.far_clock.is_some());
     assert_eq!(far.end().answered, 200);
@@ -61,7 +61,7 @@ fn ipv6_and_longer_packets() {
     for bytes in [44, 45, 48, 1_200] {
         let found = test(far.address, &Order { packet_bytes: bytes, ..order(20, 1_000.0) }, &HostClock);
         assert_eq!((found.packets.received, found.packet_bytes as usize), (20, bytes));
-        assert_eq!((found.hops_forward, found.hops_backward.map(|h| h.most)), (Some(Hops::default()), Some(0)));
+        assert_eq!((found.hops_forward, found.hops_reverse.map(|h| h.most)), (Some(Hops::default()), Some(0)));
     }
 }
 
@@ -80,7 +80,7 @@ fn each_loss_copy_and_swap_is_counted_on_its_way() {
         (150, Overtaken),
         (250, Overtaken),
     ]);
-    let backward = Way::of(&[
+    let reverse = Way::of(&[
         (10, Lost),
         (77, Lost),
         (298, Lost),
@@ -90,13 +90,13 @@ fn each_loss_copy_and_swap_is_counted_on_its_way() {
         (60, Overtaken),
         (160, Overtaken),
     ]);
-    let path = relay(far.address, forward, backward);
+    let path = relay(far.address, forward, reverse);
     let found = test(path.address, &order(300, 1_000.0), &HostClock);
     let packets = &found.packets;
     assert_eq!((packets.sent, packets.received, packets.lost), (300, 292, 8), "{packets:?}");
-    assert_eq!((packets.lost_forward, packets.lost_backward, packets.lost_unplaced), (Some(5), Some(3), 0));
-    assert_eq!((packets.duplicates, packets.duplicates_forward, packets.duplicates_backward), (5, Some(2), Some(3)));
-    assert_eq!((packets.reordered, packets.reordered_forward, packets.reordered_backward), (5, Some(3), Some(2)));
+    assert_eq!((packets.lost_forward, packets.lost_reverse, packets.lost_unplaced), (Some(5), Some(3), 0));
+    assert_eq!((packets.duplicates, packets.duplicates_forward, packets.duplicates_reverse), (5, Some(2), Some(3)));
+    assert_eq!((packets.reordered, packets.reordered_forward, packets.reordered_reverse), (5, Some(3), Some(2)));
     assert_eq!((packets.stateful, packets.late, packets.ignored), (Some(true), 0, 0));
 }
 
@@ -238,7 +238,7 @@ fn one_way_delays_where_both_clocks_are_good() {
     let path = relay(far.address, Way::taking(20), Way::taking(5));
     let found = test(path.address, &order(100, 500.0), &clock);
     assert_eq!(found.one_way_refused, None, "{found:?}");
-    let (there, back) = (found.forward.unwrap(), found.backward.unwrap());
+    let (there, back) = (found.forward.unwrap(), found.reverse.unwrap());
     assert!(there.min_s >= 0.02 && there.min_s < 0.04, "{there:?}");
     assert!(back.min_s >= 0.005 && back.min_s < 0.02, "{back:?}");
     let round_trip = found.round_trip.unwrap();
@@ -261,8 +261,8 @@ fn one_way_delays_are_refused_where_a_clock_is_not_good_enough() {
         let found = test(path.address, &order(20, 500.0), &near);
         let said = found.one_way_refused.unwrap();
         assert!(said.contains(why), "{said}");
-        assert_eq!((found.forward, found.backward), (None, None));
-        assert!(found.variation_forward.is_some() && found.variation_backward.is_some(), "needs rates, not offsets");
+        assert_eq!((found.forward, found.reverse), (None, None));
+        assert!(found.variation_forward.is_some() && found.variation_reverse.is_some(), "needs rates, not offsets");
     }
 }
 
@@ -276,7 +276,7 @@ fn stepped(near: TestClock, far: TestClock, set: &'static std::sync::atomic::Ato
     let step = found.clock_step.clone().unwrap();
     assert!((step.step_s - 0.04).abs() < 0.005, "{step:?}");
     assert!(found.one_way_refused.as_ref().unwrap().contains("was set by"), "{:?}", found.one_way_refused);
-    assert_eq!((found.forward, found.backward, found.packets.lost), (None, None, 0));
+    assert_eq!((found.forward, found.reverse, found.packets.lost), (None, None, 0));
     let round_trip = found.round_trip.unwrap();
     assert!(round_trip.min_s > 0.0095 && round_trip.median_s < 0.1, "{round_trip:?}");
     found

@@ -118,14 +118,14 @@ pub fn reflector(trust: Trust, clock: impl Clock + Send + 'static) -> Running<Se
 }
 
 /// Between a sender and `target`.
-pub fn relay(target: SocketAddr, forward: Way, backward: Way) -> Running<()> {
+pub fn relay(target: SocketAddr, forward: Way, reverse: Way) -> Running<()> {
     Running::start(loopback(), move |near, stop| {
         let _ = sys::schedule::prefer_this_thread();
         let far = connected(target);
         near.set_nonblocking(true).unwrap();
         far.set_nonblocking(true).unwrap();
         let lane = |way| Lane { way, held: None, queue: VecDeque::new() };
-        let (mut forward, mut backward) = (lane(forward), lane(backward));
+        let (mut forward, mut reverse) = (lane(forward), lane(reverse));
         let (mut sender, mut buffer) = (None, [0u8; 2048]);
         let number = |packet: &[u8], at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
         while !stop.is_stopped() {
@@ -136,13 +136,13 @@ pub fn relay(target: SocketAddr, forward: Way, backward: Way) -> Running<()> {
                 idle = false;
             }
             while let Ok(length) = far.recv(&mut buffer) {
-                backward.take(&buffer[..length], number(&buffer, 24));
+                reverse.take(&buffer[..length], number(&buffer, 24));
                 idle = false;
             }
             while let Some(packet) = forward.due() {
                 let _ = far.send(&packet);
             }
-            while let (Some(to), Some(packet)) = (sender, backward.due()) {
+            while let (Some(to), Some(packet)) = (sender, reverse.due()) {
                 let _ = near.send_to(&packet, to);
             }
             if idle {

@@ -4,10 +4,10 @@
 //! Their age is that of their names: some servers give a file the time that we ask for, so its own says nothing.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::name::RelPath;
+use parking_lot::Mutex;
 use web::{Headers, Method};
 
 use super::Dav;
@@ -59,7 +59,7 @@ impl Dav {
             entries.into_iter().partition(|(name, _)| between(name.as_bytes()).is_some());
         let now = now();
         let stale: Vec<_> = left.iter().filter(|entry| is_stale(entry, now)).map(|(name, _)| dir.join(name)).collect();
-        let mut seen = self.0.leftovers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.leftovers.0.lock();
         seen.remove(dir);
         if !stale.is_empty() && seen.len() < DIRS_MAX {
             seen.insert(dir.clone(), stale);
@@ -75,7 +75,7 @@ impl Dav {
 
     /// Removes what was left in a directory, as far as the server lets us.
     pub(super) fn sweep(&self, dir: &RelPath) {
-        let stale = self.0.leftovers.0.lock().unwrap_or_else(PoisonError::into_inner).remove(dir);
+        let stale = self.0.leftovers.0.lock().remove(dir);
         for path in stale.unwrap_or_default() {
             if let Ok(url) = self.url(&path, false) {
                 let _ = self.0.server.ask(&Method::Delete, &url, &Headers::new());

@@ -8,10 +8,10 @@ mod piece;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use model::Fault;
 use model::name::RelPath;
+use parking_lot::Mutex;
 use store::{Error, Result};
 use web::range::ContentRange;
 use web::{ClientError, Headers, Method};
@@ -183,7 +183,7 @@ impl Fetching {
     }
 
     fn becomes_flow(&self, line: Begun) -> std::result::Result<(), Failed> {
-        let mut flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flow = self.flow.lock();
         if !self.no_ranges.swap(true, Ordering::Relaxed) {
             *flow = Flow { line: Some(line), ..Flow::default() };
         }
@@ -205,7 +205,7 @@ impl Fetching {
     }
 
     fn chunk_in_order(&self, start: u64) -> std::result::Result<Vec<u8>, Failed> {
-        let mut flow = self.flow.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flow = self.flow.lock();
         let mut broken = 0;
         loop {
             if let Some(bytes) = flow.spare.remove(&start) {

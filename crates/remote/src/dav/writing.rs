@@ -3,13 +3,14 @@
 //!
 //! Does not know: a second way. What broke off begins again: HTTP has no way to go on with a PUT that every server takes.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Kind;
 use model::checksum::{BlockSum, Digest};
 use model::name::{Name, RelPath};
 use model::{Algorithm, Fault};
+use parking_lot::{Mutex, MutexGuard};
 use store::error::shown;
 use store::{Coming, Error, Finish, Result, Sink, Source};
 use web::{Headers, Method, digest};
@@ -77,7 +78,7 @@ impl Putting {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn sent_as(&self) -> &RelPath {

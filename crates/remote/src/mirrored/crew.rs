@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::RelPath;
 use model::fault::{Blame, Fault};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::Error;
 use store::error::shown;
 
@@ -91,7 +92,7 @@ pub(super) struct Crew {
 
 impl Load {
     fn filling(&self) -> MutexGuard<'_, Filling> {
-        self.filling.lock().unwrap_or_else(PoisonError::into_inner)
+        self.filling.lock()
     }
 }
 
@@ -111,7 +112,7 @@ impl Crew {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn now(&self) -> f64 {
@@ -186,9 +187,8 @@ impl Crew {
     fn wait(self: &Arc<Crew>, load: &Load) -> Result<(), Error> {
         loop {
             self.pump();
-            let filling = load.filling();
-            let waiting = load.changed.wait_timeout_while(filling, TICK, |filling| filling.missing > 0);
-            let (filling, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+            let mut filling = load.filling();
+            load.changed.wait_while_for(&mut filling, |filling| filling.missing > 0, TICK);
             if filling.missing == 0 {
                 return Ok(());
             }

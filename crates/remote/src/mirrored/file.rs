@@ -4,10 +4,11 @@
 //! Does not know: who brings which bytes.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use model::RelPath;
 use model::fault::Fault;
+use parking_lot::Mutex;
 use store::error::shown;
 use store::{Error, Result, Stat};
 
@@ -37,7 +38,7 @@ impl Whole {
             self.proof.admits(crew, &self.path)?;
             self.proof.ask(crew, self);
         }
-        let mut opened = self.opened[member].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened[member].lock();
         if let Some(pieces) = &*opened {
             return Ok(Arc::clone(pieces));
         }

@@ -4,10 +4,11 @@
 
 use std::net::{Shutdown, TcpStream};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use model::RelPath;
 use model::fault::{Blame, Fault};
+use parking_lot::Mutex;
 use store::error::shown;
 use store::{Error, Source};
 
@@ -69,8 +70,8 @@ struct Line {
 pub(crate) struct Flight(Mutex<Line>);
 
 impl Flight {
-    fn line(&self) -> std::sync::MutexGuard<'_, Line> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> parking_lot::MutexGuard<'_, Line> {
+        self.0.lock()
     }
 
     /// The answer comes over this line.

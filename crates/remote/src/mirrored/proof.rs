@@ -7,12 +7,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
 use model::{Algorithm, RelPath};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::error::shown;
 use store::{Error, Result};
 
@@ -103,7 +104,7 @@ pub(super) struct Proof {
 
 impl Proof {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Parts came. The sum of the whole, if it is whole now and the first source is not all it is of.
@@ -186,8 +187,8 @@ impl Proof {
     /// # Errors
     /// It is not that, and the file is to be read again.
     pub fn check(&self, crew: &Arc<Crew>, file: &Arc<Whole>, sum: BlockSum) -> Result<()> {
-        let waited = self.changed.wait_timeout_while(self.state(), WITHIN, |state| matches!(state.told, Told::Asked));
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        self.changed.wait_while_for(&mut state, |state| matches!(state.told, Told::Asked), WITHIN);
         let told = state.told;
         drop(state);
         let Told::Digest(teller, told) = told else {

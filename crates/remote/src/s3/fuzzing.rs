@@ -1,6 +1,6 @@
 //! What an S3 server says is in a bucket; see [`crate::fuzzing`].
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ struct Server(Mutex<Option<Vec<u8>>>);
 
 impl HttpConnector for Server {
     fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let page = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let page = self.0.lock().take();
         Ok(HttpClient::new(Server(Mutex::new(page))))
     }
 }
@@ -30,7 +30,7 @@ impl HttpConnector for Server {
 #[async_trait]
 impl HttpService for Server {
     async fn call(&self, _request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let page = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let page = self.0.lock().take();
         let mut response = HttpResponse::new(HttpResponseBody::from(Bytes::from_static(LAST)));
         if let Some(page) = page {
             let (body, nameless) = sifted(&page).unwrap_or((page, Nameless::default()));

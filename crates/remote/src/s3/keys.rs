@@ -3,11 +3,12 @@
 //!
 //! Does not know: where keys are found.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use object_store::CredentialProvider;
 use object_store::aws::AwsCredential;
+use parking_lot::Mutex;
 
 use super::KeySource;
 
@@ -36,12 +37,12 @@ impl Keys {
     }
 
     pub fn now(&self) -> Arc<AwsCredential> {
-        Arc::clone(&self.now.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.now.lock())
     }
 
     /// Whether there is another key than the one that was turned away. Several find out at once; one of them looks.
     pub fn renewed(&self, turned_away: &AwsCredential) -> bool {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.lock();
         if **now == *turned_away
             && let Ok(Some(key)) = found(&*self.source)
         {

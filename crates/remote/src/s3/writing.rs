@@ -4,13 +4,14 @@
 //! as long as a block of theirs is missing; ranges are dealt in order, so about as many are open as there are streams.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use model::Fault;
 use model::name::RelPath;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::error::shown;
 use store::{Coming, Error, Finish, Result, Sink, Source, Store};
 
@@ -99,7 +100,7 @@ impl Putting {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn doing(&self) -> impl Fn(Failed) -> Error + '_ {
@@ -111,7 +112,7 @@ impl Putting {
         let id = {
             let mut state = self.state();
             while state.sending >= AT_ONCE && !state.over {
-                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.arrived.wait(&mut state);
             }
             if state.over {
                 return Err(Failed::peer("the file has been given up"));
@@ -271,7 +272,7 @@ impl Sink for Putting {
             self.arrived.notify_all();
             // A part that arrives after the end would be kept, and paid for.
             while state.sending > 0 {
-                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.arrived.wait(&mut state);
             }
             state.upload.take()
         };

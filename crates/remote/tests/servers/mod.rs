@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Rights;
+use client::StateDir;
 use model::RelPath;
-use node::{Export, Node, NodeConfig, StateDir};
+use node::{Export, Node, NodeConfig};
 use remote::s3::{Bucket, Credentials};
 use remote::{Dav, Means, Redirects, S3};
 use rustls::{ClientConfig, RootCertStore};

@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::{Mutex, PoisonError};
 
 use model::entry::{Attributes, Owner, Xattr};
 use model::name::RelPath;
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Errno;
 
@@ -39,7 +39,7 @@ const NAMES_MAX: usize = 4096;
 static NAMES: Mutex<Option<Names>> = Mutex::new(None);
 
 fn with_names<T>(ask: impl FnOnce(&mut Names) -> T) -> T {
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = NAMES.lock();
     let names = names.get_or_insert_default();
     // A peer may send any number of names: the memory of them is not its to fill.
     if names.users.len() + names.groups.len() + names.user_ids.len() + names.group_ids.len() > NAMES_MAX {

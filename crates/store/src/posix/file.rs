@@ -2,9 +2,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use model::name::{Name, RelPath};
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
 
@@ -162,7 +163,7 @@ impl PosixSink {
     /// One stream at a time: the kernel locks the file for every such write, and those who wait for it there spin, each
     /// taking as much processor time as the one who writes.
     fn write_cached(&self, buffer: &[u8], offset: u64) -> rustix::io::Result<()> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         write_all(&self.file.fd, buffer, offset)
     }
 

@@ -3,7 +3,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
@@ -11,6 +10,7 @@ use fuser::{
     LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request,
     TimeOrNow, WriteFlags,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 /// Nothing is remembered by the kernel.
 const NOT_AT_ALL: Duration = Duration::ZERO;
@@ -53,7 +53,7 @@ fn attributes(ino: INodeNo, kind: FileType, size: u64) -> FileAttr {
 
 impl Late {
     fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

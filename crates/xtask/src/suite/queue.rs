@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::budget::{Budget, Pool};
 use super::{Ending, Outcome, Test, process};
@@ -52,7 +52,7 @@ pub fn run(tests: Vec<Test>, budget: &Budget, outputs: PathBuf) -> Result<Vec<Ou
         board.lock().is_over = true;
         board.over.notify_all();
     });
-    let progress = board.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let progress = board.progress.into_inner();
     progress.error.map_or(Ok(progress.ended), Err)
 }
 
@@ -68,7 +68,7 @@ fn pools(mut tests: Vec<Test>, budget: &Budget) -> Result<BTreeMap<Pool, Waiting
 
 impl Board {
     fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 
     /// One worker: a test after another, until none is left.
@@ -76,7 +76,7 @@ impl Board {
         // Of this thread alone; what it starts inherits it. Who may not go before others runs like them.
         let _ = rustix::process::nice(pool.niceness());
         loop {
-            let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let next = waiting.lock().pop_front();
             let Some(test) = next else { return };
             let (title, output) = (test.title(), self.outputs.join(file_name(&test)));
             self.lock().running.insert(title.clone(), Instant::now());
@@ -99,8 +99,7 @@ impl Board {
     fn report(&self) {
         let mut progress = self.lock();
         while !progress.is_over {
-            let waited = self.over.wait_timeout(progress, REPORT_EVERY);
-            progress = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.over.wait_for(&mut progress, REPORT_EVERY);
             if !progress.is_over {
                 println!("{}", self.line(&progress));
             }

@@ -1,7 +1,5 @@
 //! A file whose blocks are all there: verified, and put in place.
 
-use std::sync::PoisonError;
-
 use model::Algorithm;
 use model::checksum::Digest;
 use model::fault::Fault;
@@ -43,7 +41,7 @@ impl Incoming {
         if complete.serial.is_empty() {
             return Ok(());
         }
-        let in_order = std::mem::take(&mut *self.serial.lock().unwrap_or_else(PoisonError::into_inner));
+        let in_order = std::mem::take(&mut *self.serial.lock());
         let storage = |e: store::Error| Refusal::from_error(&e);
         let ours = match in_order.finish(complete.size) {
             Some(digests) => digests,
@@ -76,7 +74,7 @@ impl Receiving {
     /// Verifies a complete file and puts it in place.
     pub(in crate::receive) fn complete(&self, complete: &Complete) {
         let Some(incoming) = self.incoming().remove(&complete.id) else { return };
-        *incoming.gate.write().unwrap_or_else(PoisonError::into_inner) = Gate::Closed;
+        *incoming.gate.write() = Gate::Closed;
         let same = |there: Digest| complete.sum.is_some_and(|sum| there == Digest::crc32c(sum.crc32c));
         // Small files come without waiting for a verdict; what came may be what is there.
         if incoming.there.is_some_and(same) {

@@ -1,13 +1,13 @@
 //! How payload crossed each leg of its way: between this host and a node, and between this host and other people's servers.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use model::{Locator, v1};
 use store::{Carried, Store};
 
 use super::{Job, Peer, is_foreign};
-use crate::abroad::mirrors::Mirrors;
+use crate::remote_stores::mirrors::Mirrors;
 
 /// What this host is called as the end of a leg.
 const HERE: &str = "here";
@@ -24,14 +24,14 @@ impl Job<'_> {
     /// An end is opened: what it says of its bytes is asked for when the copy is over.
     pub(super) fn meets(&self, locator: &Locator, store: &Arc<dyn Store>) {
         if is_foreign(locator) {
-            let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut servers = self.servers.lock();
             servers.push((locator.to_string(), Arc::clone(store)));
         }
     }
 
     /// All legs. The one to or from a node is known; within this host there is none.
     pub(super) fn legs(&self, peer: &Peer, native: Vec<v1::Carried>) -> Vec<v1::Carried> {
-        let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = self.servers.lock();
         // An attempt opens its ends anew: of all of them the worst counts.
         let mut by_name: BTreeMap<String, Carried> = BTreeMap::new();
         let opened = servers.iter().filter_map(|(name, store)| Some((name.clone(), store.carried()?)));

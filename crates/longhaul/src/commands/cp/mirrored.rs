@@ -4,10 +4,10 @@ use model::Locator;
 use model::fault::Exit;
 
 use super::{End, Job, ends, is_near, near};
-use crate::abroad::mirrors::Mirrors;
 use crate::args::Cp;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::remote_stores::mirrors::Mirrors;
 use crate::settings::Settings;
 use crate::ssh::Role;
 

@@ -10,14 +10,14 @@ use model::{HostPort, Locator};
 use node::{Export, Node};
 
 use super::{Job, Peer, is_foreign};
-use crate::abroad;
 use crate::failure::Failure;
 use crate::own_node;
+use crate::remote_stores;
 
 /// From here to here: by a node of our own that lives as long as the job, so that a local copy is verified, resumed
 /// and reported like any other.
 pub(super) fn within(job: &Job<'_>) -> Result<Exit, Failure> {
-    let there = abroad::target(job.target, job.settings)?;
+    let there = remote_stores::target(job.target, job.settings)?;
     job.meets(job.target, &there.store);
     let export = match there.root {
         Some(dir) => Some(Export::here("here", dir, true)),

@@ -3,13 +3,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::{Locator, spec, v1};
+use report::receipt;
 use wire::FileTold;
 use wire::frame::{Outcome, Plan};
 
 use super::{Job, checks};
 use crate::failure::{self, Failure};
 use crate::printer::Printer;
-use crate::receipt;
 
 impl Job<'_> {
     /// What became of a file.

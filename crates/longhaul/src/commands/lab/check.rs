@@ -1,11 +1,12 @@
 //! `longhaul lab check`.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use lab::check::{Ceiling, Finding, Report, Verdict};
 use lab::control::Home;
 use model::Exit;
 use model::units::BitRate;
+use parking_lot::Mutex;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -108,9 +109,7 @@ fn with_signals(home: Home) -> Result<Arc<Mutex<Option<Home>>>, Failure> {
 }
 
 fn release(home: &Mutex<Option<Home>>) {
-    if let Ok(mut home) = home.lock() {
-        drop(home.take());
-    }
+    drop(home.lock().take());
 }
 
 fn summarise(name: &str, report: &Report, printer: &Printer) {

@@ -3,20 +3,22 @@
 use std::fs;
 use std::time::Duration;
 
+use client::FarNode;
 use model::HostPort;
 use model::units::BitRate;
-use model::v1::probe::all::{Cause, Findings, Segment, Support, Way, Ways};
+use model::v1::probe::Direction;
+use model::v1::probe::all::{Findings, PerDirection, Support};
 use model::v1::probe::latency::Latency;
 use model::v1::probe::route::RouteOrder;
-use model::v1::probe::tcp::{Direction, Order, Report};
+use model::v1::probe::tcp::{Order, Report};
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint};
-use node::FarNode;
 use probe::host::Watch;
 use probe::{Stop, causes, stamp, task, udp};
+use report::path::{self, headline};
 
 use super::check::{self, Fact};
 use super::target::{Target, connect};
-use super::{Said, latency, page};
+use super::{Said, latency};
 use crate::args::{Measure, ProbeAll};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -56,7 +58,7 @@ pub fn run(all: &ProbeAll, settings: &Settings, printer: &Printer, stop: &Stop) 
         let causes = causes::causes(&findings);
         let support = Support { findings, causes, near: watch.read() };
         if let Some(file) = &all.html {
-            let text = page::page(&all.target, &support);
+            let text = path::page(&all.target, &support);
             fs::write(file, text).map_err(|e| Failure::local(format!("cannot write {}: {e}", file.display())))?;
         }
         match (printer.is_json(), all.check.check) {
@@ -72,9 +74,9 @@ fn facts(support: &Support) -> Vec<Fact> {
     let mut facts = vec![(Measure::Causes, support.causes.len() as f64)];
     let found = &support.findings;
     facts.extend(
-        rate(&found.tcp, Way::There)
+        rate(&found.tcp, Direction::Forward)
             .into_iter()
-            .chain(rate(&found.tcp, Way::Back))
+            .chain(rate(&found.tcp, Direction::Reverse))
             .reduce(f64::min)
             .map(|r| (Measure::Rate, r)),
     );
@@ -84,12 +86,12 @@ fn facts(support: &Support) -> Vec<Fact> {
 
 /// With which congestion control a direction was sent.
 fn congestion(report: &Report, direction: Direction) -> &str {
-    let sender = if direction == Direction::Up { &report.near } else { &report.far };
+    let sender = if direction == Direction::Forward { &report.near } else { &report.far };
     sender.totals.first().map_or("", |total| total.congestion.as_str())
 }
 
 /// What TCP got in a direction.
-pub(super) fn rate(tcp: &Ways<Report>, way: Way) -> Option<f64> {
+pub(super) fn rate(tcp: &PerDirection<Report>, way: Direction) -> Option<f64> {
     let report = tcp.of(way)?;
     report.ways.first().map(|way| way.rate_bit_s as f64)
 }
@@ -130,13 +132,13 @@ impl Desk<'_> {
         let pace = UdpPace::Bursts { length: BURST_LENGTH, spacing_s: 0.0, gap_s: BURST_GAP_S };
         let burst = UdpOrder { bytes: BURST_BYTES, pace, count: None, seconds: Some(seconds) };
         let bursts = self.datagrams("bursts", &burst)?;
-        let tcp = Ways {
-            there: self.tcp("TCP there", Direction::Up, seconds)?,
-            back: self.tcp("TCP back", Direction::Down, seconds)?,
+        let tcp = PerDirection {
+            forward: self.tcp("TCP forward", Direction::Forward, seconds)?,
+            reverse: self.tcp("TCP reverse", Direction::Reverse, seconds)?,
         };
-        let loss_based = Ways {
-            there: self.loss_based("TCP there", Direction::Up, tcp.there.as_ref(), seconds)?,
-            back: self.loss_based("TCP back", Direction::Down, tcp.back.as_ref(), seconds)?,
+        let loss_based = PerDirection {
+            forward: self.loss_based("TCP forward", Direction::Forward, tcp.forward.as_ref(), seconds)?,
+            reverse: self.loss_based("TCP reverse", Direction::Reverse, tcp.reverse.as_ref(), seconds)?,
         };
         let loaded = self.loaded(&order)?;
         let left_out = std::mem::take(&mut self.left_out);
@@ -166,15 +168,16 @@ impl Desk<'_> {
         }
     }
 
-    fn datagrams(&mut self, name: &str, order: &UdpOrder) -> Result<Ways<UdpPoint>, Failure> {
+    fn datagrams(&mut self, name: &str, order: &UdpOrder) -> Result<PerDirection<UdpPoint>, Failure> {
         let watch = udp::Watch::default();
-        let there = self.one(&format!("{name} there"), |node, stop| Ok(task::send(node, order, &watch, stop)?))?;
-        let back = self.one(&format!("{name} back"), |node, stop| Ok(task::receive(node, order, &watch, stop)?))?;
-        Ok(Ways { there, back })
+        let forward = self.one(&format!("{name} forward"), |node, stop| Ok(task::send(node, order, &watch, stop)?))?;
+        let reverse =
+            self.one(&format!("{name} reverse"), |node, stop| Ok(task::receive(node, order, &watch, stop)?))?;
+        Ok(PerDirection { forward, reverse })
     }
 
     fn tcp(&mut self, name: &str, direction: Direction, seconds: f64) -> Result<Option<Report>, Failure> {
-        let order = Order { direction, seconds, streams: 1, ..Order::default() };
+        let order = Order { direction: direction.into(), seconds, streams: 1, ..Order::default() };
         self.one(name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))
     }
 
@@ -189,7 +192,13 @@ impl Desk<'_> {
         if !before.is_some_and(|report| congestion(report, direction).starts_with("bbr")) {
             return Ok(None);
         }
-        let order = Order { direction, seconds, streams: 1, congestion: Some(LOSS_BASED.into()), ..Order::default() };
+        let order = Order {
+            direction: direction.into(),
+            seconds,
+            streams: 1,
+            congestion: Some(LOSS_BASED.into()),
+            ..Order::default()
+        };
         let name = format!("{name} with {LOSS_BASED}");
         let report = self.one(&name, |node, stop| Ok(probe::tcp::test(&order, node, stop, &mut |_| {})?))?;
         let Some(report) = report else { return Ok(None) };
@@ -210,7 +219,7 @@ impl Desk<'_> {
 
 fn say(support: &Support, printer: &Printer) {
     let found = &support.findings;
-    for (way, name) in [(Way::There, "-> there"), (Way::Back, "<- back")] {
+    for (way, name) in [(Direction::Forward, "-> there"), (Direction::Reverse, "<- back")] {
         if let Some(report) = found.tcp.of(way) {
             for result in &report.ways {
                 printer.line(&format!("{name}: TCP {}, limited by {}", BitRate(result.rate_bit_s), result.limit));
@@ -243,25 +252,4 @@ fn say(support: &Support, printer: &Printer) {
         printer.line(&format!("   evidence  {}", cause.evidence));
         printer.line(&format!("   remedy    {}", cause.remedy));
     }
-}
-
-/// A cause in a few words: what, which way, where.
-pub fn headline(cause: &Cause) -> String {
-    let kind = format!("{:?}", cause.kind);
-    let spaced = kind.char_indices().flat_map(|(at, c)| {
-        let gap = (at > 0 && c.is_uppercase()).then_some(' ');
-        gap.into_iter().chain(if at > 0 { c.to_lowercase().next() } else { Some(c) })
-    });
-    let way = match cause.way {
-        Some(Way::There) => ", on the way there",
-        Some(Way::Back) => ", on the way back",
-        None => "",
-    };
-    let place = match &cause.segment {
-        Segment::NearHost => ", at this host".to_owned(),
-        Segment::FarHost => ", at the other host".to_owned(),
-        Segment::Network => ", in the network".to_owned(),
-        Segment::Hop { ttl, address } => format!(", at or before hop {ttl} ({address})"),
-    };
-    format!("{}{way}{place}", spaced.collect::<String>())
 }

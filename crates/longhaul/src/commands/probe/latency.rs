@@ -114,7 +114,7 @@ pub(super) fn facts(result: &Latency) -> Vec<Fact> {
     let mut facts = vec![(Measure::Loss, lost)];
     facts.extend(result.round_trip.map(|rtt| (Measure::Rtt, rtt.median_s)));
     let p95 = |variation: &Variation| variation.p95_s;
-    let variations = [result.variation_forward, result.variation_backward];
+    let variations = [result.variation_forward, result.variation_reverse];
     facts.extend(variations.iter().flatten().map(p95).reduce(f64::max).map(|value| (Measure::Variation, value)));
     facts
 }
@@ -130,7 +130,7 @@ fn say_packets(result: &Latency, printer: &Printer) {
         "{} packets in {:.1} s, {} answered, {} lost ({lost:.3} %)",
         p.sent, result.seconds, p.received, p.lost
     ));
-    match (p.lost_forward, p.lost_backward) {
+    match (p.lost_forward, p.lost_reverse) {
         (Some(there), Some(back)) => {
             printer.line(&format!("   lost       {there} there, {back} back, {} nobody knows where", p.lost_unplaced));
         }
@@ -160,7 +160,7 @@ fn say(result: &Latency, printer: &Printer) {
     if let Some(round_trip) = &result.round_trip {
         delay("round trip", round_trip);
     }
-    for (name, found) in [("there", &result.forward), ("back", &result.backward)] {
+    for (name, found) in [("there", &result.forward), ("back", &result.reverse)] {
         if let Some(found) = found {
             delay(name, found);
         }
@@ -168,7 +168,7 @@ fn say(result: &Latency, printer: &Printer) {
     if let Some(why) = &result.one_way_refused {
         printer.line(&format!("   one way    not told: {why}"));
     }
-    for (name, found) in [("there", &result.variation_forward), ("back", &result.variation_backward)] {
+    for (name, found) in [("there", &result.variation_forward), ("back", &result.variation_reverse)] {
         if let Some(v) = found {
             printer.line(&format!(
                 "   variation  {name}: median {}, 95 % {}, 99 % {} ({} pairs)",
@@ -179,7 +179,7 @@ fn say(result: &Latency, printer: &Printer) {
             ));
         }
     }
-    for (name, found) in [("there", result.hops_forward), ("back", result.hops_backward)] {
+    for (name, found) in [("there", result.hops_forward), ("back", result.hops_reverse)] {
         if let Some(Hops { least, most }) = found {
             let varies = if least == most {
                 String::new()

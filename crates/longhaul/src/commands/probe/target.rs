@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use client::FarNode;
 use engine::Timeouts;
 use model::locator::Place;
 use model::{HostPort, Locator};
-use node::FarNode;
 
 use crate::failure::Failure;
 use crate::settings::Settings;

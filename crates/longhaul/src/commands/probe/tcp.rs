@@ -2,9 +2,9 @@
 
 use std::net::SocketAddr;
 
+use client::FarNode;
 use model::units::{BitRate, Bytes};
-use model::v1::probe::tcp::{Direction, Flow, Interval, Order, Report, Way};
-use node::FarNode;
+use model::v1::probe::tcp::{Directions, Flow, Interval, Order, Report, Way};
 use probe::Stop;
 
 use super::check::{self, Fact};
@@ -17,9 +17,9 @@ use crate::settings::Settings;
 
 fn order(tcp: &ProbeTcp) -> Result<Order, Failure> {
     let direction = match (tcp.both, tcp.reverse) {
-        (true, _) => Direction::Both,
-        (false, true) => Direction::Down,
-        (false, false) => Direction::Up,
+        (true, _) => Directions::Both,
+        (false, true) => Directions::Reverse,
+        (false, false) => Directions::Forward,
     };
     let block_bytes =
         u32::try_from(tcp.block.0).map_err(|_| Failure::usage(format!("blocks of {}: too large", tcp.block)))?;
@@ -118,7 +118,7 @@ fn say_interval(interval: &Interval, target: &str, printer: &Printer) {
     }
     let omitted = if interval.omitted { "  (left out)" } else { "" };
     for up in [true, false] {
-        let flows: Vec<&Flow> = interval.flows.iter().filter(|flow| flow.up == up).collect();
+        let flows: Vec<&Flow> = interval.flows.iter().filter(|flow| flow.direction.is_forward() == up).collect();
         if flows.is_empty() {
             continue;
         }
@@ -190,7 +190,7 @@ fn say_way(report: &Report, way: &Way, printer: &Printer) {
     let streams = if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") };
     printer.line(&format!(
         "{} {}  {}, {streams}, {same}; {:.4} % sent again; CPU {:.2} s/GB to send, {:.2} s/GB to receive",
-        arrow(way.up),
+        arrow(way.direction.is_forward()),
         BitRate(way.rate_bit_s),
         Bytes(way.received_bytes),
         way.resent * 100.0,

@@ -1,11 +1,11 @@
 //! `longhaul probe udp`.
 
+use client::FarNode;
 use model::HostPort;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::host::Hosts;
-use model::v1::probe::tcp::Direction;
+use model::v1::probe::tcp::Directions;
 use model::v1::probe::udp::{UdpOrder, UdpPace, UdpPoint, UdpRequestOrder, UdpRequests, UdpSpread};
-use node::FarNode;
 use probe::iperf3::{self, DatagramOrder};
 use probe::udp::{Watch, columns};
 use probe::{Stop, task};
@@ -95,7 +95,7 @@ fn iperf3(udp: &ProbeUdp, at: &HostPort, printer: &Printer, stop: &Stop) -> Resu
     };
     let order = DatagramOrder {
         streams: 1,
-        direction: if udp.reverse { Direction::Down } else { Direction::Up },
+        direction: if udp.reverse { Directions::Reverse } else { Directions::Forward },
         seconds: udp.time.as_secs_f64(),
         bytes: u32::try_from(size.0).map_err(|_| Failure::usage(format!("datagrams of {size}: too large")))?,
         rate_bit_s: udp.rate.map_or(100_000_000, |rate| rate.0),

@@ -5,18 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use auth::Rights;
+use client::StateDir;
 use engine::Timeouts;
 use engine::movers::Peers;
 use model::{Locator, Place};
-use node::{Export, Networks, NodeConfig, Responders, StateDir, WebConfig};
+use node::{Export, Networks, NodeConfig, Responders, WebConfig};
 use serde::Deserialize;
 use wire::limits::ADDRESSES_MAX;
 
 use super::web;
-use crate::abroad;
 use crate::args::{Anonymous, Common, Serve};
 use crate::commands::tune;
 use crate::failure::Failure;
+use crate::remote_stores;
 use crate::settings::{read_keys, state_dir};
 use crate::toml_file;
 
@@ -174,7 +175,7 @@ impl Asked {
             typed => typed.iter().map(|text| text.parse::<Export>()).collect::<Result<Vec<_>, _>>()?,
         };
         for export in &mut exports {
-            export.abroad = abroad::export(&export.dir, web.authorities.as_ref())?;
+            export.abroad = remote_stores::export(&export.dir, web.authorities.as_ref())?;
         }
         Ok(Wanted {
             listen: serve.listen.clone().or(file.listen),

@@ -4,7 +4,8 @@ use std::io::{IsTerminal, stderr};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use node::{Node, StateDir};
+use client::StateDir;
+use node::Node;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use node::{Origins, SiteCertificate, WebConfig};
+use node::{Certificate, Origins, WebConfig};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -25,7 +25,7 @@ pub struct Typed {
     pub allow_origin: Vec<String>,
 }
 
-fn certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<SiteCertificate, Failure> {
+fn certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<Certificate, Failure> {
     let fail = |file: &Path, why: String| Failure::usage(format!("cannot use {}: {why}", file.display()));
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = read.map_err(|e| fail(file, format!("{e} (--certificate takes PEM)")))?;
@@ -37,7 +37,7 @@ fn certificate(file: &Path, key_file: Option<&PathBuf>) -> Result<SiteCertificat
     let key = PrivateKeyDer::from_pem_file(key_file).map_err(|e| {
         fail(key_file, format!("{e} (--certificate-key takes the private key, PEM, without a password)"))
     })?;
-    Ok(SiteCertificate { chain, key })
+    Ok(Certificate { chain, key })
 }
 
 fn collector(text: &str) -> Result<SocketAddr, Failure> {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use report::html::{self, text};
 use tune::audit::{Audit, Finding, Status};
 
 use super::show::{by_area, confidence, counts, observed, one_line, persist, severity, wanted, word};
-use crate::html::{self, text};
 
 /// The whole page.
 pub fn page(headline: &str, audit: &Audit) -> String {

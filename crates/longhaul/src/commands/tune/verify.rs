@@ -7,7 +7,7 @@ use model::Exit;
 use model::fault::Fault;
 use model::units::BitRate;
 use model::v1::probe::disk;
-use model::v1::probe::tcp::{Direction, Order};
+use model::v1::probe::tcp::{Directions, Order};
 use probe::Stop;
 use serde::Serialize;
 use tune::plan::{Change, plan};
@@ -66,7 +66,7 @@ impl<'a> With<'a> {
             probe::disk::check(&order)?;
             return Ok(With::Disk { directory: directory.to_owned(), order });
         }
-        let direction = if args.reverse { Direction::Down } else { Direction::Up };
+        let direction = if args.reverse { Directions::Reverse } else { Directions::Forward };
         let seconds = args.time.as_secs_f64();
         let order = Order {
             streams: args.streams,
@@ -93,8 +93,8 @@ impl<'a> With<'a> {
         match self {
             With::Path { target, order, settings } => {
                 let report = Far::connect(target, settings)?.test(order, stop, &mut |_| {})?;
-                let up = order.direction == Direction::Up;
-                let way = report.ways.iter().find(|way| way.up == up);
+                let up = order.direction == Directions::Forward;
+                let way = report.ways.iter().find(|way| way.direction.is_forward() == up);
                 let way = way.ok_or_else(|| Failure::local("the test says nothing of its direction"))?;
                 let (sender, receiver) = way.cpu_s_per_gb;
                 let cpu = if up { sender } else { receiver };

@@ -6,7 +6,7 @@ use model::id::Uuid;
 use model::v1::node::{
     LatencyProbe, LimitsProbe, PathProbe, Probe, ProbeKey, ProbeOrder, ProbeStage, ProbeTest, TcpProbe, UdpProbe,
 };
-use model::v1::probe::tcp::Direction;
+use model::v1::probe::tcp::Directions;
 use nodeapi::{Api, Which};
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn failed(api: &Api, order: &ProbeOrder) -> (String, String) {
 #[test]
 fn a_node_tests_the_way_to_another_one() {
     let pair = pair();
-    let both = TcpProbe { seconds: Some(0.5), direction: Direction::Both, streams: 2, ..TcpProbe::default() };
+    let both = TcpProbe { seconds: Some(0.5), direction: Directions::Both, streams: 2, ..TcpProbe::default() };
     let order = pair.probe(ProbeTest::Tcp(both));
     let found = report(&pair.api, &order);
     let rates: Vec<u64> = found["ways"].as_array().unwrap().iter().map(|w| w["rate_bit_s"].as_u64().unwrap()).collect();
@@ -81,7 +81,7 @@ fn a_node_tests_the_way_to_another_one() {
     let found = report(&pair.api, &pair.probe(ProbeTest::Latency(latency)));
     assert_eq!((&found["test"], found["packets"]["sent"].as_u64()), (&"latency".into(), Some(20)), "{found}");
     assert!(found["round_trip"]["median_s"].as_f64().unwrap() > 0.0 && found["hosts"]["far"].is_object());
-    for direction in [Direction::Up, Direction::Down] {
+    for direction in [Directions::Forward, Directions::Reverse] {
         let udp = UdpProbe { direction, count: Some(50), rate_bit_s: Some(10_000_000), ..UdpProbe::default() };
         let found = report(&pair.api, &pair.probe(ProbeTest::Udp(udp)));
         assert_eq!((&found["test"], found["sent"]["datagrams"].as_u64()), (&"udp".into(), Some(50)), "{found}");

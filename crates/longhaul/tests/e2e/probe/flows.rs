@@ -40,7 +40,7 @@ fn latency_with_a_node_and_with_a_responder() {
             (&50.into(), &50.into(), &0.into()),
             "{found}"
         );
-        assert_eq!((&packets["lost_forward"], &packets["lost_backward"]), (&0.into(), &0.into()), "{found}");
+        assert_eq!((&packets["lost_forward"], &packets["lost_reverse"]), (&0.into(), &0.into()), "{found}");
         assert!(found["round_trip"]["median_s"].as_f64().unwrap() < 0.5, "{found}");
         // One machine has one clock: what it says of itself decides whether directions are told.
         assert_eq!(found["forward"].is_null(), found["one_way_refused"].is_string(), "{found}");

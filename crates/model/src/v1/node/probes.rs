@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::id::Uuid;
-use crate::v1::probe::tcp::Direction;
+use crate::v1::probe::tcp::Directions;
 
 /// A test to be made, from the node that is asked to another one.
 ///
@@ -102,7 +102,7 @@ pub struct TcpProbe {
     pub streams: u32,
     /// `up`, to the other node; `down`; or `both`.
     #[schema(value_type = String)]
-    pub direction: Direction,
+    pub direction: Directions,
     /// How long is sent, without what is left out at the start; 10 unless said, or until `bytes` are sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
@@ -179,7 +179,7 @@ impl Default for LatencyProbe {
 pub struct UdpProbe {
     /// `up`, to the other node, or `down`.
     #[schema(value_type = String)]
-    pub direction: Direction,
+    pub direction: Directions,
     /// Payload of each datagram.
     pub bytes: u32,
     /// Payload per second.
@@ -205,7 +205,7 @@ impl Default for UdpProbe {
     fn default() -> UdpProbe {
         let (rate_bit_s, spacing_s, burst, gap_s) = (None, None, None, None);
         UdpProbe {
-            direction: Direction::Up,
+            direction: Directions::Forward,
             bytes: 1_472,
             rate_bit_s,
             spacing_s,

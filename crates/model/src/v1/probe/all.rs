@@ -6,7 +6,7 @@ use super::host::Use;
 use super::latency::Latency;
 use super::route::Routes;
 use super::udp::UdpPoint;
-use super::{Limits, tcp};
+use super::{Direction, Limits, tcp};
 
 /// What each test found, in the order in which they ran; none where it could not be done, with the reason in `left_out`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,15 +19,15 @@ pub struct Findings {
     pub routes: Option<Routes>,
     /// Round trips with nothing else on the path of ours.
     pub latency: Option<Latency>,
-    /// Small datagrams at a modest rate, there and back: loss, order, copies.
-    pub datagrams: Ways<UdpPoint>,
-    /// Bursts at a low mean rate, there and back: what a queue holds, and how fast it empties.
-    pub bursts: Ways<UdpPoint>,
+    /// Small datagrams at a modest rate, there and reverse: loss, order, copies.
+    pub datagrams: PerDirection<UdpPoint>,
+    /// Bursts at a low mean rate, there and reverse: what a queue holds, and how fast it empties.
+    pub bursts: PerDirection<UdpPoint>,
     /// TCP, there and back.
-    pub tcp: Ways<tcp::Report>,
+    pub tcp: PerDirection<tcp::Report>,
     /// TCP with a congestion control that takes loss for congestion, where the sender's own (BBR) does not.
     #[serde(default)]
-    pub loss_based: Ways<tcp::Report>,
+    pub loss_based: PerDirection<tcp::Report>,
     /// Round trips beside TCP.
     pub loaded: Option<Latency>,
     /// What could not be done, and why.
@@ -36,42 +36,32 @@ pub struct Findings {
 
 /// The same in both directions, seen from where the command runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ways<T> {
+pub struct PerDirection<T> {
     /// To the other end.
-    pub there: Option<T>,
+    pub forward: Option<T>,
     /// From it.
-    pub back: Option<T>,
+    pub reverse: Option<T>,
 }
 
-impl<T> Default for Ways<T> {
+impl<T> Default for PerDirection<T> {
     fn default() -> Self {
-        Self { there: None, back: None }
+        Self { forward: None, reverse: None }
     }
 }
 
-impl<T> Ways<T> {
+impl<T> PerDirection<T> {
     /// One of them.
-    pub fn of(&self, way: Way) -> Option<&T> {
+    pub fn of(&self, way: Direction) -> Option<&T> {
         match way {
-            Way::There => self.there.as_ref(),
-            Way::Back => self.back.as_ref(),
+            Direction::Forward => self.forward.as_ref(),
+            Direction::Reverse => self.reverse.as_ref(),
         }
     }
 
     /// Both, by their names.
-    pub fn each(&self) -> [(Way, Option<&T>); 2] {
-        [(Way::There, self.there.as_ref()), (Way::Back, self.back.as_ref())]
+    pub fn each(&self) -> [(Direction, Option<&T>); 2] {
+        [(Direction::Forward, self.forward.as_ref()), (Direction::Reverse, self.reverse.as_ref())]
     }
-}
-
-/// A direction, seen from where the command runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Way {
-    /// To the other end.
-    There,
-    /// From it.
-    Back,
 }
 
 /// Where a cause lies.
@@ -131,7 +121,7 @@ pub struct Cause {
     /// Its kind.
     pub kind: Kind,
     /// Which direction; none for both.
-    pub way: Option<Way>,
+    pub direction: Option<Direction>,
     /// Where.
     pub segment: Segment,
     /// How much it matters, from 0 to 1: causes are ranked by it.

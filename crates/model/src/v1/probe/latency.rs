@@ -1,6 +1,6 @@
 //! What a latency test found.
 //!
-//! Forward is from the end that asks to the end that answers, backward the other way. What could not be told is absent,
+//! Forward is from the end that asks to the end that answers, reverse the other way. What could not be told is absent,
 //! and a sentence beside it says why.
 
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct Latency {
     /// One way there, where both clocks allow it.
     pub forward: Option<Delay>,
     /// One way back, where both clocks allow it.
-    pub backward: Option<Delay>,
+    pub reverse: Option<Delay>,
     /// Both ends read one clock: they are on one machine.
     #[serde(default)]
     pub one_clock: bool,
@@ -38,11 +38,11 @@ pub struct Latency {
     /// Between neighbours on the way there; needs no synchronised clocks.
     pub variation_forward: Option<Variation>,
     /// Between neighbours on the way back.
-    pub variation_backward: Option<Variation>,
+    pub variation_reverse: Option<Variation>,
     /// Routers on the way there; absent where the other end does not tell the TTL it saw.
     pub hops_forward: Option<Hops>,
     /// Routers on the way back, if the answers set out with a usual TTL (32, 64, 128 or 255).
-    pub hops_backward: Option<Hops>,
+    pub hops_reverse: Option<Hops>,
     /// The clock of the end that asks.
     pub clock: Clock,
     /// The clock of the end that answers, as its answers say; absent where nothing came back.
@@ -58,7 +58,7 @@ pub struct Latency {
     pub host_limited: bool,
 }
 
-/// What was sent and what came back. `lost` is `lost_forward` + `lost_backward` + `lost_unplaced` where the first two
+/// What was sent and what came back. `lost` is `lost_forward` + `lost_reverse` + `lost_unplaced` where the first two
 /// are there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packets {
@@ -71,7 +71,7 @@ pub struct Packets {
     /// Lost on the way there.
     pub lost_forward: Option<u64>,
     /// Lost on the way back.
-    pub lost_backward: Option<u64>,
+    pub lost_reverse: Option<u64>,
     /// Lost after the last answer that came, or before the first of a reflector that had counted before: nobody
     /// knows which way.
     pub lost_unplaced: u64,
@@ -80,13 +80,13 @@ pub struct Packets {
     /// Packets that came to the reflector more than once: it answered each with a number of its own.
     pub duplicates_forward: Option<u64>,
     /// Answers that came more than once.
-    pub duplicates_backward: Option<u64>,
+    pub duplicates_reverse: Option<u64>,
     /// Answered packets that came back behind a later one (RFC 4737, type P reordered).
     pub reordered: u64,
     /// Packets that reached the reflector behind a later one.
     pub reordered_forward: Option<u64>,
     /// Answers that were sent before one that came earlier.
-    pub reordered_backward: Option<u64>,
+    pub reordered_reverse: Option<u64>,
     /// Answers that came after the time a packet is waited for. The packet counts as lost.
     pub late: u64,
     /// Packets that are no answer to this test: other session, number, time or shape.

@@ -84,7 +84,7 @@ pub struct Path {
     pub distance: Option<u8>,
     /// Hops of the way back, as the TTL of the target's answers says. Only of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub distance_back: Option<u8>,
+    pub distance_reverse: Option<u8>,
     /// Answers whose probe could not be told: routers that quote too little. Then probes go one at a time.
     #[serde(default)]
     pub anonymous: u32,
@@ -144,7 +144,7 @@ pub struct Router {
     pub answers: u32,
     /// TTL of its last answer, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl_back: Option<u8>,
+    pub ttl_reverse: Option<u8>,
 }
 
 /// What an answer means.
@@ -252,7 +252,7 @@ pub struct Suspect {
     pub lost: u32,
     /// Of these, lost on their way there, as the far end's count says.
     #[serde(default)]
-    pub lost_there: u32,
+    pub lost_forward: u32,
     /// The probes of the flows that they were compared with.
     pub others_sent: u32,
     /// Lost ones.

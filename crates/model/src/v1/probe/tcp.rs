@@ -2,19 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Direction;
 use super::host::Use;
 
-/// Which way data goes, seen from where the command runs.
+/// Which directions are tested, seen from where the command runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Direction {
+pub enum Directions {
     /// To the other end.
     #[default]
-    Up,
+    Forward,
     /// From it.
-    Down,
-    /// Both ways at once.
+    Reverse,
+    /// Both at once.
     Both,
+}
+
+impl From<Direction> for Directions {
+    fn from(direction: Direction) -> Directions {
+        match direction {
+            Direction::Forward => Directions::Forward,
+            Direction::Reverse => Directions::Reverse,
+        }
+    }
 }
 
 /// What is to be tested.
@@ -23,8 +33,8 @@ pub enum Direction {
 pub struct Order {
     /// Streams in each direction.
     pub streams: u32,
-    /// Which way.
-    pub direction: Direction,
+    /// Which directions.
+    pub direction: Directions,
     /// How long is sent, without what is left out at the start; 0 where `bytes` says.
     pub seconds: f64,
     /// How much is sent, in each direction, over all its streams; 0 where `seconds` says.
@@ -55,7 +65,7 @@ impl Default for Order {
     fn default() -> Order {
         Order {
             streams: 1,
-            direction: Direction::Up,
+            direction: Directions::Forward,
             seconds: 10.0,
             bytes: 0,
             omit_s: 0.0,
@@ -112,8 +122,8 @@ pub struct Kernel {
 pub struct Flow {
     /// Its number, from 1.
     pub stream: u32,
-    /// Its data goes to the other end, seen from where the command runs.
-    pub up: bool,
+    /// Which way its data goes.
+    pub direction: Direction,
     /// Payload that this end wrote, or read.
     pub bytes: u64,
     /// The same as a rate.
@@ -178,8 +188,8 @@ pub struct Term {
 /// One direction of a test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Way {
-    /// To the other end, seen from where the command runs.
-    pub up: bool,
+    /// Which.
+    pub direction: Direction,
     /// What the sending end wrote.
     pub sent_bytes: u64,
     /// What the receiving end read.

@@ -12,12 +12,12 @@ use web::Response;
 use web::target::pairs;
 
 use super::{BODY_BYTES_MAX, EVENT_STREAMS_MAX, JSON, PAGE, ROUTES, document, expect};
-use crate::http::exchange::read_little;
+use crate::http::little::read_little;
 use crate::http::refused::{Outcome, Refused, Trouble, refuse};
 use crate::http::text::Text;
 use crate::http::visit::Visit;
+use crate::test_orders;
 use crate::transfers::{Asked, REMEMBERED_MAX, RUNNING_MAX, SCHEMES, SPENT, UNENDED_MAX, Unaccepted, places_here};
-use crate::trials;
 
 /// Sends JSON.
 pub(super) fn send(visit: &mut Visit<'_>, status: u16, answer: &impl Serialize) -> Outcome {
@@ -44,7 +44,7 @@ pub(super) fn read<T: DeserializeOwned>(visit: &mut Visit<'_>, what: &str) -> Ou
     }
     // Whoever says nothing of its length may send all that is allowed.
     let comes = visit.exchange.body_length().map_or(BODY_BYTES_MAX, |bytes| bytes.min(BODY_BYTES_MAX as u64) as usize);
-    let mut memory = visit.web.host.memory.part(visit.access().holder());
+    let mut memory = visit.web.services.memory.part(visit.access().holder());
     memory.grow(comes).map_err(|full| Refused::new(503, full.to_string()).with("Retry-After", "5"))?;
     let body = read_little(visit.exchange, BODY_BYTES_MAX, what)?;
     let mut reader = serde_json::Deserializer::from_slice(&body);
@@ -91,20 +91,20 @@ pub(super) fn openapi(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
 
 /// GET /api/v1/health.
 pub(super) fn health(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let (status, word) = if visit.web.host.is_stopping() { (503, "stopping") } else { (200, "ok") };
+    let (status, word) = if visit.web.services.is_stopping() { (503, "stopping") } else { (200, "ok") };
     send(visit, status, &Health { status: word.into() })
 }
 
 /// GET /api/v1/capabilities.
 pub(super) fn capabilities(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let host = &visit.web.host;
-    let node = host.fingerprint().map_err(|error| {
+    let rules = &visit.web.rules;
+    let node = rules.fingerprint().map_err(|error| {
         tracing::error!(%error, "the node's identity cannot be read");
         refuse(500, "the node cannot read its identity; its operator must look at its log")
     })?;
-    let exports = host.describe(visit.access()).into_iter();
+    let exports = rules.describe(visit.access()).into_iter();
     let exports = exports.map(|(name, writable, elsewhere)| Export { name, writable, elsewhere }).collect();
-    let (running, queued) = host.transfers.load();
+    let (running, queued) = visit.web.services.transfers.load();
     let load_percent = std::fs::read_to_string("/proc/loadavg")
         .ok()
         .and_then(|text| text.split(' ').next()?.parse::<f64>().ok())
@@ -114,7 +114,7 @@ pub(super) fn capabilities(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
     let answer = Capabilities {
         software: engine::SOFTWARE.to_owned(),
         node: node.to_string(),
-        addresses: vec![host.address().to_string()],
+        addresses: vec![rules.address().to_string()],
         exports,
         protocols,
         schemes,
@@ -126,8 +126,8 @@ pub(super) fn capabilities(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
             page_max: PAGE.1 as u64,
             body_bytes_max: BODY_BYTES_MAX as u64,
             event_streams_max: EVENT_STREAMS_MAX as u64,
-            probes_unended_max: trials::UNENDED_MAX.0 as u64,
-            probe_seconds_max: trials::SECONDS_MAX as u64,
+            probes_unended_max: test_orders::UNENDED_MAX.0 as u64,
+            probe_seconds_max: test_orders::SECONDS_MAX as u64,
         },
         load: Load {
             running: running as u64,
@@ -158,7 +158,7 @@ fn judged_by(visit: &Visit<'_>) -> Outcome<Ask> {
 /// GET /api/v1/host.
 pub(super) fn host(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
     let ask = judged_by(visit)?;
-    let lines = visit.web.host.audit(visit.access(), &ask)?;
+    let lines = visit.web.services.audit(visit.access(), &ask)?;
     let read = |line: &String| serde_json::from_str::<serde_json::Value>(line);
     let lines = lines.iter().map(read).collect::<Result<Vec<_>, _>>();
     let mut lines = lines.map_err(|e| refuse(500, format!("the audit does not read: {e}")))?.into_iter();
@@ -174,7 +174,7 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
     for (export, path) in &places {
         visit.reach(if writes { Action::Create } else { Action::Read }, export, path)?;
     }
-    match visit.web.host.transfers.accept(visit.access(), order) {
+    match visit.web.services.transfers.accept(visit.access(), order) {
         Ok((transfer, is_new)) => send(visit, if is_new { 201 } else { 200 }, &*transfer),
         Err(Unaccepted::Refused(refusal)) => Err(visit.unwelcome(refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
@@ -222,7 +222,7 @@ pub(super) fn list(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
         next: Option<Uuid>,
     }
     let asked = asked(visit, &Stage::ALL, Stage::word)?;
-    let page = visit.web.host.transfers.page(visit.access().holder(), &asked);
+    let page = visit.web.services.transfers.page(visit.access().holder(), &asked);
     let page =
         page.ok_or_else(|| refuse(404, "the transfer that the page is to begin behind is not known here (any more)"))?;
     let listed = Listed { transfers: page.transfers.iter().map(|transfer| &**transfer).collect(), next: page.next };
@@ -236,7 +236,7 @@ fn unknown(id: &Uuid) -> Trouble {
 /// GET /api/v1/transfers/ID.
 pub(super) fn one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let found = visit.web.host.transfers.get(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    let found = visit.web.services.transfers.get(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
     send(visit, 200, &*found)
 }
 
@@ -244,7 +244,7 @@ pub(super) fn one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
 pub(super) fn change(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
     let holder = visit.access().holder().to_owned();
-    let transfers = &visit.web.host.transfers;
+    let transfers = &visit.web.services.transfers;
     transfers.get(&holder, &id).ok_or_else(|| unknown(&id))?;
     let change: Change = read(visit, "a change")?;
     let changed = transfers.change(&holder, &id, &change);
@@ -255,7 +255,7 @@ pub(super) fn change(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
 /// DELETE /api/v1/transfers/ID.
 pub(super) fn cancel(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let left = visit.web.host.transfers.cancel(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    let left = visit.web.services.transfers.cancel(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
     send(visit, if left.state.is_last() { 200 } else { 202 }, &*left)
 }
 
@@ -263,11 +263,11 @@ pub(super) fn cancel(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
 pub(super) fn receipt(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
     let holder = visit.access().holder();
-    let found = visit.web.host.transfers.get(holder, &id).ok_or_else(|| unknown(&id))?;
+    let found = visit.web.services.transfers.get(holder, &id).ok_or_else(|| unknown(&id))?;
     if !found.state.is_last() {
         return Err(refuse(409, "the transfer has not ended; its receipt comes with its end"));
     }
-    let text = visit.web.host.transfers.receipt(holder, &id);
+    let text = visit.web.services.transfers.receipt(holder, &id);
     let text = text.ok_or_else(|| refuse(404, "the transfer ended without having begun: there is no receipt"))?;
     send_text(visit, 200, text.into_bytes())
 }

@@ -5,16 +5,16 @@
 //! `Last-Event-ID` hears what has changed since. A stream holds a thread, which looks at the table four times a second.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::id::Uuid;
 use model::v1::node::Stage;
+use parking_lot::{Mutex, MutexGuard};
+use serve::Length;
 use web::{Headers, Response};
 
 use super::{EVENT_STREAMS_EACH_MAX, EVENT_STREAMS_MAX, EVENTS, expect};
-use crate::http::exchange::Length;
-use crate::http::now;
+use crate::clock::now;
 use crate::http::refused::{Done, Outcome, Refused, refuse};
 use crate::http::visit::Visit;
 use crate::transfers::Changed;
@@ -32,7 +32,7 @@ pub(super) struct Audience(Mutex<HashMap<String, usize>>);
 
 impl Audience {
     fn seats(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A place among those who listen: nobody takes so many that there is none for others.
@@ -79,7 +79,7 @@ pub(super) fn of_all(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
 /// GET /api/v1/transfers/ID/events.
 pub(super) fn of_one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    if visit.web.host.transfers.get(visit.access().holder(), &id).is_none() {
+    if visit.web.services.transfers.get(visit.access().holder(), &id).is_none() {
         return Err(refuse(404, format!("there is no transfer {id} here, or none that you may know of")));
     }
     listen(visit, Some(id))
@@ -96,7 +96,7 @@ fn listen(visit: &mut Visit<'_>, only: Option<Uuid>) -> Outcome {
     let last = visit.request().headers.get("last-event-id").map(str::trim).filter(|text| !text.is_empty());
     let last = last.map(|text| text.parse::<u64>().map_err(|_| refuse(400, "Last-Event-ID is none of this node's")));
     let last = last.transpose()?;
-    let transfers = &web.host.transfers;
+    let transfers = &web.services.transfers;
     let holder = visit.access().holder().to_owned();
     if let (Some(last), Some(id)) = (last, &only)
         && transfers.get(&holder, id).is_some_and(|transfer| transfer.state.is_last())
@@ -141,7 +141,7 @@ struct Stream {
 
 impl Stream {
     fn run(&mut self, visit: &mut Visit<'_>, last: Option<u64>) -> std::io::Result<()> {
-        let transfers = &visit.web.host.transfers;
+        let transfers = &visit.web.services.transfers;
         match (last, self.only) {
             (Some(last), _) => self.mark = last,
             // All that is known of the one, whatever its state.
@@ -177,7 +177,7 @@ impl Stream {
             if self.wrote.elapsed() >= HEARTBEAT {
                 self.write(visit, ": still here\n\n")?;
             }
-            if visit.web.host.is_stopping() || visit.exchange.is_gone() {
+            if visit.web.services.is_stopping() || visit.exchange.is_gone() {
                 return Ok(());
             }
             std::thread::sleep(LOOK);
@@ -215,7 +215,7 @@ impl Stream {
 /// Whether whoever listens would be let in again.
 fn is_welcome(visit: &Visit<'_>) -> bool {
     let access = visit.access();
-    visit.web.host.stands(access.holder()) && access.expires().is_none_or(|ends| ends > now().seconds)
+    visit.web.rules.stands(access.holder()) && access.expires().is_none_or(|ends| ends > now().seconds)
 }
 
 #[cfg(test)]

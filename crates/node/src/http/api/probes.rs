@@ -16,7 +16,7 @@ fn unknown(id: &Uuid) -> Trouble {
 /// POST /api/v1/probes.
 pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
     let order: ProbeOrder = read(visit, "an order")?;
-    match visit.web.host.trials.accept(visit.access(), order) {
+    match visit.web.services.test_orders.accept(visit.access(), order) {
         Ok((probe, is_new)) => send(visit, if is_new { 201 } else { 200 }, &probe),
         Err(Unaccepted::Refused(refusal)) => Err(visit.unwelcome(refusal.into())),
         Err(Unaccepted::Known) => Err(refuse(409, "this id is that of another order; choose another one")),
@@ -28,7 +28,7 @@ pub(super) fn create(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
 /// GET /api/v1/probes.
 pub(super) fn list(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
     let asked = asked(visit, &ProbeStage::ALL, ProbeStage::word)?;
-    let page = visit.web.host.trials.page(visit.access().holder(), &asked);
+    let page = visit.web.services.test_orders.page(visit.access().holder(), &asked);
     let (probes, next) =
         page.ok_or_else(|| refuse(404, "the test that the page is to begin behind is not known here (any more)"))?;
     send(visit, 200, &Probes { probes, next })
@@ -37,13 +37,13 @@ pub(super) fn list(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
 /// GET /api/v1/probes/ID.
 pub(super) fn one(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let found = visit.web.host.trials.get(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    let found = visit.web.services.test_orders.get(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
     send(visit, 200, &found)
 }
 
 /// DELETE /api/v1/probes/ID.
 pub(super) fn cancel(visit: &mut Visit<'_>, id: Option<Uuid>) -> Outcome {
     let id = expect(id)?;
-    let left = visit.web.host.trials.cancel(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
+    let left = visit.web.services.test_orders.cancel(visit.access().holder(), &id).ok_or_else(|| unknown(&id))?;
     send(visit, if left.state.is_last() { 200 } else { 202 }, &left)
 }

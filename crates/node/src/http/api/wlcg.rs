@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use web::date;
 
 use super::answer::send;
-use crate::host::Filled;
-use crate::http::now;
+use crate::access::Filled;
+use crate::clock::now;
 use crate::http::refused::{Outcome, refuse};
 use crate::http::visit::Visit;
 
@@ -21,10 +21,10 @@ fn host_name() -> String {
 
 /// GET /api/v1/srr.
 pub(super) fn srr(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let host = &visit.web.host;
-    let is_watcher = host.tells_numbers_to(visit.exchange.peer().ip());
-    let filled = host.filled((!is_watcher).then(|| visit.access()));
-    let state = if host.is_stopping() { "draining" } else { "open" };
+    let rules = &visit.web.rules;
+    let is_watcher = rules.tells_numbers_to(visit.exchange.peer().ip());
+    let filled = rules.filled((!is_watcher).then(|| visit.access()));
+    let state = if visit.web.services.is_stopping() { "draining" } else { "open" };
     let report = report(&host_name(), &visit.origin(), &filled, state, now().seconds);
     send(visit, 200, &report)
 }
@@ -66,7 +66,7 @@ fn report(name: &str, origin: &str, filled: &[Filled], state: &str, now: i64) ->
 
 /// GET /api/v1/site-network.
 pub(super) fn network(visit: &mut Visit<'_>, _: Option<Uuid>) -> Outcome {
-    let rates = visit.web.host.nics.rates();
+    let rates = visit.web.services.nics.rates();
     let rates =
         rates.map_err(|error| refuse(500, format!("the counters of this host's interfaces do not read: {error}")))?;
     let name = host_name();

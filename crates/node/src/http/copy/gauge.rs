@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::fault::with_causes;
 use model::{Fault, Retry};
+use parking_lot::{Mutex, MutexGuard};
 use web::copy::outcome::Last;
 use web::scitag::SciTag;
 use web::{Client, ClientError, Dialer, HttpUrl};
@@ -126,7 +126,7 @@ impl Gauge {
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<u64, (TcpStream, Flying)>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock()
     }
 
     /// Bytes that arrived.
@@ -166,7 +166,7 @@ impl Gauge {
         if let Some((moving, _)) = &self.moving {
             moving.is_with(remote.ip());
         }
-        self.remotes.lock().unwrap_or_else(PoisonError::into_inner).insert(remote);
+        self.remotes.lock().insert(remote);
     }
 
     /// A connection that carries bytes; it ends when the copy is cancelled.
@@ -192,8 +192,7 @@ impl Gauge {
 
     /// The far ends of all of them.
     pub fn remotes(&self) -> Vec<SocketAddr> {
-        let mut all: Vec<SocketAddr> =
-            self.remotes.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let mut all: Vec<SocketAddr> = self.remotes.lock().iter().copied().collect();
         all.sort_unstable();
         all
     }

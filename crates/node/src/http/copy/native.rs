@@ -10,27 +10,25 @@ use std::time::Duration;
 use auth::{AccessKey, Fingerprint};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use engine::Trust;
 use engine::control::{Control, Label};
-use engine::dial::Elsewhere;
-use engine::node::Host;
-use engine::receive::{Policy, Receiving};
+use engine::receive::TargetPlace;
 use engine::scan::SourceRoot;
 use engine::session::{Connect, Means, Session};
 use engine::transfer::{Ends, Note, Transfer};
-use engine::{Timeouts, Trust};
 use model::fault::Blame;
 use model::id::{JobId, Uuid};
 use model::locator::Place;
 use model::spec::{Options, Steer, Sync};
 use model::{Algorithm, Digest, Fault, HostPort, RelPath};
 use web::{Client, Dialer, Headers, HttpUrl, Method};
-use wire::receiver::Target;
 
 use super::gauge::{Failure, Gauge};
 use super::remote::Found;
-use crate::host::{Exports, Reach};
+use crate::access::ResolvedPath;
 use crate::http::lend::{Lent, MEDIA_TYPE, Question};
 use crate::http::visit::Visit;
+use crate::services::Services;
 
 /// How long a path may be broken without progress: FTS has patience of its own.
 const RETRY_FOR: Duration = Duration::from_secs(60);
@@ -86,26 +84,15 @@ impl Native {
     }
 
     fn session(&self) -> engine::Result<Session> {
-        let session = engine::identity::random()
-            .map_err(|_| engine::Error::Order("the system gives no random numbers".into()))?;
         let trust = Trust::Fingerprints(vec![self.node]);
         let keys = std::slice::from_ref(&self.key);
         // Whether one may go there was asked before; the address is that one.
-        let connect = Connect {
-            trust,
-            keys,
-            plain: self.plain,
-            timeouts: Timeouts::default(),
-            session,
-            guard: None,
-            elsewhere: Elsewhere::default(),
-        };
-        Session::connect(&self.at, &connect)
+        Session::connect(&self.at, &Connect { plain: self.plain, ..Connect::new(trust, keys)? })
     }
 
     fn run(
         &self,
-        host: &Exports,
+        services: &Services,
         holder: &str,
         gauge: &Gauge,
         ends: Ends<'_>,
@@ -117,7 +104,7 @@ impl Native {
         };
         let label = Label { job: self.job.to_string(), role: "copy", source, target };
         let control = Control::new(label, Steer::default(), Arc::default());
-        let _held = host.jobs.begin(*self.job.as_bytes(), "copy", holder, &control);
+        let _held = services.jobs.begin(*self.job.as_bytes(), "copy", holder, &control);
         let checksums = vec![Algorithm::Crc32c, Algorithm::Adler32];
         let options = Options { sync: Sync::None, no_overwrite: !overwrite, checksums, ..Options::default() };
         let transfer = Transfer {
@@ -125,9 +112,9 @@ impl Native {
             options,
             congestion: None,
             means: Means {
-                streams_max: host.policy().third_party.max_streams.into(),
-                history: host.history(),
-                commons: host.commons(),
+                streams_max: services.access.policy().third_party.max_streams.into(),
+                history: Some(services.access.history()),
+                path_shares: Some(services.access.path_shares()),
                 ..Means::default()
             },
             ends,
@@ -166,14 +153,12 @@ impl Native {
         let make = |options: &Options, waker| {
             let tag = engine::identity::random_tag()
                 .map_err(|_| engine::Error::Order("the system gives no random numbers".into()))?;
-            let target = Target { path: reach.path.clone(), into: false, is_dir: false };
-            let opening = visit.host.watch_leftovers(reach, &tag);
-            let policy =
-                Policy { options: options.clone(), may_replace: Ok(()), tag, journals: None, tells_plans: false };
-            Ok(Receiving::new(Arc::clone(&reach.store), target, policy, waker, opening))
+            let opening = visit.services.access.watch_leftovers(reach, &tag);
+            let place = TargetPlace { opening, ..TargetPlace::new(Arc::clone(&reach.store), reach.path.clone()) };
+            Ok(place.receive(options.clone(), tag, waker))
         };
         let ends = Ends::Pull { sources: vec![self.place.clone()], target: &make };
-        self.run(&visit.host, &visit.holder, gauge, ends, replace)
+        self.run(&visit.services, &visit.holder, gauge, ends, replace)
     }
 
     /// The file goes there; whether it may replace one there that node says of its key.
@@ -183,21 +168,21 @@ impl Native {
         let sources =
             || Ok(vec![SourceRoot { store: Arc::clone(&reach.store), path: reach.path.clone(), name: name.clone() }]);
         let ends = Ends::Push { sources: &sources, target: self.place.clone() };
-        self.run(&visit.host, &visit.holder, gauge, ends, overwrite)
+        self.run(&visit.services, &visit.holder, gauge, ends, overwrite)
     }
 }
 
 /// What a native copy needs of a request, shared with the thread that moves the bytes.
 pub(crate) struct Context<'a> {
-    pub host: Arc<Exports>,
+    pub services: Arc<Services>,
     pub holder: String,
-    pub reach: &'a Reach,
+    pub reach: &'a ResolvedPath,
 }
 
 impl<'a> Context<'a> {
     /// Of a request that copies to or from there.
-    pub fn new(visit: &Visit<'_>, reach: &'a Reach) -> Context<'a> {
-        Context { host: Arc::clone(&visit.web.host), holder: visit.access().holder().to_owned(), reach }
+    pub fn new(visit: &Visit<'_>, reach: &'a ResolvedPath) -> Context<'a> {
+        Context { services: Arc::clone(&visit.web.services), holder: visit.access().holder().to_owned(), reach }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Pull: the file of another server comes here, over several connections, each writing in place.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use auth::Action;
 use model::checksum::{BlockSum, Digest};
 use model::{Algorithm, Fault, Kind};
+use parking_lot::Mutex;
+use serve::buffer;
 use store::{Sink, Writes};
 use web::client::{REDIRECTS_MAX, for_others, redirect};
 use web::copy::Order;
@@ -16,12 +17,13 @@ use super::gauge::{Failure, Gauge, Line};
 use super::ranges::{Parts, Task};
 use super::remote::{self, Found, before};
 use super::{accept, done, early, native, watch};
+use crate::access::ResolvedPath;
+use crate::clock::now;
 use crate::digests::Stamp;
-use crate::host::Reach;
+use crate::http::get;
 use crate::http::put::{self, Sums};
 use crate::http::refused::{Outcome, Trouble, refuse};
 use crate::http::visit::Visit;
-use crate::http::{buffer, get, now};
 use crate::secrets::Secrets;
 
 /// A file is worth another connection from here on.
@@ -59,20 +61,20 @@ impl Job<'_> {
         if !is_whole {
             return Ok(());
         }
-        let mut all = self.trailers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.trailers.lock();
         trailers.iter().for_each(|(name, value)| all.add(name, value));
         Ok(())
     }
 
     /// The digests of the whole file that came behind it.
     fn behind(&self) -> Vec<Digest> {
-        let all = self.trailers.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.trailers.lock();
         remote::digests(&all)
     }
 }
 
 /// Where the file is to come, and what is there: all that can be refused before anybody is asked for it.
-fn target(visit: &Visit<'_>, order: &Order) -> Outcome<(Reach, Option<Kind>)> {
+fn target(visit: &Visit<'_>, order: &Order) -> Outcome<(ResolvedPath, Option<Kind>)> {
     let Some((export, path)) = visit.place()? else { return Err(refuse(405, "a file needs a name below an export")) };
     let reach = visit.reach(Action::Create, &export, &path)?;
     let there = put::target(visit, &reach, visit.target.is_dir)?;
@@ -118,7 +120,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
     let (secrets, has_promise) = (remote::secrets(order), !promised.is_empty());
     // Where a file is taken in order, one connection brings it.
     let anywhere = reach.store.capabilities().writes == Writes::Anywhere;
-    let most = if anywhere { visit.web.host.policy().third_party.max_streams.into() } else { 1 };
+    let most = if anywhere { visit.web.rules.policy().third_party.max_streams.into() } else { 1 };
     let sink = &*unfinished.0;
     let trailers = Mutex::default();
     let job = Job { dialer: &dialer, found: &found, sink, gauge: &gauge, secrets, has_promise, most, trailers };
@@ -157,7 +159,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, source: &HttpUrl) -> 
 fn natively(
     visit: &mut Visit<'_>,
     native: &native::Native,
-    reach: &Reach,
+    reach: &ResolvedPath,
     gauge: &Gauge,
     replace: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
@@ -172,7 +174,7 @@ fn natively(
             let placed = reach.store.open(&reach.path).and_then(|source| Ok((source.stat()?, source)));
             if let Ok((stat, source)) = placed {
                 let stamp = Stamp { size: stat.meta.size, mtime: stat.meta.mtime, inode: stat.identity.1 };
-                visit.web.host.digests.keep(&*source, stat.identity, stamp, &moved.digests);
+                visit.web.services.digests.keep(&*source, stat.identity, stamp, &moved.digests);
             }
             Ok(Some(Ok(moved.bytes)))
         }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use auth::Action;
 use model::checksum::Digest;
 use model::{Algorithm, Fault, RelPath};
+use serve::PIECE_BYTES;
+use serve::buffer;
 use store::{Source, Stat};
 use web::client::{REDIRECTS_MAX, for_others, redirect};
 use web::copy::Order;
@@ -15,12 +17,11 @@ use web::{Body, Client, Dialer, Headers, HttpUrl, Method, Response, digest};
 use super::gauge::{Failure, Gauge, Line};
 use super::remote::{self, before};
 use super::{accept, done, early, native, watch};
+use crate::access::ResolvedPath;
 use crate::digests::Digests;
-use crate::host::Reach;
-use crate::http::exchange::PIECE_BYTES;
+use crate::http::get;
 use crate::http::refused::{Outcome, refuse};
 use crate::http::visit::Visit;
-use crate::http::{buffer, get};
 use crate::secrets::Secrets;
 
 /// How long a destination may think before it lets the body come; then the body comes anyway (RFC 9110, section 10.1.1).
@@ -97,7 +98,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
     }
     let must_verify = order.require_checksum == Some(true);
     // A digest that was made for this may have been noted with the file, which is a change of its facts.
-    let (stat, digests) = (source.stat()?, &visit.web.host.digests);
+    let (stat, digests) = (source.stat()?, &visit.web.services.digests);
     let known = digests.known(&*source)?.len();
     let (size, secrets) = (stat.meta.size, remote::secrets(order));
     let job = Job {
@@ -120,7 +121,7 @@ pub(crate) fn answer(visit: &mut Visit<'_>, order: &Order, destination: &HttpUrl
 fn natively(
     visit: &mut Visit<'_>,
     native: &native::Native,
-    reach: &Reach,
+    reach: &ResolvedPath,
     gauge: &Gauge,
     overwrite: bool,
 ) -> Outcome<Option<Result<u64, Failure>>> {
@@ -139,7 +140,7 @@ fn natively(
 /// Whether the file has the digests that the request says it has.
 fn is_promised(visit: &Visit<'_>, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<()> {
     for wanted in remote::promised(visit.request())? {
-        let have = visit.web.host.digests.make(&**source, path, wanted.algorithm())?;
+        let have = visit.web.services.digests.make(&**source, path, wanted.algorithm())?;
         if have != wanted {
             let reason = format!("checksum mismatch: the file has {have}, and the request says {wanted}");
             return Err(refuse(412, reason));
@@ -152,9 +153,11 @@ fn is_promised(visit: &Visit<'_>, source: &Arc<dyn Source>, path: &RelPath) -> O
 fn known(visit: &Visit<'_>, order: &Order, source: &Arc<dyn Source>, path: &RelPath) -> Outcome<Option<Digest>> {
     match order.require_checksum {
         Some(false) => Ok(None),
-        Some(true) => visit.web.host.digests.make(&**source, path, Algorithm::Adler32).map(Some).map_err(Into::into),
+        Some(true) => {
+            visit.web.services.digests.make(&**source, path, Algorithm::Adler32).map(Some).map_err(Into::into)
+        }
         None => {
-            let known = visit.web.host.digests.known(&**source)?;
+            let known = visit.web.services.digests.known(&**source)?;
             Ok(known.into_iter().find(|digest| digest.algorithm() == Algorithm::Adler32))
         }
     }

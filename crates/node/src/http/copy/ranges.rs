@@ -1,9 +1,9 @@
 //! A file in parts, one for each connection; whoever is done takes half of what the slowest still has.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use model::checksum::BlockSum;
+use parking_lot::Mutex;
 
 /// What is left of a part is not divided below this: a new request costs a round trip.
 const DIVIDED_FROM: u64 = 16 << 20;
@@ -47,7 +47,7 @@ impl Parts {
 
     /// Something to fetch: a part that nobody has, else half of the largest one.
     pub fn take(&self) -> Option<Task> {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.parts.lock();
         if let Some(index) = parts.iter().position(|part| !part.taken && part.at < part.end) {
             parts[index].taken = true;
             return Some(Task { index, at: parts[index].at, end: parts[index].end });
@@ -68,13 +68,13 @@ impl Parts {
 
     /// Where the part of a task ends by now.
     pub fn end(&self, task: &Task) -> u64 {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)[task.index].end
+        self.parts.lock()[task.index].end
     }
 
     /// So many bytes of a task are there, with this sum. What lies behind its end is another's.
     pub fn came(&self, task: &Task, at: u64, bytes: u64, sum: BlockSum) {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)[task.index].at = at + bytes;
-        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        self.parts.lock()[task.index].at = at + bytes;
+        let mut sums = self.sums.lock();
         // What follows on another piece is added to it, so that there are as many entries as parts.
         if let Some((start, (length, before))) = sums.range(..=at).next_back().map(|(s, v)| (*s, *v))
             && start + length == at
@@ -87,12 +87,12 @@ impl Parts {
 
     /// Gives back what a broken connection left.
     pub fn give_back(&self, task: &Task) {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)[task.index].taken = false;
+        self.parts.lock()[task.index].taken = false;
     }
 
     /// The sum of the whole file, if all of it is there.
     pub fn whole(&self, size: u64) -> Option<BlockSum> {
-        let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let sums = self.sums.lock();
         let (mut at, mut all) = (0, BlockSum::of(&[], true));
         for (start, (length, sum)) in sums.iter() {
             if *start != at {

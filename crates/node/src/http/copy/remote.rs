@@ -9,11 +9,11 @@ use web::copy::Order;
 use web::{Client, Dialer, Headers, HttpUrl, Method, Request, Response, digest};
 
 use super::gauge::{Failure, Gauge, Mark};
-use crate::host::user;
 use crate::http::put;
 use crate::http::refused::{Outcome, Trouble, refuse};
 use crate::http::visit::Visit;
 use crate::secrets::Secrets;
+use crate::services::user;
 
 /// For a connection with its handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ pub(crate) fn dialer(visit: &Visit<'_>, order: &Order) -> Dialer {
 pub(crate) fn gauge(visit: &Visit<'_>, order: &Order, we_send: bool) -> Gauge {
     let fireflies = (*visit.web.fireflies()).clone();
     let mark = order.scitag.filter(|tag| tag.is_marked()).map(|tag| Mark { tag, fireflies, we_send });
-    Gauge::new(mark, visit.web.host.meters.copy(user(visit.access())), we_send)
+    Gauge::new(mark, visit.web.services.meters.copy(user(visit.access())), we_send)
 }
 
 /// A name as HTTP/1.1 has always written it. A client that came over HTTP/2 could only write it small, and there are servers

@@ -9,7 +9,7 @@ use model::Fault;
 use web::copy::marker::Marker;
 
 use super::gauge::{Failure, Gauge};
-use crate::http::now;
+use crate::clock::now;
 use crate::http::refused::Outcome;
 use crate::http::visit::Visit;
 

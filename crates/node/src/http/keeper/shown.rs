@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use web::target::Target;
 
-use crate::http::exchange::Exchange;
+use serve::Exchange;
 
 /// What a request shows.
 pub(crate) enum Shown {

@@ -4,10 +4,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::RelPath;
 use serde_json::{Map, Value, json};
+use serve::Length;
 use web::{Response, date};
 
 use super::sort::Line;
-use crate::http::exchange::Length;
 use crate::http::refused::Outcome;
 use crate::http::text::Text;
 use crate::http::visit::Visit;

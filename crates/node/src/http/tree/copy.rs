@@ -2,14 +2,16 @@
 
 use auth::Action;
 use model::{Kind, Name, RelPath, Timestamp};
+use serve::buffer;
 use store::{Coming, Extent, Finish, Source, Writes};
 
 use super::stayed::Stayed;
 use super::{Ends, There, brief, clear, ends, look};
-use crate::host::Reach;
+use crate::access::ResolvedPath;
+use crate::clock::now;
 use crate::http::refused::{Done, Outcome, Trouble, refuse};
 use crate::http::visit::Visit;
-use crate::http::{buffer, dead, now, put};
+use crate::http::{dead, put};
 
 /// Levels of directories that are copied at once.
 const DEPTH_MAX: usize = 256;
@@ -62,7 +64,7 @@ fn can_come(ends: &Ends, there: &There) -> Outcome<()> {
 
 /// An entry of a store.
 struct At<'a> {
-    reach: &'a Reach,
+    reach: &'a ResolvedPath,
     path: RelPath,
 }
 
@@ -133,7 +135,7 @@ fn file(visit: &Visit<'_>, from: &At<'_>, to: &At<'_>, replace: bool) -> Outcome
     let stat = source.stat()?;
     let size = stat.meta.size;
     put::room(&*to.reach.store, &to.path, size)?;
-    let reach = Reach { path: to.path.clone(), ..to.reach.clone() };
+    let reach = ResolvedPath { path: to.path.clone(), ..to.reach.clone() };
     let tag = visit.web.unfinished.tag(&reach);
     let sink = put::Unfinished(reach.store.create(&to.path, &tag)?);
     let now = now();

@@ -8,7 +8,7 @@ use web::dav::Depth;
 
 use super::stayed::Stayed;
 use super::{brief, conditions};
-use crate::host::Reach;
+use crate::access::ResolvedPath;
 use crate::http::refused::{Outcome, Trouble, refuse, status_in_store};
 use crate::http::visit::Visit;
 
@@ -48,9 +48,9 @@ pub(crate) fn answer(visit: &mut Visit<'_>) -> Outcome {
 }
 
 /// Removes a directory with all that is in it; an export may keep those that are not empty.
-pub(super) fn tree(visit: &Visit<'_>, reach: &Reach, place: &(String, RelPath)) -> Outcome<Stayed> {
+pub(super) fn tree(visit: &Visit<'_>, reach: &ResolvedPath, place: &(String, RelPath)) -> Outcome<Stayed> {
     let (export, path) = place;
-    if !visit.web.host.deletes_trees(export) {
+    if !visit.web.rules.deletes_trees(export) {
         if reach.store.list(&reach.path)?.next().is_some() {
             let why = format!(
                 "the directory /{export}/{path} is not empty, and this export keeps such (recursive_delete = false): remove \
@@ -62,7 +62,7 @@ pub(super) fn tree(visit: &Visit<'_>, reach: &Reach, place: &(String, RelPath)) 
         return Ok(Stayed::default());
     }
     // Asked first: what is in it does not go for a directory that stays.
-    visit.web.host.locks.may_go_empty(export, path, &visit.shown)?;
+    visit.web.rules.locks.may_go_empty(export, path, &visit.shown)?;
     let Some(name) = reach.path.name() else { return Err(refuse(403, "the top of what is open stays")) };
     // No link is followed from here on, whoever puts one in the place of a directory meanwhile.
     let store = store::below_of(&reach.store, &reach.path.parent(), Reached::FreelyThenNoLink)?;

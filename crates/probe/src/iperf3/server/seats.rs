@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::super::control::Cookie;
 use super::Bounds;
@@ -65,7 +67,7 @@ pub(super) enum Came {
 
 impl Seats {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -12,7 +12,7 @@ fn route(text: &str) -> Route {
         said: Said::TimeExceeded,
         icmp: Some([11, 0]),
         answers: 1,
-        ttl_back: None,
+        ttl_reverse: None,
     };
     let hop = |(word, ttl): (&str, u8)| {
         let (addresses, rtt) = word.split_once('=').map_or((word, None), |(word, rtt)| (word, Some(rtt)));
@@ -99,7 +99,7 @@ fn directions_are_compared() {
     assert_eq!(found, wanted.map(|(what, one, other)| (what, one.to_owned(), other.to_owned())));
     assert_eq!(asymmetries(&route("a b c=20"), &route("x y z=20.5")), []);
     let mut alone = route("a b c=20");
-    alone.path.distance_back = Some(5);
+    alone.path.distance_reverse = Some(5);
     let silent = Route::default();
     assert_eq!(asymmetries(&alone, &silent)[0].text, "the way there has 3 hops, the way back 5");
 }

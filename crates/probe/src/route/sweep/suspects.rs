@@ -49,8 +49,8 @@ fn losses(known: &[Known], flows: &Flows) -> (u32, u32) {
 }
 
 /// Of the lost ones, those that the far end did not get.
-fn lost_there(known: &[Known], flows: &Flows) -> u32 {
-    flows.iter().map(|flow| known[*flow].lost_there).sum()
+fn lost_forward(known: &[Known], flows: &Flows) -> u32 {
+    flows.iter().map(|flow| known[*flow].lost_forward).sum()
 }
 
 /// The flows that lose most, two of them, three, up to half of all: a member of a bundle has no address of its own.
@@ -97,7 +97,7 @@ pub fn by_loss(known: &[Known], ways: &[Group]) -> Vec<Suspect> {
             ports: ports(known, &set),
             sent,
             lost,
-            lost_there: lost_there(known, &set),
+            lost_forward: lost_forward(known, &set),
             others_sent: all_sent - sent,
             others_lost: all_lost - lost,
             chance: Some(by_chance),
@@ -135,7 +135,7 @@ pub fn by_delay(known: &[Known]) -> Vec<Suspect> {
         ports: ports(known, &set),
         sent,
         lost,
-        lost_there: lost_there(known, &set),
+        lost_forward: lost_forward(known, &set),
         others_sent,
         others_lost,
         chance: None,
@@ -158,7 +158,7 @@ fn name(suspect: &mut Suspect, hop: Option<(u8, String)>) {
             percent(suspect.lost, suspect.sent),
             suspect.lost,
             suspect.sent,
-            suspect.lost_there,
+            suspect.lost_forward,
             percent(suspect.others_lost, suspect.others_sent),
             suspect.others_lost,
             suspect.others_sent

@@ -14,7 +14,7 @@ fn flow(port: u16, hops: &str, sent: u32, lost: u32, rtt_ms: f64) -> Known {
         is_reached: true,
         sent,
         answered: sent - lost,
-        lost_there: lost,
+        lost_forward: lost,
         rtt_min_s: Some(rtt_ms / 1e3),
         rtt_median_s: Some(rtt_ms / 1e3),
     }

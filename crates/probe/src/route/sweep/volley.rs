@@ -40,7 +40,7 @@ impl Volley {
     }
 
     /// Of the probes between the first and the last that were answered, those that the far end did not get.
-    pub fn lost_there(&self) -> u32 {
+    pub fn lost_forward(&self) -> u32 {
         let Some([(first, before), (last, after)]) = self.ends else { return 0 };
         ((last - first) as u32).saturating_sub(after.wrapping_sub(before))
     }
@@ -105,14 +105,14 @@ mod tests {
                     shot,
                     rtt: seconds(1),
                     hops: None,
-                    hops_back: None,
-                    ttl_back: None,
+                    hops_reverse: None,
+                    ttl_reverse: None,
                     count: 7 + shot as u32 / 2,
                 },
             );
         }
         assert_eq!(volley.counts(None), (5, 2));
-        assert_eq!(volley.lost_there(), 2, "of the three after the first one, the far end counted one");
+        assert_eq!(volley.lost_forward(), 2, "of the three after the first one, the far end counted one");
         // Those sent at 3 and 4 had less than two seconds, the answered one of them as well.
         assert_eq!(volley.counts(Some(seconds(4))), (3, 1));
         assert_eq!(volley.counts(Some(Duration::from_millis(1_500))), (0, 0));

@@ -49,7 +49,7 @@ pub struct Tracer {
     end: Option<(u8, End)>,
     /// The highest TTL that was answered.
     highest: u8,
-    distance_back: Option<u8>,
+    distance_reverse: Option<u8>,
     anonymous: u32,
     /// One probe at a time: answers do not say whose they are.
     is_serial: bool,
@@ -71,7 +71,7 @@ impl Tracer {
             resume: Duration::ZERO,
             end: None,
             highest: 0,
-            distance_back: None,
+            distance_reverse: None,
             anonymous: 0,
             is_serial: false,
         }
@@ -112,7 +112,7 @@ impl Tracer {
         match found.routers.iter_mut().find(same) {
             Some(known) => {
                 known.answers += 1;
-                known.ttl_back = router.ttl_back;
+                known.ttl_reverse = router.ttl_reverse;
             }
             None if has_room => found.routers.push(router),
             None => {}
@@ -144,12 +144,12 @@ impl Tracer {
     }
 
     fn heard_icmp(&mut self, now: Duration, heard: &Heard) {
-        let Heard::Icmp { shot, rtt, from, said, icmp, ttl_back, .. } = heard else { return };
+        let Heard::Icmp { shot, rtt, from, said, icmp, ttl_reverse, .. } = heard else { return };
         let Some(shot) = shot.or_else(|| self.attribute()) else { return };
         let Some(ttl) = self.close(shot) else { return };
         let rtt = rtt.unwrap_or_else(|| now.saturating_sub(self.probes[shot].at));
         let router =
-            Router { address: from.to_string(), said: *said, icmp: Some(*icmp), answers: 1, ttl_back: *ttl_back };
+            Router { address: from.to_string(), said: *said, icmp: Some(*icmp), answers: 1, ttl_reverse: *ttl_reverse };
         self.note(ttl, rtt, router);
         match said {
             // Only an end host knows its ports, whatever address it says so from.
@@ -178,7 +178,7 @@ impl Tracer {
             hops: hops.collect(),
             end,
             distance,
-            distance_back: self.distance_back,
+            distance_reverse: self.distance_reverse,
             anonymous: self.anonymous,
             ..Path::default()
         }
@@ -220,14 +220,14 @@ impl Script for Tracer {
 
     fn heard(&mut self, now: Duration, heard: &Heard) {
         match heard {
-            Heard::Answer { shot, rtt, hops, hops_back, ttl_back, .. } => {
+            Heard::Answer { shot, rtt, hops, hops_reverse, ttl_reverse, .. } => {
                 let Some(ttl) = self.close(*shot) else { return };
                 let address = self.target.to_string();
                 let said = Said::Answered;
-                self.note(ttl, *rtt, Router { address, said, icmp: None, answers: 1, ttl_back: *ttl_back });
+                self.note(ttl, *rtt, Router { address, said, icmp: None, answers: 1, ttl_reverse: *ttl_reverse });
                 // A router on the way may write TTLs as it likes; the end is not behind this probe.
                 self.ends(hops.unwrap_or(ttl).min(ttl), End::Reached);
-                self.distance_back = hops_back.or(self.distance_back);
+                self.distance_reverse = hops_reverse.or(self.distance_reverse);
             }
             Heard::Icmp { .. } => self.heard_icmp(now, heard),
             // The least probe there is: nothing smaller to be had.

@@ -17,13 +17,13 @@ pub struct Far {
     /// The largest; none where one answer breaks the rule that it is not zero.
     error: Option<Duration>,
     hops_forward: Option<Hops>,
-    hops_backward: Option<Hops>,
+    hops_reverse: Option<Hops>,
 }
 
 impl Default for Far {
     fn default() -> Far {
         let error = Some(Duration::ZERO);
-        Far { answers: 0, synchronised: true, ptp: false, error, hops_forward: None, hops_backward: None }
+        Far { answers: 0, synchronised: true, ptp: false, error, hops_forward: None, hops_reverse: None }
     }
 }
 
@@ -47,7 +47,7 @@ impl Far {
         }
         let began = |ttl: u8| USUAL_TTLS.into_iter().find(|usual| *usual >= ttl);
         if let Some(count) = ttl.filter(|ttl| *ttl != 0).and_then(|ttl| Some(began(ttl)? - ttl)) {
-            note(&mut self.hops_backward, count);
+            note(&mut self.hops_reverse, count);
         }
     }
 
@@ -90,13 +90,13 @@ impl Sender<'_> {
             histogram: self.delays.round_trip.buckets(),
             residence: self.delays.residence.delay(),
             forward: self.delays.forward.delay().filter(|_| is_allowed),
-            backward: self.delays.backward.delay().filter(|_| is_allowed),
+            reverse: self.delays.reverse.delay().filter(|_| is_allowed),
             one_clock: self.order.one_clock,
             one_way_refused,
             variation_forward: self.delays.variation_forward.variation(),
-            variation_backward: self.delays.variation_backward.variation(),
+            variation_reverse: self.delays.variation_reverse.variation(),
             hops_forward: self.far.hops_forward,
-            hops_backward: self.far.hops_backward,
+            hops_reverse: self.far.hops_reverse,
             clock: self.near.worst(),
             far_clock: self.far.clock(),
             clock_step,

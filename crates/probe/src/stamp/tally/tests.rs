@@ -57,7 +57,7 @@ type Runs = Vec<(u64, u32)>;
 /// A test of `forward.len()` packets with a reflector that counts from `start`, or copies the sender's numbers.
 struct Path<'a> {
     forward: &'a [Fate],
-    backward: &'a [Fate],
+    reverse: &'a [Fate],
     start: u32,
     counts: bool,
 }
@@ -73,7 +73,7 @@ impl Path<'_> {
         let numbered = at_reflector.iter().zip(self.start..);
         let answers: Vec<(u64, u32)> =
             numbered.map(|(n, number)| (*n, if self.counts { number } else { *n as u32 })).collect();
-        let came = pass(&answers, |(n, _)| self.backward[n as usize]);
+        let came = pass(&answers, |(n, _)| self.reverse[n as usize]);
         for (sequence, number) in &came {
             assert_ne!(tally.answer(*sequence as u32, *number, true), Verdict::Stranger);
         }
@@ -98,22 +98,22 @@ proptest! {
         fates in proptest::collection::vec((0u8..20, 0u8..20), 2..150),
     ) {
         let fate = |n| [Lost, Lost, Copied, Overtaken].get(usize::from(n)).copied().unwrap_or(Passes);
-        let (forward, mut backward): (Vec<Fate>, Vec<Fate>) = fates.iter().map(|(f, b)| (fate(*f), fate(*b))).unzip();
+        let (forward, mut reverse): (Vec<Fate>, Vec<Fate>) = fates.iter().map(|(f, b)| (fate(*f), fate(*b))).unzip();
         // What nobody can see: the answer of a copied packet, or of a lost one, that does anything of its own.
-        for (f, b) in forward.iter().zip(&mut backward) {
+        for (f, b) in forward.iter().zip(&mut reverse) {
             if *f != Passes && *f != Overtaken {
                 *b = Passes;
             }
         }
-        let path = Path { forward: &forward, backward: &backward, start: 0, counts: true };
+        let path = Path { forward: &forward, reverse: &reverse, start: 0, counts: true };
         let (packets, answers, came) = path.run();
         prop_assume!(packets.received > 0);
-        let (there, back) = (count(&forward, Lost), count(&backward, Lost));
+        let (there, back) = (count(&forward, Lost), count(&reverse, Lost));
         prop_assert_eq!(packets.lost, there + back);
         if packets.stateful == Some(true) {
-            prop_assert_eq!((packets.lost_forward, packets.lost_backward), (Some(there), Some(back)));
+            prop_assert_eq!((packets.lost_forward, packets.lost_reverse), (Some(there), Some(back)));
             prop_assert_eq!(packets.duplicates_forward, Some(count(&forward, Copied)));
-            prop_assert_eq!(packets.duplicates_backward, Some(count(&backward, Copied)));
+            prop_assert_eq!(packets.duplicates_reverse, Some(count(&reverse, Copied)));
         } else {
             // Nothing was odd but what cannot be: then nothing is to be told apart.
             prop_assert_eq!((there, back, packets.duplicates, packets.reordered), (0, 0, 0, 0));
@@ -122,7 +122,7 @@ proptest! {
         prop_assert_eq!(packets.reordered, behind(&first_ones(came.iter().map(|c| c.0))));
         let by_number = answers.iter().filter(|a| came.contains(a)).map(|a| a.0);
         prop_assert_eq!(packets.reordered_forward, Some(behind(&first_ones(by_number))));
-        prop_assert_eq!(packets.reordered_backward, Some(behind(&first_ones(came.iter().map(|c| c.1.into())))));
+        prop_assert_eq!(packets.reordered_reverse, Some(behind(&first_ones(came.iter().map(|c| c.1.into())))));
     }
 
     #[test]
@@ -141,7 +141,7 @@ proptest! {
         }
         let packets = tally.packets();
         prop_assert_eq!(packets.sent, packets.received + packets.lost);
-        let placed = packets.lost_forward.unwrap_or(0) + packets.lost_backward.unwrap_or(0);
+        let placed = packets.lost_forward.unwrap_or(0) + packets.lost_reverse.unwrap_or(0);
         prop_assert_eq!(packets.lost, placed + packets.lost_unplaced);
         prop_assert_eq!(packets.lost_forward.is_none(), packets.direction_unknown.is_some());
     }
@@ -150,7 +150,7 @@ proptest! {
 #[test]
 fn a_reflector_that_copies_is_found_out() {
     let forward = [Passes, Lost, Passes, Passes];
-    let path = Path { forward: &forward, backward: &[Passes; 4], start: 0, counts: false };
+    let path = Path { forward: &forward, reverse: &[Passes; 4], start: 0, counts: false };
     let (packets, ..) = path.run();
     assert_eq!((packets.stateful, packets.lost, packets.lost_unplaced), (Some(false), 1, 1));
     assert!(packets.direction_unknown.unwrap().contains("stateful mode"));
@@ -158,19 +158,19 @@ fn a_reflector_that_copies_is_found_out() {
 
 #[test]
 fn losses_on_the_way_back_alone_need_the_gap_in_the_closing_numbers() {
-    let backward = [Passes, Lost, Passes, Lost];
-    let path = Path { forward: &[Passes; 4], backward: &backward, start: 0, counts: true };
+    let reverse = [Passes, Lost, Passes, Lost];
+    let path = Path { forward: &[Passes; 4], reverse: &reverse, start: 0, counts: true };
     let (packets, ..) = path.run();
-    assert_eq!((packets.stateful, packets.lost_forward, packets.lost_backward), (Some(true), Some(0), Some(2)));
+    assert_eq!((packets.stateful, packets.lost_forward, packets.lost_reverse), (Some(true), Some(0), Some(2)));
 }
 
 #[test]
 fn a_reflector_that_had_counted_before() {
     let forward = [Passes, Passes, Lost, Passes, Passes];
-    let backward = [Lost, Passes, Passes, Lost, Passes];
-    let (packets, ..) = Path { forward: &forward, backward: &backward, start: 4_000_000_000, counts: true }.run();
+    let reverse = [Lost, Passes, Passes, Lost, Passes];
+    let (packets, ..) = Path { forward: &forward, reverse: &reverse, start: 4_000_000_000, counts: true }.run();
     assert_eq!((packets.lost, packets.lost_unplaced), (3, 1), "nobody knows where the first one went");
-    assert_eq!((packets.lost_forward, packets.lost_backward), (Some(1), Some(1)));
+    assert_eq!((packets.lost_forward, packets.lost_reverse), (Some(1), Some(1)));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn what_is_lost_at_the_end_of_a_peer_that_vanishes_is_not_placed() {
     (0..3).for_each(|_| tally.closer_sent());
     assert!(tally.wants_closing());
     let packets = tally.packets();
-    assert_eq!((packets.lost_forward, packets.lost_backward, packets.lost_unplaced), (Some(1), Some(0), 5));
+    assert_eq!((packets.lost_forward, packets.lost_reverse, packets.lost_unplaced), (Some(1), Some(0), 5));
     assert_eq!((packets.lost, packets.direction_unknown), (6, None));
 }
 
@@ -198,7 +198,7 @@ fn a_lost_closing_packet_leaves_one_in_doubt() {
     (0..2).for_each(|_| tally.closer_sent());
     tally.answer(8, 6, true);
     let packets = tally.packets();
-    assert_eq!((packets.lost_forward, packets.lost_backward, packets.lost_unplaced), (Some(0), Some(1), 1));
+    assert_eq!((packets.lost_forward, packets.lost_reverse, packets.lost_unplaced), (Some(0), Some(1), 1));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn late_answers_are_told_and_not_placed() {
     tally.answer(closer, 3, true);
     let packets = tally.packets();
     assert_eq!((packets.received, packets.lost, packets.late, packets.duplicates), (2, 1, 1, 1));
-    assert_eq!((packets.lost_forward, packets.lost_backward, packets.lost_unplaced), (Some(0), Some(0), 1));
+    assert_eq!((packets.lost_forward, packets.lost_reverse, packets.lost_unplaced), (Some(0), Some(0), 1));
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn router(ttl: u8) -> IpAddr {
 
 fn icmp(shot: Option<usize>, from: IpAddr, icmp: [u8; 2], rtt: Duration) -> (Duration, Heard) {
     let said = crate::route::icmp::meaning(true, icmp[0], icmp[1]);
-    (rtt, Heard::Icmp { shot, rtt: shot.map(|_| rtt), from, said, icmp, mtu: 0, ttl_back: Some(60) })
+    (rtt, Heard::Icmp { shot, rtt: shot.map(|_| rtt), from, said, icmp, mtu: 0, ttl_reverse: Some(60) })
 }
 
 /// Each hop is 10 ms farther; the target, a node, is the hop `distance`.
@@ -32,7 +32,7 @@ fn answer(shot: usize, ttl: u8, distance: u8) -> (Duration, Heard) {
         true => icmp(Some(shot), router(ttl), [11, 0], rtt),
         false => {
             let hops = Some(distance);
-            (rtt, Heard::Answer { shot, rtt, hops, hops_back: Some(4), ttl_back: Some(252), count: 0 })
+            (rtt, Heard::Answer { shot, rtt, hops, hops_reverse: Some(4), ttl_reverse: Some(252), count: 0 })
         }
     }
 }
@@ -52,7 +52,7 @@ fn a_node_is_reached_hop_by_hop() {
     let (path, took, shots) = traced(plan(), |number, shot| vec![answer(number, shot.ttl, 5)]);
     let wanted = ["10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4", "10.0.0.99"].map(|one| vec![one.to_owned()]);
     assert_eq!(addresses(&path), wanted);
-    assert_eq!((path.end, path.distance, path.distance_back), (End::Reached, Some(5), Some(4)));
+    assert_eq!((path.end, path.distance, path.distance_reverse), (End::Reached, Some(5), Some(4)));
     for hop in &path.hops {
         assert_eq!((hop.sent, hop.answered), (3, 3), "{hop:?}");
         assert_eq!(hop.rtt_min_s, Some(f64::from(hop.ttl) / 100.0));

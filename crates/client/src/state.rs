@@ -1,0 +1,452 @@
+//! The state directory: the node's identity and its grants, safe for several nodes and `longhaul grant` at once.
+//!
+//! Every file is written beside its name and renamed into place, under a lock, so that a reader never sees half of
+//! one; the secrets' files are readable by their owner only.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use auth::{Fingerprint, Grants};
+use engine::NodeIdentity;
+use rustix::fs::OFlags;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+/// A state directory.
+#[derive(Clone, Debug)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+/// Why the state cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// A file of it.
+    #[error("cannot {doing} {path} (the state directory is chosen by --state or LONGHAUL_STATE)")]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// Where.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that does not read.
+    #[error("{path} is damaged: {why}")]
+    Damaged {
+        /// Where.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// There was an identity.
+    #[error(
+        "{missing} is missing, and the state directory has {found}: this node had an identity, which the keys \
+         that are out and the clients that know it rely on. Put the file back from a backup; or, to begin anew with another identity, \
+         remove {found} there, hand out new keys, and tell clients to forget the node (known_nodes)"
+    )]
+    Lost {
+        /// What is missing.
+        missing: String,
+        /// What is still there.
+        found: String,
+    },
+    /// The identity could not be made.
+    #[error("cannot make an identity: {0}")]
+    Identity(String),
+}
+
+type Result<T> = std::result::Result<T, StateError>;
+
+/// Room that is set aside for the grants: on a full disk a key can still be revoked.
+const RESERVE: &str = "reserve";
+const RESERVE_BYTES: u64 = 1 << 20;
+
+const IDENTITY_KEY: &str = "identity.key.der";
+const IDENTITY_CERTIFICATE: &str = "identity.cert.der";
+const GRANTS: &str = "grants.toml";
+const ERRAND_GRANTS: &str = "errand-grants.toml";
+const MACAROON_KEY: &str = "macaroon.key";
+const ADDRESS: &str = "address";
+/// What clients of HTTP have locked.
+const LOCKS: &str = "locks.json";
+/// What a node served last.
+const EXPORTS: &str = "exports";
+
+impl StateDir {
+    /// The directory, made if it is missing.
+    pub fn open(path: &Path) -> Result<StateDir> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+        let state = StateDir { path: path.to_owned() };
+        made.map_err(|source| state.error("create", path, source))?;
+        Ok(state)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn error(&self, doing: &'static str, path: &Path, source: io::Error) -> StateError {
+        StateError::File { doing, path: path.display().to_string(), source }
+    }
+
+    /// Holds the directory's lock until the file is dropped.
+    fn lock(&self) -> Result<File> {
+        let path = self.path.join("lock");
+        let open = match OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path)
+            }
+            made => made.and_then(|file| self.hand_over(&file).map(|()| file)),
+        };
+        let file = open.map_err(|e| self.error("open", &path, e))?;
+        file.lock().map_err(|e| self.error("lock", &path, e))?;
+        Ok(file)
+    }
+
+    /// What root makes in the state of another user's node is that user's: `longhaul grant` is run as root, and the node
+    /// must be able to read what it says. Only ever for files made this moment: whoever owns the directory could have put
+    /// a link to anybody's in the place of one that was there.
+    fn hand_over(&self, made: &File) -> io::Result<()> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let owner = fs::metadata(&self.path)?;
+        if owner.uid() == 0 { Ok(()) } else { fchown(made, Some(owner.uid()), Some(owner.gid())) }
+    }
+
+    /// Writes a file whole or not at all. Call with the lock held.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path.join(name);
+        let temporary = self.path.join(format!("{name}.new"));
+        let write = || -> io::Result<()> {
+            let _ = fs::remove_file(&temporary);
+            let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
+            self.hand_over(&file)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)
+        };
+        write().map_err(|e| self.error("write", &path, e))
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.path.join(name);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(self.error("read", &path, e)),
+        }
+    }
+
+    /// The node's identity, made on first use. The certificate names no host: clients know the node by its key.
+    pub fn identity(&self) -> Result<NodeIdentity> {
+        let _lock = self.lock()?;
+        let certificate = self.read(IDENTITY_CERTIFICATE)?.map(CertificateDer::from);
+        let (key, certificate) = match (self.read(IDENTITY_KEY)?, certificate) {
+            (Some(key), Some(certificate)) => (key, certificate),
+            // The identity is the key: what is made here anew only says so.
+            (Some(key), None) => {
+                let pair = rcgen::KeyPair::try_from(key.as_slice());
+                let pair = pair.map_err(|e| self.damaged(IDENTITY_KEY, e.to_string()))?;
+                (key, self.write_certificate(&pair)?)
+            }
+            (None, _) => {
+                self.refuse_another_identity()?;
+                let pair = rcgen::KeyPair::generate().map_err(|e| StateError::Identity(e.to_string()))?;
+                // The key first: a certificate without its key would be taken for a lost identity.
+                self.write(IDENTITY_KEY, &pair.serialize_der())?;
+                (pair.serialize_der(), self.write_certificate(&pair)?)
+            }
+        };
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
+        Ok(NodeIdentity { chain: vec![certificate], key })
+    }
+
+    fn write_certificate(&self, pair: &rcgen::KeyPair) -> Result<CertificateDer<'static>> {
+        let params = rcgen::CertificateParams::new(vec!["longhaul-node".to_owned()]);
+        let made = params.and_then(|params| params.self_signed(pair));
+        let made = made.map_err(|e| StateError::Identity(e.to_string()))?;
+        self.write(IDENTITY_CERTIFICATE, made.der())?;
+        Ok(made.der().clone())
+    }
+
+    /// A node that had an identity and lost it is not given another one in silence: keys that are out would lead to nobody, and
+    /// clients that know the node would take the new one for somebody else's.
+    fn refuse_another_identity(&self) -> Result<()> {
+        let traces = [IDENTITY_CERTIFICATE, GRANTS, ERRAND_GRANTS];
+        let found: Vec<&str> = traces.into_iter().filter(|name| self.path.join(name).exists()).collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        Err(StateError::Lost { missing: self.path.join(IDENTITY_KEY).display().to_string(), found: found.join(", ") })
+    }
+
+    /// The fingerprint of the node's identity.
+    pub fn fingerprint(&self) -> Result<Fingerprint> {
+        let identity = self.identity()?;
+        let shown = identity.chain.first().and_then(engine::identity::fingerprint);
+        let damaged = || self.damaged(IDENTITY_CERTIFICATE, "it is not a certificate".into());
+        shown.ok_or_else(damaged)
+    }
+
+    /// The secret that macaroons of this node are made with, made on first use. Without the file those made before are void.
+    pub fn macaroon_key(&self) -> Result<[u8; 32]> {
+        let whole = |bytes: Vec<u8>| {
+            let wrong =
+                |_| self.damaged(MACAROON_KEY, "it has not 32 bytes; remove it, and ask for macaroons anew".into());
+            bytes.try_into().map_err(wrong)
+        };
+        if let Some(bytes) = self.read(MACAROON_KEY)? {
+            return whole(bytes);
+        }
+        let _lock = self.lock()?;
+        if let Some(bytes) = self.read(MACAROON_KEY)? {
+            return whole(bytes);
+        }
+        let made: [u8; 32] = engine::identity::random().map_err(|e| StateError::Identity(e.to_string()))?;
+        self.write(MACAROON_KEY, &made)?;
+        Ok(made)
+    }
+
+    /// Writes down where a node listens, for links to it.
+    pub fn keep_address(&self, address: SocketAddr) -> Result<()> {
+        let _lock = self.lock()?;
+        self.write(ADDRESS, format!("{address}\n").as_bytes())
+    }
+
+    /// Writes down what a node serves, for whoever grants keys for it.
+    pub fn keep_exports(&self, names: &[String]) -> Result<()> {
+        let _lock = self.lock()?;
+        let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
+        self.write(EXPORTS, lines.as_bytes())
+    }
+
+    /// What the node that started last with this state serves, or did.
+    pub fn last_exports(&self) -> Option<Vec<String>> {
+        let bytes = self.read(EXPORTS).ok()??;
+        Some(String::from_utf8(bytes).ok()?.lines().map(str::to_owned).collect())
+    }
+
+    /// Where the node that started last with this state listens, or did.
+    pub fn last_address(&self) -> Option<SocketAddr> {
+        let bytes = self.read(ADDRESS).ok()??;
+        std::str::from_utf8(&bytes).ok()?.trim().parse().ok()
+    }
+
+    /// The locks of HTTP, as they were written down; none where there never were any.
+    pub fn locks(&self) -> Result<Option<Vec<u8>>> {
+        self.read(LOCKS)
+    }
+
+    /// Writes them down.
+    pub fn keep_locks(&self, bytes: &[u8]) -> Result<()> {
+        let _lock = self.lock()?;
+        self.write(LOCKS, bytes)
+    }
+
+    fn damaged(&self, name: &str, why: String) -> StateError {
+        StateError::Damaged { path: self.path.join(name).display().to_string(), why }
+    }
+
+    /// The grants as they are now.
+    pub fn grants(&self) -> Result<Grants> {
+        self.read_grants(GRANTS)
+    }
+
+    /// The grants that are each for one job, which nodes hand out by themselves.
+    pub fn errand_grants(&self) -> Result<Grants> {
+        self.read_grants(ERRAND_GRANTS)
+    }
+
+    fn read_grants(&self, name: &str) -> Result<Grants> {
+        let Some(bytes) = self.read(name)? else { return Ok(Grants::default()) };
+        let text = String::from_utf8(bytes).map_err(|_| self.damaged(name, "it is not text".into()))?;
+        toml::from_str(&text).map_err(|e| self.damaged(name, e.message().to_owned()))
+    }
+
+    /// Changes the grants under the lock, so that two changes at once both count.
+    pub fn change_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
+        self.change(GRANTS, change)
+    }
+
+    /// Changes the grants that are each for one job, likewise.
+    pub fn change_errand_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
+        self.change(ERRAND_GRANTS, change)
+    }
+
+    fn change<T>(&self, name: &str, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
+        let _lock = self.lock()?;
+        let mut grants = self.read_grants(name)?;
+        let out = change(&mut grants);
+        let text = toml::to_string(&grants).map_err(|e| self.damaged(name, e.to_string()))?;
+        self.write_grants(name, text.as_bytes())?;
+        Ok(out)
+    }
+
+    /// Where the disk is full what operators say of keys takes the room that was set aside for it, and keys for single jobs do not.
+    fn write_grants(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let reserve = self.path.join(RESERVE);
+        match self.write(name, bytes) {
+            Err(StateError::File { source, .. }) if name == GRANTS && is_full(&source) => {
+                let _ = fs::remove_file(self.path.join(format!("{name}.new")));
+                let _ = fs::remove_file(&reserve);
+                let written = self.write(name, bytes);
+                self.set_aside();
+                written
+            }
+            other => {
+                if name == GRANTS {
+                    self.set_aside();
+                }
+                other
+            }
+        }
+    }
+
+    /// Sets room aside where there are grants, if it is not: what cannot be is nobody's failure now.
+    pub fn set_aside(&self) {
+        if !self.path.join(GRANTS).exists() {
+            return;
+        }
+        let path = self.path.join(RESERVE);
+        if fs::metadata(&path).is_ok_and(|there| there.len() == RESERVE_BYTES) {
+            return;
+        }
+        let made = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+            .open(&path);
+        let taken = made.and_then(|file| {
+            self.hand_over(&file)?;
+            Ok(rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)?)
+        });
+        if taken.is_err() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use auth::{Grant, Rights};
+    use model::RelPath;
+
+    #[test]
+    fn an_identity_lasts() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("deep/er")).unwrap();
+        let first = state.fingerprint().unwrap();
+        assert_eq!(StateDir::open(state.path()).unwrap().fingerprint().unwrap(), first);
+        let other = StateDir::open(&dir.path().join("other")).unwrap();
+        assert_ne!(other.fingerprint().unwrap(), first);
+        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(state.path().join("identity.key.der")).unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn grants_of_many_writers_all_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        std::thread::scope(|scope| {
+            for n in 0..8u8 {
+                let state = &state;
+                scope.spawn(move || {
+                    let grant = Grant::new([n; 8], &[n; 32], "e".into(), &RelPath::root(), Rights::Read, 0);
+                    state.change_grants(|grants| grants.list.push(grant)).unwrap();
+                });
+            }
+        });
+        assert_eq!(state.grants().unwrap().list.len(), 8);
+    }
+
+    #[test]
+    fn what_root_writes_is_for_the_owner_of_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
+        }
+        let state = StateDir::open(dir.path()).unwrap();
+        state.change_grants(|grants| grants.list.clear()).unwrap();
+        let owner = |path: &Path| fs::metadata(path).map(|of| (of.uid(), of.gid())).unwrap();
+        for name in ["lock", GRANTS] {
+            assert_eq!(owner(&dir.path().join(name)), owner(dir.path()), "{name}");
+        }
+        // In place of the lock a link to somebody else's file is not followed.
+        fs::write(dir.path().join("else"), b"").unwrap();
+        fs::remove_file(dir.path().join("lock")).unwrap();
+        std::os::unix::fs::symlink("else", dir.path().join("lock")).unwrap();
+        assert!(state.change_grants(|grants| grants.list.clear()).is_err());
+    }
+
+    #[test]
+    fn a_secret_for_macaroons_is_made_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(|| state.macaroon_key().unwrap())).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(keys.iter().all(|key| *key == keys[0] && *key != [0; 32]));
+        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(dir.path().join(MACAROON_KEY)).unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+        fs::write(dir.path().join(MACAROON_KEY), b"short").unwrap();
+        assert!(state.macaroon_key().unwrap_err().to_string().contains(MACAROON_KEY));
+    }
+
+    #[test]
+    fn a_lost_identity_is_not_replaced_in_silence() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let first = state.fingerprint().unwrap();
+        let key = fs::read(dir.path().join("identity.key.der")).unwrap();
+        fs::remove_file(dir.path().join("identity.key.der")).unwrap();
+        let error = state.identity().map(drop).unwrap_err().to_string();
+        assert!(error.contains("identity.key.der") && error.contains("identity.cert.der"), "{error}");
+        fs::write(dir.path().join("identity.key.der"), key).unwrap();
+        assert_eq!(state.fingerprint().unwrap(), first, "put back");
+        // The certificate is made of the key, and says nothing else.
+        fs::remove_file(dir.path().join("identity.cert.der")).unwrap();
+        assert_eq!(state.fingerprint().unwrap(), first);
+        // Grants alone say that there was one.
+        state.change_grants(|grants| grants.list.clear()).unwrap();
+        ["identity.cert.der", "identity.key.der"]
+            .iter()
+            .for_each(|name| fs::remove_file(dir.path().join(name)).unwrap());
+        assert!(matches!(state.identity(), Err(StateError::Lost { .. })));
+        fs::remove_file(dir.path().join(GRANTS)).unwrap();
+        assert!(state.identity().is_ok(), "to begin anew");
+    }
+
+    #[test]
+    fn room_is_set_aside_for_grants() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        let room = || fs::metadata(dir.path().join(RESERVE)).map(|there| (there.len(), there.blocks() * 512)).ok();
+        state.change_errand_grants(|grants| grants.list.clear()).unwrap();
+        assert_eq!(room(), None);
+        state.change_grants(|grants| grants.list.clear()).unwrap();
+        let (length, taken) = room().unwrap();
+        assert!(length == RESERVE_BYTES && taken >= RESERVE_BYTES, "{taken}");
+    }
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(dir.path()).unwrap();
+        fs::write(dir.path().join("grants.toml"), "what is this").unwrap();
+        let error = state.grants().unwrap_err().to_string();
+        assert!(error.contains("grants.toml is damaged"), "{error}");
+    }
+}

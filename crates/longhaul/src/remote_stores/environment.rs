@@ -1,0 +1,191 @@
+//! Who one is on other people's servers, as the environment says: bearer tokens by the order of discovery that the WLCG agreed
+//! on, and keys to S3 where the tools of Amazon look for them.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use client::remote_store::{self, Error};
+use remote::TokenSource;
+use remote::s3::{Bucket, Credentials};
+use rustix::fs::OFlags;
+
+/// The longest token that is read, bytes.
+const TOKEN_BYTES_MAX: u64 = 64 << 10;
+/// The longest file of profiles that is read, bytes.
+const PROFILES_BYTES_MAX: u64 = 1 << 20;
+
+fn set(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// The token to show (WLCG Bearer Token Discovery 1.0): the variable, the file that another names, then the two places where
+/// tools leave it. One that is there and does not read ends the search: to go on as somebody else would be a surprise.
+fn token() -> Result<Option<String>, String> {
+    if let Some(text) = set("BEARER_TOKEN") {
+        return proper(text.trim(), "BEARER_TOKEN").map(Some);
+    }
+    if let Some(file) = set("BEARER_TOKEN_FILE") {
+        let file = PathBuf::from(file);
+        return match read(&file)? {
+            Some(token) => Ok(Some(token)),
+            None => Err(format!("BEARER_TOKEN_FILE names {}, which is not there or empty", file.display())),
+        };
+    }
+    let name = format!("bt_u{}", rustix::process::geteuid().as_raw());
+    let runtime = set("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join(&name));
+    for file in runtime.into_iter().chain([Path::new("/tmp").join(&name)]) {
+        if let Some(token) = read(&file)? {
+            return Ok(Some(token));
+        }
+    }
+    Ok(None)
+}
+
+/// A token is what may stand in a header (RFC 6750, section 2.1).
+fn proper(token: &str, place: &str) -> Result<String, String> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=:%".contains(&b);
+    match token.bytes().all(fits) {
+        true => Ok(token.to_owned()),
+        false => Err(format!("what {place} holds is no token: it has spaces or characters that tokens do not have")),
+    }
+}
+
+/// The token in a file; none where there is no file, or nothing in it. A file of somebody else's is not believed: /tmp is
+/// open to all.
+fn read(path: &Path) -> Result<Option<String>, String> {
+    let shown = path.display();
+    // Not through links, and not waited for: anybody can put something of that name into /tmp.
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot read the token in {shown}: {error}")),
+    };
+    let about = file.metadata().map_err(|error| format!("cannot read the token in {shown}: {error}"))?;
+    if !about.is_file() || about.len() > TOKEN_BYTES_MAX {
+        return Err(format!("{shown} is no file of at most {TOKEN_BYTES_MAX} bytes, as tokens are"));
+    }
+    let owner = about.uid();
+    if owner != rustix::process::geteuid().as_raw() && owner != 0 {
+        return Err(format!("the token in {shown} belongs to another user (uid {owner}) and is not used"));
+    }
+    let mut text = String::new();
+    let read = file.take(TOKEN_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|error| format!("cannot read the token in {shown}: {error}"))?;
+    let token = text.trim();
+    if token.is_empty() { Ok(None) } else { proper(token, &shown.to_string()).map(Some) }
+}
+
+/// Who one is by the environment of this process.
+pub struct Environment;
+
+impl remote_store::Credentials for Environment {
+    fn token(&self) -> Arc<TokenSource> {
+        Arc::new(token)
+    }
+
+    fn bucket(&self, name: &str) -> Result<Bucket, Error> {
+        bucket(name).map_err(Error::Credentials)
+    }
+}
+
+/// A bucket, and the key to it: variables first, then the profile of the files that Amazon's tools share.
+fn bucket(name: &str) -> Result<Bucket, String> {
+    let profile = set("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
+    let kept = profile_of(&profile)?;
+    let either =
+        |variables: &[&str], key: &str| variables.iter().find_map(|name| set(name)).or_else(|| kept.get(key).cloned());
+    let endpoint = either(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"], "endpoint_url");
+    // What is wrong with it is a matter of usage now, and of the server's later.
+    key_to_s3(&profile)?;
+    Ok(Bucket {
+        name: name.to_owned(),
+        region: either(&["AWS_REGION", "AWS_DEFAULT_REGION"], "region").unwrap_or_else(|| "us-east-1".to_owned()),
+        virtual_hosted: set("AWS_S3_ADDRESSING_STYLE").is_some_and(|style| style == "virtual"),
+        endpoint,
+        credentials: Arc::new(move || key_to_s3(&profile)),
+    })
+}
+
+/// The key: read anew whenever somebody asks, for those of sessions are renewed in the file.
+fn key_to_s3(profile: &str) -> Result<Option<Credentials>, String> {
+    match (set("AWS_ACCESS_KEY_ID"), set("AWS_SECRET_ACCESS_KEY")) {
+        (Some(key), Some(secret)) => Ok(Some(Credentials { key, secret, token: set("AWS_SESSION_TOKEN") })),
+        (Some(_), None) => Err("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not".to_owned()),
+        (None, _) => {
+            let mut kept = profile_of(profile)?;
+            let both = kept.remove("aws_access_key_id").zip(kept.remove("aws_secret_access_key"));
+            let token = kept.remove("aws_session_token");
+            Ok(both.map(|(key, secret)| Credentials { key, secret, token }))
+        }
+    }
+}
+
+/// What the shared files say of a profile: the one with secrets, and the one with settings.
+fn profile_of(profile: &str) -> Result<HashMap<String, String>, String> {
+    let home = || set("HOME").map(|home| Path::new(&home).join(".aws"));
+    let place = |variable: &str, name: &str| set(variable).map(PathBuf::from).or_else(|| Some(home()?.join(name)));
+    let mut all = HashMap::new();
+    for (file, section) in [
+        (place("AWS_CONFIG_FILE", "config"), format!("profile {profile}")),
+        (place("AWS_SHARED_CREDENTIALS_FILE", "credentials"), profile.to_owned()),
+    ] {
+        let Some(file) = file.filter(|file| file.exists()) else { continue };
+        let cannot = |e: std::io::Error| format!("cannot read {}: {e}", file.display());
+        let mut text = String::new();
+        File::open(&file).map_err(cannot)?.take(PROFILES_BYTES_MAX).read_to_string(&mut text).map_err(cannot)?;
+        all.extend(section_of(&text, &section, profile == "default"));
+    }
+    Ok(all)
+}
+
+/// The keys of a section: `[NAME]`, then `key = value` lines. The default profile has no prefix in either file.
+fn section_of(text: &str, section: &str, is_default: bool) -> HashMap<String, String> {
+    let mut within = false;
+    let mut keys = HashMap::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            within = name.trim() == section || is_default && name.trim() == "default";
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| within && !line.starts_with(['#', ';'])) {
+            keys.insert(key.trim().to_ascii_lowercase(), value.trim().to_owned());
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles() {
+        let text = "[default]\nregion = eu-west-1\n# x = 1\n[profile far]\nendpoint_url=https://h:1\nregion = x\n";
+        assert_eq!(section_of(text, "profile default", true).get("region").map(String::as_str), Some("eu-west-1"));
+        let far = section_of(text, "profile far", false);
+        assert_eq!(far.get("endpoint_url").map(String::as_str), Some("https://h:1"));
+        assert!(section_of(text, "profile other", false).is_empty() && !far.contains_key("x"));
+    }
+
+    #[test]
+    fn tokens_are_single_words_of_their_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t");
+        assert_eq!(read(&file), Ok(None));
+        for (text, token) in [("  abc.def-_~=\n", Ok(Some("abc.def-_~=".to_owned()))), (" \n", Ok(None))] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(read(&file), token);
+        }
+        std::fs::write(&file, "two words").unwrap();
+        assert!(read(&file).unwrap_err().contains("no token"));
+        if rustix::process::geteuid().is_root() {
+            std::fs::write(&file, "abc").unwrap();
+            std::os::unix::fs::chown(&file, Some(12345), None).unwrap();
+            assert!(read(&file).unwrap_err().contains("another user"));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Several sources of the same bytes, from what was typed: who each of them is, and how it is spoken to.
+//!
+//! Does not know: how ranges are dealt among them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{AccessKey, Fingerprint};
+use client::remote_store;
+use engine::Trust;
+use engine::identity::{HTTP_ALPN, HTTP_BY_KEY_ALPN};
+use engine::scan::SourceRoot;
+use model::locator;
+use model::name::{Name, RelPath};
+use model::{Fault, HostPort, Locator, v1};
+use parking_lot::Mutex;
+use remote::mirrored::{MEMBERS_MAX, Member, Place, Share};
+use remote::{Dav, Means, Mirrored, Redirects};
+use rustls::ClientConfig;
+use store::Carried;
+use web::{Dialer, HttpUrl};
+
+use super::{open, typed};
+use crate::failure::Failure;
+use crate::local;
+use crate::printer::Printer;
+use crate::settings::Settings;
+
+/// How long one question to one source is tried again: the others are there meanwhile.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long all of them may bring nothing before the attempt ends; the job has a patience of its own (`--retry-for`).
+const ALL_SILENT: Duration = Duration::from_secs(60);
+
+/// The sources of one copy.
+pub struct Mirrors {
+    set: Mirrored,
+    path: RelPath,
+    name: Name,
+    /// What is to be said, in between the lines of progress.
+    notes: Arc<Mutex<Vec<String>>>,
+    /// Those that could not take part from the beginning.
+    absent: Vec<v1::Mirror>,
+}
+
+impl Mirrors {
+    /// The source and the further ones. The first must be one that we may read; of the others those that are not to be had are
+    /// named and left out.
+    pub fn gather(source: &Locator, further: &[Locator], settings: &Settings) -> Result<Mirrors, Failure> {
+        if further.len() >= MEMBERS_MAX {
+            return Err(Failure::usage(format!("a copy has at most {MEMBERS_MAX} sources")));
+        }
+        let (mut members, mut absent, mut first_failed) = (Vec::new(), Vec::new(), None);
+        for locator in std::iter::once(source).chain(further) {
+            match member(locator, settings) {
+                Ok(member) => members.push(member),
+                Err(failure) if failure.fault == Fault::Config => return Err(failure),
+                Err(failure) if absent.is_empty() && members.is_empty() && failure.fault != Fault::Path => {
+                    return Err(failure);
+                }
+                Err(failure) => {
+                    Printer::note(&format!("{locator} is left out: {}", failure.message));
+                    let (source, left_out) = (locator.to_string(), Some(failure.message.clone()));
+                    absent.push(v1::Mirror { source, left_out, ..Default::default() });
+                    first_failed.get_or_insert(failure);
+                }
+            }
+        }
+        let Some(first) = members.first() else {
+            return Err(first_failed.unwrap_or_else(|| Failure::usage("there is no source")));
+        };
+        let path = first.at.clone();
+        let name = path.name().or_else(|| Name::new(b"root").ok());
+        let name = name.ok_or_else(|| Failure::usage("that place has no name"))?;
+        let notes = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&notes);
+        let say = move |note: &str| heard.lock().push(note.to_owned());
+        let set = Mirrored::new(members, ALL_SILENT, Box::new(say));
+        store::Store::stat(&set, &path)?;
+        Ok(Mirrors { set, path, name, notes, absent })
+    }
+
+    /// What is copied.
+    pub fn root(&self) -> SourceRoot {
+        SourceRoot { store: Arc::new(self.set.clone()), path: self.path.clone(), name: self.name.clone() }
+    }
+
+    /// What there is to say of the sources since the last time.
+    pub fn notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock())
+    }
+
+    /// How the bytes of each came, where any did.
+    pub fn carried(&self) -> Vec<(String, Carried)> {
+        let shares = self.set.shares().into_iter().filter(|share| share.bytes > 0);
+        shares.filter_map(|share| Some((share.source, share.carried?))).collect()
+    }
+
+    /// Whether a file has failed that would fare better now: who brought other bytes of it takes no part any more.
+    pub fn fares_better(&self) -> bool {
+        self.set.fares_better()
+    }
+
+    /// What each of them brought.
+    pub fn shares(&self) -> Vec<v1::Mirror> {
+        let shares = self.set.shares().into_iter();
+        let shares = shares.map(|Share { source, bytes, left_out, unproven_files, .. }| v1::Mirror {
+            source,
+            bytes,
+            left_out,
+            unproven_files,
+        });
+        shares.chain(self.absent.iter().cloned()).collect()
+    }
+}
+
+fn member(locator: &Locator, settings: &Settings) -> Result<Member, Failure> {
+    let name = locator.to_string();
+    match locator {
+        Locator::Foreign { url, .. } => {
+            let there = open(url, typed(settings.authorities(), PATIENCE)?)?;
+            Ok(Member::new(name, there.place, there.path))
+        }
+        Locator::Node { at, place: locator::Place::Path { export, path }, .. } => {
+            let root = RelPath::parse(export.as_bytes()).map_err(|e| Failure::usage(format!("{locator}: {e}")))?;
+            Ok(Member::new(name, Place::Dav(node(at, settings)?), root.join_path(path)))
+        }
+        Locator::Local(_) => {
+            let SourceRoot { store, path, .. } = local::source(locator)?;
+            Ok(Member::new(name, Place::Near(store), path))
+        }
+        other => Err(Failure::usage(format!(
+            "{other} cannot be one of several sources; with --mirror these are places on nodes (lh://) and servers \
+             (https://, davs://, s3://), and paths here"
+        ))),
+    }
+}
+
+/// A node as a server of HTTP, which is known by its key as it is for every other copy, and shown the access key for it.
+fn node(at: &HostPort, settings: &Settings) -> Result<Dav, Failure> {
+    let (identity, key) = settings.meet(at)?;
+    let token = key.as_ref().map(AccessKey::expose_text);
+    let url = HttpUrl::parse(&format!("https://{at}/")).map_err(|e| Failure::usage(e.to_string()))?;
+    let (dialer, token) = (dialer(identity)?, Arc::new(move || Ok(token.clone())));
+    let means = Means { dialer, token, redirects: Redirects::Anywhere, patience: PATIENCE };
+    Ok(Dav::new(means, &url, RelPath::root()))
+}
+
+/// Dials nobody but the holder of this key.
+fn dialer(identity: Fingerprint) -> Result<Dialer, Failure> {
+    let trust = Trust::Fingerprints(vec![identity]);
+    let (tls, _) = engine::identity::client_config(&trust, &[]).map_err(|e| Failure::local(format!("no TLS: {e}")))?;
+    let mut tls = ClientConfig::clone(&tls);
+    tls.alpn_protocols = vec![HTTP_BY_KEY_ALPN.to_vec(), HTTP_ALPN.to_vec()];
+    Ok(remote_store::dialer(Arc::new(tls), Arc::new(|_| Ok(()))))
+}

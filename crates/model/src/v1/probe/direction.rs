@@ -1,0 +1,26 @@
+//! Directions of a path.
+
+use serde::{Deserialize, Serialize};
+
+/// A direction, seen from where the command runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// To the other end.
+    #[default]
+    Forward,
+    /// From it.
+    Reverse,
+}
+
+impl Direction {
+    /// Forward, or else reverse.
+    pub fn of(is_forward: bool) -> Direction {
+        if is_forward { Direction::Forward } else { Direction::Reverse }
+    }
+
+    /// Whether it leads to the other end.
+    pub fn is_forward(self) -> bool {
+        self == Direction::Forward
+    }
+}

@@ -1,0 +1,251 @@
+//! Who is let in: by a key, by the policy, by a key for one job. One answer for every protocol of the node.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use auth::access::GUEST;
+use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Policy, Rights, Visitor};
+use model::fault::Fault;
+use model::locator::Place;
+use wire::frame::{JobName, KeyProof, Refusal};
+
+use super::{AccessControl, refuse};
+use crate::clock::unix_seconds;
+
+/// How long a key for one job is good for: longer than any job, short enough to be forgotten.
+const ERRAND_KEY_SECONDS: i64 = 30 * 24 * 3600;
+
+/// Keys for single jobs that are out at once: for each holder that may ask for them, and in all.
+const ERRAND_KEYS_MAX: (usize, usize) = (256, 4096);
+
+fn unreadable(error: &client::StateError) -> Refusal {
+    tracing::error!(%error, "grants cannot be read: nobody is let in");
+    Refusal::new(Fault::Local, "the node cannot read its grants; its operator must look at its log")
+}
+
+impl AccessControl {
+    /// What the policy says now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.live.load_full().policy.policy()
+    }
+
+    /// What anybody may in every export, besides what the policy gives them.
+    pub fn anonymous(&self) -> Option<Rights> {
+        self.live.load_full().anonymous
+    }
+
+    /// Whether there is such an export, whoever may see it; and if so whether it can be written to.
+    pub fn is_writable(&self, export: &str) -> Option<bool> {
+        self.live.load_full().export(export).map(|served| served.export.writable)
+    }
+
+    /// The state directory.
+    pub fn state(&self) -> &client::StateDir {
+        &self.state
+    }
+
+    /// A login of the native protocol.
+    pub fn let_in(&self, key: Option<&KeyProof>, address: IpAddr) -> Result<Access, Refusal> {
+        // This node itself, on behalf of somebody whom it has let in already.
+        if let Some(access) = key.and_then(|key| self.delegations.take_own(&key.id, &key.secret)) {
+            return Ok(access);
+        }
+        let live = self.live.load_full();
+        let policy = live.policy.policy();
+        // Before a key is looked at: who is shut out learns nothing about keys.
+        if !policy.admits(address) {
+            return Err(refuse(&Denied::Address(address)));
+        }
+        let grant = key.map(|key| self.grant_of_proof(&key.id, &key.secret)).transpose()?;
+        // One for a single copy is for nothing else, whatever rules say.
+        if let Some(grant) = grant.as_ref().filter(|grant| self.is_delegated(grant)) {
+            return Ok(Access::Granted(grant.clone()));
+        }
+        let visitor = Visitor { grant: grant.as_ref(), anonymous: live.anonymous, ..Visitor::new(address) };
+        policy.access(&visitor).map_err(|denied| refuse(&denied))
+    }
+
+    /// The grant that a key stands for.
+    pub fn grant_of_key(&self, key: &AccessKey) -> Result<Grant, Refusal> {
+        self.grant_of_proof(&key.id, key.expose_secret())
+    }
+
+    fn grant_of_proof(&self, id: &[u8; 8], secret: &[u8; 32]) -> Result<Grant, Refusal> {
+        let granted = |access: Access| match access {
+            Access::Granted(grant) => Ok(grant),
+            _ => Err(refuse(&Denied::UnknownKey)),
+        };
+        if let Ok(access) = self.grants.check(id, secret, unix_seconds()) {
+            return granted(access);
+        }
+        if let Some((grant, parent)) = self.delegations.check(id, secret, unix_seconds()) {
+            return if self.stands(&parent) { Ok(grant) } else { Err(refuse(&Denied::UnknownKey)) };
+        }
+        let errands = self.state.errand_grants().map_err(|e| unreadable(&e))?;
+        if let Ok(access) = errands.check(id, secret, unix_seconds()) {
+            // Whoever asked for it may have been shut out since.
+            return granted(access).and_then(|grant| match &grant.errand {
+                Some(errand) if self.stands(&errand.parent) => Ok(grant),
+                _ => Err(refuse(&Denied::UnknownKey)),
+            });
+        }
+        let grants = self.state.grants().map_err(|e| unreadable(&e))?;
+        grants.check(id, secret, unix_seconds()).map_err(|e| refuse(&e)).and_then(granted)
+    }
+
+    /// A grant that is valid now.
+    fn grant(&self, id: &str) -> Option<Grant> {
+        let stored = self.state.grants().unwrap_or_default();
+        let mut all = self.grants.list.iter().chain(&stored.list);
+        let valid = |g: &&Grant| g.id == id && g.expires.is_none_or(|expires| expires > unix_seconds());
+        all.find(valid).cloned()
+    }
+
+    /// Whether whoever once held this access may still be thought of as holding it. Tokens and certificates are not kept,
+    /// so of them nothing can be found out: what they led to ends with them.
+    pub fn stands(&self, holder: &str) -> bool {
+        let is_key = !holder.contains(':') || holder.starts_with("key:");
+        !is_key || self.access_of(holder).is_some()
+    }
+
+    /// Whether a session may begin something more with the access that it was opened with. Nothing of what a guest or the bearer of a
+    /// token has is kept here; what a reload changed counts from the next session on.
+    pub fn session_stands(&self, access: &Access) -> Result<(), Refusal> {
+        if let Some(ended) = access.expires().filter(|ends| *ends <= unix_seconds()) {
+            return Err(refuse(&Denied::Expired { seconds_ago: unix_seconds() - ended }));
+        }
+        let stands = match (access.grant(), access.holder().strip_prefix("key:")) {
+            (Some(grant), _) => self.grant_stands(grant),
+            (None, Some(id)) => self.grant(id).is_some(),
+            (None, None) => true,
+        };
+        if stands { Ok(()) } else { Err(refuse(&Denied::Revoked)) }
+    }
+
+    fn grant_stands(&self, grant: &Grant) -> bool {
+        if let Some(parent) = self.delegations.parent(&grant.id) {
+            return self.stands(&parent);
+        }
+        match &grant.errand {
+            None => self.grant(&grant.id).is_some(),
+            Some(errand) => {
+                let known = self.state.errand_grants().unwrap_or_default();
+                known.list.iter().any(|known| known.id == grant.id) && self.stands(&errand.parent)
+            }
+        }
+    }
+
+    /// Whether what somebody ordered may go on. Of tokens, macaroons and certificates nothing is kept that could be asked for
+    /// again; they count as long as they said they would.
+    pub fn may_go_on(&self, access: &Access) -> bool {
+        let is_borne = access.ticket().is_some_and(|t| t.holder.contains(':') && !t.holder.starts_with("key:"));
+        match is_borne {
+            true => access.expires().is_none_or(|expires| expires > unix_seconds()),
+            false => self.access_of(access.holder()).is_some(),
+        }
+    }
+
+    /// Whether a job with these options may bring something to a place: the questions that its beginning will ask.
+    pub fn may_receive(
+        &self,
+        access: &Access,
+        place: &Place,
+        job: JobName,
+        options: &model::spec::Options,
+    ) -> Result<(), Refusal> {
+        let path = match place {
+            Place::Null => return Ok(()),
+            Place::Path { path, .. } => path,
+            _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
+        };
+        let job = model::id::Uuid::from_bytes(job).to_string();
+        if access.grant().is_some_and(|grant| !grant.is_for(&job, Some(path), options.delete.is_asked())) {
+            return Err(Refusal::new(Fault::Auth, "the access key is for another job"));
+        }
+        self.allowed(access, Action::Create, place)?;
+        if options.delete.is_asked() {
+            self.allowed(access, Action::Modify, place)?;
+        }
+        Ok(())
+    }
+
+    /// The access of a job's holder, after a restart; none where the grant is gone. Rules that count only for some
+    /// addresses do not count: from where the holder came is not kept.
+    pub fn access_of(&self, holder: &str) -> Option<Access> {
+        let live = self.live.load_full();
+        if holder.is_empty() {
+            return live.anonymous.map(Access::Anonymous);
+        }
+        let nowhere = IpAddr::from([0, 0, 0, 0]);
+        let policy = || Policy { addresses: auth::policy::Addresses::default(), ..(*live.policy.policy()).clone() };
+        let visitor = Visitor { anonymous: live.anonymous, ..Visitor::new(nowhere) };
+        if holder == GUEST {
+            return policy().access(&visitor).ok();
+        }
+        let Some(id) = holder.strip_prefix("key:") else { return self.grant(holder).map(Access::Granted) };
+        let grant = self.grant(id)?;
+        policy().access(&Visitor { grant: Some(&grant), ..visitor }).ok()
+    }
+
+    /// A key for one job into a place, with no more rights than its holder has there, for another node to use.
+    pub fn key_for(&self, access: &Access, job: &JobName, place: &Place, delete: bool) -> Result<AccessKey, Refusal> {
+        let (export, path) = match place {
+            Place::Null if access.rights() == Rights::Read => {
+                return Err(refuse(&Denied::Rights { allowed: "read", needed: "create" }));
+            }
+            Place::Null => (String::new(), None),
+            Place::Path { export, path } => {
+                self.allowed(access, Action::Create, place)?;
+                (export.clone(), Some(path))
+            }
+            _ => return Err(Refusal::new(Fault::Config, format!("{place} cannot be written to"))),
+        };
+        let may_replace = path.is_none() || self.allowed(access, Action::Modify, place).is_ok();
+        let rights = if may_replace { Rights::Write } else { Rights::Create };
+        let random = |_| Refusal::new(Fault::Local, "the node's system gives no random numbers");
+        let (id, secret) = (engine::identity::random().map_err(random)?, engine::identity::random().map_err(random)?);
+        let now = unix_seconds();
+        let mut grant = Grant::new(id, &secret, export, &access.prefix(), rights, now);
+        grant.name = format!("one job of {}", access.who());
+        let most = now + ERRAND_KEY_SECONDS;
+        // Of a token that ended nothing could be found out later: its keys end with it.
+        let ends = access.ticket().and_then(|ticket| ticket.expires);
+        grant.expires = Some(ends.map_or(most, |ends| ends.min(most)));
+        let job = model::id::Uuid::from_bytes(*job).to_string();
+        let (path, parent) = (path.map(|path| auth::hex(path.as_bytes())), access.holder().to_owned());
+        grant.errand = Some(auth::Errand { job, path, parent, delete });
+        self.keep_errand_grant(grant, now)?;
+        let node = self.state.fingerprint().map_err(|error| unwritable(&error))?;
+        Ok(AccessKey::new(id, secret, node))
+    }
+
+    fn keep_errand_grant(&self, grant: Grant, now: i64) -> Result<(), Refusal> {
+        let parent = grant.errand.as_ref().map(|errand| errand.parent.clone());
+        let keep = |grants: &mut Grants| {
+            grants.list.retain(|g| g.expires.is_some_and(|expires| expires > now));
+            let of_parent = |g: &&Grant| g.errand.as_ref().map(|errand| &errand.parent) == parent.as_ref();
+            let own = grants.list.iter().filter(of_parent).count();
+            let room = own < ERRAND_KEYS_MAX.0 && grants.list.len() < ERRAND_KEYS_MAX.1;
+            if room {
+                grants.list.push(grant);
+            }
+            room
+        };
+        if !self.state.change_errand_grants(keep).map_err(|error| unwritable(&error))? {
+            let reason = "as many keys for single jobs are out already as may be; they end with their jobs";
+            return Err(Refusal::new(Fault::Auth, reason));
+        }
+        Ok(())
+    }
+
+    /// The job that a key was for is done: the key is, too.
+    pub fn forget_errand_key(&self, access: &Access) {
+        let Some(grant) = access.grant().filter(|grant| grant.errand.is_some()) else { return };
+        let _ = self.state.change_errand_grants(|grants| grants.list.retain(|g| g.id != grant.id));
+    }
+}
+
+fn unwritable(error: &client::StateError) -> Refusal {
+    tracing::error!(%error, "a key for a job cannot be written down");
+    Refusal::new(Fault::Local, "the node cannot write its grants; its operator must look at its log")
+}

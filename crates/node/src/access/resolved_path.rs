@@ -1,0 +1,178 @@
+//! From a place that somebody names to the store and the path in it: nothing that can be reached there leads out of what the
+//! credential is for. Every protocol of the node asks here.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use auth::access::{Ground, Opens};
+use auth::{Access, Action, Denied};
+use model::fault::Fault;
+use model::locator::Place;
+use model::name::RelPath;
+use rustix::io::Errno;
+use store::Store;
+use wire::frame::Refusal;
+
+use super::{AccessControl, refuse, storage};
+use crate::locks::{self, Submitted};
+
+/// Why a name stays where it is.
+pub(crate) const RENAME_STAYS: &str =
+    "a rename stays within one export, and within what one key, token or rule opens; copy and remove instead";
+
+/// What somebody may reach: a store, a path in it, and where that store lies.
+#[derive(Clone)]
+pub(crate) struct ResolvedPath {
+    pub store: Arc<dyn Store>,
+    pub path: RelPath,
+    pub dir: PathBuf,
+    pub export: String,
+    /// It is no directory of this host.
+    pub abroad: bool,
+    /// The path of the export that nothing in the store leads out of.
+    pub ground: RelPath,
+}
+
+impl ResolvedPath {
+    #[cfg(test)]
+    pub fn of_test(store: Arc<dyn Store>, path: RelPath, dir: PathBuf) -> ResolvedPath {
+        ResolvedPath { store, path, dir, export: "data".into(), abroad: false, ground: RelPath::root() }
+    }
+
+    /// Whether a name here can become a name there in one step: within one export, and within what one permit opens. The paths
+    /// of the two count in the same store only then.
+    pub fn shares_ground(&self, other: &ResolvedPath) -> bool {
+        self.export == other.export && self.ground == other.ground
+    }
+}
+
+/// Whether a path can be named at all: not the name of an unfinished file, nor what would lie below one. The store says so as well;
+/// but nothing is fetched from elsewhere for a name that cannot be.
+///
+/// # Errors
+/// Nothing is there for who reads, and nothing comes there for who writes, whatever their credentials.
+pub(crate) fn check_name(action: Action, path: &RelPath) -> Result<(), Refusal> {
+    if !path.as_bytes().split(|b| *b == b'/').any(store::posix::is_temporary_name) {
+        return Ok(());
+    }
+    let refusal = refuse(&store::Error::Unfinished(path.to_string()));
+    Err(if action.changes() { refusal } else { Refusal { fault: Fault::Missing, ..refusal } })
+}
+
+/// A store, and a path in it.
+type At = (Arc<dyn Store>, RelPath);
+
+impl AccessControl {
+    /// The store and path behind a place, if the action is allowed there.
+    ///
+    /// # Errors
+    /// What the credential lacks, what is not there, and what is a link where a credential begins.
+    pub fn allowed(&self, access: &Access, action: Action, place: &Place) -> Result<ResolvedPath, Refusal> {
+        self.allowed_with(access, action, place, &Submitted::none())
+    }
+
+    /// The same for somebody who holds locks.
+    pub fn allowed_with(
+        &self,
+        access: &Access,
+        action: Action,
+        place: &Place,
+        shown: &Submitted,
+    ) -> Result<ResolvedPath, Refusal> {
+        let Place::Path { export, path } = place else {
+            let what = match place {
+                Place::Exports => "the node as a whole".to_owned(),
+                other => other.to_string(),
+            };
+            let reason = format!("{what} cannot be used for this; name a path: lh://HOST/EXPORT/PATH");
+            return Err(Refusal::new(Fault::Config, reason));
+        };
+        let live = self.live.load_full();
+        let served = live.export(export).filter(|_| access.may_see(export));
+        let served = served.ok_or_else(|| refuse(&Denied::NoExport(export.clone())))?;
+        access.allow(action, export, served.export.writable, path).map_err(|e| refuse(&e))?;
+        check_name(action, path)?;
+        let ground = access.ground(action, export, path);
+        let makes = action.changes() && !matches!(action, Action::Remove | Action::Overwrite);
+        let store = match action.changes() {
+            // Before anything is opened: directories on the way may be made.
+            true => locks::guarded(&self.locks, Arc::clone(&served.store), export, shown),
+            false => Arc::clone(&served.store),
+        };
+        let (store, below) = open(&store, export, &ground, path, makes)?;
+        let levels = path.as_bytes().len() - below.as_bytes().len();
+        // What is left of the path in front of what is below the store: where the store is rooted.
+        let rooted = path.as_bytes()[..levels].strip_suffix(b"/").unwrap_or(&path.as_bytes()[..levels]);
+        Ok(ResolvedPath {
+            store,
+            path: below,
+            dir: served.export.dir.join(OsStr::from_bytes(rooted)),
+            export: export.clone(),
+            abroad: served.export.abroad.is_some(),
+            ground: ground.entry.unwrap_or(ground.prefix),
+        })
+    }
+}
+
+/// The store of a ground, and the path in it.
+fn open(served: &Arc<dyn Store>, export: &str, ground: &Ground, path: &RelPath, makes: bool) -> Result<At, Refusal> {
+    let outside = || Refusal::new(Fault::Auth, "the access key is not for that path");
+    let below = path.below(&ground.prefix).ok_or_else(outside)?;
+    let (store, below) = match ground.prefix.is_root() {
+        true => (Arc::clone(served), below),
+        false => open_prefix(served, export, ground, &below, makes)?,
+    };
+    let Some(target) = &ground.entry else { return Ok((store, below)) };
+    // The one place of a job lies below what whoever ordered the job may reach, and is reached as they would reach it.
+    let target = target.below(&ground.prefix).filter(|target| below.starts_with(target)).ok_or_else(outside)?;
+    if target.is_root() {
+        return Ok((store, below));
+    }
+    if makes {
+        store::make_dirs(&*store, &target.parent()).map_err(|e| refuse(&e))?;
+    }
+    let (entry, at) = store::granted_entry(&store, &target, false, false).map_err(storage)?;
+    let rest = below.below(&target).ok_or_else(outside)?;
+    Ok((entry, at.join_path(&rest)))
+}
+
+/// The store for what is at the path of a credential: the directory that is there or is made, or that one entry.
+fn open_prefix(
+    store: &Arc<dyn Store>,
+    export: &str,
+    ground: &Ground,
+    below: &RelPath,
+    makes: bool,
+) -> Result<At, Refusal> {
+    let prefix = &ground.prefix;
+    // A path that stands for whatever comes there is a directory as soon as something is to lie below it.
+    let makes_dir = makes && (ground.opens != Opens::Entry || !below.is_root());
+    let error = match store::granted_dir(store, prefix, makes_dir) {
+        Ok(dir) => return Ok((dir, below.clone())),
+        Err(error) => error,
+    };
+    let comes = error.is_not_found() && ground.opens == Opens::Entry;
+    if !comes && !is_no_dir(&error) {
+        return Err(storage(error));
+    }
+    let (entry, at) = store::granted_entry(store, prefix, true, makes).map_err(storage)?;
+    if entry.stat(&at).is_ok_and(|there| there.meta.kind == model::Kind::Symlink) {
+        let reason = format!(
+            "{}/{prefix} is a symbolic link, and what a key, a token or a rule is for is never one: name the path that it leads to",
+            export
+        );
+        return Err(Refusal::new(Fault::Auth, reason));
+    }
+    Ok((entry, at.join_path(below)))
+}
+
+/// Whether something else than a directory is there.
+fn is_no_dir(error: &store::Error) -> bool {
+    match error {
+        store::Error::Kind { .. } => true,
+        store::Error::Io { source, .. } => source.raw_os_error() == Some(Errno::NOTDIR.raw_os_error()),
+        _ => false,
+    }
+}

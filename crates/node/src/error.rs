@@ -1,0 +1,70 @@
+//! Why a node cannot start.
+
+use std::io;
+use std::net::SocketAddr;
+
+use client::StateError;
+
+use crate::exports::ExportError;
+use crate::policy_file::PolicyFileError;
+
+/// Why a node cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// The address is taken, or not ours.
+    #[error("cannot listen on {address} ({})", remedy(source))]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// An export.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// The state directory.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The policy.
+    #[error(transparent)]
+    Access(#[from] PolicyFileError),
+    /// TLS.
+    #[error("the node's certificate and key cannot be used")]
+    Tls(#[from] rustls::Error),
+    /// Datagrams, of a node that runs.
+    #[error("no test with datagrams can be answered: this node could not have the UDP port when it started")]
+    Datagrams(#[source] io::Error),
+    /// The host.
+    #[error("cannot wait for connections on this host")]
+    Host(#[from] io::Error),
+}
+
+/// What to do about an address that cannot be had.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 take a privilege: take a higher one, or give the service CAP_NET_BIND_SERVICE \
+             (AmbientCapabilities= in its unit)"
+        }
+        io::ErrorKind::AddrNotAvailable => "it is no address of this host: 0.0.0.0 or [::] are all that it has",
+        _ => "is another node running there? --listen HOST:0 takes a free port",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_do_is_said_by_what_is_wrong() {
+        let told = |kind: io::ErrorKind| {
+            let address = SocketAddr::from(([192, 0, 2, 1], 443));
+            NodeError::Listen { address, source: kind.into() }.to_string()
+        };
+        assert!(told(io::ErrorKind::PermissionDenied).contains("CAP_NET_BIND_SERVICE"));
+        assert!(told(io::ErrorKind::AddrNotAvailable).contains("no address of this host"));
+        assert!(told(io::ErrorKind::AddrInUse).contains("is another node running there?"));
+        assert!(told(io::ErrorKind::AddrInUse).contains("192.0.2.1:443"));
+    }
+}

@@ -1,0 +1,203 @@
+//! What is spoken on a node's port: HTTP, sessions and streams of the native protocol, tests of iperf3.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use engine::link::Link;
+use engine::{Timeouts, node};
+use model::fault::with_causes;
+use parking_lot::Mutex;
+use probe::iperf3::Cookie;
+use serve::{ClearText, Exchange, Incoming, Match, Protocols, Refusal, Service, looks_like_http};
+use wire::join::{JOIN_BYTES, Join, MAGIC};
+
+use crate::http::{SEALED_ONLY, Web};
+use crate::meters::Why;
+use crate::registry::JoinRefused;
+use crate::responders::TestResponders;
+use crate::services::Services;
+
+/// Sessions of the native protocol at once; each holds at most `wire::limits::STREAMS_MAX` streams.
+const SESSIONS_MAX: usize = 4096;
+/// Descriptors of a session: its socket, two more handles of it, and what wakes it.
+const SESSION_DESCRIPTORS: usize = 4;
+/// Descriptors of a stream: its socket, a second handle of it, and the file that it reads or writes.
+const STREAM_DESCRIPTORS: usize = 3;
+
+/// What answers on the port of a node.
+pub(crate) struct Port {
+    pub services: Arc<Services>,
+    pub web: Web,
+    pub responders: TestResponders,
+    pub sessions: Sessions,
+    pub timeouts: Timeouts,
+}
+
+/// The control sockets of all sessions, so that a node that stops can end them and let them clean up.
+#[derive(Default)]
+pub(crate) struct Sessions(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    last: u64,
+    sockets: HashMap<u64, TcpStream>,
+    /// The node stops: no session begins any more.
+    closed: bool,
+}
+
+/// A session's entry, taken out when dropped.
+struct Held<'a>(&'a Sessions, u64);
+
+impl Sessions {
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.0.lock().sockets.len()
+    }
+
+    fn hold(&self, socket: &TcpStream) -> io::Result<Held<'_>> {
+        let mut open = self.0.lock();
+        if open.closed {
+            return Err(io::Error::other("the node is stopping"));
+        }
+        if open.sockets.len() >= SESSIONS_MAX {
+            return Err(io::Error::other(format!("{SESSIONS_MAX} sessions are open already")));
+        }
+        open.last += 1;
+        let id = open.last;
+        if let Ok(socket) = socket.try_clone() {
+            open.sockets.insert(id, socket);
+        }
+        Ok(Held(self, id))
+    }
+
+    /// Ends all sessions, and lets none begin.
+    pub fn end_all(&self) {
+        let mut open = self.0.lock();
+        open.closed = true;
+        for socket in open.sockets.values() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().sockets.remove(&self.1);
+    }
+}
+
+impl Service for Port {
+    fn answer(&self, exchange: &mut dyn Exchange) {
+        self.web.answer(exchange);
+    }
+
+    fn refused(&self, refusal: &Refusal<'_>) {
+        match *refusal {
+            Refusal::Busy { peer, reason } => {
+                self.services.meters.refused(Why::Busy);
+                tracing::warn!(target: "access", %peer, outcome = "refused", error = reason);
+            }
+            Refusal::Request { peer, status, reason } => {
+                self.services.meters.refused(Why::Protocol);
+                tracing::info!(target: "access", %peer, outcome = "refused", status, error = reason, "not a request");
+            }
+            Refusal::Protocol { peer, reason } => {
+                self.services.meters.refused(Why::Protocol);
+                tracing::info!(target: "access", %peer, outcome = "refused", error = reason);
+            }
+            Refusal::Failed { peer, reason } => {
+                tracing::info!(target: "access", %peer, outcome = "failed", error = reason);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Protocols for Port {
+    fn clear_text(&self, peer: SocketAddr) -> ClearText {
+        if self.services.access.allows_plain() {
+            ClearText::Served
+        } else if self.services.access.is_monitored_from(peer.ip()) {
+            ClearText::Restricted
+        } else {
+            ClearText::Refused(SEALED_ONLY)
+        }
+    }
+
+    fn recognises(&self, first: &[u8]) -> Match {
+        if first.starts_with(&MAGIC) {
+            return Match::Yes;
+        }
+        if MAGIC.starts_with(first) {
+            return Match::Maybe;
+        }
+        // A test of iperf3 begins with its cookie.
+        match Cookie::begins(first) {
+            _ if looks_like_http(first) => Match::No,
+            Some(true) => Match::Yes,
+            Some(false) => Match::No,
+            None => Match::Maybe,
+        }
+    }
+
+    fn serve(&self, connection: Incoming) {
+        let peer = connection.peer;
+        if !connection.first.starts_with(&MAGIC) {
+            return self.test_by_iperf3(connection);
+        }
+        if let Err(error) = self.join(connection) {
+            self.refused(&Refusal::Failed { peer, reason: &error.to_string() });
+        }
+    }
+
+    fn serve_tls(&self, connection: Incoming, tls: rustls::Connection) {
+        let peer = connection.peer;
+        if let Err(error) = self.session(connection, tls) {
+            self.refused(&Refusal::Failed { peer, reason: &with_causes(&error) });
+        }
+    }
+
+    fn tick(&self) {
+        self.services.settle();
+    }
+}
+
+impl Port {
+    /// A session of the native protocol, until it ends.
+    fn session(&self, connection: Incoming, tls: rustls::Connection) -> engine::Result<()> {
+        let Incoming { socket, peer, mut permit, admitted, .. } = connection;
+        let broken = |source| engine::Error::Broken { peer: peer.to_string(), source };
+        let room = permit.take(SESSION_DESCRIPTORS).map_err(|full| io::Error::other(full.words()));
+        let held = room.and_then(|()| self.sessions.hold(&socket));
+        let _held = held.inspect_err(|_| self.services.meters.refused(Why::Busy)).map_err(broken)?;
+        let mut link = Link::new(socket, tls, peer.to_string(), self.timeouts)?;
+        link.handshake()?;
+        drop(admitted);
+        node::run(link, peer, &*self.services)
+    }
+
+    /// A data stream finds the session that it is of.
+    fn join(&self, connection: Incoming) -> io::Result<()> {
+        let Incoming { socket, peer, mut permit, deadline, .. } = connection;
+        let mut bytes = [0; JOIN_BYTES];
+        sys::tcp::read_exact_by(&socket, &mut bytes, deadline)?;
+        let join = Join::decode(&bytes).map_err(io::Error::other)?;
+        let room = permit.take(STREAM_DESCRIPTORS).map_err(|_| JoinRefused::Full);
+        if let Err(why) = room.and_then(|()| self.services.registry.join(&join, socket, Box::new(permit))) {
+            tracing::info!(target: "access", %peer, outcome = "refused", stream = join.stream, error = ?why, "join");
+        }
+        Ok(())
+    }
+
+    /// A test of iperf3. It holds its place until it is over: whoever comes this way has shown nothing.
+    fn test_by_iperf3(&self, connection: Incoming) {
+        let Incoming { socket, peer, number, admitted: _admitted, permit: _permit, .. } = connection;
+        if !self.responders.answers_iperf3(peer) {
+            let reason = "iperf3 is not answered here (--responders iperf3)";
+            return self.refused(&Refusal::Protocol { peer, reason });
+        }
+        self.responders.iperf3(socket, peer, number, &self.services.tests);
+    }
+}

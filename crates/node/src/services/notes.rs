@@ -1,0 +1,104 @@
+//! What sessions of the native protocol came to: a line in the log for people, a line in the audit trail for later.
+
+use std::net::SocketAddr;
+
+use auth::Access;
+use engine::node::Event;
+use model::fault::{Blame, Fault};
+use model::locator::Place;
+use model::units::{BitRate, Bytes};
+use wire::frame::{Direction, Refusal};
+
+use super::Services;
+use crate::audit::Decision;
+use crate::meters::Why;
+use crate::questions;
+
+/// What a refusal is called: a no to who asks, or something that went wrong.
+fn outcome(fault: Fault) -> &'static str {
+    if fault == Fault::Auth { "denied" } else { "failed" }
+}
+
+impl Services {
+    /// Somebody was not let in.
+    pub(super) fn turned_away(&self, peer: SocketAddr, refusal: &Refusal) {
+        let reason = Some(refusal.reason.as_str());
+        self.count_turned_away(peer, refusal);
+        tracing::info!(target: "access", %peer, event = "login", outcome = "refused", error = reason);
+        let outcome = outcome(refusal.fault);
+        self.audit_log.add(&Decision { outcome, reason, ..decision(peer, ("nobody", true), "login", "") });
+    }
+
+    /// Something happened in a session.
+    pub(super) fn write_down(&self, peer: SocketAddr, access: &Access, event: &Event<'_>) {
+        let who = access.who();
+        let whom = (who.as_str(), access.is_guest());
+        match event {
+            Event::Login { software } => {
+                self.meters.logged_in();
+                tracing::info!(target: "access", %peer, who, event = "login", software);
+                self.audit_log.add(&decision(peer, whom, "login", ""));
+            }
+            Event::Renewed { streams } => {
+                tracing::info!(target: "access", %peer, who, event = "renew", streams);
+                self.audit_log.add(&decision(peer, whom, "renew", ""));
+            }
+            Event::Asked { request, refusal } => {
+                if refusal.is_some_and(|refusal| refusal.fault == Fault::Auth) {
+                    self.meters.refused(Why::Policy);
+                }
+                let (what, said) = (questions::describe(request), refusal.map_or("done", |_| "refused"));
+                let error = refusal.map(|r| r.reason.as_str());
+                tracing::info!(target: "access", %peer, who, event = "ask", what, outcome = said, error);
+                let outcome = refusal.map_or("allowed", |refusal| outcome(refusal.fault));
+                self.audit_log.add(&Decision { outcome, reason: error, ..decision(peer, whom, "ask", &what) });
+            }
+            Event::Job { .. } => self.write_down_job(peer, access, &who, event),
+        }
+    }
+
+    fn write_down_job(&self, peer: SocketAddr, access: &Access, who: &str, event: &Event<'_>) {
+        let Event::Job { order, totals, elapsed, error } = event else { return };
+        if error.is_none() && totals.failed == 0 {
+            self.access.forget_errand_key(access);
+        }
+        self.count_job(totals, *error);
+        let event = if order.direction == Direction::Push { "push" } else { "pull" };
+        let places: Vec<String> = order.places.iter().take(3).map(Place::to_string).collect();
+        let (places, seconds) = (places.join(" "), elapsed.as_secs_f64());
+        let rate = BitRate::mean(Bytes(totals.bytes), seconds).to_string();
+        let said = match error {
+            Some(_) => "failed",
+            None if totals.failed > 0 => "partial",
+            None => "done",
+        };
+        let reason = error.map(|error| error.as_refusal().reason);
+        let reason = reason.as_deref();
+        tracing::info!(
+            target: "access", %peer, who, event, job = %model::id::Uuid::from_bytes(order.job), places, outcome = said,
+            bytes = totals.bytes, files = totals.files, skipped = totals.skipped, failed = totals.failed, seconds, rate,
+            error = reason,
+        );
+        let outcome = match error {
+            Some(error) => outcome(error.fault()),
+            None if totals.failed > 0 => "failed",
+            None => "allowed",
+        };
+        let bytes = totals.bytes;
+        self.audit_log.add(&Decision {
+            outcome,
+            reason,
+            bytes,
+            seconds,
+            ..decision(peer, (who, access.is_guest()), event, &places)
+        });
+    }
+}
+
+/// A decision of the native protocol about somebody, or nobody: allowed, until something else is said.
+fn decision<'a>(peer: SocketAddr, whom: (&'a str, bool), action: &'a str, target: &'a str) -> Decision<'a> {
+    let time = web::date::rfc3339_us(crate::clock::now());
+    let ((who, is_nobody), by, outcome) = (whom, "native", "allowed");
+    let (other, status, reason, bytes, seconds) = (None, None, None, 0, 0.0);
+    Decision { time, is_nobody, peer, who, by, action, target, other, outcome, status, reason, bytes, seconds }
+}

@@ -1,0 +1,134 @@
+//! Tests that this node makes for its guests: from it to another node, the near half here. What guests test with this node is another
+//! module (`crate::test_service`), as is how another node is dialled for them (`crate::transfers`).
+//!
+//! One test runs at a time: two would measure each other, and either disturbs what moves. Everything is in memory, within bounds:
+//! after a restart of the node no test is known.
+
+mod order;
+mod run;
+mod table;
+
+use std::sync::Arc;
+
+use auth::Access;
+use model::fault::Fault;
+use model::id::Uuid;
+use model::v1::node::{Probe, ProbeOrder, ProbeStage};
+use parking_lot::{Mutex, MutexGuard};
+use wire::frame::Refusal;
+
+pub(crate) use self::order::SECONDS_MAX;
+use self::run::{Failed, Run};
+use self::table::Table;
+pub(crate) use self::table::UNENDED_MAX;
+use crate::access::AccessControl;
+use crate::clock::now_text;
+use crate::shutdown::Shutdown;
+use crate::transfers::{Asked, Transfers, Unaccepted};
+
+/// The tests that a node makes.
+pub(crate) struct TestOrders {
+    access: Arc<AccessControl>,
+    transfers: Arc<Transfers>,
+    shutdown: Shutdown,
+    table: Mutex<Table>,
+}
+
+fn stopping() -> Refusal {
+    Refusal::new(Fault::Path, "the node is stopping")
+}
+
+impl TestOrders {
+    /// Of a node where this counts; other nodes are dialled as for its transfers.
+    pub fn new(access: Arc<AccessControl>, transfers: Arc<Transfers>, shutdown: Shutdown) -> TestOrders {
+        TestOrders { access, transfers, shutdown, table: Mutex::default() }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock()
+    }
+
+    /// The node stops: what runs ends.
+    pub fn stop(&self) {
+        self.table().stop_all();
+    }
+
+    /// Takes an order on. The same order again is the same test: whether it is a new one comes back with what is told of it.
+    pub fn accept(self: &Arc<Self>, access: &Access, order: ProbeOrder) -> Result<(Probe, bool), Unaccepted> {
+        if self.shutdown.has_begun() {
+            return Err(stopping().into());
+        }
+        if self.access.visible(access).is_empty() {
+            let reason = "tests from this node are for those who may reach something of it";
+            return Err(Refusal::new(Fault::Auth, reason).into());
+        }
+        let plan = order::read(&order)?;
+        order::within(&plan, self.access.policy().third_party.max_streams.into())?;
+        let id = order.id;
+        let mut table = self.table();
+        if let Some(known) = table.get(&id) {
+            let is_same =
+                known.holder == access.holder() && known.order.without_credentials() == order.without_credentials();
+            return if is_same { Ok((known.show(), false)) } else { Err(Unaccepted::Known) };
+        }
+        if table.is_full_for(access.holder()) {
+            let why = "as many tests wait on this node already as may; order again when some have ended";
+            return Err(Unaccepted::Full(why.to_owned()));
+        }
+        table.insert(access.clone(), order, now_text());
+        drop(table);
+        self.start_next();
+        let shown = self.get(access.holder(), &id).ok_or_else(stopping)?;
+        Ok((shown, true))
+    }
+
+    /// Starts the next one, where none runs.
+    fn start_next(self: &Arc<Self>) {
+        while !self.shutdown.has_begun() {
+            let Some((id, run)) = self.table().next_turn(now_text()) else { return };
+            let orders = Arc::clone(self);
+            let work = move || {
+                let found = run.run(&orders.access, &orders.transfers);
+                write_to_log(&run, &found);
+                orders.table().end(&id, found, now_text());
+                orders.start_next();
+            };
+            match std::thread::Builder::new().name("test-order".into()).spawn(work) {
+                Ok(_) => return,
+                Err(error) => {
+                    let why = format!("the node has no thread for it: {error}");
+                    self.table().end(&id, Err(Failed { fault: Fault::Local, why }), now_text());
+                }
+            }
+        }
+    }
+
+    /// What is told of a test to its holder, its report included.
+    pub fn get(&self, holder: &str, id: &Uuid) -> Option<Probe> {
+        self.table().get(id).filter(|entry| entry.holder == holder).map(table::Entry::show)
+    }
+
+    /// A page of a holder's tests, and where the next begins; none where the one that it is to begin behind is not known.
+    pub fn page(&self, holder: &str, asked: &Asked<ProbeStage>) -> Option<(Vec<Probe>, Option<Uuid>)> {
+        self.table().page(holder, asked)
+    }
+
+    /// Ends a test. One that has ended stays as it ended.
+    pub fn cancel(&self, holder: &str, id: &Uuid) -> Option<Probe> {
+        self.table().cancel(holder, id, now_text())
+    }
+}
+
+fn write_to_log(run: &Run, found: &Result<String, Failed>) {
+    let (outcome, error) = match found {
+        Ok(_) => ("done", None),
+        Err(failed) => ("failed", Some(failed.why.as_str())),
+    };
+    tracing::info!(
+        target: "access", who = run.access.who(), event = "trial", probe = %run.order.id, test = run.order.test.word(),
+        to = run.order.target, outcome, error,
+    );
+}
+
+#[cfg(test)]
+mod tests;

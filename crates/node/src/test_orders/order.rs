@@ -1,0 +1,195 @@
+//! An order of a test as the node understands it. Nothing is asked of anybody yet; what cannot be meant is refused here.
+
+use std::time::Duration;
+
+use auth::{AccessKey, Fingerprint};
+use model::fault::Fault;
+use model::locator::Place;
+use model::v1::node::{LatencyProbe, PathProbe, ProbeOrder, ProbeTest, TcpProbe, UdpProbe};
+use model::v1::probe::route::RouteOrder;
+use model::v1::probe::tcp::{self, Directions};
+use model::v1::probe::udp::{UdpOrder, UdpPace};
+use model::{HostPort, Locator};
+use probe::stamp;
+use wire::frame::Refusal;
+
+use crate::transfers::{identity_of, locator};
+
+/// No test lasts longer: others wait.
+pub(crate) const SECONDS_MAX: f64 = 600.0;
+/// How long a test goes on, unless its order says otherwise: as `longhaul probe` does.
+const SECONDS: f64 = 10.0;
+/// Each part of a test of a path, of which both ways have three.
+const PART_S: f64 = 90.0;
+/// The rate of datagrams unless the order says otherwise: as `longhaul probe` has it.
+const RATE_BIT_S: u64 = 100_000_000;
+/// Packets of a test of latency in a second: those that are waited for are in memory.
+const PACKETS_S_MAX: f64 = 10_000.0;
+/// Intervals of a report, each with each stream: some 550 bytes from both ends, 5.5 MB in all.
+const INTERVALS_MAX: f64 = 10_000.0;
+/// What an order may call the other node: a name of DNS has 253 characters.
+const TARGET_BYTES_MAX: usize = 300;
+
+/// A test, understood.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub to: HostPort,
+    pub node: Fingerprint,
+    pub keys: Vec<AccessKey>,
+    pub what: What,
+    /// It should be over by then.
+    pub lasts: Duration,
+}
+
+/// What is done, in the words of `probe`.
+#[derive(Debug)]
+pub(super) enum What {
+    Tcp(tcp::Order),
+    Latency(stamp::Order),
+    Udp { order: UdpOrder, up: bool },
+    Path(RouteOrder),
+    Limits,
+}
+
+fn wrong(reason: impl Into<String>) -> Refusal {
+    Refusal::new(Fault::Config, reason)
+}
+
+fn senseless(error: probe::Error) -> Refusal {
+    wrong(error.to_string())
+}
+
+/// Reads an order.
+pub(super) fn read(order: &ProbeOrder) -> Result<Plan, Refusal> {
+    let to = target(&order.target)?;
+    let key = order.credentials.as_ref().and_then(|credentials| credentials.key.as_deref());
+    let (keys, node) = identity_of(&to, key, order.node.as_deref())?;
+    let node = node.ok_or_else(|| wrong("say which node it is: give one of its access keys, or its fingerprint"))?;
+    let (what, seconds) = match &order.test {
+        ProbeTest::Tcp(tcp) => of_tcp(tcp)?,
+        ProbeTest::Latency(latency) => of_latency(latency)?,
+        ProbeTest::Udp(udp) => of_udp(udp)?,
+        ProbeTest::Path(path) => of_path(path),
+        ProbeTest::Limits(_) => (What::Limits, 0.0),
+    };
+    if !(0.0..=SECONDS_MAX).contains(&seconds) {
+        return Err(wrong(format!("a test from this node lasts {SECONDS_MAX} s at most, and not {seconds}")));
+    }
+    Ok(Plan { to, node, keys, what, lasts: Duration::from_secs_f64(seconds) })
+}
+
+fn target(text: &str) -> Result<HostPort, Refusal> {
+    let is_node = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("lh://"));
+    if !is_node || text.len() > TARGET_BYTES_MAX {
+        return Err(wrong("the other end of a test is a node: lh://HOST[:PORT]"));
+    }
+    match locator(text)? {
+        Locator::Node { at, place: Place::Exports, .. } => Ok(at),
+        _ => Err(wrong("the other end of a test is a node as a whole: lh://HOST[:PORT], without a path")),
+    }
+}
+
+fn of_tcp(said: &TcpProbe) -> Result<(What, f64), Refusal> {
+    if said.seconds.is_some() && said.bytes.is_some() {
+        return Err(wrong("a test ends after seconds or after bytes, not after both"));
+    }
+    let order = tcp::Order {
+        streams: said.streams,
+        direction: said.direction,
+        seconds: if said.bytes.is_some() { 0.0 } else { said.seconds.unwrap_or(SECONDS) },
+        bytes: said.bytes.unwrap_or(0),
+        omit_s: said.omit_s,
+        interval_s: said.interval_s,
+        block_bytes: said.block_bytes,
+        congestion: said.congestion.clone(),
+        window_bytes: said.window_bytes,
+        mss_bytes: said.mss_bytes,
+        pace_bit_s: said.pace_bit_s,
+        dscp: said.dscp,
+        near_cores: Vec::new(),
+        far_cores: Vec::new(),
+    };
+    probe::tcp::check(&order).map_err(senseless)?;
+    let seconds = if order.bytes > 0 { SECONDS_MAX } else { order.seconds + order.omit_s };
+    if seconds / order.interval_s * f64::from(streams(&order)) > INTERVALS_MAX {
+        return Err(wrong(format!(
+            "so many streams in so many intervals are more than the {INTERVALS_MAX} that a report holds: choose longer \
+             intervals (interval_s)"
+        )));
+    }
+    Ok((What::Tcp(order), seconds))
+}
+
+/// Streams of both directions.
+fn streams(order: &tcp::Order) -> u32 {
+    order.streams * if order.direction == Directions::Both { 2 } else { 1 }
+}
+
+fn of_latency(said: &LatencyProbe) -> Result<(What, f64), Refusal> {
+    let time = |seconds: f64| {
+        let wrong = |_| wrong(format!("{seconds} s are no length of time"));
+        Duration::try_from_secs_f64(seconds).map_err(wrong)
+    };
+    let extent = match said.count {
+        Some(count) => stamp::Extent::Packets(count),
+        None => stamp::Extent::Time(time(said.seconds)?),
+    };
+    if said.rate_packets_s > PACKETS_S_MAX {
+        return Err(wrong(format!("a test from this node sends {PACKETS_S_MAX} packets/s at most")));
+    }
+    let order = stamp::Order {
+        rate_packets_s: said.rate_packets_s,
+        extent,
+        packet_bytes: said.packet_bytes as usize,
+        dscp: said.dscp,
+        timeout: time(said.timeout_s)?,
+        ..stamp::Order::default()
+    };
+    order.check().map_err(senseless)?;
+    let seconds = order.packets() as f64 / order.rate_packets_s;
+    Ok((What::Latency(order), seconds))
+}
+
+fn of_udp(said: &UdpProbe) -> Result<(What, f64), Refusal> {
+    let pace = match (said.rate_bit_s, said.spacing_s, said.burst) {
+        (rate, None, None) => UdpPace::Rate { rate_bit_s: rate.unwrap_or(RATE_BIT_S) },
+        (None, Some(spacing_s), None) => UdpPace::Spacing { spacing_s },
+        (None, None, Some(length)) => UdpPace::Bursts { length, spacing_s: 0.0, gap_s: said.gap_s.unwrap_or_default() },
+        _ => {
+            return Err(wrong(
+                "datagrams leave by rate_bit_s, by spacing_s or by burst and gap_s: choose one of these",
+            ));
+        }
+    };
+    let up = match said.direction {
+        Directions::Forward => true,
+        Directions::Reverse => false,
+        Directions::Both => return Err(wrong("datagrams go one way in a test: up or down")),
+    };
+    let order = UdpOrder { bytes: said.bytes, pace, count: said.count, seconds: Some(said.seconds) };
+    probe::udp::Plan::of(&order).map_err(senseless)?;
+    Ok((What::Udp { order, up }, said.seconds))
+}
+
+fn of_path(said: &PathProbe) -> (What, f64) {
+    let order = RouteOrder {
+        flows: said.flows,
+        probes: said.probes,
+        ttl_max: said.ttl_max,
+        mtu_bytes_max: (said.mtu_bytes_max > 0).then_some(said.mtu_bytes_max),
+        lasts_s: PART_S,
+        ..RouteOrder::default()
+    };
+    (What::Path(order), 6.0 * PART_S)
+}
+
+/// Whether a test keeps to the bound on streams of what guests have this node do.
+pub(super) fn within(plan: &Plan, streams_max: u32) -> Result<(), Refusal> {
+    match &plan.what {
+        What::Tcp(order) if streams(order) > streams_max => {
+            let reason = format!("a test from this node has {streams_max} streams at most, of both directions");
+            Err(Refusal::new(Fault::Auth, reason))
+        }
+        _ => Ok(()),
+    }
+}

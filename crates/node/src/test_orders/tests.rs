@@ -1,0 +1,148 @@
+//! Orders of tests, and the table of them, without nodes, threads and clocks.
+
+use auth::{AccessKey, Fingerprint, Grant, Rights};
+use model::v1::node::{LatencyProbe, PathProbe, ProbeKey, ProbeTest, TcpProbe, UdpProbe};
+use model::v1::probe::tcp::Directions;
+
+use super::*;
+
+fn order(id: u128) -> ProbeOrder {
+    let key = AccessKey::new([1; 8], [2; 32], Fingerprint([3; 32])).expose_text();
+    let credentials = Some(ProbeKey { key: Some(key) });
+    ProbeOrder { credentials, ..ProbeOrder::new(Uuid::from_u128(id), "lh://far.example.org") }
+}
+
+fn of(test: ProbeTest) -> Result<order::Plan, Refusal> {
+    order::read(&ProbeOrder { test, ..order(1) })
+}
+
+fn access(name: u8) -> Access {
+    Access::Granted(Grant::new([name; 8], &[2; 32], "d".into(), &model::RelPath::root(), Rights::Write, 0))
+}
+
+fn add(table: &mut Table, name: u8, id: u128) -> Uuid {
+    table.insert(access(name), order(id), "then".into());
+    Uuid::from_u128(id)
+}
+
+fn turn(table: &mut Table) -> Option<u128> {
+    table.next_turn("now".into()).map(|(id, _)| u128::from_be_bytes(*id.as_bytes()))
+}
+
+fn done(table: &mut Table, id: Uuid, report: &str) {
+    table.end(&id, Ok(report.to_owned()), "later".into());
+}
+
+fn all(limit: usize) -> Asked<ProbeStage> {
+    Asked { state: None, after: None, limit }
+}
+
+#[test]
+fn the_other_end_is_a_node_that_is_known() {
+    let at = |target: &str| order::read(&ProbeOrder { target: target.into(), ..order(1) });
+    assert_eq!(at("lh://far.example.org:99/").unwrap().to.port, 99);
+    for wrong in ["", "far", "/data", "lh://", "lh://h/data/x", "https://h/", "lh://h:99999", "iperf3://h", "é://"] {
+        assert_eq!(at(wrong).map(|_| ()).unwrap_err().fault, Fault::Config, "{wrong}");
+    }
+    let refusal = at("lh://me:5ecret@h").unwrap_err();
+    assert!(!refusal.reason.contains("5ecret"), "{refusal:?}");
+    assert!(at(&format!("lh://{}", "h".repeat(300))).is_err());
+    let nobody = ProbeOrder { credentials: None, ..order(1) };
+    assert!(order::read(&nobody).unwrap_err().reason.contains("say which node"));
+    assert!(order::read(&ProbeOrder { node: Some(Fingerprint([3; 32]).to_string()), ..nobody }).is_ok());
+    assert!(order::read(&ProbeOrder { node: Some(Fingerprint([4; 32]).to_string()), ..order(1) }).is_err());
+}
+
+#[test]
+fn tests_are_bounded() {
+    let tcp = |tcp: TcpProbe| of(ProbeTest::Tcp(tcp));
+    let base = TcpProbe::default;
+    assert_eq!(tcp(base()).unwrap().lasts.as_secs(), 10);
+    let said = |refused: Result<order::Plan, Refusal>, words: &str| {
+        let reason = refused.unwrap_err().reason;
+        assert!(reason.contains(words), "{words:?} is not in {reason:?}");
+    };
+    said(tcp(TcpProbe { seconds: Some(601.0), ..base() }), "600 s at most");
+    said(tcp(TcpProbe { seconds: Some(-1.0), ..base() }), "lasts");
+    said(tcp(TcpProbe { seconds: Some(1.0), bytes: Some(9), ..base() }), "not after both");
+    said(tcp(TcpProbe { streams: 0, ..base() }), "streams");
+    said(tcp(TcpProbe { seconds: Some(600.0), interval_s: 0.1, streams: 4, ..base() }), "longer intervals");
+    let latency = |latency: LatencyProbe| of(ProbeTest::Latency(latency));
+    assert!(latency(LatencyProbe::default()).is_ok());
+    said(latency(LatencyProbe { rate_packets_s: 20_000.0, ..LatencyProbe::default() }), "packets/s at most");
+    said(latency(LatencyProbe { seconds: -1.0, ..LatencyProbe::default() }), "no length of time");
+    said(latency(LatencyProbe { rate_packets_s: 1.0, count: Some(601), ..LatencyProbe::default() }), "600 s");
+    let udp = |udp: UdpProbe| of(ProbeTest::Udp(udp));
+    assert!(udp(UdpProbe { burst: Some(5), gap_s: Some(0.1), ..UdpProbe::default() }).is_ok());
+    said(udp(UdpProbe { rate_bit_s: Some(5), spacing_s: Some(0.1), ..UdpProbe::default() }), "choose one");
+    said(udp(UdpProbe { direction: Directions::Both, ..UdpProbe::default() }), "one way");
+    assert!(udp(UdpProbe { bytes: 1, ..UdpProbe::default() }).is_err());
+    assert!(of(ProbeTest::Path(PathProbe::default())).is_ok());
+    // Both directions count against what the policy says.
+    let plan = tcp(TcpProbe { streams: 9, direction: Directions::Both, ..base() }).unwrap();
+    assert_eq!(order::within(&plan, 16).unwrap_err().fault, Fault::Auth);
+    assert!(order::within(&plan, 18).is_ok());
+}
+
+#[test]
+fn one_runs_and_turns_go_around() {
+    let mut table = Table::default();
+    for id in 1..=3 {
+        add(&mut table, 1, id);
+    }
+    let other = add(&mut table, 2, 4);
+    assert_eq!((turn(&mut table), turn(&mut table)), (Some(1), None));
+    done(&mut table, Uuid::from_u128(1), "{}");
+    // Somebody else comes before the second of the same one.
+    assert_eq!(turn(&mut table), Some(4));
+    table.end(&other, Err(Failed { fault: Fault::Path, why: "nobody there".into() }), "later".into());
+    assert_eq!(turn(&mut table), Some(2));
+    let told = table.get(&other).unwrap().show();
+    assert_eq!((told.state, told.fault.as_deref()), (ProbeStage::Failed, Some("path")));
+    assert_eq!(told.error.as_deref(), Some("nobody there"));
+}
+
+#[test]
+fn what_waits_is_bounded_and_what_is_cancelled_never_runs() {
+    let mut table = Table::default();
+    let holder = access(1).holder().to_owned();
+    for id in 1..=UNENDED_MAX.0 as u128 {
+        assert!(!table.is_full_for(&holder));
+        add(&mut table, 1, id);
+    }
+    assert!(table.is_full_for(&holder) && !table.is_full_for(access(2).holder()));
+    let id = Uuid::from_u128(1);
+    assert!(table.cancel(access(2).holder(), &id, "now".into()).is_none());
+    assert_eq!(table.cancel(&holder, &id, "now".into()).unwrap().state, ProbeStage::Cancelled);
+    assert!(!table.is_full_for(&holder));
+    assert_eq!(turn(&mut table), Some(2));
+    // One that runs is told to end, and is over when it says so.
+    let id = Uuid::from_u128(2);
+    assert_eq!(table.cancel(&holder, &id, "now".into()).unwrap().state, ProbeStage::Running);
+    table.end(&id, Err(Failed { fault: Fault::Interrupted, why: "interrupted".into() }), "later".into());
+    let told = table.get(&id).unwrap().show();
+    assert_eq!((told.state, told.error), (ProbeStage::Cancelled, None));
+    assert_eq!(turn(&mut table), Some(3));
+}
+
+#[test]
+fn reports_are_bounded_and_keys_go_with_the_end() {
+    let mut table = Table::default();
+    let report = format!("{{\"x\":\"{}\"}}", "y".repeat(8 << 20));
+    for id in 1..=9 {
+        let id = add(&mut table, 1, id);
+        assert!(table.get(&id).unwrap().order.credentials.is_some());
+        turn(&mut table);
+        done(&mut table, id, &report);
+    }
+    // Nine of them are more than 64 MiB: the oldest have gone, whole.
+    assert!(table.get(&Uuid::from_u128(2)).is_none());
+    let last = table.get(&Uuid::from_u128(9)).unwrap();
+    assert!(last.order.credentials.is_none() && last.show().report.unwrap()["x"].is_string());
+    let (page, next) = table.page(access(1).holder(), &all(3)).unwrap();
+    assert_eq!((page.len(), next, page[0].report.is_none()), (3, Some(page[2].id), true));
+    let behind = Asked { after: next, ..all(100) };
+    assert_eq!(table.page(access(1).holder(), &behind).unwrap().0.first().unwrap().id, Uuid::from_u128(6));
+    assert!(table.page(access(2).holder(), &behind).is_none());
+    assert!(table.page(access(2).holder(), &all(9)).unwrap().0.is_empty());
+}

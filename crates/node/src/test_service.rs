@@ -1,0 +1,426 @@
+//! Tests that guests run with this node: within bounds, the far half on the thread that answers the question.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use auth::Access;
+use engine::node::{Asker, Said};
+use model::fault::{Blame, Fault};
+use model::units::{BitRate, Bytes};
+use model::v1;
+use model::v1::probe::tcp::{Line, Order};
+use model::v1::probe::udp::{UdpOrder, UdpPace};
+use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
+use parking_lot::{Mutex, MutexGuard};
+use probe::Stop;
+use probe::disk::Ground;
+use probe::tcp::Bounds;
+use wire::frame::Refusal;
+
+/// Looks at the host: a line that says whose audit it is, then one for each finding.
+pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
+
+/// Within which bounds tests run here. A grant lifts the last one.
+pub(crate) const LIMITS: Limits = Limits {
+    seconds: 3_600.0,
+    tests: 32,
+    bytes_a_day: 10_000_000_000_000,
+    bytes_left: 10_000_000_000_000,
+    anonymous_udp_bit_s: 1_000_000_000,
+    clock: 0,
+};
+/// What a test may last beyond its order: words on their way, streams that drain.
+const GRACE: Duration = Duration::from_secs(15);
+const DAY: Duration = Duration::from_secs(86_400);
+/// Tests at once, of all guests.
+const TESTS_IN_ALL: u32 = 256;
+/// Networks whose volume is remembered; the one that was first heard of makes room.
+const NETWORKS_MAX: usize = 10_000;
+
+/// Tests that run, by who asked; what they moved, by address; and those that wait for datagrams.
+#[derive(Default)]
+pub(crate) struct TestService {
+    running: Mutex<HashMap<String, Running>>,
+    moved: Mutex<HashMap<IpAddr, (Instant, u64)>>,
+    /// The node's UDP port gives datagrams to these.
+    pub flows: probe::flow::Flows,
+    /// The node stops.
+    pub stop: Stop,
+    /// What its tests came to.
+    pub tally: Tally,
+}
+
+/// Kinds of tests, for [`Tally`].
+pub(crate) const KINDS: [&str; 5] = ["tcp", "flows", "disk", "audit", "iperf3"];
+
+/// Tests so far, by kind, and what all of them moved.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub begun: [AtomicU64; KINDS.len()],
+    pub bytes: AtomicU64,
+}
+
+impl Tally {
+    /// One of this kind begins.
+    pub fn begins(&self, kind: &str) {
+        if let Some(at) = KINDS.iter().position(|known| *known == kind) {
+            self.begun[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn kind(test: &Test) -> &'static str {
+    match test {
+        Test::Tcp(_) => "tcp",
+        Test::Flows(_) => "flows",
+        Test::Disk(_) => "disk",
+        Test::Audit(_) => "audit",
+        Test::Limits => "limits",
+    }
+}
+
+/// What runs for one guest.
+#[derive(Debug, Default)]
+struct Running {
+    tests: u32,
+    /// Of all its datagrams, payload.
+    udp_bit_s: f64,
+}
+
+/// A running test's place.
+struct Seat<'a> {
+    probes: &'a TestService,
+    holder: String,
+    udp_bit_s: f64,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut running = lock(&self.probes.running);
+        if let Some(of_holder) = running.get_mut(&self.holder) {
+            of_holder.tests -= 1;
+            of_holder.udp_bit_s -= self.udp_bit_s;
+            if of_holder.tests == 0 {
+                running.remove(&self.holder);
+            }
+        }
+    }
+}
+
+/// What volume is counted by: an IPv4 address, or an IPv6 network of the size that one guest has (RFC 6177).
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        address => address,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}
+
+fn too_much(why: String) -> Refusal {
+    Refusal::new(Fault::Auth, why)
+}
+
+fn senseless(error: &probe::Error) -> Refusal {
+    Refusal::new(Fault::Config, error.to_string())
+}
+
+/// A test in the words of the access log.
+pub(crate) fn describe(ask: &str) -> String {
+    match serde_json::from_str::<Ask>(ask).map(|ask| ask.test) {
+        Ok(Test::Tcp(order)) => format!("probe tcp {:?}, {} streams", order.direction, order.streams),
+        Ok(Test::Flows(flows)) => format!("probe {}, {} flows", task(&flows.task), flows.flows),
+        Ok(Test::Disk(ask)) => format!("probe disk {}", ask.place),
+        Ok(Test::Limits) => "probe limits".into(),
+        Ok(Test::Audit(_)) => "audit of the settings".into(),
+        Err(_) => "probe of an unknown kind".into(),
+    }
+}
+
+fn task(task: &Task) -> &'static str {
+    match task {
+        Task::Reflect { .. } => "latency",
+        Task::Receive { .. } => "udp up",
+        Task::Send { .. } => "udp down",
+        Task::Answer { .. } => "udp request",
+        Task::Echo { .. } => "path up",
+        Task::Explore(_) => "path down",
+    }
+}
+
+/// The directory of a disk test, open, for who asks.
+pub(crate) type Directory<'a> = &'a dyn Fn(&str) -> Result<Ground, Refusal>;
+
+impl TestService {
+    /// A place for a test of a guest, whose datagrams take so much; `bound` is what all of its tests may take.
+    fn seat(&self, holder: &str, udp_bit_s: f64, bound: f64) -> Result<Seat<'_>, Refusal> {
+        let mut running = lock(&self.running);
+        let in_all: u32 = running.values().map(|of_holder| of_holder.tests).sum();
+        let of_holder = running.entry(holder.to_owned()).or_default();
+        let refused = if in_all >= TESTS_IN_ALL {
+            Some(format!("{TESTS_IN_ALL} tests run here already; this node has no more at once"))
+        } else if of_holder.tests >= LIMITS.tests {
+            Some(format!(
+                "{} tests of yours run here already; this node has no more at once for one guest",
+                LIMITS.tests
+            ))
+        } else if of_holder.udp_bit_s + udp_bit_s > bound {
+            let bound = BitRate(LIMITS.anonymous_udp_bit_s);
+            Some(format!(
+                "guests without a key may send datagrams at up to {bound} in all: lower the rate, or get a key"
+            ))
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            running.retain(|_, of_holder| of_holder.tests > 0);
+            return Err(too_much(why));
+        }
+        of_holder.tests += 1;
+        of_holder.udp_bit_s += udp_bit_s;
+        Ok(Seat { probes: self, holder: holder.to_owned(), udp_bit_s })
+    }
+
+    /// Tests of guests under way.
+    pub fn running(&self) -> u64 {
+        lock(&self.running).values().map(|of_holder| u64::from(of_holder.tests)).sum()
+    }
+
+    /// What the tests of an address may still move today.
+    pub fn left(&self, address: IpAddr) -> u64 {
+        let mut moved = lock(&self.moved);
+        moved.retain(|_, (since, _)| since.elapsed() < DAY);
+        let moved = moved.get(&network(address)).map_or(0, |(_, bytes)| *bytes);
+        LIMITS.bytes_a_day.saturating_sub(moved)
+    }
+
+    /// Counts what was moved; whether more may be.
+    pub fn count(&self, address: IpAddr, bytes: u64) -> bool {
+        self.tally.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let (mut moved, network) = (lock(&self.moved), network(address));
+        if moved.len() >= NETWORKS_MAX && !moved.contains_key(&network) {
+            let first = moved.iter().min_by_key(|(_, (since, _))| *since).map(|(network, _)| *network);
+            first.map(|first| moved.remove(&first));
+        }
+        let entry = moved.entry(network).or_insert((Instant::now(), 0));
+        entry.1 = entry.1.saturating_add(bytes);
+        entry.1 < LIMITS.bytes_a_day
+    }
+
+    /// Runs the far half of a test: on the disk in a directory that is opened for it; of the host's settings where it is told
+    /// how they stand.
+    pub fn answer(
+        &self,
+        asker: Asker<'_>,
+        ask: &str,
+        (directory, audit): (Directory<'_>, Option<Audit>),
+        emit: &mut dyn FnMut(Said) -> bool,
+    ) -> Result<(), Refusal> {
+        let unknown =
+            |e: serde_json::Error| Refusal::new(Fault::Config, format!("this node does not know that test: {e}"));
+        let ask: Ask = serde_json::from_str(ask).map_err(unknown)?;
+        let peer = asker.peer.ip();
+        let left = self.left(peer);
+        if matches!(ask.test, Test::Limits) {
+            let limits = Limits { bytes_left: left, clock: probe::host::clock(), ..LIMITS };
+            emit(Said::Text(serde_json::to_string(&limits).unwrap_or_default()));
+            return Ok(());
+        }
+        if left == 0 {
+            let a_day = Bytes(LIMITS.bytes_a_day);
+            return Err(too_much(format!(
+                "the tests of {peer} have moved {a_day} within a day; this node allows no more"
+            )));
+        }
+        // Those without a key have none of their own: they are told apart by where they are.
+        let is_guest = asker.access.is_guest();
+        let holder = if is_guest { network(peer).to_string() } else { asker.access.holder().to_owned() };
+        let bound = if is_guest { LIMITS.anonymous_udp_bit_s as f64 } else { f64::INFINITY };
+        let udp_bit_s = match &ask.test {
+            Test::Flows(flows) if is_guest => datagrams_bit_s(&flows.task),
+            _ => 0.0,
+        };
+        let _seat = self.seat(&holder, udp_bit_s, bound)?;
+        self.tally.begins(kind(&ask.test));
+        match &ask.test {
+            Test::Tcp(order) => self.tcp(asker, order, ask.first_stream, emit),
+            Test::Flows(flows) => self.flows(&asker, flows, emit),
+            Test::Disk(disk) => self.disk(&directory(&disk.place)?, &disk.order, emit),
+            Test::Audit(ask) => {
+                let lines = audit_lines(audit, asker.access, ask)?;
+                // Nobody who has gone needs the rest.
+                let _ = lines.into_iter().all(|line| emit(Said::Text(line)));
+                Ok(())
+            }
+            Test::Limits => Ok(()),
+        }
+    }
+
+    /// How this host stands, for one who asks by another way than by a test: in lines of JSON.
+    pub fn audit(&self, audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Result<Vec<String>, Refusal> {
+        let _seat = self.seat(access.holder(), 0.0, f64::INFINITY)?;
+        audit_lines(audit, access, ask)
+    }
+
+    fn tcp(
+        &self,
+        asker: Asker<'_>,
+        order: &Order,
+        first: u32,
+        emit: &mut dyn FnMut(Said) -> bool,
+    ) -> Result<(), Refusal> {
+        within(order.seconds + order.omit_s)?;
+        probe::tcp::check(order).map_err(|error| senseless(&error))?;
+        let peer = asker.peer.ip();
+        let mut tell = |line: &Line| serde_json::to_string(line).is_ok_and(|text| emit(Said::Text(text)));
+        let moved = |bytes| self.count(peer, bytes);
+        let lasts = if order.bytes > 0 { LIMITS.seconds } else { order.seconds + order.omit_s };
+        let bounds = Bounds { lasts: Duration::from_secs_f64(lasts) + GRACE, moved: &moved };
+        // Streams are numbered from the session's beginning, those of a test from 1; 0 is none of a test.
+        let number = |number: u32| number.checked_sub(first).and_then(|at| at.checked_add(1)).unwrap_or(0);
+        // A stream counts as one of the node's connections for as long as the test may use it.
+        let mut places = Vec::new();
+        let mut next = |wait| {
+            let joined = asker.joined.recv_timeout(wait)?;
+            places.push(joined.place);
+            Ok((joined.socket, number(joined.id)))
+        };
+        // What failed has been told as a line: the session goes on.
+        let _ = probe::tcp::answer(order, &mut next, (&self.stop, bounds), &mut tell);
+        Ok(())
+    }
+
+    fn flows(&self, asker: &Asker<'_>, flows: &Flows, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+        within(probe::task::longest(flows).map_err(|error| senseless(&error))?.as_secs_f64())?;
+        let Some(local) = asker.local else {
+            return Err(Refusal::new(Fault::Local, "this node does not know at which of its addresses you are"));
+        };
+        let peer = asker.peer.ip();
+        let mut tell = |line: &FlowLine| serde_json::to_string(line).is_ok_and(|text| emit(Said::Text(text)));
+        // What failed has been told as a line.
+        let _ = probe::task::answer(
+            &self.flows,
+            flows,
+            (peer, local),
+            (&self.stop, &|bytes| self.count(peer, bytes)),
+            &mut tell,
+        );
+        Ok(())
+    }
+
+    fn disk(&self, ground: &Ground, order: &disk::Order, emit: &mut dyn FnMut(Said) -> bool) -> Result<(), Refusal> {
+        probe::disk::check(order).map_err(|error| senseless(&error))?;
+        within(probe::disk::longest(order).as_secs_f64())?;
+        let mut say = |line: &DiskLine| serde_json::to_string(line).is_ok_and(|text| emit(Said::Text(text)));
+        let line = match probe::disk::answer(ground, order, &self.stop, &mut say) {
+            Ok(report) => DiskLine::Done(Box::new(report)),
+            Err(error) => DiskLine::Failed(Failure { fault: error.fault(), why: Refusal::from_error(&error).reason }),
+        };
+        say(&line);
+        Ok(())
+    }
+}
+
+/// How this host stands, for somebody who has a key. It tells a stranger too much of where it is weak.
+fn audit_lines(audit: Option<Audit>, access: &Access, ask: &v1::tune::Ask) -> Result<Vec<String>, Refusal> {
+    let refused = |why: &str| Refusal::new(Fault::Auth, why);
+    let audit = audit.ok_or_else(|| refused("this node tells nobody how its settings stand: `serve --audit` does"))?;
+    if access.is_guest() {
+        return Err(refused(
+            "this node tells how its settings stand to those who have a key: ask its operator for one",
+        ));
+    }
+    audit(ask)
+}
+
+fn within(seconds: f64) -> Result<(), Refusal> {
+    match seconds <= LIMITS.seconds {
+        true => Ok(()),
+        false => Err(too_much(format!("{seconds} s; tests with this node last {} s at most", LIMITS.seconds))),
+    }
+}
+
+/// Payload per second of a task's datagrams, at most.
+fn datagrams_bit_s(task: &Task) -> f64 {
+    match task {
+        Task::Receive { order, .. } | Task::Send { order, .. } => rate(order),
+        _ => 0.0,
+    }
+}
+
+/// Payload per second of a run, at most.
+fn rate(order: &UdpOrder) -> f64 {
+    let bits = f64::from(order.bytes) * 8.0;
+    match order.pace {
+        UdpPace::Spacing { spacing_s } => bits / spacing_s,
+        UdpPace::Rate { rate_bit_s } => rate_bit_s as f64,
+        UdpPace::Bursts { length, spacing_s, gap_s } => {
+            bits * f64::from(length) / (f64::from(length) * spacing_s + gap_s)
+        }
+        UdpPace::Max => f64::INFINITY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_guest_has_so_many_tests_and_so_much_volume() {
+        let probes = TestService::default();
+        let seat = |who: &str| probes.seat(who, 0.0, f64::INFINITY);
+        let seats: Vec<_> = (0..LIMITS.tests).map(|_| seat("somebody").unwrap()).collect();
+        assert!(seat("somebody").is_err_and(|refusal| refusal.reason.contains("32 tests")));
+        assert!(seat("somebody else").is_ok());
+        let many = TESTS_IN_ALL / LIMITS.tests;
+        let others: Vec<_> =
+            (1..many).flat_map(|n| (0..LIMITS.tests).map(move |_| n)).map(|n| seat(&n.to_string()).unwrap()).collect();
+        assert!(seat("one too many").is_err_and(|refusal| refusal.reason.contains("256 tests")));
+        drop((seats, others));
+        assert!(seat("somebody").is_ok());
+        let at = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert!(probes.count(at("192.0.2.1"), LIMITS.bytes_a_day - 1));
+        assert!(!probes.count(at("::ffff:192.0.2.1"), 5), "it ends when it is too much");
+        assert_eq!((probes.left(at("192.0.2.1")), probes.left(at("192.0.2.2"))), (0, LIMITS.bytes_a_day));
+        probes.count(at("2001:db8::1"), 7);
+        assert_eq!(probes.left(at("2001:db8::ffff:1")), LIMITS.bytes_a_day - 7, "one network of one guest");
+        assert_eq!(probes.left(at("2001:db8:0:1::1")), LIMITS.bytes_a_day);
+    }
+
+    #[test]
+    fn many_addresses_push_nobody_out_for_ever() {
+        let probes = TestService::default();
+        for number in 0..=NETWORKS_MAX as u32 {
+            probes.count(std::net::Ipv4Addr::from_bits(number).into(), 1);
+        }
+        assert_eq!(lock(&probes.moved).len(), NETWORKS_MAX);
+        assert_eq!(probes.left(std::net::Ipv4Addr::from_bits(NETWORKS_MAX as u32).into()), LIMITS.bytes_a_day - 1);
+    }
+
+    #[test]
+    fn guests_without_a_key_send_slowly() {
+        let bit_s = |pace| {
+            datagrams_bit_s(&Task::Send {
+                run: 0,
+                order: UdpOrder { bytes: 1_250, pace, count: Some(1), seconds: None },
+            })
+        };
+        let bound = LIMITS.anonymous_udp_bit_s as f64;
+        let probes = TestService::default();
+        let seat = |pace| probes.seat("192.0.2.1", bit_s(pace), bound);
+        let first = seat(UdpPace::Spacing { spacing_s: 11e-6 });
+        assert!(first.is_ok());
+        assert!(seat(UdpPace::Spacing { spacing_s: 11e-6 }).is_err(), "two of them are too much");
+        drop(first);
+        assert!(seat(UdpPace::Spacing { spacing_s: 0.0 }).is_err());
+        assert!(seat(UdpPace::Rate { rate_bit_s: 1_000_000_001 }).is_err());
+        assert!(seat(UdpPace::Bursts { length: 100, spacing_s: 0.0, gap_s: 0.01 }).is_ok());
+        assert!(seat(UdpPace::Max).is_err());
+        assert!(seat(UdpPace::Rate { rate_bit_s: 1_000_000_000 }).is_ok(), "nothing stays behind");
+        assert_eq!(datagrams_bit_s(&Task::Echo { seconds: 1.0 }), 0.0);
+    }
+}

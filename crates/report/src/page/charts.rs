@@ -1,0 +1,288 @@
+//! The charts of a report, each with its numbers.
+
+use std::collections::BTreeMap;
+
+use pilot::verdict::{Held, Shares};
+
+use crate::course::{Course, Mean, Moment};
+use crate::format;
+use crate::html::{Lane, Plot, Scale, Step, Table, lanes};
+use crate::story::{Story, held_shares, held_word};
+
+/// Lines that a chart can hold apart: one of them is for all others together.
+const LINES_MAX: usize = 8;
+
+fn step(mean: &Mean) -> Step {
+    Step { from: mean.from_s, to: mean.to_s, low: 0.0, high: mean.mean }
+}
+
+fn when(from_s: f64, to_s: f64) -> String {
+    format!("{} – {}", format::moment(from_s), format::moment(to_s))
+}
+
+fn highest(means: &[Mean]) -> f64 {
+    means.iter().map(|mean| mean.high).fold(0.0, f64::max)
+}
+
+/// The rates of several jobs on one axis.
+pub fn comparison(stories: &[Story]) -> String {
+    let all = stories.iter().enumerate().filter_map(|(at, story)| Some((at, story.course.as_ref()?)));
+    let drawn: Vec<(usize, &Course, Vec<Mean>)> = all
+        .map(|(at, course)| (at, course, course.rates()))
+        .filter(|(.., rates)| !rates.is_empty())
+        .take(LINES_MAX)
+        .collect();
+    if drawn.len() < 2 {
+        return String::new();
+    }
+    let end_s = drawn.iter().map(|(_, course, _)| course.end_s()).fold(0.0, f64::max);
+    let most = drawn.iter().flat_map(|(.., rates)| rates).map(|mean| mean.mean).fold(0.0, f64::max);
+    let about = "Each from its own start. The numbers stand with each job below.";
+    let mut plot = Plot::new("all-rates", "Rates side by side", about, Scale::seconds(end_s), Scale::rate(most));
+    for (style, (at, _, rates)) in drawn.iter().enumerate() {
+        plot.line(style, &rates.iter().map(step).collect::<Vec<_>>());
+        plot.key_line(style, &format!("{}. {}", at + 1, stories[*at].title));
+    }
+    plot.figure("")
+}
+
+/// All charts of one job.
+pub fn course(course: &Course, number: usize) -> String {
+    let x = Scale::seconds(course.end_s());
+    let moments = course.moments();
+    let mut out = rate(course, number, &x);
+    out += &streams(course, number, &x);
+    out += &limits(&moments, number, &x);
+    out += &threads(&moments, number, &x, "sender", "The sending end's threads", |moment| moment.sender);
+    out += &threads(&moments, number, &x, "receiver", "The receiving end's threads", |moment| moment.receiver);
+    out += &tcp(&moments, number, &x);
+    out + &round_trips(course, number, &x)
+}
+
+fn rate(course: &Course, number: usize, x: &Scale) -> String {
+    let rates = course.rates();
+    if rates.is_empty() {
+        return String::new();
+    }
+    let id = format!("job{number}-rate");
+    let length = format::seconds(course.step_s());
+    let about =
+        format!("All streams together: the mean of each {length}, and between which rates it went, look by look.");
+    let mut plot = Plot::new(&id, "Rate", &about, x.clone(), Scale::rate(highest(&rates)));
+    let band = |mean: &Mean| Step { low: mean.low, high: mean.high, ..step(mean) };
+    plot.area("faint", &rates.iter().map(band).collect::<Vec<_>>());
+    plot.line(0, &rates.iter().map(step).collect::<Vec<_>>());
+    plot.key_line(0, "mean");
+    plot.key_area("faint", "least to most");
+    let mut table = Table::new("numbers", "Rates", &["from – to", "mean", "least", "most"]);
+    for mean in &rates {
+        let when = when(mean.from_s, mean.to_s);
+        table.row(&[when, format::rate(mean.mean), format::rate(mean.low), format::rate(mean.high)]);
+    }
+    plot.figure(&table.folded("Numbers"))
+}
+
+/// Those that moved most have a line each.
+fn streams(course: &Course, number: usize, x: &Scale) -> String {
+    let way = usize::from(!course.sends());
+    let mut ids: Vec<(u32, f64)> = course.streams().map(|(id, facts)| (id, facts.bytes[way])).collect();
+    if ids.len() < 2 {
+        return String::new();
+    }
+    ids.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let own = if ids.len() > LINES_MAX { LINES_MAX - 1 } else { ids.len() };
+    let mut lines: Vec<(String, Vec<u32>)> = ids[..own].iter().map(|(id, _)| (id.to_string(), vec![*id])).collect();
+    lines.sort_by_key(|(_, ids)| ids[0]);
+    if own < ids.len() {
+        lines.push((format!("{} others", ids.len() - own), ids[own..].iter().map(|(id, _)| *id).collect()));
+    }
+    let drawn: Vec<(String, Vec<Mean>)> = lines.into_iter().map(|(name, ids)| (name, course.rates_of(&ids))).collect();
+    let most = drawn.iter().map(|(_, rates)| highest(rates)).fold(0.0, f64::max);
+    let id = format!("job{number}-streams");
+    let about = "The means of each stream, those that moved most by themselves.";
+    let mut plot = Plot::new(&id, "Rate of each stream", about, x.clone(), Scale::rate(most));
+    for (style, (name, rates)) in drawn.iter().enumerate() {
+        plot.line(style, &rates.iter().map(step).collect::<Vec<_>>());
+        plot.key_line(style, name);
+    }
+    let heads: Vec<&str> = std::iter::once("from – to").chain(drawn.iter().map(|(name, _)| name.as_str())).collect();
+    let mut table = Table::new("numbers", "Rates by stream", &heads);
+    for (when, cells) in by_time(&drawn) {
+        let cell = |at: usize| cells.get(&at).map_or(format::NONE.to_owned(), |rate| format::rate(*rate));
+        table.row(&std::iter::once(when).chain((0..drawn.len()).map(cell)).collect::<Vec<_>>());
+    }
+    plot.figure(&table.folded("Numbers"))
+}
+
+/// Lines turned into rows: what each had at a time.
+fn by_time(lines: &[(String, Vec<Mean>)]) -> Vec<(String, BTreeMap<usize, f64>)> {
+    // Cells begin at multiples of one length: their beginnings are equal to the last bit.
+    let mut rows: BTreeMap<u64, (String, BTreeMap<usize, f64>)> = BTreeMap::new();
+    for (at, (_, means)) in lines.iter().enumerate() {
+        for mean in means {
+            let row =
+                rows.entry(mean.from_s.to_bits()).or_insert_with(|| (when(mean.from_s, mean.to_s), BTreeMap::new()));
+            row.1.insert(at, mean.mean);
+        }
+    }
+    rows.into_values().collect()
+}
+
+/// The style of each limit, the same in every chart.
+fn class(held: Held) -> &'static str {
+    match held {
+        Held::Source => "f4",
+        Held::SenderCpu => "f1",
+        Held::Network => "f0",
+        Held::ReceiverCpu => "f3",
+        Held::Target => "f2",
+        Held::Cap => "f6",
+        Held::Orders => "f7",
+    }
+}
+
+fn limits(moments: &[Moment], number: usize, x: &Scale) -> String {
+    let shares = held_shares(moments);
+    if shares.is_empty() {
+        return String::new();
+    }
+    let lane = |held: &Held| {
+        let share = shares.iter().find(|(known, _)| known == held)?.1;
+        let name = format!("{} {}", lane_word(*held), format::percent(share));
+        Some(Lane { name, class: class(*held), blocks: blocks(moments, *held) })
+    };
+    let all: Vec<Lane> = Held::ALL.iter().filter_map(lane).collect();
+    let mut table = Table::new("numbers", "For which part of the time each was the limit", &["limit", "time"]);
+    for (held, share) in shares {
+        table.row(&[held_word(held).to_owned(), format::percent(share)]);
+    }
+    let about = "What held the job back, moment by moment, by what the threads of both ends waited for.";
+    lanes(&format!("job{number}-limits"), "Limits", about, x, &all, &table.folded("Numbers"))
+}
+
+/// Short enough to stand beside a lane.
+fn lane_word(held: Held) -> &'static str {
+    match held {
+        Held::Source => "source storage",
+        Held::SenderCpu => "sender's CPU",
+        Held::Network => "network",
+        Held::ReceiverCpu => "receiver's CPU",
+        Held::Target => "target storage",
+        Held::Cap => "a limit",
+        Held::Orders => "nothing to send",
+    }
+}
+
+/// When something was the limit; moments that follow each other are one block.
+fn blocks(moments: &[Moment], held: Held) -> Vec<(f64, f64)> {
+    let mut blocks: Vec<(f64, f64)> = Vec::new();
+    for moment in moments.iter().filter(|moment| moment.held == Some(held)) {
+        match blocks.last_mut() {
+            Some(last) if moment.from_s <= last.1 * (1.0 + 1e-9) => last.1 = moment.to_s,
+            _ => blocks.push((moment.from_s, moment.to_s)),
+        }
+    }
+    blocks
+}
+
+/// What is drawn one above the other: shares of one whole.
+fn stack(
+    id: &str,
+    title: &str,
+    about: &str,
+    x: &Scale,
+    parts: &[(&str, &str)],
+    rows: &[(f64, f64, Vec<f64>)],
+) -> String {
+    let mut plot = Plot::new(id, title, about, x.clone(), Scale::share());
+    for (at, (class, name)) in parts.iter().enumerate() {
+        let area = |(from, to, shares): &(f64, f64, Vec<f64>)| {
+            let low: f64 = shares[..at].iter().sum();
+            Step { from: *from, to: *to, low, high: low + shares[at] }
+        };
+        plot.area(class, &rows.iter().map(area).collect::<Vec<_>>());
+        plot.key_area(class, name);
+    }
+    let heads: Vec<&str> = std::iter::once("from – to").chain(parts.iter().map(|(_, name)| *name)).collect();
+    let mut table = Table::new("numbers", title, &heads);
+    for (from, to, shares) in rows {
+        let cells = shares.iter().map(|share| format::percent((share * 1e4).round() / 1e4));
+        table.row(&std::iter::once(when(*from, *to)).chain(cells).collect::<Vec<_>>());
+    }
+    plot.figure(&table.folded("Numbers"))
+}
+
+fn threads(
+    moments: &[Moment],
+    number: usize,
+    x: &Scale,
+    end: &str,
+    title: &str,
+    of: fn(&Moment) -> Option<Shares>,
+) -> String {
+    let row = |moment: &Moment| {
+        let shares = of(moment)?;
+        let all = vec![shares.cpu, shares.storage, shares.socket, shares.pace, shares.idle];
+        Some((moment.from_s, moment.to_s, all))
+    };
+    let rows: Vec<(f64, f64, Vec<f64>)> = moments.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let parts = [
+        ("f1", "processor"),
+        ("f4", "waiting for files"),
+        ("f0", "waiting for the socket"),
+        ("f6", "waiting for a limit"),
+        ("f7", "waiting for something to do"),
+    ];
+    let about = "Where their time went, in shares of it.";
+    stack(&format!("job{number}-{end}"), title, about, x, &parts, &rows)
+}
+
+fn tcp(moments: &[Moment], number: usize, x: &Scale) -> String {
+    let row = |moment: &Moment| {
+        let tcp = &moment.tcp;
+        let share = |part: f64| (part / tcp.stream_s).clamp(0.0, 1.0);
+        let (window, buffer) = (share(tcp.receive_window_s), share(tcp.send_buffer_s));
+        let path = (share(tcp.busy_s) - window - buffer).max(0.0);
+        let idle = (1.0 - window - buffer - path).max(0.0);
+        (tcp.stream_s > 0.0).then(|| (moment.from_s, moment.to_s, vec![path, window, buffer, idle]))
+    };
+    let rows: Vec<(f64, f64, Vec<f64>)> = moments.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let parts = [
+        ("f0", "data on its way"),
+        ("f3", "receive window full"),
+        ("f4", "send buffer full"),
+        ("f7", "nothing on its way"),
+    ];
+    let about = "The streams' time, all together, as the sending end's kernel says.";
+    stack(&format!("job{number}-tcp"), "TCP", about, x, &parts, &rows)
+}
+
+fn round_trips(course: &Course, number: usize, x: &Scale) -> String {
+    let means = course.round_trips();
+    if means.is_empty() {
+        return String::new();
+    }
+    let to_ms = |mean: &Mean| Mean { mean: mean.mean * 1e3, low: mean.low * 1e3, high: mean.high * 1e3, ..*mean };
+    let ms: Vec<Mean> = means.iter().map(to_ms).collect();
+    let id = format!("job{number}-rtt");
+    let about =
+        "As the sending end's kernel smooths them: the mean over all streams, and the least and the most of any.";
+    let mut plot = Plot::new(&id, "Round trips", about, x.clone(), Scale::plain(highest(&ms), "ms"));
+    let band = |mean: &Mean| Step { low: mean.low, high: mean.high, ..step(mean) };
+    plot.area("faint", &ms.iter().map(band).collect::<Vec<_>>());
+    plot.line(0, &ms.iter().map(step).collect::<Vec<_>>());
+    plot.key_line(0, "mean");
+    plot.key_area("faint", "least to most");
+    let mut table = Table::new("numbers", "Round trips", &["from – to", "mean", "least", "most"]);
+    for mean in &means {
+        let when = when(mean.from_s, mean.to_s);
+        table.row(&[when, format::ms(mean.mean), format::ms(mean.low), format::ms(mean.high)]);
+    }
+    plot.figure(&table.folded("Numbers"))
+}

@@ -1,0 +1,181 @@
+//! From the rows of a series to a course: rows of one moment are one look, and what a row says is of the time since its
+//! stream's last one.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use pilot::series::rows::{Kernel, Row, RowError, Rows};
+
+use crate::course::{Course, Facts, Flow, Side, Tcp, Times};
+
+/// A series, read.
+#[derive(Debug, Default)]
+pub struct Series {
+    /// The job that it says it is of.
+    pub job: Option<String>,
+    /// Its course.
+    pub course: Course,
+    /// Rows that were read.
+    pub rows: u64,
+    /// Rows that could not be read, and what was wrong with the first.
+    pub lost: u64,
+    /// What was wrong with the first of them.
+    pub first_lost: String,
+    /// It does not say what was the processor's.
+    pub lacks_processor_times: bool,
+}
+
+/// The streams that are on their way at once are bounded, and so is what is remembered of them.
+const STREAMS_MAX: usize = 8192;
+
+/// Reads all rows. A row that cannot be read is counted, and the others are read all the same.
+pub fn read(input: impl BufRead) -> Result<Series, RowError> {
+    let mut rows = Rows::new(input)?;
+    let mut desk = Desk::default();
+    desk.series.lacks_processor_times = !rows.has_processor_times();
+    for row in &mut rows {
+        match row {
+            Ok(row) => desk.row(row),
+            Err(RowError::Line { line, what }) => desk.lose(format!("line {line}: {what}")),
+            Err(error) => return Err(error),
+        }
+    }
+    desk.look();
+    Ok(desk.series)
+}
+
+/// A stream at its last row.
+struct Last {
+    time_s: f64,
+    kernel: Kernel,
+}
+
+#[derive(Default)]
+struct Desk {
+    series: Series,
+    /// The moment that rows are being gathered of, and the one before.
+    now_s: f64,
+    before_s: f64,
+    flows: Vec<Flow>,
+    last: HashMap<u32, Last>,
+    last_far_s: Option<f64>,
+}
+
+impl Desk {
+    fn lose(&mut self, what: String) {
+        self.series.lost += 1;
+        if self.series.lost == 1 {
+            self.series.first_lost = what;
+        }
+    }
+
+    fn row(&mut self, row: Row) {
+        if row.time_s < self.now_s {
+            let what = format!(
+                "a row of {:.3} s after one of {:.3} s: not one series, or not in its order",
+                row.time_s, self.now_s
+            );
+            return self.lose(what);
+        }
+        self.series.rows += 1;
+        if self.series.job.is_none() {
+            self.series.job.clone_from(&row.job);
+        }
+        if row.time_s > self.now_s {
+            self.look();
+            self.now_s = row.time_s;
+        }
+        match row.kernel {
+            Some(_) => self.stream(row),
+            None => {
+                // It had no threads before there was a stream.
+                let from_s = self.last_far_s.unwrap_or_else(|| self.begun_s());
+                self.series.course.threads(Side::Far, from_s, row.time_s, &Times::from(&row.spent));
+                self.last_far_s = Some(row.time_s);
+            }
+        }
+    }
+
+    /// Since when there are the streams of this moment.
+    fn begun_s(&self) -> f64 {
+        self.flows.iter().map(|flow| flow.from_s).fold(self.now_s, f64::min)
+    }
+
+    /// All streams have been seen at this moment.
+    fn look(&mut self) {
+        if !self.flows.is_empty() {
+            let begun_s = self.begun_s();
+            let flows = std::mem::take(&mut self.flows);
+            // Before the first of them was there, nothing moved.
+            let begun_s = begun_s.max(self.before_s);
+            self.series.course.look(self.before_s, begun_s, &[]);
+            self.series.course.look(begun_s, self.now_s, &flows);
+            self.before_s = self.now_s;
+        }
+    }
+
+    fn stream(&mut self, row: Row) {
+        let Some(kernel) = row.kernel else { return };
+        if self.last.len() >= STREAMS_MAX {
+            self.last.clear();
+        }
+        let spent_s = row.spent.total().as_secs_f64();
+        let last = self.last.remove(&kernel.stream);
+        let since_s = last.as_ref().map_or(self.before_s, |last| last.time_s);
+        // Where the path broke, numbers are used again: a thread that has spent much less than the time since the last row
+        // is another stream's.
+        let gap_s = row.time_s - since_s;
+        let is_new = last.is_none() || (spent_s > 0.0 && spent_s < gap_s * 0.8);
+        let from_s = match is_new && spent_s > 0.0 {
+            true => (row.time_s - spent_s).max(0.0),
+            false => since_s,
+        };
+        let none = Kernel::default();
+        let base = last.as_ref().filter(|_| !is_new).map_or(&none, |last| &last.kernel);
+        let more = |of: fn(&Kernel) -> u64| of(&kernel).saturating_sub(of(base)) as f64;
+        let longer = |of: fn(&Kernel) -> f64| (of(&kernel) - of(base)).max(0.0);
+        let tcp = Tcp {
+            stream_s: row.time_s - from_s,
+            busy_s: longer(|k| k.busy_s),
+            receive_window_s: longer(|k| k.receive_window_limited_s),
+            send_buffer_s: longer(|k| k.send_buffer_limited_s),
+            resent_bytes: more(|k| k.resent_bytes),
+        };
+        let bytes = [kernel.delivered_bit_s / 8.0 * (row.time_s - from_s), more(|k| k.received_bytes)];
+        let sent = more(|k| k.sent_bytes);
+        let course = &mut self.series.course;
+        course.threads(Side::Near, from_s, row.time_s, &Times::from(&row.spent));
+        course.tcp(from_s, row.time_s, &tcp);
+        if kernel.rtt_s > 0.0 {
+            course.round_trip(from_s, row.time_s, kernel.rtt_s);
+        }
+        if let Some(facts) = course.facts_of(kernel.stream) {
+            note(facts, &kernel, &tcp, sent);
+        }
+        self.flows.push(Flow { stream: Some(kernel.stream), from_s, bytes });
+        self.last.insert(kernel.stream, Last { time_s: row.time_s, kernel });
+    }
+}
+
+fn note(facts: &mut Facts, kernel: &Kernel, tcp: &Tcp, sent_bytes: f64) {
+    if kernel.rtt_s > 0.0 {
+        facts.rtt.note(kernel.rtt_s);
+    }
+    if kernel.min_rtt_s > 0.0 {
+        facts.min_rtt_s = Some(facts.min_rtt_s.map_or(kernel.min_rtt_s, |known| known.min(kernel.min_rtt_s)));
+    }
+    facts.cwnd.note(kernel.cwnd_segments as f64);
+    facts.delivery_rate.note(kernel.delivery_rate_bit_s);
+    facts.mss_bytes = kernel.mss_bytes;
+    facts.pace_bit_s = kernel.pace_bit_s;
+    facts.window_bytes = kernel.window_bytes;
+    facts.sent_bytes += sent_bytes;
+    facts.resent_bytes += tcp.resent_bytes;
+    facts.busy_s += tcp.busy_s;
+    facts.receive_window_s += tcp.receive_window_s;
+    facts.send_buffer_s += tcp.send_buffer_s;
+    facts.congestion.clone_from(&kernel.congestion);
+}
+
+#[cfg(test)]
+mod tests;

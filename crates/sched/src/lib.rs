@@ -1,0 +1,19 @@
+//! Who gets what, and whose turn it is: max-min fair shares ([`max_min`]), what each of the transfers over one path may use
+//! ([`path_shares`]), and a queue in which those who wait take turns ([`FairQueue`]).
+//!
+//! Rates are in bytes per second. Times are durations since a moment that the caller chooses and keeps to.
+//!
+//! What this crate does not know: clocks, sockets, threads, randomness. Everything is a function of its arguments, so that a
+//! simulator in virtual time steps the code that runs for real.
+//!
+//! ```
+//! // Three transfers over a path of 100 bytes per second; one of them needs 10.
+//! assert_eq!(sched::max_min(100.0, &[10.0, 80.0, 60.0]), [10.0, 45.0, 45.0]);
+//! ```
+
+mod fair_queue;
+mod max_min;
+pub mod path_shares;
+
+pub use fair_queue::FairQueue;
+pub use max_min::{left_for_one_more, max_min};

@@ -1,0 +1,267 @@
+//! What each of the transfers that share a path may use of it.
+//!
+//! Two transfers over the same bottleneck find a fair share by themselves only where round trips are short: over 303 ms the one
+//! that was there first keeps most of it for a minute. Whoever sees both says what is fair: max-min, so that a transfer which
+//! uses less than its part leaves the rest to the others. A path is known by the other end's address.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::max_min::left_for_one_more;
+
+/// Over how long the sum of all rates is taken: long enough for bursts to even out.
+const STEADY: Duration = Duration::from_secs(4);
+/// What is given out of what there is.
+const HELD: f64 = 0.98;
+/// How quickly a transfer's rate is taken to have changed.
+const SMOOTH: Duration = Duration::from_millis(500);
+
+/// How often, for how long, and with how much of the path, transfers that share it look together whether it gives more by now;
+/// what counts as more; and how soon and with how much they go on then.
+const PROBE_EVERY: Duration = Duration::from_secs(16);
+const PROBE: Duration = Duration::from_secs(3);
+const PROBE_PART: f64 = 1.04;
+const GAINED: f64 = 1.01;
+const CLIMB_AFTER: Duration = Duration::from_secs(1);
+const CLIMB_PART: f64 = 1.25;
+/// A measure of the path that is less than what its transfers use by so much is none.
+const DISPROVED: f64 = 1.05;
+
+/// How often growth is looked for, and what counts as such.
+const LOOK: Duration = Duration::from_secs(2);
+const GROWTH: f64 = 1.1;
+
+#[derive(Debug)]
+struct Member {
+    number: u64,
+    /// Bytes per second, smoothed.
+    rate: f64,
+    at: Option<Duration>,
+    /// Where its rate was some time ago, so that growth is seen.
+    before: (Option<Duration>, f64),
+    grows: bool,
+    /// What its sender says the path gave when it was full; 0 where it never was.
+    capacity: f64,
+}
+
+#[derive(Debug, Default)]
+struct Path {
+    members: Vec<Member>,
+    /// What all of them use together, over some seconds.
+    sum: f64,
+    at: Option<Duration>,
+    probe: Probe,
+}
+
+/// While transfers share a path, each is given its part, and none finds out by itself that there is more.
+#[derive(Debug, Default)]
+struct Probe {
+    /// When the present one began, if there is one.
+    since: Option<Duration>,
+    /// When the next one begins.
+    next: Option<Duration>,
+    /// The last one found more.
+    climbs: bool,
+    /// The most that was found.
+    found: f64,
+}
+
+impl Probe {
+    /// Goes on with it: `known` is what the path is known to give, `rate` what comes through now.
+    fn tick(&mut self, now: Duration, known: f64, rate: f64) {
+        let next = *self.next.get_or_insert(now + PROBE_EVERY);
+        match self.since {
+            None if now >= next => self.since = Some(now),
+            Some(since) if now.saturating_sub(since) >= PROBE => {
+                self.since = None;
+                self.climbs = rate > known * GAINED;
+                self.found = if self.climbs { rate } else { self.found };
+                self.next = Some(now + if self.climbs { CLIMB_AFTER } else { PROBE_EVERY });
+            }
+            _ => {}
+        }
+    }
+
+    /// What is given out of what the path is known to give.
+    fn part(&self) -> f64 {
+        match (self.since, self.climbs) {
+            (None, _) => HELD,
+            (Some(_), false) => PROBE_PART,
+            (Some(_), true) => CLIMB_PART,
+        }
+    }
+}
+
+/// The paths that transfers share.
+#[derive(Debug, Default)]
+pub struct PathShares {
+    by_peer: HashMap<IpAddr, Path>,
+    last: u64,
+}
+
+/// One transfer's part in a path, to be given back by [`PathShares::leave`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareId {
+    peer: IpAddr,
+    number: u64,
+}
+
+impl PathShares {
+    /// A transfer begins over the path to `peer`.
+    pub fn join(&mut self, peer: IpAddr) -> ShareId {
+        self.last += 1;
+        let id = ShareId { peer: peer.to_canonical(), number: self.last };
+        let member = Member { number: id.number, rate: 0.0, at: None, before: (None, 0.0), grows: true, capacity: 0.0 };
+        self.by_peer.entry(id.peer).or_default().members.push(member);
+        id
+    }
+
+    /// The transfer's rate since the last report, and what its sender says the path gives (0 where it does not know), in bytes
+    /// per second. Returns the most that it should use, where others share the path and it is full.
+    pub fn report(&mut self, id: ShareId, now: Duration, rate: f64, capacity: f64) -> Option<f64> {
+        let path = self.by_peer.get_mut(&id.peer)?;
+        path.note(id.number, now, rate, capacity);
+        path.share(id.number)
+    }
+
+    /// The transfer has ended.
+    pub fn leave(&mut self, id: ShareId) {
+        let Some(path) = self.by_peer.get_mut(&id.peer) else { return };
+        path.members.retain(|member| member.number != id.number);
+        if path.members.is_empty() {
+            self.by_peer.remove(&id.peer);
+        }
+    }
+}
+
+impl Member {
+    /// What it could use soon: one that grows is given room to double, or it would have to wrest it from the others.
+    fn demand(&self) -> f64 {
+        self.rate * if self.grows { 2.0 } else { 1.05 }
+    }
+}
+
+impl Path {
+    fn note(&mut self, number: u64, now: Duration, rate: f64, capacity: f64) {
+        if let Some(member) = self.members.iter_mut().find(|member| member.number == number) {
+            let span = member.at.replace(now).map_or(SMOOTH, |at| now.saturating_sub(at));
+            let weight = 1.0 - (-span.as_secs_f64() / SMOOTH.as_secs_f64()).exp();
+            member.rate += (rate - member.rate) * weight;
+            member.capacity = capacity;
+            let since = *member.before.0.get_or_insert(now);
+            if now.saturating_sub(since) >= LOOK {
+                member.grows = member.rate > member.before.1 * GROWTH;
+                member.before = (Some(now), member.rate);
+            }
+        }
+        let sum: f64 = self.members.iter().map(|member| member.rate).sum();
+        let span = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_sub(at));
+        self.sum += (sum - self.sum) * (1.0 - (-span.as_secs_f64() / STEADY.as_secs_f64()).exp());
+        let known = self.known();
+        if self.members.len() < 2 || known <= 0.0 {
+            self.probe = Probe::default();
+        } else {
+            self.probe.tick(now, known, sum);
+        }
+    }
+
+    /// What the path gives, as far as its transfers found out; 0 where none was ever held back by it.
+    fn known(&self) -> f64 {
+        let measured = self.members.iter().map(|member| member.capacity).fold(0.0, f64::max);
+        if measured > 0.0 { measured.max(self.probe.found) } else { 0.0 }
+    }
+
+    fn share(&self, number: u64) -> Option<f64> {
+        let known = self.known();
+        // Nobody was ever held back by the path: there is room for all.
+        if self.members.len() < 2 || known <= 0.0 {
+            return None;
+        }
+        // What one of them measured beside the others is less than the path.
+        let total = match self.sum > known * DISPROVED {
+            true => self.sum,
+            false => self.sum.max(known) * self.probe.part(),
+        };
+        let others: Vec<f64> = self.members.iter().filter(|m| m.number != number).map(Member::demand).collect();
+        Some(left_for_one_more(total, &others))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two transfers on one path.
+    fn pair() -> (PathShares, ShareId, ShareId) {
+        let (mut shares, peer) = (PathShares::default(), "192.0.2.7".parse().unwrap());
+        let (a, b) = (shares.join(peer), shares.join(peer));
+        (shares, a, b)
+    }
+
+    /// Two greedy transfers, one long there: what is allowed is what is used, half a second later.
+    #[test]
+    fn a_newcomer_has_its_part_within_seconds() {
+        let (mut shares, a, b) = pair();
+        let (mut old, mut new) = (100.0, 1.0);
+        for tick in 0..100u32 {
+            let now = Duration::from_millis(100) * tick;
+            let for_old = shares.report(a, now, old, 100.0).unwrap();
+            let for_new = shares.report(b, now, new, 0.0).unwrap();
+            // The newcomer grows into what the other leaves.
+            old += (for_old - old) * 0.2;
+            new = (new * 1.3).min(for_new).min(105.0 - old);
+        }
+        assert!((45.0..55.0).contains(&old) && (45.0..55.0).contains(&new), "{old} and {new}");
+        shares.leave(a);
+        assert_eq!(shares.report(b, Duration::ZERO, new, 50.0), None, "alone again");
+    }
+
+    /// Two transfers that use what they are given, over a path that gives ten times as much as one of them once found.
+    #[test]
+    fn transfers_together_find_out_that_there_is_more() {
+        let (mut shares, a, b) = pair();
+        let mut rates = [50.0, 50.0];
+        let mut run = |from: u32, to: u32, path: f64| {
+            for tick in from..to {
+                let now = Duration::from_millis(100) * tick;
+                for (id, at) in [(a, 0), (b, 1)] {
+                    let share = shares.report(id, now, rates[at], 100.0).unwrap();
+                    rates[at] += (share.min(path / 2.0) - rates[at]) * 0.3;
+                }
+            }
+            rates.iter().sum::<f64>()
+        };
+        let narrow = run(0, 600, 100.0);
+        assert!((95.0..=101.0).contains(&narrow), "{narrow}");
+        let wide = run(600, 2_400, 1_000.0);
+        assert!(wide > 900.0, "{wide}");
+    }
+
+    /// A measure that is less than what is used holds nobody down.
+    #[test]
+    fn a_wrong_measure_holds_nobody_down() {
+        let (mut shares, a, b) = pair();
+        let mut rate = 100.0;
+        for tick in 0..600u32 {
+            let now = Duration::from_millis(100) * tick;
+            let share = shares.report(a, now, rate, 0.0);
+            rate = share.map_or(rate, |share| rate.min(share.max(1.0)));
+            shares.report(b, now, 1.0, 10.0);
+            if tick < 100 {
+                rate = 100.0;
+            }
+        }
+        assert!(rate > 60.0, "{rate}");
+    }
+
+    #[test]
+    fn where_there_is_room_nobody_is_held() {
+        let mut shares = PathShares::default();
+        let [a, b, elsewhere] = ["192.0.2.7", "192.0.2.7", "192.0.2.8"].map(|peer| shares.join(peer.parse().unwrap()));
+        let now = Duration::from_secs(9);
+        assert_eq!(shares.report(a, now, 40.0, 0.0), None);
+        assert_eq!(shares.report(b, now, 10.0, 0.0), None, "the path was never full");
+        assert_eq!(shares.report(elsewhere, now, 100.0, 100.0), None, "nobody else goes there");
+    }
+}

@@ -1,0 +1,279 @@
+//! Which connections are served at once, and which wait for that. A connection that is served has a thread, and threads are few:
+//! one client must not hold all of them by saying a byte now and then.
+//!
+//! - A client that has fewer than [`SHARE`] is served as long as any place is left.
+//! - One that has more is served while fewer than [`PLENTY`] are taken in all. Many clients may come from one address, a site behind
+//!   NAT, and a transfer holds its place while it runs: with nobody else there a thousand of them run at once, which fills any
+//!   link, and the other half of the places is left to whoever comes from elsewhere.
+//! - A connection that finds no place waits, is not refused, and clients take turns ([`sched::FairQueue`]). One that has its answer
+//!   while others wait gives its place up and waits as well. What holds a place without doing anything is given up after 20 s (a
+//!   head, a short body) or after some minutes (below 10 kB/s), so that even where all places are taken by those who mean harm
+//!   about ten a second are given back, and a newcomer's turn comes among the first.
+//! - The queue is as long as there are permits ([`crate::ConnectionPermit`]), and no connection waits longer than [`WAIT_MAX`].
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sched::FairQueue;
+
+/// Connections that are served at once. Those of other protocols than HTTP count until their peer has said who it is.
+const SERVED_MAX: usize = 2048;
+/// Of them, those that any client may have while there are any.
+const SHARE: usize = SERVED_MAX / 8;
+/// Up to so many in all nobody asks for shares.
+const PLENTY: usize = SERVED_MAX / 2;
+/// No connection waits longer than this: clients ask again, and a connection in the queue is a descriptor.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Places, and the queue of those that wait for one.
+#[derive(Debug)]
+pub(crate) struct AdmissionQueue<T> {
+    all: usize,
+    share: usize,
+    plenty: usize,
+    inner: Mutex<Inner<T>>,
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    taken: usize,
+    each: HashMap<IpAddr, usize>,
+    /// Those that wait, and since when.
+    waiting: FairQueue<IpAddr, (T, Instant)>,
+    closed: bool,
+}
+
+impl<T> Inner<T> {
+    fn take(&mut self, from: IpAddr) {
+        self.taken += 1;
+        *self.each.entry(from).or_default() += 1;
+    }
+
+    fn has(&self, from: &IpAddr) -> usize {
+        self.each.get(from).copied().unwrap_or(0)
+    }
+
+    fn wait(&mut self, from: IpAddr, connection: T) {
+        if !self.closed {
+            self.waiting.push(from, (connection, Instant::now()));
+        }
+    }
+}
+
+impl<T> AdmissionQueue<T> {
+    /// With all places free.
+    pub fn new() -> AdmissionQueue<T> {
+        AdmissionQueue::of(SERVED_MAX, SHARE, PLENTY)
+    }
+
+    fn of(all: usize, share: usize, plenty: usize) -> AdmissionQueue<T> {
+        let inner = Inner { taken: 0, each: HashMap::new(), waiting: FairQueue::default(), closed: false };
+        AdmissionQueue { all, share, plenty, inner: Mutex::new(inner) }
+    }
+
+    /// A connection asks for a place: it is given back with a place taken; none where there is no place and it waits.
+    pub fn enter(&self, from: IpAddr, connection: T) -> Option<T> {
+        let mut inner = self.inner.lock();
+        if inner.taken < self.all && (inner.taken < self.plenty || inner.has(&from) < self.share) {
+            inner.take(from);
+            return Some(connection);
+        }
+        inner.wait(from, connection);
+        None
+    }
+
+    /// A connection that has a place, and is about to give it up, waits for another one.
+    pub fn wait(&self, from: IpAddr, connection: T) {
+        self.inner.lock().wait(from, connection);
+    }
+
+    /// How many are served, and how many wait.
+    pub fn count(&self) -> (usize, usize) {
+        let inner = self.inner.lock();
+        (inner.taken, inner.waiting.len())
+    }
+
+    /// Whether any connection waits.
+    pub fn has_waiting(&self) -> bool {
+        !self.inner.lock().waiting.is_empty()
+    }
+
+    /// A place is free again: see [`AdmissionQueue::next`].
+    pub fn leave(&self, from: IpAddr) {
+        let mut inner = self.inner.lock();
+        inner.taken -= 1;
+        if let Some(there) = inner.each.get_mut(&from) {
+            *there -= 1;
+            if *there == 0 {
+                inner.each.remove(&from);
+            }
+        }
+    }
+
+    /// The connection whose turn it is, with a place taken. A client with fewer places than its share goes before others, of whom
+    /// at most [`SERVED_MAX`] / [`SHARE`] are passed over.
+    pub fn next(&self) -> Option<(IpAddr, T)> {
+        let mut inner = self.inner.lock();
+        if inner.taken >= self.all {
+            return None;
+        }
+        let Inner { taken, each, waiting, .. } = &mut *inner;
+        let has = |from: &IpAddr| each.get(from).copied().unwrap_or(0);
+        let mut next = waiting.pop(|from| has(from) < self.share);
+        if next.is_none() && *taken < self.plenty {
+            next = waiting.pop(|_| true);
+        }
+        let (from, (connection, _)) = next?;
+        inner.take(from);
+        Some((from, connection))
+    }
+
+    /// Takes out those that have waited for too long.
+    pub fn take_late(&self, now: Instant) -> Vec<T> {
+        let is_late = |since: &Instant| now.saturating_duration_since(*since) >= WAIT_MAX;
+        let late = self.inner.lock().waiting.drain_fronts(|(_, since)| is_late(since));
+        late.into_iter().map(|(connection, _)| connection).collect()
+    }
+
+    /// Drops whatever waits, and whatever would.
+    pub fn close(&self) {
+        let mut inner = self.inner.lock();
+        inner.closed = true;
+        let waiting = std::mem::take(&mut inner.waiting);
+        drop(inner);
+        // Closing a connection may say farewell to it: not under the lock.
+        drop(waiting);
+    }
+}
+
+/// Who is told that a place is free.
+pub(crate) trait Places: Send + Sync {
+    /// A connection of this client has given its place back.
+    fn given_back(&self, from: IpAddr);
+}
+
+/// A connection's place among those that are served at once: given back when dropped, also when its thread panics, to the one
+/// whose turn it is.
+pub struct Admitted {
+    places: Weak<dyn Places>,
+    from: IpAddr,
+}
+
+impl std::fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Admitted({})", self.from)
+    }
+}
+
+impl Admitted {
+    pub(crate) fn new(places: Weak<dyn Places>, from: IpAddr) -> Admitted {
+        Admitted { places, from }
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        if let Some(places) = self.places.upgrade() {
+            places.given_back(self.from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    fn fill(queue: &AdmissionQueue<u32>, from: IpAddr, connections: std::ops::Range<u32>) -> usize {
+        connections.filter(|connection| queue.enter(from, *connection).is_some()).count()
+    }
+
+    #[test]
+    fn one_client_leaves_room_for_others() {
+        let queue = AdmissionQueue::of(16, 2, 8);
+        assert_eq!(fill(&queue, site(1), 0..100), 8, "all that is plenty, while nobody else is there");
+        // Whoever comes from elsewhere has a share at once, whatever waits.
+        for other in 2..6 {
+            assert_eq!(fill(&queue, site(other), 0..5), 2, "{other}");
+        }
+        assert_eq!(fill(&queue, site(9), 0..1), 0, "there are sixteen places");
+        assert!(queue.next().is_none());
+        // The first place that is free goes to who has none, though others came before.
+        queue.leave(site(1));
+        assert_eq!(queue.next(), Some((site(9), 0)));
+        assert!(queue.next().is_none());
+    }
+
+    #[test]
+    fn who_is_over_its_share_has_its_turn() {
+        let queue = AdmissionQueue::of(4, 2, 2);
+        assert_eq!((fill(&queue, site(1), 0..4), fill(&queue, site(2), 10..13)), (2, 2));
+        queue.leave(site(1));
+        assert_eq!(queue.next(), Some((site(1), 2)), "within its share again, and the first of its own that waits");
+        queue.leave(site(2));
+        assert_eq!(queue.next(), Some((site(2), 12)));
+        queue.leave(site(2));
+        assert_eq!(queue.next(), None, "the first has its share");
+        queue.leave(site(2));
+        queue.leave(site(1));
+        assert_eq!(queue.next(), Some((site(1), 3)));
+        assert_eq!(queue.next(), None, "nobody waits");
+        assert_eq!(queue.enter(site(3), 20), Some(20));
+    }
+
+    #[test]
+    fn turns_go_round() {
+        let queue = AdmissionQueue::of(2, 2, 2);
+        assert_eq!(
+            (fill(&queue, site(1), 0..4), fill(&queue, site(2), 10..12), fill(&queue, site(3), 20..22)),
+            (2, 0, 0)
+        );
+        let mut order = Vec::new();
+        queue.leave(site(1));
+        queue.leave(site(1));
+        while let Some((from, connection)) = queue.next() {
+            order.push(connection);
+            if order.len() < 6 {
+                queue.leave(from);
+            }
+        }
+        assert_eq!(order, [2, 10, 20, 3, 11, 21][..order.len()]);
+        assert_eq!(order.len(), 6);
+    }
+
+    #[test]
+    fn who_has_an_answer_lets_others_go_first() {
+        let queue = AdmissionQueue::of(1, 1, 1);
+        assert_eq!(queue.enter(site(1), 0), Some(0));
+        assert!(!queue.has_waiting());
+        assert_eq!(queue.enter(site(2), 10), None);
+        assert_eq!(queue.count(), (1, 1));
+        assert!(queue.has_waiting());
+        queue.wait(site(1), 1);
+        queue.leave(site(1));
+        assert_eq!(queue.next(), Some((site(2), 10)));
+        queue.leave(site(2));
+        assert_eq!(queue.next(), Some((site(1), 1)));
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let queue = AdmissionQueue::of(1, 1, 1);
+        assert_eq!(fill(&queue, site(1), 0..3), 1);
+        assert!(queue.take_late(Instant::now()).is_empty());
+        assert_eq!(queue.take_late(Instant::now() + WAIT_MAX), [1, 2]);
+        queue.leave(site(1));
+        assert_eq!(queue.next(), None);
+        assert_eq!(fill(&queue, site(1), 5..7), 1);
+        queue.close();
+        queue.leave(site(1));
+        assert_eq!(queue.next(), None);
+        assert_eq!((queue.enter(site(1), 8), queue.enter(site(1), 9)), (Some(8), None));
+    }
+}

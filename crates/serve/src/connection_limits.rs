@@ -1,0 +1,162 @@
+//! How many descriptors the connections of a server take, in all and from each client, within bounds. A connection takes one
+//! until it is known to take more. What counts as one client is its prefix: [`model::client_prefix`].
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use model::client_prefix;
+use parking_lot::{Mutex, MutexGuard};
+
+/// Descriptors of connections at once, however many the system would give.
+const CONNECTIONS_MAX: usize = 32 << 10;
+/// Descriptors that are left for files and for what the node dials itself, as a part of all.
+const KEPT_BACK: usize = 4;
+
+/// The connections that are open, and how many may be.
+#[derive(Debug)]
+pub(crate) struct ConnectionLimits {
+    most: usize,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: usize,
+    /// Descriptors that they stand for.
+    all: usize,
+    each: HashMap<IpAddr, usize>,
+}
+
+/// Why a connection is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// Too many in all.
+    All,
+    /// Too many from there: one client takes at most half.
+    There,
+}
+
+impl Full {
+    /// For whoever reads why.
+    pub fn words(self) -> &'static str {
+        match self {
+            Full::All => "as many connections are open as may be",
+            Full::There => "as many connections of its network are open as may be",
+        }
+    }
+}
+
+/// A connection's part of the limit, given back when dropped.
+#[derive(Debug)]
+pub struct ConnectionPermit {
+    limits: Arc<ConnectionLimits>,
+    from: IpAddr,
+    /// Descriptors that it stands for.
+    takes: usize,
+}
+
+impl ConnectionLimits {
+    /// As many as the system's descriptors allow.
+    pub fn new() -> Arc<ConnectionLimits> {
+        let descriptors = sys::limits::raise_descriptor_limit() as usize;
+        ConnectionLimits::of((descriptors - descriptors / KEPT_BACK).min(CONNECTIONS_MAX))
+    }
+
+    fn of(most: usize) -> Arc<ConnectionLimits> {
+        Arc::new(ConnectionLimits { most, counts: Mutex::default() })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock()
+    }
+
+    /// One more connection, from this address.
+    pub fn admit(self: &Arc<ConnectionLimits>, address: IpAddr) -> Result<ConnectionPermit, Full> {
+        let mut permit = ConnectionPermit { limits: Arc::clone(self), from: client_prefix(address), takes: 0 };
+        permit.take(1)?;
+        self.counts().connections += 1;
+        Ok(permit)
+    }
+
+    /// How many connections there are.
+    pub fn len(&self) -> usize {
+        self.counts().connections
+    }
+}
+
+impl ConnectionPermit {
+    /// The connection stands for so many descriptors from now on.
+    ///
+    /// # Errors
+    /// There is no room for more; then it stands for as many as before.
+    pub fn take(&mut self, descriptors: usize) -> Result<(), Full> {
+        let more = descriptors.saturating_sub(self.takes);
+        let most = self.limits.most;
+        let mut counts = self.limits.counts();
+        if counts.all + more > most {
+            return Err(Full::All);
+        }
+        let there = counts.each.get(&self.from).copied().unwrap_or(0);
+        if there + more > most.div_ceil(2) {
+            return Err(Full::There);
+        }
+        counts.each.insert(self.from, there + more);
+        counts.all += more;
+        drop(counts);
+        self.takes += more;
+        Ok(())
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let mut counts = self.limits.counts();
+        counts.all -= self.takes;
+        // One that was not admitted stands for nothing.
+        counts.connections -= self.takes.min(1);
+        if let Some(there) = counts.each.get_mut(&self.from) {
+            *there -= self.takes;
+            if *there == 0 {
+                counts.each.remove(&self.from);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_client_cannot_take_all_permits() {
+        let limits = ConnectionLimits::of(4);
+        let (a, b) = ("192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap());
+        let first = limits.admit(a).unwrap();
+        let _second = limits.admit("::ffff:192.0.2.1".parse().unwrap()).unwrap();
+        assert_eq!(limits.admit(a).unwrap_err(), Full::There);
+        let _third = limits.admit(b).unwrap();
+        let _fourth = limits.admit("2001:db8::ffff".parse().unwrap()).unwrap();
+        assert_eq!(limits.admit(a).unwrap_err(), Full::All);
+        drop(first);
+        assert!(limits.admit(a).is_ok());
+        assert_eq!(limits.len(), 3);
+    }
+
+    #[test]
+    fn a_connection_counts_by_the_descriptors_that_it_takes() {
+        let limits = ConnectionLimits::of(20);
+        let (a, b) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let mut sessions: Vec<ConnectionPermit> = (0..2).map(|_| limits.admit(a).unwrap()).collect();
+        sessions.iter_mut().for_each(|permit| permit.take(4).unwrap());
+        let mut third = limits.admit(a).unwrap();
+        assert_eq!(third.take(4), Err(Full::There), "one client takes ten of twenty");
+        assert_eq!(third.take(1), Ok(()), "it has what it had");
+        limits.admit(b).unwrap().take(10).unwrap();
+        drop(sessions);
+        assert_eq!(third.take(4), Ok(()));
+        drop(third);
+        let counts = limits.counts();
+        assert_eq!((counts.connections, counts.all, counts.each.len()), (0, 0, 0));
+    }
+}

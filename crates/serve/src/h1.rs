@@ -1,0 +1,468 @@
+//! HTTP/1.1 on a connection of its own thread: request after request, until there is nothing more to read.
+
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use store::Source;
+use web::conn::ReadError;
+use web::{Body, Conn, Framing, Headers, Method, Request, Response, body};
+
+use crate::connection_limits::ConnectionPermit;
+use crate::exchange::{Exchange, Length, PIECE_BYTES, Pace, SILENCE, Uptake, pump, shorter};
+use crate::service::{Refusal, Service};
+
+/// For a whole head, from its first byte.
+const HEAD_WITHIN: Duration = Duration::from_secs(20);
+/// A thread stays with a connection that long after an answer: who asks twelve questions asks them at once.
+const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// Bytes of a body that nobody wanted which are read, so that the connection can go on, and how long they may take.
+const UNWANTED_BYTES_MAX: u64 = 1 << 20;
+const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
+/// How long a client that still sends is listened to after our last word, lest a reset take that from it.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How often the kernel is asked how far behind a client is.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// An answer's body up to here goes out with its head, in one piece.
+const TOGETHER_BYTES_MAX: u64 = 64 << 10;
+
+/// A connection that speaks HTTP/1.1.
+pub(crate) struct Connection {
+    conn: Conn,
+    client_name: Option<String>,
+    permit: Option<ConnectionPermit>,
+    /// See [`Exchange::is_restricted`].
+    restricted: bool,
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.conn.socket().as_fd()
+    }
+}
+
+impl Connection {
+    /// Over a connection whose handshake is made.
+    pub fn new(conn: Conn, client_name: Option<String>, permit: Option<ConnectionPermit>) -> Connection {
+        Connection { conn, client_name, permit, restricted: false }
+    }
+
+    /// The service looks at each request, and may refuse it for how it came.
+    #[must_use]
+    pub fn restricted(self) -> Connection {
+        Connection { restricted: true, ..self }
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> SocketAddr {
+        self.conn.peer()
+    }
+
+    /// Whether more of it is here already than has been answered.
+    pub fn has_unread(&self) -> bool {
+        self.conn.has_unread()
+    }
+
+    fn speaks_within(&self, span: &Timespec) -> bool {
+        let mut fds = [PollFd::new(self.conn.socket(), PollFlags::IN | PollFlags::RDHUP)];
+        self.conn.has_unread() || poll(&mut fds, Some(span)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Answers what is asked; gives the connection back when it has nothing to say for a moment, or has an answer while others
+    /// wait for theirs.
+    pub fn serve(mut self, service: &dyn Service, others_wait: &dyn Fn() -> bool) -> Option<Connection> {
+        loop {
+            if !self.speaks_within(&LINGER) {
+                self.conn.rest();
+                return Some(self);
+            }
+            if !self.answer(service) {
+                self.farewell();
+                return None;
+            }
+            if others_wait() {
+                self.conn.rest();
+                return Some(self);
+            }
+        }
+    }
+
+    /// Ends it because nobody can attend to it. Does not wait: what does not go at once is not said.
+    pub fn end_busy(mut self) {
+        if self.conn.socket().set_nonblocking(true).is_err() {
+            return;
+        }
+        self.say_no(503, "this server is busy; try again later");
+        self.conn.close();
+        // What stays unread would turn the end into a reset, which overtakes the last word.
+        let mut piece = [0; 1 << 14];
+        for _ in 0..UNWANTED_BYTES_MAX >> 14 {
+            if !matches!(io::Read::read(&mut self.conn.socket(), &mut piece), Ok(1..)) {
+                break;
+            }
+        }
+    }
+
+    /// Says why there is no answer here, and ends.
+    pub fn end_refused(mut self, reason: &str) {
+        let within = Instant::now() + HEAD_WITHIN;
+        // Read first, so that a client that waits with its body hears the answer.
+        let _ = self.conn.read_request(within);
+        self.say_no(403, reason);
+        self.farewell();
+    }
+
+    /// One request; whether the connection goes on.
+    fn answer(&mut self, service: &dyn Service) -> bool {
+        let request = match self.conn.read_request(Instant::now() + HEAD_WITHIN) {
+            Ok(Some(request)) => request,
+            Ok(None) => return false,
+            Err(error) => return self.refuse_head(service, &error),
+        };
+        if self.conn.set_read_within(SILENCE).is_err() || self.conn.set_write_within(SILENCE).is_err() {
+            return false;
+        }
+        match body::of_request(&request) {
+            Ok(_) if request.expects_too_much() => {
+                self.refuse(service, 417, "of expectations, only 100-continue is known here")
+            }
+            Ok(framing) => {
+                let mut exchange = H1::new(self, request, framing);
+                service.answer(&mut exchange);
+                exchange.finish()
+            }
+            Err(error) => self.refuse(service, error.status(), &error.to_string()),
+        }
+    }
+
+    fn refuse_head(&mut self, service: &dyn Service, error: &ReadError) -> bool {
+        match error {
+            ReadError::Head(head) => self.refuse(service, head.status(), &head.to_string()),
+            ReadError::Io(io) if io.kind() == io::ErrorKind::TimedOut => {
+                self.refuse(service, 408, "the request did not come in time")
+            }
+            _ => false,
+        }
+    }
+
+    /// An answer to what is no request; the connection ends with it.
+    fn refuse(&mut self, service: &dyn Service, status: u16, reason: &str) -> bool {
+        service.refused(&Refusal::Request { peer: self.conn.peer(), status, reason });
+        self.say_no(status, reason);
+        false
+    }
+
+    fn say_no(&mut self, status: u16, reason: &str) {
+        let text = format!("{reason}\n");
+        let mut head = Response::new(status)
+            .with("Content-Type", "text/plain; charset=utf-8")
+            .with("Content-Length", text.len().to_string())
+            .with("Connection", "close");
+        if status == 503 {
+            head = head.with("Retry-After", "10");
+        }
+        let _ = self.conn.set_write_within(SILENCE);
+        let _ = self.conn.write_all(&[head.to_bytes(), text.into_bytes()].concat());
+    }
+
+    /// Closing with bytes unread would send a reset, which overtakes the last word.
+    fn farewell(&mut self) {
+        self.conn.close();
+        let deadline = Instant::now() + FAREWELL;
+        let mut piece = [0; 1 << 16];
+        while Instant::now() < deadline {
+            if self.conn.set_read_within(Duration::from_secs(1)).is_err() {
+                return;
+            }
+            match io::Read::read(&mut self.conn.socket(), &mut piece) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        let _ = self.conn.socket().shutdown(Shutdown::Both);
+        drop(self.permit.take());
+    }
+}
+
+/// What the answer's body still needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// No head yet.
+    None,
+    /// So many bytes.
+    Left(u64),
+    /// Chunks, or until the end of the connection.
+    Chunks,
+    Raw,
+    /// All is said.
+    Done,
+}
+
+/// One request on such a connection.
+pub(crate) struct H1<'a> {
+    connection: &'a mut Connection,
+    request: Request,
+    body: Body,
+    body_over: bool,
+    /// The client waits for a word before it sends its body.
+    waits: bool,
+    answer: Answer,
+    /// The head, until the body's first bytes are there to go with it.
+    held: Vec<u8>,
+    keeps: bool,
+    broken: bool,
+    /// What the answer has besides its own fields.
+    besides: Headers,
+    pace: Pace,
+    uptake: Uptake,
+    /// When the kernel was last asked how long this line has been behind, and what it said.
+    looked: (Instant, Option<Duration>),
+}
+
+impl<'a> H1<'a> {
+    fn new(connection: &'a mut Connection, request: Request, framing: Framing) -> H1<'a> {
+        let (waits, keeps) = (request.waits() && framing != Framing::Length(0), request.keeps());
+        let body_over = framing == Framing::Length(0);
+        let (answer, held, body) = (Answer::None, Vec::new(), Body::new(framing));
+        let (pace, uptake, looked) = (Pace::new(body.length()), Uptake::default(), (Instant::now(), None));
+        let (broken, besides) = (false, Headers::new());
+        H1 { connection, request, body, body_over, waits, answer, held, keeps, broken, besides, pace, uptake, looked }
+    }
+
+    fn is_head(&self) -> bool {
+        self.request.method == Method::Head
+    }
+
+    fn guarded<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        self.broken |= result.is_err();
+        result
+    }
+
+    /// So many bytes went out. How long the client let them wait the kernel knows: it counts the time in which there was
+    /// something to send, or to be acknowledged, so that a disk of ours that is slow is not taken for a client that is.
+    fn sent(&mut self, bytes: u64) -> io::Result<()> {
+        let is_due = self.looked.0.elapsed() >= LOOK_EVERY;
+        let behind = if is_due { self.look() } else { Duration::ZERO };
+        self.uptake.gave(bytes, behind)
+    }
+
+    /// How long that was since the last look; nothing at the first.
+    fn look(&mut self) -> Duration {
+        let busy = sys::tcp::info(self.connection.conn.socket()).map(|info| info.busy).ok();
+        let before = std::mem::replace(&mut self.looked, (Instant::now(), busy)).1;
+        before.zip(busy).map_or(Duration::ZERO, |(before, now)| now.saturating_sub(before))
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let sent = self.connection.conn.write_all(bytes).and_then(|()| self.sent(bytes.len() as u64));
+        self.guarded(sent)
+    }
+
+    fn flush_head(&mut self) -> io::Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let held = std::mem::take(&mut self.held);
+        self.write_all(&held)
+    }
+
+    /// Whether the connection can go on: the body that nobody read is out of the way, and all was answered.
+    fn finish(mut self) -> bool {
+        if self.answer == Answer::None || self.flush_head().is_err() || self.broken {
+            return false;
+        }
+        if !matches!(self.answer, Answer::Done | Answer::Left(0)) || !self.keeps {
+            return false;
+        }
+        let mut piece = [0; 1 << 14];
+        let deadline = Instant::now() + UNWANTED_WITHIN;
+        while !self.body_over {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.connection.conn.set_read_within(left).is_err() {
+                return false;
+            }
+            match self.connection.conn.read_body(&mut self.body, &mut piece) {
+                Ok(0) => self.body_over = true,
+                Ok(_) if self.body.bytes_read() <= UNWANTED_BYTES_MAX => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+impl Exchange for H1<'_> {
+    fn request(&self) -> &Request {
+        &self.request
+    }
+
+    fn peer(&self) -> SocketAddr {
+        self.connection.conn.peer()
+    }
+
+    fn is_secure(&self) -> bool {
+        self.connection.conn.tls().is_some()
+    }
+
+    fn client_name(&self) -> Option<&str> {
+        self.connection.client_name.as_deref()
+    }
+
+    fn body_length(&self) -> Option<u64> {
+        self.body.length()
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.body_over {
+            return Ok(0);
+        }
+        if std::mem::take(&mut self.waits) {
+            let sent = self.connection.conn.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.guarded(sent)?;
+        }
+        let within = self.pace.patience().and_then(|within| self.connection.conn.set_read_within(within));
+        self.guarded(within)?;
+        let got = self.connection.conn.read_body(&mut self.body, buffer);
+        let got = self.guarded(got)?;
+        let paced = self.pace.took(got);
+        self.guarded(paced)?;
+        self.body_over |= got == 0 && !buffer.is_empty();
+        Ok(got)
+    }
+
+    fn trailers(&mut self) -> Headers {
+        self.body.trailers().clone()
+    }
+
+    fn expect_little(&mut self) {
+        self.pace.expect_little();
+    }
+
+    fn add_to_answer(&mut self, fields: Headers) {
+        self.besides = fields;
+    }
+
+    fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
+        // A client that still waits may or may not send its body now: nobody could tell it from the next request.
+        self.keeps &= !self.waits && !self.broken;
+        // Nor does one go on that has more of a body to come than is read past.
+        let to_come = self.body.length().unwrap_or(0).saturating_sub(self.body.bytes_read());
+        self.keeps &= to_come <= UNWANTED_BYTES_MAX;
+        let bodiless = matches!(response.status, 204 | 304);
+        self.answer = match length {
+            _ if bodiless => Answer::Done,
+            Length::Known(bytes) => {
+                response.headers.set("Content-Length", bytes.to_string());
+                if self.is_head() { Answer::Done } else { Answer::Left(bytes) }
+            }
+            Length::Open if self.request.minor == 0 => {
+                self.keeps = false;
+                Answer::Raw
+            }
+            Length::Open => {
+                response.headers.set("Transfer-Encoding", "chunked");
+                if self.is_head() { Answer::Done } else { Answer::Chunks }
+            }
+        };
+        crate::exchange::dress(&mut response, &self.besides);
+        if !self.keeps {
+            response.headers.set("Connection", "close");
+        } else if self.request.minor == 0 {
+            response.headers.set("Connection", "keep-alive");
+        }
+        self.held = response.to_bytes();
+        // What comes bit by bit is wanted at once.
+        match self.answer {
+            Answer::Left(_) => Ok(()),
+            _ => self.flush_head(),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.answer {
+            Answer::Left(left) if (bytes.len() as u64) <= left => {
+                self.answer = Answer::Left(left - bytes.len() as u64);
+                if self.held.is_empty() {
+                    return self.write_all(bytes);
+                }
+                self.held.extend_from_slice(bytes);
+                self.flush_head()
+            }
+            Answer::Chunks if !bytes.is_empty() => {
+                let chunk = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+                self.write_all(&chunk)
+            }
+            Answer::Raw => self.write_all(bytes),
+            // Nobody waits for a body.
+            _ => Ok(()),
+        }
+    }
+
+    fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
+        if bytes > TOGETHER_BYTES_MAX && self.looked.1.is_none() {
+            self.look();
+        }
+        let by_kernel = source.descriptor().filter(|_| self.connection.conn.sends_files());
+        let (Answer::Left(left), Some(file)) = (self.answer, by_kernel) else {
+            return pump(source, offset, bytes, &mut |piece| self.write(piece));
+        };
+        if bytes <= TOGETHER_BYTES_MAX {
+            return pump(source, offset, bytes, &mut |piece| self.write(piece));
+        }
+        let head = std::mem::take(&mut self.held);
+        let sent = self.connection.conn.write_before_body(&head);
+        self.guarded(sent)?;
+        let mut at = 0;
+        while at < bytes {
+            // No more at once: while a call lasts nobody looks at how fast the client takes what it asked for.
+            let most = (bytes - at).min(PIECE_BYTES as u64);
+            let sent = match self.connection.conn.send_file(file, offset + at, most) {
+                Ok(0) => Err(shorter()),
+                Ok(sent) => self.sent(sent).map(|()| sent),
+                other => other,
+            };
+            at += self.guarded(sent)?;
+        }
+        self.answer = Answer::Left(left - bytes);
+        Ok(())
+    }
+
+    fn end(&mut self, trailers: &Headers) -> io::Result<()> {
+        self.flush_head()?;
+        match self.answer {
+            Answer::Chunks => {
+                let mut text = "0\r\n".to_owned();
+                trailers.write(&mut text);
+                text.push_str("\r\n");
+                self.write_all(text.as_bytes())?;
+                self.answer = Answer::Done;
+            }
+            Answer::Left(0) => self.answer = Answer::Done,
+            Answer::Raw => self.keeps = false,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn has_begun(&self) -> bool {
+        self.answer != Answer::None
+    }
+
+    fn is_gone(&self) -> bool {
+        self.connection.conn.is_gone()
+    }
+
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(self.connection.conn.socket())
+    }
+
+    fn is_restricted(&self) -> bool {
+        self.connection.restricted
+    }
+
+    fn unread_bytes(&self) -> u64 {
+        self.connection.conn.unread_bytes() as u64
+    }
+}

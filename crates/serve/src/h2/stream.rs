@@ -1,0 +1,366 @@
+//! One request on a stream of HTTP/2. The library's handles are used from the thread that answers: it waits for bytes and for
+//! room, the connection's thread does the rest. A stream that does not end as it promised is reset, so that nobody takes a part
+//! for the whole.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use store::Source;
+use web::{Headers, Method, Request, Response};
+
+use super::{Facts, Job, broken, heads, wait};
+use crate::exchange::{Exchange, Length, Pace, SILENCE, Uptake, pump};
+use crate::service::{Refusal, Service};
+
+/// Bytes of an answer that are handed over at once, where there is room for so many: each time costs a wake-up or two.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// What is read past of a body that nobody wants, for so long: clients stop when they have heard the answer.
+const UNWANTED_BYTES_MAX: usize = 16 << 20;
+const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
+/// For the fields behind a body whose end has come: they are in the frame that ends it.
+const TRAILERS_WITHIN: Duration = Duration::from_secs(5);
+
+/// A request being answered.
+pub(super) struct H2<'a> {
+    facts: &'a Facts,
+    request: Request,
+    body: RecvStream,
+    body_length: Option<u64>,
+    /// Bytes of the body that have come and that nobody has taken.
+    piece: Bytes,
+    /// The client waits for a word before it sends its body.
+    waits: bool,
+    pace: Pace,
+    uptake: Uptake,
+    /// Looked at where nothing else may change.
+    out: RefCell<Out>,
+    /// Bytes that the answer still owes, where it said how many.
+    left: Option<u64>,
+    ended: bool,
+    broken: bool,
+    /// The client was told to come by HTTP/1.1.
+    left_to_http1: bool,
+    /// What the answer has besides its own fields.
+    besides: Headers,
+}
+
+struct Out {
+    respond: SendResponse<Bytes>,
+    body: Option<SendStream<Bytes>>,
+}
+
+/// Answers a request, or says why it is none.
+pub(super) fn answer(job: Job, facts: &Facts, service: &dyn Service) {
+    let Job { request, mut respond } = job;
+    // Reset while it waited for a worker.
+    if is_reset(respond.poll_reset(&mut Context::from_waker(Waker::noop()))) {
+        return;
+    }
+    let (parts, body) = request.into_parts();
+    let (request, body_length, bad) = match heads::request(&parts, body.is_end_stream()) {
+        Ok((request, length)) => (request, length, None),
+        Err(bad) => (Request::new(Method::Get, "/", Headers::new()), None, Some(bad)),
+    };
+    let waits = request.waits() && body_length != Some(0);
+    let out = RefCell::new(Out { respond, body: None });
+    let (piece, pace, uptake) = (Bytes::new(), Pace::new(body_length), Uptake::default());
+    let (left, ended, broken, left_to_http1) = (None, false, false, false);
+    let mut stream = H2 {
+        facts,
+        request,
+        body,
+        body_length,
+        piece,
+        waits,
+        pace,
+        uptake,
+        out,
+        left,
+        ended,
+        broken,
+        left_to_http1,
+        besides: Headers::new(),
+    };
+    match bad {
+        None => {
+            service.answer(&mut stream);
+            stream.hear_out();
+        }
+        Some((status, reason)) => {
+            service.refused(&Refusal::Request { peer: facts.peer, status, reason: &reason });
+            let _ = stream.say_no(status, &reason);
+        }
+    }
+}
+
+fn is_reset(reset: Poll<Result<Reason, h2::Error>>) -> bool {
+    match reset {
+        Poll::Ready(Ok(reason)) => reason != Reason::NO_ERROR,
+        Poll::Ready(Err(_)) => true,
+        Poll::Pending => false,
+    }
+}
+
+fn hung_up() -> io::Error {
+    io::Error::new(io::ErrorKind::BrokenPipe, "the client has reset the stream")
+}
+
+impl H2<'_> {
+    fn guarded<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        self.broken |= result.is_err();
+        result
+    }
+
+    fn say_no(&mut self, status: u16, reason: &str) -> io::Result<()> {
+        let text = format!("{reason}\n");
+        let head = Response::new(status).with("Content-Type", "text/plain; charset=utf-8");
+        self.begin(head, Length::Known(text.len() as u64))?;
+        self.write(text.as_bytes())?;
+        self.end(&Headers::new())
+    }
+
+    /// Fetches bytes of the body; whether there are any.
+    fn fetch(&mut self) -> io::Result<bool> {
+        while self.piece.is_empty() {
+            let (within, body) = (self.pace.patience()?, &mut self.body);
+            match wait::until(within, |cx| body.poll_data(cx)) {
+                Some(Some(Ok(piece))) => self.piece = piece,
+                Some(Some(Err(error))) => return Err(broken(error)),
+                Some(None) => return Ok(false),
+                None => return Err(io::Error::new(io::ErrorKind::TimedOut, "the body has stalled")),
+            }
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if std::mem::take(&mut self.waits) && !self.has_begun() {
+            let mut go_on = http::Response::new(());
+            *go_on.status_mut() = http::StatusCode::CONTINUE;
+            self.out.get_mut().respond.send_informational(go_on).map_err(broken)?;
+        }
+        if !self.fetch()? {
+            return Ok(0);
+        }
+        let got = self.piece.len().min(buffer.len());
+        buffer[..got].copy_from_slice(&self.piece.split_to(got));
+        // Only what is taken makes room for more.
+        self.body.flow_control().release_capacity(got).map_err(broken)?;
+        self.pace.took(got)?;
+        Ok(got)
+    }
+
+    /// Reads past what the client is still sending after it was answered. Dropped before, the stream would be reset with
+    /// NO_ERROR (RFC 9113, section 8.1), upon which curl (7.88) forgets the answer.
+    fn hear_out(&mut self) {
+        if !self.ended || self.broken || self.left_to_http1 {
+            return;
+        }
+        let deadline = Instant::now() + UNWANTED_WITHIN;
+        let mut past = self.piece.len();
+        while past <= UNWANTED_BYTES_MAX {
+            let _ = self.body.flow_control().release_capacity(std::mem::take(&mut self.piece).len());
+            let body = &mut self.body;
+            match wait::until(deadline.saturating_duration_since(Instant::now()), |cx| body.poll_data(cx)) {
+                Some(Some(Ok(piece))) => {
+                    past += piece.len();
+                    self.piece = piece;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Sends bytes as the client has room for them.
+    fn put(&mut self, bytes: &[u8], last: bool) -> io::Result<()> {
+        let Some(out) = &mut self.out.get_mut().body else { return Err(io::ErrorKind::NotConnected.into()) };
+        let mut at = 0;
+        while at < bytes.len() {
+            let most = (bytes.len() - at).min(PIECE_BYTES);
+            out.reserve_capacity(most);
+            let began = Instant::now();
+            let room = wait::until(SILENCE, |cx| match out.capacity() {
+                0 => match out.poll_capacity(cx) {
+                    Poll::Ready(Some(Ok(0))) => {
+                        // Room that went to another stream; there will be some later.
+                        cx.waker().wake_by_ref();
+                        Poll::Pending
+                    }
+                    other => other,
+                },
+                room => Poll::Ready(Some(Ok(room))),
+            });
+            let room = match room {
+                Some(Some(Ok(room))) => room.min(most),
+                Some(Some(Err(error))) => return Err(broken(error)),
+                Some(None) => return Err(hung_up()),
+                None => return Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")),
+            };
+            let waited = began.elapsed();
+            let piece = Bytes::copy_from_slice(&bytes[at..at + room]);
+            at += room;
+            out.send_data(piece, last && at == bytes.len()).map_err(broken)?;
+            self.uptake.gave(room as u64, waited)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for H2<'_> {
+    fn drop(&mut self) {
+        if (self.ended && !self.broken) || self.left_to_http1 {
+            return;
+        }
+        let out = self.out.get_mut();
+        match &mut out.body {
+            Some(body) if !self.ended => body.send_reset(Reason::INTERNAL_ERROR),
+            None => out.respond.send_reset(Reason::INTERNAL_ERROR),
+            // All was said before the body broke.
+            Some(_) => {}
+        }
+    }
+}
+
+impl Exchange for H2<'_> {
+    fn request(&self) -> &Request {
+        &self.request
+    }
+
+    fn peer(&self) -> SocketAddr {
+        self.facts.peer
+    }
+
+    fn is_secure(&self) -> bool {
+        self.facts.secure
+    }
+
+    fn client_name(&self) -> Option<&str> {
+        self.facts.client_name.as_deref()
+    }
+
+    fn body_length(&self) -> Option<u64> {
+        self.body_length
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let got = self.take(buffer);
+        self.guarded(got)
+    }
+
+    fn trailers(&mut self) -> Headers {
+        let body = &mut self.body;
+        match wait::until(TRAILERS_WITHIN, |cx| body.poll_trailers(cx)) {
+            Some(Ok(Some(fields))) => heads::trailers(&fields),
+            _ => Headers::new(),
+        }
+    }
+
+    fn expect_little(&mut self) {
+        self.pace.expect_little();
+    }
+
+    fn add_to_answer(&mut self, fields: Headers) {
+        self.besides = fields;
+    }
+
+    fn begin(&mut self, mut response: Response, length: Length) -> io::Result<()> {
+        let bodiless = matches!(response.status, 204 | 304);
+        if let (Length::Known(bytes), false) = (length, bodiless) {
+            response.headers.set("Content-Length", bytes.to_string());
+        }
+        crate::exchange::dress(&mut response, &self.besides);
+        self.ended = bodiless || self.request.method == Method::Head || length == Length::Known(0);
+        self.left = match length {
+            Length::Known(bytes) => Some(bytes),
+            Length::Open => None,
+        };
+        let out = self.out.get_mut();
+        match out.respond.send_response(heads::response(&response), self.ended) {
+            Ok(body) => {
+                out.body = Some(body);
+                Ok(())
+            }
+            Err(error) => self.guarded(Err(broken(error))),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Nobody waits for a body.
+        if self.ended || bytes.is_empty() {
+            return Ok(());
+        }
+        let mut last = false;
+        if let Some(left) = &mut self.left {
+            let Some(rest) = left.checked_sub(bytes.len() as u64) else {
+                return self.guarded(Err(io::Error::other("the answer is longer than it said")));
+            };
+            (*left, last) = (rest, rest == 0);
+        }
+        let sent = self.put(bytes, last);
+        self.guarded(sent)?;
+        self.ended |= last;
+        Ok(())
+    }
+
+    fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()> {
+        let sent = pump(source, offset, bytes, &mut |piece| self.write(piece));
+        self.guarded(sent)
+    }
+
+    fn end(&mut self, trailers: &Headers) -> io::Result<()> {
+        // An answer that owes bytes is reset when it is dropped.
+        if self.ended || self.left.is_some() {
+            return Ok(());
+        }
+        let Some(out) = &mut self.out.get_mut().body else { return Err(io::ErrorKind::NotConnected.into()) };
+        let trailers = heads::fields(trailers);
+        let sent = if trailers.is_empty() { out.send_data(Bytes::new(), true) } else { out.send_trailers(trailers) };
+        self.guarded(sent.map_err(broken))?;
+        self.ended = true;
+        Ok(())
+    }
+
+    fn is_multiplexed(&self) -> bool {
+        true
+    }
+
+    fn leave_to_http1(&mut self) -> bool {
+        // libcurl asks again by itself (RFC 9113, section 7), in xrootd's copies as well; of others some fail. For GET alone:
+        // a body that it has begun to send curl does not begin again (7.88).
+        let agent = self.request.headers.get("user-agent").unwrap_or_default();
+        let takes_it_well = ["curl/", "xrootd-tpc/"].iter().any(|known| agent.starts_with(known));
+        if self.has_begun() || !takes_it_well {
+            return false;
+        }
+        self.out.get_mut().respond.send_reset(Reason::HTTP_1_1_REQUIRED);
+        self.left_to_http1 = true;
+        true
+    }
+
+    fn has_begun(&self) -> bool {
+        self.left_to_http1 || self.out.borrow().body.is_some()
+    }
+
+    fn is_gone(&self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        let Out { respond, body } = &mut *self.out.borrow_mut();
+        // An answer that is all sent may well be closed.
+        if self.ended {
+            return false;
+        }
+        is_reset(match body {
+            Some(out) => out.poll_reset(&mut cx),
+            None => respond.poll_reset(&mut cx),
+        })
+    }
+}

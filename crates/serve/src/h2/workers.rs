@@ -1,0 +1,146 @@
+//! The workers that answer a connection's requests: threads that start when there is work and end when there is none.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::Scope;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::sync::Notify;
+
+use super::{Connections, STREAMS_MAX};
+
+/// Requests of one connection that are answered at once.
+pub(super) const WORKERS_MAX: usize = 16;
+/// A worker without work waits that long: who asks twelve questions asks them at once.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Where the requests of one connection wait for a worker.
+pub(super) struct RequestQueue<J> {
+    state: Mutex<State<J>>,
+    work: Condvar,
+    freed: Notify,
+}
+
+struct State<J> {
+    jobs: VecDeque<J>,
+    workers: usize,
+    idle: usize,
+    closed: bool,
+}
+
+/// Lets the workers end when dropped, whatever ended the connection.
+pub(super) struct Closes<'a, J>(&'a RequestQueue<J>);
+
+impl<J> Drop for Closes<'_, J> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.closed = true;
+        let left = std::mem::take(&mut state.jobs);
+        drop(state);
+        self.0.work.notify_all();
+        drop(left);
+    }
+}
+
+impl<J> RequestQueue<J> {
+    /// An empty one, without workers.
+    pub fn new() -> RequestQueue<J> {
+        let state = State { jobs: VecDeque::new(), workers: 0, idle: 0, closed: false };
+        RequestQueue { state: Mutex::new(state), work: Condvar::new(), freed: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<J>> {
+        self.state.lock()
+    }
+
+    /// Closes the queue when what it returns is dropped.
+    pub fn closes(&self) -> Closes<'_, J> {
+        Closes(self)
+    }
+
+    /// Whether another request may wait here.
+    pub fn has_room(&self) -> bool {
+        self.state().jobs.len() < STREAMS_MAX as usize
+    }
+
+    /// Whether anything waits or is being answered.
+    pub fn is_busy(&self) -> bool {
+        let state = self.state();
+        !state.jobs.is_empty() || state.workers > state.idle
+    }
+
+    /// Until something has been answered.
+    pub async fn freed(&self) {
+        self.freed.notified().await;
+    }
+
+    /// The next job; none when the worker is to end, which it does not count any more from then on.
+    fn take(&self) -> Option<J> {
+        let mut state = self.state();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            let mut waited_enough = state.closed;
+            if !waited_enough {
+                state.idle += 1;
+                waited_enough = self.work.wait_for(&mut state, LINGER).timed_out();
+                state.idle -= 1;
+            }
+            if (waited_enough || state.closed) && state.jobs.is_empty() {
+                state.workers -= 1;
+                return None;
+            }
+        }
+    }
+}
+
+/// Gives a job to a worker: to one that waits, else to a new one, else to the one that is free first. Comes back where there is no
+/// worker at all.
+pub(super) fn give_to_worker<'scope, 'env, J: Send>(
+    scope: &'scope Scope<'scope, 'env>,
+    queue: &'scope RequestQueue<J>,
+    connections: &'scope Connections,
+    work: &'scope (dyn Fn(J) + Sync),
+    job: J,
+) -> Result<(), J> {
+    let mut state = queue.state();
+    state.jobs.push_back(job);
+    if state.idle >= state.jobs.len() {
+        queue.work.notify_one();
+        return Ok(());
+    }
+    // The first worker is every connection's own, so that each one gets on, however many there are.
+    let own = state.workers == 0;
+    if !own && (state.workers >= WORKERS_MAX || !connections.lend()) {
+        return Ok(());
+    }
+    state.workers += 1;
+    drop(state);
+    let worker = move || {
+        while let Some(job) = queue.take() {
+            // A request that fails in a way nobody thought of takes no other one with it.
+            if catch_unwind(AssertUnwindSafe(|| work(job))).is_err() {
+                tracing::error!("a request of HTTP/2 ended in a panic");
+            }
+            queue.freed.notify_one();
+        }
+        if !own {
+            connections.take_back();
+        }
+    };
+    let Err(error) = std::thread::Builder::new().name("request".into()).spawn_scoped(scope, worker) else {
+        return Ok(());
+    };
+    tracing::warn!(%error, "cannot start a thread for a request");
+    if !own {
+        connections.take_back();
+    }
+    let mut state = queue.state();
+    state.workers -= 1;
+    match state.workers {
+        0 => state.jobs.pop_back().map_or(Ok(()), Err),
+        _ => Ok(()),
+    }
+}

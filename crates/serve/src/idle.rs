@@ -1,0 +1,149 @@
+//! Connections that have nothing to say: one thread watches all of them, so that an idle connection costs a descriptor and no
+//! thread. One that says something is handed on; one that says nothing for too long is dropped.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
+use rustix::event::{Timespec, epoll};
+use sys::waker::Waker;
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 256;
+/// How often connections whose time is up are looked for.
+const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// What stands for the waker among the connections' numbers.
+const WAKER: u64 = 0;
+
+/// Connections that wait to be heard.
+pub(crate) struct IdleConnections<T> {
+    epoll: OwnedFd,
+    inner: Mutex<Inner<T>>,
+}
+
+struct Inner<T> {
+    last: u64,
+    closed: bool,
+    connections: HashMap<u64, (T, Instant)>,
+}
+
+impl<T: AsFd> IdleConnections<T> {
+    /// An empty one.
+    pub fn new() -> io::Result<IdleConnections<T>> {
+        let inner = Inner { last: WAKER, closed: false, connections: HashMap::new() };
+        Ok(IdleConnections { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, inner: Mutex::new(inner) })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner<T>> {
+        self.inner.lock()
+    }
+
+    /// Keeps a connection until it says something, for at most that long. After [`IdleConnections::close`] it is dropped.
+    pub fn keep(&self, connection: T, within: Duration) -> io::Result<()> {
+        let mut inner = self.inner();
+        if inner.closed {
+            return Ok(());
+        }
+        inner.last += 1;
+        let number = inner.last;
+        // Once: whoever is handed on is no longer watched, and its descriptor leaves the set when it closes.
+        let events = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ONESHOT;
+        epoll::add(&self.epoll, connection.as_fd(), epoll::EventData::new_u64(number), events)?;
+        inner.connections.insert(number, (connection, Instant::now() + within));
+        Ok(())
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.inner().connections.len()
+    }
+
+    /// Drops all connections, and whatever comes later.
+    pub fn close(&self) {
+        let mut inner = self.inner();
+        inner.closed = true;
+        let connections = std::mem::take(&mut inner.connections);
+        drop(inner);
+        drop(connections);
+    }
+
+    /// Hands connections on as they speak, until woken, and calls `tick` once a second. Neither may wait.
+    pub fn watch(&self, stop: &Waker, mut hand_on: impl FnMut(T), mut tick: impl FnMut()) -> io::Result<()> {
+        epoll::add(&self.epoll, stop, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
+        let mut events = Vec::with_capacity(EVENTS);
+        let mut ticked = Instant::now();
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&TICK)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            for event in &events {
+                let number = event.data.u64();
+                if number == WAKER {
+                    return Ok(());
+                }
+                let connection = self.inner().connections.remove(&number);
+                if let Some((connection, _)) = connection {
+                    // Watched again elsewhere, or not at all: this entry would stay with a descriptor that lives on.
+                    let _ = epoll::delete(&self.epoll, connection.as_fd());
+                    hand_on(connection);
+                }
+            }
+            if ticked.elapsed() >= Duration::from_secs(1) {
+                ticked = Instant::now();
+                self.drop_late(ticked);
+                tick();
+            }
+        }
+    }
+
+    fn drop_late(&self, now: Instant) {
+        let mut late = Vec::new();
+        let mut inner = self.inner();
+        let numbers: Vec<u64> =
+            inner.connections.iter().filter(|(_, (_, until))| *until <= now).map(|(n, _)| *n).collect();
+        for number in numbers {
+            late.extend(inner.connections.remove(&number));
+        }
+        drop(inner);
+        // Closing may say farewell on the line: not under the lock.
+        drop(late);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn whoever_speaks_is_handed_on_and_whoever_does_not_is_dropped() {
+        let (idle, stop) = (IdleConnections::new().unwrap(), Waker::new().unwrap());
+        let (mut speaks, near) = UnixStream::pair().unwrap();
+        let (silent, silent_near) = UnixStream::pair().unwrap();
+        let (_patient, patient_near) = UnixStream::pair().unwrap();
+        idle.keep(near, Duration::from_secs(60)).unwrap();
+        idle.keep(silent_near, Duration::ZERO).unwrap();
+        idle.keep(patient_near, Duration::from_secs(60)).unwrap();
+        let (handed, mut heard) = (std::sync::mpsc::channel(), Vec::new());
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| idle.watch(&stop, |connection| handed.0.send(connection).unwrap(), || {}));
+            speaks.write_all(b"x").unwrap();
+            heard.push(handed.1.recv_timeout(Duration::from_secs(10)).unwrap());
+            // The silent one sees its line closed.
+            silent.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            assert_eq!(std::io::Read::read(&mut &silent, &mut [0]).unwrap(), 0);
+            stop.wake();
+            watcher.join().unwrap().unwrap();
+        });
+        assert_eq!((heard.len(), idle.len()), (1, 1));
+        // Again, after it was handed on.
+        idle.keep(heard.remove(0), Duration::from_secs(60)).unwrap();
+        idle.close();
+        assert_eq!(idle.len(), 0);
+    }
+}

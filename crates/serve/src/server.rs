@@ -1,0 +1,466 @@
+//! The server: a port, the threads that serve its connections, and the bounds on both.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use model::client_prefix;
+use rustix::event::{PollFd, PollFlags, poll};
+use sys::waker::Waker;
+
+use crate::admission::{AdmissionQueue, Admitted, Places};
+use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
+use crate::idle::IdleConnections;
+use crate::service::{ClearText, Protocols, Refusal};
+use crate::sniff::{FirstBytes, Spoken, peek_spoken, sniff};
+use crate::tls::{Accepted, H2, TlsSettings};
+use crate::{Incoming, h1, h2};
+
+/// A connection of HTTP between two requests is kept so long: longer than clients pause within a piece of work.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+/// Ports that are tried until one is free for UDP as well.
+const PORTS_TRIED: u32 = 16;
+
+/// How long a server waits for its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// For a client to say what its connection is for, handshake of TLS included.
+    pub handshake: Duration,
+    /// For anything from a client that does not answer the kernel any more.
+    pub gone_after: Duration,
+}
+
+impl Default for Waits {
+    fn default() -> Waits {
+        Waits { handshake: Duration::from_secs(20), gone_after: Duration::from_secs(60) }
+    }
+}
+
+/// Ends a running server from another thread.
+#[derive(Clone, Debug)]
+pub struct Stop(Waker);
+
+impl Stop {
+    /// No more connections are accepted, and [`Server::run`] returns.
+    pub fn stop(&self) {
+        self.0.wake();
+    }
+
+    /// What is readable once the server is to stop.
+    pub fn waker(&self) -> &Waker {
+        &self.0
+    }
+}
+
+/// Connections, by what is done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Of all kinds.
+    pub open: usize,
+    /// Without a thread.
+    pub idle: usize,
+    /// Served by a thread.
+    pub served: usize,
+    /// Waiting for a thread.
+    pub waiting: usize,
+}
+
+/// A server, listening. Clones are the same.
+pub struct Server<S> {
+    inner: Arc<Inner<S>>,
+}
+
+/// A server that may have ended.
+pub struct WeakServer<S>(Weak<Inner<S>>);
+
+impl<S> WeakServer<S> {
+    /// The server, while somebody holds it.
+    pub fn upgrade(&self) -> Option<Server<S>> {
+        self.0.upgrade().map(|inner| Server { inner })
+    }
+}
+
+impl<S> Clone for Server<S> {
+    fn clone(&self) -> Server<S> {
+        Server { inner: Arc::clone(&self.inner) }
+    }
+}
+
+struct Inner<S> {
+    me: Weak<Inner<S>>,
+    listener: TcpListener,
+    service: Arc<S>,
+    tls: Option<ArcSwap<TlsSettings>>,
+    waits: Waits,
+    limits: Arc<ConnectionLimits>,
+    admission: AdmissionQueue<Waiting>,
+    idle: IdleConnections<Waiting>,
+    h2: h2::Connections,
+    accepted: AtomicU64,
+    stop: Waker,
+}
+
+/// A connection that has nothing to say for now.
+enum Waiting {
+    /// It has not said anything yet.
+    Fresh(Fresh),
+    /// It speaks HTTP/1.1.
+    Http(h1::Connection),
+}
+
+/// A connection as it was accepted.
+#[derive(Debug)]
+struct Fresh {
+    socket: TcpStream,
+    peer: SocketAddr,
+    number: u64,
+    permit: ConnectionPermit,
+}
+
+impl Waiting {
+    fn peer(&self) -> SocketAddr {
+        match self {
+            Waiting::Fresh(fresh) => fresh.peer,
+            Waiting::Http(connection) => connection.peer(),
+        }
+    }
+}
+
+impl AsFd for Waiting {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Waiting::Fresh(fresh) => fresh.socket.as_fd(),
+            Waiting::Http(connection) => connection.as_fd(),
+        }
+    }
+}
+
+/// Listens. Of port 0 both numbers are wanted, that of UDP as well: another one is as good.
+///
+/// # Errors
+/// The address is taken, is none of this host, or needs a privilege.
+pub fn bind(at: SocketAddr) -> io::Result<TcpListener> {
+    for _ in 0..PORTS_TRIED {
+        let listener = TcpListener::bind(at)?;
+        if at.port() != 0 || UdpSocket::bind(listener.local_addr()?).is_ok() {
+            return Ok(listener);
+        }
+    }
+    TcpListener::bind(at)
+}
+
+impl<S: Protocols> Server<S> {
+    /// Over a port that listens. Connections wait from here on; [`Server::run`] serves them. Without TLS settings, connections
+    /// that speak TLS are refused.
+    ///
+    /// # Errors
+    /// The host gives no descriptors.
+    pub fn new(
+        listener: TcpListener,
+        service: Arc<S>,
+        tls: Option<TlsSettings>,
+        waits: Waits,
+    ) -> io::Result<Server<S>> {
+        listener.set_nonblocking(true)?;
+        let (idle, stop) = (IdleConnections::new()?, Waker::new()?);
+        let inner = Arc::new_cyclic(|me| Inner {
+            me: me.clone(),
+            listener,
+            service,
+            tls: tls.map(ArcSwap::from_pointee),
+            waits,
+            limits: ConnectionLimits::new(),
+            admission: AdmissionQueue::new(),
+            idle,
+            h2: h2::Connections::new(),
+            accepted: AtomicU64::new(0),
+            stop,
+        });
+        Ok(Server { inner })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The host does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.inner.listener.local_addr()
+    }
+
+    /// A handle to end it.
+    pub fn stopper(&self) -> Stop {
+        Stop(self.inner.stop.clone())
+    }
+
+    /// For whoever only looks at it.
+    pub fn downgrade(&self) -> WeakServer<S> {
+        WeakServer(Arc::downgrade(&self.inner))
+    }
+
+    /// What answers the requests.
+    pub fn service(&self) -> &Arc<S> {
+        &self.inner.service
+    }
+
+    /// Connections that are accepted from now on are shown these certificates.
+    pub fn replace_tls(&self, settings: TlsSettings) {
+        if let Some(tls) = &self.inner.tls {
+            tls.store(Arc::new(settings));
+        }
+    }
+
+    /// Takes over a connection that this end made: where a client cannot reach this host, but this host the client.
+    pub fn adopt(&self, socket: TcpStream, peer: SocketAddr) {
+        self.inner.accept(socket, peer);
+    }
+
+    /// How many connections there are.
+    pub fn counts(&self) -> Counts {
+        let (served, waiting) = self.inner.admission.count();
+        Counts { open: self.inner.limits.len(), idle: self.inner.idle.len(), served, waiting }
+    }
+
+    /// Ends what is idle or waits, and lets HTTP/2 finish what it has begun. Connections that are being served go on.
+    pub fn close_idle(&self) {
+        self.inner.idle.close();
+        self.inner.admission.close();
+        self.inner.h2.close();
+    }
+
+    /// Waits until every connection has ended and cleaned up behind itself, for at most `within`.
+    pub fn wait_until_closed(&self, within: Duration) {
+        let deadline = Instant::now() + within;
+        while self.inner.limits.len() > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Serves until stopped.
+    ///
+    /// # Errors
+    /// This host cannot wait for connections.
+    pub fn run(&self) -> io::Result<()> {
+        let inner = &self.inner;
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let watched = inner.idle.watch(&inner.stop, |speaks| inner.admit(speaks), || inner.tick());
+                if watched.is_err() {
+                    inner.stop.wake();
+                }
+                watched
+            });
+            let accepted = inner.accept_all();
+            inner.stop.wake();
+            let watched = watcher.join().unwrap_or_else(|_| Err(io::Error::other("the watcher of connections ended")));
+            accepted.and(watched)
+        })
+    }
+}
+
+impl<S: Protocols> Places for Inner<S> {
+    fn given_back(&self, from: IpAddr) {
+        self.admission.leave(from);
+        self.begin_next();
+    }
+}
+
+impl<S: Protocols> Inner<S> {
+    fn accept_all(&self) -> io::Result<()> {
+        loop {
+            {
+                let mut fds = [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.stop, PollFlags::IN)];
+                match poll(&mut fds, None) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(e) => return Err(e.into()),
+                }
+                if !fds[1].revents().is_empty() {
+                    return Ok(());
+                }
+            }
+            match self.listener.accept() {
+                Ok((socket, peer)) => self.accept(socket, peer),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => {
+                    // Out of descriptors, mostly: what is running will free some.
+                    tracing::warn!(error = %e, "cannot accept a connection");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+    }
+
+    fn accept(&self, socket: TcpStream, peer: SocketAddr) {
+        let permit = match self.limits.admit(peer.ip()) {
+            Ok(permit) => permit,
+            Err(full) => {
+                self.service.refused(&Refusal::Busy { peer, reason: full.words() });
+                return;
+            }
+        };
+        let number = self.accepted.fetch_add(1, Ordering::AcqRel);
+        let fresh = Fresh { socket, peer, number, permit };
+        if let Err(error) = self.idle.keep(Waiting::Fresh(fresh), self.waits.handshake) {
+            tracing::warn!(%peer, %error, "cannot watch a connection");
+        }
+    }
+
+    /// Gives a connection that speaks a thread of its own, as soon as there is one to give. Never waits itself: the thread that
+    /// calls it hears all connections.
+    fn admit(&self, connection: Waiting) {
+        let from = client_prefix(connection.peer().ip());
+        if let Some(connection) = self.admission.enter(from, connection)
+            && !self.begin(from, connection)
+        {
+            self.begin_next();
+        }
+    }
+
+    /// Begins with those that wait, as far as there are places.
+    fn begin_next(&self) {
+        while let Some((from, connection)) = self.admission.next() {
+            self.begin(from, connection);
+        }
+    }
+
+    /// Starts the thread of a connection that has a place; whether that went well.
+    fn begin(&self, from: IpAddr, connection: Waiting) -> bool {
+        let Some(own) = self.me.upgrade() else { return false };
+        let serve = move || {
+            // Made here: where no thread starts, this would be dropped with the closure and begin the next one from there.
+            let places: Weak<dyn Places> = own.me.clone();
+            let admitted = Admitted::new(places, from);
+            match connection {
+                Waiting::Fresh(fresh) => {
+                    let peer = fresh.peer;
+                    if let Err(error) = own.serve(fresh, admitted) {
+                        own.service.refused(&Refusal::Failed { peer, reason: &error.to_string() });
+                    }
+                }
+                Waiting::Http(connection) => own.serve_http1(connection),
+            }
+        };
+        let begun = std::thread::Builder::new().name("connection".into()).spawn(serve);
+        if let Err(error) = &begun {
+            self.admission.leave(from);
+            tracing::warn!(%error, "cannot start a thread for a connection");
+        }
+        begun.is_ok()
+    }
+
+    /// Once a second.
+    fn tick(&self) {
+        self.refuse_late();
+        self.service.tick();
+    }
+
+    /// Ends connections for which no thread was free in time, with a word where one can be said without waiting.
+    fn refuse_late(&self) {
+        for connection in self.admission.take_late(Instant::now()) {
+            let peer = connection.peer();
+            self.service.refused(&Refusal::Busy { peer, reason: "no thread was free for it in time" });
+            match connection {
+                Waiting::Http(connection) => connection.end_busy(),
+                Waiting::Fresh(fresh) => {
+                    let is_served = self.service.clear_text(peer) == ClearText::Served;
+                    if is_served
+                        && peek_spoken(&fresh.socket, &*self.service) == Some(Spoken::Http)
+                        && let Ok(conn) = web::Conn::new(fresh.socket, None)
+                    {
+                        h1::Connection::new(conn, None, Some(fresh.permit)).end_busy();
+                    }
+                }
+            }
+        }
+    }
+
+    fn serve_http1(&self, connection: h1::Connection) {
+        let Some(idle) = connection.serve(&*self.service, &|| self.admission.has_waiting()) else { return };
+        // What was read ahead no descriptor tells of.
+        if idle.has_unread() {
+            return self.admission.wait(client_prefix(idle.peer().ip()), Waiting::Http(idle));
+        }
+        if let Err(error) = self.idle.keep(Waiting::Http(idle), KEPT_FOR) {
+            tracing::warn!(%error, "cannot watch a connection");
+        }
+    }
+
+    fn serve(&self, fresh: Fresh, admitted: Admitted) -> io::Result<()> {
+        let Fresh { socket, peer, number, permit } = fresh;
+        // For all that says what a connection is for, however slowly it comes.
+        let deadline = Instant::now() + self.waits.handshake;
+        socket.set_nonblocking(false)?;
+        sys::tcp::set_common(&socket, self.waits.gone_after)?;
+        let FirstBytes { spoken, first } = sniff(&socket, &*self.service, deadline)?;
+        let incoming = Incoming { socket, peer, number, deadline, permit, admitted, first };
+        match spoken {
+            Spoken::Tls => self.serve_tls(incoming),
+            Spoken::Http => self.serve_clear(incoming),
+            Spoken::Http2 => {
+                let conn = web::Conn::new(incoming.socket, None)?;
+                match self.service.clear_text(peer) {
+                    ClearText::Served => h2::serve(conn, None, &self.h2, &*self.service),
+                    _ => h2::refuse_unsealed(conn),
+                }
+            }
+            Spoken::Other => {
+                self.service.serve(incoming);
+                Ok(())
+            }
+            Spoken::Unknown => {
+                self.service.refused(&Refusal::Protocol { peer, reason: "not a protocol that is spoken here" });
+                Ok(())
+            }
+        }
+    }
+
+    fn serve_clear(&self, incoming: Incoming) -> io::Result<()> {
+        let Incoming { socket, peer, permit, admitted: _admitted, .. } = incoming;
+        let connection = h1::Connection::new(web::Conn::new(socket, None)?, None, Some(permit));
+        match self.service.clear_text(peer) {
+            ClearText::Served => self.serve_http1(connection),
+            ClearText::Restricted => self.serve_http1(connection.restricted()),
+            ClearText::Refused(reason) => {
+                self.service.refused(&Refusal::Protocol { peer, reason });
+                connection.end_refused(reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn serve_tls(&self, mut incoming: Incoming) -> io::Result<()> {
+        let peer = incoming.peer;
+        let Some(tls) = &self.tls else {
+            self.service.refused(&Refusal::Protocol { peer, reason: "TLS is not spoken here" });
+            return Ok(());
+        };
+        match tls.load().accept(&incoming.socket, self.waits.handshake, self.h2.has_room())? {
+            Accepted::Other(tls) => {
+                // The handshake has its own time.
+                incoming.deadline = Instant::now() + self.waits.handshake;
+                self.service.serve_tls(incoming, tls);
+                Ok(())
+            }
+            Accepted::Http(tls, clients) => {
+                let Incoming { socket, permit, admitted: _admitted, .. } = incoming;
+                let mut conn = web::Conn::new(socket, Some(tls))?;
+                if let Err(error) = conn.handshake(Instant::now() + self.waits.handshake) {
+                    let reason = format!("no TLS: {error}");
+                    self.service.refused(&Refusal::Failed { peer, reason: &reason });
+                    return Ok(());
+                }
+                let name = conn.tls().and_then(|tls| clients.as_ref()?.name(tls, peer));
+                if conn.tls().is_some_and(|tls| tls.alpn_protocol() == Some(H2)) {
+                    let answered = h2::serve(conn, name, &self.h2, &*self.service);
+                    drop(permit);
+                    return answered;
+                }
+                self.serve_http1(h1::Connection::new(conn, name, Some(permit)));
+                Ok(())
+            }
+        }
+    }
+}
