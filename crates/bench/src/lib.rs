@@ -20,6 +20,7 @@ pub mod eta;
 pub mod machine;
 pub mod mirrors;
 pub mod namespace;
+pub mod node;
 pub mod paths;
 pub mod probe;
 pub mod process;

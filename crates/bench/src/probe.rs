@@ -5,6 +5,20 @@ pub mod faults;
 pub mod report;
 pub mod run;
 
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::account::Accounts;
+use crate::process::{Server, free_port};
+
+/// A server of iperf3's, with an account and a log of this name.
+fn stock(accounts: &Accounts, name: &str, scratch: &Path) -> Result<Server> {
+    let port = free_port()?;
+    let words = ["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
+    Server::start(accounts.side(name)?, &words, port, &scratch.join(format!("{name}.log")))
+}
+
 /// One that takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {

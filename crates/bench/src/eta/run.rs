@@ -1,26 +1,23 @@
 //! One run: a lab of two sites, a node at one, a copy from or to it at the other.
-//!
-//! Should this program itself be killed, setpriv(1) has told the kernel to take its children along.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use lab::{Lab, Scenario};
 
 use super::runs::{Load, Planned};
 use crate::data;
+use crate::node::AtSites;
 use crate::process::Held;
 use crate::scenario::Data;
 
 /// How long a run may take.
 const RUN_MAX: Duration = Duration::from_secs(180);
-/// How long a node may take until it listens.
-const NODE_MAX: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Where runs happen.
@@ -43,46 +40,35 @@ impl Bench<'_> {
             fs::create_dir(&path)?;
             Ok(path)
         };
-        let (source, target, state) = (place("source")?, place("target")?, place("state")?);
+        let (source, target) = (place("source")?, place("target")?);
         fill(&planned.load, &source)?;
         let text = planned.way.scenario();
         let scenario = Scenario::read(&text).map_err(|problem| anyhow::anyhow!("{problem}\n{text}"))?;
         let lab = Lab::up("bench-eta", &scenario, dir.path())?;
-        let start = |site: &str, words: &[String], log: &Path| -> Result<Held> {
-            let mut command: Command = lab.command(site, "setpriv")?;
-            command.args(["--pdeathsig", "KILL"]).arg(self.longhaul).args(words);
-            command.env("LONGHAUL_STATE", state.join(site)).env_remove("LONGHAUL_KEY").stdin(Stdio::null());
-            command.stdout(File::create(log)?).stderr(File::create(log.with_extension("err"))?);
-            Ok(Held(command.spawn().context("cannot start setpriv and longhaul")?))
-        };
+        let sites = AtSites { lab: &lab, longhaul: self.longhaul, dir: dir.path() };
         let export = format!("data={}:rw", target.display());
-        let log = dir.path().join("node.out");
         let node = ["serve", "--export", &export, "--anonymous", "rw"].map(String::from);
-        let _node = start("b", &node, &log)?;
-        self.wait("the node does not listen", NODE_MAX, || Ok(fs::read_to_string(&log)?.contains("listening")))?;
+        let _node = sites.serve("b", "node", &node, self.stop)?;
         let before = lab.reading()?;
-        let log = dir.path().join("copy.out");
-        let mut copy = start("a", &words(planned, &source), &log)?;
-        let mut status = None;
-        self.wait("the copy does not end", RUN_MAX, || {
-            status = copy.0.try_wait()?;
-            Ok(status.is_some())
-        })?;
+        let mut copy = sites.start("a", "copy", &words(planned, &source))?;
+        let status = self.ended(&mut copy)?;
         let limited = lab.limited(&lab.reading()?.since(&before));
-        if status.is_none_or(|status| !status.success()) {
-            bail!("the copy failed: {}", fs::read_to_string(log.with_extension("err"))?.trim());
+        if !status.success() {
+            bail!("the copy failed: {}", fs::read_to_string(sites.log("copy", "err"))?.trim());
         }
-        Ok((fs::read_to_string(&log)?, limited))
+        Ok((fs::read_to_string(sites.log("copy", "out"))?, limited))
     }
 
-    fn wait(&self, what: &str, most: Duration, mut is_over: impl FnMut() -> Result<bool>) -> Result<()> {
+    fn ended(&self, copy: &mut Held) -> Result<ExitStatus> {
         let started = Instant::now();
-        while !is_over()? {
+        loop {
+            if let Some(status) = copy.0.try_wait()? {
+                return Ok(status);
+            }
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped by a signal");
-            ensure!(started.elapsed() < most, "{what}");
+            ensure!(started.elapsed() < RUN_MAX, "the copy does not end");
             sleep(LOOK);
         }
-        Ok(())
     }
 }
 

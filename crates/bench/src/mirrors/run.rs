@@ -1,7 +1,6 @@
 //! One copy: a server, its lines, a client, and when half of the bytes had come.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::line::{Is, Line};
+use crate::node::Node;
 use crate::process::Held;
 
 /// How long a copy may take.
@@ -106,17 +106,12 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// A server of `data/f`, and its port.
-    fn serve(&self, dir: &Path) -> Result<(Held, u16)> {
+    /// A server of `data/f`.
+    fn serve(&self, dir: &Path) -> Result<Node> {
         let mut command = Command::new(self.longhaul);
         command.args(["serve", "--quiet", "--plain", "--anonymous", "ro", "--listen", "127.0.0.1:0", "--export"]);
         command.arg(format!("data={}", dir.join("data").display())).arg("--state").arg(dir.join("node"));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(dir.join("node.err"))?);
-        let mut node = Held(command.spawn().context("cannot start longhaul")?);
-        let mut line = String::new();
-        BufReader::new(node.0.stdout.take().context("it has an output")?).read_line(&mut line)?;
-        let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
-        Ok((node, port.with_context(|| format!("the node said {line:?}"))?))
+        Node::start(command.stderr(File::create(dir.join("node.err"))?))
     }
 
     /// Copies once.
@@ -125,8 +120,8 @@ impl Bench<'_> {
         fs::create_dir(dir.path().join("data"))?;
         let source = dir.path().join("data/f");
         fs::write(&source, (0..case.bytes).map(|at| (at % 251) as u8 ^ (at >> 16) as u8).collect::<Vec<u8>>())?;
-        let (_node, port) = self.serve(dir.path())?;
-        let lines = case.rates.iter().map(|rate| Line::to(port, *rate)).collect::<Result<Vec<_>>>()?;
+        let node = self.serve(dir.path())?;
+        let lines = case.rates.iter().map(|rate| Line::to(node.port, *rate)).collect::<Result<Vec<_>>>()?;
         let target = dir.path().join("copy");
         let carried = || lines.iter().map(Line::carried).sum::<u64>();
         let log = dir.path().join("copy.err");

@@ -11,7 +11,9 @@ use lab::rig::{Rig, up};
 use serde_json::Value;
 
 use super::report::Verdict;
+use super::stock;
 use crate::account::Accounts;
+use crate::node::grant;
 use crate::process::{Server, free_port};
 use crate::statistics::{Spread, spread};
 
@@ -62,7 +64,7 @@ pub fn run(bench: &Datagrams<'_>, accounts: &Accounts) -> Result<(String, Vec<Ve
     let mut out = String::from("\n## Datagrams\n");
     let mut verdicts = Vec::new();
     let (node, key) = bench.node(accounts)?;
-    let stock = bench.stock(accounts)?;
+    let stock = stock(accounts, "iperf3-udp", bench.scratch)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..bench.rounds {
         ours.push(bench.fast(node.port, &key)?);
@@ -115,9 +117,7 @@ impl Datagrams<'_> {
     /// A node that lets its guest send as fast as it can: with a key.
     fn node(&self, accounts: &Accounts) -> Result<(Server, String)> {
         let state = self.scratch.join("datagrams").display().to_string();
-        let grant = Command::new(self.longhaul).args(["grant", "--export", "d", "--state", &state]).output()?;
-        ensure!(grant.status.success(), "no key: {}", String::from_utf8_lossy(&grant.stderr));
-        let key = String::from_utf8(grant.stdout)?.lines().last().context("a key")?.to_owned();
+        let key = grant(self.longhaul, Path::new(&state), &["--export", "d"])?;
         let port = free_port()?;
         let export = format!("d={}", self.scratch.display());
         let listen = format!("127.0.0.1:{port}");
@@ -133,12 +133,6 @@ impl Datagrams<'_> {
         ];
         let log = self.scratch.join("datagrams.log");
         Ok((Server::start(accounts.side("datagrams")?, &words.map(str::to_owned), port, &log)?, key))
-    }
-
-    fn stock(&self, accounts: &Accounts) -> Result<Server> {
-        let port = free_port()?;
-        let words = ["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
-        Server::start(accounts.side("iperf3-udp")?, &words, port, &self.scratch.join("iperf3-udp.log"))
     }
 
     /// The JSON lines of a probe.
@@ -200,12 +194,12 @@ impl Datagrams<'_> {
         let rig = up("bench-probe", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"10ms\"")
             .context("a lab needs root and /dev/net/tun")?;
         let dir = tempfile::tempdir()?;
-        let (_serving, port) = super::faults::serve(&rig, self.longhaul, dir.path())?;
+        let node = super::faults::serve(&rig, self.longhaul, dir.path())?;
         let mut command = rig.command("a", self.longhaul)?;
         command.args([
             "probe",
             "udp",
-            &format!("b:{port}"),
+            &format!("b:{}", node.port),
             "--spacing",
             "50us",
             "--size",

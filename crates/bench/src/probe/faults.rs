@@ -1,13 +1,14 @@
 //! Faults put into emulated paths, and whether `longhaul probe all` finds them: kind, direction, place.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use lab::rig::{Rig, up};
 use serde_json::Value;
+
+use crate::node::Node;
 
 /// Kind, direction (none for both) and place of a cause.
 type Said = (&'static str, Option<&'static str>, &'static str);
@@ -158,25 +159,12 @@ impl Outcome {
     }
 }
 
-/// A node at a site; gone with this.
-pub(super) struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-pub(super) fn serve(rig: &Rig, longhaul: &Path, dir: &Path) -> Result<(Serving, String)> {
+/// A node at site `b`, which lets anybody write below a directory.
+pub(super) fn serve(rig: &Rig, longhaul: &Path, dir: &Path) -> Result<Node> {
     let mut command = rig.command("b", longhaul)?;
     command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.join("node"));
     command.arg("--export").arg(format!("d={}:rw", dir.display()));
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().context("the node's output")?).read_line(&mut line)?;
-    let port = line.trim_end().rsplit(':').next().unwrap_or_default().to_owned();
-    Ok((Serving(child), port))
+    Node::start(command.stderr(Stdio::null()))
 }
 
 /// Puts a fault into a path of its own, and asks, so many times.
@@ -189,9 +177,9 @@ pub fn run(longhaul: &Path, fault: Fault, rounds: u32, seconds: u32) -> Result<O
         let link = ["1Gbit/s", "200Mbit/s", "100Mbit/s"]
             .into_iter()
             .find(|link| fault.scenario.contains(&format!("\nrate = \"{link}\"")));
-        let (_serving, port) = serve(&rig, longhaul, dir.path())?;
+        let node = serve(&rig, longhaul, dir.path())?;
         let mut command = rig.command("a", longhaul)?;
-        command.args(["probe", "all", &format!("b:{port}"), "-t", &format!("{seconds}s")]);
+        command.args(["probe", "all", &format!("b:{}", node.port), "-t", &format!("{seconds}s")]);
         command.args(link.iter().flat_map(|link| ["--link", link]));
         command.args(["--json", "--state"]);
         let output = command.arg(dir.path().join("near")).stdin(Stdio::null()).output()?;

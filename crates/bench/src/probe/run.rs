@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Row, Sample, Tool};
+use super::{Row, Sample, Tool, stock};
 use crate::account::Accounts;
 use crate::process::{Server, free_port};
 
@@ -25,7 +25,7 @@ pub struct Bench<'a> {
 impl Bench<'_> {
     /// All tools over so many streams, interleaved.
     pub fn run(&self, accounts: &Accounts, streams: u32) -> Result<Vec<Row>> {
-        let (node, stock) = (self.node(accounts)?, self.stock(accounts)?);
+        let (node, stock) = (self.node(accounts)?, stock(accounts, "iperf3", self.scratch)?);
         let mut rows = Tool::ALL.map(|tool| Row { tool, streams, samples: Vec::new() }).to_vec();
         // The first run of each warms caches and does not count.
         for round in 0..=self.rounds {
@@ -55,12 +55,6 @@ impl Bench<'_> {
             &state,
         ];
         Server::start(accounts.side("node")?, &words.map(str::to_owned), port, &self.scratch.join("node.log"))
-    }
-
-    fn stock(&self, accounts: &Accounts) -> Result<Server> {
-        let port = free_port()?;
-        let words = ["iperf3", "-s", "-B", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
-        Server::start(accounts.side("iperf3")?, &words, port, &self.scratch.join("iperf3.log"))
     }
 
     fn words(&self, tool: Tool, port: u16, streams: u32) -> Vec<String> {

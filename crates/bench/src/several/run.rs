@@ -1,10 +1,7 @@
 //! One run: a lab of two sites with two paths, a node that advertises both of its addresses, a copy, and perhaps a cut.
-//!
-//! Should this program itself be killed, setpriv(1) has told the kernel to take its children along.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use lab::{Lab, Scenario};
 
 use crate::data;
+use crate::node::{AtSites, grant};
 use crate::process::Held;
 use crate::scenario::Data;
 
@@ -162,41 +160,30 @@ impl Bench<'_> {
             data::make(Data::File { bytes: case.bytes }, &source)?;
         }
         let lab = Lab::up("bench-several", &scenario(case.rates)?, dir.path())?;
-        let start = |site: &str, words: &[String], log: &Path| -> Result<Held> {
-            let mut command: Command = lab.command(site, "setpriv")?;
-            command.args(["--pdeathsig", "KILL"]).arg(self.longhaul).args(words);
-            command.env("LONGHAUL_STATE", dir.path().join(format!("state-{site}"))).env_remove("LONGHAUL_KEY");
-            command.stdin(Stdio::null()).stdout(File::create(log)?).stderr(File::create(log.with_extension("err"))?);
-            Ok(Held(command.spawn().context("cannot start setpriv and longhaul")?))
-        };
+        let sites = AtSites { lab: &lab, longhaul: self.longhaul, dir: dir.path() };
         let export = format!("data={}:rw", target.display());
         let mut node = ["serve", "--export", &export, "--anonymous", "rw"].map(String::from).to_vec();
         let mut mover = None;
         if case.mover {
             let keys = dir.path().join("keys");
-            let log = dir.path().join("mover.out");
-            let words = ["serve", "--export", &export, "--listen", "10.77.2.2:7411", "--state", "MOVER"];
             let state = dir.path().join("state-mover");
+            let words = ["serve", "--export", &export, "--listen", "10.77.2.2:7411", "--state", "MOVER"];
             let words = words.map(|word| if word == "MOVER" { state.display().to_string() } else { word.to_owned() });
-            mover = Some(start("there", &words, &log)?);
-            listens(&log)?;
-            fs::write(&keys, self.key(&state)?)?;
+            mover = Some(sites.serve("there", "mover", &words, self.stop)?);
+            fs::write(&keys, grant(self.longhaul, &state, &["--export", "data", "--write"])?)?;
             let more = ["--listen", "10.77.2.1:7411", "--peers", "10.77.2.2", "--key-file"];
             node.extend(more.map(String::from).into_iter().chain([keys.display().to_string()]));
         } else {
             node.extend(["--advertise", "10.77.2.1,10.77.2.2"].map(String::from));
         }
-        let log = dir.path().join("node.out");
-        let _node = start("there", &node, &log)?;
-        listens(&log)?;
+        let _node = sites.serve("there", "node", &node, self.stop)?;
         let before = lab.reading()?;
-        let log = dir.path().join("copy.out");
-        let mut copy = start("here", &words(case, &source), &log)?;
+        let mut copy = sites.start("here", "copy", &words(case, &source))?;
         let (samples, back) = self.watch(&lab, case, &mut copy, &mut mover)?;
         let limited = lab.limited(&lab.reading()?.since(&before));
-        let text = fs::read_to_string(&log)?;
+        let text = fs::read_to_string(sites.log("copy", "out"))?;
         let receipt: serde_json::Value = serde_json::from_str(text.lines().last().unwrap_or_default())
-            .with_context(|| fs::read_to_string(log.with_extension("err")).unwrap_or_default())?;
+            .with_context(|| fs::read_to_string(sites.log("copy", "err")).unwrap_or_default())?;
         ensure!(receipt["state"] == "done", "the copy failed: {receipt}");
         if case.cut != Cut::None {
             ensure!(fs::read(&source)? == fs::read(target.join("copy"))?, "the copy differs from its source");
@@ -204,15 +191,6 @@ impl Bench<'_> {
         let carried = samples.last().map_or([0; 2], |(_, carried)| *carried);
         let seconds = receipt["seconds"].as_f64().context("a receipt has seconds")?;
         Ok(Course { seconds, steady: steady(&samples), carried, back, limited })
-    }
-
-    /// A key of a node for its export.
-    fn key(&self, state: &Path) -> Result<String> {
-        let mut grant = Command::new(self.longhaul);
-        grant.args(["grant", "--export", "data", "--write", "--state"]).arg(state).env_remove("LONGHAUL_KEY");
-        let output = grant.output().context("cannot start longhaul grant")?;
-        ensure!(output.status.success(), "no key: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?.lines().last().unwrap_or_default().to_owned())
     }
 
     /// Looks at the links until the copy has ended, and cuts what is to be cut.
@@ -262,16 +240,6 @@ impl Bench<'_> {
         let back = counts_from.map(|since| back(&samples, since, case));
         Ok((samples, back))
     }
-}
-
-/// Waits until a node listens.
-fn listens(log: &Path) -> Result<()> {
-    let begun = Instant::now();
-    while !fs::read_to_string(log)?.contains("listening") {
-        ensure!(begun.elapsed() < Duration::from_secs(15), "the node does not listen");
-        sleep(LOOK);
-    }
-    Ok(())
 }
 
 /// From a moment on, how long until what is left is full and stays so, seconds. The end of the job does not count.

@@ -1,0 +1,100 @@
+//! Nodes of the binary that is measured: started, waited for, with keys to them; on this host or at a site of a lab.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use lab::Lab;
+
+use crate::process::Held;
+
+/// How long a node may take until it listens.
+const START_MAX: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A node that ends with its owner.
+#[derive(Debug)]
+pub struct Node {
+    /// Where it listens.
+    pub port: u16,
+    _process: Held,
+}
+
+impl Node {
+    /// Starts `longhaul serve` by its whole command, and waits until it says where it listens.
+    ///
+    /// # Errors
+    /// It cannot be started, or says something else.
+    pub fn start(command: &mut Command) -> Result<Node> {
+        let mut process =
+            Held(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start longhaul")?);
+        let mut line = String::new();
+        BufReader::new(process.0.stdout.take().context("the node has an output")?).read_line(&mut line)?;
+        let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
+        Ok(Node { port: port.with_context(|| format!("the node said {line:?}"))?, _process: process })
+    }
+}
+
+/// A key to the node with this state directory, as `longhaul grant` makes it with these words.
+///
+/// # Errors
+/// There is none.
+pub fn grant(longhaul: &Path, state: &Path, words: &[&str]) -> Result<String> {
+    let mut command = Command::new(longhaul);
+    command.arg("grant").args(words).arg("--state").arg(state).env_remove("LONGHAUL_KEY");
+    let output = command.output().context("cannot start longhaul grant")?;
+    ensure!(output.status.success(), "no key: {}", String::from_utf8_lossy(&output.stderr));
+    let key = String::from_utf8(output.stdout)?.lines().last().unwrap_or_default().to_owned();
+    ensure!(key.starts_with("lhk1_"), "longhaul grant gave no key");
+    Ok(key)
+}
+
+/// The binary at sites of a lab, with its output in files, and a state directory for each site.
+pub struct AtSites<'a> {
+    /// The lab.
+    pub lab: &'a Lab,
+    /// The binary.
+    pub longhaul: &'a Path,
+    /// Where outputs and states go.
+    pub dir: &'a Path,
+}
+
+impl AtSites<'_> {
+    /// Starts it at a site with these words. What it says goes to `NAME.out` and `NAME.err`. Should this program be killed, the
+    /// kernel takes it along.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(&self, site: &str, name: &str, words: &[String]) -> Result<Held> {
+        let mut command: Command = self.lab.command(site, "setpriv")?;
+        command.args(["--pdeathsig", "KILL"]).arg(self.longhaul).args(words).stdin(Stdio::null());
+        command.env("LONGHAUL_STATE", self.dir.join(format!("state-{site}"))).env_remove("LONGHAUL_KEY");
+        command.stdout(File::create(self.log(name, "out"))?).stderr(File::create(self.log(name, "err"))?);
+        Ok(Held(command.spawn().context("cannot start setpriv and longhaul")?))
+    }
+
+    /// Starts a node at a site, and waits until it listens.
+    ///
+    /// # Errors
+    /// It cannot be started, does not listen in time, or a signal ended the run.
+    pub fn serve(&self, site: &str, name: &str, words: &[String], stop: &AtomicBool) -> Result<Held> {
+        let node = self.start(site, name, words)?;
+        let begun = Instant::now();
+        while !fs::read_to_string(self.log(name, "out"))?.contains("listening") {
+            ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
+            ensure!(begun.elapsed() < START_MAX, "the node does not listen");
+            sleep(LOOK);
+        }
+        Ok(node)
+    }
+
+    /// The file with what a program said, on `out` or `err`.
+    pub fn log(&self, name: &str, end: &str) -> PathBuf {
+        self.dir.join(format!("{name}.{end}"))
+    }
+}
