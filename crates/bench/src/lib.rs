@@ -24,6 +24,7 @@ pub mod node;
 pub mod paths;
 pub mod probe;
 pub mod process;
+pub mod program;
 pub mod report;
 pub mod round;
 pub mod scenario;

@@ -13,6 +13,11 @@ pub fn first_line(command: &str, arguments: &[&str]) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
+/// The moment, as results bear it.
+pub fn date() -> String {
+    first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"])
+}
+
 /// Processors, memory, kernel, and whether it is a machine at all; `network` says what joined the ends.
 pub fn describe(network: &str) -> Result<String> {
     let cpu = fs::read_to_string("/proc/cpuinfo")?;

@@ -1,15 +1,15 @@
 //! `make bench`: arguments, the namespace, scratch directories, and what is written in the end.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bench::account::Accounts;
 use bench::contestant::{self, Means, reference};
+use bench::program::{self, Binary, Results, is_wanted};
 use bench::report::{Circumstances, markdown, svg};
 use bench::round::Course;
 use bench::{machine, namespace, scenario};
@@ -43,9 +43,8 @@ struct Args {
     /// Seconds after which a run is ended; its contestant sits out the rest of the scenario
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     patience: u64,
-    /// The longhaul binary; default: beside this one
-    #[arg(long, value_name = "FILE")]
-    longhaul: Option<PathBuf>,
+    #[command(flatten)]
+    binary: Binary,
     /// Where speed.md and speed.svg go; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -58,14 +57,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            println!("bench: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::end("bench", run(&Args::parse()))
 }
 
 /// Whether everything that ran did what it should.
@@ -84,22 +76,12 @@ fn run(args: &Args) -> Result<bool> {
     } else {
         format!("{}, the host's (no network namespace could be made)", namespace::congestion()?.0)
     };
-    let own = std::env::current_exe()?;
-    let build = own.parent().context("this program has a directory")?;
-    let scratch = args.scratch.clone().unwrap_or_else(|| build.parent().unwrap_or(build).to_owned());
-    let name = "longhaul-bench-";
-    // Both go when the run ends, also when it fails.
-    let disk = tempfile::Builder::new().prefix(name).tempdir_in(&scratch).context("no scratch on disk")?;
-    let tmpfs = tempfile::Builder::new().prefix(name).tempdir_in(&args.tmpfs).context("no scratch on tmpfs")?;
+    let disk = program::scratch("bench", args.scratch.as_deref())?;
+    let tmpfs = program::scratch("bench", Some(&args.tmpfs))?;
     for place in [disk.path(), tmpfs.path()] {
         bench::data::open_to_all(place)?;
     }
-    let means = Means {
-        longhaul: args.longhaul.clone().unwrap_or_else(|| build.join("longhaul")),
-        bench: own.clone(),
-        fdt_jar: args.fdt_jar.clone(),
-    };
-    ensure!(means.longhaul.exists(), "{} is not there; run `make build` first", means.longhaul.display());
+    let means = Means { longhaul: args.binary.find()?, bench: std::env::current_exe()?, fdt_jar: args.fdt_jar.clone() };
     let course = Course {
         disk: disk.path().to_owned(),
         tmpfs: tmpfs.path().to_owned(),
@@ -112,7 +94,7 @@ fn run(args: &Args) -> Result<bool> {
         signal_hook::flag::register(signal, Arc::clone(&course.stop))?;
     }
     let about = Circumstances {
-        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        date: machine::date(),
         machine: machine::describe("loopback")?,
         file_system: machine::file_system(disk.path()),
         rounds: args.rounds,
@@ -138,21 +120,20 @@ fn names(course: &Course, means: &Means) -> Vec<(String, &'static str)> {
 }
 
 fn measure(args: &Args, course: &Course, means: &Means, about: &Circumstances) -> Result<bool> {
-    let is_wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| name.contains(only.as_str()));
-    let scenarios: Vec<_> = scenario::all(args.scale).into_iter().filter(|s| is_wanted(s.name)).collect();
+    let scenarios = scenario::all(args.scale).into_iter().filter(|s| is_wanted(&args.only, s.name));
+    let scenarios: Vec<_> = scenarios.collect();
     ensure!(!scenarios.is_empty(), "no scenario has such a name");
     let contestants = contestant::all(means);
-    let out = args.out.clone().unwrap_or_else(machine::repository_results);
-    fs::create_dir_all(&out)?;
+    let out = Results::open(args.out.as_deref())?;
     let mut outcomes = Vec::new();
     for scenario in scenarios {
         let rows = course.run(&scenario, &contestants)?;
         outcomes.push((scenario, rows));
         // After each one: a long run that is broken off has something to show.
-        fs::write(out.join("speed.md"), markdown(about, &outcomes)?)?;
-        fs::write(out.join("speed.svg"), svg(&outcomes)?)?;
+        out.write("speed.md", markdown(about, &outcomes)?)?;
+        out.write("speed.svg", svg(&outcomes)?)?;
     }
-    println!("\nwritten: {}", out.join("speed.md").display());
+    out.say("speed.md");
     let failed: Vec<_> = outcomes.iter().flat_map(|(_, rows)| rows).filter(|row| row.failed).collect();
     for row in &failed {
         println!("FAILED  {}: {}", row.name, row.note.as_deref().unwrap_or_default());

@@ -2,15 +2,16 @@
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use bench::machine;
+use bench::node::{Node, grant};
+use bench::program::{self, Binary, Results};
 use bench::statistics::median;
 use clap::Parser;
 use model::id::Uuid;
@@ -32,69 +33,37 @@ struct Args {
     /// How often each list is asked for
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// The longhaul binary; default: beside this one
-    #[arg(long, value_name = "FILE")]
-    longhaul: Option<PathBuf>,
+    #[command(flatten)]
+    binary: Binary,
     /// Where api.md goes; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            println!("bench-api: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::end("bench-api", run(&Args::parse()))
 }
 
-/// A node that ends with this program.
-struct Node {
-    child: Child,
-    port: u16,
+/// A node with a key to it.
+struct Keyed {
+    node: Node,
     key: String,
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Node {
-    fn start(longhaul: &Path, dir: &Path) -> Result<Node> {
+impl Keyed {
+    fn start(longhaul: &Path, dir: &Path) -> Result<Keyed> {
         let (state, data) = (dir.join("state"), dir.join("data"));
         fs::create_dir_all(&data)?;
-        let granted = Command::new(longhaul)
-            .args(["grant", "--export", "data", "--write", "--state"])
-            .arg(&state)
-            .output()
-            .context("cannot run longhaul")?;
-        let key = String::from_utf8(granted.stdout)?.lines().last().unwrap_or_default().to_owned();
-        ensure!(key.starts_with("lhk1_"), "longhaul grant gave no key");
-        let mut child = Command::new(longhaul)
-            .args(["serve", "--plain", "--listen", "127.0.0.1:0", "--state"])
-            .arg(&state)
-            .arg("--export")
-            .arg(format!("data={}:rw", data.display()))
-            .stdout(Stdio::piped())
-            .stderr(fs::File::create(dir.join("log"))?)
-            .spawn()?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().context("the node has an output")?).read_line(&mut line)?;
-        let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
-        let port = port.ok_or_else(|| anyhow!("the node said {line:?}"));
-        let mut node = Node { child, port: 0, key };
-        node.port = port?;
-        Ok(node)
+        let key = grant(longhaul, &state, &["--export", "data", "--write"])?;
+        let mut command = Command::new(longhaul);
+        command.args(["serve", "--plain", "--listen", "127.0.0.1:0", "--state"]).arg(&state);
+        command.arg("--export").arg(format!("data={}:rw", data.display()));
+        let node = Node::start(command.stderr(fs::File::create(dir.join("log"))?))?;
+        Ok(Keyed { node, key })
     }
 
     fn origin(&self) -> Result<HttpUrl> {
-        HttpUrl::parse(&format!("http://127.0.0.1:{}/", self.port)).map_err(|e| anyhow!("{e}"))
+        HttpUrl::parse(&format!("http://127.0.0.1:{}/", self.node.port)).map_err(|e| anyhow!("{e}"))
     }
 }
 
@@ -107,12 +76,12 @@ fn dialer() -> Result<Dialer> {
 }
 
 /// Orders so many transfers of nothing, from the node to itself, and waits for their end. How long that took.
-fn fill(node: &Node, api: &Api, count: u64) -> Result<Duration> {
+fn fill(node: &Keyed, api: &Api, count: u64) -> Result<Duration> {
     let began = Instant::now();
     let next = AtomicUsize::new(0);
     let order = || -> Result<()> {
         while next.fetch_add(1, Ordering::Relaxed) < count as usize {
-            let target = format!("lh://127.0.0.1:{}/null:", node.port);
+            let target = format!("lh://127.0.0.1:{}/null:", node.node.port);
             let credentials = Some(Credentials { key: Some(node.key.clone()), ..Credentials::default() });
             let order = Order { credentials, ..Order::new(Uuid::now_v7(), "/zero:0", target) };
             api.create(&order)?;
@@ -137,7 +106,7 @@ fn fill(node: &Node, api: &Api, count: u64) -> Result<Duration> {
 }
 
 /// Seconds from the first byte of each request to the last of its answer, over one connection, and the bytes of an answer.
-fn ask(node: &Node, target: &str, rounds: u32) -> Result<(Vec<f64>, usize)> {
+fn ask(node: &Keyed, target: &str, rounds: u32) -> Result<(Vec<f64>, usize)> {
     let mut client = Client::new(&dialer()?, &node.origin()?)?;
     let headers = Headers::new().with("Authorization", format!("Bearer {}", node.key));
     let (mut seconds, mut bytes) = (Vec::new(), 0);
@@ -164,12 +133,9 @@ fn row(what: &str, seconds: &[f64], bytes: usize) -> String {
 
 /// Whether the target was met.
 fn run(args: &Args) -> Result<bool> {
-    let own = std::env::current_exe()?;
-    let build = own.parent().context("this program has a directory")?;
-    let longhaul = args.longhaul.clone().unwrap_or_else(|| build.join("longhaul"));
-    ensure!(longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
+    let longhaul = args.binary.find()?;
     let scratch = tempfile::Builder::new().prefix("longhaul-api-").tempdir()?;
-    let node = Node::start(&longhaul, scratch.path())?;
+    let node = Keyed::start(&longhaul, scratch.path())?;
     let bearer = format!("Bearer {}", node.key);
     let api = Api::new(dialer()?, node.origin()?, Some(&bearer));
     let filled = fill(&node, &api, args.transfers)?;
@@ -187,7 +153,7 @@ fn run(args: &Args) -> Result<bool> {
          down twice on the way ({}); then each list was asked for {} times over one connection, in clear, and its bytes were \
          read, not parsed\n\n**{count} transfers are listed in {:.1} ms** (median; the target is {} ms): {}.\n\n\
          | question | answer | median | 19 of 20 | most |\n|---|---|---|---|---|\n{}{}{}{}",
-        machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        machine::date(),
         machine::describe("loopback")?,
         filled.as_secs_f64(),
         machine::file_system(scratch.path()),
@@ -201,7 +167,7 @@ fn run(args: &Args) -> Result<bool> {
         row("health", &health, health_bytes),
     );
     print!("{text}");
-    let out = args.out.clone().unwrap_or_else(machine::repository_results);
-    fs::write(out.join("api.md"), text)?;
+    let out = Results::open(args.out.as_deref())?;
+    out.write("api.md", text)?;
     Ok(met)
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bench::account::Accounts;
 use bench::contestant::find_program;
 use bench::door::asks::{Question, rate};
@@ -17,6 +17,7 @@ use bench::door::run::{Bench, make_files, on_disk};
 use bench::door::servers::Makers;
 use bench::door::{Who, idle, picture};
 use bench::machine;
+use bench::program::{self, Binary, Results, is_wanted};
 use clap::Parser;
 
 /// The HTTP door beside xrootd's, over loopback.
@@ -46,44 +47,27 @@ struct Args {
     /// A second xrootd in Longhaul's place: how far from each other two equal servers are
     #[arg(long)]
     stand_in: bool,
-    /// The longhaul binary; default: beside this one
-    #[arg(long, value_name = "FILE")]
-    longhaul: Option<PathBuf>,
+    #[command(flatten)]
+    binary: Binary,
     /// Where door.md and door.svg go; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            println!("bench-door: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-impl Args {
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|word| name.contains(word.as_str()))
-    }
+    program::end("bench-door", run(&Args::parse()))
 }
 
 /// Whether all targets were met.
 fn run(args: &Args) -> Result<bool> {
-    let own = std::env::current_exe()?;
-    let build = own.parent().context("this program has a directory")?;
-    let longhaul = args.longhaul.clone().unwrap_or_else(|| build.join("longhaul"));
-    ensure!(args.stand_in || longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
+    let longhaul = if args.stand_in { args.binary.path()? } else { args.binary.find()? };
     ensure!(!args.stand_in || args.out.is_some(), "--stand-in wants --out: its numbers are no results of ours");
     for program in ["xrootd", "curl", "davix-get", "davix-put", "taskset"] {
         let found = find_program(program.as_ref());
         ensure!(found.is_some(), "{program} is not there; scripts/setup.sh installs it");
     }
     let below = args.scratch.clone().map_or_else(std::env::current_dir, Ok)?;
-    let scratch = tempfile::Builder::new().prefix("longhaul-door-").tempdir_in(&below)?;
+    let scratch = program::scratch("door", Some(&below))?;
     on_disk(scratch.path())?;
     idle::raise_descriptors(args.connections as u64 + 1000)?;
     let pki_dir = scratch.path().join("pki");
@@ -96,37 +80,33 @@ fn run(args: &Args) -> Result<bool> {
     make_files(&makers, large, args.files)?;
     let accounts = Accounts::open();
     let about = about(args, &accounts, large)?;
-    let cells: Vec<Cell> = Cell::all().into_iter().filter(|cell| args.wants(&cell.name())).collect();
+    let cells: Vec<Cell> = Cell::all().into_iter().filter(|cell| is_wanted(&args.only, &cell.name())).collect();
     let bench = Bench { makers: &makers, accounts: &accounts, rounds: args.rounds, large, small: args.files };
     let mut outcome = Outcome::default();
-    if args.wants("idle") {
+    if is_wanted(&args.only, "idle") {
         outcome.idle = idle_rows(args, &makers, &accounts);
     }
-    if args.wants("asks") {
+    if is_wanted(&args.only, "asks") {
         outcome.asks = ask_rows(args, &makers, &accounts);
     }
     if !cells.is_empty() {
         outcome.rows = bench.run(&cells)?;
     }
     let (text, met) = markdown(&about, &outcome)?;
-    let out = args.out.clone().unwrap_or_else(machine::repository_results);
-    fs::create_dir_all(&out)?;
-    fs::write(out.join("door.md"), &text)?;
-    fs::write(out.join("door.svg"), picture::svg(&outcome.rows, args.stand_in)?)?;
-    println!("{text}\nwritten: {}", out.join("door.md").display());
+    let out = Results::open(args.out.as_deref())?;
+    out.write("door.md", &text)?;
+    out.write("door.svg", picture::svg(&outcome.rows, args.stand_in)?)?;
+    print!("{text}");
+    out.say("door.md");
     Ok(met)
 }
 
 fn about(args: &Args, accounts: &Accounts, large: u64) -> Result<About> {
-    let mut command = String::from("make bench-door");
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if !words.is_empty() {
-        command += &format!(" BENCH=\"{}\"", words.join(" "));
-    }
+    let command = format!("make bench-door {}", program::asked(&[])).trim().to_owned();
     let davix = machine::first_line("davix-get", &["--version"]);
     let below = args.scratch.clone().unwrap_or_else(|| ".".into());
     Ok(About {
-        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        date: machine::date(),
         machine: machine::describe("loopback")?,
         file_system: machine::file_system(&below),
         rounds: args.rounds,

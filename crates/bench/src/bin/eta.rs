@@ -4,16 +4,15 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bench::eta::report::{About, Outcome, markdown, row};
 use bench::eta::run::Bench;
 use bench::eta::{judge, runs};
 use bench::machine;
+use bench::program::{self, Binary, Results};
 use clap::Parser;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// How good the time left is that `longhaul cp` tells: real jobs over emulated paths. Needs root.
 #[derive(Debug, Parser)]
@@ -27,47 +26,31 @@ struct Args {
     /// Where files are read and written; default: beside the build
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
-    /// The longhaul binary; default: beside this one
-    #[arg(long, value_name = "FILE")]
-    longhaul: Option<PathBuf>,
+    #[command(flatten)]
+    binary: Binary,
     /// Where eta.md goes; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            println!("bench-eta: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::end("bench-eta", run(&Args::parse()))
 }
 
 /// Whether at least 18 of 20 were good.
 fn run(args: &Args) -> Result<bool> {
-    ensure!(rustix::process::geteuid().is_root(), "a lab needs root");
-    let own = std::env::current_exe()?;
-    let build = own.parent().context("this program has a directory")?;
-    let longhaul = args.longhaul.clone().unwrap_or_else(|| build.join("longhaul"));
-    ensure!(longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
-    let scratch = args.scratch.clone().unwrap_or_else(|| build.parent().unwrap_or(build).to_owned());
-    let scratch = tempfile::Builder::new().prefix("longhaul-eta-").tempdir_in(scratch)?;
-    let stop: Arc<AtomicBool> = Arc::default();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    program::needs_root()?;
+    let longhaul = args.binary.find()?;
+    let scratch = program::scratch("eta", args.scratch.as_deref())?;
+    let stop = program::stopped_by_signals()?;
     let only: Vec<String> = args.only.iter().map(|n| format!("--only {n}")).collect();
     let about = About {
-        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        date: machine::date(),
         machine: machine::describe("emulated network")?,
-        arguments: if only.is_empty() { String::new() } else { format!("BENCH=\"{}\"", only.join(" ")) },
+        arguments: program::make_words(&only),
     };
     // A part of the table does not take the place of the whole one.
-    let whole = || args.only.is_empty().then(machine::repository_results);
-    let out = args.out.clone().or_else(whole).context("--only needs --out DIR")?;
+    ensure!(args.out.is_some() || args.only.is_empty(), "--only needs --out DIR");
     let bench = Bench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
     let mut outcomes: Vec<Outcome> = Vec::new();
     for (at, planned) in runs::all().into_iter().enumerate() {
@@ -86,9 +69,9 @@ fn run(args: &Args) -> Result<bool> {
         println!("{} {}", at + 1, row(&planned, &outcome).trim());
         outcomes.push((planned, outcome));
     }
-    fs::create_dir_all(&out)?;
-    fs::write(out.join("eta.md"), markdown(&about, &outcomes))?;
-    println!("\nwritten: {}", out.join("eta.md").display());
+    let out = Results::open(args.out.as_deref())?;
+    out.write("eta.md", markdown(&about, &outcomes))?;
+    out.say("eta.md");
     let good = outcomes.iter().filter(|(_, o)| o.as_ref().is_ok_and(|(verdict, _)| verdict.is_good())).count();
     ensure!(!outcomes.is_empty(), "there is no such run");
     Ok(good * 20 >= outcomes.len() * 18)

@@ -1,13 +1,13 @@
 //! The second half of `make bench-probe`: faults in emulated paths.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bench::machine;
 use bench::probe::faults::{FAULTS, markdown, run};
+use bench::program::{self, Binary, Results};
 use clap::Parser;
 
 /// Whether the probe finds faults that are put into emulated paths. Needs root.
@@ -22,46 +22,32 @@ struct Args {
     /// Faults whose name contains this; may be given again
     #[arg(long)]
     only: Vec<String>,
-    /// The longhaul binary; default: beside this one
-    #[arg(long, value_name = "FILE")]
-    longhaul: Option<PathBuf>,
+    #[command(flatten)]
+    binary: Binary,
     /// Where probe-faults.md goes; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    match all(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            println!("bench-probe: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::end("bench-probe", all(&Args::parse()))
 }
 
 /// Whether enough were found.
 fn all(args: &Args) -> Result<bool> {
-    let own = std::env::current_exe()?;
-    let build = own.parent().context("this program has a directory")?;
-    let longhaul = args.longhaul.clone().unwrap_or_else(|| build.join("longhaul"));
-    ensure!(longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
+    let longhaul = args.binary.find()?;
     ensure!(
         args.out.is_some() || args.only.is_empty(),
         "a part of the table does not take the place of the whole one: --out DIR"
     );
     let mut outcomes = Vec::new();
-    for fault in FAULTS {
-        if !args.only.is_empty() && !args.only.iter().any(|only| fault.name.contains(only)) {
-            continue;
-        }
+    for fault in FAULTS.into_iter().filter(|fault| program::is_wanted(&args.only, fault.name)) {
         let outcome = run(&longhaul, fault, args.rounds, args.seconds)?;
         println!("{}: {:?}", fault.name, outcome.said);
         outcomes.push(outcome);
     }
     ensure!(!outcomes.is_empty(), "there is no such fault");
-    let date = machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]);
+    let date = machine::date();
     let head = format!(
         "- Date: {date}\n- Machine: {}\n- Command: `make bench-probe`; {} runs of each fault, {} s for each of the probe's tests\n\
          - Where the path has a rate, the probe is told so (`--link`)\n\
@@ -72,9 +58,9 @@ fn all(args: &Args) -> Result<bool> {
         args.seconds
     );
     let (text, met) = markdown(&head, &outcomes);
-    let out = args.out.clone().unwrap_or_else(machine::repository_results);
-    fs::create_dir_all(&out)?;
-    fs::write(out.join("probe-faults.md"), &text)?;
-    println!("\n{text}\nwritten: {}", out.join("probe-faults.md").display());
+    let out = Results::open(args.out.as_deref())?;
+    out.write("probe-faults.md", &text)?;
+    print!("\n{text}");
+    out.say("probe-faults.md");
     Ok(met)
 }

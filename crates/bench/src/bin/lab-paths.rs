@@ -1,18 +1,16 @@
 //! `make bench-lab`: arguments, signals, and what is written in the end.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bench::machine;
 use bench::paths::course::{Course, Section};
 use bench::paths::report::{About, markdown};
 use bench::paths::{bottleneck, ceiling, exact, grid, memory, picture};
+use bench::program::{self, Results};
 use clap::{Parser, ValueEnum};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The lab itself: what it carries, how exact it is, and what TCP makes of its paths. Needs root and iperf3.
 #[derive(Debug, Parser)]
@@ -49,19 +47,12 @@ enum Part {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            println!("bench-lab: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::end("bench-lab", run(&Args::parse()))
 }
 
 /// Whether everything that ran came to a number.
 fn run(args: &Args) -> Result<bool> {
-    ensure!(rustix::process::geteuid().is_root(), "a lab needs root");
+    program::needs_root()?;
     let iperf = machine::first_line("iperf3", &["--version"]);
     ensure!(!iperf.is_empty(), "iperf3 is not there; run scripts/setup-bench.sh");
     ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not there");
@@ -69,20 +60,16 @@ fn run(args: &Args) -> Result<bool> {
         rounds: args.rounds,
         seconds: args.seconds,
         side_by_side: args.side_by_side.max(1),
-        stop: Arc::default(),
+        stop: program::stopped_by_signals()?,
     };
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&course.stop))?;
-    }
     let about = About {
-        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        date: machine::date(),
         machine: machine::describe("emulated network")?,
         iperf,
-        arguments: asked(),
+        arguments: program::asked(&[("--out", None)]),
         rounds: args.rounds,
     };
-    let out = args.out.clone().unwrap_or_else(machine::repository_results);
-    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    let out = Results::open(args.out.as_deref())?;
     let mut sections: Vec<Section> = Vec::new();
     let mut has_picture = false;
     for part in Part::value_variants().iter().filter(|part| args.only.is_empty() || args.only.contains(part)) {
@@ -93,30 +80,16 @@ fn run(args: &Args) -> Result<bool> {
             Part::Memory => memory::measure(&course)?,
             Part::Grid => {
                 let (section, reached) = grid::measure(&course)?;
-                fs::write(out.join("lab.svg"), picture::svg(&reached)?)?;
+                out.write("lab.svg", picture::svg(&reached)?)?;
                 has_picture = true;
                 section
             }
         });
         // After each one: a long run that is broken off has something to show.
-        fs::write(out.join("lab.md"), markdown(&about, &sections, has_picture))?;
+        out.write("lab.md", markdown(&about, &sections, has_picture))?;
     }
-    println!("\nwritten: {}", out.join("lab.md").display());
+    out.say("lab.md");
     let failures: Vec<&String> = sections.iter().flat_map(|section| &section.failures).collect();
     failures.iter().for_each(|failure| println!("FAILED  {failure}"));
     Ok(failures.is_empty())
-}
-
-/// What was asked for, as one would say it again, without where the results go.
-fn asked() -> String {
-    let mut words = Vec::new();
-    let mut given = std::env::args().skip(1);
-    while let Some(word) = given.next() {
-        match word.as_str() {
-            "--out" => drop(given.next()),
-            word if word.starts_with("--out=") => {}
-            _ => words.push(word),
-        }
-    }
-    if words.is_empty() { String::new() } else { format!("BENCH=\"{}\"", words.join(" ")) }
 }

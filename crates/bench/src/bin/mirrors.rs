@@ -1,18 +1,16 @@
 //! `make bench-mirrors`: arguments, signals, and what is written in the end.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bench::machine;
 use bench::mirrors::report::{About, Row, markdown, svg};
 use bench::mirrors::run::{Bench, Who, cases};
+use bench::program::{self, Binary, Results};
 use clap::Parser;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Copies from several sources that slow down and die: tails and shares, beside aria2 where it is installed.
 #[derive(Debug, Parser)]
@@ -23,43 +21,29 @@ struct Args {
     /// Where files are read and written; default: beside the build
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
-    /// The longhaul binary; default: beside this one
-    #[arg(long, value_name = "FILE")]
-    longhaul: Option<PathBuf>,
+    #[command(flatten)]
+    binary: Binary,
     /// Where mirrors.md and mirrors.svg go; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            println!("bench-mirrors: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::end("bench-mirrors", run(&Args::parse()).map(|()| true))
 }
 
 fn run(args: &Args) -> Result<()> {
-    let own = std::env::current_exe()?;
-    let build = own.parent().context("this program has a directory")?;
-    let longhaul = args.longhaul.clone().unwrap_or_else(|| build.join("longhaul"));
-    ensure!(longhaul.exists(), "{} is not there; run `make build` first", longhaul.display());
-    let scratch = args.scratch.clone().unwrap_or_else(|| build.parent().unwrap_or(build).to_owned());
-    let scratch = tempfile::Builder::new().prefix("longhaul-mirrors-").tempdir_in(scratch)?;
-    let stop: Arc<AtomicBool> = Arc::default();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let arguments = if args.rounds == 5 { String::new() } else { format!("BENCH=\"--rounds {}\"", args.rounds) };
+    let longhaul = args.binary.find()?;
+    let scratch = program::scratch("mirrors", args.scratch.as_deref())?;
+    let stop = program::stopped_by_signals()?;
+    let rounds = (args.rounds != 5).then(|| format!("--rounds {}", args.rounds));
     let other = machine::first_line("aria2c", &["--version"]);
     let has_aria2 = !other.is_empty();
     let about = About {
-        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        date: machine::date(),
         machine: machine::describe("loopback")?,
         other,
-        arguments,
+        arguments: program::make_words(rounds.as_slice()),
     };
     let bench = Bench { longhaul: &longhaul, scratch: scratch.path(), stop: &stop };
     let mut rows: Vec<Row> = cases()
@@ -89,10 +73,9 @@ fn run(args: &Args) -> Result<()> {
             ensure!(!stop.load(Ordering::Relaxed), "stopped by a signal");
         }
     }
-    let out = args.out.clone().unwrap_or_else(machine::repository_results);
-    fs::create_dir_all(&out)?;
-    fs::write(out.join("mirrors.md"), markdown(&about, &rows))?;
-    fs::write(out.join("mirrors.svg"), svg(&rows))?;
-    println!("\nwritten: {}", out.join("mirrors.md").display());
+    let out = Results::open(args.out.as_deref())?;
+    out.write("mirrors.md", markdown(&about, &rows))?;
+    out.write("mirrors.svg", svg(&rows))?;
+    out.say("mirrors.md");
     Ok(())
 }

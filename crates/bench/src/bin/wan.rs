@@ -1,14 +1,13 @@
 //! `make bench-wan`: arguments, signals, and what is written in the end.
 #![allow(clippy::print_stdout, reason = "a program that talks to the one who called it")]
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bench::machine;
+use bench::program::{self, Binary, Results};
 use bench::wan::bed::Ground;
 use bench::wan::plan::{Terms, Turn};
 use bench::wan::report::{About, markdown};
@@ -17,7 +16,6 @@ use bench::wan::stage::Stage;
 use bench::wan::tool::{Kind, Means};
 use bench::wan::{cell, course, picture, plan, verdict};
 use clap::Parser;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Longhaul beside its peers over emulated wide-area paths. Needs root.
 #[derive(Debug, Parser)]
@@ -64,39 +62,30 @@ struct Args {
     /// Where the files are: 4 GB of them
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     scratch: PathBuf,
-    /// The longhaul binary; default: beside this one
-    #[arg(long, value_name = "FILE")]
-    longhaul: Option<PathBuf>,
+    #[command(flatten)]
+    binary: Binary,
     /// Where wan.md and wan.svg go; default: docs/results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
+/// Flags whose values are places on this machine, and what is told in their place.
+const PLACES: [(&str, Option<&str>); 4] =
+    [("--out", None), ("--scratch", None), ("--longhaul", None), ("--fdt", Some("fdt.jar"))];
+
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            println!("bench-wan: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::end("bench-wan", run(&Args::parse()))
 }
 
 /// Whether all targets were met.
 fn run(args: &Args) -> Result<bool> {
     let started = Instant::now();
-    ensure!(rustix::process::geteuid().is_root(), "a lab needs root");
+    program::needs_root()?;
     ensure!(!machine::first_line("setpriv", &["--version"]).is_empty(), "setpriv (util-linux) is not there");
-    let own = std::env::current_exe()?;
-    let build = own.parent().context("this program has a directory")?;
-    let means =
-        Means { longhaul: args.longhaul.clone().unwrap_or_else(|| build.join("longhaul")), fdt: args.fdt.clone() };
-    ensure!(means.longhaul.exists(), "{} is not there; run `make build` first", means.longhaul.display());
+    let means = Means { longhaul: args.binary.find()?, fdt: args.fdt.clone() };
     let (kinds, missing) = kinds(args, &means)?;
     // It goes when the run ends, also when it fails.
-    let scratch = tempfile::Builder::new().prefix("longhaul-wan-").tempdir_in(&args.scratch);
-    let scratch = scratch.context("no scratch for the files")?;
+    let scratch = program::scratch("wan", Some(&args.scratch))?;
     bench::data::open_to_all(scratch.path())?;
     let part = args.quick || !args.cells.is_empty() || !args.tools.is_empty();
     ensure!(args.out.is_some() || !part, "a part of the table does not take the place of the whole one: --out DIR");
@@ -107,11 +96,8 @@ fn run(args: &Args) -> Result<bool> {
         means,
         congestion: args.congestion.clone(),
         cap: Duration::from_secs(args.cap.max(1)),
-        stop: Arc::default(),
+        stop: program::stopped_by_signals()?,
     };
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&ground.stop))?;
-    }
     let is_timed = !args.full && args.cells.is_empty();
     let budget_s = if is_timed { f64::from(args.minutes) * 60.0 } else { f64::INFINITY };
     let (turns, choice) = turns(args, &ground, &kinds, budget_s)?;
@@ -180,9 +166,9 @@ fn about(args: &Args, ground: &Ground, kinds: &[Kind], missing: Vec<String>, cho
         said.push(format!("{name} by default at {who} ({})", site::Means::here(name).shown()));
     }
     Ok(About {
-        date: machine::first_line("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        date: machine::date(),
         machine: machine::describe("emulated network")?,
-        arguments: asked(),
+        arguments: program::asked(&PLACES),
         versions: versions(ground, kinds),
         missing,
         line: ground.line(),
@@ -221,38 +207,19 @@ fn measure(
     end: Option<Instant>,
     about: &About,
 ) -> Result<bool> {
-    let out = args.out.clone().unwrap_or_else(machine::repository_results);
-    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    let out = Results::open(args.out.as_deref())?;
     // After each cell: a long run that is broken off has something to show.
     let results = course::run(ground, turns, kinds, end, |results| {
-        fs::write(out.join("wan.md"), markdown(about, results))?;
-        Ok(fs::write(out.join("wan.svg"), picture::svg(results, about.cap_s)?)?)
+        out.write("wan.md", markdown(about, results))?;
+        out.write("wan.svg", picture::svg(results, about.cap_s)?)
     })?;
     // What was left out at the end is known only now.
-    fs::write(out.join("wan.md"), markdown(about, &results))?;
-    println!("\nwritten: {}", out.join("wan.md").display());
+    out.write("wan.md", markdown(about, &results))?;
+    out.say("wan.md");
     let judged = verdict::judge(&results, ground.line());
     for one in judged.iter().filter(|one| !one.met) {
         println!("NOT MET  {}: {}: {}", one.cell, one.target, one.figure);
     }
     println!("{} of {} targets met", judged.iter().filter(|one| one.met).count(), judged.len());
     Ok(judged.iter().all(|one| one.met))
-}
-
-/// What was asked for, as one would say it again, without where things are.
-fn asked() -> String {
-    let mut words = Vec::new();
-    let mut given = std::env::args().skip(1);
-    while let Some(word) = given.next() {
-        match word.as_str() {
-            "--out" | "--scratch" | "--longhaul" => drop(given.next()),
-            "--fdt" => {
-                given.next();
-                words.push("--fdt fdt.jar".to_owned());
-            }
-            word if ["--out=", "--scratch=", "--longhaul="].iter().any(|name| word.starts_with(name)) => {}
-            _ => words.push(word),
-        }
-    }
-    if words.is_empty() { String::new() } else { format!("BENCH=\"{}\"", words.join(" ")) }
 }
