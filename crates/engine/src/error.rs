@@ -1,11 +1,11 @@
 //! What can go wrong on the way: where, whose fault, and what to do about it.
 
+use model::Refusal;
 use std::io;
 
 use auth::Fingerprint;
 use model::fault::{Blame, Fault, Retry};
 use wire::WireError;
-use wire::frame::Refusal;
 
 /// Shorthand.
 pub type Result<T> = std::result::Result<T, Error>;

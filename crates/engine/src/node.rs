@@ -5,6 +5,7 @@
 mod host;
 mod lent;
 
+use model::Refusal;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -15,7 +16,7 @@ use auth::Access;
 use model::fault::Fault;
 use model::locator::Place;
 use pilot::Permitted;
-use wire::frame::{Direction, KeyProof, Open, Refusal, Request, Suite, Totals};
+use wire::frame::{Direction, KeyProof, Open, Request, Suite, Totals};
 use wire::{Frame, WireError};
 
 use crate::SOFTWARE;

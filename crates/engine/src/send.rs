@@ -17,10 +17,10 @@ use std::time::Duration;
 use model::checksum::Digest;
 use model::name::RelPath;
 use model::spec::Options;
-use model::{Fault, Timestamp, v1};
+use model::{Refusal, Fault, Timestamp, v1};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use sys::waker::Waker;
-use wire::frame::{JobName, Offered, PlaceToken, Plan, Refusal};
+use wire::frame::{JobName, Offered, PlaceToken, Plan};
 use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Range};
 use wire::{Sender, WireError};
 

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use engine::control::Control;
 use model::fault::Fault;
 use model::id::Uuid;
-use model::v1;
+use model::{Refusal, v1};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use wire::frame::{JobName, Refusal};
+use wire::frame::JobName;
 
 /// How long an earlier attempt at the same job may take to end.
 const TAKEOVER: Duration = Duration::from_secs(10);

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use engine::NodeIdentity;
 use engine::identity::{self, HTTP_BY_KEY_ALPN};
-use model::v1;
+use model::{Refusal, v1};
 use serve::tls::{Certificate, ClientAuthorities, OtherProtocol, TlsSettings};
 use serve::{Server, Waits};
-use wire::frame::{JobName, Refusal};
+use wire::frame::JobName;
 use wire::version::Version;
 
 pub use serve::Stop;

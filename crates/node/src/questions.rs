@@ -3,14 +3,14 @@
 
 use auth::Action;
 use engine::node::{Asker, Said};
-use model::Algorithm;
+use model::{Refusal, Algorithm};
 use model::entry::{Kind, Meta, Timestamp};
 use model::fault::Fault;
 use model::id::Uuid;
 use model::locator::Place;
 use model::name::RelPath;
 use store::{Stat, Store};
-use wire::frame::{Listed, Refusal, Request};
+use wire::frame::{Listed, Request};
 
 use crate::access::{RENAME_STAYS, ResolvedPath, storage};
 use crate::digests::{BUSY, Digests, NoDigest};

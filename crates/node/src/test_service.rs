@@ -9,7 +9,7 @@ use auth::Access;
 use engine::node::{Asker, Said};
 use model::fault::{Blame, Fault};
 use model::units::{BitRate, Bytes};
-use model::v1;
+use model::{Refusal, v1};
 use model::v1::probe::tcp::{Line, Order};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
@@ -17,7 +17,6 @@ use parking_lot::{Mutex, MutexGuard};
 use probe::Stop;
 use probe::disk::Ground;
 use probe::tcp::Bounds;
-use wire::frame::Refusal;
 
 /// Looks at the host: a line that says whose audit it is, then one for each finding.
 pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;

@@ -24,10 +24,10 @@ use engine::control::{Control, Label};
 use model::fault::Fault;
 use model::id::Uuid;
 use model::locator::Place;
-use model::v1;
+use model::{Refusal, v1};
 use model::v1::node::{Change, Order, Stage, Transfer};
 use parking_lot::{Mutex, MutexGuard};
-use wire::frame::{Errand, Refusal};
+use wire::frame::Errand;
 
 use self::kept::{Claim, Shelf};
 use self::order::{Way, bare};

@@ -25,5 +25,5 @@ pub use connection_limits::{ConnectionPermit, Full};
 pub use exchange::{Exchange, LITTLE_BYTES, Length, PIECE_BYTES};
 pub use incoming::Incoming;
 pub use server::{Counts, Server, Stop, Waits, WeakServer, bind};
-pub use service::{ClearText, Protocols, Refusal, Service};
+pub use service::{ClearText, Protocols, Rejection, Service};
 pub use sniff::{Match, looks_like_http};

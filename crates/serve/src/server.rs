@@ -15,7 +15,7 @@ use sys::waker::Waker;
 use crate::admission::{AdmissionQueue, Admitted, Places};
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::idle::IdleConnections;
-use crate::service::{ClearText, Protocols, Refusal};
+use crate::service::{ClearText, Protocols, Rejection};
 use crate::sniff::{FirstBytes, Spoken, peek_spoken, sniff};
 use crate::tls::{Accepted, H2, TlsSettings};
 use crate::{Incoming, h1, h2};
@@ -297,7 +297,7 @@ impl<S: Protocols> Inner<S> {
         let permit = match self.limits.admit(peer.ip()) {
             Ok(permit) => permit,
             Err(full) => {
-                self.service.refused(&Refusal::Busy { peer, reason: full.words() });
+                self.service.refused(&Rejection::Busy { peer, reason: full.words() });
                 return;
             }
         };
@@ -337,7 +337,7 @@ impl<S: Protocols> Inner<S> {
                 Waiting::Fresh(fresh) => {
                     let peer = fresh.peer;
                     if let Err(error) = own.serve(fresh, admitted) {
-                        own.service.refused(&Refusal::Failed { peer, reason: &error.to_string() });
+                        own.service.refused(&Rejection::Failed { peer, reason: &error.to_string() });
                     }
                 }
                 Waiting::Http(connection) => own.serve_http1(connection),
@@ -361,7 +361,7 @@ impl<S: Protocols> Inner<S> {
     fn refuse_late(&self) {
         for connection in self.admission.take_late(Instant::now()) {
             let peer = connection.peer();
-            self.service.refused(&Refusal::Busy { peer, reason: "no thread was free for it in time" });
+            self.service.refused(&Rejection::Busy { peer, reason: "no thread was free for it in time" });
             match connection {
                 Waiting::Http(connection) => connection.end_busy(),
                 Waiting::Fresh(fresh) => {
@@ -411,7 +411,7 @@ impl<S: Protocols> Inner<S> {
                 Ok(())
             }
             Spoken::Unknown => {
-                self.service.refused(&Refusal::Protocol { peer, reason: "not a protocol that is spoken here" });
+                self.service.refused(&Rejection::Protocol { peer, reason: "not a protocol that is spoken here" });
                 Ok(())
             }
         }
@@ -424,7 +424,7 @@ impl<S: Protocols> Inner<S> {
             ClearText::Served => self.serve_http1(connection),
             ClearText::Restricted => self.serve_http1(connection.restricted()),
             ClearText::Refused(reason) => {
-                self.service.refused(&Refusal::Protocol { peer, reason });
+                self.service.refused(&Rejection::Protocol { peer, reason });
                 connection.end_refused(reason);
             }
         }
@@ -434,7 +434,7 @@ impl<S: Protocols> Inner<S> {
     fn serve_tls(&self, mut incoming: Incoming) -> io::Result<()> {
         let peer = incoming.peer;
         let Some(tls) = &self.tls else {
-            self.service.refused(&Refusal::Protocol { peer, reason: "TLS is not spoken here" });
+            self.service.refused(&Rejection::Protocol { peer, reason: "TLS is not spoken here" });
             return Ok(());
         };
         match tls.load().accept(&incoming.socket, self.waits.handshake, self.h2.has_room())? {
@@ -449,7 +449,7 @@ impl<S: Protocols> Inner<S> {
                 let mut conn = web::Conn::new(socket, Some(tls))?;
                 if let Err(error) = conn.handshake(Instant::now() + self.waits.handshake) {
                     let reason = format!("no TLS: {error}");
-                    self.service.refused(&Refusal::Failed { peer, reason: &reason });
+                    self.service.refused(&Rejection::Failed { peer, reason: &reason });
                     return Ok(());
                 }
                 let name = conn.tls().and_then(|tls| clients.as_ref()?.name(tls, peer));

@@ -10,13 +10,13 @@ pub trait Service: Send + Sync + 'static {
     fn answer(&self, exchange: &mut dyn Exchange);
 
     /// Something was refused before there was a request to answer.
-    fn refused(&self, refusal: &Refusal<'_>);
+    fn refused(&self, refusal: &Rejection<'_>);
 }
 
 /// What was refused before there was a request to answer.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Refusal<'a> {
+pub enum Rejection<'a> {
     /// A connection for which there was no descriptor, or no thread in time.
     Busy {
         /// Who came.

@@ -126,7 +126,7 @@ pub(crate) fn sniff(socket: &TcpStream, others: &impl Protocols, deadline: Insta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Exchange, Refusal, Service};
+    use crate::{Exchange, Rejection, Service};
 
     /// Speaks a protocol that begins with `LHS1`, and one of eight small letters.
     struct Others;
@@ -134,7 +134,7 @@ mod tests {
     impl Service for Others {
         fn answer(&self, _: &mut dyn Exchange) {}
 
-        fn refused(&self, _: &Refusal<'_>) {}
+        fn refused(&self, _: &Rejection<'_>) {}
     }
 
     impl Protocols for Others {

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::Algorithm;
+use model::{Refusal, Algorithm};
 use model::Progress;
 use model::fault::Fault;
 use model::spec::Steer;
 use sys::waker::Waker;
-use wire::frame::Refusal;
 use wire::limits::BLOCK_BYTES;
 use wire::mover::{Answer, Ask, Word};
 use wire::sender::Range;

@@ -1,5 +1,6 @@
 //! The thread that looks after one mover: asks it to take streams, carries questions and answers, and sees it go.
 
+use model::Refusal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -7,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Fingerprint};
 use model::fault::Fault;
-use wire::frame::Refusal;
 use wire::liveness::Pace;
 use wire::mover::{Ask, Loan, Word};
 use wire::{Frame, WireError};

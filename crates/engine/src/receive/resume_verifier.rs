@@ -10,9 +10,9 @@ use model::checksum::BlockSum;
 use model::fault::Fault;
 use model::id::{JobId, Uuid};
 use model::units::Bytes;
-use model::{Algorithm, Digest};
+use model::{Refusal, Algorithm, Digest};
 use store::{Extent, Source, Writes};
-use wire::frame::{Refusal, UNKNOWN_SIZE};
+use wire::frame::UNKNOWN_SIZE;
 use wire::limits::BLOCK_BYTES;
 use wire::receiver::{Judgement, Wanted};
 

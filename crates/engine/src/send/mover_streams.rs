@@ -1,9 +1,9 @@
 //! Streams of this side that a mover carries: it reads and sends, this side deals and keeps the books.
 
+use model::Refusal;
 use std::io;
 
 use model::fault::Fault;
-use wire::frame::Refusal;
 use wire::limits::BLOCK_BYTES;
 use wire::mover::{Answer, Ask};
 use wire::sender::{Built, Range};

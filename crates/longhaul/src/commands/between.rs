@@ -18,12 +18,12 @@ use model::fault::{Blame, Fault};
 use model::id::JobId;
 use model::name::RelPath;
 use model::spec::{self, Options};
-use model::{Kind, v1};
+use model::{Refusal, Kind, v1};
 use parking_lot::Mutex;
 use remote::Dav;
 use remote::dav::third::{Between, NotCopied};
 use store::{Stat, Store};
-use wire::frame::{Refusal, Totals};
+use wire::frame::Totals;
 use wire::sender::Miss;
 
 use super::cp::Job;

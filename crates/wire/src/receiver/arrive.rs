@@ -1,6 +1,6 @@
 //! Files as they arrive: judged, received block by block, complete.
 
-use model::Algorithm;
+use model::{Refusal, Algorithm};
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
 use model::name::RelPath;
@@ -8,7 +8,7 @@ use model::spec::Step;
 
 use super::{Action, Complete, FileReceive, FileState, Judgement, Receiver};
 use crate::error::WireError;
-use crate::frame::{Claim, End, Outcome, Plan, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::frame::{Claim, End, Outcome, Plan, UNKNOWN_SIZE, Verdict};
 use crate::ledger::Added;
 use crate::limits::{BAD_BLOCKS_MAX, RANGES_MAX, STREAMS_MAX};
 use crate::record::Part;

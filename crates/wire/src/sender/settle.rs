@@ -1,8 +1,9 @@
 //! What the receiver says, and what follows from it.
 
+use model::Refusal;
 use super::{MISSES_NAMED_MAX, Miss, Phase, ScanEnd, Sender};
 use crate::error::WireError;
-use crate::frame::{Claim, Frame, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::frame::{Claim, Frame, Outcome, UNKNOWN_SIZE, Verdict};
 use crate::limits::BAD_BLOCKS_MAX;
 
 impl Sender {

@@ -1,11 +1,11 @@
 //! A file whose blocks are all there: verified, and put in place.
 
-use model::Algorithm;
+use model::{Refusal, Algorithm};
 use model::checksum::Digest;
 use model::fault::Fault;
 use store::digest;
 use store::{Finish, Sink};
-use wire::frame::{Outcome, Refusal};
+use wire::frame::Outcome;
 use wire::receiver::Complete;
 
 use super::{Gate, Incoming, Receiving};
