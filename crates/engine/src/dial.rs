@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use model::{Refusal, Fault, HostPort};
+use model::{Fault, HostPort, Refusal};
 use parking_lot::Mutex;
 use wire::join::SessionId;
 

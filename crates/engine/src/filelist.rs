@@ -1,7 +1,7 @@
 //! Files named one by one, each with the path it is to have at the target (`--files-from`).
 
-use model::{Refusal, RelPath};
 use model::fault::Fault;
+use model::{Refusal, RelPath};
 use wire::Frame;
 use wire::limits::{FILES_BYTES_MAX, FILES_MAX, FRAME_BYTES_AIM};
 

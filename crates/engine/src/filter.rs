@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet};
-use model::{Refusal, RelPath};
 use model::fault::Fault;
 use model::spec::Filter;
+use model::{Refusal, RelPath};
 
 struct Rule {
     include: bool,

@@ -6,7 +6,7 @@ use model::checksum::Digest;
 use model::fault::{Blame, Exit, Fault};
 use model::name::RelPath;
 use model::units::{BitRate, Bytes};
-use model::{Refusal, Algorithm, v1};
+use model::{Algorithm, Refusal, v1};
 
 use crate::session::Report;
 

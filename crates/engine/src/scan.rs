@@ -10,7 +10,7 @@ use model::entry::Attributes;
 use model::fault::{Blame, Fault};
 use model::name::{Name, PATH_BYTES_MAX, RelPath};
 use model::spec::Options;
-use model::{Refusal, Kind, Timestamp};
+use model::{Kind, Refusal, Timestamp};
 use store::{Asked, Entries, Stat, Store};
 use wire::frame::{Offered, UNKNOWN_SIZE};
 

@@ -3,12 +3,12 @@
 
 use auth::Action;
 use engine::node::{Asker, Said};
-use model::{Refusal, Algorithm};
 use model::entry::{Kind, Meta, Timestamp};
 use model::fault::Fault;
 use model::id::Uuid;
 use model::locator::Place;
 use model::name::RelPath;
+use model::{Algorithm, Refusal};
 use store::{Stat, Store};
 use wire::frame::{Listed, Request};
 

@@ -24,8 +24,8 @@ use engine::control::{Control, Label};
 use model::fault::Fault;
 use model::id::Uuid;
 use model::locator::Place;
-use model::{Refusal, v1};
 use model::v1::node::{Change, Order, Stage, Transfer};
+use model::{Refusal, v1};
 use parking_lot::{Mutex, MutexGuard};
 use wire::frame::Errand;
 

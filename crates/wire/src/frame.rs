@@ -476,4 +476,3 @@ impl Offered {
         }
     }
 }
-

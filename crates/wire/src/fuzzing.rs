@@ -8,7 +8,7 @@ use model::checksum::BlockSum;
 use model::entry::Timestamp;
 use model::fault::Fault;
 use model::name::{Name, RelPath};
-use model::{Refusal, Algorithm, Digest};
+use model::{Algorithm, Digest, Refusal};
 
 use crate::error::WireError;
 use crate::frame::{self, Entry, Frame, FrameBuffer, Offered, Outcome, UNKNOWN_SIZE, Verdict};

@@ -12,10 +12,10 @@ mod tree;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use model::{Refusal, Algorithm};
 use model::checksum::{BlockSum, Digest};
 use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
+use model::{Algorithm, Refusal};
 
 use crate::error::WireError;
 use crate::frame::{Frame, Outcome, Plan, Removal, Totals, Verdict};

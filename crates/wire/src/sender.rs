@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use model::checksum::{BlockSum, Digest};
 use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
-use model::{Refusal, Algorithm, Progress};
+use model::{Algorithm, Progress, Refusal};
 
 use crate::error::WireError;
 use crate::frame::{Claim, End, Entry, Offered, Plan, Removal, Totals, UNKNOWN_SIZE};

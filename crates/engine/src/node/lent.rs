@@ -115,8 +115,7 @@ impl Guest<'_> {
         };
         result?;
         if !clean {
-            let message = "a write to a file is still under way though the job is over; is the storage stuck?".into();
-            return Err(Error::Later { fault: Fault::Storage, message });
+            return Err(Error::WriteUnderWay);
         }
         self.link.send(&Frame::Facts(driven.streams))
     }

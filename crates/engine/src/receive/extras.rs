@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 
-use model::{Refusal, Meta};
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::{Delete, Step};
+use model::{Meta, Refusal};
 use parking_lot::MutexGuard;
 use wire::frame::Removal;
 use wire::receiver::name_key;

@@ -8,7 +8,7 @@ use model::entry::Attributes;
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::{Options, Step, Sync};
-use model::{Refusal, Algorithm, Kind, Timestamp};
+use model::{Algorithm, Kind, Refusal, Timestamp};
 use store::Stat;
 use wire::frame::{Outcome, UNKNOWN_SIZE};
 use wire::receiver::{Action, Judgement, Wanted};

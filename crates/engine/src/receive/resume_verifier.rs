@@ -10,7 +10,7 @@ use model::checksum::BlockSum;
 use model::fault::Fault;
 use model::id::{JobId, Uuid};
 use model::units::Bytes;
-use model::{Refusal, Algorithm, Digest};
+use model::{Algorithm, Digest, Refusal};
 use store::{Extent, Source, Writes};
 use wire::frame::UNKNOWN_SIZE;
 use wire::limits::BLOCK_BYTES;
@@ -99,8 +99,7 @@ impl Receiving {
                     }
                     let refusal = Refusal::new(Fault::Storage, full.reason());
                     if !full.never {
-                        let message = format!("{} (free space there, then run the same command again)", full.reason());
-                        self.fail(Error::Later { fault: Fault::Storage, message });
+                        self.fail(Error::Full { why: full.reason() });
                     }
                     return self.state().machine.judged(id, Judgement::Refuse(refusal));
                 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use model::{Refusal, RelPath};
 use model::spec::Options;
+use model::{Refusal, RelPath};
 use store::Store;
 use sys::waker::Waker;
 use wire::receiver::Target;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::checksum::BlockSum;
 use model::fault::Fault;
 use model::name::RelPath;
-use model::{Refusal, Algorithm, Timestamp};
+use model::{Algorithm, Refusal, Timestamp};
 use parking_lot::{Mutex, MutexGuard};
 use store::digest::InOrder;
 use store::{Extent, Source, Stat};

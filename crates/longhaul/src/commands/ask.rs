@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use model::locator::Place;
 use model::name::RelPath;
 use model::units::Bytes;
-use model::{Refusal, Exit, Fault, HostPort, Kind, Locator, Meta};
+use model::{Exit, Fault, HostPort, Kind, Locator, Meta, Refusal};
 use serde::Serialize;
 use store::Store;
 use wire::frame::{Listed, Request};

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use auth::{Access, AccessKey, Actions, Claims, Denied, Held, Policy, Ticket, TokenError};
-use model::{Refusal, Fault};
+use model::{Fault, Refusal};
 use serve::Exchange;
 use web::target::Target;
 

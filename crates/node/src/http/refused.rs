@@ -2,7 +2,7 @@
 
 use std::io;
 
-use model::{Refusal, Fault};
+use model::{Fault, Refusal};
 use rustix::io::Errno;
 use web::Headers;
 

@@ -8,7 +8,7 @@ use auth::access::{GUEST, Opens};
 use auth::policy::{Callout, When};
 use auth::{Access, Action, Actions, Permit, Ticket};
 use model::locator::Place;
-use model::{Refusal, Fault, Kind, RelPath};
+use model::{Fault, Kind, Refusal, RelPath};
 use serve::Exchange;
 use store::Source;
 use web::copy;

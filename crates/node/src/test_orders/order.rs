@@ -9,7 +9,7 @@ use model::v1::node::{LatencyProbe, PathProbe, ProbeOrder, ProbeTest, TcpProbe, 
 use model::v1::probe::route::RouteOrder;
 use model::v1::probe::tcp::{self, Directions};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
-use model::{Refusal, HostPort, Locator};
+use model::{HostPort, Locator, Refusal};
 use probe::stamp;
 
 use crate::transfers::{identity_of, locator};

@@ -10,7 +10,7 @@ use model::locator::Place;
 use model::spec::{self, Steer};
 use model::v1;
 use model::v1::node::{Change, Options, Order};
-use model::{Refusal, Algorithm, HostPort, Locator};
+use model::{Algorithm, HostPort, Locator, Refusal};
 use wire::limits::{FILTERS_MAX, TEXT_BYTES_MAX};
 
 /// Sources of one transfer.

@@ -12,8 +12,8 @@ use engine::{Error, identity::random_tag};
 use model::fault::Fault;
 use model::id::JobId;
 use model::spec::Options;
-use model::{Refusal, v1};
 use model::v1::node::Order;
+use model::{Refusal, v1};
 use sys::waker::Waker;
 use wire::frame::{Direction, Open};
 

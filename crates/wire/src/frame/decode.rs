@@ -3,8 +3,8 @@
 mod accounts;
 mod movers;
 
-use model::Refusal;
 use model::Algorithm;
+use model::Refusal;
 use model::account::Waited;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Owner, Xattr};

@@ -12,8 +12,7 @@ use model::locator::Place;
 use model::spec::Step;
 
 use super::{
-    End, Entry, Errand, Frame, KeyProof, Listed, MICROS_MAX, Offered, Outcome, Removal, Request, Suite,
-    Totals, Verdict,
+    End, Entry, Errand, Frame, KeyProof, Listed, MICROS_MAX, Offered, Outcome, Removal, Request, Suite, Totals, Verdict,
 };
 use crate::codec::Writer;
 

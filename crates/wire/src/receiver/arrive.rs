@@ -1,10 +1,10 @@
 //! Files as they arrive: judged, received block by block, complete.
 
-use model::{Refusal, Algorithm};
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::Step;
+use model::{Algorithm, Refusal};
 
 use super::{Action, Complete, FileReceive, FileState, Judgement, Receiver};
 use crate::error::WireError;

@@ -1,10 +1,10 @@
 //! What the receiver says, and what follows from it.
 
-use model::Refusal;
 use super::{MISSES_NAMED_MAX, Miss, Phase, ScanEnd, Sender};
 use crate::error::WireError;
 use crate::frame::{Claim, Frame, Outcome, UNKNOWN_SIZE, Verdict};
 use crate::limits::BAD_BLOCKS_MAX;
+use model::Refusal;
 
 impl Sender {
     /// A message from the receiver. Those of the session (pings, aborts) are the caller's.

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::{Refusal, Algorithm};
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
 use model::name::RelPath;
+use model::{Algorithm, Refusal};
 use wire::frame::{Frame, Offered, UNKNOWN_SIZE};
 use wire::record::{self, HEAD_BYTES, Head, Part};
 use wire::sender::{Built, Range};

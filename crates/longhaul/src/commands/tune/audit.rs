@@ -1,8 +1,8 @@
 //! `longhaul tune audit`: how a host stands, for scripts and for monitoring; for people it is [`super::show`].
 
-use model::{Refusal, Exit};
 use model::fault::Fault;
 use model::v1::tune::Ask;
+use model::{Exit, Refusal};
 use serde::Serialize;
 use tune::audit::{Audit, Finding, Status};
 use tune::host::Live;

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::{Refusal, Algorithm};
+use model::{Algorithm, Refusal};
 use wire::frame::{Direction, Entry, Offered, Open, Request};
 
 use super::measures::{contents, holds};

@@ -7,7 +7,7 @@ use engine::Error;
 use model::checksum::{Digest, crc32c};
 use model::locator::Place;
 use model::name::RelPath;
-use model::{Refusal, Algorithm, Timestamp};
+use model::{Algorithm, Refusal, Timestamp};
 use wire::Frame;
 use wire::frame::{Direction, End, Entry, KeyProof, Listed, Offered, Open, Outcome, Request, Verdict};
 

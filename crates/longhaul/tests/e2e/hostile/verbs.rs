@@ -1,7 +1,7 @@
 //! The verbs of the table of rights, as each protocol says them.
 
-use model::{Refusal, Algorithm};
 use model::fault::Fault;
+use model::{Algorithm, Refusal};
 use wire::frame::Request;
 
 use super::requests::Requests;
