@@ -315,7 +315,7 @@ impl<'a> Guest<'a> {
             Direction::Push => (vec![guest()], places.join(" ")),
             Direction::Pull => (places, guest()),
         };
-        let label = Label { job: model::id::Uuid::from_bytes(order.job).to_string(), role, source, target };
+        let label = Label { id: model::id::Uuid::from_bytes(order.job), role, source, target };
         let control = Control::new(label, order.steer, Arc::default());
         let guard = self.host.begin(&self.access, order, &control).map_err(ours)?;
         Ok((control, guard))

@@ -101,7 +101,7 @@ pub fn build(report: &Report, context: Context) -> v1::Receipt {
     v1::Receipt {
         v: 1,
         event: "receipt".into(),
-        job: context.job,
+        transfer: context.job,
         state: state(exit),
         exit: exit as u8,
         source: context.source,

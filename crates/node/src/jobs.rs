@@ -146,7 +146,7 @@ impl Jobs {
     }
 
     /// The jobs that a holder may know of, oldest first; all of them for the operator.
-    pub fn list(&self, job: Option<&JobName>, holder: Option<&str>) -> Vec<v1::Job> {
+    pub fn list(&self, job: Option<&JobName>, holder: Option<&str>) -> Vec<v1::Transfer> {
         let table = self.table();
         let known = |(key, entry): &(&Key, &Entry)| {
             job.is_none_or(|job| key.0 == *job) && holder.is_none_or(|holder| entry.holder == holder)

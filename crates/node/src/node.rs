@@ -34,7 +34,7 @@ pub struct NodeJobs(Jobs);
 
 impl NodeJobs {
     /// All of them, or those of one id.
-    pub fn list(&self, job: Option<&JobName>) -> Vec<v1::Job> {
+    pub fn list(&self, job: Option<&JobName>) -> Vec<v1::Transfer> {
         self.0.list(job, None)
     }
 

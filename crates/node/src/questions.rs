@@ -113,7 +113,7 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
 }
 
 /// A job in one message: of very many failures only the first travel.
-fn told(mut job: model::v1::Job) -> serde_json::Result<String> {
+fn told(mut job: model::v1::Transfer) -> serde_json::Result<String> {
     let text = serde_json::to_string(&job)?;
     match &mut job.receipt {
         Some(receipt) if text.len() > wire::limits::TOLD_BYTES_MAX => {

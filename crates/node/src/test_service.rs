@@ -131,7 +131,7 @@ fn senseless(error: &probe::Error) -> Refusal {
 /// A test in the words of the access log.
 pub(crate) fn describe(ask: &str) -> String {
     match serde_json::from_str::<Ask>(ask).map(|ask| ask.test) {
-        Ok(Test::Tcp(order)) => format!("probe tcp {:?}, {} streams", order.direction, order.streams),
+        Ok(Test::Tcp(order)) => format!("probe tcp {}, {} streams", order.direction.word(), order.streams),
         Ok(Test::Flows(flows)) => format!("probe {}, {} flows", task(&flows.task), flows.flows),
         Ok(Test::Disk(ask)) => format!("probe disk {}", ask.place),
         Ok(Test::Limits) => "probe limits".into(),
@@ -143,11 +143,11 @@ pub(crate) fn describe(ask: &str) -> String {
 fn task(task: &Task) -> &'static str {
     match task {
         Task::Reflect { .. } => "latency",
-        Task::Receive { .. } => "udp up",
-        Task::Send { .. } => "udp down",
+        Task::Receive { .. } => "udp forward",
+        Task::Send { .. } => "udp reverse",
         Task::Answer { .. } => "udp request",
-        Task::Echo { .. } => "path up",
-        Task::Explore(_) => "path down",
+        Task::Echo { .. } => "path forward",
+        Task::Explore(_) => "path reverse",
     }
 }
 

@@ -18,6 +18,17 @@ pub enum Directions {
     Both,
 }
 
+impl Directions {
+    /// The word in JSON and in output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Directions::Forward => Direction::Forward.word(),
+            Directions::Reverse => Direction::Reverse.word(),
+            Directions::Both => "both",
+        }
+    }
+}
+
 impl From<Direction> for Directions {
     fn from(direction: Direction) -> Directions {
         match direction {
