@@ -168,7 +168,7 @@ fn all_of_it_and_what_a_monitor_sees() {
         assert!(findings[part].is_object(), "{part}: {found}");
     }
     for part in ["datagrams", "bursts", "tcp"] {
-        assert!(findings[part]["there"].is_object() && findings[part]["back"].is_object(), "{part}: {found}");
+        assert!(findings[part]["forward"].is_object() && findings[part]["reverse"].is_object(), "{part}: {found}");
     }
     assert_eq!(findings["left_out"].as_array().unwrap().len(), 0, "{found}");
     let html = fs::read_to_string(page).unwrap();
