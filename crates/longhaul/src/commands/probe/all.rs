@@ -219,7 +219,7 @@ impl Desk<'_> {
 
 fn say(support: &Support, printer: &Printer) {
     let found = &support.findings;
-    for (way, name) in [(Direction::Forward, "-> there"), (Direction::Reverse, "<- back")] {
+    for (way, name) in [(Direction::Forward, "-> forward"), (Direction::Reverse, "<- reverse")] {
         if let Some(report) = found.tcp.of(way) {
             for result in &report.ways {
                 printer.line(&format!("{name}: TCP {}, limited by {}", BitRate(result.rate_bit_s), result.limit));

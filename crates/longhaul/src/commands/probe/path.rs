@@ -46,9 +46,9 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
                 hosts = node.hosts().cloned();
                 routes
             }
-            // No node there, or none for us: the way there can be seen all the same.
+            // No node there, or none for us: the forward direction can be seen all the same.
             Err(failure) => {
-                Printer::note(&format!("{}; only the way there is looked at", failure.message));
+                Printer::note(&format!("{}; only the forward direction is looked at", failure.message));
                 one_way(resolve(&at)?, &order, stop)?
             }
         },
@@ -85,17 +85,17 @@ fn read(file: &std::path::Path) -> Result<Found, Failure> {
 fn changes(before: &Routes, now: &Routes) -> Vec<Change> {
     let mut changes = route::compare(&before.forward, &now.forward);
     if let (Some(before), Some(now)) = (&before.reverse, &now.reverse) {
-        let back = |change: Change| Change { text: format!("on the way back: {}", change.text), ..change };
+        let back = |change: Change| Change { text: format!("reverse: {}", change.text), ..change };
         changes.extend(route::compare(before, now).into_iter().map(back));
     }
     changes
 }
 
 fn say(found: &Found, printer: &Printer) {
-    say_route("-> there", &found.routes.forward, printer);
+    say_route("-> forward", &found.routes.forward, printer);
     match &found.routes.reverse {
-        Some(reverse) => say_route("<- back", reverse, printer),
-        None => printer.line("<- back: only a node can tell"),
+        Some(reverse) => say_route("<- reverse", reverse, printer),
+        None => printer.line("<- reverse: only a node can tell"),
     }
     for asymmetry in &found.routes.asymmetries {
         printer.line(&format!("differs: {}", asymmetry.text));

@@ -82,7 +82,7 @@ pub struct Path {
     /// Hops to the target, itself included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<u8>,
-    /// Hops of the way back, as the TTL of the target's answers says. Only of a node.
+    /// Hops of the reverse path, as the TTL of the target's answers says. Only of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_reverse: Option<u8>,
     /// Answers whose probe could not be told: routers that quote too little. Then probes go one at a time.
@@ -250,7 +250,7 @@ pub struct Suspect {
     pub sent: u32,
     /// Lost ones: probes, or answers.
     pub lost: u32,
-    /// Of these, lost on their way there, as the far end's count says.
+    /// Of these, lost forward, as the far end's count says.
     #[serde(default)]
     pub lost_forward: u32,
     /// The probes of the flows that they were compared with.

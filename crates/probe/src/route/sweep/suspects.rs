@@ -154,7 +154,7 @@ fn name(suspect: &mut Suspect, hop: Option<(u8, String)>) {
     let ports: Vec<String> = suspect.ports.iter().map(u16::to_string).collect();
     let what = match suspect.by {
         SuspectBy::Loss => format!(
-            "lose {:.2} % ({} of {}, {} of them on their way there), the others {:.2} % ({} of {})",
+            "lose {:.2} % ({} of {}, {} of them forward), the others {:.2} % ({} of {})",
             percent(suspect.lost, suspect.sent),
             suspect.lost,
             suspect.sent,

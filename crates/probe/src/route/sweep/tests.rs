@@ -69,7 +69,7 @@ fn a_bad_member_is_named_with_its_hop() {
     assert_eq!((suspect.hop, suspect.address.as_deref()), (Some(2), Some("c")));
     assert_eq!((suspect.sent, suspect.lost, suspect.others_sent, suspect.others_lost), (400, 32, 1_200, 12));
     assert!(suspect.chance.unwrap() < 1e-9);
-    let wanted = "flows from ports 2, 6, 10, 14 lose 8.00 % (32 of 400, 32 of them on their way there), the others 1.00 % (12 of 1200); only they \
+    let wanted = "flows from ports 2, 6, 10, 14 lose 8.00 % (32 of 400, 32 of them forward), the others 1.00 % (12 of 1200); only they \
                   pass c (hop 2)";
     assert_eq!(suspect.text, wanted);
 }
