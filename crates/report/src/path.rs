@@ -69,7 +69,7 @@ fn causes(out: &mut String, support: &Support) {
 }
 
 fn tcp(out: &mut String, name: &str, way: Direction, report: &Report) {
-    let Some(result) = report.ways.first() else { return };
+    let Some(result) = report.directions.first() else { return };
     let _ = write!(out, "<h2>{name}: {}</h2><p>Limited by {}.</p>", BitRate(result.rate_bit_s), text(&result.limit));
     let intervals = if way == Direction::Forward { &report.far_intervals } else { &report.intervals };
     let rate = |interval: &Interval| interval.flows.iter().map(|flow| flow.rate_bit_s as f64).sum::<f64>();

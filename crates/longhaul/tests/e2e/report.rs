@@ -148,7 +148,7 @@ fn a_test_is_a_page_beside_a_copy() {
     assert_eq!((&said["event"], &said["stories"], &said["v"]), (&"report".into(), &2.into(), &1.into()), "{said}");
     let page = fs::read_to_string(page).unwrap();
     is_whole(&page);
-    let way = &found["ways"][0];
+    let way = &found["directions"][0];
     says(
         &page,
         &[

@@ -133,7 +133,7 @@ mod tests {
             assert_eq!((route.path.distance, route.path.distance_reverse), (Some(1), Some(1)), "{route:?}");
             assert_eq!(route.mtu.map(|mtu| mtu.mtu_bytes), Some(9_216));
             let sweep = route.sweep.unwrap();
-            assert_eq!((sweep.ways.len(), sweep.ways[0].answered), (1, 80));
+            assert_eq!((sweep.paths.len(), sweep.paths[0].answered), (1, 80));
             // A host that is busy with other work delays some flows more than others.
             assert!(sweep.suspects.iter().all(|suspect| suspect.by == SuspectBy::Delay), "{sweep:?}");
         }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use model::Exit;
 use model::v1::probe::Token;
-use model::v1::probe::route::{Change, Hop, Mtu, MtuBound, Route, RouteOrder, Routes, Sweep, Way};
+use model::v1::probe::route::{Change, Hop, Mtu, MtuBound, Route, RouteOrder, Routes, Sweep, SweepPath};
 use probe::{Stop, route, task};
 use serde::{Deserialize, Serialize};
 
@@ -150,7 +150,7 @@ fn mtu_line(mtu: &Mtu) -> String {
 }
 
 /// Only a node answers each probe; other hosts send so many ICMP messages in a second and no more.
-fn way_line(way: &Way, is_judged: bool) -> String {
+fn way_line(way: &SweepPath, is_judged: bool) -> String {
     let (flows, silent) = (way.ports.len(), way.sent.saturating_sub(way.answered));
     let what = match (is_judged, silent) {
         (true, _) => "lost",
@@ -161,8 +161,8 @@ fn way_line(way: &Way, is_judged: bool) -> String {
 }
 
 fn say_sweep(sweep: &Sweep, printer: &Printer) {
-    printer.line(&format!("   {} ways for {} flows", sweep.ways.len(), sweep.flows.len()));
-    for (at, way) in sweep.ways.iter().enumerate() {
+    printer.line(&format!("   {} paths for {} flows", sweep.paths.len(), sweep.flows.len()));
+    for (at, way) in sweep.paths.iter().enumerate() {
         printer.line(&format!("   way {at}: {}", way_line(way, sweep.judged)));
     }
     for suspect in &sweep.suspects {
@@ -176,11 +176,11 @@ mod tests {
 
     #[test]
     fn silence_of_a_host_that_is_no_node_is_not_called_loss() {
-        let way = Way { ports: vec![1, 2], sent: 400, answered: 12, ..Way::default() };
+        let way = SweepPath { ports: vec![1, 2], sent: 400, answered: 12, ..SweepPath::default() };
         assert_eq!(way_line(&way, true), "2 flows, 388 of 400 probes lost");
         let wanted = "2 flows, 388 of 400 probes unanswered (hosts limit such answers; this says nothing of loss)";
         assert_eq!(way_line(&way, false), wanted);
-        let odd = Way { answered: 401, ..way };
+        let odd = SweepPath { answered: 401, ..way };
         assert_eq!(way_line(&odd, false), "2 flows, 0 of 400 probes unanswered", "whatever a peer says");
     }
 }

@@ -121,7 +121,7 @@ fn the_way_there_and_back() {
             "{found}"
         );
         assert_eq!(found[way]["mtu"]["black_hole"], false, "{found}");
-        assert_eq!(found[way]["sweep"]["ways"].as_array().unwrap().len(), 1, "{found}");
+        assert_eq!(found[way]["sweep"]["paths"].as_array().unwrap().len(), 1, "{found}");
     }
     let file = client.path("before.json");
     fs::write(&file, found.to_string()).unwrap();

@@ -198,7 +198,7 @@ pub struct Term {
 
 /// One direction of a test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Way {
+pub struct DirectionReport {
     /// Which.
     pub direction: Direction,
     /// What the sending end wrote.
@@ -226,7 +226,7 @@ pub struct Report {
     /// What was asked.
     pub order: Order,
     /// Its directions.
-    pub ways: Vec<Way>,
+    pub directions: Vec<DirectionReport>,
     /// Intervals as the near end saw them.
     pub intervals: Vec<Interval>,
     /// Intervals as the far end saw them.

@@ -6,7 +6,7 @@ use model::v1::probe::route::{Suspect, SuspectBy};
 
 use super::Known;
 use super::odds::{chance, choose};
-use super::ways::Group;
+use super::paths::Group;
 
 /// What chance alone does in fewer than one sweep of a hundred is not chance.
 const CHANCE_MAX: f64 = 0.01;
