@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
+#[allow(dead_code, reason = "each test program uses its part")]
+#[path = "support/open_node.rs"]
+mod open_node;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::path::Path;
 use std::time::Duration;
 
-use auth::Rights;
-use client::StateDir;
-use node::{Export, Node, NodeConfig, Stop, WebConfig};
+use open_node::OpenNode;
 use serde_json::Value;
 
 const BYTES: usize = 1 << 20;
@@ -17,44 +18,25 @@ const BYTES: usize = 1 << 20;
 const HEAD_BYTES_MAX: u64 = 1000;
 
 struct World {
-    dir: tempfile::TempDir,
-    address: SocketAddr,
-    stop: Stop,
+    open_node: OpenNode,
     collectors: [UdpSocket; 2],
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.stop.stop();
-    }
-}
-
-fn config(dir: &Path, fireflies: Vec<SocketAddr>) -> NodeConfig {
-    NodeConfig {
-        exports: vec![Export::here("data", dir.join("data"), true)],
-        anonymous: Some(Rights::Write),
-        plain: true,
-        web: WebConfig { fireflies, ..WebConfig::default() },
-        own_guests: true,
-        ..NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&dir.join("state")).unwrap())
-    }
 }
 
 impl World {
     fn new() -> World {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("data")).unwrap();
-        std::fs::write(dir.path().join("data/file"), vec![7; BYTES]).unwrap();
         let collectors = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let fireflies = collectors.iter().map(|collector| collector.local_addr().unwrap()).collect();
-        let node = Node::bind(config(dir.path(), fireflies)).unwrap();
-        let (address, stop) = (node.address().unwrap(), node.stopper());
-        std::thread::spawn(move || node.run().unwrap());
-        World { dir, address, stop, collectors }
+        let open_node = OpenNode::start_with("data", |config| config.web.fireflies = fireflies);
+        std::fs::write(open_node.path("data/file"), vec![7; BYTES]).unwrap();
+        World { open_node, collectors }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.open_node.address
     }
 
     fn dial(&self) -> TcpStream {
-        let socket = TcpStream::connect(self.address).unwrap();
+        let socket = TcpStream::connect(self.address()).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         socket
     }
@@ -132,8 +114,8 @@ fn what_is_fetched_and_brought_is_told() {
         let (answered, body) = get(&mut socket, &format!("{fields}SciTag: 452\r\n"));
         assert_eq!((answered, body.len()), (status, bytes));
         let [start, end] = world.flow();
-        check(&start, "start", world.address, own);
-        check(&end, "end", world.address, own);
+        check(&start, "start", world.address(), own);
+        check(&end, "end", world.address(), own);
         let (received, sent) = usage(&end);
         assert_eq!((received, usage(&start)), (0, (0, 0)));
         assert!((bytes as u64..bytes as u64 + HEAD_BYTES_MAX).contains(&sent), "{sent} of {bytes}");
@@ -144,11 +126,11 @@ fn what_is_fetched_and_brought_is_told() {
             format!("PUT /data/new-{bytes} HTTP/1.1\r\nHost: node\r\nSciTag: 452\r\nContent-Length: {bytes}\r\n\r\n");
         assert_eq!(ask(&mut socket, &head, &vec![3; bytes]).0, 201);
         let [start, end] = world.flow();
-        check(&start, "start", own, world.address);
-        check(&end, "end", own, world.address);
+        check(&start, "start", own, world.address());
+        check(&end, "end", own, world.address());
         assert_eq!(usage(&end), (0, bytes as u64), "the client received nothing, and sent the body");
     }
-    assert!(world.dir.path().join("data/new-10").exists());
+    assert!(world.open_node.path("data/new-10").exists());
 }
 
 #[test]
@@ -160,8 +142,8 @@ fn a_client_that_hangs_up_ends_its_flow() {
     socket.write_all(&[head.as_bytes(), &[3; 5000]].concat()).unwrap();
     drop(socket);
     let [start, end] = world.flow();
-    check(&start, "start", own, world.address);
-    check(&end, "end", own, world.address);
+    check(&start, "start", own, world.address());
+    check(&end, "end", own, world.address());
     let (received, sent) = usage(&end);
     assert!(received == 0 && (5000..=5001).contains(&sent), "{received} {sent}, the end of the line may count as one");
 }

@@ -2,50 +2,41 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
+#[allow(dead_code, reason = "each test program uses its part")]
+#[path = "support/open_node.rs"]
+mod open_node;
+
 use std::future::Future;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::Rights;
 use bytes::Bytes;
-use client::StateDir;
 use h2::client::SendRequest;
 use h2::{Reason, RecvStream};
 use http::{Request, Response};
-use node::{Export, Node, NodeConfig};
+use node::Node;
+use open_node::OpenNode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 const MIB: usize = 1 << 20;
 
 struct World {
-    dir: tempfile::TempDir,
-    node: Arc<Node>,
-    address: SocketAddr,
+    open_node: OpenNode,
 }
 
 impl World {
     fn new(plain: bool) -> World {
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("data");
-        std::fs::create_dir(&data).unwrap();
-        let config = NodeConfig {
-            exports: vec![Export::here("data", data, true)],
-            anonymous: Some(Rights::Write),
-            plain,
-            own_guests: true,
-            ..NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&dir.path().join("state")).unwrap())
-        };
-        let node = Arc::new(Node::bind(config).unwrap());
-        let (address, runs) = (node.address().unwrap(), Arc::clone(&node));
-        std::thread::spawn(move || runs.run().unwrap());
-        World { dir, node, address }
+        World { open_node: OpenNode::start_with("data", |config| config.plain = plain) }
+    }
+
+    fn node(&self) -> &Arc<Node> {
+        &self.open_node.node
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join("data").join(name)
+        self.open_node.path("data").join(name)
     }
 
     fn write(&self, name: &str, bytes: usize) -> Vec<u8> {
@@ -61,13 +52,7 @@ impl World {
     }
 
     async fn clear(&self) -> SendRequest<Bytes> {
-        client(TcpStream::connect(self.address).await.unwrap()).await
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.node.stopper().stop();
+        client(TcpStream::connect(self.open_node.address).await.unwrap()).await
     }
 }
 
@@ -208,10 +193,10 @@ fn bodies_come_in_whole_or_not_at_all() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     });
     // The runtime is gone, and its connections with it.
-    world.node.wait_idle(Duration::from_secs(60));
+    world.node().wait_idle(Duration::from_secs(60));
     let mut names = world.names();
     names.sort();
-    assert_eq!((world.node.connections(), names), (0, vec!["open".to_owned(), "sized".to_owned()]));
+    assert_eq!((world.node().connections(), names), (0, vec!["open".to_owned(), "sized".to_owned()]));
 }
 
 #[test]
@@ -249,7 +234,7 @@ fn an_answer_that_cannot_go_on_is_reset() {
 fn in_clear_only_where_that_is_allowed() {
     let world = World::new(false);
     let error = run(async {
-        let socket = TcpStream::connect(world.address).await.unwrap();
+        let socket = TcpStream::connect(world.open_node.address).await.unwrap();
         let (mut requests, connection) = h2::client::handshake::<_>(socket).await.unwrap();
         let _ = requests.send_request(request("GET", "x"), true);
         connection.await.unwrap_err()
@@ -263,10 +248,10 @@ fn idle_connections_do_not_hold_up_a_node_that_stops() {
     run(async {
         let client = world.clear().await;
         assert_eq!(ask(&client, request("GET", "none")).await.0.status(), 404);
-        let (node, began) = (Arc::clone(&world.node), Instant::now());
+        let (node, began) = (Arc::clone(world.node()), Instant::now());
         let ends = tokio::task::spawn_blocking(move || node.end_sessions(Duration::from_secs(120)));
         ends.await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-        assert_eq!(world.node.connections(), 0);
+        assert_eq!(world.node().connections(), 0);
     });
 }

@@ -28,8 +28,7 @@ fn on_webdav(check: fn(&dyn Store)) {
     let node = OwnNode::new();
     check(&node.store());
     // Nothing unfinished is left behind, under whatever name.
-    let left: Vec<_> =
-        std::fs::read_dir(node.dir.path().join("data")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(node.data("")).unwrap().map(|e| e.unwrap().file_name()).collect();
     let odd = left.iter().filter(|name| name.as_encoded_bytes().ends_with(b".upload"));
     assert_eq!(odd.count(), 0, "{left:?}");
 }

@@ -148,7 +148,7 @@ fn a_large_file_goes_to_a_node_and_back() {
     bytes.chunks(MIB).enumerate().for_each(|(at, piece)| sink.write_at(piece, (at * MIB) as u64).unwrap());
     assert!(sink.write_at(b"x", 0).is_err(), "in order, and once");
     sink.commit(&finish(bytes.len())).unwrap();
-    assert!(std::fs::read(node.dir.path().join("data/large")).unwrap() == bytes);
+    assert!(std::fs::read(node.data("large")).unwrap() == bytes);
     assert!(read(&store, "large") == bytes);
     let told = store.digests(&path("large"), &[Algorithm::Adler32, Algorithm::Sha256]).unwrap();
     let source = store.open(&path("large")).unwrap();

@@ -111,7 +111,7 @@ fn a_bucket_a_node_and_a_server_are_one() {
     let bytes = content((30 << 20) + 5);
     let turn = Arc::default();
     let (node, bucket, first) = (OwnNode::new(), S3Server::new(), slow(&bytes, &turn));
-    std::fs::write(node.dir.path().join("data/g"), &bytes).unwrap();
+    std::fs::write(node.data("g"), &bytes).unwrap();
     let s3: S3 = bucket.store();
     put(&s3, &path("d/f"), &bytes);
     // Each beside one that takes its time: of three, the fastest may bring all before the others have begun.

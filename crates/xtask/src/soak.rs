@@ -151,7 +151,7 @@ fn properties() -> Result<String> {
 fn faults(count: u64) -> Result<Vec<String>> {
     let suites = [
         ("wire", "pair", "attempts::attempt_after_attempt_ends_right", "virtual time:"),
-        ("node", "faults", "whatever_happens_bytes_are_right_in_the_end", "real sockets:"),
+        ("engine", "faults", "whatever_happens_bytes_are_right_in_the_end", "real sockets:"),
         ("longhaul", "e2e", "kills::whoever_is_killed_the_same_command_goes_on", "killed "),
         ("longhaul", "e2e", "movers::whoever_dies_or_hangs_the_copy_is_whole", "movers: "),
     ];

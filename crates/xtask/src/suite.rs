@@ -54,7 +54,7 @@ impl Request {
 /// One test: a function of a test program, or a program as a whole.
 #[derive(Clone, Debug)]
 pub struct Test {
-    /// The program that it is in, by the name of its budget: `wire`, `node/warm`, `e2e`.
+    /// The program that it is in, by the name of its budget: `wire`, `engine/warm`, `e2e`.
     pub part: String,
     /// Its name there; empty for a program that is one test.
     pub name: String,

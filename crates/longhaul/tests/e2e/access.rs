@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::client::{Client, words};
-use crate::node::{LONGHAUL, Node, Setup};
+use crate::node::{Node, Setup};
 use crate::tree::pattern;
 
 fn node_with_files() -> Node {
@@ -262,12 +262,7 @@ fn grants_say_what_they_cannot_be() {
     assert!(node.grant_command(&["list"]).stdout.is_empty());
     // Without a node running, and before one ever did.
     let client = Client::new();
-    let output = std::process::Command::new(LONGHAUL)
-        .args(["grant", "--export", "x", "--state"])
-        .arg(client.path("fresh"))
-        .output()
-        .unwrap();
-    assert!(output.status.success());
+    client.run(words!["grant", "--export", "x", "--state", client.path("fresh")]).expect(0);
     let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(client.path("fresh")).unwrap());
     assert_eq!(mode & 0o777, 0o700);
 }

@@ -18,7 +18,7 @@ use model::spec::Options;
 use model::{Algorithm, Timestamp};
 use rustls::{ClientConnection, Connection};
 use wire::Frame;
-use wire::frame::{Direction, Entry, KeyProof, Offered, Open};
+use wire::frame::{Direction, Entry, KeyProof, Offered, Open, Suite};
 use wire::join::{Join, SessionId};
 use wire::record::Part;
 use wire::version::SPOKEN;
@@ -215,22 +215,27 @@ impl Guest {
     pub fn stream(&self, stream: u32) -> DataStream {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         socket.write_all(&self.join(stream).encode()).unwrap();
-        let terms = StreamTerms {
-            plain: true,
-            session: self.session,
-            secret: self.secret.clone(),
-            role: seal::From::Client,
-            suite: Arc::new(OnceLock::from(self.link.welcome().and_then(|welcome| welcome.suite))),
-            ordered: model::spec::Steer::default(),
-            patience: std::time::Duration::ZERO,
-            keep: false,
-            help: Help::None,
-            permitted: pilot::Permitted::default(),
-            past: None,
-            history: None,
-            series: None,
-            path_shares: None,
-        };
-        terms.stream(socket, stream, "the node")
+        let suite = self.link.welcome().and_then(|welcome| welcome.suite);
+        stream_terms(self.session, &self.secret, seal::From::Client, suite).stream(socket, stream, "the node")
+    }
+}
+
+/// The terms of a stream that a test plays one end of, in a session with no wish of its own.
+pub fn stream_terms(session: SessionId, secret: &Secret, role: seal::From, suite: Option<Suite>) -> StreamTerms {
+    StreamTerms {
+        plain: true,
+        session,
+        secret: secret.clone(),
+        role,
+        suite: Arc::new(OnceLock::from(suite)),
+        ordered: model::spec::Steer::default(),
+        patience: std::time::Duration::ZERO,
+        keep: false,
+        help: Help::None,
+        permitted: pilot::Permitted::default(),
+        past: None,
+        history: None,
+        series: None,
+        path_shares: None,
     }
 }

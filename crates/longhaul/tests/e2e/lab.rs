@@ -15,13 +15,16 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Instant;
 
 use lab::control::{Remote, list};
-use lab::rig::{Turn, able};
+use lab::rig::{Rig, Turn, able};
 use serde_json::Value;
+use tempfile::TempDir;
 
-use crate::client::{Client, Outcome, Running};
+use crate::client::{Client, Outcome, Running, words};
+use crate::node::{LONGHAUL, Serving};
 use crate::wait::{LONG, until, until_some};
 
 /// Two sites, 20 ms apart.
@@ -66,6 +69,19 @@ impl Labs {
         self.begin(words).finish()
     }
 
+    /// A node at a site of the lab that is up, which lets anybody write to the client's `data`, with these words besides.
+    fn serve(&self, site: &str, more: &[&str]) -> Running {
+        let (data, state) = (self.client.path("data"), self.client.path("node"));
+        fs::create_dir(&data).unwrap();
+        let export = format!("data={}:rw", data.display());
+        let mut words = words!["exec", site, "--", LONGHAUL, "serve", "--export", export, "--anonymous", "rw"];
+        words.extend(words!["--state", state]);
+        words.extend(more.iter().map(OsString::from));
+        let serving = self.begin(words);
+        until("the node listens", LONG, || serving.out().contains("listening on"));
+        serving
+    }
+
     /// What the only lab that is up says of itself.
     fn status(&self) -> Value {
         self.run(vec!["status".into(), "--json".into()]).expect(0).json()
@@ -86,6 +102,14 @@ impl Labs {
     fn is_clean(&self) -> bool {
         fs::read_dir(self.client.state().join("lab")).map_or(true, |mut entries| entries.next().is_none())
     }
+}
+
+/// A node at site `b` of a rig, which lets anybody write to this directory.
+fn serve_at_b(rig: &Rig, dir: &TempDir) -> Serving {
+    let mut command = rig.command("b", LONGHAUL).unwrap();
+    command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.path().join("node"));
+    command.arg("--export").arg(format!("d={}:rw", dir.path().display())).stderr(Stdio::null());
+    Serving::start(&mut command)
 }
 
 /// A moment, and for how long programs had waited for a processor by then (proc(5), pressure).

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -17,6 +18,37 @@ pub const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
 /// Sends a signal to a child that has not been waited for.
 pub fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Waits until a node that was started says where it listens; what it said, where that is something else.
+pub fn listening(child: &mut Child) -> Result<SocketAddr, String> {
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    line.trim_end().strip_prefix("listening on ").and_then(|address| address.parse().ok()).ok_or(line)
+}
+
+/// A node by a command line of the test's own, until it is dropped.
+pub struct Serving {
+    pub child: Child,
+    pub address: SocketAddr,
+}
+
+impl Serving {
+    /// Starts `longhaul serve`, or what becomes it.
+    #[track_caller]
+    pub fn start(command: &mut Command) -> Serving {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let address = listening(&mut child).unwrap_or_else(|line| panic!("the node said {line:?}"));
+        Serving { child, address }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // Fails where it has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// A node that is yet to start: its directory, with `state` and `data` below it, and its options.
@@ -121,12 +153,10 @@ impl Setup {
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said = format!("listening on {}:", self.host);
-        let port = line.trim_end().strip_prefix(&said).and_then(|port| port.parse().ok());
         let told = || fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
-        (child, port.unwrap_or_else(|| panic!("the node said {line:?} and {}", told())))
+        let address = listening(&mut child).unwrap_or_else(|line| panic!("the node said {line:?} and {}", told()));
+        assert!(address.to_string().starts_with(self.host), "{address} is not on {}", self.host);
+        (child, address.port())
     }
 }
 

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +13,7 @@ use xtask::package::{Order, Squeeze};
 
 use crate::client::{Client, words};
 use crate::https::certificate;
-use crate::node::{LONGHAUL, Node};
+use crate::node::{LONGHAUL, Node, Serving};
 use crate::wait::skipped;
 
 const EPOCH: u64 = 1_700_000_000;
@@ -202,32 +201,11 @@ fn the_same_program_makes_the_same_bytes() {
     }
 }
 
-/// A node by nothing but a settings file and these words, until it is dropped.
-struct Served(Child);
-
-impl Served {
-    fn with(settings: &Path, more: &[&str]) -> Served {
-        let mut child = Command::new(LONGHAUL)
-            .args(["serve", "--config"])
-            .arg(settings)
-            .args(more)
-            .env_remove("LONGHAUL_STATE")
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let served = Served(child);
-        assert!(line.starts_with("listening on 127.0.0.1:"), "{line:?}");
-        served
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a node by nothing but a settings file and these words, and ends it.
+fn starts(settings: &Path, more: &[&str]) {
+    let mut command = Command::new(LONGHAUL);
+    command.args(["serve", "--config"]).arg(settings).args(more).env_remove("LONGHAUL_STATE");
+    assert!(Serving::start(&mut command).address.ip().is_loopback());
 }
 
 /// The settings that come with a package.
@@ -242,7 +220,7 @@ fn the_settings_as_they_come_start_a_node() {
     let file = dir.path().join("longhaul.toml");
     fs::write(&file, example()).unwrap();
     let state = dir.path().join("state").display().to_string();
-    Served::with(&file, &["--listen", "127.0.0.1:0", "--state", &state]);
+    starts(&file, &["--listen", "127.0.0.1:0", "--state", &state]);
 }
 
 #[test]
@@ -283,7 +261,7 @@ fn every_setting_is_in_the_example_and_counts() {
         .replace("collector.example", "127.0.0.1")
         .replace("/var/lib/longhaul", &at("state"));
     client.write("longhaul.toml", &settings);
-    Served::with(&client.path("longhaul.toml"), &[]);
+    starts(&client.path("longhaul.toml"), &[]);
     assert!(client.path("state/identity.key.der").exists(), "{settings}");
 }
 

@@ -1,7 +1,7 @@
 //! New settings in a node that runs: what they change, whom they do not disturb, and what they cannot do.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::client::{Client, unfinished, words};
 use crate::control::let_go;
 use crate::https::{self, Asker, certificate};
 use crate::kept::written;
-use crate::node::{LONGHAUL, Node, Setup, signal};
+use crate::node::{LONGHAUL, Node, Serving, Setup, signal};
 use crate::tree::pattern;
 use crate::wait::{LONG, until};
 use crate::web::raw::Raw;
@@ -196,25 +196,15 @@ fn what_needs_a_restart_is_named_and_the_rest_counts() {
     let settings = |port: u16, state: &str| format!("listen = \"127.0.0.1:{port}\"\nstate = \"{state}\"\n");
     fs::write(&file, settings(0, &state.display().to_string())).unwrap();
     let log = fs::File::create(dir.path().join("log")).unwrap();
-    let mut child = Command::new(LONGHAUL)
-        .args(["serve", "--config"])
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let mut serving = Serving::start(Command::new(LONGHAUL).args(["serve", "--config"]).arg(&file).stderr(log));
     fs::write(&file, settings(1, "/nonexistent/state")).unwrap();
-    signal(&child, Signal::HUP);
+    signal(&serving.child, Signal::HUP);
     let said = || fs::read_to_string(dir.path().join("log")).unwrap();
     until("both are named", LONG, || said().matches("restart it").count() == 2);
     assert!(said().contains("listen") && said().contains("state") && said().contains(TAKEN), "{}", said());
-    assert!(line.starts_with("listening on 127.0.0.1:"));
-    let address = line.trim().strip_prefix("listening on ").unwrap();
-    assert!(TcpStream::connect(address).is_ok(), "it listens where it did");
-    signal(&child, Signal::TERM);
-    assert!(child.wait().unwrap().success());
+    assert!(TcpStream::connect(serving.address).is_ok(), "it listens where it did");
+    signal(&serving.child, Signal::TERM);
+    assert!(serving.child.wait().unwrap().success());
 }
 
 #[test]

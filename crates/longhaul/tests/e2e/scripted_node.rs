@@ -2,11 +2,9 @@
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use auth::AccessKey;
-use engine::job::{Help, StreamTerms};
 use engine::link::Link;
 use engine::seal::{self, Secret};
 use engine::stream::DataStream;
@@ -18,6 +16,7 @@ use wire::frame::{Direction, Errand, Request, Suite};
 use wire::join::{JOIN_BYTES, Join, SessionId};
 
 use crate::client::{Client, Outcome, words};
+use crate::guest::stream_terms;
 use crate::wait::until_some;
 
 /// How long a client may take for anything.
@@ -169,22 +168,7 @@ impl Visit<'_> {
         socket.read_exact(&mut bytes).unwrap();
         let join = Join::decode(&bytes).unwrap();
         assert!(join.session == self.session && self.secret.verify_join(&join));
-        let terms = StreamTerms {
-            plain: true,
-            session: self.session,
-            secret: self.secret.clone(),
-            role: seal::From::Node,
-            suite: Arc::new(OnceLock::from(Some(Suite::Aes128Gcm))),
-            ordered: model::spec::Steer::default(),
-            patience: std::time::Duration::ZERO,
-            keep: false,
-            help: Help::None,
-            permitted: pilot::Permitted::default(),
-            past: None,
-            history: None,
-            series: None,
-            path_shares: None,
-        };
+        let terms = stream_terms(self.session, &self.secret, seal::From::Node, Some(Suite::Aes128Gcm));
         terms.stream(socket, join.stream, "the client")
     }
 }

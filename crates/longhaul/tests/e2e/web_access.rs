@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, words};
 use crate::https::{Asker, IssuerServer, certificate, file, nothing_leaks, setup, token};
-use crate::node::{LONGHAUL, Node};
+use crate::node::Node;
 use crate::wait::{LONG, until, until_some};
 
 const ISS: &str = "https://issuer.example/";
@@ -375,14 +375,9 @@ fn the_policy_changes_while_the_node_runs() {
     nothing_leaks(&node, &[key]);
     node.kill();
     fs::write(&file, "[[allow]]\nanyone = 7\n").unwrap();
-    let state = node.state();
-    let started = std::process::Command::new(LONGHAUL)
-        .args(["serve", "--listen", "127.0.0.1:0", "--state"])
-        .arg(state)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&started.stderr).into_owned();
-    assert!(!started.status.success() && said.contains("access.toml") && said.contains("line 2"), "{said}");
+    let refused = client.run(words!["serve", "--listen", "127.0.0.1:0", "--state", node.state()]);
+    let said = &refused.err;
+    assert!(refused.code != 0 && said.contains("access.toml") && said.contains("line 2"), "{said}");
 }
 
 /// The lines of a trail.

@@ -3,16 +3,16 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+#[path = "../../../node/tests/support/open_node.rs"]
+mod open_node;
 mod s3;
 
-use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::Rights;
-use client::StateDir;
 use model::RelPath;
-use node::{Export, Node, NodeConfig};
+use open_node::OpenNode;
 use remote::s3::{Bucket, Credentials};
 use remote::{Dav, Means, Redirects, S3};
 use rustls::{ClientConfig, RootCertStore};
@@ -34,44 +34,26 @@ pub fn path(text: &str) -> RelPath {
     RelPath::parse(text.as_bytes()).unwrap()
 }
 
-/// A node with one export, open to all.
-pub struct OwnNode {
-    pub dir: tempfile::TempDir,
-    node: Arc<Node>,
-    address: SocketAddr,
-}
+/// A node of ours with the export `data`, as a server of WebDAV.
+pub struct OwnNode(OpenNode);
 
 impl OwnNode {
     pub fn new() -> OwnNode {
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("data");
-        std::fs::create_dir(&data).unwrap();
-        let config = NodeConfig {
-            exports: vec![Export::here("data", data, true)],
-            anonymous: Some(Rights::Write),
-            plain: true,
-            own_guests: true,
-            ..NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&dir.path().join("state")).unwrap())
-        };
-        let node = Arc::new(Node::bind(config).unwrap());
-        let (address, runs) = (node.address().unwrap(), Arc::clone(&node));
-        std::thread::spawn(move || runs.run().unwrap());
-        OwnNode { dir, node, address }
+        OwnNode(OpenNode::start("data"))
+    }
+
+    /// A path below the directory of its export.
+    pub fn data(&self, below: &str) -> PathBuf {
+        self.0.path("data").join(below)
     }
 
     pub fn url(&self) -> HttpUrl {
-        HttpUrl::parse(&format!("http://{}/", self.address)).unwrap()
+        HttpUrl::parse(&format!("http://{}/", self.0.address)).unwrap()
     }
 
     /// Its export as a store.
     pub fn store(&self) -> Dav {
         Dav::new(means(), &self.url(), path("data"))
-    }
-}
-
-impl Drop for OwnNode {
-    fn drop(&mut self) {
-        self.node.stopper().stop();
     }
 }
 

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn two_tests_of_one_name_in_two_programs_have_outputs_of_their_own() {
-        let [a, b] = ["store/faults", "node/faults"].map(|part| file_name(&shell(part, "x::y", "")));
+        let [a, b] = ["store/faults", "engine/faults"].map(|part| file_name(&shell(part, "x::y", "")));
         assert_eq!(a, PathBuf::from("store-faults/x.y.txt"));
         assert_ne!(a, b);
     }

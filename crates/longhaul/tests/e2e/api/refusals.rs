@@ -10,7 +10,7 @@ use nodeapi::Which;
 
 use super::{api, ended, full_key, pair, plain, with_key};
 use crate::https;
-use crate::node::{LONGHAUL, Node};
+use crate::node::Node;
 use crate::wait::skipped;
 use crate::web::raw::{Raw, ask};
 
@@ -91,22 +91,6 @@ fn guests_do_not_send_a_node_to_itself() {
         assert!(told.state == Stage::Failed && error.contains("copies nothing to or from"), "{error}");
     }
     assert!(there.is_empty() && !here.data("g").exists());
-}
-
-#[test]
-fn names_of_the_node_itself_are_no_exports() {
-    for name in ["api", "metrics"] {
-        let dir = tempfile::tempdir().unwrap();
-        let output = Command::new(LONGHAUL)
-            .args(["serve", "--listen", "127.0.0.1:0", "--state"])
-            .arg(dir.path().join("state"))
-            .arg("--export")
-            .arg(format!("{name}={}", dir.path().display()))
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(&format!("{name:?} cannot name an export")), "{said}");
-    }
 }
 
 #[test]

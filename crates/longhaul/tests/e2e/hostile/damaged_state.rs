@@ -2,14 +2,14 @@
 //! opens anything again.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::session::grant_id;
 use crate::client::{Client, words};
-use crate::node::{LONGHAUL, Node, Setup};
+use crate::node::{LONGHAUL, Node, Setup, listening};
 
 /// How a file is damaged: how that is called, and what becomes of its bytes.
 type Damage = (&'static str, fn(&[u8]) -> Option<Vec<u8>>);
@@ -92,12 +92,10 @@ fn start(node: &Node, state: &Path, gone: &str) -> Option<String> {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let port = line.trim_end().rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    let address = listening(&mut child);
     let mut wrong = None;
-    if let Some(port) = port {
-        let opened = Client::with_key(gone).run(words!["ls", format!("lh://127.0.0.1:{port}/data")]);
+    if let Ok(address) = &address {
+        let opened = Client::with_key(gone).run(words!["ls", format!("lh://{address}/data")]);
         if opened.code == 0 {
             wrong = Some("a key that was taken back opens again".to_owned());
         }
@@ -109,7 +107,7 @@ fn start(node: &Node, state: &Path, gone: &str) -> Option<String> {
     if said.contains("panicked") {
         return Some(format!("it panicked: {said}"));
     }
-    if port.is_none() && (status.success() || said.trim().is_empty()) {
+    if address.is_err() && (status.success() || said.trim().is_empty()) {
         return Some(format!("it ended without a word: {status}"));
     }
     wrong

@@ -1,14 +1,13 @@
 //! A state directory that has lost its identity is not given another one behind the back of those who hold keys.
 
 use std::fs;
-use std::process::{Command, Output};
 
-use crate::node::{LONGHAUL, Node};
+use crate::client::{Client, Outcome, words};
+use crate::node::Node;
 
-fn serve(node: &Node) -> Output {
+fn serve(node: &Node) -> Outcome {
     // What serves would go on doing so: a refusal has to come by itself.
-    let words = ["30", LONGHAUL, "serve", "--listen", "127.0.0.1:0", "--state"];
-    Command::new("timeout").args(words).arg(node.state()).output().unwrap()
+    Client::new().run(words!["serve", "--listen", "127.0.0.1:0", "--state", node.state()])
 }
 
 #[test]
@@ -20,9 +19,9 @@ fn a_lost_identity_is_not_replaced_where_keys_are_out() {
         for name in lost {
             let _ = fs::remove_file(node.state().join(name));
         }
-        let output = serve(&node);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code().is_some_and(|code| code != 0 && code != 124), "{:?}: {said}", output.status);
+        let refused = serve(&node);
+        let said = &refused.err;
+        assert!(refused.code != 0, "{said}");
         assert!(said.contains("identity.key.der") && said.contains("grants.toml"), "{said}");
         assert!(said.contains("restore") || said.contains("remove") || said.contains("put"), "no remedy: {said}");
         assert!(!node.state().join("identity.key.der").exists(), "a new identity was made");

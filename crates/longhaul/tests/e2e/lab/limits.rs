@@ -1,14 +1,12 @@
 //! What limited a job, as its receipt says it, over paths and hosts that are made to limit it: windows, loss, a
 //! policer, queues, a narrow link. In both directions; sizes and times are small, and so are the claims.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use lab::rig::{Rig, up};
+use lab::rig::up;
 use serde_json::Value;
-use tempfile::TempDir;
 
-use super::{Since, is_judged};
+use super::{Since, is_judged, serve_at_b};
 use crate::node::LONGHAUL;
 
 struct Case {
@@ -24,33 +22,13 @@ struct Case {
     remedy: [&'static str; 2],
 }
 
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn serve(rig: &Rig, dir: &TempDir) -> (Serving, String) {
-    let mut command = rig.command("b", LONGHAUL).unwrap();
-    command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.path().join("node"));
-    command.arg("--export").arg(format!("d={}:rw", dir.path().display()));
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let port = line.trim_end().rsplit(':').next().unwrap().to_owned();
-    (Serving(child), port)
-}
-
 fn copies(case: &Case) {
     let scenario = format!("[site.a]\n{0}\n[site.b]\n{0}{1}\n[path.a-b]\n{2}\n", case.both, case.second, case.path);
     let Some(rig) = up(case.name, &scenario) else { return };
     let (dir, since) = (tempfile::tempdir().unwrap(), Since::now());
-    let (_serving, port) = serve(&rig, &dir);
+    let serving = serve_at_b(&rig, &dir);
     for (at, way) in ["push", "pull"].iter().enumerate() {
-        let (zeros, far) = (format!("zero:{}", case.size), format!("lh://b:{port}/"));
+        let (zeros, far) = (format!("zero:{}", case.size), format!("lh://b:{}/", serving.address.port()));
         let (source, target) =
             if at == 0 { (zeros, format!("{far}null:")) } else { (format!("{far}{zeros}"), "null:".to_owned()) };
         let mut command = rig.command("a", LONGHAUL).unwrap();

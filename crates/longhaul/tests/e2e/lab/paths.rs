@@ -6,7 +6,6 @@ use std::fs;
 use serde_json::Value;
 
 use super::Labs;
-use super::story::serve;
 use crate::client::words;
 use crate::node::LONGHAUL;
 
@@ -31,7 +30,7 @@ fn streams(receipt: &Value) -> Vec<&Value> {
 fn small_buffers_get_more_streams_whichever_end_sends() {
     let Some(labs) = Labs::of("small_buffers_get_more_streams_whichever_end_sends") else { return };
     labs.run(words!["up", labs.file("narrow", NARROW)]).expect(0);
-    let _node = serve(&labs);
+    let _node = labs.serve("paris", &[]);
     for (from, to) in [("zero:30MB", "lh://paris/null:"), ("lh://paris/zero:30MB", "null:")] {
         let few = copy(&labs, &["--streams", "3", from, to]);
         assert_eq!(streams(&few).len(), 3, "{few}");
@@ -50,7 +49,7 @@ fn loss_is_borne_and_the_path_is_known_the_next_time() {
         return;
     }
     labs.run(words!["up", labs.file("lossy", LOSSY)]).expect(0);
-    let _node = serve(&labs);
+    let _node = labs.serve("paris", &[]);
     let minding = copy(&labs, &["--streams", "1", "--congestion", "reno", "zero:5MB", "lh://paris/null:"]);
     let series = labs.client.path("series.csv");
     let series_text = series.to_str().unwrap();

@@ -1,35 +1,13 @@
 //! What `probe all` finds in paths that are made to be faulty: kind, direction and place of the first cause. The whole
 //! list, with longer tests, is `make bench-probe`.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use lab::rig::{Rig, up};
+use lab::rig::up;
 use serde_json::Value;
-use tempfile::TempDir;
 
-use super::{Since, is_judged};
+use super::{Since, is_judged, serve_at_b};
 use crate::node::LONGHAUL;
-
-pub struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-pub fn serve(rig: &Rig, dir: &TempDir) -> (Serving, String) {
-    let mut command = rig.command("b", LONGHAUL).unwrap();
-    command.args(["serve", "--listen", "0.0.0.0:0", "--anonymous", "rw", "--state"]).arg(dir.path().join("node"));
-    command.arg("--export").arg(format!("d={}:rw", dir.path().display()));
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let port = line.trim_end().rsplit(':').next().unwrap().to_owned();
-    (Serving(child), port)
-}
 
 /// Causes that are found in the path, the first one first; none where the lab was the limit. Other tests use this machine's
 /// processors meanwhile, which is found as well, and rightly so.
@@ -37,9 +15,11 @@ fn causes(name: &str, sites: [&str; 2], path: &str) -> Option<(Vec<Value>, Since
     let scenario = format!("[site.a]\n{}\n[site.b]\n{}\n[path.a-b]\n{path}\n", sites[0], sites[1]);
     let rig = up(name, &scenario)?;
     let (dir, since) = (tempfile::tempdir().unwrap(), Since::now());
-    let (_serving, port) = serve(&rig, &dir);
+    let serving = serve_at_b(&rig, &dir);
     let mut command = rig.command("a", LONGHAUL).unwrap();
-    command.args(["probe", "all", &format!("b:{port}"), "-t", "1s", "--json", "--state"]).arg(dir.path().join("near"));
+    command
+        .args(["probe", "all", &format!("b:{}", serving.address.port()), "-t", "1s", "--json", "--state"])
+        .arg(dir.path().join("near"));
     let output = command.stdin(Stdio::null()).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{name}: {told}");

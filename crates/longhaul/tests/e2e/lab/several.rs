@@ -21,17 +21,8 @@ fn scenario(short: &str, long: &str) -> String {
     )
 }
 
-/// A node there that takes streams at both of its addresses.
-fn serve(labs: &Labs) -> Running {
-    let (data, state) = (labs.client.path("data"), labs.client.path("node"));
-    fs::create_dir(&data).unwrap();
-    let export = format!("data={}:rw", data.display());
-    let first = words!["exec", "there", "--", LONGHAUL, "serve", "--export", export, "--anonymous", "rw"];
-    let more = words!["--advertise", "10.77.2.1,10.77.2.2", "--state", state];
-    let serving = labs.begin([first, more].concat());
-    until("the node listens", LONG, || serving.out().contains("listening on"));
-    serving
-}
+/// Where a node there takes streams besides.
+const BOTH: [&str; 2] = ["--advertise", "10.77.2.1,10.77.2.2"];
 
 fn copy(labs: &Labs, from: impl Into<OsString>, to: impl Into<OsString>) -> Running {
     let first = words!["exec", "here", "--", LONGHAUL, "cp", "--json"];
@@ -52,7 +43,7 @@ fn by_path(receipt: &Value) -> BTreeMap<String, u64> {
 fn two_paths_carry_what_neither_does() {
     let Some(labs) = Labs::of("two_paths_carry_what_neither_does") else { return };
     labs.run(words!["up", labs.file("pair", &scenario("50Mbit/s", "50Mbit/s"))]).expect(0);
-    let _node = serve(&labs);
+    let _node = labs.serve("there", &BOTH);
     for (from, to) in [("zero:50MB", "lh://10.77.2.1/null:"), ("lh://10.77.2.1/zero:50MB", "null:")] {
         let receipt = copy(&labs, from, to).finish().expect(0).json();
         // With all its heads and a slow start no path of 50 Mbit/s carries more.
@@ -68,7 +59,7 @@ fn two_paths_carry_what_neither_does() {
 fn unequal_paths_get_unequal_parts() {
     let Some(labs) = Labs::of("unequal_paths_get_unequal_parts") else { return };
     labs.run(words!["up", labs.file("pair", &scenario("40Mbit/s", "80Mbit/s"))]).expect(0);
-    let _node = serve(&labs);
+    let _node = labs.serve("there", &BOTH);
     let receipt = copy(&labs, "zero:120MB", "lh://10.77.2.1/null:").finish().expect(0).json();
     let sums = by_path(&receipt);
     let parts = sums["10.77.2.2"] as f64 / sums["10.77.2.1"] as f64;
@@ -79,7 +70,7 @@ fn unequal_paths_get_unequal_parts() {
 fn a_job_goes_on_over_the_path_that_is_left() {
     let Some(labs) = Labs::of("a_job_goes_on_over_the_path_that_is_left") else { return };
     labs.run(words!["up", labs.file("pair", &scenario("60Mbit/s", "60Mbit/s"))]).expect(0);
-    let _node = serve(&labs);
+    let _node = labs.serve("there", &BOTH);
     let bytes = crate::tree::pattern(60_000_000);
     let source = labs.client.write("source", &bytes);
     // The second one carries the control connection as well.
@@ -100,7 +91,7 @@ fn a_job_goes_on_over_the_path_that_is_left() {
 fn a_job_outlives_the_loss_of_all_paths() {
     let Some(labs) = Labs::of("a_job_outlives_the_loss_of_all_paths") else { return };
     labs.run(words!["up", labs.file("pair", &scenario("60Mbit/s", "60Mbit/s"))]).expect(0);
-    let _node = serve(&labs);
+    let _node = labs.serve("there", &BOTH);
     let bytes = crate::tree::pattern(40_000_000);
     let source = labs.client.write("source", &bytes);
     let running = copy(&labs, &source, "lh://10.77.2.1/data/f");

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{Labs, PAIR};
-use crate::client::{Running, words};
+use crate::client::words;
 use crate::node::LONGHAUL;
-use crate::wait::{LONG, skipped, until};
+use crate::wait::skipped;
 
 /// Canberra and Paris, a third of the way.
 const FAR: &str = "seed = 7\n[site.canberra]\nmtu = 1500\n[site.paris]\nmtu = 1500\n[path.canberra-paris]\n\
@@ -17,28 +17,6 @@ const FAR: &str = "seed = 7\n[site.canberra]\nmtu = 1500\n[site.paris]\nmtu = 15
 /// Bytes that no two blocks have in common.
 fn bytes(count: usize) -> Vec<u8> {
     crate::tree::pattern(count)
-}
-
-/// A node at Paris that lets anybody write.
-pub(super) fn serve(labs: &Labs) -> Running {
-    let (data, state) = (labs.client.path("data"), labs.client.path("node"));
-    fs::create_dir(&data).unwrap();
-    let export = format!("data={}:rw", data.display());
-    let serving = labs.begin(words![
-        "exec",
-        "paris",
-        "--",
-        LONGHAUL,
-        "serve",
-        "--export",
-        export,
-        "--anonymous",
-        "rw",
-        "--state",
-        state
-    ]);
-    until("the node listens", LONG, || serving.out().contains("listening on"));
-    serving
 }
 
 fn copy(labs: &Labs, from: &Path, name: &str) -> Value {
@@ -57,7 +35,7 @@ fn counted(labs: &Labs, counter: &str) -> u64 {
 fn a_copy_over_a_long_path_with_loss_and_damage() {
     let Some(labs) = Labs::of("a_copy_over_a_long_path_with_loss_and_damage") else { return };
     labs.run(words!["up", labs.file("far", FAR)]).expect(0);
-    let node = serve(&labs);
+    let node = labs.serve("paris", &[]);
     let source = labs.client.write("source", bytes(20_000_000));
     let receipt = copy(&labs, &source, "lost");
     assert_eq!((&receipt["state"], &receipt["bytes"]), (&"done".into(), &20_000_000.into()));

@@ -7,8 +7,7 @@ use lab::rig::{Rig, up};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::probes::serve;
-use super::{Since, is_judged};
+use super::{Since, is_judged, serve_at_b};
 use crate::node::LONGHAUL;
 
 /// Settings that every network has for itself, a bad value of each, and the rule that is to say so.
@@ -132,8 +131,8 @@ fn a_card_is_changed_by_netlink_and_ethtool_and_put_back() {
 fn what_a_change_does_is_measured() {
     let Some(host) = host("verified", &[BAD[0]]) else { return };
     let (before, since) = (host.settings(), Since::now());
-    let (_serving, port) = serve(&host.rig, &host.dir);
-    let at = format!("b:{port}");
+    let serving = serve_at_b(&host.rig, &host.dir);
+    let at = format!("b:{}", serving.address.port());
     let words = ["verify", "T03", "T09", "--json", "-R", "-t", "1s", "--with", &at];
     let out = host.tune(&[&words[..], &MEANT[..]].concat(), 0);
     let trials: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -7,6 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use super::exposition::Numbers;
+use crate::client::{Client, words};
 use crate::node::{Node, Setup};
 use crate::wait::{LONG, skipped, until};
 use crate::web::raw::{Answer, Raw};
@@ -104,14 +105,10 @@ fn who_watches_needs_no_key_and_no_tls_and_reloads_change_who_that_is() {
 
 #[test]
 fn no_export_takes_their_place() {
+    let client = Client::new();
     for name in ["metrics", "api"] {
-        let output = Command::new(crate::node::LONGHAUL)
-            .args(["serve", "--listen", "127.0.0.1:0", "--export", &format!("{name}=/tmp"), "--state"])
-            .arg(tempfile::tempdir().unwrap().path())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said =
+            client.run(words!["serve", "--listen", "127.0.0.1:0", "--export", format!("{name}=/tmp")]).expect(2).err;
         assert!(said.contains(&format!("{name:?} cannot name an export")), "{said}");
     }
 }

@@ -8,29 +8,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use auth::{AccessKey, Grants, Rights};
-use client::StateDir;
-use engine::control::{Control, Label};
+use auth::{AccessKey, Grants};
 use engine::dial::Elsewhere;
 use engine::journal::Journals;
-use engine::receive::{Policy, Receiving};
-use engine::scan::SourceRoot;
+use engine::receive::Policy;
 use engine::session::{Connect, Means, Report, Session};
 use engine::{Timeouts, Trust};
 use model::locator::Place;
 use model::name::RelPath;
 use model::spec::{Options, Steer};
 use model::{Algorithm, HostPort};
-use node::{Export, Node, NodeConfig, Stop};
 use store::posix::{Links, Posix};
 use wire::frame::{Direction, Open};
 use wire::liveness::Pace;
 use wire::receiver::Target;
 
+use super::job::Job;
+use super::open_node::OpenNode;
+
 pub struct World {
-    dir: tempfile::TempDir,
-    address: SocketAddr,
-    stop: Stop,
+    open_node: OpenNode,
     timeouts: Timeouts,
 }
 
@@ -77,30 +74,20 @@ impl World {
 
     /// A world whose node lets in these as well as anybody.
     pub fn with(timeouts: Timeouts, grants: Grants) -> World {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("near")).unwrap();
-        fs::create_dir(dir.path().join("far")).unwrap();
-        let config = NodeConfig {
-            exports: vec![Export::here("far", dir.path().join("far"), true)],
-            anonymous: Some(Rights::Write),
-            grants,
-            plain: true,
-            timeouts,
-            own_guests: true,
-            ..NodeConfig::new(([127, 0, 0, 1], 0).into(), StateDir::open(&dir.path().join("state")).unwrap())
-        };
-        let node = Node::bind(config).unwrap();
-        let (address, stop) = (node.address().unwrap(), node.stopper());
-        std::thread::spawn(move || node.run().unwrap());
-        World { dir, address, stop, timeouts }
+        let open_node = OpenNode::start_with("far", |config| {
+            config.grants = grants;
+            config.timeouts = timeouts;
+        });
+        fs::create_dir(open_node.path("near")).unwrap();
+        World { open_node, timeouts }
     }
 
     pub fn node(&self) -> SocketAddr {
-        self.address
+        self.open_node.address
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.open_node.path(name)
     }
 
     pub fn write(&self, name: &str, len: usize, seed: u64) {
@@ -139,21 +126,12 @@ impl World {
     }
 
     pub fn near(&self, links: Links) -> Arc<Posix> {
-        Arc::new(Posix::open(self.dir.path(), links).unwrap())
+        Arc::new(Posix::open(self.open_node.dir(), links).unwrap())
     }
 
     pub fn push_on(&self, session: &mut Session, from: &str, to: &str) -> Report {
-        let path = rel(from);
-        let root = SourceRoot { store: self.near(Links::Inside), name: path.name().unwrap(), path };
         let order = Self::order(Direction::Push, to);
-        session.push(
-            order,
-            vec![root],
-            None,
-            &Means { streams: 3, streams_max: 3, ..Means::default() },
-            &control(),
-            &mut |_| {},
-        )
+        Job::new(order, means()).push(session, self.near(Links::Inside), from)
     }
 
     pub fn push(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
@@ -166,26 +144,26 @@ impl World {
     pub fn pull(&self, node: SocketAddr, from: &str, to: &str, plain: bool) -> engine::Result<Report> {
         let mut session = self.connect(node, plain)?;
         let order = Self::order(Direction::Pull, from);
-        let policy = Policy {
-            options: order.options.clone(),
-            may_replace: Ok(()),
-            tag: "near".into(),
-            journals: Some(Journals::new(&self.path("near-state"), self.dir.path())),
-            tells_plans: false,
-        };
-        let target = Target { path: rel(to), into: false, is_dir: self.path(to).is_dir() };
-        let store = self.near(Links::Refuse);
-        let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
-        let report = session.pull(
-            order,
-            None,
-            &Means { streams: 3, streams_max: 3, ..Means::default() },
-            receiving,
-            &control(),
-            &mut |_| {},
-        );
+        let policy = self.policy(&order.options);
+        let report = Job::new(order, means()).pull(&mut session, self.near(Links::Refuse), self.target(to), policy);
         session.close();
         Ok(report)
+    }
+
+    /// How the near end receives with these options: it keeps what it needs to go on with, as a client does.
+    pub fn policy(&self, options: &Options) -> Policy {
+        Policy {
+            options: options.clone(),
+            may_replace: Ok(()),
+            tag: "near".into(),
+            journals: Some(Journals::new(&self.path("near-state"), self.open_node.dir())),
+            tells_plans: false,
+        }
+    }
+
+    /// Where the near end puts it: under this very name.
+    pub fn target(&self, to: &str) -> Target {
+        Target { path: rel(to), into: false, is_dir: self.path(to).is_dir() }
     }
 
     pub fn walk(&self, at: &Path, out: &mut BTreeMap<PathBuf, Vec<u8>>, root: &Path) {
@@ -220,7 +198,7 @@ impl World {
     #[track_caller]
     pub fn assert_no_leftovers(&self) {
         let mut all = BTreeMap::new();
-        self.walk(self.dir.path(), &mut all, self.dir.path());
+        self.walk(self.open_node.dir(), &mut all, self.open_node.dir());
         let left: Vec<_> = all.keys().filter(|p| self.is_leftover(p)).collect();
         assert!(left.is_empty(), "unfinished files are left: {left:?}");
     }
@@ -228,7 +206,7 @@ impl World {
     /// Unfinished files below both ends.
     pub fn unfinished(&self) -> usize {
         let mut all = BTreeMap::new();
-        self.walk(self.dir.path(), &mut all, self.dir.path());
+        self.walk(self.open_node.dir(), &mut all, self.open_node.dir());
         all.keys().filter(|p| p.to_string_lossy().contains(".longhaul-")).count()
     }
 
@@ -254,12 +232,7 @@ impl World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        self.stop.stop();
-    }
-}
-
-fn control() -> Control {
-    Control::new(Label::default(), Steer::default(), Default::default())
+/// Three streams, whatever the evidence says.
+fn means() -> Means {
+    Means { streams: 3, streams_max: 3, ..Means::default() }
 }

@@ -1,11 +1,8 @@
 //! A session that outlives its jobs: the same connections, another key, and nothing of the job before.
 
-#![allow(clippy::unwrap_used, dead_code, reason = "a failure here is a failed test; the world is shared")]
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
-mod path {
-    pub mod relay;
-    pub mod world;
-}
+mod support;
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +10,8 @@ use auth::{AccessKey, Grant, Grants, Rights};
 use engine::Timeouts;
 use engine::session::Session;
 use model::fault::{Blame, Fault};
-use path::relay::{Relay, Rules};
-use path::world::{World, patient, rel};
+use support::relay::{Relay, Rules};
+use support::world::{World, patient, rel};
 use wire::liveness::Pace;
 
 const RTT: Duration = Duration::from_millis(100);

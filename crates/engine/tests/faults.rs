@@ -5,18 +5,14 @@
 //! runs), `LONGHAUL_FAULTS=n` as many seeds as it takes to meet so many faults.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
-#![allow(dead_code, reason = "the world is shared with the tests of the path")]
 
 #[path = "faults/dice.rs"]
 mod dice;
 #[path = "faults/store.rs"]
 mod faulty;
-#[path = "path/relay.rs"]
-mod relay;
 #[path = "faults/scene.rs"]
 mod scene;
-#[path = "path/world.rs"]
-mod world;
+mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -25,22 +21,19 @@ use std::time::{Duration, Instant};
 
 use dice::Dice;
 use engine::Error;
-use engine::control::{Control, Label};
-use engine::journal::Journals;
-use engine::receive::{Policy, Receiving};
-use engine::scan::SourceRoot;
+use engine::receive::Policy;
 use engine::session::{Means, Report};
 use faulty::{Faulty, Plan};
 use model::Algorithm;
 use model::spec::{Options, Steer, Sync};
-use relay::{Relay, Rules};
 use scene::Scene;
 use store::Store;
 use store::posix::Links;
+use support::job::{Job, control};
+use support::relay::{Relay, Rules};
+use support::world::World;
 use wire::frame::{Direction, Open};
 use wire::liveness::Pace;
-use wire::receiver::Target;
-use world::{World, rel};
 
 /// Faults in an ordinary run of the tests.
 const FAULTS: u64 = 60;
@@ -111,50 +104,25 @@ impl Attempt {
         Steer { limit_bit_s: self.limit_bit_s, ..Steer::default() }
     }
 
-    fn control(&self) -> Control {
-        Control::new(Label::default(), self.steer(), Default::default())
-    }
-
-    fn order(&self, direction: Direction) -> Open {
-        Open { steer: self.steer(), options: self.options.clone(), ..World::order(direction, "tree") }
+    fn job(&self, direction: Direction) -> Job {
+        let order = Open { steer: self.steer(), options: self.options.clone(), ..World::order(direction, "tree") };
+        let means = Means { streams: 3, ..Means::default() };
+        Job { order, means, control: control(self.steer()) }
     }
 
     fn push(&self, scene: &Scene, relay: &Relay) -> engine::Result<Report> {
         let mut session = scene.world.connect(relay.address(), self.plain)?;
-        let path = rel("near/tree");
-        let root = SourceRoot { store: self.faulty(scene, Links::Inside), name: path.name().unwrap(), path };
-        let report = session.push(
-            self.order(Direction::Push),
-            vec![root],
-            None,
-            &Means { streams: 3, ..Means::default() },
-            &self.control(),
-            &mut |_| {},
-        );
+        let report = self.job(Direction::Push).push(&mut session, self.faulty(scene, Links::Inside), "near/tree");
         session.close();
         Ok(report)
     }
 
     fn pull(&self, scene: &Scene, relay: &Relay) -> engine::Result<Report> {
         let mut session = scene.world.connect(relay.address(), self.plain)?;
-        let policy = Policy {
-            options: self.options.clone(),
-            may_replace: Ok(()),
-            tag: format!("near{:x}", relay.address().port()),
-            journals: Some(Journals::new(&scene.world.path("near-state"), &scene.world.path(""))),
-            tells_plans: false,
-        };
-        let target = Target { path: rel("near/tree"), into: false, is_dir: scene.target().is_dir() };
-        let store = self.faulty(scene, Links::Refuse);
-        let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
-        let report = session.pull(
-            self.order(Direction::Pull),
-            None,
-            &Means { streams: 3, ..Means::default() },
-            receiving,
-            &self.control(),
-            &mut |_| {},
-        );
+        let tag = format!("near{:x}", relay.address().port());
+        let policy = Policy { tag, ..scene.world.policy(&self.options) };
+        let (store, target) = (self.faulty(scene, Links::Refuse), scene.world.target("near/tree"));
+        let report = self.job(Direction::Pull).pull(&mut session, store, target, policy);
         session.close();
         Ok(report)
     }

@@ -4,25 +4,20 @@
 
 #[path = "verdict/slow.rs"]
 mod slow;
-#[allow(dead_code, reason = "other tests use the rest of it")]
-#[path = "path/world.rs"]
-mod world;
+mod support;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::control::{Control, Label};
-use engine::receive::{Policy, Receiving};
-use engine::scan::SourceRoot;
+use engine::receive::Policy;
 use engine::session::{Means, Report};
-use model::spec::Steer;
 use model::v1::Limit;
 use pilot::verdict as judge;
 use slow::Slow;
 use store::posix::Links;
+use support::job::Job;
+use support::world::World;
 use wire::frame::Direction;
-use wire::receiver::Target;
-use world::{World, rel};
 
 /// A disk's rate at which the job takes two seconds, and for how much: so many blocks that no single write stands for the job.
 const RATE: u64 = 16_000_000;
@@ -44,21 +39,15 @@ fn is_judged(test: &str, limit: &Limit) -> bool {
     !is_withheld
 }
 
-fn control() -> Control {
-    Control::new(Label::default(), Steer::default(), Default::default())
-}
-
 #[test]
 fn a_slow_disk_at_the_source() {
     for streams in [1, 4] {
         let world = World::new();
         world.write("near/one", BYTES, 1);
         let store = Arc::new(Slow::new(world.near(Links::Inside), RATE));
-        let root = SourceRoot { store, name: rel("near/one").name().unwrap(), path: rel("near/one") };
         let mut session = world.connect(world.node(), false).unwrap();
-        let order = World::order(Direction::Push, "one");
-        let means = Means { streams, ..Means::default() };
-        let report = session.push(order, vec![root], None, &means, &control(), &mut |_| {});
+        let job = Job::new(World::order(Direction::Push, "one"), Means { streams, ..Means::default() });
+        let report = job.push(&mut session, store, "near/one");
         session.close();
         let limit = verdict(&report, true);
         if !is_judged("a_slow_disk_at_the_source", &limit) {
@@ -75,19 +64,11 @@ fn a_slow_disk_at_the_target() {
         let world = World::new();
         world.write("far/one", BYTES, 1);
         let order = World::order(Direction::Pull, "one");
-        let policy = Policy {
-            options: order.options.clone(),
-            may_replace: Ok(()),
-            tag: "near".into(),
-            journals: None,
-            tells_plans: false,
-        };
-        let target = Target { path: rel("near/one"), into: false, is_dir: false };
+        let policy = Policy { journals: None, ..world.policy(&order.options) };
         let store = Arc::new(Slow::new(world.near(Links::Refuse), RATE));
-        let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
         let mut session = world.connect(world.node(), false).unwrap();
-        let means = Means { streams, ..Means::default() };
-        let report = session.pull(order, None, &means, receiving, &control(), &mut |_| {});
+        let job = Job::new(order, Means { streams, ..Means::default() });
+        let report = job.pull(&mut session, store, world.target("near/one"), policy);
         session.close();
         let limit = verdict(&report, false);
         if !is_judged("a_slow_disk_at_the_target", &limit) {

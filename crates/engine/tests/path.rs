@@ -3,10 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
-mod path {
-    pub mod relay;
-    pub mod world;
-}
+mod support;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,8 +11,8 @@ use std::time::{Duration, Instant};
 use engine::Error;
 use engine::session::Report;
 use model::fault::{Blame, Fault};
-use path::relay::{Relay, Rules};
-use path::world::World;
+use support::relay::{Relay, Rules};
+use support::world::World;
 use wire::liveness::Pace;
 
 const RTT: Duration = Duration::from_millis(200);

@@ -11,7 +11,7 @@ use model::checksum::crc32c;
 use rustix::fs::FallocateFlags;
 
 use crate::dice::Dice;
-use crate::world::World;
+use crate::support::world::World;
 
 /// A file's place below the root, and its lengths and checksums in every attempt so far.
 type Versions = HashMap<PathBuf, Vec<(usize, u32)>>;

@@ -1,0 +1,44 @@
+//! One job of the near end: what is ordered of the node, and by which means and under whose control it is carried.
+
+use std::sync::Arc;
+
+use engine::control::{Control, Label};
+use engine::receive::{Policy, Receiving};
+use engine::scan::SourceRoot;
+use engine::session::{Means, Report, Session};
+use model::spec::Steer;
+use store::Store;
+use wire::frame::Open;
+use wire::receiver::Target;
+
+use super::world::rel;
+
+pub struct Job {
+    pub order: Open,
+    pub means: Means,
+    pub control: Control,
+}
+
+impl Job {
+    /// A job that nobody steers.
+    pub fn new(order: Open, means: Means) -> Job {
+        Job { order, means, control: control(Steer::default()) }
+    }
+
+    /// Sends one source out of a store.
+    pub fn push(self, session: &mut Session, store: Arc<dyn Store>, from: &str) -> Report {
+        let path = rel(from);
+        let root = SourceRoot { store, name: path.name().unwrap(), path };
+        session.push(self.order, vec![root], None, &self.means, &self.control, &mut |_| {})
+    }
+
+    /// Fetches into a store.
+    pub fn pull(self, session: &mut Session, store: Arc<dyn Store>, target: Target, policy: Policy) -> Report {
+        let receiving = |waker| Some(Receiving::new(store, target, policy, waker, Box::new(|_| {})));
+        session.pull(self.order, None, &self.means, receiving, &self.control, &mut |_| {})
+    }
+}
+
+pub fn control(steer: Steer) -> Control {
+    Control::new(Label::default(), steer, Default::default())
+}
