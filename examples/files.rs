@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use serve::{Exchange, Length, Protocols, Refusal, Server, Service, Waits};
+use serve::{Exchange, Length, Protocols, Rejection, Server, Service, Waits};
 use store::Store;
 use store::posix::{Links, Posix};
 use web::{Headers, Response};
@@ -32,7 +32,7 @@ impl Service for Files {
         }
     }
 
-    fn refused(&self, refusal: &Refusal<'_>) {
+    fn refused(&self, refusal: &Rejection<'_>) {
         println!("{refusal:?}");
     }
 }

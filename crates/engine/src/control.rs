@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::Progress;
+use model::id::Uuid;
 use model::spec::Steer;
 use model::v1;
 use parking_lot::{Mutex, MutexGuard};
@@ -23,8 +24,8 @@ const WINDOW: Duration = Duration::from_secs(3);
 /// What a job is, for those who ask about it.
 #[derive(Clone, Debug, Default)]
 pub struct Label {
-    /// The job's id.
-    pub job: String,
+    /// The transfer's id.
+    pub id: Uuid,
     /// `send`, `receive` or `carry`.
     pub role: &'static str,
     /// Where the bytes come from.
@@ -93,17 +94,18 @@ impl Inner {
 }
 
 impl Inner {
-    /// How it ended, where it has.
-    fn outcome(&self) -> Option<v1::JobOutcome> {
-        let state = self.receipt.as_ref().map(|receipt| receipt.state);
-        let outcome = match state {
-            Some(v1::State::Done) => v1::JobOutcome::Done,
-            Some(v1::State::Partial) => v1::JobOutcome::Partial,
-            Some(v1::State::Interrupted) | None if self.is_ended_by_order => v1::JobOutcome::Cancelled,
-            Some(v1::State::Interrupted) => v1::JobOutcome::Interrupted,
-            Some(v1::State::Failed) | None => v1::JobOutcome::Failed,
-        };
-        self.ended.then_some(outcome)
+    /// What the transfer is doing, or how it ended.
+    fn stage(&self) -> v1::Stage {
+        match self.receipt.as_ref().map(|receipt| receipt.state) {
+            _ if !self.ended && self.steer.paused => v1::Stage::Paused,
+            _ if !self.ended && !self.waiting_for.is_empty() => v1::Stage::Waiting,
+            _ if !self.ended => v1::Stage::Running,
+            Some(v1::State::Done) => v1::Stage::Done,
+            Some(v1::State::Partial) => v1::Stage::Partial,
+            Some(v1::State::Interrupted) | None if self.is_ended_by_order => v1::Stage::Cancelled,
+            Some(v1::State::Interrupted) => v1::Stage::Interrupted,
+            Some(v1::State::Failed) | None => v1::Stage::Failed,
+        }
     }
 }
 
@@ -288,20 +290,14 @@ impl Control {
         self.inner().ended
     }
 
-    /// What the job is doing, for those who ask.
-    pub fn show(&self) -> v1::Job {
+    /// What the transfer is doing, for those who ask.
+    pub fn show(&self) -> v1::Transfer {
         let eta = self.eta();
         let inner = self.inner();
-        let state = match () {
-            () if inner.ended => v1::Doing::Ended,
-            () if inner.steer.paused => v1::Doing::Paused,
-            () if !inner.waiting_for.is_empty() => v1::Doing::Waiting,
-            () => v1::Doing::Running,
-        };
-        v1::Job {
-            v: 1,
-            job: inner.label.job.clone(),
-            state,
+        let receipt = inner.receipt.as_deref();
+        v1::Transfer {
+            id: inner.label.id,
+            state: inner.stage(),
             role: inner.label.role.into(),
             source: inner.label.source.clone(),
             target: inner.label.target.clone(),
@@ -321,8 +317,11 @@ impl Control {
             eta_s: eta.map(|eta| eta.left.as_secs_f64()),
             eta_error_s: eta.map(|eta| eta.error.as_secs_f64()),
             waiting_for: inner.waiting_for.clone(),
-            outcome: inner.outcome(),
+            failed: receipt.map(|receipt| receipt.failed),
+            exit: receipt.map(|receipt| receipt.exit),
+            error: receipt.and_then(|receipt| receipt.error.clone()),
             receipt: inner.receipt.clone(),
+            ..v1::Transfer::default()
         }
     }
 }
@@ -349,9 +348,9 @@ mod tests {
         control.change(&v1::Change { streams: Some(3), ..v1::Change::default() });
         assert_eq!(control.steer().1, 1);
         control.adopt(Steer { paused: true, ..Steer::default() });
-        assert_eq!((control.steer().1, control.show().state), (1, v1::Doing::Paused));
+        assert_eq!((control.steer().1, control.show().state), (1, v1::Stage::Paused));
         control.change(&v1::Change { paused: Some(false), cancel: true, ..v1::Change::default() });
-        assert!(control.is_cancelled() && control.show().state == v1::Doing::Running);
+        assert!(control.is_cancelled() && control.show().state == v1::Stage::Running);
     }
 
     #[test]
@@ -385,8 +384,8 @@ mod tests {
     fn what_it_waits_for_is_shown() {
         let control = control();
         control.wait_for("space");
-        assert_eq!((control.show().state, control.show().waiting_for.as_str()), (v1::Doing::Waiting, "space"));
+        assert_eq!((control.show().state, control.show().waiting_for.as_str()), (v1::Stage::Waiting, "space"));
         control.end(None);
-        assert_eq!((control.show().state, control.has_ended()), (v1::Doing::Ended, true));
+        assert_eq!((control.show().state, control.has_ended()), (v1::Stage::Failed, true));
     }
 }

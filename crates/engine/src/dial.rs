@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use model::{Fault, HostPort};
+use model::{Fault, HostPort, Refusal};
 use parking_lot::Mutex;
-use wire::frame::Refusal;
 use wire::join::SessionId;
 
 use crate::error::{Error, Result};

@@ -1,11 +1,11 @@
 //! What can go wrong on the way: where, whose fault, and what to do about it.
 
+use model::Refusal;
 use std::io;
 
 use auth::Fingerprint;
 use model::fault::{Blame, Fault, Retry};
 use wire::WireError;
-use wire::frame::Refusal;
 
 /// Shorthand.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -92,13 +92,59 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Another thread or a later attempt failed; its own words.
-    #[error("{message}")]
-    Later {
-        /// Whose fault.
-        fault: Fault,
-        /// In full.
-        message: String,
+    /// The target lies within the source.
+    #[error("{target} lies within the source: a tree cannot be copied into itself; choose a target outside of it")]
+    TargetWithinSource {
+        /// Its path in the export.
+        target: String,
+    },
+    /// The source lies within a target from which `--delete` removes what the source lacks.
+    #[error(
+        "the source lies within {target}: --delete would remove what is being copied; choose another target, or leave \
+         --delete away"
+    )]
+    SourceWithinTarget {
+        /// Its path in the export.
+        target: String,
+    },
+    /// The target has no room for what comes.
+    #[error("{why} (free space there, then run the same command again)")]
+    Full {
+        /// How much is missing, and where.
+        why: String,
+    },
+    /// A write has not returned though the job is over.
+    #[error("a write to a file is still under way though the job is over; is the storage stuck?")]
+    WriteUnderWay,
+    /// A file or an answer of this end that the job cannot go on without; the other end is told the same.
+    #[error("{}", .0.reason)]
+    ThisEnd(Refusal),
+    /// No access key at hand is one of the mover's.
+    #[error(
+        "none of the access keys at hand is its own (there: longhaul grant --export NAME --write; the key belongs into this \
+         node's --key-file)"
+    )]
+    NoKeyOfMover,
+    /// The coordinator does without a mover from here on.
+    #[error("{why}")]
+    Expelled {
+        /// What the mover did or did not do.
+        why: String,
+    },
+    /// A mover cannot read a file that the coordinator can read.
+    #[error("it cannot read what can be read here: {why}")]
+    MoverCannotRead {
+        /// The mover's own words.
+        why: String,
+    },
+    /// A mover does not see the file that the coordinator has made.
+    #[error(
+        "the unfinished file of {path} that the coordinator has made is not to be seen here, or is another user's; the exports \
+         of coordinator and movers must be the same file system, and their processes run as the same user"
+    )]
+    UnseenFile {
+        /// Its path in the export.
+        path: String,
     },
     /// Nothing moved for too long.
     #[error(
@@ -118,6 +164,9 @@ pub enum Error {
         /// How.
         source: WireError,
     },
+    /// This end broke its own rules: a defect of Longhaul.
+    #[error("this end's own bookkeeping does not hold; please report it with this message and the log")]
+    Bookkeeping(#[source] WireError),
     /// A record that does not open: damaged or forged.
     #[error("a sealed record from {peer} does not open: it was damaged or forged on the way")]
     Seal {
@@ -156,9 +205,13 @@ impl Blame for Error {
         match self {
             Error::Resolve { .. } | Error::Connect { .. } | Error::Silent { .. } => Fault::Path,
             Error::Broken { .. } | Error::Stalled { .. } => Fault::Path,
-            Error::Later { fault, .. } => *fault,
+            Error::ThisEnd(refusal) => refusal.fault,
+            Error::TargetWithinSource { .. } | Error::SourceWithinTarget { .. } => Fault::Config,
+            Error::Full { .. } | Error::WriteUnderWay | Error::Expelled { .. } => Fault::Storage,
+            Error::MoverCannotRead { .. } | Error::UnseenFile { .. } => Fault::Storage,
+            Error::Bookkeeping(_) => Fault::Bug,
             Error::NotANode { .. } | Error::Version { .. } => Fault::Peer,
-            Error::Identity { .. } | Error::Certificate { .. } => Fault::Auth,
+            Error::Identity { .. } | Error::Certificate { .. } | Error::NoKeyOfMover => Fault::Auth,
             Error::Refused { refusal, .. } => refusal.fault,
             Error::Protocol { source, .. } => source.fault(),
             Error::Seal { .. } => Fault::Integrity,

@@ -1,9 +1,8 @@
 //! Files named one by one, each with the path it is to have at the target (`--files-from`).
 
-use model::RelPath;
 use model::fault::Fault;
+use model::{Refusal, RelPath};
 use wire::Frame;
-use wire::frame::Refusal;
 use wire::limits::{FILES_BYTES_MAX, FILES_MAX, FRAME_BYTES_AIM};
 
 /// The files of a job, in the order of their paths at the target, each directory's together.

@@ -9,10 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use globset::{GlobBuilder, GlobSet};
-use model::RelPath;
 use model::fault::Fault;
 use model::spec::Filter;
-use wire::frame::Refusal;
+use model::{Refusal, RelPath};
 
 struct Rule {
     include: bool,

@@ -2,6 +2,7 @@
 //!
 //! It turns bytes into frames and back, answers pings, and notices silence. What the frames mean it does not know.
 
+use model::Refusal;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::Connection;
 use sys::waker::Waker;
 use wire::Frame;
-use wire::frame::{self, FrameBuffer, Refusal, Suite};
+use wire::frame::{self, FrameBuffer, Suite};
 use wire::liveness::{Due, Liveness};
 use wire::mover::Loan;
 

@@ -5,6 +5,7 @@
 mod host;
 mod lent;
 
+use model::Refusal;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -15,7 +16,7 @@ use auth::Access;
 use model::fault::Fault;
 use model::locator::Place;
 use pilot::Permitted;
-use wire::frame::{Direction, KeyProof, Open, Refusal, Request, Suite, Totals};
+use wire::frame::{Direction, KeyProof, Open, Request, Suite, Totals};
 use wire::{Frame, WireError};
 
 use crate::SOFTWARE;
@@ -314,7 +315,7 @@ impl<'a> Guest<'a> {
             Direction::Push => (vec![guest()], places.join(" ")),
             Direction::Pull => (places, guest()),
         };
-        let label = Label { job: model::id::Uuid::from_bytes(order.job).to_string(), role, source, target };
+        let label = Label { id: model::id::Uuid::from_bytes(order.job), role, source, target };
         let control = Control::new(label, order.steer, Arc::default());
         let guard = self.host.begin(&self.access, order, &control).map_err(ours)?;
         Ok((control, guard))

@@ -6,8 +6,7 @@ use model::checksum::Digest;
 use model::fault::{Blame, Exit, Fault};
 use model::name::RelPath;
 use model::units::{BitRate, Bytes};
-use model::{Algorithm, v1};
-use wire::frame::Refusal;
+use model::{Algorithm, Refusal, v1};
 
 use crate::session::Report;
 
@@ -102,7 +101,7 @@ pub fn build(report: &Report, context: Context) -> v1::Receipt {
     v1::Receipt {
         v: 1,
         event: "receipt".into(),
-        job: context.job,
+        transfer: context.job,
         state: state(exit),
         exit: exit as u8,
         source: context.source,

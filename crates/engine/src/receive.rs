@@ -24,11 +24,11 @@ use model::account::Waited;
 use model::checksum::{BlockSum, Digest};
 use model::name::RelPath;
 use model::spec::{Options, Steer};
-use model::{Algorithm, Fault};
+use model::{Algorithm, Refusal};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use store::Store;
 use sys::waker::Waker;
-use wire::frame::{Counts, JobName, PlaceToken, Plan, Refusal, Removal, Totals};
+use wire::frame::{Counts, JobName, PlaceToken, Plan, Removal, Totals};
 use wire::limits::ENTRIES_IN_FLIGHT_MAX;
 use wire::receiver::{Stored, Target};
 use wire::record::Part;
@@ -192,18 +192,13 @@ impl Receiving {
         let Some(job) = self.job.get() else { return };
         let path = &self.target.path;
         let nested = sources.iter().find_map(|source| lineage::nested(job, source, &*self.store, &self.target));
-        let of_target = if path.is_root() { "the target".to_owned() } else { path.to_string() };
-        let reason = match nested {
-            Some(Nested::TargetWithin) if self.policy.options.recursive => format!(
-                "{of_target} lies within the source: a tree cannot be copied into itself; choose a target outside of it"
-            ),
-            Some(Nested::SourceWithin) if self.policy.options.delete.is_asked() => format!(
-                "the source lies within {of_target}: --delete would remove what is being copied; choose another target, or leave \
-                 --delete away"
-            ),
+        let target = if path.is_root() { "the target".to_owned() } else { path.to_string() };
+        let error = match nested {
+            Some(Nested::TargetWithin) if self.policy.options.recursive => Error::TargetWithinSource { target },
+            Some(Nested::SourceWithin) if self.policy.options.delete.is_asked() => Error::SourceWithinTarget { target },
             _ => return,
         };
-        self.fail(Error::Later { fault: Fault::Config, message: reason });
+        self.fail(error);
         self.close();
     }
 

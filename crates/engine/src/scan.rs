@@ -10,9 +10,9 @@ use model::entry::Attributes;
 use model::fault::{Blame, Fault};
 use model::name::{Name, PATH_BYTES_MAX, RelPath};
 use model::spec::Options;
-use model::{Kind, Timestamp};
+use model::{Kind, Refusal, Timestamp};
 use store::{Asked, Entries, Stat, Store};
-use wire::frame::{Offered, Refusal, UNKNOWN_SIZE};
+use wire::frame::{Offered, UNKNOWN_SIZE};
 
 use crate::filelist::FileList;
 use crate::filter::Filters;

@@ -17,12 +17,12 @@ use std::time::Duration;
 use model::checksum::Digest;
 use model::name::RelPath;
 use model::spec::Options;
-use model::{Fault, Timestamp, v1};
+use model::{Fault, Refusal, Timestamp, v1};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use sys::waker::Waker;
-use wire::frame::{JobName, Offered, PlaceToken, Plan, Refusal};
+use wire::Sender;
+use wire::frame::{JobName, Offered, PlaceToken, Plan};
 use wire::sender::{MISSES_NAMED_MAX, Miss, Order, Range};
-use wire::{Sender, WireError};
 
 use crate::error::{Error, Result};
 
@@ -124,7 +124,7 @@ impl Sending {
             if !pending.parts.is_empty() {
                 let record = buffer.to_inline(&pending.parts);
                 let built = self.state().machine.built_inline(record, &pending.built);
-                built.map_err(|e| self.bug(e))?;
+                built.map_err(Error::Bookkeeping)?;
             }
         }
     }
@@ -181,7 +181,7 @@ impl Sending {
                 continue;
             }
             let built = self.state().machine.built(stream.id(), &pending.built);
-            built.map_err(|e| self.bug(e))?;
+            built.map_err(Error::Bookkeeping)?;
             if !pending.last.is_empty() {
                 self.waker.wake();
             }
@@ -227,11 +227,6 @@ impl Sending {
         }
         self.work.notify_all();
         self.waker.wake();
-    }
-
-    /// Our own ledger refused what we dealt ourselves.
-    fn bug(&self, source: WireError) -> Error {
-        Error::Protocol { peer: "this side's own bookkeeping".into(), source }
     }
 
     fn drop_file(&self, id: u64, refusal: Refusal) {
@@ -374,8 +369,7 @@ impl ScanSink for Sending {
 
     fn unreachable(&self, refusal: &Refusal) {
         if refusal.fault == Fault::Path {
-            let (fault, message) = (refusal.fault, refusal.reason.clone());
-            self.state().failure.get_or_insert(Error::Later { fault, message });
+            self.state().failure.get_or_insert_with(|| Error::ThisEnd(refusal.clone()));
             self.waker.wake();
         }
     }

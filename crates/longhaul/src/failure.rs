@@ -62,9 +62,16 @@ impl From<engine::Error> for Failure {
     }
 }
 
+/// What a command finds while a session asks it for its sources or its target.
 impl From<Failure> for engine::Error {
     fn from(Failure { fault, message, .. }: Failure) -> engine::Error {
-        engine::Error::Later { fault, message }
+        engine::Error::ThisEnd(model::Refusal::new(fault, message))
+    }
+}
+
+impl From<model::Refusal> for Failure {
+    fn from(model::Refusal { fault, reason }: model::Refusal) -> Failure {
+        Failure { exit: fault.into(), fault, message: reason }
     }
 }
 

@@ -104,7 +104,7 @@ impl<'a> Display<'a> {
     }
 
     /// The job as another tells of it.
-    pub fn show(&mut self, job: &v1::Job) {
+    pub fn show(&mut self, job: &v1::Transfer) {
         let progress = Progress {
             bytes_offered: job.bytes_total,
             files_offered: job.files_total,

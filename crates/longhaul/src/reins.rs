@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::id::Uuid;
 use model::v1;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -19,9 +20,9 @@ use serde::{Deserialize, Serialize};
 /// Whoever has jobs.
 pub trait Stable: Send + Sync {
     /// All of them.
-    fn list(&self) -> Vec<v1::Job>;
+    fn list(&self) -> Vec<v1::Transfer>;
     /// Changes one, by its full id.
-    fn change(&self, job: &str, change: &v1::Change) -> Result<(), String>;
+    fn change(&self, id: Uuid, change: &v1::Change) -> Result<(), String>;
 }
 
 /// What is asked: without a job, for the list.
@@ -29,7 +30,7 @@ pub trait Stable: Send + Sync {
 struct Ask {
     v: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    job: Option<String>,
+    id: Option<Uuid>,
     #[serde(default)]
     change: v1::Change,
 }
@@ -95,12 +96,12 @@ fn answer(socket: &UnixStream, jobs: &dyn Stable, telling: &Mutex<()>) -> io::Re
     BufReader::new(socket).read_line(&mut line)?;
     let ask: Ask = serde_json::from_str(&line).map_err(io::Error::other)?;
     let mut socket = socket;
-    let Some(job) = &ask.job else {
+    let Some(id) = ask.id else {
         let all: String = jobs.list().iter().map(line_of).collect::<io::Result<_>>()?;
         return socket.write_all(all.as_bytes());
     };
     let _telling = telling.lock();
-    let changed = Changed { v: 1, error: jobs.change(job, &ask.change).err() };
+    let changed = Changed { v: 1, error: jobs.change(id, &ask.change).err() };
     socket.write_all(line_of(&changed)?.as_bytes())
 }
 
@@ -134,23 +135,23 @@ fn sockets(state: &Path) -> Vec<PathBuf> {
 pub use ended::remember;
 
 /// The jobs of this user on this host: those that run, and copies that ended not long ago.
-pub fn list(state: &Path) -> Vec<v1::Job> {
-    let all = Ask { v: 1, job: None, change: v1::Change::default() };
+pub fn list(state: &Path) -> Vec<v1::Transfer> {
+    let all = Ask { v: 1, id: None, change: v1::Change::default() };
     let lines = sockets(state).into_iter().filter_map(|path| ask(&path, &all).ok()).flatten();
-    let mut jobs: Vec<v1::Job> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
-    let past: Vec<v1::Job> =
-        ended::list(state).into_iter().filter(|past| jobs.iter().all(|job| job.job != past.job)).collect();
+    let mut jobs: Vec<v1::Transfer> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+    let past: Vec<v1::Transfer> =
+        ended::list(state).into_iter().filter(|past| jobs.iter().all(|job| job.id != past.id)).collect();
     jobs.extend(past);
     // What runs is what most look for.
-    let order = |job: &v1::Job| (job.state == v1::Doing::Ended, job.job.clone(), job.role.clone());
+    let order = |job: &v1::Transfer| (job.state.is_last(), job.id, job.role.clone());
     jobs.sort_by_cached_key(order);
     jobs
 }
 
 /// Changes a job, by its full id, wherever on this host a part of it is.
-pub fn change(state: &Path, job: &str, change: &v1::Change) -> Result<(), String> {
-    let wanted = Ask { v: 1, job: Some(job.to_owned()), change: change.clone() };
-    let mut refused = format!("no job {job} runs here any more");
+pub fn change(state: &Path, id: Uuid, change: &v1::Change) -> Result<(), String> {
+    let wanted = Ask { v: 1, id: Some(id), change: *change };
+    let mut refused = format!("no job {id} runs here any more");
     let mut done = false;
     for path in sockets(state) {
         let lines = ask(&path, &wanted).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -170,18 +171,20 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
 
+    const ONE: Uuid = Uuid::from_u128(1);
+
     struct One(Mutex<Option<v1::Change>>);
 
     impl Stable for One {
-        fn list(&self) -> Vec<v1::Job> {
-            vec![v1::Job { v: 1, job: "one".into(), ..v1::Job::default() }]
+        fn list(&self) -> Vec<v1::Transfer> {
+            vec![v1::Transfer { id: ONE, ..v1::Transfer::default() }]
         }
 
-        fn change(&self, job: &str, change: &v1::Change) -> Result<(), String> {
-            if job != "one" {
+        fn change(&self, id: Uuid, change: &v1::Change) -> Result<(), String> {
+            if id != ONE {
                 return Err("not mine".into());
             }
-            *self.0.lock() = Some(change.clone());
+            *self.0.lock() = Some(*change);
             Ok(())
         }
     }
@@ -192,11 +195,11 @@ mod tests {
         assert!(list(state.path()).is_empty());
         let one = Arc::new(One(Mutex::new(None)));
         let bound = listen(state.path(), one.clone()).unwrap();
-        assert_eq!(list(state.path()).iter().map(|j| j.job.as_str()).collect::<Vec<_>>(), ["one"]);
+        assert_eq!(list(state.path()).iter().map(|j| j.id).collect::<Vec<_>>(), [ONE]);
         let pause = v1::Change { paused: Some(true), ..v1::Change::default() };
-        change(state.path(), "one", &pause).unwrap();
-        assert_eq!(one.0.lock().take(), Some(pause.clone()));
-        assert_eq!(change(state.path(), "two", &pause), Err("not mine".into()));
+        change(state.path(), ONE, &pause).unwrap();
+        assert_eq!(one.0.lock().take(), Some(pause));
+        assert_eq!(change(state.path(), Uuid::from_u128(2), &pause), Err("not mine".into()));
         drop(bound);
         assert!(list(state.path()).is_empty());
     }
@@ -225,11 +228,11 @@ mod tests {
     struct Slow(Mutex<mpsc::Sender<()>>);
 
     impl Stable for Slow {
-        fn list(&self) -> Vec<v1::Job> {
+        fn list(&self) -> Vec<v1::Transfer> {
             Vec::new()
         }
 
-        fn change(&self, _: &str, _: &v1::Change) -> Result<(), String> {
+        fn change(&self, _: Uuid, _: &v1::Change) -> Result<(), String> {
             self.0.lock().send(()).unwrap();
             std::thread::sleep(Duration::from_millis(100));
             Ok(())
@@ -243,7 +246,7 @@ mod tests {
         let bound = listen(state.path(), Arc::new(Slow(Mutex::new(begins)))).unwrap();
         let mut socket = UnixStream::connect(&bound.path).unwrap();
         let cancel = v1::Change { cancel: true, ..v1::Change::default() };
-        let wanted = Ask { v: 1, job: Some("one".into()), change: cancel };
+        let wanted = Ask { v: 1, id: Some(ONE), change: cancel };
         socket.write_all(line_of(&wanted).unwrap().as_bytes()).unwrap();
         begun.recv().unwrap();
         drop(bound);

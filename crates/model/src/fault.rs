@@ -81,6 +81,27 @@ pub trait Blame {
     }
 }
 
+/// Why something was refused or failed, in the words that the other end shows to its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Whose fault, from the view of the one who refuses.
+    pub fault: Fault,
+    /// One sentence: what, where and the remedy.
+    pub reason: String,
+}
+
+impl Refusal {
+    /// A refusal with its reason.
+    pub fn new(fault: Fault, reason: impl Into<String>) -> Refusal {
+        Refusal { fault, reason: reason.into() }
+    }
+
+    /// A refusal that carries the whole chain of an error's causes.
+    pub fn from_error<E: std::error::Error + Blame>(error: &E) -> Refusal {
+        Refusal { fault: error.fault(), reason: with_causes(error) }
+    }
+}
+
 /// The exit codes: one table for every command, relied on by scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -126,6 +147,20 @@ impl From<Fault> for Exit {
 }
 
 impl Fault {
+    /// The HTTP status of a request that failed so (RFC 9110, section 15). The one table for every service; a service
+    /// that knows more than the fault, as that a disk is full (507), answers with the status for that.
+    pub fn http_status(self) -> u16 {
+        match self {
+            Fault::Config | Fault::Peer => 400,
+            Fault::Auth => 403,
+            Fault::Missing => 404,
+            Fault::Integrity => 422,
+            Fault::Local | Fault::Storage | Fault::Bug => 500,
+            Fault::Interrupted => 503,
+            Fault::Path => 504,
+        }
+    }
+
     /// The word in JSON.
     pub fn word(self) -> &'static str {
         match self {

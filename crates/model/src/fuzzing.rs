@@ -66,11 +66,10 @@ pub fn quantity(bytes: &[u8]) {
 /// JSON of others: receipts, jobs, what is ordered from a node, and what a node answers.
 pub fn json(bytes: &[u8]) {
     reads_back::<v1::Receipt>(bytes);
-    reads_back::<v1::Job>(bytes);
     reads_back::<v1::Change>(bytes);
     reads_back::<v1::node::Order>(bytes);
-    reads_back::<v1::node::Transfer>(bytes);
-    reads_back::<v1::node::Transfers>(bytes);
+    reads_back::<v1::Transfer>(bytes);
+    reads_back::<v1::Transfers>(bytes);
     reads_back::<v1::node::Health>(bytes);
     reads_back::<v1::node::Capabilities>(bytes);
     reads_back::<v1::node::Problem>(bytes);

@@ -26,7 +26,7 @@ pub mod v1;
 pub use checksum::{Algorithm, Digest};
 pub use client_prefix::client_prefix;
 pub use entry::{Kind, Meta, Timestamp};
-pub use fault::{Blame, Exit, Fault, Retry};
+pub use fault::{Blame, Exit, Fault, Refusal, Retry};
 pub use locator::{DEFAULT_PORT, HostPort, Locator, Place};
 pub use name::{Name, RelPath};
 pub use progress::Progress;

@@ -8,6 +8,7 @@ pub mod flows;
 mod lab;
 pub mod node;
 pub mod probe;
+mod transfer;
 pub mod tune;
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use utoipa::ToSchema;
 
 pub use end::End;
 pub use lab::{Lab, LabEmulator, LabLink, LabSite};
+pub use transfer::{Change, Stage, Transfer, Transfers};
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -184,8 +186,8 @@ pub struct Receipt {
     /// Always `receipt`.
     #[schema(value_type = String)]
     pub event: Cow<'static, str>,
-    /// The job's id.
-    pub job: String,
+    /// The transfer's id.
+    pub transfer: String,
     /// How it ended.
     pub state: State,
     /// The exit code that goes with it.
@@ -321,120 +323,6 @@ pub struct Planned {
     pub path_b64: Option<String>,
     /// Length of a file.
     pub bytes: u64,
-}
-
-/// What a running job is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Doing {
-    /// It moves.
-    #[default]
-    Running,
-    /// Somebody paused it.
-    Paused,
-    /// It waits: for space, a path, or a verification; `waiting_for` says for what.
-    Waiting,
-    /// It has ended; the receipt says how.
-    Ended,
-}
-
-/// A job as `longhaul job list` and `job show` tell of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Job {
-    /// Always 1.
-    pub v: u32,
-    /// Its id.
-    pub job: String,
-    /// What it is doing.
-    pub state: Doing,
-    /// `send`, `receive` or `carry` (third party), as seen by whoever answers.
-    pub role: String,
-    /// Where the bytes come from.
-    pub source: Vec<String>,
-    /// Where they go.
-    pub target: String,
-    /// Bytes arrived so far, with what was there already and holes.
-    pub bytes: u64,
-    /// Of `bytes`: payload that crossed the path.
-    #[serde(default)]
-    pub sent_bytes: u64,
-    /// Bytes known of so far; final once `scanned`.
-    pub bytes_total: u64,
-    /// Files arrived or found in place.
-    pub files: u64,
-    /// Files known of so far.
-    pub files_total: u64,
-    /// Whether the totals are final.
-    pub scanned: bool,
-    /// Rate over the last seconds.
-    pub rate_bit_s: u64,
-    /// The limit in force; 0 for none.
-    pub limit_bit_s: u64,
-    /// Streams in use.
-    pub streams: u32,
-    /// Seconds since its start.
-    pub seconds: f64,
-    /// Time to the end, where that can be told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub eta_s: Option<f64>,
-    /// By how much `eta_s` may be off, either way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub eta_error_s: Option<f64>,
-    /// What it waits for.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub waiting_for: String,
-    /// How it ended, once it has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<JobOutcome>,
-    /// The receipt, once it has ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<Box<Receipt>>,
-}
-
-/// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobOutcome {
-    /// All of it arrived.
-    Done,
-    /// Some of it did not.
-    Partial,
-    /// None of it did, or it broke off.
-    Failed,
-    /// It was interrupted, and can be gone on with.
-    Interrupted,
-    /// Somebody ended it by order.
-    Cancelled,
-}
-
-impl JobOutcome {
-    /// The word that people see.
-    pub fn word(self) -> &'static str {
-        match self {
-            JobOutcome::Done => "done",
-            JobOutcome::Partial => "partial",
-            JobOutcome::Failed => "failed",
-            JobOutcome::Interrupted => "interrupted",
-            JobOutcome::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// A change to a running job. What is left out stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// The new limit; 0 for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_bit_s: Option<u64>,
-    /// The new number of streams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub streams: Option<u32>,
-    /// Pause, or go on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<bool>,
-    /// End the job; what arrived stays and is not sent again.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cancel: bool,
 }
 
 /// A failed command, for `--json` where there is no receipt.

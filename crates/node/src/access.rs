@@ -9,6 +9,7 @@ mod live_configuration;
 mod outbound;
 mod resolved_path;
 
+use model::Refusal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use model::locator::Place;
 use model::name::{Name, RelPath};
 use probe::disk::Ground;
 use store::ends::{self, End};
-use wire::frame::{Open, Refusal};
+use wire::frame::Open;
 
 use self::lending::Delegations;
 pub(crate) use self::live_configuration::LiveConfiguration;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use engine::control::Control;
 use model::fault::Fault;
 use model::id::Uuid;
-use model::v1;
+use model::{Refusal, v1};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use wire::frame::{JobName, Refusal};
+use wire::frame::JobName;
 
 /// How long an earlier attempt at the same job may take to end.
 const TAKEOVER: Duration = Duration::from_secs(10);
@@ -146,7 +146,7 @@ impl Jobs {
     }
 
     /// The jobs that a holder may know of, oldest first; all of them for the operator.
-    pub fn list(&self, job: Option<&JobName>, holder: Option<&str>) -> Vec<v1::Job> {
+    pub fn list(&self, job: Option<&JobName>, holder: Option<&str>) -> Vec<v1::Transfer> {
         let table = self.table();
         let known = |(key, entry): &(&Key, &Entry)| {
             job.is_none_or(|job| key.0 == *job) && holder.is_none_or(|holder| entry.holder == holder)

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use engine::NodeIdentity;
 use engine::identity::{self, HTTP_BY_KEY_ALPN};
-use model::v1;
+use model::{Refusal, v1};
 use serve::tls::{Certificate, ClientAuthorities, OtherProtocol, TlsSettings};
 use serve::{Server, Waits};
-use wire::frame::{JobName, Refusal};
+use wire::frame::JobName;
 use wire::version::Version;
 
 pub use serve::Stop;
@@ -34,7 +34,7 @@ pub struct NodeJobs(Jobs);
 
 impl NodeJobs {
     /// All of them, or those of one id.
-    pub fn list(&self, job: Option<&JobName>) -> Vec<v1::Job> {
+    pub fn list(&self, job: Option<&JobName>) -> Vec<v1::Transfer> {
         self.0.list(job, None)
     }
 

@@ -10,7 +10,7 @@ use engine::{Timeouts, node};
 use model::fault::with_causes;
 use parking_lot::Mutex;
 use probe::iperf3::Cookie;
-use serve::{ClearText, Exchange, Incoming, Match, Protocols, Refusal, Service, looks_like_http};
+use serve::{ClearText, Exchange, Incoming, Match, Protocols, Rejection, Service, looks_like_http};
 use wire::join::{JOIN_BYTES, Join, MAGIC};
 
 use crate::http::{SEALED_ONLY, Web};
@@ -93,21 +93,21 @@ impl Service for Port {
         self.web.answer(exchange);
     }
 
-    fn refused(&self, refusal: &Refusal<'_>) {
+    fn refused(&self, refusal: &Rejection<'_>) {
         match *refusal {
-            Refusal::Busy { peer, reason } => {
+            Rejection::Busy { peer, reason } => {
                 self.services.meters.refused(Why::Busy);
                 tracing::warn!(target: "access", %peer, outcome = "refused", error = reason);
             }
-            Refusal::Request { peer, status, reason } => {
+            Rejection::Request { peer, status, reason } => {
                 self.services.meters.refused(Why::Protocol);
                 tracing::info!(target: "access", %peer, outcome = "refused", status, error = reason, "not a request");
             }
-            Refusal::Protocol { peer, reason } => {
+            Rejection::Protocol { peer, reason } => {
                 self.services.meters.refused(Why::Protocol);
                 tracing::info!(target: "access", %peer, outcome = "refused", error = reason);
             }
-            Refusal::Failed { peer, reason } => {
+            Rejection::Failed { peer, reason } => {
                 tracing::info!(target: "access", %peer, outcome = "failed", error = reason);
             }
             _ => {}
@@ -148,14 +148,14 @@ impl Protocols for Port {
             return self.test_by_iperf3(connection);
         }
         if let Err(error) = self.join(connection) {
-            self.refused(&Refusal::Failed { peer, reason: &error.to_string() });
+            self.refused(&Rejection::Failed { peer, reason: &error.to_string() });
         }
     }
 
     fn serve_tls(&self, connection: Incoming, tls: rustls::Connection) {
         let peer = connection.peer;
         if let Err(error) = self.session(connection, tls) {
-            self.refused(&Refusal::Failed { peer, reason: &with_causes(&error) });
+            self.refused(&Rejection::Failed { peer, reason: &with_causes(&error) });
         }
     }
 
@@ -196,7 +196,7 @@ impl Port {
         let Incoming { socket, peer, number, admitted: _admitted, permit: _permit, .. } = connection;
         if !self.responders.answers_iperf3(peer) {
             let reason = "iperf3 is not answered here (--responders iperf3)";
-            return self.refused(&Refusal::Protocol { peer, reason });
+            return self.refused(&Rejection::Protocol { peer, reason });
         }
         self.responders.iperf3(socket, peer, number, &self.services.tests);
     }

@@ -3,14 +3,14 @@
 
 use auth::Action;
 use engine::node::{Asker, Said};
-use model::Algorithm;
 use model::entry::{Kind, Meta, Timestamp};
 use model::fault::Fault;
 use model::id::Uuid;
 use model::locator::Place;
 use model::name::RelPath;
+use model::{Algorithm, Refusal};
 use store::{Stat, Store};
-use wire::frame::{Listed, Refusal, Request};
+use wire::frame::{Listed, Request};
 
 use crate::access::{RENAME_STAYS, ResolvedPath, storage};
 use crate::digests::{BUSY, Digests, NoDigest};
@@ -113,7 +113,7 @@ pub(crate) fn answer(services: &Services, asker: &Asker<'_>, request: &Request, 
 }
 
 /// A job in one message: of very many failures only the first travel.
-fn told(mut job: model::v1::Job) -> serde_json::Result<String> {
+fn told(mut job: model::v1::Transfer) -> serde_json::Result<String> {
     let text = serde_json::to_string(&job)?;
     match &mut job.receipt {
         Some(receipt) if text.len() > wire::limits::TOLD_BYTES_MAX => {

@@ -1,5 +1,6 @@
 //! The gates of the sessions that live here: how a data stream finds the session it wants to join.
 
+use model::Refusal;
 use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -8,7 +9,6 @@ use engine::node::Gate;
 use engine::stream::{Joined, Place};
 use model::fault::Fault;
 use parking_lot::{Mutex, MutexGuard};
-use wire::frame::Refusal;
 use wire::join::{Join, SessionId};
 use wire::limits::STREAMS_MAX;
 

@@ -3,6 +3,7 @@
 mod notes;
 mod numbers;
 
+use model::Refusal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use engine::receive::TargetPlace;
 use engine::scan::SourceRoot;
 use model::fault::Fault;
 use model::locator::Place;
-use wire::frame::{Direction, KeyProof, Open, Refusal, Request};
+use wire::frame::{Direction, KeyProof, Open, Request};
 use wire::join::SessionId;
 
 pub(crate) use self::numbers::user;

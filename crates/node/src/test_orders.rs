@@ -8,6 +8,7 @@ mod order;
 mod run;
 mod table;
 
+use model::Refusal;
 use std::sync::Arc;
 
 use auth::Access;
@@ -15,7 +16,6 @@ use model::fault::Fault;
 use model::id::Uuid;
 use model::v1::node::{Probe, ProbeOrder, ProbeStage};
 use parking_lot::{Mutex, MutexGuard};
-use wire::frame::Refusal;
 
 pub(crate) use self::order::SECONDS_MAX;
 use self::run::{Failed, Run};

@@ -9,15 +9,14 @@ use auth::Access;
 use engine::node::{Asker, Said};
 use model::fault::{Blame, Fault};
 use model::units::{BitRate, Bytes};
-use model::v1;
 use model::v1::probe::tcp::{Line, Order};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
 use model::v1::probe::{Ask, DiskLine, Failure, FlowLine, Flows, Limits, Task, Test, disk};
+use model::{Refusal, v1};
 use parking_lot::{Mutex, MutexGuard};
 use probe::Stop;
 use probe::disk::Ground;
 use probe::tcp::Bounds;
-use wire::frame::Refusal;
 
 /// Looks at the host: a line that says whose audit it is, then one for each finding.
 pub type Audit = fn(&model::v1::tune::Ask) -> Result<Vec<String>, Refusal>;
@@ -132,7 +131,7 @@ fn senseless(error: &probe::Error) -> Refusal {
 /// A test in the words of the access log.
 pub(crate) fn describe(ask: &str) -> String {
     match serde_json::from_str::<Ask>(ask).map(|ask| ask.test) {
-        Ok(Test::Tcp(order)) => format!("probe tcp {:?}, {} streams", order.direction, order.streams),
+        Ok(Test::Tcp(order)) => format!("probe tcp {}, {} streams", order.direction.word(), order.streams),
         Ok(Test::Flows(flows)) => format!("probe {}, {} flows", task(&flows.task), flows.flows),
         Ok(Test::Disk(ask)) => format!("probe disk {}", ask.place),
         Ok(Test::Limits) => "probe limits".into(),
@@ -144,11 +143,11 @@ pub(crate) fn describe(ask: &str) -> String {
 fn task(task: &Task) -> &'static str {
     match task {
         Task::Reflect { .. } => "latency",
-        Task::Receive { .. } => "udp up",
-        Task::Send { .. } => "udp down",
+        Task::Receive { .. } => "udp forward",
+        Task::Send { .. } => "udp reverse",
         Task::Answer { .. } => "udp request",
-        Task::Echo { .. } => "path up",
-        Task::Explore(_) => "path down",
+        Task::Echo { .. } => "path forward",
+        Task::Explore(_) => "path reverse",
     }
 }
 

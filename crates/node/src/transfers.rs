@@ -24,10 +24,11 @@ use engine::control::{Control, Label};
 use model::fault::Fault;
 use model::id::Uuid;
 use model::locator::Place;
-use model::v1;
-use model::v1::node::{Change, Order, Stage, Transfer};
+use model::v1::node::Order;
+use model::v1::{Change, Stage, Transfer};
+use model::{Refusal, v1};
 use parking_lot::{Mutex, MutexGuard};
-use wire::frame::{Errand, Refusal};
+use wire::frame::Errand;
 
 use self::kept::{Claim, Shelf};
 use self::order::{Way, bare};
@@ -257,9 +258,8 @@ impl Transfers {
                 return self.fail(id, &format!("the node cannot read the job in its state directory: {error}"));
             }
         };
-        let found =
-            self.table().get(id).map(|e| (Arc::clone(&e.order), e.changes, e.cancelled, e.begun, e.access.clone()));
-        let Some((order, changes, cancelled, begun, access)) = found else { return };
+        let found = self.table().get(id).map(|e| (Arc::clone(&e.order), e.changes, e.begun, e.access.clone()));
+        let Some((order, changes, begun, access)) = found else { return };
         let Some(access) = access else {
             drop(writing);
             tracing::warn!(job = %id, "a job is not gone on with: whoever ordered it cannot be asked for any more");
@@ -268,7 +268,7 @@ impl Transfers {
             return self.fail(id, reason);
         };
         let plan = match order::read(&order) {
-            Ok(plan) if !cancelled => plan,
+            Ok(plan) if !changes.cancel => plan,
             Ok(_) => {
                 drop(writing);
                 return self.settle(id, Stage::Cancelled, None, None);
@@ -364,9 +364,13 @@ impl Transfers {
     }
 
     /// Changes a transfer; none where the holder has no such one that has not ended.
-    pub fn change(&self, holder: &str, id: &Uuid, change: &Change) -> Option<Arc<Transfer>> {
+    pub fn change(self: &Arc<Self>, holder: &str, id: &Uuid, change: &Change) -> Option<Arc<Transfer>> {
         let mut table = self.table();
         let entry = table.get_mut(id).filter(|entry| entry.holder == holder && !entry.has_ended())?;
+        if change.cancel {
+            drop(table);
+            return self.cancel(holder, id);
+        }
         entry.change(change);
         table.touch(id, now_us());
         let shown = table.get(id).map(Entry::show);
@@ -384,7 +388,7 @@ impl Transfers {
         if entry.has_ended() {
             return Some(entry.show());
         }
-        entry.cancelled = true;
+        entry.changes.cancel = true;
         let control = entry.control.clone();
         // Out of the line at once: its turn must not come while it ends.
         let waited = table.leave_the_line(id);
@@ -409,12 +413,7 @@ impl Transfers {
 
 fn control(order: &Order, changes: &Change) -> Control {
     let shown = bare(order);
-    let label = Label {
-        job: order.id.to_string(),
-        role: ROLE,
-        source: order::first_sources(&shown.source),
-        target: shown.target,
-    };
+    let label = Label { id: order.id, role: ROLE, source: order::first_sources(&shown.source), target: shown.target };
     Control::new(label, order::steer(order, changes), Arc::default())
 }
 

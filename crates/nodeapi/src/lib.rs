@@ -8,9 +8,8 @@
 
 use model::id::Uuid;
 use model::v1::Receipt;
-use model::v1::node::{
-    Capabilities, Change, Health, Order, Probe, ProbeOrder, ProbeStage, Probes, Problem, Stage, Transfer, Transfers,
-};
+use model::v1::node::{Capabilities, Health, Order, Probe, ProbeOrder, ProbeStage, Probes, Problem};
+use model::v1::{Change, Stage, Transfer, Transfers};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use web::client::ClientError;

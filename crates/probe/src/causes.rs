@@ -33,10 +33,10 @@ fn known(causes: &[Cause], kind: Kind, way: Direction) -> bool {
     causes.iter().any(|cause| cause.kind == kind && cause.direction.is_none_or(|known| known == way))
 }
 
-fn there(way: Direction) -> &'static str {
+fn in_direction(way: Direction) -> &'static str {
     match way {
-        Direction::Forward => "on the way there",
-        Direction::Reverse => "on the way back",
+        Direction::Forward => "in the forward direction",
+        Direction::Reverse => "in the reverse direction",
     }
 }
 

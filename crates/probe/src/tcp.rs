@@ -18,7 +18,7 @@ use model::v1::probe::Failure;
 use model::v1::probe::tcp::{Directions, End, Interval, Line, Order, Report};
 use socket2::SockRef;
 
-pub use expect::ways;
+pub use expect::directions;
 pub use order::check;
 pub use stream::Flow;
 
@@ -354,8 +354,8 @@ pub fn test(
     let near = near?;
     let silent = || Error::Silent { peer: peer.name().to_owned(), seconds: STILL.as_secs() };
     let far = heard.end.ok_or_else(silent)?;
-    let ways = ways(order, &near, &far);
-    Ok(Report { order: order.clone(), ways, intervals, far_intervals: heard.intervals, near, far })
+    let directions = directions(order, &near, &far);
+    Ok(Report { order: order.clone(), directions, intervals, far_intervals: heard.intervals, near, far })
 }
 
 #[cfg(test)]

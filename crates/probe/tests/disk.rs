@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use model::Blame;
 use model::v1::probe::DiskLine;
-use model::v1::probe::disk::{Order, Point, Report, Test, Way};
+use model::v1::probe::disk::{IoMode, Order, Point, Report, Test};
 use probe::disk::{Ground, answer, measure, measure_on};
 use probe::{Error, Stop};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -86,31 +86,31 @@ fn is_sane(point: &Point) {
 }
 
 /// What was done in each point, whatever the disk.
-fn is_as_ordered(report: &Report, ways: &[Way]) {
+fn is_as_ordered(report: &Report, modes: &[IoMode]) {
     let order = &report.order;
     let mut expected = Vec::new();
-    for way in ways {
+    for way in modes {
         for bytes in &order.file_bytes {
             for workers in &order.workers {
                 let all = bytes * u64::from(*workers);
                 let calls = bytes.div_ceil(order.block_bytes) * u64::from(*workers);
-                expected.push((Test::Write, *way, *bytes, *workers, all, calls));
-                expected.push((Test::Read, *way, *bytes, *workers, all, calls));
+                expected.push((Test::Write, *mode, *bytes, *workers, all, calls));
+                expected.push((Test::Read, *mode, *bytes, *workers, all, calls));
             }
         }
     }
     let flushes = u64::from(order.fsyncs);
-    expected.push((Test::Fsync, Way::Buffered, flushes * 4096, 1, flushes * 4096, flushes));
+    expected.push((Test::Fsync, IoMode::Buffered, flushes * 4096, 1, flushes * 4096, flushes));
     for bytes in &order.small_bytes {
         for workers in &order.workers {
             let files = u64::from(order.small_files);
-            expected.push((Test::SmallFiles, Way::Buffered, *bytes, *workers, files * bytes, files));
+            expected.push((Test::SmallFiles, IoMode::Buffered, *bytes, *workers, files * bytes, files));
         }
     }
-    let one = |p: &Point| (p.test, p.way, p.file_bytes, p.workers, p.bytes, p.calls);
+    let one = |p: &Point| (p.test, p.mode, p.file_bytes, p.workers, p.bytes, p.calls);
     let (sustained, rest): (Vec<&Point>, Vec<&Point>) = report.points.iter().partition(|p| p.test == Test::Sustained);
     assert_eq!(rest.into_iter().map(one).collect::<Vec<_>>(), expected);
-    assert_eq!(sustained.iter().map(|p| p.way).collect::<Vec<_>>(), ways);
+    assert_eq!(sustained.iter().map(|p| p.mode).collect::<Vec<_>>(), modes);
     assert!(sustained.iter().all(|p| p.bytes == order.budget_bytes && order.workers.contains(&p.workers)));
 }
 
@@ -127,11 +127,12 @@ fn every_point_is_there_and_nothing_is_left() {
     let report = measure(above.path(), &small_order(), &Stop::default(), note).unwrap();
     assert_eq!(names(above.path()), Vec::<String>::new());
     assert_eq!(report.points, noted);
-    let ways: &[Way] = if report.left_out.is_empty() { &[Way::Direct, Way::Buffered] } else { &[Way::Buffered] };
-    is_as_ordered(&report, ways);
+    let modes: &[IoMode] =
+        if report.left_out.is_empty() { &[IoMode::Direct, IoMode::Buffered] } else { &[IoMode::Buffered] };
+    is_as_ordered(&report, modes);
     report.points.iter().for_each(is_sane);
-    // A sweep for each test, way and length; the long write has none.
-    assert_eq!(report.knees.len(), 2 * 2 * ways.len() + 2);
+    // A sweep for each test, mode and length; the long write has none.
+    assert_eq!(report.knees.len(), 2 * 2 * modes.len() + 2);
     assert!(report.knees.iter().all(|knee| knee.rate_bit_s as f64 >= 0.95 * knee.best_rate_bit_s as f64));
     assert!(report.order.seed.is_some());
     assert!(report.device.free_bytes > 0 && report.device.total_bytes > report.device.free_bytes);
@@ -139,7 +140,7 @@ fn every_point_is_there_and_nothing_is_left() {
     let text = serde_json::to_string(&report).unwrap();
     let back: Report = serde_json::from_str(&text).unwrap();
     assert_eq!((&back.order, &back.device, &back.left_out), (&report.order, &report.device, &report.left_out));
-    let one = |p: &Point| (p.test, p.way, p.file_bytes, p.workers, p.bytes, p.rate_bit_s, p.cached.clone(), p.device);
+    let one = |p: &Point| (p.test, p.mode, p.file_bytes, p.workers, p.bytes, p.rate_bit_s, p.cached.clone(), p.device);
     assert!(back.points.iter().map(one).eq(report.points.iter().map(one)));
 }
 
@@ -167,7 +168,7 @@ fn the_device_saw_it_all() {
 #[test]
 fn reading_alone_is_reading() {
     let above = tempfile::tempdir().unwrap();
-    let order = Order { tests: vec![Test::Read], ways: vec![Way::Buffered], ..small_order() };
+    let order = Order { tests: vec![Test::Read], modes: vec![IoMode::Buffered], ..small_order() };
     let report = measure(above.path(), &order, &Stop::default(), &mut nothing).unwrap();
     let bytes: Vec<_> = report.points.iter().map(|p| (p.test, p.workers, p.bytes)).collect();
     let long = 3 * MIB + 4096;
@@ -382,6 +383,6 @@ fn an_order_out_of_bounds_touches_nothing() {
     // What is left out of an order is as the default has it.
     assert_eq!(serde_json::from_str::<Order>("{}").unwrap(), Order::default());
     let some: Order =
-        serde_json::from_str(r#"{"tests": ["small_files"], "ways": ["direct"], "workers": [3]}"#).unwrap();
+        serde_json::from_str(r#"{"tests": ["small_files"], "modes": ["direct"], "workers": [3]}"#).unwrap();
     assert_eq!((&some.tests[..], &some.workers[..]), (&[Test::SmallFiles][..], &[3][..]));
 }

@@ -103,7 +103,7 @@ fn our_client_with_our_server() {
         let report = test(node.at, &order(direction, streams), &Stop::default(), &mut |_| lines += 1).unwrap();
         let done = node.outcome().unwrap();
         assert!(lines >= 1, "{direction:?}");
-        for way in &report.ways {
+        for way in &report.directions {
             assert!(way.rate_bit_s > 0 && way.received_bytes > 0, "{way:?}");
         }
         // What the client says of the far end is what the far end says of itself.
@@ -124,7 +124,7 @@ fn so_many_bytes() {
     let node = node(Bounds::default());
     let order = Order { bytes: 5_000_000, seconds: 0.0, block_bytes: 10_000, ..Order::default() };
     let report = test(node.at, &order, &Stop::default(), &mut |_| {}).unwrap();
-    assert_eq!((report.ways[0].sent_bytes, report.ways[0].received_bytes), (5_000_000, 5_000_000));
+    assert_eq!((report.directions[0].sent_bytes, report.directions[0].received_bytes), (5_000_000, 5_000_000));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn twenty_at_once_and_not_one_more_than_the_bound() {
         let tests: Vec<_> = (0..20).map(|_| scope.spawn(run)).collect();
         for test in tests {
             let report = test.join().unwrap().unwrap();
-            assert!(report.ways[0].received_bytes > 0, "{:?}", report.ways);
+            assert!(report.directions[0].received_bytes > 0, "{:?}", report.directions);
         }
     });
     let few = self::node(Bounds { tests_max: 0, ..Bounds::default() });

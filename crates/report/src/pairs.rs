@@ -69,7 +69,7 @@ fn add_receipt(
     receipt: Receipt,
     points: Vec<Point>,
 ) {
-    if let Some(Piece::Ended(same)) = known.get(&receipt.job).and_then(|at| pieces.get_mut(*at))
+    if let Some(Piece::Ended(same)) = known.get(&receipt.transfer).and_then(|at| pieces.get_mut(*at))
         && same.receipt == receipt
     {
         same.files.push(file);
@@ -78,7 +78,7 @@ fn add_receipt(
         }
         return;
     }
-    known.insert(receipt.job.clone(), pieces.len());
+    known.insert(receipt.transfer.clone(), pieces.len());
     let ended = Ended { files: vec![file], receipt, points, series: None, is_guessed: false };
     pieces.push(Piece::Ended(Box::new(ended)));
 }

@@ -10,7 +10,7 @@ use model::v1::probe::tcp::{Interval, Report};
 
 use crate::html::{self, Plot, Scale, text};
 
-/// A cause in a few words: what, which way, where.
+/// A cause in a few words: what, in which direction, where.
 pub fn headline(cause: &Cause) -> String {
     let kind = format!("{:?}", cause.kind);
     let spaced = kind.char_indices().flat_map(|(at, c)| {
@@ -18,8 +18,8 @@ pub fn headline(cause: &Cause) -> String {
         gap.into_iter().chain(if at > 0 { c.to_lowercase().next() } else { Some(c) })
     });
     let way = match cause.direction {
-        Some(Direction::Forward) => ", on the way there",
-        Some(Direction::Reverse) => ", on the way back",
+        Some(Direction::Forward) => ", forward",
+        Some(Direction::Reverse) => ", reverse",
         None => "",
     };
     let place = match &cause.segment {
@@ -36,7 +36,7 @@ pub fn page(target: &str, support: &Support) -> String {
     let mut out = format!("<h1>Path to {}</h1>", text(target));
     causes(&mut out, support);
     let found = &support.findings;
-    for (way, name) in [(Direction::Forward, "TCP there"), (Direction::Reverse, "TCP back")] {
+    for (way, name) in [(Direction::Forward, "TCP forward"), (Direction::Reverse, "TCP reverse")] {
         if let Some(report) = found.tcp.of(way) {
             tcp(&mut out, name, way, report);
         }
@@ -69,11 +69,11 @@ fn causes(out: &mut String, support: &Support) {
 }
 
 fn tcp(out: &mut String, name: &str, way: Direction, report: &Report) {
-    let Some(result) = report.ways.first() else { return };
+    let Some(result) = report.directions.first() else { return };
     let _ = write!(out, "<h2>{name}: {}</h2><p>Limited by {}.</p>", BitRate(result.rate_bit_s), text(&result.limit));
     let intervals = if way == Direction::Forward { &report.far_intervals } else { &report.intervals };
     let rate = |interval: &Interval| interval.flows.iter().map(|flow| flow.rate_bit_s as f64).sum::<f64>();
-    let id = if way == Direction::Forward { "tcp-there" } else { "tcp-back" };
+    let id = if way == Direction::Forward { "tcp-forward" } else { "tcp-reverse" };
     let points: Vec<(f64, f64)> = intervals.iter().map(|i| (i.end_s, rate(i))).collect();
     line(out, (id, "Rate", "What arrived, interval by interval."), &points, Scale::seconds, Scale::rate);
     out.push_str("<table><tr><th>expected at most</th><th>by</th><th>evidence</th></tr>");
@@ -91,7 +91,7 @@ fn histogram(out: &mut String, id: &str, name: &str, latency: &Latency) {
     let point = |bucket: &Bucket| ((bucket.from_s + bucket.to_s) * 500.0, bucket.count as f64);
     let points: Vec<(f64, f64)> = latency.histogram.iter().map(point).collect();
     let (x, y) = (|most| Scale::plain(most, "ms"), |most| Scale::plain(most, "packets"));
-    line(out, (id, "How often", "How many packets took how long, there and back."), &points, x, y);
+    line(out, (id, "How often", "How many packets took how long, to the other end and back."), &points, x, y);
 }
 
 fn datagrams(out: &mut String, support: &Support) {
@@ -100,7 +100,7 @@ fn datagrams(out: &mut String, support: &Support) {
     for (name, ways) in [("small, paced", &found.datagrams), ("bursts", &found.bursts)] {
         for (way, point) in ways.each() {
             let Some(p) = point else { continue };
-            let way = if way == Direction::Forward { "there" } else { "back" };
+            let way = if way == Direction::Forward { "forward" } else { "reverse" };
             let _ = write!(
                 out,
                 "<tr><td>{name}, {way}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
@@ -114,7 +114,7 @@ fn datagrams(out: &mut String, support: &Support) {
 fn routes(out: &mut String, support: &Support) {
     let Some(routes) = &support.findings.routes else { return };
     out.push_str("<h2>Routes</h2>");
-    for (name, route) in [("there", Some(&routes.forward)), ("back", routes.reverse.as_ref())] {
+    for (name, route) in [("forward", Some(&routes.forward)), ("reverse", routes.reverse.as_ref())] {
         let Some(route) = route else { continue };
         let mtu = route.mtu.as_ref().map_or(String::new(), |mtu| format!(", packets of up to {} bytes", mtu.mtu_bytes));
         let _ = write!(out, "<h3>{name}{mtu}</h3><table><tr><th>hop</th><th>router</th><th>least round trip</th></tr>");

@@ -48,7 +48,7 @@ pub fn receipt() -> Receipt {
     Receipt {
         v: 1,
         event: "receipt".into(),
-        job: JOB.into(),
+        transfer: JOB.into(),
         state: v1::State::Partial,
         exit: 3,
         source: vec!["/srv/run7".into()],

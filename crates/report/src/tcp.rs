@@ -6,7 +6,7 @@ use model::units::BitRate;
 use model::v1::probe::Direction;
 use model::v1::probe::all::Support;
 use model::v1::probe::host::Use;
-use model::v1::probe::tcp::{Interval, Kernel, Report, Way};
+use model::v1::probe::tcp::{DirectionReport, Interval, Kernel, Report};
 
 use crate::course::{Course, Facts, Flow, Tcp};
 use crate::format;
@@ -20,7 +20,7 @@ const ROWS_MAX: usize = 200;
 
 /// Each direction of a test.
 pub fn stories(report: &Report, target: &str) -> Vec<Story> {
-    report.ways.iter().take(2).map(|way| story(report, way, target)).collect()
+    report.directions.iter().take(2).map(|way| story(report, way, target)).collect()
 }
 
 /// The TCP tests among all tests of a path, with the causes that all of them led to.
@@ -45,7 +45,7 @@ pub fn of_support(support: &Support, target: &str) -> Vec<Story> {
     stories
 }
 
-fn story(report: &Report, way: &Way, target: &str) -> Story {
+fn story(report: &Report, way: &DirectionReport, target: &str) -> Story {
     let (title, sent, received) = match way.direction.is_forward() {
         true => (format!("TCP test: here → {target}"), &report.near, &report.far),
         false => (format!("TCP test: {target} → here"), &report.far, &report.near),
@@ -176,7 +176,7 @@ fn known(facts: &mut Facts, rtt_s: f64, kernel: &Kernel) {
     facts.delivery_rate.note(kernel.delivery_rate_bit_s as f64);
 }
 
-fn expected(way: &Way) -> Option<Sheet> {
+fn expected(way: &DirectionReport) -> Option<Sheet> {
     let term = |term: &model::v1::probe::tcp::Term| {
         vec![term.name.replace('_', " "), BitRate(term.rate_bit_s).to_string(), term.evidence.clone()]
     };

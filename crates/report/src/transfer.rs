@@ -117,7 +117,7 @@ fn numbers(receipt: &Receipt, course: Option<&Course>) -> Vec<(&'static str, Str
     out.push(("Verified at both ends by", verified(receipt)));
     out.push(("Programs", format!("{} here, {} there", said(&receipt.versions.client), said(&receipt.versions.node))));
     out.push(("Protocol", receipt.versions.protocol.to_string()));
-    out.push(("Job", receipt.job.clone()));
+    out.push(("Job", receipt.transfer.clone()));
     out
 }
 

@@ -42,7 +42,7 @@ mod tests {
         assert_eq!(left_for_one_more(100.0, &[100.0]), 50.0);
         assert_eq!(left_for_one_more(100.0, &[10.0]), 90.0);
         assert_eq!(left_for_one_more(100.0, &[10.0, 80.0]), 45.0);
-        assert_eq!(left_for_one_more(100.0, &[40.0, 40.0]), 100.0 / 3.0);
+        assert!((left_for_one_more(100.0, &[40.0, 40.0]) - 100.0 / 3.0).abs() < 1e-9);
     }
 
     proptest! {

@@ -1,14 +1,14 @@
-//! Which connections are served at once, and which wait for that. A connection that is served has a thread, and threads are few:
-//! one client must not hold all of them by saying a byte now and then.
+//! The admission queue: which connections are served at once, and which wait. A connection that is served has a thread, and threads
+//! are few: no client may hold all of them by sending a byte now and then.
 //!
-//! - A client that has fewer than [`SHARE`] is served as long as any place is left.
-//! - One that has more is served while fewer than [`PLENTY`] are taken in all. Many clients may come from one address, a site behind
-//!   NAT, and a transfer holds its place while it runs: with nobody else there a thousand of them run at once, which fills any
-//!   link, and the other half of the places is left to whoever comes from elsewhere.
-//! - A connection that finds no place waits, is not refused, and clients take turns ([`sched::FairQueue`]). One that has its answer
-//!   while others wait gives its place up and waits as well. What holds a place without doing anything is given up after 20 s (a
-//!   head, a short body) or after some minutes (below 10 kB/s), so that even where all places are taken by those who mean harm
-//!   about ten a second are given back, and a newcomer's turn comes among the first.
+//! - A client with fewer than [`SHARE`] places is given one while any is left.
+//! - A client with more is given one while fewer than [`PLENTY`] are taken in all. A whole site may stand behind one address (NAT), and
+//!   a transfer holds its place while it runs: a site alone may run a thousand at once, which fills any link, and half of the
+//!   places stay free for other clients.
+//! - A connection that finds no place waits; clients take turns ([`sched::FairQueue`]). A connection that was answered while others
+//!   wait releases its place and waits too. A connection that holds a place and moves nothing is ended after 20 s (a head, a
+//!   short body) or two minutes (below 10 kB/s). So even with all places held by an attacker about ten a second become free, and
+//!   a new client's turn comes among the first.
 //! - The queue is as long as there are permits ([`crate::ConnectionPermit`]), and no connection waits longer than [`WAIT_MAX`].
 
 use std::collections::HashMap;
@@ -19,16 +19,16 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sched::FairQueue;
 
-/// Connections that are served at once. Those of other protocols than HTTP count until their peer has said who it is.
+/// Connections that are served at once. One of another protocol than HTTP counts until its client is authenticated.
 const SERVED_MAX: usize = 2048;
-/// Of them, those that any client may have while there are any.
+/// Places that each client may have as long as any is left.
 const SHARE: usize = SERVED_MAX / 8;
-/// Up to so many in all nobody asks for shares.
+/// Below this number of taken places shares do not count.
 const PLENTY: usize = SERVED_MAX / 2;
-/// No connection waits longer than this: clients ask again, and a connection in the queue is a descriptor.
+/// No connection waits longer than this: it takes a descriptor, and clients ask again.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Places, and the queue of those that wait for one.
+/// The places, and the connections that wait for one.
 #[derive(Debug)]
 pub(crate) struct AdmissionQueue<T> {
     all: usize,
@@ -41,7 +41,7 @@ pub(crate) struct AdmissionQueue<T> {
 struct Inner<T> {
     taken: usize,
     each: HashMap<IpAddr, usize>,
-    /// Those that wait, and since when.
+    /// The connections that wait, and since when.
     waiting: FairQueue<IpAddr, (T, Instant)>,
     closed: bool,
 }
@@ -64,7 +64,7 @@ impl<T> Inner<T> {
 }
 
 impl<T> AdmissionQueue<T> {
-    /// With all places free.
+    /// A queue with all places free.
     pub fn new() -> AdmissionQueue<T> {
         AdmissionQueue::of(SERVED_MAX, SHARE, PLENTY)
     }
@@ -74,7 +74,7 @@ impl<T> AdmissionQueue<T> {
         AdmissionQueue { all, share, plenty, inner: Mutex::new(inner) }
     }
 
-    /// A connection asks for a place: it is given back with a place taken; none where there is no place and it waits.
+    /// Asks for a place for a connection. Returns the connection with a place taken, or nothing when it waits.
     pub fn enter(&self, from: IpAddr, connection: T) -> Option<T> {
         let mut inner = self.inner.lock();
         if inner.taken < self.all && (inner.taken < self.plenty || inner.has(&from) < self.share) {
@@ -85,12 +85,12 @@ impl<T> AdmissionQueue<T> {
         None
     }
 
-    /// A connection that has a place, and is about to give it up, waits for another one.
+    /// Queues a connection that has a place and is about to release it.
     pub fn wait(&self, from: IpAddr, connection: T) {
         self.inner.lock().wait(from, connection);
     }
 
-    /// How many are served, and how many wait.
+    /// How many connections are served, and how many wait.
     pub fn count(&self) -> (usize, usize) {
         let inner = self.inner.lock();
         (inner.taken, inner.waiting.len())
@@ -101,7 +101,7 @@ impl<T> AdmissionQueue<T> {
         !self.inner.lock().waiting.is_empty()
     }
 
-    /// A place is free again: see [`AdmissionQueue::next`].
+    /// Releases a place; [`AdmissionQueue::next`] gives it to another connection.
     pub fn leave(&self, from: IpAddr) {
         let mut inner = self.inner.lock();
         inner.taken -= 1;
@@ -131,14 +131,14 @@ impl<T> AdmissionQueue<T> {
         Some((from, connection))
     }
 
-    /// Takes out those that have waited for too long.
+    /// Removes and returns the connections that have waited too long.
     pub fn take_late(&self, now: Instant) -> Vec<T> {
         let is_late = |since: &Instant| now.saturating_duration_since(*since) >= WAIT_MAX;
         let late = self.inner.lock().waiting.drain_fronts(|(_, since)| is_late(since));
         late.into_iter().map(|(connection, _)| connection).collect()
     }
 
-    /// Drops whatever waits, and whatever would.
+    /// Drops all connections that wait, and those that come later.
     pub fn close(&self) {
         let mut inner = self.inner.lock();
         inner.closed = true;
@@ -149,14 +149,14 @@ impl<T> AdmissionQueue<T> {
     }
 }
 
-/// Who is told that a place is free.
+/// Hears that a place has become free.
 pub(crate) trait Places: Send + Sync {
-    /// A connection of this client has given its place back.
+    /// A connection of this client has released its place.
     fn given_back(&self, from: IpAddr);
 }
 
-/// A connection's place among those that are served at once: given back when dropped, also when its thread panics, to the one
-/// whose turn it is.
+/// A connection's place among those that are served at once. Dropping it, a panic of its thread included, releases the place to the
+/// connection whose turn it is.
 pub struct Admitted {
     places: Weak<dyn Places>,
     from: IpAddr,

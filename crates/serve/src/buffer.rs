@@ -1,4 +1,4 @@
-//! One buffer for each thread that moves bytes, at the start of a page, kept as long as the thread.
+//! One page-aligned buffer for each thread that moves bytes, kept as long as the thread lives.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ thread_local! {
     static BUFFER: RefCell<Option<Aligned>> = const { RefCell::new(None) };
 }
 
-/// Works with the thread's buffer. Whoever is inside already gets another one.
+/// Calls `work` with the thread's buffer. A nested call gets a new buffer.
 pub fn with<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
     let mut kept = BUFFER.with_borrow_mut(Option::take).unwrap_or_else(|| Aligned::zeroed(BUFFER_BYTES));
     let out = work(&mut kept);

@@ -1,5 +1,5 @@
-//! How many descriptors the connections of a server take, in all and from each client, within bounds. A connection takes one
-//! until it is known to take more. What counts as one client is its prefix: [`model::client_prefix`].
+//! Limits on the descriptors of connections, in all and for each client. A connection counts as one descriptor until it is known to
+//! need more. Addresses with one prefix are one client: [`model::client_prefix`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,10 +10,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// Descriptors of connections at once, however many the system would give.
 const CONNECTIONS_MAX: usize = 32 << 10;
-/// Descriptors that are left for files and for what the node dials itself, as a part of all.
+/// One part in so many of all descriptors is left for files and for connections that this process makes itself.
 const KEPT_BACK: usize = 4;
 
-/// The connections that are open, and how many may be.
+/// The open connections, and how many may be open.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
     most: usize,
@@ -31,14 +31,14 @@ struct Counts {
 /// Why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Too many in all.
+    /// The limit on all connections is reached.
     All,
-    /// Too many from there: one client takes at most half.
+    /// The limit of this client is reached: half of all.
     There,
 }
 
 impl Full {
-    /// For whoever reads why.
+    /// The reason, for a log.
     pub fn words(self) -> &'static str {
         match self {
             Full::All => "as many connections are open as may be",
@@ -47,17 +47,17 @@ impl Full {
     }
 }
 
-/// A connection's part of the limit, given back when dropped.
+/// A connection's part of the limit, released when dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limits: Arc<ConnectionLimits>,
     from: IpAddr,
-    /// Descriptors that it stands for.
+    /// Descriptors that it counts as.
     takes: usize,
 }
 
 impl ConnectionLimits {
-    /// As many as the system's descriptors allow.
+    /// Limits that the descriptors of the system allow.
     pub fn new() -> Arc<ConnectionLimits> {
         let descriptors = sys::limits::raise_descriptor_limit() as usize;
         ConnectionLimits::of((descriptors - descriptors / KEPT_BACK).min(CONNECTIONS_MAX))
@@ -71,7 +71,7 @@ impl ConnectionLimits {
         self.counts.lock()
     }
 
-    /// One more connection, from this address.
+    /// Counts one more connection from this address.
     pub fn admit(self: &Arc<ConnectionLimits>, address: IpAddr) -> Result<ConnectionPermit, Full> {
         let mut permit = ConnectionPermit { limits: Arc::clone(self), from: client_prefix(address), takes: 0 };
         permit.take(1)?;
@@ -86,10 +86,10 @@ impl ConnectionLimits {
 }
 
 impl ConnectionPermit {
-    /// The connection stands for so many descriptors from now on.
+    /// Counts the connection as so many descriptors from now on.
     ///
     /// # Errors
-    /// There is no room for more; then it stands for as many as before.
+    /// The limit does not allow it; the connection counts as before.
     pub fn take(&mut self, descriptors: usize) -> Result<(), Full> {
         let more = descriptors.saturating_sub(self.takes);
         let most = self.limits.most;

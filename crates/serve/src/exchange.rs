@@ -1,4 +1,4 @@
-//! One request being answered, whatever carried it: HTTP/1.1 over a socket, or a stream of HTTP/2.
+//! One request and its answer, over HTTP/1.1 or a stream of HTTP/2.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -8,69 +8,85 @@ use model::Timestamp;
 use store::Source;
 use web::{Headers, Request, Response, date};
 
-/// Bytes of a file that pass through this process at once: they stay in the second-level cache.
+/// Bytes of a file that are copied through this process at once; they fit into the second-level cache.
 pub const PIECE_BYTES: usize = 256 << 10;
-/// A body brings, and a client takes, at least so many bytes in a window of [`PACE_WINDOW`]: 10 kB/s, as other servers ask for.
+/// Bytes that a body must bring, and a client must take, in each [`PACE_WINDOW`]: 10 kB/s, the least that other servers ask for.
 const PACE_BYTES: u64 = 1_200_000;
 const PACE_WINDOW: Duration = Duration::from_secs(120);
-/// A body up to here fits into one packet or some, and has so long in all: over before any window is.
+/// Largest short body. It fits into a few packets, and must arrive within [`LITTLE_WITHIN`], before any window of time ends.
 pub const LITTLE_BYTES: usize = 64 << 10;
 const LITTLE_WITHIN: Duration = Duration::from_secs(20);
 
-/// Without a byte for that long a body has stalled, and an answer is not read any more.
+/// After so long without a byte a body counts as stalled, and an answer as not read any more.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
-/// How a body's length is told.
+/// The length of an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many bytes.
+    /// So many bytes follow.
     Known(u64),
-    /// It ends when it ends.
+    /// Unknown: chunks, or until the connection ends.
     Open,
 }
 
-/// A request, its body as it comes, and the way of its answer. One head is sent, then the body it promised.
+/// A request, its body, and its answer. The answer is [`begin`](Exchange::begin) once, then [`write`](Exchange::write) or
+/// [`send`](Exchange::send) until the promised length is reached, then [`end`](Exchange::end).
 pub trait Exchange {
-    /// What was asked.
+    /// The head of the request.
     fn request(&self) -> &Request;
-    /// Who asks.
+    /// The address of the client.
     fn peer(&self) -> SocketAddr;
-    /// Whether nobody on the way reads along.
+    /// Whether the connection is encrypted.
     fn is_secure(&self) -> bool;
-    /// The name in the certificate that the client has shown and proved.
+    /// The name in the client's certificate, if it has shown one, holds its key and an authority vouches for it.
     fn client_name(&self) -> Option<&str>;
-    /// How long the request's body is, where it says so.
+    /// The length of the request's body, if its head tells it.
     fn body_length(&self) -> Option<u64>;
-    /// Some bytes of it; 0 at its end. The first call lets a client go on that waits for that.
+    /// Reads bytes of the request's body; 0 at its end. The first call sends `100 Continue` to a client that waits for it.
+    ///
+    /// # Errors
+    /// The connection breaks, the framing is wrong, or the body comes too slowly.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-    /// What the client has said behind the body, once a read has found its end.
+    /// The trailer fields of the request, once [`read`](Exchange::read) has returned 0.
     fn trailers(&mut self) -> Headers;
-    /// The body is to be a short one, whatever it says of itself: all of it comes within [`LITTLE_WITHIN`].
+    /// Treats the request's body as a short one, whatever length it tells: all of it must come within [`LITTLE_WITHIN`].
     fn expect_little(&mut self);
-    /// Fields that the answer is to have besides its own.
+    /// Adds fields to those of the answer's head.
     fn add_to_answer(&mut self, fields: Headers);
-    /// The answer's head.
+    /// Sends the answer's head.
+    ///
+    /// # Errors
+    /// The connection breaks.
     fn begin(&mut self, response: Response, length: Length) -> io::Result<()>;
-    /// Bytes of the answer's body.
+    /// Sends bytes of the answer's body.
+    ///
+    /// # Errors
+    /// The connection breaks, or the client takes bytes too slowly.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Bytes of a file as the answer's body. A file that ends before is an error.
+    /// Sends `bytes` bytes of a file from `offset` as the answer's body.
+    ///
+    /// # Errors
+    /// As for [`write`](Exchange::write); or the file cannot be read, or ends earlier.
     fn send(&mut self, source: &dyn Source, offset: u64, bytes: u64) -> io::Result<()>;
-    /// The end of the body, with what is to be said after it.
+    /// Ends the body, with these trailer fields.
+    ///
+    /// # Errors
+    /// The connection breaks.
     fn end(&mut self, trailers: &Headers) -> io::Result<()>;
-    /// Whether an answer has begun.
+    /// Whether the answer's head was sent.
     fn has_begun(&self) -> bool;
     /// Whether the client has hung up.
     fn is_gone(&self) -> bool;
-    /// Sends the client on to HTTP/1.1, before an answer has begun, if that is better for many bytes and the client is known to
-    /// take it well. Then nothing is to be answered here.
+    /// Asks a client of HTTP/2 to come again over HTTP/1.1, which is cheaper for many bytes. Only before the answer has begun, and
+    /// only to clients that are known to do it. If true, the service must not answer here.
     fn leave_to_http1(&mut self) -> bool {
         false
     }
-    /// The connection, where it is this exchange's alone: what the kernel counts of it is then of this exchange.
+    /// The socket, if this exchange has the connection to itself: then the kernel's counters of it are those of this exchange.
     fn socket(&self) -> Option<&TcpStream> {
         None
     }
-    /// It came in clear where the service serves some requests only that way: see [`crate::ClearText::Restricted`].
+    /// Whether the request came in clear text from an address for which that is restricted: see [`crate::ClearText::Restricted`].
     fn is_restricted(&self) -> bool {
         false
     }
@@ -78,13 +94,13 @@ pub trait Exchange {
     fn is_multiplexed(&self) -> bool {
         false
     }
-    /// Bytes that were taken from that connection and not read yet.
+    /// Bytes that were taken from the socket and not read by the service yet.
     fn unread_bytes(&self) -> u64 {
         0
     }
 }
 
-/// The fields that every answer has (RFC 9110, section 6.6.1), and what this one has besides.
+/// Adds the fields that every answer has (RFC 9110, section 6.6.1), and those that the service asked for.
 pub(crate) fn dress(response: &mut Response, besides: &Headers) {
     besides.iter().for_each(|(name, value)| response.headers.add(name, value));
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -92,28 +108,28 @@ pub(crate) fn dress(response: &mut Response, besides: &Headers) {
     response.headers.add("Date", date::http(now));
 }
 
-/// How fast a body comes. A sender of drops holds a thread; so drops are not enough.
+/// Judges how fast a request's body comes. A client that sends a byte now and then holds a thread, so it is given up.
 pub(crate) struct Pace {
     since: Instant,
     bytes: u64,
     is_little: bool,
-    /// When a short body has to be here, from when it was first asked for.
+    /// When a short body must be complete, counted from the first read.
     due: Option<Instant>,
 }
 
 impl Pace {
-    /// Of a body of this length, from now on.
+    /// Judges a body of this length, from now on.
     pub fn new(length: Option<u64>) -> Pace {
         let is_little = length.is_some_and(|bytes| bytes <= LITTLE_BYTES as u64);
         Pace { since: Instant::now(), bytes: 0, is_little, due: None }
     }
 
-    /// It is a short one, whatever it says.
+    /// Treats the body as a short one, whatever length it tells.
     pub fn expect_little(&mut self) {
         self.is_little = true;
     }
 
-    /// How long the next bytes may be waited for.
+    /// How long to wait for the next bytes.
     pub fn patience(&mut self) -> io::Result<Duration> {
         self.patience_at(Instant::now())
     }
@@ -132,7 +148,7 @@ impl Pace {
         }
     }
 
-    /// So many bytes have come.
+    /// Counts bytes that have come; fails where they come too slowly.
     pub fn took(&mut self, bytes: usize) -> io::Result<()> {
         self.bytes += bytes as u64;
         if self.since.elapsed() > PACE_WINDOW {
@@ -145,7 +161,7 @@ impl Pace {
     }
 }
 
-/// How fast a client takes its answer: by the time that it lets us wait alone.
+/// Judges how fast a client takes its answer, by the time that the server waited for it, and no other time.
 #[derive(Debug, Default)]
 pub(crate) struct Uptake {
     bytes: u64,
@@ -153,7 +169,7 @@ pub(crate) struct Uptake {
 }
 
 impl Uptake {
-    /// So many bytes were given, and so long we waited for room.
+    /// Counts bytes that were sent and the time waited for room; fails where the client takes them too slowly.
     pub fn gave(&mut self, bytes: u64, waited: Duration) -> io::Result<()> {
         self.bytes += bytes;
         self.waited += waited;
@@ -167,12 +183,12 @@ impl Uptake {
     }
 }
 
-/// A file that became shorter while it was sent.
+/// The error for a file that became shorter while it was sent.
 pub(crate) fn shorter() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was sent")
 }
 
-/// Sends a piece of a file through this process.
+/// Copies a range of a file to `write`, through the thread's buffer.
 pub(crate) fn pump(
     source: &dyn Source,
     offset: u64,
@@ -227,7 +243,7 @@ mod tests {
         assert_eq!(gives(11_000, second, 1000), 1000, "11 kB/s");
         // A disk of ours that brings a byte a minute is not the client's fault.
         assert_eq!(gives(1, Duration::ZERO, 1000), 1000);
-        // Nor is much at first credit for ever.
+        // Bytes that were taken early do not count for ever.
         assert!(gives(0, second, 1000) < 200);
         let mut uptake = Uptake::default();
         uptake.gave(1 << 30, Duration::ZERO).unwrap();

@@ -12,7 +12,7 @@ use web::{Body, Conn, Framing, Headers, Method, Request, Response, body};
 
 use crate::connection_limits::ConnectionPermit;
 use crate::exchange::{Exchange, Length, PIECE_BYTES, Pace, SILENCE, Uptake, pump, shorter};
-use crate::service::{Refusal, Service};
+use crate::service::{Rejection, Service};
 
 /// For a whole head, from its first byte.
 const HEAD_WITHIN: Duration = Duration::from_secs(20);
@@ -149,7 +149,7 @@ impl Connection {
 
     /// An answer to what is no request; the connection ends with it.
     fn refuse(&mut self, service: &dyn Service, status: u16, reason: &str) -> bool {
-        service.refused(&Refusal::Request { peer: self.conn.peer(), status, reason });
+        service.refused(&Rejection::Request { peer: self.conn.peer(), status, reason });
         self.say_no(status, reason);
         false
     }

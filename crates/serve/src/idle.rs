@@ -1,5 +1,5 @@
-//! Connections that have nothing to say: one thread watches all of them, so that an idle connection costs a descriptor and no
-//! thread. One that says something is handed on; one that says nothing for too long is dropped.
+//! Idle connections. One thread watches all of them with epoll, so that an idle connection costs a descriptor and no thread. A
+//! connection that becomes readable is handed on; one that stays silent for too long is dropped.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,12 +12,12 @@ use sys::waker::Waker;
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
-/// How often connections whose time is up are looked for.
+/// How often connections whose time has passed are looked for.
 const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// What stands for the waker among the connections' numbers.
+/// The epoll token of the waker; connections have other numbers.
 const WAKER: u64 = 0;
 
-/// Connections that wait to be heard.
+/// The idle connections of a server.
 pub(crate) struct IdleConnections<T> {
     epoll: OwnedFd,
     inner: Mutex<Inner<T>>,
@@ -30,7 +30,10 @@ struct Inner<T> {
 }
 
 impl<T: AsFd> IdleConnections<T> {
-    /// An empty one.
+    /// An empty set.
+    ///
+    /// # Errors
+    /// The host gives no epoll descriptor.
     pub fn new() -> io::Result<IdleConnections<T>> {
         let inner = Inner { last: WAKER, closed: false, connections: HashMap::new() };
         Ok(IdleConnections { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, inner: Mutex::new(inner) })
@@ -40,7 +43,10 @@ impl<T: AsFd> IdleConnections<T> {
         self.inner.lock()
     }
 
-    /// Keeps a connection until it says something, for at most that long. After [`IdleConnections::close`] it is dropped.
+    /// Watches a connection until it becomes readable, for at most that long. After [`IdleConnections::close`] it is dropped.
+    ///
+    /// # Errors
+    /// The host cannot watch its descriptor.
     pub fn keep(&self, connection: T, within: Duration) -> io::Result<()> {
         let mut inner = self.inner();
         if inner.closed {
@@ -55,12 +61,12 @@ impl<T: AsFd> IdleConnections<T> {
         Ok(())
     }
 
-    /// How many wait.
+    /// How many connections are idle.
     pub fn len(&self) -> usize {
         self.inner().connections.len()
     }
 
-    /// Drops all connections, and whatever comes later.
+    /// Drops all connections, and those that come later.
     pub fn close(&self) {
         let mut inner = self.inner();
         inner.closed = true;
@@ -69,7 +75,10 @@ impl<T: AsFd> IdleConnections<T> {
         drop(connections);
     }
 
-    /// Hands connections on as they speak, until woken, and calls `tick` once a second. Neither may wait.
+    /// Runs until `stop` is woken: hands readable connections on, and calls `tick` once a second. Neither callback may block.
+    ///
+    /// # Errors
+    /// The host cannot wait on epoll.
     pub fn watch(&self, stop: &Waker, mut hand_on: impl FnMut(T), mut tick: impl FnMut()) -> io::Result<()> {
         epoll::add(&self.epoll, stop, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
         let mut events = Vec::with_capacity(EVENTS);

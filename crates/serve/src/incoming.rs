@@ -1,4 +1,4 @@
-//! A connection that speaks another protocol than HTTP, as it is handed to whoever serves that.
+//! A connection of another protocol than HTTP, as the server hands it to the service.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
@@ -6,22 +6,22 @@ use std::time::Instant;
 use crate::admission::Admitted;
 use crate::connection_limits::ConnectionPermit;
 
-/// A connection on a thread of its own.
+/// A connection of another protocol, on a thread of its own.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The socket, blocking; nothing was taken from it but what TLS has read.
+    /// The socket, in blocking mode. Nothing was read from it, but for what TLS has read.
     pub socket: TcpStream,
     /// The other end.
     pub peer: SocketAddr,
     /// The number of the connection, in the order in which they were accepted.
     pub number: u64,
-    /// By when the other end has to have said what the connection is for.
+    /// When the time for the first message ends.
     pub deadline: Instant,
-    /// Its place within the limit on connections, given back when dropped.
+    /// Its permit within the limit on connections, released when dropped.
     pub permit: ConnectionPermit,
-    /// Its place among the connections that are served at once, given back when dropped: as soon as it is known who it is, so that
-    /// whoever has shown nothing yet holds such a place for a short time only.
+    /// Its place among the connections that are served at once, released when dropped. Drop it as soon as the client is
+    /// authenticated, so that only unknown clients count against the places.
     pub admitted: Admitted,
-    /// Its first bytes, as far as they were looked at.
+    /// The first bytes that were looked at. They are still in the socket.
     pub first: Vec<u8>,
 }

@@ -1,11 +1,11 @@
-//! An HTTP/1.1 and HTTP/2 server for bulk bodies: listening, telling protocols apart, TLS, limits on connections and threads,
-//! idle connections that cost a descriptor and no thread, and requests as [`Exchange`]s, whatever carried them.
+//! An HTTP/1.1 and HTTP/2 server for bulk bodies. It listens, recognises protocols, speaks TLS, limits connections and threads, and
+//! keeps idle connections without a thread. A request is an [`Exchange`], whichever version of HTTP carried it.
 //!
-//! A [`Service`] answers requests; its two methods are all that a server of HTTP needs. Where other protocols are spoken on the
-//! same port, [`Protocols`] takes their connections. `examples/files.rs` serves a directory in thirty lines.
+//! A [`Service`] answers requests; a server of HTTP implements its two methods and no more. [`Protocols`] takes the connections of
+//! other protocols on the same port. `examples/files.rs` serves a directory in forty lines.
 //!
-//! What this crate does not know: exports, keys, who may do what, what a request means. What it refuses it reports
-//! ([`Service::refused`]), and whoever counts does so there.
+//! What this crate does not know: exports, keys, who may do what, what a request means. It reports what it refuses
+//! ([`Service::refused`]); logs and counters are the service's.
 
 mod admission;
 pub mod buffer;
@@ -25,5 +25,5 @@ pub use connection_limits::{ConnectionPermit, Full};
 pub use exchange::{Exchange, LITTLE_BYTES, Length, PIECE_BYTES};
 pub use incoming::Incoming;
 pub use server::{Counts, Server, Stop, Waits, WeakServer, bind};
-pub use service::{ClearText, Protocols, Refusal, Service};
+pub use service::{ClearText, Protocols, Rejection, Service};
 pub use sniff::{Match, looks_like_http};

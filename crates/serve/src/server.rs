@@ -15,22 +15,22 @@ use sys::waker::Waker;
 use crate::admission::{AdmissionQueue, Admitted, Places};
 use crate::connection_limits::{ConnectionLimits, ConnectionPermit};
 use crate::idle::IdleConnections;
-use crate::service::{ClearText, Protocols, Refusal};
+use crate::service::{ClearText, Protocols, Rejection};
 use crate::sniff::{FirstBytes, Spoken, peek_spoken, sniff};
 use crate::tls::{Accepted, H2, TlsSettings};
 use crate::{Incoming, h1, h2};
 
-/// A connection of HTTP between two requests is kept so long: longer than clients pause within a piece of work.
+/// How long an HTTP connection is kept between two requests: longer than clients pause within a piece of work.
 const KEPT_FOR: Duration = Duration::from_secs(300);
-/// Ports that are tried until one is free for UDP as well.
+/// How many ports are tried until one is free for UDP as well.
 const PORTS_TRIED: u32 = 16;
 
-/// How long a server waits for its clients.
+/// How long the server waits for its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits {
-    /// For a client to say what its connection is for, handshake of TLS included.
+    /// For the first message of a connection, the TLS handshake included.
     pub handshake: Duration,
-    /// For anything from a client that does not answer the kernel any more.
+    /// Until a client whose kernel does not answer any more is taken to be gone.
     pub gone_after: Duration,
 }
 
@@ -45,23 +45,23 @@ impl Default for Waits {
 pub struct Stop(Waker);
 
 impl Stop {
-    /// No more connections are accepted, and [`Server::run`] returns.
+    /// Stops accepting connections; [`Server::run`] returns.
     pub fn stop(&self) {
         self.0.wake();
     }
 
-    /// What is readable once the server is to stop.
+    /// A descriptor that becomes readable when the server is to stop.
     pub fn waker(&self) -> &Waker {
         &self.0
     }
 }
 
-/// Connections, by what is done with them.
+/// How many connections there are, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Of all kinds.
+    /// In all states.
     pub open: usize,
-    /// Without a thread.
+    /// Watched, without a thread.
     pub idle: usize,
     /// Served by a thread.
     pub served: usize,
@@ -69,16 +69,16 @@ pub struct Counts {
     pub waiting: usize,
 }
 
-/// A server, listening. Clones are the same.
+/// A listening server. Clones are handles of the same server.
 pub struct Server<S> {
     inner: Arc<Inner<S>>,
 }
 
-/// A server that may have ended.
+/// A handle that does not keep the server alive.
 pub struct WeakServer<S>(Weak<Inner<S>>);
 
 impl<S> WeakServer<S> {
-    /// The server, while somebody holds it.
+    /// The server, as long as another handle keeps it alive.
     pub fn upgrade(&self) -> Option<Server<S>> {
         self.0.upgrade().map(|inner| Server { inner })
     }
@@ -104,15 +104,15 @@ struct Inner<S> {
     stop: Waker,
 }
 
-/// A connection that has nothing to say for now.
+/// A connection that is idle or waits for a thread.
 enum Waiting {
-    /// It has not said anything yet.
+    /// It has not sent anything yet.
     Fresh(Fresh),
     /// It speaks HTTP/1.1.
     Http(h1::Connection),
 }
 
-/// A connection as it was accepted.
+/// A connection that was accepted and from which nothing was read.
 #[derive(Debug)]
 struct Fresh {
     socket: TcpStream,
@@ -139,10 +139,10 @@ impl AsFd for Waiting {
     }
 }
 
-/// Listens. Of port 0 both numbers are wanted, that of UDP as well: another one is as good.
+/// Binds a listener. With port 0 it picks a port that is free for UDP too, since tests send datagrams to the port of the server.
 ///
 /// # Errors
-/// The address is taken, is none of this host, or needs a privilege.
+/// The address is in use, does not belong to this host, or needs a privilege.
 pub fn bind(at: SocketAddr) -> io::Result<TcpListener> {
     for _ in 0..PORTS_TRIED {
         let listener = TcpListener::bind(at)?;
@@ -154,11 +154,11 @@ pub fn bind(at: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl<S: Protocols> Server<S> {
-    /// Over a port that listens. Connections wait from here on; [`Server::run`] serves them. Without TLS settings, connections
-    /// that speak TLS are refused.
+    /// A server over a listener. From here on connections wait; [`Server::run`] serves them. Without TLS settings the server
+    /// refuses connections that speak TLS.
     ///
     /// # Errors
-    /// The host gives no descriptors.
+    /// The host has no descriptors left.
     pub fn new(
         listener: TcpListener,
         service: Arc<S>,
@@ -183,37 +183,37 @@ impl<S: Protocols> Server<S> {
         Ok(Server { inner })
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     ///
     /// # Errors
-    /// The host does not say.
+    /// The host does not tell the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.inner.listener.local_addr()
     }
 
-    /// A handle to end it.
+    /// A handle that stops the server from another thread.
     pub fn stopper(&self) -> Stop {
         Stop(self.inner.stop.clone())
     }
 
-    /// For whoever only looks at it.
+    /// A handle that does not keep the server alive.
     pub fn downgrade(&self) -> WeakServer<S> {
         WeakServer(Arc::downgrade(&self.inner))
     }
 
-    /// What answers the requests.
+    /// The service that answers the requests.
     pub fn service(&self) -> &Arc<S> {
         &self.inner.service
     }
 
-    /// Connections that are accepted from now on are shown these certificates.
+    /// Replaces the TLS settings; they hold for connections that are accepted from now on. Does nothing without TLS.
     pub fn replace_tls(&self, settings: TlsSettings) {
         if let Some(tls) = &self.inner.tls {
             tls.store(Arc::new(settings));
         }
     }
 
-    /// Takes over a connection that this end made: where a client cannot reach this host, but this host the client.
+    /// Serves a connection that this end dialled, for a client that cannot reach this host.
     pub fn adopt(&self, socket: TcpStream, peer: SocketAddr) {
         self.inner.accept(socket, peer);
     }
@@ -224,14 +224,14 @@ impl<S: Protocols> Server<S> {
         Counts { open: self.inner.limits.len(), idle: self.inner.idle.len(), served, waiting }
     }
 
-    /// Ends what is idle or waits, and lets HTTP/2 finish what it has begun. Connections that are being served go on.
+    /// Closes connections that are idle or wait, and lets HTTP/2 finish the requests that have begun. Other connections go on.
     pub fn close_idle(&self) {
         self.inner.idle.close();
         self.inner.admission.close();
         self.inner.h2.close();
     }
 
-    /// Waits until every connection has ended and cleaned up behind itself, for at most `within`.
+    /// Waits until every connection has ended and released its permit, for at most `within`.
     pub fn wait_until_closed(&self, within: Duration) {
         let deadline = Instant::now() + within;
         while self.inner.limits.len() > 0 && Instant::now() < deadline {
@@ -239,10 +239,10 @@ impl<S: Protocols> Server<S> {
         }
     }
 
-    /// Serves until stopped.
+    /// Serves connections until [`Stop::stop`].
     ///
     /// # Errors
-    /// This host cannot wait for connections.
+    /// The host cannot poll its descriptors.
     pub fn run(&self) -> io::Result<()> {
         let inner = &self.inner;
         std::thread::scope(|scope| {
@@ -297,7 +297,7 @@ impl<S: Protocols> Inner<S> {
         let permit = match self.limits.admit(peer.ip()) {
             Ok(permit) => permit,
             Err(full) => {
-                self.service.refused(&Refusal::Busy { peer, reason: full.words() });
+                self.service.refused(&Rejection::Busy { peer, reason: full.words() });
                 return;
             }
         };
@@ -337,7 +337,7 @@ impl<S: Protocols> Inner<S> {
                 Waiting::Fresh(fresh) => {
                     let peer = fresh.peer;
                     if let Err(error) = own.serve(fresh, admitted) {
-                        own.service.refused(&Refusal::Failed { peer, reason: &error.to_string() });
+                        own.service.refused(&Rejection::Failed { peer, reason: &error.to_string() });
                     }
                 }
                 Waiting::Http(connection) => own.serve_http1(connection),
@@ -361,7 +361,7 @@ impl<S: Protocols> Inner<S> {
     fn refuse_late(&self) {
         for connection in self.admission.take_late(Instant::now()) {
             let peer = connection.peer();
-            self.service.refused(&Refusal::Busy { peer, reason: "no thread was free for it in time" });
+            self.service.refused(&Rejection::Busy { peer, reason: "no thread was free for it in time" });
             match connection {
                 Waiting::Http(connection) => connection.end_busy(),
                 Waiting::Fresh(fresh) => {
@@ -411,7 +411,7 @@ impl<S: Protocols> Inner<S> {
                 Ok(())
             }
             Spoken::Unknown => {
-                self.service.refused(&Refusal::Protocol { peer, reason: "not a protocol that is spoken here" });
+                self.service.refused(&Rejection::Protocol { peer, reason: "not a protocol that is spoken here" });
                 Ok(())
             }
         }
@@ -424,7 +424,7 @@ impl<S: Protocols> Inner<S> {
             ClearText::Served => self.serve_http1(connection),
             ClearText::Restricted => self.serve_http1(connection.restricted()),
             ClearText::Refused(reason) => {
-                self.service.refused(&Refusal::Protocol { peer, reason });
+                self.service.refused(&Rejection::Protocol { peer, reason });
                 connection.end_refused(reason);
             }
         }
@@ -434,7 +434,7 @@ impl<S: Protocols> Inner<S> {
     fn serve_tls(&self, mut incoming: Incoming) -> io::Result<()> {
         let peer = incoming.peer;
         let Some(tls) = &self.tls else {
-            self.service.refused(&Refusal::Protocol { peer, reason: "TLS is not spoken here" });
+            self.service.refused(&Rejection::Protocol { peer, reason: "TLS is not spoken here" });
             return Ok(());
         };
         match tls.load().accept(&incoming.socket, self.waits.handshake, self.h2.has_room())? {
@@ -449,7 +449,7 @@ impl<S: Protocols> Inner<S> {
                 let mut conn = web::Conn::new(socket, Some(tls))?;
                 if let Err(error) = conn.handshake(Instant::now() + self.waits.handshake) {
                     let reason = format!("no TLS: {error}");
-                    self.service.refused(&Refusal::Failed { peer, reason: &reason });
+                    self.service.refused(&Rejection::Failed { peer, reason: &reason });
                     return Ok(());
                 }
                 let name = conn.tls().and_then(|tls| clients.as_ref()?.name(tls, peer));

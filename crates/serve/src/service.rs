@@ -1,4 +1,4 @@
-//! What a server asks of whoever uses it.
+//! The traits that a user of the server implements: [`Service`] for HTTP, [`Protocols`] for what else the port speaks.
 
 use std::net::SocketAddr;
 
@@ -6,68 +6,69 @@ use crate::{Exchange, Incoming, Match};
 
 /// Answers requests.
 pub trait Service: Send + Sync + 'static {
-    /// Answers a request, whatever becomes of it.
+    /// Answers a request. Called on a thread of the request's own, which it may block. An error of the connection is the
+    /// service's to log: there is nobody else to tell.
     fn answer(&self, exchange: &mut dyn Exchange);
 
-    /// Something was refused before there was a request to answer.
-    fn refused(&self, refusal: &Refusal<'_>);
+    /// Hears of a connection or request that the server refused before it became an [`Exchange`].
+    fn refused(&self, refusal: &Rejection<'_>);
 }
 
-/// What was refused before there was a request to answer.
+/// A connection or request that the server refused before it became an [`Exchange`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Refusal<'a> {
-    /// A connection for which there was no descriptor, or no thread in time.
+pub enum Rejection<'a> {
+    /// No descriptor was left for the connection, or no thread became free in time.
     Busy {
-        /// Who came.
+        /// The address of the client.
         peer: SocketAddr,
-        /// What was lacking.
+        /// What was used up.
         reason: &'a str,
     },
-    /// A connection that speaks nothing that is spoken here, or not in clear.
+    /// The connection speaks a protocol that this port does not speak, or one that it speaks over TLS only.
     Protocol {
-        /// Who came.
+        /// The address of the client.
         peer: SocketAddr,
         /// What was wrong.
         reason: &'a str,
     },
-    /// A request that is none.
+    /// The bytes of a request do not parse.
     Request {
-        /// Who sent it.
+        /// The address of the client.
         peer: SocketAddr,
         /// The status of the answer.
         status: u16,
         /// What was wrong.
         reason: &'a str,
     },
-    /// A connection that failed before it came to anything.
+    /// The connection failed before its first request, in the TLS handshake for example.
     Failed {
-        /// Who came.
+        /// The address of the client.
         peer: SocketAddr,
-        /// How.
+        /// What failed.
         reason: &'a str,
     },
 }
 
-/// How HTTP in clear is taken from an address.
+/// What the server does with HTTP in clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClearText {
-    /// As HTTP over TLS is.
+    /// Serves it as it serves HTTP over TLS.
     Served,
-    /// The service looks at each request, and may refuse it: see [`Exchange::is_restricted`].
+    /// Hands each request to the service marked with [`Exchange::is_restricted`], so that the service may refuse it.
     Restricted,
-    /// Not at all; for this reason.
+    /// Refuses it, with this reason.
     Refused(&'static str),
 }
 
-/// What else is spoken on the port, and how HTTP in clear is taken. The defaults: nothing else, and HTTP in clear is served.
+/// The other protocols of the port, and what becomes of HTTP in clear text. By default there are none, and clear text is served.
 pub trait Protocols: Service {
-    /// Whether HTTP in clear is served to this address.
+    /// What the server does with HTTP in clear text from this address.
     fn clear_text(&self, _peer: SocketAddr) -> ClearText {
         ClearText::Served
     }
 
-    /// Whether the first bytes of a connection begin another protocol. TLS and HTTP are recognised by the server.
+    /// Whether the first bytes of a connection begin a protocol of the service's own. The server recognises TLS and HTTP itself.
     fn recognises(&self, _first: &[u8]) -> Match {
         Match::No
     }
@@ -78,6 +79,6 @@ pub trait Protocols: Service {
     /// Serves a connection whose TLS chose a protocol of [`crate::tls::OtherProtocol`]; the handshake is the service's to finish.
     fn serve_tls(&self, _connection: Incoming, _tls: rustls::Connection) {}
 
-    /// Called about once a second, from the thread that watches idle connections: it must not wait.
+    /// Does periodic work. The thread that watches idle connections calls it about once a second, so it must not block.
     fn tick(&self) {}
 }

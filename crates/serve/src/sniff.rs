@@ -1,5 +1,5 @@
-//! The first bytes of a connection tell what it speaks. They are looked at, not taken, so that whoever serves the connection reads
-//! them again.
+//! Recognises the protocol of a connection by its first bytes. They are peeked at and stay in the socket, so that the protocol's
+//! code reads them from the start.
 
 use std::io;
 use std::net::TcpStream;
@@ -8,39 +8,39 @@ use std::time::{Duration, Instant};
 use crate::h2;
 use crate::service::Protocols;
 
-/// Bytes that are looked at: the longest method, whatever its letters, the blank after it, and an empty line before it.
+/// Bytes that are peeked at: an empty line, the longest method of any letters, and the blank after it.
 const FIRST_BYTES: usize = 16;
-/// Between two looks at a connection that has said too little: at first, and in the end.
+/// Pauses between two looks at a connection that has sent too few bytes: the first and the longest.
 const NAP: Duration = Duration::from_millis(1);
 const NAP_MAX: Duration = Duration::from_millis(200);
 
 /// Whether the first bytes of a connection are those of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// They are, and more bytes cannot change that.
+    /// Yes; more bytes cannot change that.
     Yes,
-    /// They may be: more bytes will tell.
+    /// Perhaps; more bytes are needed.
     Maybe,
-    /// They are not.
+    /// No.
     No,
 }
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spoken {
     /// TLS.
     Tls,
     /// HTTP/1 in clear.
     Http,
-    /// HTTP/2 in clear, by a client that knows that it is spoken here.
+    /// HTTP/2 in clear text with prior knowledge.
     Http2,
-    /// A protocol of the service's own.
+    /// A protocol that the service recognised.
     Other,
     /// None of these.
     Unknown,
 }
 
-/// What a connection speaks, and the bytes that told.
+/// The protocol of a connection, and the bytes that were peeked at.
 #[derive(Debug)]
 pub(crate) struct FirstBytes {
     pub spoken: Spoken,
@@ -78,8 +78,8 @@ fn judge(first: &[u8], others: &impl Protocols) -> Option<Spoken> {
     }
 }
 
-/// Whether the first bytes of a connection begin a request of HTTP/1: every method that HTTP knows is of capital letters (RFC 9110,
-/// section 9), and a word in small ones that a blank follows is a method that nobody knows, to be answered and not cut off.
+/// Whether the first bytes of a connection begin a request of HTTP/1. All registered methods are in capital letters (RFC 9110,
+/// section 9). A word in small letters with a blank behind it is an unknown method: it gets an answer and is not cut off.
 pub fn looks_like_http(first: &[u8]) -> bool {
     let capitals = first.iter().take(3).filter(|byte| byte.is_ascii_uppercase()).count();
     capitals == 3 || is_word_and_blank(first)
@@ -90,14 +90,14 @@ fn is_word_and_blank(first: &[u8]) -> bool {
     letters >= 3 && first.get(letters) == Some(&b' ')
 }
 
-/// What a connection speaks by what has come so far. Does not wait: the socket does not block any more afterwards.
+/// The protocol by the bytes that have come so far. Does not wait; leaves the socket in non-blocking mode.
 pub(crate) fn peek_spoken(socket: &TcpStream, others: &impl Protocols) -> Option<Spoken> {
     let mut first = [0; FIRST_BYTES];
     let got = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut first)).unwrap_or(0);
     judge(&first[..got], others)
 }
 
-/// Looks at the first bytes until they tell, or the time is up.
+/// Peeks at the first bytes until they tell the protocol or the deadline passes.
 pub(crate) fn sniff(socket: &TcpStream, others: &impl Protocols, deadline: Instant) -> io::Result<FirstBytes> {
     let mut first = [0; FIRST_BYTES];
     let (mut seen, mut nap) = (0, NAP);
@@ -126,7 +126,7 @@ pub(crate) fn sniff(socket: &TcpStream, others: &impl Protocols, deadline: Insta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Exchange, Refusal, Service};
+    use crate::{Exchange, Rejection, Service};
 
     /// Speaks a protocol that begins with `LHS1`, and one of eight small letters.
     struct Others;
@@ -134,7 +134,7 @@ mod tests {
     impl Service for Others {
         fn answer(&self, _: &mut dyn Exchange) {}
 
-        fn refused(&self, _: &Refusal<'_>) {}
+        fn refused(&self, _: &Rejection<'_>) {}
     }
 
     impl Protocols for Others {

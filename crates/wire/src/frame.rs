@@ -7,13 +7,12 @@
 mod decode;
 mod encode;
 
-use model::Algorithm;
+use model::{Algorithm, Refusal};
 use std::net::SocketAddr;
 
 use model::account::{Account, Waited};
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Timestamp};
-use model::fault::Fault;
 use model::locator::{HostPort, Place};
 use model::name::{Name, RelPath};
 use model::spec::{Options, Steer, Step};
@@ -31,15 +30,6 @@ pub const HEAD_BYTES: usize = 6;
 /// The longest time among the facts about a stream, µs: 35 years. Up to here a time in seconds, as a float, gives back
 /// the very microseconds it was made of.
 const MICROS_MAX: u64 = 1 << 50;
-
-/// Why something was refused or failed, in the words that the other end shows to its user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Whose fault, from the view of the one who says it.
-    pub fault: Fault,
-    /// One sentence: what, where and the remedy.
-    pub reason: String,
-}
 
 /// The secret half of an access key.
 #[derive(Clone, PartialEq, Eq)]
@@ -484,17 +474,5 @@ impl Offered {
             Offered::Special => Kind::Special,
             _ => Kind::File,
         }
-    }
-}
-
-impl Refusal {
-    /// A refusal with its reason.
-    pub fn new(fault: Fault, reason: impl Into<String>) -> Refusal {
-        Refusal { fault, reason: reason.into() }
-    }
-
-    /// A refusal that carries the whole chain of an error's causes.
-    pub fn from_error<E: std::error::Error + model::Blame>(error: &E) -> Refusal {
-        Refusal { fault: error.fault(), reason: model::fault::with_causes(error) }
     }
 }

@@ -8,10 +8,10 @@ use model::checksum::BlockSum;
 use model::entry::Timestamp;
 use model::fault::Fault;
 use model::name::{Name, RelPath};
-use model::{Algorithm, Digest};
+use model::{Algorithm, Digest, Refusal};
 
 use crate::error::WireError;
-use crate::frame::{self, Entry, Frame, FrameBuffer, Offered, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::frame::{self, Entry, Frame, FrameBuffer, Offered, Outcome, UNKNOWN_SIZE, Verdict};
 use crate::join::Join;
 use crate::limits::{BLOCK_BYTES, FRAME_BYTES_MAX};
 use crate::receiver::{Action, Judgement, Receiver, Stored, Target};

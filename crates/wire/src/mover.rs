@@ -3,12 +3,13 @@
 //! The node that a client spoke to is the head: it alone runs the machine of the job. A mover takes streams of it, reads or
 //! writes the same files, and asks the head for every step. Each stream asks one thing at a time.
 
+use model::Refusal;
 use std::net::SocketAddr;
 
 use model::checksum::BlockSum;
 use model::name::RelPath;
 
-use crate::frame::{Open, Refusal, Suite};
+use crate::frame::{Open, Suite};
 use crate::join::SessionId;
 use crate::record::Part;
 use crate::sender::{Built, Range};

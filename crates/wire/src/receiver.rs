@@ -12,13 +12,13 @@ mod tree;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
 use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
+use model::{Algorithm, Refusal};
 
 use crate::error::WireError;
-use crate::frame::{Frame, Outcome, Plan, Refusal, Removal, Totals, Verdict};
+use crate::frame::{Frame, Outcome, Plan, Removal, Totals, Verdict};
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::sender::Miss;

@@ -17,10 +17,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use model::checksum::{BlockSum, Digest};
 use model::entry::{Attributes, Timestamp};
 use model::name::{Name, RelPath};
-use model::{Algorithm, Progress};
+use model::{Algorithm, Progress, Refusal};
 
 use crate::error::WireError;
-use crate::frame::{Claim, End, Entry, Offered, Plan, Refusal, Removal, Totals, UNKNOWN_SIZE};
+use crate::frame::{Claim, End, Entry, Offered, Plan, Removal, Totals, UNKNOWN_SIZE};
 use crate::ledger::{Added, Ledger};
 use crate::limits;
 use crate::told::Told;

@@ -160,8 +160,8 @@ fn number() -> impl Strategy<Value = u64> {
     prop_oneof![0..14u64, Just(1 << 20), Just(i64::MAX as u64), Just(u64::MAX - 1), Just(u64::MAX), any::<u64>()]
 }
 
-fn refusal() -> frame::Refusal {
-    frame::Refusal::new(model::Fault::Storage, "no")
+fn refusal() -> model::Refusal {
+    model::Refusal::new(model::Fault::Storage, "no")
 }
 
 fn claim() -> impl Strategy<Value = frame::Claim> {

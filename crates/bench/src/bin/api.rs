@@ -15,7 +15,8 @@ use bench::program::{self, Binary, Results};
 use bench::statistics::median;
 use clap::Parser;
 use model::id::Uuid;
-use model::v1::node::{Credentials, Order, Stage};
+use model::v1::Stage;
+use model::v1::node::{Credentials, Order};
 use nodeapi::{Api, Which};
 use web::{Client, Dialer, Headers, HttpUrl, Method};
 

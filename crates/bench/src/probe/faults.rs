@@ -34,10 +34,10 @@ const fn fault(
     name: &'static str,
     scenario: &'static str,
     kind: &'static str,
-    way: &'static str,
+    direction: &'static str,
     place: &'static str,
 ) -> Fault {
-    Fault { name, scenario, wanted: [Some((kind, Some(way), place)), None] }
+    Fault { name, scenario, wanted: [Some((kind, Some(direction), place)), None] }
 }
 
 const fn clean(name: &'static str, scenario: &'static str) -> Fault {
@@ -48,94 +48,100 @@ const fn clean(name: &'static str, scenario: &'static str) -> Fault {
 pub const FAULTS: [Fault; 21] = [
     clean("nothing wrong", path!("")),
     clean("nothing wrong over 303 ms", "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"303ms\"\nrate = \"1Gbit/s\""),
-    fault("0.0046 % lost there", path!("ab = { loss = \"0.0046%\" }"), "loss", "there", "network"),
-    fault("0.3 % lost back", path!("ba = { loss = \"0.3%\" }"), "loss", "back", "network"),
-    fault("a queue of 256 KiB there", path!("ab = { queue = \"256KiB\" }"), "shallow_queue", "there", "network"),
+    fault("0.0046 % lost forward", path!("ab = { loss = \"0.0046%\" }"), "loss", "forward", "network"),
+    fault("0.3 % lost in reverse", path!("ba = { loss = \"0.3%\" }"), "loss", "reverse", "network"),
+    fault("a queue of 256 KiB forward", path!("ab = { queue = \"256KiB\" }"), "shallow_queue", "forward", "network"),
     fault(
-        "a policer of 200 Mbit/s there",
+        "a policer of 200 Mbit/s forward",
         "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"50ms\"\nab = { policer = \"200Mbit/s\" }",
         "policer",
-        "there",
+        "forward",
         "network",
     ),
     fault(
         "windows of 256 KiB at the far host",
         "[site.a]\n[site.b]\nsysctl = { \"net.ipv4.tcp_rmem\" = \"4096 131072 262144\" }\n[path.a-b]\nrtt = \"50ms\"\nrate = \"1Gbit/s\"",
         "small_window",
-        "there",
+        "forward",
         "far_host",
     ),
     fault(
         "a far host with a tenth of a processor",
         "[site.a]\n[site.b]\ncpu_share = 0.1\n[path.a-b]\nrtt = \"5ms\"",
         "processor",
-        "there",
+        "forward",
         "far_host",
     ),
     fault(
-        "packets above 1500 bytes vanish there",
+        "packets above 1500 bytes vanish forward",
         path!("hops = 2\nab = { mtu_black_hole = 1500 }"),
         "mtu_hole",
-        "there",
+        "forward",
         "hop",
     ),
     Fault {
-        name: "the way there is longer",
+        name: "the forward path is longer",
         scenario: "[site.a]\n[site.b]\n[site.c]\n[path.a-c]\nrtt = \"30ms\"\nhops = 2\nrate = \"200Mbit/s\"\n[path.c-b]\nrtt = \"30ms\"\nhops = 2\nrate = \"200Mbit/s\"\n\
                    [path.a-b]\nrtt = \"20ms\"\nrate = \"200Mbit/s\"\nab = { via = [\"c\"] }",
         wanted: [Some(("asymmetric_route", None, "network")), None],
     },
     Fault {
-        name: "nine tenths of the delay are there",
+        name: "nine tenths of the delay are forward",
         scenario: "[site.a]\n[site.b]\n[path.a-b]\nrate = \"1Gbit/s\"\nab = { delay = \"45ms\" }\nba = { delay = \"5ms\" }",
         wanted: [Some(("asymmetric_route", None, "network")), None],
     },
-    fault("a third of the link back", path!("ba = { rate = \"333Mbit/s\" }"), "narrow_link", "back", "network"),
-    fault("a queue of 512 KiB back", path!("ba = { queue = \"512KiB\" }"), "shallow_queue", "back", "network"),
     fault(
-        "a queue of 32 KiB there, of 100 Mbit/s",
+        "a third of the link in reverse",
+        path!("ba = { rate = \"333Mbit/s\" }"),
+        "narrow_link",
+        "reverse",
+        "network",
+    ),
+    fault("a queue of 512 KiB in reverse", path!("ba = { queue = \"512KiB\" }"), "shallow_queue", "reverse", "network"),
+    fault(
+        "a queue of 32 KiB forward, of 100 Mbit/s",
         "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"30ms\"\nrate = \"100Mbit/s\"\nab = { queue = \"32KiB\" }",
         "shallow_queue",
-        "there",
+        "forward",
         "network",
     ),
     fault(
-        "a policer of 40 Mbit/s back",
+        "a policer of 40 Mbit/s in reverse",
         "[site.a]\n[site.b]\n[path.a-b]\nrtt = \"20ms\"\nba = { policer = \"40Mbit/s\" }",
         "policer",
-        "back",
+        "reverse",
         "network",
     ),
     Fault {
-        name: "0.2 % lost there, and 1 % overtaken back",
+        name: "0.2 % lost forward, and 1 % overtaken in reverse",
         scenario: path!("ab = { loss = \"0.2%\" }\nba = { reorder = \"1%\", reorder_by = \"2ms\" }"),
-        wanted: [Some(("loss", Some("there"), "network")), Some(("reordering", Some("back"), "network"))],
+        wanted: [Some(("loss", Some("forward"), "network")), Some(("reordering", Some("reverse"), "network"))],
     },
     Fault {
-        name: "0.2 % lost back, and windows of 256 KiB at the far host",
+        name: "0.2 % lost in reverse, and windows of 256 KiB at the far host",
         scenario: "[site.a]\n[site.b]\nsysctl = { \"net.ipv4.tcp_rmem\" = \"4096 131072 262144\" }\n[path.a-b]\nrtt = \"50ms\"\nrate = \"1Gbit/s\"\nba = { loss = \"0.2%\" }",
-        wanted: [Some(("loss", Some("back"), "network")), Some(("small_window", Some("there"), "far_host"))],
+        wanted: [Some(("loss", Some("reverse"), "network")), Some(("small_window", Some("forward"), "far_host"))],
     },
     fault(
-        "1 % overtaken back",
+        "1 % overtaken in reverse",
         path!("ba = { reorder = \"1%\", reorder_by = \"2ms\" }"),
         "reordering",
-        "back",
+        "reverse",
         "network",
     ),
-    fault("1 % twice there", path!("ab = { duplicate = \"1%\" }"), "duplicates", "there", "network"),
+    fault("1 % twice forward", path!("ab = { duplicate = \"1%\" }"), "duplicates", "forward", "network"),
     fault(
-        "one of four ways loses 2 % there",
+        "one of four ways loses 2 % forward",
         path!("hops = 1\necmp = 4\n[path.a-b.member.2]\nab = { loss = \"2%\" }"),
         "lossy_member",
-        "there",
+        "forward",
         "network",
     ),
     fault(
-        "others take 40 % there",
+        "others take 40 % forward",
         path!("ab = { cross_traffic = \"400Mbit/s\" }"),
         "cross_traffic",
-        "there",
+        "forward",
         "network",
     ),
 ];
@@ -196,10 +202,10 @@ pub fn run(longhaul: &Path, fault: Fault, rounds: u32, seconds: u32) -> Result<O
 
 /// A cause, as it is said.
 fn said(cause: &Value) -> (&str, Option<&str>, &str) {
-    let (kind, way) = (cause["kind"].as_str().unwrap_or_default(), cause["way"].as_str());
+    let (kind, direction) = (cause["kind"].as_str().unwrap_or_default(), cause["direction"].as_str());
     // A place is a word, or an object with that name.
     let place = cause["segment"].as_str().or_else(|| cause["segment"].as_object()?.keys().next().map(String::as_str));
-    (kind, way, place.unwrap_or_default())
+    (kind, direction, place.unwrap_or_default())
 }
 
 /// What is said first, and whether it is what was to be found.
@@ -208,7 +214,8 @@ fn judge(fault: &Fault, result: &Value) -> (String, bool) {
     let causes = result["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let first: Vec<_> = causes.iter().take(wanted.len().max(1)).map(said).collect();
     let is_right = first.len() == wanted.len() && wanted.iter().all(|one| first.contains(one));
-    let words = first.iter().map(|(kind, way, place)| format!("{kind}, {}, {place}", way.unwrap_or("both")));
+    let words =
+        first.iter().map(|(kind, direction, place)| format!("{kind}, {}, {place}", direction.unwrap_or("both")));
     let words = words.collect::<Vec<_>>().join(" + ");
     (if words.is_empty() { "nothing".into() } else { words }, is_right)
 }

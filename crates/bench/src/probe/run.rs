@@ -94,7 +94,7 @@ fn read(tool: Tool, text: &str) -> Result<(f64, f64)> {
     let json = if tool == Tool::Probe { text.lines().last().unwrap_or_default() } else { text };
     let value: Value = serde_json::from_str(json).with_context(|| format!("no JSON from {}: {json}", tool.name()))?;
     let (bytes, rate) = match tool {
-        Tool::Probe => (&value["ways"][0]["received_bytes"], &value["ways"][0]["rate_bit_s"]),
+        Tool::Probe => (&value["directions"][0]["received_bytes"], &value["directions"][0]["rate_bit_s"]),
         _ => (&value["end"]["sum_received"]["bytes"], &value["end"]["sum_received"]["bits_per_second"]),
     };
     let number = |value: &Value| value.as_f64().filter(|n| *n > 0.0).with_context(|| format!("no result in {json}"));

@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_was_changed_before_this_end_began_is_still_to_be_told() {
-        let label = Label { job: "j".into(), role: "send", source: Vec::new(), target: String::new() };
+        let label = Label { role: "send", ..Label::default() };
         let ordered = Steer { limit_bit_s: 16_000_000, ..Steer::default() };
         let control = Control::new(label, ordered, Arc::default());
         let is_told = |steering: &Steering<'_>| steering.told == control.steer().1;

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::Algorithm;
 use model::Progress;
-use model::fault::Fault;
 use model::spec::Steer;
+use model::{Algorithm, Refusal};
 use sys::waker::Waker;
-use wire::frame::Refusal;
 use wire::limits::BLOCK_BYTES;
 use wire::mover::{Answer, Ask, Word};
 use wire::sender::Range;
@@ -80,7 +78,8 @@ impl Reader {
                 Some(_) | None => return Ok(()),
             };
             if !self.fits(&ranges) {
-                self.talk.fail(Fault::Peer, "the head dealt out what does not fit into a record".into());
+                let source = WireError::Unexpected("ranges that do not fit into a record");
+                self.talk.fail(Error::Protocol { peer: "the coordinator".into(), source });
                 return Ok(());
             }
             meter.enter(Stage::Compute);

@@ -6,7 +6,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use model::Progress;
-use model::fault::Fault;
 use parking_lot::{Mutex, MutexGuard};
 use sys::waker::Waker;
 use wire::mover::{Answer, Ask, Word};
@@ -150,10 +149,8 @@ impl Talk {
     }
 
     /// This mover is of no use to the job.
-    pub fn fail(&self, fault: Fault, message: String) {
-        let mut failure = self.failure.lock();
-        failure.get_or_insert(Error::Later { fault, message });
-        drop(failure);
+    pub fn fail(&self, error: Error) {
+        self.failure.lock().get_or_insert(error);
         self.waker.wake();
     }
 

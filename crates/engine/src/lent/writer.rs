@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use model::Algorithm;
 use model::Progress;
-use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::Steer;
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -177,7 +176,7 @@ impl Writer {
                 false => open.write_at(bytes, part.offset),
             };
             if let Err(error) = written {
-                self.talk.fail(Fault::Storage, model::fault::with_causes(&error));
+                self.talk.fail(error.into());
                 return Ok(Put::Over);
             }
             return Ok(Put::Written);
@@ -206,25 +205,22 @@ impl Writer {
                 Some(Arc::clone(files.open.entry(id).or_insert_with(|| Arc::new(opened))))
             }
             Err(_) if !may => None,
-            Err(message) => {
-                self.talk.fail(Fault::Storage, message);
+            Err(error) => {
+                self.talk.fail(error);
                 self.talk.close();
                 None
             }
         }
     }
 
-    fn join(&self, here: &Here) -> std::result::Result<Unfinished, String> {
+    fn join(&self, here: &Here) -> Result<Unfinished> {
         let path = self.target.join_path(&here.path);
         match self.store.join(&path, &here.tag, here.size) {
             Ok(Some(sink)) => {
                 Ok(Unfinished { size: here.size, fills_holes: here.fills_holes, sink: RwLock::new(Some(sink)) })
             }
-            Ok(None) => Err(format!(
-                "the unfinished file of {path} that the head has made is not to be seen here, or is another user's; the exports of \
-                 head and movers must be the same file system, and their processes run as the same user"
-            )),
-            Err(error) => Err(model::fault::with_causes(&error)),
+            Ok(None) => Err(Error::UnseenFile { path: path.to_string() }),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -245,12 +241,12 @@ impl Writer {
             me.closing.fetch_sub(1, Ordering::AcqRel);
             match brought {
                 Ok(()) => me.talk.say(Word::Closed(id)),
-                Err(error) => me.talk.fail(Fault::Storage, model::fault::with_causes(&error)),
+                Err(error) => me.talk.fail(error.into()),
             }
         };
-        if std::thread::Builder::new().name("close".into()).spawn(close).is_err() {
+        if let Err(source) = std::thread::Builder::new().name("close".into()).spawn(close) {
             self.closing.fetch_sub(1, Ordering::AcqRel);
-            self.talk.fail(Fault::Local, "no thread could be started to close a file".into());
+            self.talk.fail(Error::Host { doing: "start a thread that closes a file", source });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The thread that looks after one mover: asks it to take streams, carries questions and answers, and sees it go.
 
+use model::Refusal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -7,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use auth::{AccessKey, Fingerprint};
 use model::fault::Fault;
-use wire::frame::Refusal;
 use wire::liveness::Pace;
 use wire::mover::{Ask, Loan, Word};
 use wire::{Frame, WireError};
@@ -43,7 +43,8 @@ pub(super) fn attend(shared: &Arc<Shared>, at: usize) {
 fn may_pass(error: &Error) -> bool {
     match error {
         Error::Refused { refusal, .. } => matches!(refusal.fault, Fault::Path | Fault::Peer | Fault::Interrupted),
-        Error::Later { .. } | Error::Identity { .. } | Error::Protocol { .. } | Error::Version { .. } => false,
+        Error::NoKeyOfMover | Error::Expelled { .. } | Error::MoverCannotRead { .. } => false,
+        Error::Identity { .. } | Error::Protocol { .. } | Error::Version { .. } => false,
         _ => true,
     }
 }
@@ -112,11 +113,7 @@ fn connect(shared: &Shared, at: usize, keys: &[AccessKey]) -> Result<LoggedIn> {
     let trust = Trust::Fingerprints(keys.iter().map(|key| key.node).collect());
     let connect = Connect { timeouts, ..Connect::new(trust, keys)? };
     connect.dial(&shared.chosen[at]).map_err(|error| match error {
-        Error::Identity { .. } => {
-            let remedy = "there: longhaul grant --export NAME --write; the key belongs into this node's --key-file";
-            let message = format!("none of the access keys at hand is its own ({remedy})");
-            Error::Later { fault: Fault::Auth, message }
-        }
+        Error::Identity { .. } => Error::NoKeyOfMover,
         other => other,
     })
 }
@@ -173,8 +170,8 @@ fn converse(shared: &Arc<Shared>, at: usize, link: &mut Link) -> Result<()> {
             let (out, expelled) = (std::mem::take(&mut mover.out), mover.expelled.clone());
             (out, state.over, expelled)
         };
-        if let Some(message) = expelled.filter(|_| !over) {
-            return Err(Error::Later { fault: Fault::Storage, message });
+        if let Some(why) = expelled.filter(|_| !over) {
+            return Err(Error::Expelled { why });
         }
         out.iter().try_for_each(|frame| link.send(frame))?;
         link.exchange(BEAT)?;

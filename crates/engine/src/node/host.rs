@@ -1,5 +1,6 @@
 //! The node around its sessions: who may come, where exports lie, who hears of what happened.
 
+use model::Refusal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use auth::Access;
 use model::locator::Place;
 use sys::waker::Waker;
-use wire::frame::{KeyProof, Listed, Open, Refusal, Request, Totals};
+use wire::frame::{KeyProof, Listed, Open, Request, Totals};
 use wire::join::SessionId;
 
 use crate::asker::Asker;

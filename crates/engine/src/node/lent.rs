@@ -1,11 +1,12 @@
 //! A session of another node whose streams are carried here: see [`crate::lent`].
 
+use model::Refusal;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use model::fault::Fault;
-use wire::frame::{Direction, Frame, Refusal, Totals};
+use wire::frame::{Direction, Frame, Totals};
 use wire::mover::{Lend, Word};
 
 use super::{Event, Gate, Guest, OURS, ours};
@@ -114,8 +115,7 @@ impl Guest<'_> {
         };
         result?;
         if !clean {
-            let message = "a write to a file is still under way though the job is over; is the storage stuck?".into();
-            return Err(Error::Later { fault: Fault::Storage, message });
+            return Err(Error::WriteUnderWay);
         }
         self.link.send(&Frame::Facts(driven.streams))
     }

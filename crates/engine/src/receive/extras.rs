@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::Ordering;
 
-use model::Meta;
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::{Delete, Step};
+use model::{Meta, Refusal};
 use parking_lot::MutexGuard;
-use wire::frame::{Refusal, Removal};
+use wire::frame::Removal;
 use wire::receiver::name_key;
 
 use super::Receiving;

@@ -1,5 +1,6 @@
 //! One file on its way in: made when its first block comes, put in place when it is complete and verified.
 
+use model::Refusal;
 use std::sync::Arc;
 
 use model::checksum::{BlockSum, Digest};
@@ -7,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use store::digest::InOrder;
 use store::{Coming, Sink, Writes};
 use wire::WireError;
-use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
+use wire::frame::{Outcome, UNKNOWN_SIZE};
 use wire::mover::Here;
 use wire::receiver::{Stored, Wanted};
 use wire::record::Part;

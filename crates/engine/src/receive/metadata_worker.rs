@@ -8,9 +8,9 @@ use model::entry::Attributes;
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::{Options, Step, Sync};
-use model::{Algorithm, Kind, Timestamp};
+use model::{Algorithm, Kind, Refusal, Timestamp};
 use store::Stat;
-use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
+use wire::frame::{Outcome, UNKNOWN_SIZE};
 use wire::receiver::{Action, Judgement, Wanted};
 
 use super::Receiving;

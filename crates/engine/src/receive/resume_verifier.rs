@@ -10,9 +10,9 @@ use model::checksum::BlockSum;
 use model::fault::Fault;
 use model::id::{JobId, Uuid};
 use model::units::Bytes;
-use model::{Algorithm, Digest};
+use model::{Algorithm, Digest, Refusal};
 use store::{Extent, Source, Writes};
-use wire::frame::{Refusal, UNKNOWN_SIZE};
+use wire::frame::UNKNOWN_SIZE;
 use wire::limits::BLOCK_BYTES;
 use wire::receiver::{Judgement, Wanted};
 
@@ -99,8 +99,7 @@ impl Receiving {
                     }
                     let refusal = Refusal::new(Fault::Storage, full.reason());
                     if !full.never {
-                        let message = format!("{} (free space there, then run the same command again)", full.reason());
-                        self.fail(Error::Later { fault: Fault::Storage, message });
+                        self.fail(Error::Full { why: full.reason() });
                     }
                     return self.state().machine.judged(id, Judgement::Refuse(refusal));
                 }

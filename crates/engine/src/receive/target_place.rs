@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use model::RelPath;
 use model::spec::Options;
+use model::{Refusal, RelPath};
 use store::Store;
 use sys::waker::Waker;
-use wire::frame::Refusal;
 use wire::receiver::Target;
 
 use super::{Policy, Receiving};

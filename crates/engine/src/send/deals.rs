@@ -1,8 +1,8 @@
 //! What a reader asks of the sender's machine, and the digests that need all of a file.
 
+use model::Refusal;
 use model::checksum::Digest;
 use store::digest;
-use wire::frame::Refusal;
 use wire::sender::Range;
 
 use super::Sending;

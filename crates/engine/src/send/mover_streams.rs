@@ -1,9 +1,8 @@
 //! Streams of this side that a mover carries: it reads and sends, this side deals and keeps the books.
 
+use model::Refusal;
 use std::io;
 
-use model::fault::Fault;
-use wire::frame::Refusal;
 use wire::limits::BLOCK_BYTES;
 use wire::mover::{Answer, Ask};
 use wire::sender::{Built, Range};
@@ -117,7 +116,7 @@ impl Sending {
         }
         // Taken before the machine owes them: what it is told now it deals out again itself.
         owed.take().for_each(drop);
-        self.state().machine.built(stream.id(), parts).map_err(|e| self.bug(e))?;
+        self.state().machine.built(stream.id(), parts).map_err(Error::Bookkeeping)?;
         if !last.is_empty() {
             self.waker.wake();
         }
@@ -128,10 +127,7 @@ impl Sending {
     fn unread_of_mover(&self, owed: &mut Owed, file: u64, why: &Refusal) -> Result<Answer> {
         let Some(at) = owed.ranges.iter().position(|range| range.file == file) else { return Err(nonsense()) };
         match self.shelf.open_file(&owed.ranges[at]) {
-            Ok(_) => {
-                let message = format!("it cannot read what can be read here: {}", why.reason);
-                Err(Error::Later { fault: Fault::Storage, message })
-            }
+            Ok(_) => Err(Error::MoverCannotRead { why: why.reason.clone() }),
             Err(refusal) => {
                 owed.ranges.remove(at);
                 self.drop_file(file, refusal);

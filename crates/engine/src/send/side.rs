@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::Progress;
-use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::Steer;
 use wire::frame::{Counts, Plan, Removal};
@@ -138,11 +137,8 @@ impl Side for Sending {
         if result.is_err() {
             let mut state = self.state();
             state.machine.stream_lost(stream.id());
-            if let Err(error @ Error::Protocol { .. }) = &result
-                && state.failure.is_none()
-            {
-                let (fault, message) = (Fault::Bug, error.to_string());
-                state.failure = Some(Error::Later { fault, message });
+            if let Err(Error::Bookkeeping(source)) = &result {
+                state.failure.get_or_insert_with(|| Error::Bookkeeping(source.clone()));
             }
         }
         self.work.notify_all();

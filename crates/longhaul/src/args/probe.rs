@@ -23,7 +23,7 @@ pub enum ProbeTest {
     Latency(ProbeLatency),
     /// Datagrams at a rate or spacing: loss, order and spacing, to the number
     Udp(ProbeUdp),
-    /// Hops, other ways and MTU, there and back
+    /// Hops, other ways and MTU, forward and reverse
     Path(ProbePath),
     /// A disk: rates against size and workers, caches that end, flushes, small files
     Disk(ProbeDisk),
@@ -119,7 +119,7 @@ pub struct ProbeUdp {
 
 #[derive(Debug, ClapArgs)]
 pub struct ProbePath {
-    /// The other end: a node, or any host, of which only the way there is seen
+    /// The other end: a node, or any host, of which only the forward direction is seen
     pub target: String,
     /// Flows, each of its own source port: with more than one, other ways are looked for (ECMP, bundles)
     #[arg(long, value_name = "N", default_value_t = 1)]

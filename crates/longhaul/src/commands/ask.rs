@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use model::locator::Place;
 use model::name::RelPath;
 use model::units::Bytes;
-use model::{Exit, Fault, HostPort, Kind, Locator, Meta};
+use model::{Exit, Fault, HostPort, Kind, Locator, Meta, Refusal};
 use serde::Serialize;
 use store::Store;
-use wire::frame::{Listed, Refusal, Request};
+use wire::frame::{Listed, Request};
 
 use crate::args::{At, DigestArgs, Ls, Mv, Rm};
 use crate::failure::Failure;

@@ -18,12 +18,12 @@ use model::fault::{Blame, Fault};
 use model::id::JobId;
 use model::name::RelPath;
 use model::spec::{self, Options};
-use model::{Kind, v1};
+use model::{Kind, Refusal, v1};
 use parking_lot::Mutex;
 use remote::Dav;
 use remote::dav::third::{Between, NotCopied};
 use store::{Stat, Store};
-use wire::frame::{Refusal, Totals};
+use wire::frame::Totals;
 use wire::sender::Miss;
 
 use super::cp::Job;
@@ -147,10 +147,14 @@ impl Servers<'_> {
             if self.is_cancelled() {
                 return Some(engine::Error::Interrupted);
             }
-            let error = engine::Error::from(Failure::from(self.done().broken.take()?));
+            let error = engine::Error::from(self.done().broken.take()?);
             let again = error.fault() == Fault::Path;
             let Some(pause) = patience.pause().filter(|_| again) else { return Some(error) };
-            Printer::note(&format!("{error}; trying again in {:.0} s", pause.as_secs_f64()));
+            Printer::note(&format!(
+                "{}; trying again in {:.0} s",
+                model::fault::with_causes(&error),
+                pause.as_secs_f64()
+            ));
             if !Patience::wait(pause, self.job.cancel()) {
                 return Some(engine::Error::Interrupted);
             }

@@ -69,7 +69,7 @@ struct Looking<'a> {
     /// Both ends are there without this command.
     outlives: bool,
     display: Display<'a>,
-    seen: Option<v1::Job>,
+    seen: Option<v1::Transfer>,
 }
 
 impl Looking<'_> {
@@ -117,7 +117,7 @@ impl Looking<'_> {
                 Ok(Some(job)) => {
                     lost_at = None;
                     self.display.show(&job);
-                    let ended = job.state == v1::Doing::Ended;
+                    let ended = job.state.is_last();
                     let receipt = job.receipt.clone();
                     self.seen = Some(job);
                     if let (true, Some(receipt)) = (ended, receipt) {
@@ -160,13 +160,16 @@ impl Looking<'_> {
         Failure { exit: Exit::Interrupted, fault: Fault::Interrupted, message }
     }
 
-    fn ask(&self, session: &mut Option<engine::Session>) -> engine::Result<Option<v1::Job>> {
+    fn ask(&self, session: &mut Option<engine::Session>) -> engine::Result<Option<v1::Transfer>> {
         if session.is_none() {
             *session = Some(self.from.connect(self.job.settings, self.job.cp.is_plain())?);
         }
         let Some(open) = session.as_mut() else { return Ok(None) };
         let lines = open.tell(Request::Jobs(Some(*self.id.0.as_bytes())))?;
-        Ok(lines.iter().filter_map(|line| serde_json::from_str::<v1::Job>(line).ok()).find(|job| job.role == "carry"))
+        Ok(lines
+            .iter()
+            .filter_map(|line| serde_json::from_str::<v1::Transfer>(line).ok())
+            .find(|job| job.role == "carry"))
     }
 
     /// Sources and target as the user typed them.

@@ -26,7 +26,7 @@ use engine::session::{Means, Report, Session};
 use engine::transfer::{Ends, Note, Transfer};
 use engine::{Error, Timeouts};
 use model::fault::{Blame, Exit, Fault};
-use model::id::JobId;
+use model::id::{JobId, Uuid};
 use model::locator::Place;
 use model::spec::{self, Options, Steer};
 use model::{HostPort, Locator, RelPath, v1};
@@ -241,13 +241,13 @@ pub struct Job<'a> {
 struct One(Control);
 
 impl Stable for One {
-    fn list(&self) -> Vec<v1::Job> {
+    fn list(&self) -> Vec<v1::Transfer> {
         vec![self.0.show()]
     }
 
-    fn change(&self, job: &str, change: &v1::Change) -> Result<(), String> {
-        if self.0.show().job != job {
-            return Err(format!("no job {job} runs here"));
+    fn change(&self, id: Uuid, change: &v1::Change) -> Result<(), String> {
+        if self.0.show().id != id {
+            return Err(format!("no job {id} runs here"));
         }
         self.0.change(change);
         Ok(())
@@ -334,7 +334,7 @@ impl Job<'_> {
     }
 
     fn control(&self, id: JobId, role: &'static str) -> Control {
-        let label = Label { job: id.to_string(), role, source: self.source_names(), target: self.target_name() };
+        let label = Label { id: id.0, role, source: self.source_names(), target: self.target_name() };
         Control::new(label, self.steer(), Arc::clone(&self.cancel))
     }
 

@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use engine::Timeouts;
 use engine::session::Session;
 use model::fault::{Exit, Fault};
-use model::id::Uuid;
 use model::locator::Place;
 use model::units::{BitRate, Bytes};
 use model::{HostPort, Locator, duration, v1};
@@ -19,12 +18,19 @@ use crate::printer::Printer;
 use crate::reins;
 use crate::settings::Settings;
 
-/// A job as a line of `--json`.
+/// A transfer as a line of `--json`.
 #[derive(Serialize)]
 struct Line<'a> {
+    v: u32,
     event: &'static str,
     #[serde(flatten)]
-    job: &'a v1::Job,
+    transfer: &'a v1::Transfer,
+}
+
+impl Line<'_> {
+    fn of(transfer: &v1::Transfer) -> Line<'_> {
+        Line { v: 1, event: "transfer", transfer }
+    }
 }
 
 /// Where the jobs are.
@@ -41,7 +47,7 @@ fn node(text: &OsStr, settings: &Settings) -> Result<HostPort, Failure> {
 }
 
 impl At<'_> {
-    fn list(&mut self) -> Result<Vec<v1::Job>, Failure> {
+    fn list(&mut self) -> Result<Vec<v1::Transfer>, Failure> {
         match self {
             At::Here(settings) => Ok(reins::list(settings.state()?.path())),
             At::Node(session) => {
@@ -52,27 +58,32 @@ impl At<'_> {
         }
     }
 
-    fn change(&mut self, job: &v1::Job, change: &v1::Change) -> Result<(), Failure> {
+    fn change(&mut self, job: &v1::Transfer, change: &v1::Change) -> Result<(), Failure> {
         match self {
-            At::Here(settings) => reins::change(settings.state()?.path(), &job.job, change)
-                .map_err(|message| Failure { exit: Exit::Failed, fault: Fault::Missing, message }),
+            At::Here(settings) => reins::change(settings.state()?.path(), job.id, change).map_err(|message| Failure {
+                exit: Exit::Failed,
+                fault: Fault::Missing,
+                message,
+            }),
             At::Node(session) => {
-                let id = Uuid::parse_str(&job.job).map_err(|e| Failure::local(e.to_string()))?;
-                session.tell(Request::Change(*id.as_bytes(), change.clone())).map(drop).map_err(Failure::from)
+                session.tell(Request::Change(*job.id.as_bytes(), *change)).map(drop).map_err(Failure::from)
             }
         }
     }
 
     /// The one job that the user means; a part of its id is enough. One that runs is meant before those that have ended.
-    fn find(&mut self, wanted: &JobId) -> Result<v1::Job, Failure> {
+    fn find(&mut self, wanted: &JobId) -> Result<v1::Transfer, Failure> {
         let id = wanted.id.to_ascii_lowercase();
-        let mut found: Vec<v1::Job> =
-            self.list()?.into_iter().filter(|job| job.job.starts_with(&id) || job.job.ends_with(&id)).collect();
-        let runs = |job: &v1::Job| job.state != v1::Doing::Ended;
+        let is_like = |job: &v1::Transfer| {
+            let full = job.id.to_string();
+            full.starts_with(&id) || full.ends_with(&id)
+        };
+        let mut found: Vec<v1::Transfer> = self.list()?.into_iter().filter(is_like).collect();
+        let runs = |job: &v1::Transfer| !job.state.is_last();
         if found.iter().any(runs) {
             found.retain(runs);
         }
-        found.dedup_by(|a, b| a.job == b.job);
+        found.dedup_by(|a, b| a.id == b.id);
         let missing = |message: String| Failure { exit: Exit::Failed, fault: Fault::Missing, message };
         match found.len() {
             1 => Ok(found.remove(0)),
@@ -88,12 +99,11 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
         None => At::Here(settings),
         Some(text) => At::Node(Box::new(settings.connect(&node(text, settings)?, false, Timeouts::default())?)),
     };
-    let change = |change: v1::Change| change;
     let (id, change) = match &job.action {
         JobAction::List => {
             let jobs = at.list()?;
             if printer.is_json() {
-                jobs.iter().for_each(|job| printer.object(&Line { event: "job", job }));
+                jobs.iter().for_each(|job| printer.object(&Line::of(job)));
             } else {
                 let head = (!jobs.is_empty() && printer.is_chatty()).then(header);
                 head.into_iter().chain(jobs.iter().map(line)).for_each(|line| printer.line(&line));
@@ -103,7 +113,7 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
         JobAction::Show(id) => {
             let found = at.find(id)?;
             match printer.is_json() {
-                true => printer.object(&Line { event: "job", job: &found }),
+                true => printer.object(&Line::of(&found)),
                 false => show(&found, printer),
             }
             return Ok(Exit::Done);
@@ -113,25 +123,15 @@ pub fn run(job: &Job, settings: &Settings, printer: &Printer) -> Result<Exit, Fa
                 return Err(Failure::usage("say what to set: --limit RATE, --streams N"));
             }
             let limit_bit_s = limit.map(|rate| rate.0);
-            (job, change(v1::Change { limit_bit_s, streams: *streams, ..v1::Change::default() }))
+            (job, v1::Change { limit_bit_s, streams: *streams, ..v1::Change::default() })
         }
-        JobAction::Pause(id) => (id, change(v1::Change { paused: Some(true), ..v1::Change::default() })),
-        JobAction::Resume(id) => (id, change(v1::Change { paused: Some(false), ..v1::Change::default() })),
-        JobAction::Cancel(id) => (id, change(v1::Change { cancel: true, ..v1::Change::default() })),
+        JobAction::Pause(id) => (id, v1::Change { paused: Some(true), ..v1::Change::default() }),
+        JobAction::Resume(id) => (id, v1::Change { paused: Some(false), ..v1::Change::default() }),
+        JobAction::Cancel(id) => (id, v1::Change { cancel: true, ..v1::Change::default() }),
     };
     let found = at.find(id)?;
     at.change(&found, &change)?;
     Ok(Exit::Done)
-}
-
-fn word(job: &v1::Job) -> &'static str {
-    match (job.state, job.outcome) {
-        (v1::Doing::Running, _) => "running",
-        (v1::Doing::Paused, _) => "paused",
-        (v1::Doing::Waiting, _) => "waiting",
-        (v1::Doing::Ended, Some(outcome)) => outcome.word(),
-        (v1::Doing::Ended, None) => "ended",
-    }
 }
 
 /// What stands above the lines.
@@ -140,14 +140,14 @@ fn header() -> String {
 }
 
 /// One line: id, what it does or how it ended, since when, how far it is, where from and to.
-fn line(job: &v1::Job) -> String {
+fn line(job: &v1::Transfer) -> String {
     let more = if job.scanned { "" } else { "+" };
     let age = duration::show(std::time::Duration::from_secs_f64(job.seconds.max(0.0)));
     let done = format!("{} of {}{more}", Bytes(job.bytes), Bytes(job.bytes_total));
     format!(
         "{:<36}  {:<11} {:<7} {age:>8}  {done:<24} {:>12}  {} -> {}",
-        job.job,
-        word(job),
+        job.id.to_string(),
+        job.state.word(),
         job.role,
         BitRate(job.rate_bit_s).to_string(),
         job.source.join(" "),
@@ -155,8 +155,8 @@ fn line(job: &v1::Job) -> String {
     )
 }
 
-fn show(job: &v1::Job, printer: &Printer) {
-    printer.line(&format!("{} ({}, {})", job.job, word(job), job.role));
+fn show(job: &v1::Transfer, printer: &Printer) {
+    printer.line(&format!("{} ({}, {})", job.id, job.state.word(), job.role));
     printer.line(&format!("  from {} to {}", job.source.join(" "), job.target));
     let more = if job.scanned { "" } else { "+" };
     printer.line(&format!(

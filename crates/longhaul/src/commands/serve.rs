@@ -69,12 +69,11 @@ fn bind(mut config: NodeConfig, addresses: &[SocketAddr]) -> Result<Node, NodeEr
 struct Operator(NodeJobs);
 
 impl Stable for Operator {
-    fn list(&self) -> Vec<v1::Job> {
+    fn list(&self) -> Vec<v1::Transfer> {
         self.0.list(None)
     }
 
-    fn change(&self, job: &str, change: &v1::Change) -> Result<(), String> {
-        let id = Uuid::parse_str(job).map_err(|e| e.to_string())?;
+    fn change(&self, id: Uuid, change: &v1::Change) -> Result<(), String> {
         self.0.change(id.as_bytes(), change).map_err(|refusal| refusal.reason)
     }
 }

@@ -17,13 +17,13 @@ fn dir(state: &Path) -> PathBuf {
 }
 
 /// Remembers a job that has ended. That it cannot be is nobody's trouble.
-pub fn remember(state: &Path, job: &v1::Job) {
+pub fn remember(state: &Path, job: &v1::Transfer) {
     let _ = write(&dir(state), job);
 }
 
-fn write(dir: &Path, job: &v1::Job) -> io::Result<()> {
+fn write(dir: &Path, job: &v1::Transfer) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let (path, beside) = (dir.join(format!("{}.json", job.job)), dir.join(format!("{}.new", job.job)));
+    let (path, beside) = (dir.join(format!("{}.json", job.id)), dir.join(format!("{}.new", job.id)));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(&serde_json::to_vec(job)?)?;
     fs::rename(&beside, &path)?;
@@ -42,17 +42,17 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// Those that ended not too long ago.
-pub(super) fn list(state: &Path) -> Vec<v1::Job> {
+pub(super) fn list(state: &Path) -> Vec<v1::Transfer> {
     files(&dir(state)).iter().filter_map(|path| read(path)).collect()
 }
 
-fn read(path: &Path) -> Option<v1::Job> {
+fn read(path: &Path) -> Option<v1::Transfer> {
     let age = fs::metadata(path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
     if age > LONGEST {
         let _ = fs::remove_file(path);
         return None;
     }
-    let mut job: v1::Job = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let mut job: v1::Transfer = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     job.seconds += age.as_secs_f64();
     Some(job)
 }
@@ -60,12 +60,17 @@ fn read(path: &Path) -> Option<v1::Job> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::id::Uuid;
 
-    fn job(number: usize) -> v1::Job {
+    fn id(number: usize) -> Uuid {
+        Uuid::from_u128(number as u128)
+    }
+
+    fn job(number: usize) -> v1::Transfer {
         let text = format!(
-            r#"{{"v":1,"job":"j{number:03}","state":"ended","role":"send","source":["a"],"target":"b","bytes":1,"bytes_total":1,
-               "files":1,"files_total":1,"scanned":true,"rate_bit_s":0,"limit_bit_s":0,"streams":1,"seconds":2.5,
-               "outcome":"done"}}"#
+            r#"{{"id":"{}","state":"done","role":"send","source":["a"],"target":"b","bytes":1,"bytes_total":1,
+               "files":1,"files_total":1,"scanned":true,"rate_bit_s":0,"limit_bit_s":0,"streams":1,"seconds":2.5}}"#,
+            id(number)
         );
         serde_json::from_str(&text).unwrap()
     }
@@ -75,19 +80,19 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         assert!(list(state.path()).is_empty());
         (0..MOST + 3).for_each(|number| remember(state.path(), &job(number)));
-        let mut ids: Vec<String> = list(state.path()).into_iter().map(|job| job.job).collect();
+        let mut ids: Vec<Uuid> = list(state.path()).into_iter().map(|job| job.id).collect();
         ids.sort();
-        assert_eq!((ids.len(), ids[0].as_str()), (MOST, "j003"));
-        let path = dir(state.path()).join("j010.json");
+        assert_eq!((ids.len(), ids[0]), (MOST, id(3)));
+        let path = dir(state.path()).join(format!("{}.json", id(10)));
         let old = std::time::SystemTime::now() - LONGEST - Duration::from_secs(1);
         fs::File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
-        fs::write(dir(state.path()).join("j011.json"), "torn").unwrap();
+        fs::write(dir(state.path()).join(format!("{}.json", id(11))), "torn").unwrap();
         assert_eq!(list(state.path()).len(), MOST - 2);
         assert!(!path.exists());
         let hour = std::time::SystemTime::now() - Duration::from_secs(3_600);
-        let path = dir(state.path()).join("j012.json");
+        let path = dir(state.path()).join(format!("{}.json", id(12)));
         fs::File::options().write(true).open(&path).unwrap().set_modified(hour).unwrap();
-        let past = list(state.path()).into_iter().find(|job| job.job == "j012").unwrap();
+        let past = list(state.path()).into_iter().find(|job| job.id == id(12)).unwrap();
         assert!((3_602.0..3_700.0).contains(&past.seconds), "{}", past.seconds);
     }
 }

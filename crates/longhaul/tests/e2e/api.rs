@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use model::id::Uuid;
 use model::v1::State;
-use model::v1::node::{Change, Credentials, Order, Problem, S3, Stage, Transfer};
+use model::v1::node::{Credentials, Order, Problem, S3};
+use model::v1::{Change, Stage, Transfer};
 use nodeapi::{Api, Error, Which};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -137,7 +138,7 @@ fn files_go_to_another_node_and_come_from_it() {
     assert_eq!(told.source, ["/data/run"]);
     assert_eq!(fs::read(pair.there.data("in/run/b c")).unwrap(), pattern(10));
     let receipt = pair.api.receipt(order.id).unwrap();
-    assert_eq!((receipt.state, receipt.files, &receipt.job), (State::Done, 3, &order.id.to_string()));
+    assert_eq!((receipt.state, receipt.files, &receipt.transfer), (State::Done, 3, &order.id.to_string()));
     assert!(receipt.digests.iter().any(|digest| digest.algorithm == "crc32c" && digest.files == 3), "{receipt:?}");
     // And back, by a name that needs escapes.
     done(&pair.api, &pair.pull("data/in/run/b%20c", "/data/back"));
@@ -403,7 +404,7 @@ fn a_transfer_is_paused_changed_and_ended() {
     until("bytes move", LONG, || pair.api.transfer(order.id).unwrap().bytes > 1 << 20);
     pair.api.change(order.id, &Change { paused: Some(true), ..Change::default() }).unwrap();
     state(Stage::Paused);
-    let change = Change { limit_bit_s: Some(0), streams: Some(2), paused: Some(false) };
+    let change = Change { limit_bit_s: Some(0), streams: Some(2), paused: Some(false), cancel: false };
     assert_eq!(pair.api.change(order.id, &change).unwrap().limit_bit_s, 0);
     assert_eq!(ended(&pair.api, order.id).state, Stage::Done);
     assert_eq!(problem(pair.api.change(order.id, &change)).status, 409);

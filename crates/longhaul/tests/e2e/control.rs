@@ -60,11 +60,11 @@ pub fn set_limit(client: &Client, limit: &str) -> usize {
     let running = until_some("a job is listed", LONG, || {
         let listed = client.run(words!["job", "list", "--json"]).expect(0).text();
         let jobs = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let running: Vec<Value> = jobs.filter(|job| job["state"] != "ended").collect();
+        let running: Vec<Value> = jobs.filter(|job| job["receipt"].is_null()).collect();
         (!running.is_empty()).then_some(running)
     });
     for job in &running {
-        client.run(words!["job", "set", job["job"].as_str().unwrap(), "--limit", limit]).expect(0);
+        client.run(words!["job", "set", job["id"].as_str().unwrap(), "--limit", limit]).expect(0);
     }
     running.len()
 }
@@ -91,7 +91,7 @@ impl Pair {
             let job = self.jobs(Seat::Operator).pop()?;
             (job["bytes"].as_u64().unwrap() > 0).then_some(job)
         });
-        (running, listed["job"].as_str().unwrap().to_owned())
+        (running, listed["id"].as_str().unwrap().to_owned())
     }
 
     fn show(&self, seat: Seat, id: &str) -> Value {
@@ -207,7 +207,7 @@ fn a_job_is_listed_and_shown() {
         assert_eq!(listed.len(), 1, "{seat:?}: {listed:?}");
         let shown = pair.show(seat, &id);
         for job in [&listed[0], &shown] {
-            assert_eq!((&job["v"], &job["event"], &job["job"]), (&1.into(), &"job".into(), &id.as_str().into()));
+            assert_eq!((&job["v"], &job["event"], &job["id"]), (&1.into(), &"transfer".into(), &id.as_str().into()));
             assert_eq!((&job["role"], &job["state"]), (&role.into(), &"running".into()), "{seat:?}");
             assert_eq!((&job["limit_bit_s"], &job["bytes_total"]), (&2_000_000.into(), &(20 << 20).into()));
             assert!(job["target"].as_str().unwrap().contains("data/f"), "{seat:?}: {job}");
@@ -234,10 +234,10 @@ fn copies_that_have_ended_are_known_for_a_while() {
     pair.client.cp(0, words![file, "g", "--dry-run"]);
     pair.client.run(words!["cp", "missing", "g"]).expect(1);
     let listed = pair.jobs(Seat::Client);
-    let outcomes: Vec<&str> = listed.iter().map(|job| job["outcome"].as_str().unwrap()).collect();
-    assert_eq!(outcomes, ["done", "failed"], "{listed:?}");
-    assert_eq!((&listed[0]["job"], &listed[0]["receipt"]["bytes"]), (&done["job"], &(1 << 20).into()));
-    let id = done["job"].as_str().unwrap();
+    let states: Vec<&str> = listed.iter().map(|job| job["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["done", "failed"], "{listed:?}");
+    assert_eq!((&listed[0]["id"], &listed[0]["receipt"]["bytes"]), (&done["transfer"], &(1 << 20).into()));
+    let id = done["transfer"].as_str().unwrap();
     let text = pair.job(Seat::Client, words!["show", id]).expect(0).text();
     assert!(text.contains("done") && text.contains("verified by crc32c"), "{text}");
     pair.job(Seat::Client, words!["cancel", id]).refused(1, &["runs here any more"]);

@@ -41,7 +41,7 @@ struct Machine {
 const BEGIN_COPY: &str = r#"
 timeout 120 "$LONGHAUL_PROGRAM" cp --quiet zero: "lh://$COPIES_TO/null:" > /dev/null &
 echo $! > "$WORLD/copy"
-until id=$("$LONGHAUL_PROGRAM" job list --json | grep -v '"state":"ended"' | grep -m 1 -o '"job":"[^"]*"'); do kill -0 $!; sleep 0.1; done
+until id=$("$LONGHAUL_PROGRAM" job list --json | grep -E '"state":"(running|waiting)"' | grep -m 1 -o '"id":"[^"]*"'); do kill -0 $!; sleep 0.1; done
 echo "$id" | cut -d '"' -f 4
 "#;
 const END_COPY: &str = r#"

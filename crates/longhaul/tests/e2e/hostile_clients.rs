@@ -1,6 +1,7 @@
 //! Clients that log in and then break the protocol, or vanish: the node ends their session, serves the others, and
 //! keeps nothing of theirs.
 
+use model::Refusal;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use engine::Error;
 use model::checksum::Digest;
 use model::fault::Fault;
 use wire::Frame;
-use wire::frame::{Direction, End, Entry, Outcome, Refusal, Totals, Verdict};
+use wire::frame::{Direction, End, Entry, Outcome, Totals, Verdict};
 
 use crate::client::{Client, unfinished, words};
 use crate::guest::{Guest, dir, file, forged, inline, part, payload};

@@ -83,7 +83,7 @@ fn a_limit_from_either_end() {
         let set = || {
             let listed = job(&node, &client, Seat::Operator, words!["list", "--json"]).expect(0).text();
             let jobs = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-            let id = jobs.filter_map(|job| job["job"].as_str().map(str::to_owned)).next()?;
+            let id = jobs.filter_map(|job| job["id"].as_str().map(str::to_owned)).next()?;
             let set = job(&node, &client, Seat::Operator, words!["set", id, "--limit", "20Mbit/s"]);
             (set.code == 0).then_some(())
         };

@@ -26,8 +26,8 @@ fn a_node_runs_the_other_half() {
     for (more, ways, streams) in [(&["-P", "2"][..], 1, 2), (&["-R"], 1, 1), (&["--both", "-P", "2"], 2, 4)] {
         let result = tcp(&client, &node.address(), more);
         assert_eq!((&result["event"], &result["test"], &result["v"]), (&"result".into(), &"tcp".into(), &1.into()));
-        assert_eq!(result["ways"].as_array().unwrap().len(), ways, "{result}");
-        for way in result["ways"].as_array().unwrap() {
+        assert_eq!(result["directions"].as_array().unwrap().len(), ways, "{result}");
+        for way in result["directions"].as_array().unwrap() {
             assert_eq!(way["sent_bytes"], way["received_bytes"], "{way}");
             assert!(
                 way["rate_bit_s"].as_u64().unwrap() > 1_000_000 && way["limit"].as_str().unwrap().len() > 10,
@@ -245,7 +245,7 @@ fn we_test_with_a_stock_server() {
         [(&["-P", "1"][..], 1), (&["-R", "-P", "3"], 3), (&["--both", "-P", "2"], 4), (&["-O", "3s"], 1)]
     {
         let result = tcp(&client, &target, more);
-        for way in result["ways"].as_array().unwrap() {
+        for way in result["directions"].as_array().unwrap() {
             let (sent, received) = (way["sent_bytes"].as_u64().unwrap(), way["received_bytes"].as_u64().unwrap());
             // Each end cuts off the start that does not count at its own moment.
             let most = if more[0] == "-O" { sent * 2 } else { sent };
@@ -257,8 +257,8 @@ fn we_test_with_a_stock_server() {
     // A stock server counts what it has read by when it hears that all is sent; what then lies in its socket it leaves there.
     let counted = || {
         let exact = client.run(words!["probe", "tcp", target, "--json", "--bytes", "20MB"]).expect(0).json();
-        assert_eq!(exact["ways"][0]["sent_bytes"], 20_000_000, "{exact}");
-        exact["ways"][0]["received_bytes"].as_u64().unwrap()
+        assert_eq!(exact["directions"][0]["sent_bytes"], 20_000_000, "{exact}");
+        exact["directions"][0]["received_bytes"].as_u64().unwrap()
     };
     let counts: Vec<u64> = std::iter::repeat_with(counted).take(5).collect();
     assert!(counts.contains(&20_000_000) && counts.iter().all(|count| *count <= 20_000_000), "{counts:?}");

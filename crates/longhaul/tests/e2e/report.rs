@@ -80,7 +80,7 @@ fn a_copy_s_receipt_and_series_are_a_page() {
             evidence,
             &shown_rate(&job["rate_bit_s"]),
             &format!("{} (5000000 bytes)", shown_bytes(&job["bytes"])),
-            job["job"].as_str().unwrap(),
+            job["transfer"].as_str().unwrap(),
             ports[1],
             ports[2],
             "crc32c",
@@ -131,7 +131,7 @@ fn what_was_received_is_a_page_too() {
     let at = names.iter().position(|name| *name == "received_bytes").unwrap();
     let received = rows.lines().skip(1).filter_map(|row| row.split(',').nth(at)?.parse::<u64>().ok()).max().unwrap();
     assert!(received > 1_000_000, "{rows}");
-    assert!(rows.lines().nth(1).unwrap().ends_with(job["job"].as_str().unwrap()), "{rows}");
+    assert!(rows.lines().nth(1).unwrap().ends_with(job["transfer"].as_str().unwrap()), "{rows}");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_test_is_a_page_beside_a_copy() {
     assert_eq!((&said["event"], &said["stories"], &said["v"]), (&"report".into(), &2.into(), &1.into()), "{said}");
     let page = fs::read_to_string(page).unwrap();
     is_whole(&page);
-    let way = &found["ways"][0];
+    let way = &found["directions"][0];
     says(
         &page,
         &[

@@ -252,7 +252,7 @@ fn a_job_between_ssh_and_a_node_ends_with_its_command() {
         assert_gone(&sshd);
         until("the node's part of it is over", LONG, || {
             let listed = job(&node, &client, Seat::Operator, words!["list", "--json"]).expect(0).text();
-            listed.lines().all(|line| line.contains("\"state\":\"ended\""))
+            listed.lines().all(|line| line.contains("\"receipt\":{"))
         });
         let receipt = copy(&sshd, &client, 0, words);
         assert!(receipt["resumed_bytes"].as_u64() >= Some(4 << 20), "from ssh {from_ssh}: {receipt}");

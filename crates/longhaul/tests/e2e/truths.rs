@@ -96,12 +96,12 @@ fn a_list_of_jobs_says_how_each_ended() {
     let jobs = || list(true).lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>();
     let state = |job: &Value| job["state"].as_str().unwrap().to_owned();
     let id = until_some("it runs", LONG, || {
-        jobs().iter().find(|job| state(job) == "running" && count(job, "bytes") > 0).map(|job| job["job"].clone())
+        jobs().iter().find(|job| state(job) == "running" && count(job, "bytes") > 0).map(|job| job["id"].clone())
     });
     client.run(words!["job", "cancel", id.as_str().unwrap(), "--node", from.at("")]).expect(0);
     running.finish().expect(130);
     until_some("all have ended", LONG, || jobs().iter().all(|job| job.get("receipt").is_some()).then_some(()));
-    let ended: Vec<String> = jobs().iter().map(|job| job["outcome"].as_str().unwrap_or("").to_owned()).collect();
+    let ended: Vec<String> = jobs().iter().map(|job| job["state"].as_str().unwrap_or("").to_owned()).collect();
     assert_eq!(ended, ["done", "failed", "cancelled"]);
     let text = list(false);
     for word in ended {

@@ -1,5 +1,6 @@
 //! Who is let in: by a key, by the policy, by a key for one job. One answer for every protocol of the node.
 
+use model::Refusal;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use auth::access::GUEST;
 use auth::{Access, AccessKey, Action, Denied, Grant, Grants, Policy, Rights, Visitor};
 use model::fault::Fault;
 use model::locator::Place;
-use wire::frame::{JobName, KeyProof, Refusal};
+use wire::frame::{JobName, KeyProof};
 
 use super::{AccessControl, refuse};
 use crate::clock::unix_seconds;

@@ -1,6 +1,7 @@
 //! Keys for single copies between nodes, good for a moment, kept in memory alone: a node that stops takes them with it. They
 //! count for the native protocol, no longer than what they were lent on behalf of, and lead to no further ones.
 
+use model::Refusal;
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use model::fault::Fault;
 use model::name::RelPath;
 use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
-use wire::frame::{JobName, Refusal};
+use wire::frame::JobName;
 
 use super::AccessControl;
 use crate::clock::unix_seconds;

@@ -1,12 +1,12 @@
 //! Where a node connects to on behalf of somebody, and on whose behalf it does. Every protocol of the node asks here.
 
+use model::Refusal;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use auth::policy::ThirdParty;
 use auth::{Access, Denied};
 use engine::dial::Guard;
-use wire::frame::Refusal;
 
 use super::{AccessControl, refuse};
 

@@ -1,6 +1,7 @@
 //! From a place that somebody names to the store and the path in it: nothing that can be reached there leads out of what the
 //! credential is for. Every protocol of the node asks here.
 
+use model::Refusal;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -13,7 +14,6 @@ use model::locator::Place;
 use model::name::RelPath;
 use rustix::io::Errno;
 use store::Store;
-use wire::frame::Refusal;
 
 use super::{AccessControl, refuse, storage};
 use crate::locks::{self, Submitted};

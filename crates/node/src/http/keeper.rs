@@ -6,10 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use auth::{Access, AccessKey, Actions, Claims, Denied, Held, Policy, Ticket, TokenError};
-use model::Fault;
+use model::{Fault, Refusal};
 use serve::Exchange;
 use web::target::Target;
-use wire::frame::Refusal;
 
 use self::shown::{Shown, shown};
 use super::callout::Callouts;

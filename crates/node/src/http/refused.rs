@@ -2,10 +2,9 @@
 
 use std::io;
 
-use model::Fault;
+use model::{Fault, Refusal};
 use rustix::io::Errno;
 use web::Headers;
-use wire::frame::Refusal;
 
 /// A refusal with its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,16 +135,7 @@ impl From<store::Error> for Trouble {
 
 impl From<Refusal> for Trouble {
     fn from(refusal: Refusal) -> Trouble {
-        let status = match refusal.fault {
-            Fault::Auth => 403,
-            Fault::Missing => 404,
-            Fault::Config | Fault::Peer => 400,
-            Fault::Path => 504,
-            Fault::Integrity => 422,
-            Fault::Interrupted => 503,
-            _ => 500,
-        };
-        Refused { fault: Some(refusal.fault), ..Refused::new(status, refusal.reason) }.into()
+        Refused { fault: Some(refusal.fault), ..Refused::new(refusal.fault.http_status(), refusal.reason) }.into()
     }
 }
 

@@ -8,7 +8,7 @@ use auth::access::{GUEST, Opens};
 use auth::policy::{Callout, When};
 use auth::{Access, Action, Actions, Permit, Ticket};
 use model::locator::Place;
-use model::{Fault, Kind, RelPath};
+use model::{Fault, Kind, Refusal, RelPath};
 use serve::Exchange;
 use store::Source;
 use web::copy;
@@ -16,7 +16,6 @@ use web::dav::condition::{If, State};
 use web::scitag::SciTag;
 use web::target::{Target, redacted};
 use web::{Headers, Method, Request};
-use wire::frame::Refusal;
 
 use super::Web;
 use super::callout::{Full, NOBODY, Question, Told, Verdict};

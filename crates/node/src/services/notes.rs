@@ -1,5 +1,6 @@
 //! What sessions of the native protocol came to: a line in the log for people, a line in the audit trail for later.
 
+use model::Refusal;
 use std::net::SocketAddr;
 
 use auth::Access;
@@ -7,7 +8,7 @@ use engine::node::Event;
 use model::fault::{Blame, Fault};
 use model::locator::Place;
 use model::units::{BitRate, Bytes};
-use wire::frame::{Direction, Refusal};
+use wire::frame::Direction;
 
 use super::Services;
 use crate::audit::Decision;

@@ -1,12 +1,13 @@
 //! What of a node's life goes into its numbers, and which of them who may read.
 
+use model::Refusal;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use auth::Access;
 use engine::Error;
 use model::fault::{Blame, Fault};
-use wire::frame::{Refusal, Totals};
+use wire::frame::Totals;
 
 use super::Services;
 use crate::access::Filled;

@@ -9,9 +9,8 @@ use model::v1::node::{LatencyProbe, PathProbe, ProbeOrder, ProbeTest, TcpProbe, 
 use model::v1::probe::route::RouteOrder;
 use model::v1::probe::tcp::{self, Directions};
 use model::v1::probe::udp::{UdpOrder, UdpPace};
-use model::{HostPort, Locator};
+use model::{HostPort, Locator, Refusal};
 use probe::stamp;
-use wire::frame::Refusal;
 
 use crate::transfers::{identity_of, locator};
 

@@ -1,5 +1,6 @@
 //! One test, from its session to its report.
 
+use model::Refusal;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -13,7 +14,6 @@ use model::v1::node::ProbeOrder;
 use model::v1::probe::Said;
 use probe::{Stop, task, udp};
 use serde::Serialize;
-use wire::frame::Refusal;
 
 use super::order::{self, Plan, What};
 use crate::access::AccessControl;

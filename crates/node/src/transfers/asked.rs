@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::id::Uuid;
-use model::v1::node::Transfer;
+use model::v1::Transfer;
 
 use super::Transfers;
 use super::table::{Asked, Changed, Entry, Page};

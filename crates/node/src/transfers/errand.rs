@@ -69,7 +69,7 @@ mod tests {
     use super::super::order::{Way, read, steer};
     use super::*;
     use model::spec::{self, Steer};
-    use model::v1::node::Change;
+    use model::v1::Change;
     use model::{Algorithm, HostPort, RelPath};
     use std::time::Duration;
     use wire::frame::{Direction, KeyProof, Open};

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::id::Uuid;
-use model::v1::node::{Change, Order, Transfer};
+use model::v1::node::Order;
+use model::v1::{Change, Transfer};
 use serde::{Deserialize, Serialize};
 
 /// How the name of a file ends that is being written.
@@ -38,8 +39,6 @@ pub(crate) struct Kept {
     pub receipt_bytes: usize,
     /// What was changed since.
     pub changes: Change,
-    /// Somebody has ended it.
-    pub cancelled: bool,
     /// What became of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Transfer>,
@@ -197,7 +196,6 @@ mod tests {
             order_digest: None,
             receipt_bytes: 0,
             changes: Change::default(),
-            cancelled: false,
             ended: None,
         }
     }

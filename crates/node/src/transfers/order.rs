@@ -9,9 +9,9 @@ use model::fault::Fault;
 use model::locator::Place;
 use model::spec::{self, Steer};
 use model::v1;
-use model::v1::node::{Change, Options, Order};
-use model::{Algorithm, HostPort, Locator};
-use wire::frame::Refusal;
+use model::v1::Change;
+use model::v1::node::{Options, Order};
+use model::{Algorithm, HostPort, Locator, Refusal};
 use wire::limits::{FILTERS_MAX, TEXT_BYTES_MAX};
 
 /// Sources of one transfer.
@@ -293,15 +293,6 @@ pub(crate) fn steer(order: &Order, changes: &Change) -> Steer {
     }
 }
 
-/// A change on top of others.
-pub(crate) fn then(before: Change, next: &Change) -> Change {
-    Change {
-        limit_bit_s: next.limit_bit_s.or(before.limit_bit_s),
-        streams: next.streams.or(before.streams),
-        paused: next.paused.or(before.paused),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -389,7 +380,7 @@ mod tests {
     fn what_was_changed_counts() {
         let order = Order { limit_bit_s: 5, ..order("/d/a", "https://s/x") };
         let first = Change { paused: Some(true), ..Change::default() };
-        let both = then(first, &Change { limit_bit_s: Some(7), ..Change::default() });
+        let both = first.then(&Change { limit_bit_s: Some(7), ..Change::default() });
         assert_eq!(steer(&order, &both), Steer { limit_bit_s: 7, streams: ABROAD_STREAMS, paused: true });
     }
 }

@@ -1,6 +1,7 @@
 //! The other end of a transfer on somebody else's server: WebDAV and S3, with the credentials of the order, dialled as every
 //! server is that a guest sends this node to.
 
+use model::Refusal;
 use std::sync::Arc;
 
 use client::remote_store::{self, PATIENCE, Reach, RemoteStore};
@@ -9,7 +10,6 @@ use engine::scan::SourceRoot;
 use model::v1::node::Credentials;
 use remote::s3::Bucket;
 use remote::{Redirects, TokenSource, s3};
-use wire::frame::Refusal;
 
 use crate::access::refuse;
 use crate::dialling::Dialling;

@@ -12,10 +12,10 @@ use engine::{Error, identity::random_tag};
 use model::fault::Fault;
 use model::id::JobId;
 use model::spec::Options;
-use model::v1;
 use model::v1::node::Order;
+use model::{Refusal, v1};
 use sys::waker::Waker;
-use wire::frame::{Direction, Open, Refusal};
+use wire::frame::{Direction, Open};
 
 use super::order::{Plan, Way, bare};
 use super::remote_end::{self, refused};

@@ -10,12 +10,12 @@ use auth::Access;
 use engine::budget::{Budget, Part};
 use engine::control::Control;
 use model::id::Uuid;
-use model::v1;
-use model::v1::node::{Change, Order, Stage, Transfer};
+use model::v1::node::Order;
+use model::v1::{Change, Stage, Transfer};
 use sha2::{Digest, Sha256};
 
 use super::kept::Kept;
-use super::order::{bare, first_sources, steer, then};
+use super::order::{bare, first_sources, steer};
 use crate::remembered::Remembered;
 
 /// Transfers under way at once: for one who orders, and for all.
@@ -38,7 +38,6 @@ pub(super) struct Entry {
     /// With its secrets until it has ended.
     pub order: Arc<Order>,
     pub changes: Change,
-    pub cancelled: bool,
     /// It may have begun in an earlier run of this node.
     pub begun: bool,
     /// What is told of it, apart from what its control knows.
@@ -106,7 +105,6 @@ impl Entry {
             holder: access.holder().to_owned(),
             order: Arc::new(order),
             changes: Change::default(),
-            cancelled: false,
             begun: false,
             base: Arc::new(base),
             receipt: None,
@@ -123,8 +121,7 @@ impl Entry {
 
     /// One that was written down earlier. What has ended needs nobody's access any more.
     pub fn kept(kept: Kept, access: Option<Access>, budget: &Budget) -> Entry {
-        let Kept { holder, created, revision, order, order_digest, receipt_bytes, changes, cancelled, ended, .. } =
-            kept;
+        let Kept { holder, created, revision, order, order_digest, receipt_bytes, changes, ended, .. } = kept;
         let order_digest = order_digest.unwrap_or_else(|| self::order_digest(&order));
         let shown = bare(&order);
         let base = ended.unwrap_or_else(|| Transfer {
@@ -148,7 +145,6 @@ impl Entry {
             holder,
             order,
             changes,
-            cancelled,
             begun: true,
             base,
             receipt: None,
@@ -175,11 +171,10 @@ impl Entry {
 
     /// It is to keep something else from now on.
     pub fn change(&mut self, change: &Change) {
-        self.changes = then(self.changes, change);
+        self.changes = self.changes.then(change);
         match &self.control {
             Some(control) => {
-                let Change { limit_bit_s, streams, paused } = *change;
-                control.change(&v1::Change { limit_bit_s, streams, paused, cancel: false });
+                control.change(change);
             }
             None => {
                 let limit_bit_s = steer(&self.order, &self.changes).limit_bit_s;
@@ -203,7 +198,6 @@ impl Entry {
             order_digest: Some(self.order_digest.clone()),
             receipt_bytes: self.receipt_bytes,
             changes: self.changes,
-            cancelled: self.cancelled,
             ended: self.has_ended().then(|| (*self.base).clone()),
         }
     }
@@ -211,27 +205,12 @@ impl Entry {
     /// What is told of it now.
     pub fn show(&self) -> Arc<Transfer> {
         let Some(control) = &self.control else { return Arc::clone(&self.base) };
-        let job = control.show();
-        let state = match job.state {
-            v1::Doing::Paused => Stage::Paused,
-            v1::Doing::Waiting => Stage::Waiting,
-            v1::Doing::Running | v1::Doing::Ended => Stage::Running,
-        };
-        Arc::new(Transfer {
-            state,
-            bytes: job.bytes,
-            bytes_total: job.bytes_total,
-            files: job.files,
-            files_total: job.files_total,
-            scanned: job.scanned,
-            rate_bit_s: job.rate_bit_s,
-            limit_bit_s: job.limit_bit_s,
-            streams: job.streams,
-            seconds: job.seconds,
-            eta_s: job.eta_s,
-            waiting_for: job.waiting_for,
-            ..(*self.base).clone()
-        })
+        let shown = control.show();
+        // It has ended when its end is written down.
+        let state = if shown.state.is_last() { Stage::Running } else { shown.state };
+        let Transfer { id, source, target, created, started, ended, failed, exit, error, .. } = (*self.base).clone();
+        let receipt = None;
+        Arc::new(Transfer { id, state, source, target, created, started, ended, failed, exit, error, receipt, ..shown })
     }
 }
 
@@ -360,8 +339,7 @@ impl Table {
         if let Some(entry) = self.get_mut(id) {
             let base = Transfer { state: Stage::Running, started: Some(started), ..(*entry.base).clone() };
             // What was asked for since its turn came.
-            let Change { limit_bit_s, streams, paused } = entry.changes;
-            control.change(&v1::Change { limit_bit_s, streams, paused, cancel: entry.cancelled });
+            control.change(&entry.changes);
             (entry.base, entry.control, entry.held) = (Arc::new(base), Some(control), held);
         }
         self.touch(id, now_us);

@@ -8,9 +8,8 @@ use auth::{Access, AccessKey, Fingerprint};
 use engine::dial::Elsewhere;
 use engine::session::{Connect, Session};
 use engine::{Timeouts, Trust};
-use model::HostPort;
 use model::fault::Fault;
-use wire::frame::Refusal;
+use model::{HostPort, Refusal};
 
 use super::Transfers;
 use super::remote_end::refused;

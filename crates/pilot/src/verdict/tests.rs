@@ -88,8 +88,7 @@ fn limits_and_pipes() {
     few.files = 100_000;
     expect(&verdict(&few, 0), "latency", "waited 95 %", "many small files");
     expect(&verdict(&Measured::default(), 0), "unknown", "", "");
-    let mut small = Measured::default();
-    small.files = 1;
+    let small = Measured { files: 1, ..Measured::default() };
     expect(&verdict(&small, 0), "latency", "control connection", "");
 }
 
@@ -224,9 +223,8 @@ fn what_streams_waited_for() {
     let mut listing = report(idle(), account(WAITING, LITTLE), stream());
     listing.scanned_after = Some(Duration::from_secs(50));
     expect(&verdict(&listing, 0), "source", "listing the source took 50.0 s", "directory");
-    let mut there = Measured::default();
-    there.skipped = 3;
-    expect(&verdict(&there, 0), "latency", "3 files were there already", "");
+    let skipped = Measured { skipped: 3, ..Measured::default() };
+    expect(&verdict(&skipped, 0), "latency", "3 files were there already", "");
 }
 
 #[test]

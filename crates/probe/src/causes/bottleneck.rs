@@ -8,7 +8,7 @@ use model::v1::probe::udp::UdpPoint;
 use super::bursts::{burst_bytes, drained_bit_s, held_bytes};
 use super::datagrams::{LOST_MIN, is_burden};
 use super::pushed::Pushed;
-use super::{cause, known, ms, percent, there};
+use super::{cause, in_direction, known, ms, percent};
 
 /// Loss of a burst's datagrams from which on the queue is short.
 const BURST_LOSS: f64 = 0.02;
@@ -132,7 +132,7 @@ fn shallow(seen: &Seen<'_>) -> Option<Cause> {
         "{} of each burst of {} lost {}: the queue holds some {}, and empties at {}; {}",
         percent(lost),
         Bytes(burst_bytes(burst)),
-        there(seen.way),
+        in_direction(seen.way),
         Bytes(held as u64),
         BitRate(drained as u64),
         seen.got()
@@ -163,7 +163,7 @@ fn hidden(seen: &Seen<'_>) -> Option<Cause> {
         BitRate(bbr.rate as u64),
         percent(bbr.resent),
         percent(cubic.resent),
-        there(seen.way),
+        in_direction(seen.way),
         ms(cubic.min_rtt),
         ms(queued),
         Bytes((bbr.rate / 8.0 * queued) as u64)
@@ -185,7 +185,7 @@ fn policed(seen: &Seen<'_>) -> Option<Cause> {
          at a low rate {} is lost",
         BitRate(tcp.rate as u64),
         percent(tcp.resent),
-        there(seen.way),
+        in_direction(seen.way),
         ms(queued),
         seen.always_lost.filter(|lost| *lost > 0.0).map_or_else(|| "nothing".into(), percent)
     );
@@ -218,7 +218,7 @@ fn narrow(seen: &Seen<'_>, link: f64, taken: f64) -> Option<Cause> {
         "TCP gets {} of {} {}, and bursts come out at {}: it is not others who take the rest",
         BitRate(seen.best() as u64),
         BitRate(link as u64),
-        there(seen.way),
+        in_direction(seen.way),
         BitRate(drained as u64)
     );
     let remedy = "a slower link, a member of a bundle that is down, or a shaper on the way: look at what each interface of that \
@@ -240,7 +240,7 @@ fn others(found: &Findings, seen: &Seen<'_>, capacity: f64, taken: f64) -> Optio
         "TCP gets {} of {} {}, nothing of ours limits it",
         BitRate(seen.tcp.rate as u64),
         BitRate(capacity as u64),
-        there(seen.way)
+        in_direction(seen.way)
     );
     let evidence = match seen.drained {
         _ if varies >= VARIES_S => {

@@ -7,7 +7,7 @@ use model::v1::probe::udp::UdpPoint;
 
 use super::bursts::drained_bit_s;
 use super::pushed::Pushed;
-use super::{cause, known, percent, there};
+use super::{cause, in_direction, known, percent};
 
 /// So many lost ones are no accident.
 pub(super) const LOST_MIN: u64 = 3;
@@ -39,7 +39,7 @@ fn loss(found: &Findings, way: Direction, point: &UdpPoint) -> Option<Cause> {
         point.lost_in_network,
         point.sent.datagrams,
         BitRate(point.sent.rate_bit_s),
-        there(way),
+        in_direction(way),
         percent(share)
     );
     let remedy = "look for errors (CRC, light) on the links of that direction; until then a congestion control that bears loss: bbr";
@@ -67,7 +67,7 @@ fn disorder(way: Direction, point: &UdpPoint) -> Vec<Cause> {
             "{} of {} datagrams came behind later ones {} ({}), up to {far} places",
             received.reordered,
             received.datagrams,
-            there(way),
+            in_direction(way),
             percent(share(received.reordered))
         );
         let remedy = "a bundle or a router that spreads packets, not flows: have it hash by flow; net.ipv4.tcp_reordering bears some";
@@ -78,7 +78,7 @@ fn disorder(way: Direction, point: &UdpPoint) -> Vec<Cause> {
             "{} of {} datagrams came twice {} ({})",
             received.duplicates,
             received.datagrams,
-            there(way),
+            in_direction(way),
             percent(share(received.duplicates))
         );
         let remedy = "a loop of bridges, a mirror port in the path, or two routers that both forward: look at the switches there";

@@ -52,7 +52,7 @@ pub(super) fn causes(found: &Findings, before: &[Cause]) -> Vec<Cause> {
 
 /// The term that the result reached, if it is one of a host.
 fn of_way(way: Direction, report: &Report, lost: bool) -> Option<Cause> {
-    let result = report.ways.iter().find(|w| w.direction == way)?;
+    let result = report.directions.iter().find(|w| w.direction == way)?;
     let (sender, receiver) = match way {
         Direction::Forward => (Segment::NearHost, Segment::FarHost),
         Direction::Reverse => (Segment::FarHost, Segment::NearHost),

@@ -36,7 +36,7 @@ impl Pushed {
     pub(super) fn of(report: Option<&Report>, way: Direction) -> Option<Pushed> {
         let report = report?;
         let up = way == Direction::Forward;
-        let result = report.ways.iter().find(|w| w.direction.is_forward() == up)?;
+        let result = report.directions.iter().find(|w| w.direction.is_forward() == up)?;
         let (sender, intervals) =
             if up { (&report.near, &report.intervals) } else { (&report.far, &report.far_intervals) };
         let of_way = |flow: &Flow| flow.kernel.filter(|_| flow.direction.is_forward() == up);

@@ -5,7 +5,7 @@ use model::v1::probe::all::{Cause, Findings, Kind, Segment};
 use model::v1::probe::latency::Latency;
 use model::v1::probe::route::{ChangeOf, Hop, Mtu, Route, Said, SuspectBy};
 
-use super::{cause, ms, there};
+use super::{cause, in_direction, ms};
 
 pub(super) fn causes(found: &Findings) -> Vec<Cause> {
     let Some(routes) = &found.routes else { return Vec::new() };
@@ -21,7 +21,8 @@ pub(super) fn causes(found: &Findings) -> Vec<Cause> {
     let differs = |what: &ChangeOf| matches!(what, ChangeOf::Distance | ChangeOf::Rtt);
     let texts: Vec<&str> = routes.asymmetries.iter().filter(|c| differs(&c.what)).map(|c| c.text.as_str()).collect();
     if !texts.is_empty() {
-        let remedy = "where one way is better, ask whoever routes the other; firewalls that keep state must see both";
+        let remedy =
+            "where one direction is better, ask whoever routes the other; firewalls that keep state must see both";
         causes.push(cause(Kind::AsymmetricRoute, None, 0.2, texts.join("; "), remedy));
     }
     causes
@@ -40,8 +41,7 @@ fn uneven(latency: &Latency) -> Option<Cause> {
     if differs_s <= ((forward.min_s + reverse.min_s) * UNEVEN).max(UNEVEN_S) {
         return None;
     }
-    let evidence =
-        format!("packets take {} on the way there and {} on the way back", ms(forward.min_s), ms(reverse.min_s));
+    let evidence = format!("packets take {} forward and {} in reverse", ms(forward.min_s), ms(reverse.min_s));
     let remedy =
         "ask whoever routes the longer way why it is; rates do not suffer, clocks that are set over this path do";
     Some(cause(Kind::AsymmetricRoute, None, 0.2, evidence, remedy))
@@ -71,7 +71,7 @@ fn hole(way: Direction, mtu: &Mtu, route: &Route) -> Option<Cause> {
     }
     let interface = mtu.interface_bytes.map_or(String::new(), |bytes| format!(", this interface takes {bytes}"));
     let evidence =
-        format!("packets of more than {} bytes vanish {} without a word{interface}", mtu.mtu_bytes, there(way));
+        format!("packets of more than {} bytes vanish {} without a word{interface}", mtu.mtu_bytes, in_direction(way));
     let remedy = "give all interfaces of that segment one MTU, or let ICMP \"too big\" through; until then set the hosts' MTU to \
                   what passes, or net.ipv4.tcp_mtu_probing = 1";
     let mut hole = cause(Kind::MtuHole, Some(way), 1.0, evidence, remedy);

@@ -241,7 +241,7 @@ fn routes() {
     assert_eq!((found.kind, found.direction), (Kind::MtuHole, Some(Direction::Reverse)));
     assert!(found.evidence.contains("more than 1500 bytes vanish"), "{}", found.evidence);
     let mut asymmetric = clean();
-    let text = "the way there has 2 hops, the way back 4".to_owned();
+    let text = "the forward path has 2 hops, the reverse path 4".to_owned();
     let change = Change { what: ChangeOf::Distance, ttl: None, before: "2".into(), after: "4".into(), text };
     asymmetric.routes.as_mut().unwrap().asymmetries = vec![change];
     assert_eq!(top(&asymmetric).kind, Kind::AsymmetricRoute);
@@ -357,7 +357,7 @@ fn one_way_that_takes_longer() {
     uneven.latency.as_mut().unwrap().one_clock = true;
     let found = top(&uneven);
     assert_eq!(found.kind, Kind::AsymmetricRoute);
-    assert!(found.evidence.contains("45.0 ms on the way there and 5.0 ms"), "{}", found.evidence);
+    assert!(found.evidence.contains("45.0 ms forward and 5.0 ms in reverse"), "{}", found.evidence);
     uneven.latency.as_mut().unwrap().reverse = way(0.040);
     assert_eq!(causes(&uneven), []);
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use model::v1::probe::disk::{Test, Way};
+use model::v1::probe::disk::{IoMode, Test};
 
 use super::crew::{self, Hand};
 use super::data::{Material, Stamp};
@@ -35,7 +35,8 @@ pub(super) fn keep(run: &mut Run<'_>) -> Result<()> {
     };
     let before = run.below.counters();
     let shift = crew::run(run.place, run.stop, run.limit, vec![material], work, |_| Ok(()))?;
-    let what = What { test: Test::Fsync, way: Way::Buffered, file_bytes: most * PAGE, workers: 1, block_bytes: PAGE };
+    let what =
+        What { test: Test::Fsync, mode: IoMode::Buffered, file_bytes: most * PAGE, workers: 1, block_bytes: PAGE };
     let mut point = run.point(what, before, &shift);
     point.cached = run.below.in_memory.clone();
     run.tell(point)?;

@@ -73,8 +73,8 @@ pub fn check(order: &Order) -> Result<()> {
     if order.tests.is_empty() || order.tests.len() > SWEEP_MAX {
         return refuse(format!("tests: {}; give 1 to {SWEEP_MAX}", order.tests.len()));
     }
-    if order.ways.is_empty() || order.ways.len() > SWEEP_MAX {
-        return refuse("ways: none, or too many; say direct, buffered or both".into());
+    if order.modes.is_empty() || order.modes.len() > SWEEP_MAX {
+        return refuse("modes: none, or too many; say direct, buffered or both".into());
     }
     sweep("workers", &order.workers, 1, WORKERS_MAX)?;
     within("block_bytes", order.block_bytes, PAGE, BLOCK_BYTES_MAX)?;
@@ -149,21 +149,21 @@ pub(super) fn needed(order: &Order) -> Needed {
 /// The longest that an order may take, if every test runs to its limit and no flush lasts long: what a deadline of a
 /// run adds some time to. For orders within their bounds.
 pub fn longest(order: &Order) -> Duration {
-    let ways = order.ways.len();
-    let sweep = order.file_bytes.len() * order.workers.len() * ways;
+    let modes = order.modes.len();
+    let sweep = order.file_bytes.len() * order.workers.len() * modes;
     // Without `write`, the files of `read` are written all the same, under the same limit.
     let sequential = if wants(order, Test::Read) { 2 * sweep } else { sweep };
     let small = 2 * order.small_bytes.len() * order.workers.len();
     let points =
         [(is_sequential(order), sequential), (wants(order, Test::Fsync), 1), (wants(order, Test::SmallFiles), small)];
     let points: usize = points.iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, points)| points).sum();
-    let sustained = if wants(order, Test::Sustained) { ways as f64 * order.sustained_seconds } else { 0.0 };
+    let sustained = if wants(order, Test::Sustained) { modes as f64 * order.sustained_seconds } else { 0.0 };
     Duration::try_from_secs_f64(points as f64 * order.seconds + sustained).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use model::v1::probe::disk::Way;
+    use model::v1::probe::disk::IoMode;
     use proptest::prelude::*;
 
     use super::*;
@@ -181,7 +181,7 @@ mod tests {
     fn the_default_makes_sense() {
         check(&Order::default()).unwrap();
         assert_eq!(needed(&Order::default()).bytes, 32 << 30);
-        // 1 size, 4 numbers of workers, 2 ways, write and read: 16 points; flushes; 2 × 4 small files, made and removed;
+        // 1 size, 4 numbers of workers, 2 modes, write and read: 16 points; flushes; 2 × 4 small files, made and removed;
         // 2 × 60 s.
         assert_eq!(longest(&Order::default()), Duration::from_secs(160 + 10 + 160 + 120));
     }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_named() {
         assert!(why(|o| o.tests.clear()).starts_with("tests"));
-        assert!(why(|o| o.ways.clear()).starts_with("ways"));
+        assert!(why(|o| o.modes.clear()).starts_with("modes"));
         assert!(why(|o| o.workers = vec![0]).starts_with("workers is 0; it must be from 1 to 256"));
         assert!(why(|o| o.workers = vec![1; 17]).starts_with("workers: 17 values"));
         assert!(why(|o| o.file_bytes = vec![0]).starts_with("file_bytes is 0"));
@@ -220,15 +220,15 @@ mod tests {
         let span = prop_oneof![any::<f64>(), 0.0..5_000.0];
         let lists = (
             prop::sample::subsequence(tests.to_vec(), 0..=5),
-            prop::sample::subsequence(vec![Way::Direct, Way::Buffered], 0..=2),
+            prop::sample::subsequence(vec![IoMode::Direct, IoMode::Buffered], 0..=2),
             prop::collection::vec(size.clone(), 0..3),
             prop::collection::vec(count.clone(), 0..3),
             prop::collection::vec(size.clone(), 0..3),
         );
         (lists, [size.clone(), size], [span.clone(), span], [count.clone(), count]).prop_map(
-            |((tests, ways, file_bytes, workers, small_bytes), [block_bytes, budget_bytes], spans, counts)| Order {
+            |((tests, modes, file_bytes, workers, small_bytes), [block_bytes, budget_bytes], spans, counts)| Order {
                 tests,
-                ways,
+                modes,
                 file_bytes,
                 workers,
                 block_bytes,

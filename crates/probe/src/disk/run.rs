@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use model::v1::probe::disk::{Knee, LeftOut, Order, Point, Test, Way};
+use model::v1::probe::disk::{IoMode, Knee, LeftOut, Order, Point, Test};
 use model::{BitRate, Bytes};
 use sys::files::{ALIGNMENT, Aligned};
 
@@ -35,7 +35,7 @@ pub(super) struct Run<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct What {
     pub test: Test,
-    pub way: Way,
+    pub mode: IoMode,
     pub file_bytes: u64,
     pub workers: u32,
     pub block_bytes: u64,
@@ -67,10 +67,10 @@ impl<'a> Run<'a> {
         let order = self.order;
         self.goes_on()?;
         let by_way = is_sequential(order) || wants(order, Test::Sustained);
-        let ways = if by_way { self.ways()? } else { Vec::new() };
+        let modes = if by_way { self.modes()? } else { Vec::new() };
         if is_sequential(order) {
-            for way in &ways {
-                sequential::sweep(&mut self, *way)?;
+            for mode in &modes {
+                sequential::sweep(&mut self, *mode)?;
             }
         }
         if wants(order, Test::Fsync) {
@@ -80,33 +80,33 @@ impl<'a> Run<'a> {
             small::sweep(&mut self)?;
         }
         if wants(order, Test::Sustained) {
-            for way in &ways {
-                sustained::write(&mut self, *way)?;
+            for mode in &modes {
+                sustained::write(&mut self, *mode)?;
             }
         }
         Ok(Found { knees: knees(&self.points), points: self.points, left_out: self.left_out })
     }
 
-    /// The ways of the order that this file system has.
-    fn ways(&mut self) -> Result<Vec<Way>> {
-        let mut ways = Vec::new();
-        for way in &self.order.ways {
-            if !ways.contains(way) {
-                ways.push(*way);
+    /// The modes of the order that this file system has.
+    fn modes(&mut self) -> Result<Vec<IoMode>> {
+        let mut modes = Vec::new();
+        for mode in &self.order.modes {
+            if !modes.contains(mode) {
+                modes.push(*mode);
             }
         }
-        if ways.contains(&Way::Direct)
+        if modes.contains(&IoMode::Direct)
             && let Some(error) = self.refuses_direct()?
         {
-            ways.retain(|way| *way != Way::Direct);
+            modes.retain(|mode| *mode != IoMode::Direct);
             let why = "the file system takes no direct access in units of 4 KiB; what is buffered can be measured";
-            if ways.is_empty() {
+            if modes.is_empty() {
                 let source = io::Error::new(error.kind(), format!("{error}: {why}"));
                 return Err(failed("bypass the page cache in", self.place.dir().path(), source));
             }
             self.left_out.push(LeftOut { what: "direct".into(), why: why.into() });
         }
-        Ok(ways)
+        Ok(modes)
     }
 
     /// Tries it: the only way to know. Some refuse to open the file, some the first write.
@@ -144,9 +144,9 @@ impl<'a> Run<'a> {
     }
 
     /// How many workers write as much as can be had: those at the knee, where it was sought; else all.
-    pub(super) fn enough_writers(&self, way: Way) -> u32 {
+    pub(super) fn enough_writers(&self, mode: IoMode) -> u32 {
         let knees = knees(&self.points);
-        let of_writes = knees.iter().filter(|knee| (knee.test, knee.way) == (Test::Write, way));
+        let of_writes = knees.iter().filter(|knee| (knee.test, knee.mode) == (Test::Write, mode));
         let knee = of_writes.max_by_key(|knee| knee.file_bytes).map(|knee| knee.workers);
         knee.or(self.order.workers.iter().copied().max()).unwrap_or(1)
     }
@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
         let device = before.zip(self.below.counters()).map(|(before, now)| now.since(before, our_read, our_written));
         Point {
             test: what.test,
-            way: what.way,
+            mode: what.mode,
             file_bytes: what.file_bytes,
             workers: what.workers,
             block_bytes: what.block_bytes,
@@ -187,22 +187,22 @@ impl<'a> Run<'a> {
 
 /// The knees of all sweeps over workers.
 fn knees(points: &[Point]) -> Vec<Knee> {
-    let mut sweeps: Vec<(Test, Way, u64)> = Vec::new();
+    let mut sweeps: Vec<(Test, IoMode, u64)> = Vec::new();
     for point in points.iter().filter(|p| matches!(p.test, Test::Write | Test::Read | Test::SmallFiles)) {
-        let sweep = (point.test, point.way, point.file_bytes);
+        let sweep = (point.test, point.mode, point.file_bytes);
         if !sweeps.contains(&sweep) {
             sweeps.push(sweep);
         }
     }
-    let knee = |(test, way, file_bytes): (Test, Way, u64)| {
-        let is_of = |p: &&Point| (p.test, p.way, p.file_bytes) == (test, way, file_bytes);
+    let knee = |(test, mode, file_bytes): (Test, IoMode, u64)| {
+        let is_of = |p: &&Point| (p.test, p.mode, p.file_bytes) == (test, mode, file_bytes);
         let sweep: Vec<&Point> = points.iter().filter(is_of).collect();
         let rates: Vec<(u32, f64)> = sweep.iter().map(|p| (p.workers, p.rate_bit_s as f64)).collect();
         let bend = fit::knee(&rates)?;
         let (at, best) = (sweep[bend.at], sweep[bend.best]);
         Some(Knee {
             test,
-            way,
+            mode,
             file_bytes,
             workers: at.workers,
             rate_bit_s: at.rate_bit_s,

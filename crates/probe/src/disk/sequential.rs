@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::Bytes;
-use model::v1::probe::disk::{Test, Way};
+use model::v1::probe::disk::{IoMode, Test};
 use sys::files::{self, Aligned};
 
 use super::crew::{self, Hand, Shift};
@@ -47,18 +47,18 @@ struct Reader<'a> {
     memory: Aligned,
 }
 
-/// All points of both tests in one way.
-pub(super) fn sweep(run: &mut Run<'_>, way: Way) -> Result<()> {
+/// All points of both tests in one mode.
+pub(super) fn sweep(run: &mut Run<'_>, mode: IoMode) -> Result<()> {
     let (order, limit) = (run.order, run.limit);
     for &file_bytes in &order.file_bytes {
         if !wants(order, Test::Write) {
-            read_only(run, way, file_bytes)?;
+            read_only(run, mode, file_bytes)?;
             continue;
         }
         for &workers in &order.workers {
-            let what = What { test: Test::Write, way, file_bytes, workers, block_bytes: order.block_bytes };
+            let what = What { test: Test::Write, mode, file_bytes, workers, block_bytes: order.block_bytes };
             let before = run.below.counters();
-            let (shift, laid) = write(run, way, workers, limit, |at| order.block_bytes.min(file_bytes - at))?;
+            let (shift, laid) = write(run, mode, workers, limit, |at| order.block_bytes.min(file_bytes - at))?;
             let mut point = run.point(what, before, &shift);
             point.cached = run.below.in_memory.clone();
             run.tell(point)?;
@@ -72,12 +72,12 @@ pub(super) fn sweep(run: &mut Run<'_>, way: Way) -> Result<()> {
 }
 
 /// Files to read are written once, for the most workers; fewer read the first of them.
-fn read_only(run: &mut Run<'_>, way: Way, file_bytes: u64) -> Result<()> {
+fn read_only(run: &mut Run<'_>, mode: IoMode, file_bytes: u64) -> Result<()> {
     let (order, limit) = (run.order, run.limit);
     let most = order.workers.iter().copied().max().unwrap_or(1);
-    let (_, laid) = write(run, way, most, limit, |at| order.block_bytes.min(file_bytes - at))?;
+    let (_, laid) = write(run, mode, most, limit, |at| order.block_bytes.min(file_bytes - at))?;
     for &workers in &order.workers {
-        let what = What { test: Test::Read, way, file_bytes, workers, block_bytes: order.block_bytes };
+        let what = What { test: Test::Read, mode, file_bytes, workers, block_bytes: order.block_bytes };
         read(run, what, &laid[..workers as usize])?;
     }
     remove(run, laid)
@@ -92,7 +92,7 @@ pub(super) fn remove(run: &Run<'_>, laid: Vec<Laid>) -> Result<()> {
 /// file.
 pub(super) fn write(
     run: &mut Run<'_>,
-    way: Way,
+    mode: IoMode,
     workers: u32,
     limit: Duration,
     next: impl Fn(u64) -> u64 + Sync,
@@ -104,7 +104,7 @@ pub(super) fn write(
         let (dir, name) = (run.place.dir(), format!("file-{number}"));
         let path = dir.at(&name);
         let stamp = Stamp::new(run.seed, number);
-        let file = dir.create(&name, way == Way::Direct).map_err(|e| failed("create", &path, e))?;
+        let file = dir.create(&name, mode == IoMode::Direct).map_err(|e| failed("create", &path, e))?;
         let material = Material::new(block_bytes, workers, run.seed ^ number, worker.into());
         laid.push(Laid { name, path: path.clone(), stamp, length: 0 });
         writers.push(Writer { file, path, stamp, material });
@@ -133,12 +133,12 @@ fn read(run: &mut Run<'_>, what: What, laid: &[Laid]) -> Result<()> {
     let mut cached = run.below.in_memory.clone().or_else(|| run.below.other_cache.clone());
     let dir = run.place.dir();
     let kept = forget(run, laid)?;
-    if what.way == Way::Buffered && cached.is_none() {
+    if what.mode == IoMode::Buffered && cached.is_none() {
         cached = kept;
     }
     let mut readers = Vec::new();
     for one in laid {
-        let file = dir.read(&one.name, what.way == Way::Direct).map_err(|e| failed("open", &one.path, e))?;
+        let file = dir.read(&one.name, what.mode == IoMode::Direct).map_err(|e| failed("open", &one.path, e))?;
         readers.push(Reader { file, laid: one, memory: Aligned::zeroed(what.block_bytes as usize) });
     }
     let before = run.below.counters();

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use model::v1::probe::disk::{Test, Way};
+use model::v1::probe::disk::{IoMode, Test};
 
 use super::crew::{self, Hand, Shift};
 use super::data::{Material, Stamp};
@@ -65,7 +65,7 @@ fn point(run: &mut Run<'_>, bytes: u64, workers: u32) -> Result<()> {
     let nooks = nooks(run, &dirs, bytes);
     let before = run.below.counters();
     let made = make(run, nooks, bytes)?;
-    let what = What { test: Test::SmallFiles, way: Way::Buffered, file_bytes: bytes, workers, block_bytes: bytes };
+    let what = What { test: Test::SmallFiles, mode: IoMode::Buffered, file_bytes: bytes, workers, block_bytes: bytes };
     let mut point = run.point(what, before, &made);
     point.cached = run.below.in_memory.clone();
     let seconds = unmake(run, &dirs, &made)?.worked.as_secs_f64();

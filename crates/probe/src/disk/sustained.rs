@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use model::v1::probe::disk::{Cliff, Course, Test, Way};
+use model::v1::probe::disk::{Cliff, Course, IoMode, Test};
 use model::{BitRate, Bytes};
 
 use super::crew::SAMPLE;
@@ -15,9 +15,9 @@ use crate::Result;
 const SAMPLES_MAX: usize = 1_000;
 
 /// Writes the whole budget, or as long as it may.
-pub(super) fn write(run: &mut Run<'_>, way: Way) -> Result<()> {
+pub(super) fn write(run: &mut Run<'_>, mode: IoMode) -> Result<()> {
     let order = run.order;
-    let workers = run.enough_writers(way);
+    let workers = run.enough_writers(mode);
     let block = order.block_bytes;
     let total = order.budget_bytes / block * block;
     // Files grow as their workers get on; dealing out the budget block by block lets all end together, so that the rate
@@ -26,8 +26,8 @@ pub(super) fn write(run: &mut Run<'_>, way: Way) -> Result<()> {
     let next = |_| if dealt.fetch_add(block, Ordering::Relaxed) < total { block } else { 0 };
     let limit = Duration::from_secs_f64(order.sustained_seconds);
     let before = run.below.counters();
-    let (shift, laid) = sequential::write(run, way, workers, limit, next)?;
-    let what = What { test: Test::Sustained, way, file_bytes: total, workers, block_bytes: block };
+    let (shift, laid) = sequential::write(run, mode, workers, limit, next)?;
+    let what = What { test: Test::Sustained, mode, file_bytes: total, workers, block_bytes: block };
     let mut point = run.point(what, before, &shift);
     point.cached = run.below.in_memory.clone();
     point.course = Some(course(&shift.samples, point.rate_before_flush_bit_s));

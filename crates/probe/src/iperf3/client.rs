@@ -15,7 +15,7 @@ use crate::host::Watch;
 use crate::stop::Stop;
 use crate::tcp::course::Course;
 use crate::tcp::stream::{Flow, Manner, Team};
-use crate::tcp::{check, ways};
+use crate::tcp::{check, directions};
 
 /// How often streams are looked at.
 const STEP: Duration = Duration::from_millis(20);
@@ -154,8 +154,8 @@ pub fn test(to: SocketAddr, order: &Order, stop: &Stop, note: &mut dyn FnMut(&In
     let near = End { totals, host: watch.read(), remarks };
     let theirs = session.exchange(&ours(&near, elapsed))?;
     let far = far(&near, &theirs, elapsed);
-    let ways = ways(order, &near, &far);
-    Ok(Report { order: order.clone(), ways, intervals, far_intervals: Vec::new(), near, far })
+    let directions = directions(order, &near, &far);
+    Ok(Report { order: order.clone(), directions, intervals, far_intervals: Vec::new(), near, far })
 }
 
 fn follow(

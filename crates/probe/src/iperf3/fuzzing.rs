@@ -7,7 +7,7 @@ use super::client::far;
 use super::control::{COOKIE_BYTES, Cookie};
 use super::datagrams::{Tally, is_hello, read_header};
 use super::message::{Params, Results};
-use crate::tcp::ways;
+use crate::tcp::directions;
 
 /// The first bytes of a connection.
 pub fn cookie(bytes: &[u8]) {
@@ -39,7 +39,7 @@ pub fn iperf3_results(bytes: &[u8]) {
     let near = End { totals: vec![total(1), total(3)], ..End::default() };
     let far = far(&near, &results, 1.0);
     assert_eq!(far.totals.len(), results.streams.len());
-    ways(&Order::default(), &near, &far);
+    directions(&Order::default(), &near, &far);
     assert_eq!(Results::parse(&results.encode()), Ok(results), "results read otherwise");
 }
 

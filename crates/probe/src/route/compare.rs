@@ -36,20 +36,20 @@ pub fn asymmetries(forward: &Route, reverse: &Route) -> Vec<Change> {
     if let (Some(there), Some(back)) = (reached(forward), back)
         && there != back
     {
-        let text = format!("the way there has {there} hops, the way back {back}");
+        let text = format!("the forward path has {there} hops, the reverse path {back}");
         found.push(change(ChangeOf::Distance, None, there, back, text));
     }
     if let (Some(there), Some(back)) = (round_trip(forward), round_trip(reverse))
         && is_step(there, back)
     {
         let text = format!(
-            "a round trip begun here takes {}, one begun there {}: the two flows do not take the same ways",
+            "a round trip begun here takes {}, one begun there {}: the two flows do not take the same paths",
             milliseconds(there),
             milliseconds(back)
         );
         found.push(change(ChangeOf::Rtt, None, seconds(there), seconds(back), text));
     }
-    found.extend(mtu(forward.mtu.as_ref(), reverse.mtu.as_ref(), ["there", "back"]));
+    found.extend(mtu(forward.mtu.as_ref(), reverse.mtu.as_ref(), ["forward", "reverse"]));
     found
 }
 

@@ -1,19 +1,19 @@
-//! A sweep: many flows that differ in their source port alone, so that each takes one of the ways that routers spread
-//! flows over; which ways there are, and whether one of them is bad.
+//! A sweep: many flows that differ in their source port alone, so that each takes one of the paths that routers spread
+//! flows over; which paths there are, and whether one of them is bad.
 //!
 //! One bad member of a bundle of n spoils every n-th flow and nothing else: a test of one flow misses it or finds
 //! nothing else. Loss is compared by Fisher's exact test; how much it sees depends on the number of probes: 5 % on 4
 //! of 16 flows takes some 200 probes for each flow where the flows' hops look alike, and 40 where they do not.
 
 mod odds;
+mod paths;
 mod suspects;
 mod volley;
-mod ways;
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use model::v1::probe::route::{End, Sweep, SweepFlow, Way};
+use model::v1::probe::route::{End, Sweep, SweepFlow, SweepPath};
 
 use super::drive::{Ending, Run, drive};
 use super::echo::Token;
@@ -131,12 +131,12 @@ fn know(run: &Run<'_, Tracer>, ending: Ending) -> Known {
 
 /// Groups flows by their hops, and finds those that fare worse.
 fn judge(known: &[Known], is_node: bool) -> Sweep {
-    let groups = ways::group(known);
-    let mut ways = Vec::new();
+    let groups = paths::group(known);
+    let mut paths = Vec::new();
     let mut flows: Vec<SweepFlow> = Vec::new();
     for (number, group) in groups.iter().enumerate() {
         let its = || group.flows.iter().map(|flow| &known[*flow]);
-        ways.push(Way {
+        paths.push(SweepPath {
             ports: its().map(|one| one.port).collect(),
             hops: group.hops.iter().map(|hop| hop.iter().cloned().collect()).collect(),
             sent: its().map(|one| one.sent).sum(),
@@ -145,7 +145,7 @@ fn judge(known: &[Known], is_node: bool) -> Sweep {
         });
         flows.extend(its().map(|one| SweepFlow {
             port: one.port,
-            way: number,
+            path: number,
             sent: one.sent,
             answered: one.answered,
             rtt_min_s: one.rtt_min_s,
@@ -155,7 +155,7 @@ fn judge(known: &[Known], is_node: bool) -> Sweep {
     flows.sort_by_key(|flow| flow.port);
     let mut found = if is_node { suspects::by_loss(known, &groups) } else { Vec::new() };
     found.extend(suspects::by_delay(known));
-    Sweep { flows, ways, suspects: found, judged: is_node, ..Sweep::default() }
+    Sweep { flows, paths, suspects: found, judged: is_node, ..Sweep::default() }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use model::laws;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::Direction;
-use model::v1::probe::tcp::{End, Order, Term, Total, Way};
+use model::v1::probe::tcp::{DirectionReport, End, Order, Term, Total};
 
 use crate::host::largest;
 
@@ -24,7 +24,7 @@ const ROUNDS_MIN: f64 = 8.0;
 const OPEN: u64 = 4;
 
 /// The directions of a test, from both ends.
-pub fn ways(order: &Order, near: &End, far: &End) -> Vec<Way> {
+pub fn directions(order: &Order, near: &End, far: &End) -> Vec<DirectionReport> {
     let has = |up: bool| near.totals.iter().any(|total| total.flow.direction.is_forward() == up);
     let way = |up: bool| {
         let (from, to) = if up { (near, far) } else { (far, near) };
@@ -102,13 +102,13 @@ fn sum(totals: &[&Total], of: fn(&Total) -> f64) -> f64 {
     totals.iter().map(|total| of(total)).sum()
 }
 
-fn judge(order: &Order, up: bool, from: &End, to: &End) -> Way {
+fn judge(order: &Order, up: bool, from: &End, to: &End) -> DirectionReport {
     let sums = Sums::of(order, up, from, to);
     let mut expected = terms(order, &sums, from, to);
     expected.sort_by_key(|term| term.rate_bit_s);
     let gigabytes = |totals: &[&Total]| sum(totals, |total| total.flow.bytes as f64) / 1e9;
     let cpu = |totals: &[&Total]| share(sum(totals, |total| total.cpu_s), gigabytes(totals));
-    Way {
+    DirectionReport {
         direction: Direction::of(up),
         sent_bytes: sums.sent.iter().map(|total| total.flow.bytes).sum(),
         received_bytes: sums.received.iter().map(|total| total.flow.bytes).sum(),
@@ -283,9 +283,9 @@ mod tests {
         }
     }
 
-    fn up(kernel: Kernel, cpu_s: f64, congestion: &str) -> Way {
+    fn up(kernel: Kernel, cpu_s: f64, congestion: &str) -> DirectionReport {
         let order = Order::default();
-        ways(&order, &end(Some(kernel), cpu_s, congestion), &end(None, 1.0, "")).remove(0)
+        directions(&order, &end(Some(kernel), cpu_s, congestion), &end(None, 1.0, "")).remove(0)
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         };
         let limit = |most: &str| {
             let (from, to) = ends(most);
-            ways(&Order::default(), &from, &to).remove(0).limit
+            directions(&Order::default(), &from, &to).remove(0).limit
         };
         assert!(limit("8388608").contains("raise net.ipv4.tcp_rmem"), "{}", limit("8388608"));
         let opening = limit("1073741824");
@@ -338,7 +338,7 @@ mod tests {
                     (counted_s, bytes, bytes);
                 end
             };
-            ways(&Order::default(), &with(end(Some(kernel), 0.0, "cubic")), &with(end(None, 0.0, ""))).remove(0)
+            directions(&Order::default(), &with(end(Some(kernel), 0.0, "cubic")), &with(end(None, 0.0, ""))).remove(0)
         };
         let begun = short(2.0, 25_000_000, Kernel { receive_window_limited_s: 70.0, ..kernel() });
         assert!(begun.binding.is_empty() && begun.limit.contains("6.6 round trips of 303.0 ms"), "{begun:?}");

@@ -57,7 +57,7 @@ pub fn orders(scan: Scan, values: &[u64], order: &Order) -> Result<Vec<(u64, Ord
 
 /// A point, from the report of its test.
 pub fn point(value: u64, report: &Report) -> ScanPoint {
-    let ways = &report.ways;
+    let ways = &report.directions;
     let rtt = report.near.totals.iter().chain(&report.far.totals).filter_map(|total| total.flow.kernel);
     let rtt = rtt.map(|kernel| kernel.min_rtt_s).filter(|rtt| *rtt > 0.0).fold(f64::INFINITY, f64::min);
     ScanPoint {

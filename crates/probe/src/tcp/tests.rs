@@ -62,8 +62,8 @@ fn both_ends_count_the_same_whichever_way() {
         let (mut seen, from) = (0, Instant::now());
         let order = order(direction, streams);
         let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| seen += 1).unwrap();
-        assert_eq!(report.ways.len(), if direction == Directions::Both { 2 } else { 1 });
-        for way in &report.ways {
+        assert_eq!(report.directions.len(), if direction == Directions::Both { 2 } else { 1 });
+        for way in &report.directions {
             assert!(way.sent_bytes > 1 << 20 && way.sent_bytes == way.received_bytes, "{way:?}");
             assert!(way.rate_bit_s > 0 && way.cpu_s_per_gb.0 > 0.0 && way.cpu_s_per_gb.1 > 0.0, "{way:?}");
         }
@@ -82,7 +82,7 @@ fn both_ends_count_the_same_whichever_way() {
 fn so_many_bytes_and_not_one_more() {
     let order = Order { bytes: 10_000_001, seconds: 0.0, streams: 3, block_bytes: 7_777, ..Order::default() };
     let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
-    assert_eq!((report.ways[0].sent_bytes, report.ways[0].received_bytes), (10_000_001, 10_000_001));
+    assert_eq!((report.directions[0].sent_bytes, report.directions[0].received_bytes), (10_000_001, 10_000_001));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn the_start_is_left_out_and_a_pace_is_kept() {
     let order = Order { omit_s: 0.3, pace_bit_s: 20_000_000, ..order(Directions::Forward, 2) };
     let report = test(&order, &mut Here::new(), &Stop::default(), &mut |_| {}).unwrap();
     assert!(report.intervals[0].omitted && !report.intervals.last().unwrap().omitted);
-    let way = &report.ways[0];
+    let way = &report.directions[0];
     // Pacing lets go of a first burst; what it must not do is let much more through.
     assert!((5_000_000..40_000_000).contains(&way.rate_bit_s), "{way:?}");
     assert!(report.near.totals.iter().all(|total| total.counted_bytes < total.flow.bytes), "{report:?}");

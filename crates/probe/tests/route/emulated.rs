@@ -167,7 +167,7 @@ fn a_member_that_loses_and_one_that_is_longer_are_found() {
         sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap()
     });
     assert!(found.judged && found.end == End::Reached, "{found:?}");
-    assert_eq!((found.flows.len(), found.ways.len()), (FLOWS, 1), "the lab's members look alike");
+    assert_eq!((found.flows.len(), found.paths.len()), (FLOWS, 1), "the lab's members look alike");
     assert!(found.flows.iter().all(|flow| flow.sent == 150));
     // 20 % of 150 are 30 with a deviation of 5; the others lose nothing that the lab did not take.
     let lossy: Vec<u16> = found.flows.iter().filter(|flow| flow.answered < 140).map(|flow| flow.port).collect();

@@ -123,8 +123,8 @@ fn two_ways_are_found_and_the_bad_one_is_named() {
         let (probes, interval) = (60, Duration::from_micros(250));
         let plan = sweep::Plan { trace: trace::Plan { queries: 2, ..quick() }, probes, interval };
         let found = sweep::sweep(&flows, &TOKEN, &plan, &Stop::default()).unwrap();
-        assert_eq!((found.end, found.judged, found.ways.len()), (End::Reached, true, 2), "{found:?}");
-        let mut middle: Vec<_> = found.ways.iter().map(|way| way.hops[1].concat()).collect();
+        assert_eq!((found.end, found.judged, found.paths.len()), (End::Reached, true, 2), "{found:?}");
+        let mut middle: Vec<_> = found.paths.iter().map(|way| way.hops[1].concat()).collect();
         middle.sort_unstable();
         assert_eq!(middle, ["10.200.2.2", "10.200.3.2"]);
         assert!(found.flows.iter().all(|flow| flow.sent == 60 && flow.answered == 60), "{found:?}");
@@ -132,7 +132,7 @@ fn two_ways_are_found_and_the_bad_one_is_named() {
         // The same flow goes the same way: what a trace of one flow finds is one path.
         let again = trace_flow(&flows[3]);
         let its = found.flows.iter().find(|flow| flow.port == 40_003).unwrap();
-        assert!(found.ways[its.way].hops[1].contains(&addresses(&again)[1]));
+        assert!(found.paths[its.path].hops[1].contains(&addresses(&again)[1]));
 
         // What comes over n ends at s.
         s.ip(&["rule add iif v5 blackhole"]);
@@ -142,7 +142,7 @@ fn two_ways_are_found_and_the_bad_one_is_named() {
             (suspect.by, suspect.hop, suspect.address.as_deref()),
             (SuspectBy::Loss, Some(2), Some("10.200.3.2"))
         );
-        let over_n = found.ways.iter().find(|way| way.hops[1] == ["10.200.3.2"]).unwrap();
+        let over_n = found.paths.iter().find(|way| way.hops[1] == ["10.200.3.2"]).unwrap();
         assert_eq!(suspect.ports, over_n.ports);
         assert_eq!((suspect.lost, suspect.others_lost), (suspect.sent, 0));
         let _ = writeln!(std::io::stderr(), "sweep of 16 flows: {:.2} s; {}", found.seconds, suspect.text);

@@ -29,7 +29,7 @@ fn whole() -> Vec<Found> {
     vec![a_receipt(receipt()), Found::Series(Box::new(a_series(&series(JOB, &two_streams(16)))))]
 }
 
-/// `LONGHAUL_BLESS=1 cargo test -p longhaul report` writes the page anew.
+/// `LONGHAUL_BLESS=1 cargo test -p report` writes the page anew.
 #[test]
 fn a_page_is_that_of_the_golden_file() {
     let page = of(whole());
@@ -70,7 +70,8 @@ fn a_page_says_what_its_files_say() {
 
 #[test]
 fn several_jobs_stand_side_by_side() {
-    let other = Receipt { job: "other".into(), state: v1::State::Failed, exit: 6, rate_bit_s: 1_000_000, ..receipt() };
+    let other =
+        Receipt { transfer: "other".into(), state: v1::State::Failed, exit: 6, rate_bit_s: 1_000_000, ..receipt() };
     let mut all = whole();
     all.push(a_receipt(other));
     all.push(Found::Series(Box::new(a_series(&series("other", &two_streams(8))))));
@@ -95,7 +96,7 @@ fn several_jobs_stand_side_by_side() {
 fn a_stranger_s_receipt_stays_text_and_has_an_end() {
     let evil = "</title><script>alert('x')</script>\u{202e}\u{0}\"onload=\"".repeat(200);
     let mut all = Receipt {
-        job: evil.clone(),
+        transfer: evil.clone(),
         source: vec![evil.clone(); 1000],
         target: evil.clone(),
         error: Some(evil.clone()),
@@ -171,7 +172,7 @@ fn what_there_is_little_of_makes_a_page_as_well() {
 
 #[test]
 fn there_is_an_end_to_jobs_too() {
-    let many: Vec<Found> = (0..1200).map(|n| a_receipt(Receipt { job: n.to_string(), ..receipt() })).collect();
+    let many: Vec<Found> = (0..1200).map(|n| a_receipt(Receipt { transfer: n.to_string(), ..receipt() })).collect();
     let page = of(many);
     let text = well_formed(&page);
     assert_eq!(page.matches("<section").count(), TOLD_MAX);
@@ -199,7 +200,7 @@ proptest! {
         let mut text = series(&job, &looks);
         let head = text.find('\n').unwrap_or(0) + 1;
         text.truncate(head.max(text.len().saturating_sub(cut)));
-        let page = of(vec![a_receipt(Receipt { job: "a".into(), ..receipt() }), Found::Series(Box::new(a_series(&text)))]);
+        let page = of(vec![a_receipt(Receipt { transfer: "a".into(), ..receipt() }), Found::Series(Box::new(a_series(&text)))]);
         well_formed(&page);
         prop_assert!(!["NaN", ">inf", ">-inf", "Minf", "Hinf", "Vinf"].iter().any(|odd| page.contains(odd)), "{}", page);
         prop_assert!(page.len() < 400_000);
@@ -215,7 +216,7 @@ proptest! {
     ) {
         let miss = v1::Miss { path: name.clone(), path_b64: None, fault: reason.clone(), reason: reason.clone() };
         let seconds = if seconds.is_finite() { seconds } else { 0.0 };
-        let odd = Receipt { source: vec![name.clone()], target: reason, failures: vec![miss], seconds, bytes, job: name, ..receipt() };
+        let odd = Receipt { source: vec![name.clone()], target: reason, failures: vec![miss], seconds, bytes, transfer: name, ..receipt() };
         let points = points.into_iter().map(|(seconds, bytes)| Point { seconds, bytes }).collect();
         well_formed(&of(vec![Found::Receipt(Box::new(odd), points)]));
     }

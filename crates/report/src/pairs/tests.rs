@@ -5,7 +5,7 @@ use crate::samples::{JOB, receipt, series, two_streams};
 use crate::series::read;
 
 fn a_receipt(job: &str) -> Found {
-    Found::Receipt(Box::new(Receipt { job: job.into(), ..receipt() }), Vec::new())
+    Found::Receipt(Box::new(Receipt { transfer: job.into(), ..receipt() }), Vec::new())
 }
 
 fn a_series(job: &str) -> Found {
@@ -51,9 +51,9 @@ fn a_series_that_names_no_job_joins_by_its_place() {
 #[test]
 fn the_same_receipt_twice_is_one() {
     let points = vec![Point { seconds: 1.0, bytes: 5 }];
-    let printed = Found::Receipt(Box::new(Receipt { job: "A".into(), ..receipt() }), points);
+    let printed = Found::Receipt(Box::new(Receipt { transfer: "A".into(), ..receipt() }), points);
     assert_eq!(told(vec![("a", a_receipt("A")), ("out", printed), ("b", a_receipt("B"))]), ["a+out*", "b"]);
-    let other = Found::Receipt(Box::new(Receipt { job: "A".into(), files: 7, ..receipt() }), Vec::new());
+    let other = Found::Receipt(Box::new(Receipt { transfer: "A".into(), files: 7, ..receipt() }), Vec::new());
     assert_eq!(told(vec![("a", a_receipt("A")), ("later", other)]), ["a", "later"]);
 }
 

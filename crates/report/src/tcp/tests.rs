@@ -36,12 +36,12 @@ fn report() -> Report {
         settings: [("net.ipv4.tcp_rmem".to_owned(), rmem.to_owned())].into(),
         ..Use::default()
     };
-    let way = Way {
+    let way = DirectionReport {
         direction: Direction::Forward,
         rate_bit_s: 8_000_000,
         received_bytes: 2_000_000,
         limit: "the receive window".into(),
-        ..Way::default()
+        ..DirectionReport::default()
     };
     Report {
         ways: vec![way],

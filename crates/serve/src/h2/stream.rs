@@ -16,7 +16,7 @@ use web::{Headers, Method, Request, Response};
 
 use super::{Facts, Job, broken, heads, wait};
 use crate::exchange::{Exchange, Length, Pace, SILENCE, Uptake, pump};
-use crate::service::{Refusal, Service};
+use crate::service::{Rejection, Service};
 
 /// Bytes of an answer that are handed over at once, where there is room for so many: each time costs a wake-up or two.
 const PIECE_BYTES: usize = 256 << 10;
@@ -94,7 +94,7 @@ pub(super) fn answer(job: Job, facts: &Facts, service: &dyn Service) {
             stream.hear_out();
         }
         Some((status, reason)) => {
-            service.refused(&Refusal::Request { peer: facts.peer, status, reason: &reason });
+            service.refused(&Rejection::Request { peer: facts.peer, status, reason: &reason });
             let _ = stream.say_no(status, &reason);
         }
     }

@@ -4,6 +4,7 @@ mod accounts;
 mod movers;
 
 use model::Algorithm;
+use model::Refusal;
 use model::account::Waited;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta, Owner, Xattr};
@@ -17,7 +18,7 @@ use std::time::Duration;
 use super::encode::WITH_ATTRIBUTES;
 use super::{
     Claim, Counts, Direction, End, Entry, Errand, Frame, HEAD_BYTES, KeyProof, Listed, MICROS_MAX, Offered, Open,
-    Outcome, Plan, Refusal, Removal, Request, Suite, Totals, Verdict,
+    Outcome, Plan, Removal, Request, Suite, Totals, Verdict,
 };
 use crate::codec::Reader;
 use crate::error::WireError;

@@ -4,6 +4,7 @@ mod accounts;
 mod movers;
 mod order;
 
+use model::Refusal;
 use model::account::Waited;
 use model::checksum::Digest;
 use model::entry::{Attributes, Kind, Meta};
@@ -11,8 +12,7 @@ use model::locator::Place;
 use model::spec::Step;
 
 use super::{
-    End, Entry, Errand, Frame, KeyProof, Listed, MICROS_MAX, Offered, Outcome, Refusal, Removal, Request, Suite,
-    Totals, Verdict,
+    End, Entry, Errand, Frame, KeyProof, Listed, MICROS_MAX, Offered, Outcome, Removal, Request, Suite, Totals, Verdict,
 };
 use crate::codec::Writer;
 

@@ -1,14 +1,14 @@
 //! Files as they arrive: judged, received block by block, complete.
 
-use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
 use model::name::RelPath;
 use model::spec::Step;
+use model::{Algorithm, Refusal};
 
 use super::{Action, Complete, FileReceive, FileState, Judgement, Receiver};
 use crate::error::WireError;
-use crate::frame::{Claim, End, Outcome, Plan, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::frame::{Claim, End, Outcome, Plan, UNKNOWN_SIZE, Verdict};
 use crate::ledger::Added;
 use crate::limits::{BAD_BLOCKS_MAX, RANGES_MAX, STREAMS_MAX};
 use crate::record::Part;

@@ -1,9 +1,10 @@
 //! What is at the target and not at the source, where that is to be removed: noted as directories are left, and removed last.
 
+use model::Refusal;
 use model::name::RelPath;
 
 use super::{Action, Receiver};
-use crate::frame::{Refusal, Removal};
+use crate::frame::Removal;
 
 /// What becomes of what the source lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

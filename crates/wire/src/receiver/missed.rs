@@ -1,9 +1,9 @@
 //! What did not make it, by name.
 
+use model::Refusal;
 use model::name::RelPath;
 
 use super::Receiver;
-use crate::frame::Refusal;
 use crate::sender::{MISSES_NAMED_MAX, Miss};
 
 impl Receiver {

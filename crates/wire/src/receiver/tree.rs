@@ -1,5 +1,6 @@
 //! The tree as it is offered: directories that open and close, and everything that is settled inside them.
 
+use model::Refusal;
 use std::collections::{BTreeMap, HashSet};
 
 use model::entry::Attributes;
@@ -9,7 +10,7 @@ use model::name::{Name, PATH_BYTES_MAX, RelPath};
 use super::extras::Extras;
 use super::{Action, Dir, DirState, FileReceive, FileState, Receiver, Sort, Unsettled, Wanted, name_key};
 use crate::error::WireError;
-use crate::frame::{Entry, Offered, Outcome, Refusal, UNKNOWN_SIZE};
+use crate::frame::{Entry, Offered, Outcome, UNKNOWN_SIZE};
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::sender::MISSES_NAMED_MAX;

@@ -4,6 +4,7 @@
 //! Small files are packed; a large file is cut into blocks that any stream may carry, unless a serial digest (or a
 //! pipe) keeps it on one.
 
+use model::Refusal;
 use std::collections::VecDeque;
 
 use model::checksum::{BlockSum, Digest};
@@ -12,7 +13,7 @@ use model::fault::Fault;
 use model::name::RelPath;
 
 use super::{FileSend, Item, Phase, Sender};
-use crate::frame::{Claim, Refusal, UNKNOWN_SIZE};
+use crate::frame::{Claim, UNKNOWN_SIZE};
 use crate::limits::{BLOCK_BYTES, PACK_BYTES, PACK_FILES_MAX, RECORDS_UNACKNOWLEDGED_MAX};
 
 /// A range of a file to read, and all that is needed to read it.

@@ -2,8 +2,9 @@
 
 use super::{MISSES_NAMED_MAX, Miss, Phase, ScanEnd, Sender};
 use crate::error::WireError;
-use crate::frame::{Claim, Frame, Outcome, Refusal, UNKNOWN_SIZE, Verdict};
+use crate::frame::{Claim, Frame, Outcome, UNKNOWN_SIZE, Verdict};
 use crate::limits::BAD_BLOCKS_MAX;
+use model::Refusal;
 
 impl Sender {
     /// A message from the receiver. Those of the session (pings, aborts) are the caller's.

@@ -1,11 +1,12 @@
 //! What head and mover say to each other, one of each.
 
+use model::Refusal;
 use model::checksum::BlockSum;
 use model::entry::Timestamp;
 use model::fault::Fault;
 use model::name::RelPath;
 use wire::Frame;
-use wire::frame::{Open, Refusal, Suite};
+use wire::frame::{Open, Suite};
 use wire::mover::{Answer, Ask, Here, Lend, Loan, Word};
 use wire::record::Part;
 use wire::sender::{Built, Range};

@@ -9,11 +9,11 @@ use model::fault::Fault;
 use model::locator::{HostPort, Place};
 use model::name::{Name, RelPath};
 use model::spec::{Delete, Filter, Options, Steer, Step, Sync};
-use model::{Algorithm, Bytes, v1};
+use model::{Algorithm, Bytes, Refusal, v1};
 use wire::Frame;
 use wire::frame::{
-    Claim, Counts, Direction, End, Entry, Errand, KeyProof, Listed, Offered, Open, Outcome, Plan, Refusal, Removal,
-    Request, Suite, Totals, UNKNOWN_SIZE, Verdict,
+    Claim, Counts, Direction, End, Entry, Errand, KeyProof, Listed, Offered, Open, Outcome, Plan, Removal, Request,
+    Suite, Totals, UNKNOWN_SIZE, Verdict,
 };
 use wire::join::Join;
 use wire::record::Part;

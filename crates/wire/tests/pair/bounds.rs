@@ -1,9 +1,10 @@
 //! What the machines hold of a large tree: bounded, whatever its size.
 
+use model::Refusal;
 use model::fault::Fault;
 use model::name::RelPath;
 use wire::Frame;
-use wire::frame::{Entry, Offered, Outcome, Refusal};
+use wire::frame::{Entry, Offered, Outcome};
 use wire::limits::{DIRS_OPEN_MAX, ENTRIES_IN_FLIGHT_MAX};
 use wire::receiver::{Action, Receiver, Target};
 

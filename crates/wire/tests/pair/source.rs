@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::Algorithm;
 use model::checksum::{BlockSum, Digest};
 use model::fault::Fault;
 use model::name::RelPath;
-use wire::frame::{Frame, Offered, Refusal, UNKNOWN_SIZE};
+use model::{Algorithm, Refusal};
+use wire::frame::{Frame, Offered, UNKNOWN_SIZE};
 use wire::record::{self, HEAD_BYTES, Head, Part};
 use wire::sender::{Built, Range};
 use wire::{Sender, WireError};

@@ -1,12 +1,13 @@
 //! The target store, in memory: does what the receiving machine asks for, or fails where it was told to.
 
+use model::Refusal;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use model::checksum::{BlockSum, Digest, crc32c, crc32c_zeros};
 use model::entry::Timestamp;
 use model::fault::Fault;
 use model::name::{Name, RelPath};
-use wire::frame::{Outcome, Refusal, UNKNOWN_SIZE};
+use wire::frame::{Outcome, UNKNOWN_SIZE};
 use wire::receiver::{Action, Complete, Judgement, Receiver, Stored, Wanted, name_key};
 use wire::record::{self, HEAD_BYTES, Head, Part};
 use wire::{WireError, limits};

@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(faults(&[("wire", "store", false)]), 1, "sideways");
         assert_eq!(faults(&[("bench", "longhaul", false)]), 1, "between programs");
         assert_eq!(faults(&[("wire", "engine", true)]), 0, "tests may link upward");
-        assert_eq!(faults(&[("sys", "wire", true), ("sys", "model", true)]), 1, "but from the ground floor");
+        assert_eq!(faults(&[("model", "wire", true), ("sys", "wire", true)]), 1, "but from the ground floor");
         assert_eq!(faults(&[("hub", "engine", false)]), 1, "allowed by the floors, never by design");
         assert_eq!(faults(&[("hub", "node", true)]), 0);
         // Sideways from `lab` to `probe`, and through it to the engine; a ring does not hang.

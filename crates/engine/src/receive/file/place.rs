@@ -1,11 +1,11 @@
 //! A file whose blocks are all there: verified, and put in place.
 
-use model::Algorithm;
 use model::checksum::Digest;
 use model::fault::Fault;
+use model::{Algorithm, Refusal};
 use store::digest;
 use store::{Finish, Sink};
-use wire::frame::{Outcome, Refusal};
+use wire::frame::Outcome;
 use wire::receiver::Complete;
 
 use super::{Gate, Incoming, Receiving};
@@ -92,7 +92,7 @@ impl Receiving {
             // The next attempt looks at every block that is written down, and asks for those that are not there.
             Err(PutError::Lost(refusal)) => {
                 incoming.keep(self);
-                self.fail(Error::Later { fault: refusal.fault, message: refusal.reason.clone() });
+                self.fail(Error::ThisEnd(refusal.clone()));
                 self.settle(complete.id, Outcome::Failed(refusal));
             }
             Err(PutError::Store(error)) => {

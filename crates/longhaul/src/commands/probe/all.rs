@@ -93,7 +93,7 @@ fn congestion(report: &Report, direction: Direction) -> &str {
 /// What TCP got in a direction.
 pub(super) fn rate(tcp: &PerDirection<Report>, way: Direction) -> Option<f64> {
     let report = tcp.of(way)?;
-    report.ways.first().map(|way| way.rate_bit_s as f64)
+    report.directions.first().map(|way| way.rate_bit_s as f64)
 }
 
 /// The tests, one after the other, each over a session of its own: what one leaves behind is not the next one's.
@@ -219,9 +219,9 @@ impl Desk<'_> {
 
 fn say(support: &Support, printer: &Printer) {
     let found = &support.findings;
-    for (way, name) in [(Direction::Forward, "-> there"), (Direction::Reverse, "<- back")] {
+    for (way, name) in [(Direction::Forward, "-> forward"), (Direction::Reverse, "<- reverse")] {
         if let Some(report) = found.tcp.of(way) {
-            for result in &report.ways {
+            for result in &report.directions {
                 printer.line(&format!("{name}: TCP {}, limited by {}", BitRate(result.rate_bit_s), result.limit));
             }
         }

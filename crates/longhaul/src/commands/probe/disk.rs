@@ -6,7 +6,7 @@ use std::path::Path;
 use model::locator::Place;
 use model::units::{BitRate, Bytes};
 use model::v1::probe::Disk;
-use model::v1::probe::disk::{Knee, Order, Point, Report, Test, Way};
+use model::v1::probe::disk::{IoMode, Knee, Order, Point, Report, Test};
 use model::{Exit, Locator};
 use probe::Stop;
 
@@ -26,15 +26,15 @@ fn order(disk: &ProbeDisk) -> Order {
         ProbeDiskTest::SmallFiles => Test::SmallFiles,
         ProbeDiskTest::Sustained => Test::Sustained,
     };
-    let way = |way: &ProbeDiskWay| match way {
-        ProbeDiskWay::Direct => Way::Direct,
-        ProbeDiskWay::Buffered => Way::Buffered,
+    let mode = |mode: &ProbeDiskWay| match mode {
+        ProbeDiskWay::Direct => IoMode::Direct,
+        ProbeDiskWay::Buffered => IoMode::Buffered,
     };
     if !disk.tests.is_empty() {
         order.tests = disk.tests.iter().map(test).collect();
     }
     if !disk.ways.is_empty() {
-        order.ways = disk.ways.iter().map(way).collect();
+        order.modes = disk.ways.iter().map(mode).collect();
     }
     if !disk.file_size.is_empty() {
         order.file_bytes = disk.file_size.iter().map(|size| size.0).collect();
@@ -58,7 +58,7 @@ pub fn run(disk: &ProbeDisk, settings: &Settings, printer: &Printer, stop: &Stop
         false => printer.line(&row(point)),
     };
     if !printer.is_json() {
-        printer.line("test         way       workers  file size       rate  before flush   99 % of calls  note");
+        printer.line("test         mode      workers  file size       rate  before flush   99 % of calls  note");
     }
     let report = match settings.locator(OsStr::new(&disk.target))? {
         Locator::Node { at, place: Place::Path { export, path }, .. } => {
@@ -85,10 +85,10 @@ fn name(test: Test) -> &'static str {
     }
 }
 
-fn way(way: Way) -> &'static str {
-    match way {
-        Way::Direct => "direct",
-        Way::Buffered => "buffered",
+fn mode(mode: IoMode) -> &'static str {
+    match mode {
+        IoMode::Direct => "direct",
+        IoMode::Buffered => "buffered",
     }
 }
 
@@ -106,7 +106,7 @@ fn row(point: &Point) -> String {
     format!(
         "{:<12} {:<9} {:>7} {:>10} {result:>14} {before:>13} {:>12.3} ms  {}",
         name(point.test),
-        way(point.way),
+        mode(point.mode),
         point.workers,
         Bytes(point.file_bytes).to_string(),
         point.latency.p99_s * 1e3,
@@ -115,17 +115,17 @@ fn row(point: &Point) -> String {
 }
 
 fn say(report: &Report, printer: &Printer) {
-    for Knee { test, way: by, file_bytes, workers, rate_bit_s, is_open, .. } in &report.knees {
+    for Knee { test, mode: by, file_bytes, workers, rate_bit_s, is_open, .. } in &report.knees {
         let more = if *is_open { "; the most that were tried are needed, more might give more" } else { "" };
         let (size, rate) = (Bytes(*file_bytes), BitRate(*rate_bit_s));
-        printer.line(&format!("knee: {} {} of {size}: {workers} workers give {rate}{more}", name(*test), way(*by)));
+        printer.line(&format!("knee: {} {} of {size}: {workers} workers give {rate}{more}", name(*test), mode(*by)));
     }
     for point in &report.points {
         let Some(course) = &point.course else { continue };
         let line = match (&course.cliff, &course.unclear) {
             (Some(cliff), _) => format!(
                 "sustained {}: {} until {} were written ({:.1} s), then {}: a cache was full",
-                way(point.way),
+                mode(point.mode),
                 BitRate(course.burst_bit_s),
                 Bytes(cliff.at_bytes),
                 cliff.at_s,
@@ -133,11 +133,11 @@ fn say(report: &Report, printer: &Printer) {
             ),
             (None, Some(why)) => format!(
                 "sustained {}: {}; an end of a cache would not have been seen: {why}",
-                way(point.way),
+                mode(point.mode),
                 BitRate(course.sustained_bit_s)
             ),
             (None, None) => {
-                format!("sustained {}: {}, no cache ended", way(point.way), BitRate(course.sustained_bit_s))
+                format!("sustained {}: {}, no cache ended", mode(point.mode), BitRate(course.sustained_bit_s))
             }
         };
         printer.line(&line);

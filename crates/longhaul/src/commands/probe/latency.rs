@@ -131,12 +131,15 @@ fn say_packets(result: &Latency, printer: &Printer) {
         p.sent, result.seconds, p.received, p.lost
     ));
     match (p.lost_forward, p.lost_reverse) {
-        (Some(there), Some(back)) => {
-            printer.line(&format!("   lost       {there} there, {back} back, {} nobody knows where", p.lost_unplaced));
+        (Some(forward), Some(reverse)) => {
+            printer.line(&format!(
+                "   lost       {forward} forward, {reverse} in reverse, {} nobody knows where",
+                p.lost_unplaced
+            ));
         }
         _ => {
             let why = p.direction_unknown.as_deref().unwrap_or("the other end does not count for itself");
-            printer.line(&format!("   lost       which way is not known: {why}"));
+            printer.line(&format!("   lost       the direction is not known: {why}"));
         }
     }
     if p.duplicates + p.reordered > 0 {
@@ -160,7 +163,7 @@ fn say(result: &Latency, printer: &Printer) {
     if let Some(round_trip) = &result.round_trip {
         delay("round trip", round_trip);
     }
-    for (name, found) in [("there", &result.forward), ("back", &result.reverse)] {
+    for (name, found) in [("forward", &result.forward), ("reverse", &result.reverse)] {
         if let Some(found) = found {
             delay(name, found);
         }
@@ -168,7 +171,7 @@ fn say(result: &Latency, printer: &Printer) {
     if let Some(why) = &result.one_way_refused {
         printer.line(&format!("   one way    not told: {why}"));
     }
-    for (name, found) in [("there", &result.variation_forward), ("back", &result.variation_reverse)] {
+    for (name, found) in [("forward", &result.variation_forward), ("reverse", &result.variation_reverse)] {
         if let Some(v) = found {
             printer.line(&format!(
                 "   variation  {name}: median {}, 95 % {}, 99 % {} ({} pairs)",
@@ -179,7 +182,7 @@ fn say(result: &Latency, printer: &Printer) {
             ));
         }
     }
-    for (name, found) in [("there", result.hops_forward), ("back", result.hops_reverse)] {
+    for (name, found) in [("forward", result.hops_forward), ("reverse", result.hops_reverse)] {
         if let Some(Hops { least, most }) = found {
             let varies = if least == most {
                 String::new()

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use model::Exit;
 use model::v1::probe::Token;
-use model::v1::probe::route::{Change, Hop, Mtu, MtuBound, Route, RouteOrder, Routes, Sweep, Way};
+use model::v1::probe::route::{Change, Hop, Mtu, MtuBound, Route, RouteOrder, Routes, Sweep, SweepPath};
 use probe::{Stop, route, task};
 use serde::{Deserialize, Serialize};
 
@@ -46,9 +46,9 @@ pub fn run(path: &ProbePath, settings: &Settings, printer: &Printer, stop: &Stop
                 hosts = node.hosts().cloned();
                 routes
             }
-            // No node there, or none for us: the way there can be seen all the same.
+            // No node there, or none for us: the forward direction can be seen all the same.
             Err(failure) => {
-                Printer::note(&format!("{}; only the way there is looked at", failure.message));
+                Printer::note(&format!("{}; only the forward direction is looked at", failure.message));
                 one_way(resolve(&at)?, &order, stop)?
             }
         },
@@ -85,17 +85,17 @@ fn read(file: &std::path::Path) -> Result<Found, Failure> {
 fn changes(before: &Routes, now: &Routes) -> Vec<Change> {
     let mut changes = route::compare(&before.forward, &now.forward);
     if let (Some(before), Some(now)) = (&before.reverse, &now.reverse) {
-        let back = |change: Change| Change { text: format!("on the way back: {}", change.text), ..change };
+        let back = |change: Change| Change { text: format!("reverse: {}", change.text), ..change };
         changes.extend(route::compare(before, now).into_iter().map(back));
     }
     changes
 }
 
 fn say(found: &Found, printer: &Printer) {
-    say_route("-> there", &found.routes.forward, printer);
+    say_route("-> forward", &found.routes.forward, printer);
     match &found.routes.reverse {
-        Some(reverse) => say_route("<- back", reverse, printer),
-        None => printer.line("<- back: only a node can tell"),
+        Some(reverse) => say_route("<- reverse", reverse, printer),
+        None => printer.line("<- reverse: only a node can tell"),
     }
     for asymmetry in &found.routes.asymmetries {
         printer.line(&format!("differs: {}", asymmetry.text));
@@ -150,7 +150,7 @@ fn mtu_line(mtu: &Mtu) -> String {
 }
 
 /// Only a node answers each probe; other hosts send so many ICMP messages in a second and no more.
-fn way_line(way: &Way, is_judged: bool) -> String {
+fn way_line(way: &SweepPath, is_judged: bool) -> String {
     let (flows, silent) = (way.ports.len(), way.sent.saturating_sub(way.answered));
     let what = match (is_judged, silent) {
         (true, _) => "lost",
@@ -161,8 +161,8 @@ fn way_line(way: &Way, is_judged: bool) -> String {
 }
 
 fn say_sweep(sweep: &Sweep, printer: &Printer) {
-    printer.line(&format!("   {} ways for {} flows", sweep.ways.len(), sweep.flows.len()));
-    for (at, way) in sweep.ways.iter().enumerate() {
+    printer.line(&format!("   {} paths for {} flows", sweep.paths.len(), sweep.flows.len()));
+    for (at, way) in sweep.paths.iter().enumerate() {
         printer.line(&format!("   way {at}: {}", way_line(way, sweep.judged)));
     }
     for suspect in &sweep.suspects {
@@ -176,11 +176,11 @@ mod tests {
 
     #[test]
     fn silence_of_a_host_that_is_no_node_is_not_called_loss() {
-        let way = Way { ports: vec![1, 2], sent: 400, answered: 12, ..Way::default() };
+        let way = SweepPath { ports: vec![1, 2], sent: 400, answered: 12, ..SweepPath::default() };
         assert_eq!(way_line(&way, true), "2 flows, 388 of 400 probes lost");
         let wanted = "2 flows, 388 of 400 probes unanswered (hosts limit such answers; this says nothing of loss)";
         assert_eq!(way_line(&way, false), wanted);
-        let odd = Way { answered: 401, ..way };
+        let odd = SweepPath { answered: 401, ..way };
         assert_eq!(way_line(&odd, false), "2 flows, 0 of 400 probes unanswered", "whatever a peer says");
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use client::FarNode;
 use model::units::{BitRate, Bytes};
-use model::v1::probe::tcp::{Directions, Flow, Interval, Order, Report, Way};
+use model::v1::probe::tcp::{DirectionReport, Directions, Flow, Interval, Order, Report};
 use probe::Stop;
 
 use super::check::{self, Fact};
@@ -69,8 +69,8 @@ pub fn run(tcp: &ProbeTcp, settings: &Settings, printer: &Printer, stop: &Stop) 
 /// What bounds may be about: of both directions the worse.
 fn facts(report: &Report) -> Vec<Fact> {
     let rtt = report.near.totals.iter().chain(&report.far.totals).filter_map(|t| t.flow.kernel).map(|k| k.rtt_s);
-    let rate = report.ways.iter().map(|way| way.rate_bit_s).min().unwrap_or(0);
-    let loss = report.ways.iter().map(|way| way.resent).fold(0.0, f64::max);
+    let rate = report.directions.iter().map(|way| way.rate_bit_s).min().unwrap_or(0);
+    let loss = report.directions.iter().map(|way| way.resent).fold(0.0, f64::max);
     vec![(Measure::Rate, rate as f64), (Measure::Loss, loss), (Measure::Rtt, rtt.fold(0.0, f64::max))]
 }
 
@@ -160,7 +160,7 @@ fn sender_facts(flows: &[&Flow]) -> String {
 }
 
 fn say_report(report: &Report, printer: &Printer) {
-    for way in &report.ways {
+    for way in &report.directions {
         say_way(report, way, printer);
     }
     for remark in report.near.remarks.iter().chain(&report.far.remarks) {
@@ -181,7 +181,7 @@ fn say_report(report: &Report, printer: &Printer) {
     }
 }
 
-fn say_way(report: &Report, way: &Way, printer: &Printer) {
+fn say_way(report: &Report, way: &DirectionReport, printer: &Printer) {
     let same = match way.sent_bytes == way.received_bytes {
         true => "all of it arrived".to_owned(),
         false => format!("{} sent, {} arrived when it ended", Bytes(way.sent_bytes), Bytes(way.received_bytes)),

@@ -194,7 +194,7 @@ pub fn paths(state: &Path) -> String {
 
 /// Jobs, from those that run them.
 pub fn jobs(state: &Path) -> String {
-    let line = |job: &model::v1::Job| serde_json::to_string(job).map(|text| text + "\n").unwrap_or_default();
+    let line = |job: &model::v1::Transfer| serde_json::to_string(job).map(|text| text + "\n").unwrap_or_default();
     reins::list(state).iter().map(line).collect()
 }
 

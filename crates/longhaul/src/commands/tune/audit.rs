@@ -1,13 +1,12 @@
 //! `longhaul tune audit`: how a host stands, for scripts and for monitoring; for people it is [`super::show`].
 
-use model::Exit;
 use model::fault::Fault;
 use model::v1::tune::Ask;
+use model::{Exit, Refusal};
 use serde::Serialize;
 use tune::audit::{Audit, Finding, Status};
 use tune::host::Live;
 use tune::rule::Severity;
-use wire::frame::Refusal;
 
 use super::show::{headline, names, show, show_whole};
 use super::{Sight, page};

@@ -107,8 +107,7 @@ fn side(from: &str, args: &TuneCompare, settings: &Settings) -> Result<Side, Fai
         role: role(args.purpose.role).word().to_owned(),
     };
     if from == HERE {
-        let lines = told(&ask)
-            .map_err(|refusal| Failure::from(engine::Error::Later { fault: refusal.fault, message: refusal.reason }))?;
+        let lines = told(&ask)?;
         let lines = lines.iter().map(|line| serde_json::from_str(line)).collect::<Result<Vec<Value>, _>>();
         return whole(from, lines.map_err(|e| Failure::local(e.to_string()))?);
     }

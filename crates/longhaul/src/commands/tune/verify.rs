@@ -57,7 +57,7 @@ impl<'a> With<'a> {
         if directory.is_dir() || args.with.starts_with(['/', '.']) {
             let order = disk::Order {
                 tests: vec![disk::Test::Write, disk::Test::Read],
-                ways: vec![disk::Way::Buffered],
+                modes: vec![disk::IoMode::Buffered],
                 file_bytes: vec![256 << 20],
                 workers: vec![args.streams],
                 seconds: args.time.as_secs_f64(),
@@ -94,11 +94,11 @@ impl<'a> With<'a> {
             With::Path { target, order, settings } => {
                 let report = Far::connect(target, settings)?.test(order, stop, &mut |_| {})?;
                 let up = order.direction == Directions::Forward;
-                let way = report.ways.iter().find(|way| way.direction.is_forward() == up);
-                let way = way.ok_or_else(|| Failure::local("the test says nothing of its direction"))?;
-                let (sender, receiver) = way.cpu_s_per_gb;
+                let found = report.directions.iter().find(|found| found.direction.is_forward() == up);
+                let found = found.ok_or_else(|| Failure::local("the test says nothing of its direction"))?;
+                let (sender, receiver) = found.cpu_s_per_gb;
                 let cpu = if up { sender } else { receiver };
-                Ok(Measured { rate_bit_s: way.rate_bit_s as f64, cpu_s_per_gb: Some(cpu) })
+                Ok(Measured { rate_bit_s: found.rate_bit_s as f64, cpu_s_per_gb: Some(cpu) })
             }
             With::Disk { directory, order } => {
                 let report = probe::disk::measure(directory, order, stop, &mut |_| {})?;

@@ -60,7 +60,8 @@ fn a_node_tests_the_way_to_another_one() {
     let both = TcpProbe { seconds: Some(0.5), direction: Directions::Both, streams: 2, ..TcpProbe::default() };
     let order = pair.probe(ProbeTest::Tcp(both));
     let found = report(&pair.api, &order);
-    let rates: Vec<u64> = found["ways"].as_array().unwrap().iter().map(|w| w["rate_bit_s"].as_u64().unwrap()).collect();
+    let rates: Vec<u64> =
+        found["directions"].as_array().unwrap().iter().map(|w| w["rate_bit_s"].as_u64().unwrap()).collect();
     assert!(rates.len() == 2 && rates.iter().all(|rate| *rate > 1_000_000), "{rates:?}");
     assert!(found["near"]["totals"][0]["kernel"]["rtt_s"].as_f64().unwrap() > 0.0);
     // It is the very line of the command.

@@ -4,7 +4,8 @@ use std::fs;
 use std::process::Command;
 
 use model::id::Uuid;
-use model::v1::node::{Order, Problem, Stage};
+use model::v1::Stage;
+use model::v1::node::{Order, Problem};
 use nodeapi::Which;
 
 use super::{api, ended, full_key, pair, plain, with_key};

@@ -1,6 +1,7 @@
 //! Credentials of other kinds, and links that come and go while somebody looks: one-file macaroons and the keys lent for them,
 //! keys for one job, and a writer beside the holder who swaps links in as fast as it can.
 
+use model::Refusal;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use model::id::Uuid;
 use serde_json::Value;
 use wire::Frame;
-use wire::frame::{Direction, Refusal, Request};
+use wire::frame::{Direction, Request};
 
 use super::links::{CANARY, Scene, setup};
 use super::measures::holds;

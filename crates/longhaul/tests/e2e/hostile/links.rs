@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::Algorithm;
-use wire::frame::{Direction, Entry, Offered, Open, Refusal, Request};
+use model::{Algorithm, Refusal};
+use wire::frame::{Direction, Entry, Offered, Open, Request};
 
 use super::measures::{contents, holds};
 use super::requests::Requests;

@@ -7,9 +7,9 @@ use engine::Error;
 use model::checksum::{Digest, crc32c};
 use model::locator::Place;
 use model::name::RelPath;
-use model::{Algorithm, Timestamp};
+use model::{Algorithm, Refusal, Timestamp};
 use wire::Frame;
-use wire::frame::{Direction, End, Entry, KeyProof, Listed, Offered, Open, Outcome, Refusal, Request, Verdict};
+use wire::frame::{Direction, End, Entry, KeyProof, Listed, Offered, Open, Outcome, Request, Verdict};
 
 use crate::guest::{Guest, entry, inline, order, part};
 use crate::node::Node;

@@ -1,11 +1,12 @@
 //! What the other end calls itself, its files and its reasons does not drive the terminal of whoever reads it, nor forge lines of a
 //! log.
 
+use model::Refusal;
 use std::fs;
 
 use model::fault::Fault;
 use wire::Frame;
-use wire::frame::{Direction, Entry, Outcome, Refusal};
+use wire::frame::{Direction, Entry, Outcome};
 
 use super::requests::Requests;
 use super::session::{order_at, place};

@@ -1,8 +1,8 @@
 //! The verbs of the table of rights, as each protocol says them.
 
-use model::Algorithm;
 use model::fault::Fault;
-use wire::frame::{Refusal, Request};
+use model::{Algorithm, Refusal};
+use wire::frame::Request;
 
 use super::requests::Requests;
 use super::rights_table::{Verb, Where};

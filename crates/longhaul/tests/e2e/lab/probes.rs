@@ -33,9 +33,9 @@ fn causes(name: &str, sites: [&str; 2], path: &str) -> Option<(Vec<Value>, Since
     Some((causes.filter(|cause| cause["kind"] != "processor").cloned().collect(), since))
 }
 
-fn first_is(name: &str, sites: [&str; 2], path: &str, kind: &str, way: Option<&str>) {
+fn first_is(name: &str, sites: [&str; 2], path: &str, kind: &str, direction: Option<&str>) {
     let Some((causes, since)) = causes(name, sites, path) else { return };
-    let is_it = |first: &Value| (first["kind"].as_str(), first["way"].as_str()) == (Some(kind), way);
+    let is_it = |first: &Value| (first["kind"].as_str(), first["direction"].as_str()) == (Some(kind), direction);
     assert!(causes.first().is_some_and(is_it) || !is_judged(name, None, &since), "{name}: {causes:?}");
 }
 
@@ -44,9 +44,9 @@ const PATH: &str = "rtt = \"20ms\"\nrate = \"100Mbit/s\"";
 #[test]
 fn faults_are_told_apart() {
     let lossy = format!("{PATH}\nba = {{ loss = \"0.3%\" }}");
-    first_is("loss back", ["", ""], &lossy, "loss", Some("back"));
+    first_is("loss in reverse", ["", ""], &lossy, "loss", Some("reverse"));
     let small = "sysctl = { \"net.ipv4.tcp_rmem\" = \"4096 65536 131072\" }";
-    first_is("a small window", ["", small], PATH, "small_window", Some("there"));
+    first_is("a small window", ["", small], PATH, "small_window", Some("forward"));
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn the_way_there_and_back() {
             "{found}"
         );
         assert_eq!(found[way]["mtu"]["black_hole"], false, "{found}");
-        assert_eq!(found[way]["sweep"]["ways"].as_array().unwrap().len(), 1, "{found}");
+        assert_eq!(found[way]["sweep"]["paths"].as_array().unwrap().len(), 1, "{found}");
     }
     let file = client.path("before.json");
     fs::write(&file, found.to_string()).unwrap();
@@ -168,7 +168,7 @@ fn all_of_it_and_what_a_monitor_sees() {
         assert!(findings[part].is_object(), "{part}: {found}");
     }
     for part in ["datagrams", "bursts", "tcp"] {
-        assert!(findings[part]["there"].is_object() && findings[part]["back"].is_object(), "{part}: {found}");
+        assert!(findings[part]["forward"].is_object() && findings[part]["reverse"].is_object(), "{part}: {found}");
     }
     assert_eq!(findings["left_out"].as_array().unwrap().len(), 0, "{found}");
     let html = fs::read_to_string(page).unwrap();

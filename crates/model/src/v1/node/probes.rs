@@ -69,7 +69,7 @@ pub enum ProbeTest {
     Latency(LatencyProbe),
     /// One run of datagrams.
     Udp(UdpProbe),
-    /// Hops, other ways and MTU of both directions.
+    /// Hops, other paths and MTU of both directions.
     Path(PathProbe),
     /// No test: within which bounds the other node runs tests.
     Limits(LimitsProbe),
@@ -221,7 +221,7 @@ impl Default for UdpProbe {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathProbe {
-    /// Flows, each of its own source port: with more than one, other ways are looked for.
+    /// Flows, each of its own source port: with more than one, other paths are looked for.
     pub flows: u16,
     /// Then, probes to the far end for each flow.
     pub probes: u32,

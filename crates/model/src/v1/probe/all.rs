@@ -19,11 +19,11 @@ pub struct Findings {
     pub routes: Option<Routes>,
     /// Round trips with nothing else on the path of ours.
     pub latency: Option<Latency>,
-    /// Small datagrams at a modest rate, there and reverse: loss, order, copies.
+    /// Small datagrams at a modest rate, forward and reverse: loss, order, copies.
     pub datagrams: PerDirection<UdpPoint>,
-    /// Bursts at a low mean rate, there and reverse: what a queue holds, and how fast it empties.
+    /// Bursts at a low mean rate, forward and reverse: what a queue holds, and how fast it empties.
     pub bursts: PerDirection<UdpPoint>,
-    /// TCP, there and back.
+    /// TCP, forward and reverse.
     pub tcp: PerDirection<tcp::Report>,
     /// TCP with a congestion control that takes loss for congestion, where the sender's own (BBR) does not.
     #[serde(default)]

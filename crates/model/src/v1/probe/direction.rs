@@ -19,6 +19,14 @@ impl Direction {
         if is_forward { Direction::Forward } else { Direction::Reverse }
     }
 
+    /// The word in JSON and in output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Direction::Forward => "forward",
+            Direction::Reverse => "reverse",
+        }
+    }
+
     /// Whether it leads to the other end.
     pub fn is_forward(self) -> bool {
         self == Direction::Forward

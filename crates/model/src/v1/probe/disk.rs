@@ -12,7 +12,7 @@ pub struct Order {
     /// Which tests; they are done in the order of [`Test`], each once.
     pub tests: Vec<Test>,
     /// Past the page cache, through it, or both; for `write`, `read` and `sustained`.
-    pub ways: Vec<Way>,
+    pub modes: Vec<IoMode>,
     /// Lengths of the files of `write` and `read`: a sweep. Multiples of 4 KiB.
     pub file_bytes: Vec<u64>,
     /// How many at once, each with a file of its own: a sweep.
@@ -43,7 +43,7 @@ impl Default for Order {
     fn default() -> Order {
         Order {
             tests: vec![Test::Write, Test::Read, Test::Fsync, Test::SmallFiles, Test::Sustained],
-            ways: vec![Way::Direct, Way::Buffered],
+            modes: vec![IoMode::Direct, IoMode::Buffered],
             file_bytes: vec![1 << 30],
             workers: vec![1, 2, 4, 8],
             block_bytes: 1 << 20,
@@ -78,7 +78,7 @@ pub enum Test {
 /// How bytes go between memory and the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum IoMode {
     /// Past the page cache (`O_DIRECT`).
     Direct,
     /// Through the page cache.
@@ -155,7 +155,7 @@ pub struct Point {
     /// Of which test.
     pub test: Test,
     /// How.
-    pub way: Way,
+    pub mode: IoMode,
     /// Length of each file; for `sustained` of all together.
     pub file_bytes: u64,
     /// How many at once.
@@ -266,7 +266,7 @@ pub struct Knee {
     /// Of which test.
     pub test: Test,
     /// How.
-    pub way: Way,
+    pub mode: IoMode,
     /// Length of the files.
     pub file_bytes: u64,
     /// The fewest within 5 % of the best.

@@ -26,22 +26,22 @@ pub struct Latency {
     pub histogram: Vec<Bucket>,
     /// How long the other end held a packet: its own two times, subtracted.
     pub residence: Option<Delay>,
-    /// One way there, where both clocks allow it.
+    /// One-way delay forward, where both clocks allow it.
     pub forward: Option<Delay>,
-    /// One way back, where both clocks allow it.
+    /// One-way delay in reverse, where both clocks allow it.
     pub reverse: Option<Delay>,
     /// Both ends read one clock: they are on one machine.
     #[serde(default)]
     pub one_clock: bool,
     /// Why there is no delay by direction, and what would give it.
     pub one_way_refused: Option<String>,
-    /// Between neighbours on the way there; needs no synchronised clocks.
+    /// Between neighbours, forward; needs no synchronised clocks.
     pub variation_forward: Option<Variation>,
-    /// Between neighbours on the way back.
+    /// Between neighbours, in reverse.
     pub variation_reverse: Option<Variation>,
-    /// Routers on the way there; absent where the other end does not tell the TTL it saw.
+    /// Routers of the forward path; absent where the other end does not tell the TTL it saw.
     pub hops_forward: Option<Hops>,
-    /// Routers on the way back, if the answers set out with a usual TTL (32, 64, 128 or 255).
+    /// Routers of the reverse path, if the answers set out with a usual TTL (32, 64, 128 or 255).
     pub hops_reverse: Option<Hops>,
     /// The clock of the end that asks.
     pub clock: Clock,
@@ -68,9 +68,9 @@ pub struct Packets {
     pub received: u64,
     /// Of those, not answered in time.
     pub lost: u64,
-    /// Lost on the way there.
+    /// Lost forward.
     pub lost_forward: Option<u64>,
-    /// Lost on the way back.
+    /// Lost in reverse.
     pub lost_reverse: Option<u64>,
     /// Lost after the last answer that came, or before the first of a reflector that had counted before: nobody
     /// knows which way.

@@ -1,4 +1,4 @@
-//! What a path test found: hops, other ways of the same path, MTU, and what has changed.
+//! What a path test found: hops, other paths to the same target, MTU, and what has changed.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct RouteOrder {
     pub queries: u8,
     /// A probe without an answer for so long is lost; up to 60.
     pub patience_s: f64,
-    /// Flows, each of its own source port, 1 to 64: with more than one, other ways are looked for.
+    /// Flows, each of its own source port, 1 to 64: with more than one, other paths are looked for.
     pub flows: u16,
     /// Then, probes to the far end for each flow; up to 10,000.
     pub probes: u32,
@@ -49,7 +49,7 @@ pub struct Route {
     /// How large a packet may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Mtu>,
-    /// Its other ways, where they were looked for.
+    /// Its other paths, where they were looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
 }
@@ -82,7 +82,7 @@ pub struct Path {
     /// Hops to the target, itself included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<u8>,
-    /// Hops of the way back, as the TTL of the target's answers says. Only of a node.
+    /// Hops of the reverse path, as the TTL of the target's answers says. Only of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_reverse: Option<u8>,
     /// Answers whose probe could not be told: routers that quote too little. Then probes go one at a time.
@@ -116,7 +116,7 @@ pub enum End {
 pub struct Hop {
     /// The TTL (hop limit) of its probes, from 1.
     pub ttl: u8,
-    /// Who answered; several where packets of one flow take several ways. None where nobody did.
+    /// Who answered; several where packets of one flow take several paths. None where nobody did.
     pub routers: Vec<Router>,
     /// Probes.
     pub sent: u32,
@@ -187,13 +187,13 @@ impl fmt::Display for Said {
     }
 }
 
-/// The ways that flows with different source ports take (ECMP, link aggregation).
+/// The paths that flows with different source ports take (ECMP, link aggregation).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
     /// All flows, by source port.
     pub flows: Vec<SweepFlow>,
     /// What could be told apart by hops, from the one with most flows.
-    pub ways: Vec<Way>,
+    pub paths: Vec<SweepPath>,
     /// Flows that fare worse than the others, the surest first.
     pub suspects: Vec<Suspect>,
     /// Whether loss was judged: only where the far end is a node, as other hosts answer only so often.
@@ -209,8 +209,8 @@ pub struct Sweep {
 pub struct SweepFlow {
     /// Its source port.
     pub port: u16,
-    /// Its way: the place in `ways`, from 0.
-    pub way: usize,
+    /// Its path: the place in `paths`, from 0.
+    pub path: usize,
     /// Probes to the target; without those whose answer may have been on its way when the sweep was ended.
     pub sent: u32,
     /// Answered ones.
@@ -223,9 +223,9 @@ pub struct SweepFlow {
     pub rtt_median_s: Option<f64>,
 }
 
-/// A way that some flows take.
+/// A path that some flows take.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Way {
+pub struct SweepPath {
     /// Source ports of its flows.
     pub ports: Vec<u16>,
     /// Addresses at each hop, from the first; empty where nobody answered.
@@ -250,7 +250,7 @@ pub struct Suspect {
     pub sent: u32,
     /// Lost ones: probes, or answers.
     pub lost: u32,
-    /// Of these, lost on their way there, as the far end's count says.
+    /// Of these, lost forward, as the far end's count says.
     #[serde(default)]
     pub lost_forward: u32,
     /// The probes of the flows that they were compared with.

@@ -18,6 +18,17 @@ pub enum Directions {
     Both,
 }
 
+impl Directions {
+    /// The word in JSON and in output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Directions::Forward => Direction::Forward.word(),
+            Directions::Reverse => Direction::Reverse.word(),
+            Directions::Both => "both",
+        }
+    }
+}
+
 impl From<Direction> for Directions {
     fn from(direction: Direction) -> Directions {
         match direction {
@@ -187,7 +198,7 @@ pub struct Term {
 
 /// One direction of a test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Way {
+pub struct DirectionReport {
     /// Which.
     pub direction: Direction,
     /// What the sending end wrote.
@@ -215,7 +226,7 @@ pub struct Report {
     /// What was asked.
     pub order: Order,
     /// Its directions.
-    pub ways: Vec<Way>,
+    pub directions: Vec<DirectionReport>,
     /// Intervals as the near end saw them.
     pub intervals: Vec<Interval>,
     /// Intervals as the far end saw them.

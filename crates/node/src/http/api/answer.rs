@@ -4,8 +4,9 @@ use std::sync::OnceLock;
 
 use auth::Action;
 use model::id::Uuid;
-use model::v1::node::{Capabilities, Change, Export, Health, Limits, Load, Order, Stage, Transfer};
+use model::v1::node::{Capabilities, Export, Health, Limits, Load, Order};
 use model::v1::tune::Ask;
+use model::v1::{Change, Stage, Transfer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use web::Response;

@@ -3,7 +3,8 @@
 
 use model::v1::Receipt;
 use model::v1::flows::Flows;
-use model::v1::node::{Capabilities, Change, Health, Order, Probe, ProbeOrder, Probes, Problem, Transfer, Transfers};
+use model::v1::node::{Capabilities, Health, Order, Probe, ProbeOrder, Probes, Problem};
+use model::v1::{Change, Transfer, Transfers};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use model::id::Uuid;
-use model::v1::node::Stage;
+use model::v1::Stage;
 use parking_lot::{Mutex, MutexGuard};
 use serve::Length;
 use web::{Headers, Response};

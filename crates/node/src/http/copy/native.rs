@@ -102,7 +102,7 @@ impl Native {
             Ends::Pull { .. } => (vec![format!("lh://{}/{}", self.at.host, self.place)], "here".to_owned()),
             Ends::Push { .. } => (vec!["here".to_owned()], format!("lh://{}/{}", self.at.host, self.place)),
         };
-        let label = Label { job: self.job.to_string(), role: "copy", source, target };
+        let label = Label { id: self.job, role: "copy", source, target };
         let control = Control::new(label, Steer::default(), Arc::default());
         let _held = services.jobs.begin(*self.job.as_bytes(), "copy", holder, &control);
         let checksums = vec![Algorithm::Crc32c, Algorithm::Adler32];

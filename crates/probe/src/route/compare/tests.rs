@@ -101,7 +101,7 @@ fn directions_are_compared() {
     let mut alone = route("a b c=20");
     alone.path.distance_reverse = Some(5);
     let silent = Route::default();
-    assert_eq!(asymmetries(&alone, &silent)[0].text, "the way there has 3 hops, the way back 5");
+    assert_eq!(asymmetries(&alone, &silent)[0].text, "the forward path has 3 hops, the reverse path 5");
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use model::v1::probe::route::{Suspect, SuspectBy};
 
 use super::Known;
 use super::odds::{chance, choose};
-use super::ways::Group;
+use super::paths::Group;
 
 /// What chance alone does in fewer than one sweep of a hundred is not chance.
 const CHANCE_MAX: f64 = 0.01;
@@ -154,7 +154,7 @@ fn name(suspect: &mut Suspect, hop: Option<(u8, String)>) {
     let ports: Vec<String> = suspect.ports.iter().map(u16::to_string).collect();
     let what = match suspect.by {
         SuspectBy::Loss => format!(
-            "lose {:.2} % ({} of {}, {} of them on their way there), the others {:.2} % ({} of {})",
+            "lose {:.2} % ({} of {}, {} of them forward), the others {:.2} % ({} of {})",
             percent(suspect.lost, suspect.sent),
             suspect.lost,
             suspect.sent,

@@ -21,7 +21,7 @@ fn flow(port: u16, hops: &str, sent: u32, lost: u32, rtt_ms: f64) -> Known {
 }
 
 fn ports(sweep: &Sweep) -> Vec<Vec<u16>> {
-    sweep.ways.iter().map(|way| way.ports.clone()).collect()
+    sweep.paths.iter().map(|way| way.ports.clone()).collect()
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn flows_are_grouped_by_hops() {
     assert!(found.contains(&vec![2, 6]) && found.contains(&vec![5]), "{found:?}");
     assert!(found[0].starts_with(&[1, 3]), "the one with most flows comes first, and what is not known is no way");
     assert_eq!(found.iter().map(Vec::len).sum::<usize>(), 7);
-    let first = &sweep.ways[0];
+    let first = &sweep.paths[0];
     assert_eq!((first.sent, first.answered, first.rtt_min_s), (40, 39, Some(0.008)));
     assert_eq!(first.hops, [["r"], ["a"], ["x"]]);
-    assert!(sweep.flows.iter().all(|one| sweep.ways[one.way].ports.contains(&one.port)));
+    assert!(sweep.flows.iter().all(|one| sweep.paths[one.path].ports.contains(&one.port)));
 }
 
 #[test]
@@ -63,13 +63,13 @@ fn a_bad_member_is_named_with_its_hop() {
         flow(number, members[member], 100, if member == 2 { 8 } else { 1 }, 9.0)
     };
     let sweep = judge(&(0..16).map(of).collect::<Vec<_>>(), true);
-    assert_eq!(sweep.ways.len(), 4);
+    assert_eq!(sweep.paths.len(), 4);
     let [suspect] = &sweep.suspects[..] else { panic!("{:?}", sweep.suspects) };
     assert_eq!((suspect.by, &suspect.ports), (SuspectBy::Loss, &vec![2, 6, 10, 14]));
     assert_eq!((suspect.hop, suspect.address.as_deref()), (Some(2), Some("c")));
     assert_eq!((suspect.sent, suspect.lost, suspect.others_sent, suspect.others_lost), (400, 32, 1_200, 12));
     assert!(suspect.chance.unwrap() < 1e-9);
-    let wanted = "flows from ports 2, 6, 10, 14 lose 8.00 % (32 of 400, 32 of them on their way there), the others 1.00 % (12 of 1200); only they \
+    let wanted = "flows from ports 2, 6, 10, 14 lose 8.00 % (32 of 400, 32 of them forward), the others 1.00 % (12 of 1200); only they \
                   pass c (hop 2)";
     assert_eq!(suspect.text, wanted);
 }
@@ -79,7 +79,7 @@ fn a_bad_member_is_named_with_its_hop() {
 fn a_bad_member_that_nobody_sees_is_found_by_its_flows() {
     let of = |number: u16| flow(number, "r x", 200, if number % 8 == 5 { 20 } else { 0 }, 9.0);
     let sweep = judge(&(0..16).map(of).collect::<Vec<_>>(), true);
-    assert_eq!(sweep.ways.len(), 1);
+    assert_eq!(sweep.paths.len(), 1);
     let found: Vec<_> = sweep.suspects.iter().flat_map(|one| one.ports.clone()).collect();
     assert_eq!(found, [5, 13]);
     assert!(sweep.suspects[0].text.ends_with("look for a member of a bundle of links"));
@@ -117,7 +117,7 @@ fn losses_of_a_host_that_is_no_node_are_not_judged() {
 #[test]
 fn one_flow_is_compared_with_nobody() {
     assert!(judge(&[flow(1, "r x", 100, 50, 9.0)], true).suspects.is_empty());
-    assert_eq!(judge(&[], true).ways, []);
+    assert_eq!(judge(&[], true).paths, []);
 }
 
 /// Where all flows are alike, a sweep of a hundred may accuse somebody.
@@ -149,7 +149,7 @@ proptest! {
         all.sort_unstable();
         prop_assert_eq!(all, (0..flows.len() as u16).collect::<Vec<_>>());
         for (one, known) in flows.iter().map(|known| (&sweep.flows[usize::from(known.port)], known)) {
-            for (hop, seen) in known.hops.iter().zip(&sweep.ways[one.way].hops) {
+            for (hop, seen) in known.hops.iter().zip(&sweep.paths[one.path].hops) {
                 prop_assert!(hop.iter().all(|address| seen.contains(address)));
             }
         }

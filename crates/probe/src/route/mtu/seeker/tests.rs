@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// A path.
 #[derive(Clone, Debug)]
-struct Way {
+struct SweepPath {
     interface: u32,
     mtu: u32,
     /// What the router in front of the small link says; none from a black hole.
@@ -21,9 +21,9 @@ struct Way {
     seed: u64,
 }
 
-impl Default for Way {
-    fn default() -> Way {
-        Way { interface: 9_000, mtu: 1_400, says: Some(1_400), loss: 0.0, rtt: 20 * MS, seed: 1 }
+impl Default for SweepPath {
+    fn default() -> SweepPath {
+        SweepPath { interface: 9_000, mtu: 1_400, says: Some(1_400), loss: 0.0, rtt: 20 * MS, seed: 1 }
     }
 }
 
@@ -36,7 +36,7 @@ fn pace() -> Pace {
     Pace { interval: plan.interval, rate_bit_s: plan.rate_bit_s, lasts: plan.lasts }
 }
 
-fn sought(way: &Way, far: &str) -> (Option<Mtu>, Duration, usize) {
+fn sought(way: &SweepPath, far: &str) -> (Option<Mtu>, Duration, usize) {
     let mut seeker = Seeker::new(plan(), far.parse().unwrap());
     let mut chance = fastrand::Rng::with_seed(way.seed);
     let (took, shots) = simulated::run(&mut seeker, &pace(), |shot, Shot { bytes, .. }| {
@@ -67,7 +67,7 @@ const FAR: &str = "10.0.0.9:33434";
 
 #[test]
 fn a_small_link_that_says_so() {
-    let (found, took, shots) = sought(&Way::default(), FAR);
+    let (found, took, shots) = sought(&SweepPath::default(), FAR);
     let found = found.unwrap();
     assert_eq!((found.mtu_bytes, found.bound, found.icmp), (1_400, MtuBound::Path, true));
     assert!(found.confirmed && !found.black_hole);
@@ -80,7 +80,7 @@ fn a_small_link_that_says_so() {
 
 #[test]
 fn a_black_hole_says_nothing() {
-    let (found, took, _) = sought(&Way { says: None, mtu: 1_437, ..Way::default() }, FAR);
+    let (found, took, _) = sought(&SweepPath { says: None, mtu: 1_437, ..SweepPath::default() }, FAR);
     let found = found.unwrap();
     assert_eq!((found.mtu_bytes, found.icmp, found.black_hole, found.confirmed), (1_437, false, true, true));
     assert!(took < Duration::from_secs(10), "{took:?}");
@@ -114,7 +114,7 @@ fn a_black_hole_behind_an_honest_router() {
 #[test]
 fn words_are_not_believed() {
     for says in [576, 0, 8_999, u32::MAX] {
-        let (found, ..) = sought(&Way { says: Some(says), ..Way::default() }, FAR);
+        let (found, ..) = sought(&SweepPath { says: Some(says), ..SweepPath::default() }, FAR);
         let found = found.unwrap();
         assert_eq!((found.mtu_bytes, found.icmp, found.black_hole), (1_400, true, false), "{says}");
         assert!(found.said.iter().all(|said| !said.confirmed));
@@ -123,19 +123,19 @@ fn words_are_not_believed() {
 
 #[test]
 fn the_interface_and_the_limit_are_told_from_the_path() {
-    let (found, took, shots) = sought(&Way { interface: 1_500, mtu: 9_000, ..Way::default() }, FAR);
+    let (found, took, shots) = sought(&SweepPath { interface: 1_500, mtu: 9_000, ..SweepPath::default() }, FAR);
     let found = found.unwrap();
     assert_eq!((found.mtu_bytes, found.bound, found.interface_bytes), (1_500, MtuBound::Interface, Some(1_500)));
     assert!(found.confirmed && !found.black_hole && !found.icmp);
     assert!(took < 500 * MS && shots < 60, "{took:?} {shots}");
-    let (found, ..) = sought(&Way { interface: 65_535, mtu: 65_535, ..Way::default() }, FAR);
+    let (found, ..) = sought(&SweepPath { interface: 65_535, mtu: 65_535, ..SweepPath::default() }, FAR);
     let found = found.unwrap();
     assert_eq!((found.mtu_bytes, found.bound, found.interface_bytes), (9_216, MtuBound::Limit, None));
 }
 
 #[test]
 fn nobody_there_is_no_mtu() {
-    let (found, took, shots) = sought(&Way { loss: 1.0, ..Way::default() }, FAR);
+    let (found, took, shots) = sought(&SweepPath { loss: 1.0, ..SweepPath::default() }, FAR);
     assert_eq!((found, shots), (None, FIRST));
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
@@ -143,7 +143,7 @@ fn nobody_there_is_no_mtu() {
 /// 303 ms and back: rounds, not probes, are what takes time.
 #[test]
 fn it_does_not_take_long_over_a_long_path() {
-    let (found, took, _) = sought(&Way { rtt: 303 * MS, mtu: 4_471, says: None, ..Way::default() }, FAR);
+    let (found, took, _) = sought(&SweepPath { rtt: 303 * MS, mtu: 4_471, says: None, ..SweepPath::default() }, FAR);
     assert_eq!(found.unwrap().mtu_bytes, 4_471);
     assert!(took < Duration::from_secs(12), "{took:?}");
 }
@@ -188,7 +188,7 @@ proptest! {
         seed: u64,
     ) {
         let says = if is_honest { says.map(|_| mtu) } else { says };
-        let way = Way { interface, mtu, says, loss, rtt: MS * rtt_ms, seed };
+        let way = SweepPath { interface, mtu, says, loss, rtt: MS * rtt_ms, seed };
         let (found, ..) = sought(&way, if is_v6 { "[fd00::9]:33434" } else { FAR });
         let found = found.unwrap();
         prop_assert!(found.confirmed);
