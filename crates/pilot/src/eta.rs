@@ -120,7 +120,7 @@ impl Estimator {
         if let Some(mut since) = self.recovering.take() {
             since += span;
             let cost = cost::fit(&self.history.spans());
-            let (rate, now) = (self.history.recent_rate(&cost), cost.work(&span) / span.seconds.max(1e-9));
+            let (rate, now) = (cost.rate(&self.history.recent()), cost.work(&span) / span.seconds.max(1e-9));
             if since.seconds < RECOVERY_MAX_SECONDS && now < rate * RECOVERED {
                 self.recovering = Some(since);
                 return;

@@ -31,6 +31,11 @@ impl Cost {
         span.bytes * self.byte_seconds + span.files * self.file_seconds
     }
 
+    /// Work per second of what moved in a time; 0 in no time.
+    pub fn rate(&self, span: &Span) -> f64 {
+        if span.seconds > 0.0 { self.work(span) / span.seconds } else { 0.0 }
+    }
+
     /// How far off that may be because few files were seen, s.
     pub fn doubt(&self, left: &Span) -> f64 {
         let unsure = (FILES_OF_BELIEF / (FILES_OF_BELIEF + self.files)).sqrt();

@@ -4,8 +4,6 @@
 use std::collections::VecDeque;
 use std::ops::AddAssign;
 
-use super::cost::Cost;
-
 /// How long the finest spans are, s.
 const FINEST_SECONDS: f64 = 0.25;
 /// Spans of each length, before the two oldest become one of twice the length.
@@ -69,12 +67,12 @@ impl History {
         self.levels.iter().rev().flatten().copied().collect()
     }
 
-    /// Work per second over the last seconds.
-    pub fn recent_rate(&self, cost: &Cost) -> f64 {
+    /// The last seconds as one.
+    pub fn recent(&self) -> Span {
         let mut recent = Span::default();
         for span in self.spans().into_iter().rev().take(SPANS_OF_A_LENGTH) {
             recent += span;
         }
-        if recent.seconds > 0.0 { cost.work(&recent) / recent.seconds } else { 0.0 }
+        recent
     }
 }
