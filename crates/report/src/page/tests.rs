@@ -29,7 +29,7 @@ fn whole() -> Vec<Found> {
     vec![a_receipt(receipt()), Found::Series(Box::new(a_series(&series(JOB, &two_streams(16)))))]
 }
 
-/// `LONGHAUL_BLESS=1 cargo test -p longhaul report` writes the page anew.
+/// `LONGHAUL_BLESS=1 cargo test -p report a_page` writes the page anew.
 #[test]
 fn a_page_is_that_of_the_golden_file() {
     let page = of(whole());
