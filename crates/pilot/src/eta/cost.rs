@@ -1,4 +1,4 @@
-//! What a file costs beside its bytes, as far as the job itself tells.
+//! Estimates the time that a file costs beside its bytes, from the transfer itself.
 //!
 //! Time is taken for a sum of bytes and files, each at its price: the prices that make it most likely are found as for
 //! counts (Poisson), since then the total comes out right, neither is negative, and a stretch of nothing but bytes tells

@@ -1,4 +1,4 @@
-//! What moved when: fine for the last seconds, coarser the longer ago, so that a job of days costs as much as one of
+//! The progress over time: in fine spans for the last seconds and coarser ones before, so that days take no more memory than
 //! minutes.
 
 use std::collections::VecDeque;
