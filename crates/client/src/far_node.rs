@@ -1,5 +1,5 @@
-//! Another node as the other end of a test: what `probe` asks of a peer, over a session of the engine. Both who sits at a terminal
-//! and who orders a test of this node (`crate::trials`) test by it.
+//! A node as the peer of a test: implements what `probe` asks of a peer over a session of the engine. The command line and the
+//! tests that a node makes for its clients both use it.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -16,43 +16,43 @@ use probe::{Stop, task};
 use serde::de::DeserializeOwned;
 use wire::frame::Request;
 
-/// How often a test that waits for the other end looks for the stop.
+/// How often a test that waits for the node checks whether it was stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A node as the other end of a test.
+/// A node as the peer of a test.
 pub struct FarNode {
     session: Session,
     address: SocketAddr,
     name: String,
-    /// The number of the test's first stream.
+    /// The number of the first stream of the test.
     first: u32,
-    /// Both hosts during the last test over flows.
+    /// Load and settings of both hosts during the last test over flows.
     hosts: Option<Hosts>,
-    /// What it may say in a test, bytes, and the connection that ends where it says more.
+    /// Bytes that the node may send in one test, and the connection to shut when it sends more.
     most_words: Option<(usize, TcpStream)>,
 }
 
 impl FarNode {
-    /// Over a session that is logged in; datagrams and streams of its tests go to the address.
+    /// A peer over a session that is logged in. Datagrams and streams of the tests go to `address`.
     pub fn new(session: Session, address: SocketAddr, name: String) -> FarNode {
         FarNode { session, address, name, first: 0, hosts: None, most_words: None }
     }
 
-    /// It may say so many bytes in a test, and is hung up on where it says more.
+    /// Limits the bytes that the node may send in one test; the connection is shut when it sends more.
     ///
     /// # Errors
-    /// The host gives no second hold of the connection.
+    /// The host cannot duplicate the connection's descriptor.
     pub fn hear_at_most(&mut self, bytes: usize) -> std::io::Result<()> {
         self.most_words = Some((bytes, self.session.hold()?));
         Ok(())
     }
 
-    /// Both hosts during the last test over flows, if there was one.
+    /// Load and settings of both hosts during the last test over flows, if there was one.
     pub fn hosts(&self) -> Option<&Hosts> {
         self.hosts.as_ref()
     }
 
-    /// Asks for a test, and hands on what the node says until it is over.
+    /// Requests a test, and passes each line of the node to `hear` until the test is over.
     fn listen<T: DeserializeOwned>(
         &mut self,
         first_stream: u32,
@@ -86,23 +86,32 @@ impl FarNode {
         }
     }
 
-    /// Within which bounds the node runs tests.
+    /// The bounds within which the node runs tests.
+    ///
+    /// # Errors
+    /// The session breaks, or the node refuses or does not answer.
     pub fn limits(&mut self) -> probe::Result<Limits> {
         let mut limits = None;
         self.listen(0, Test::Limits, &mut |line| limits = Some(line))?;
         limits.ok_or_else(|| self.mute())
     }
 
-    /// How the settings of its host stand, a line for each finding after one for the host.
+    /// Audits the settings of the node's host: one line for the host, then one for each finding.
+    ///
+    /// # Errors
+    /// The session breaks, or the node refuses or does not answer.
     pub fn audit(&mut self, ask: &tune::Ask) -> probe::Result<Vec<serde_json::Value>> {
         let mut lines = Vec::new();
         self.listen(0, Test::Audit(ask.clone()), &mut |line| lines.push(line))?;
         if lines.is_empty() { Err(self.mute()) } else { Ok(lines) }
     }
 
-    /// A test of the disk below an export. `note` hears of each point. The session listens in a thread of its own: nothing
-    /// ends a question before its answer but the end of the session, so a test that is stopped is left to that thread,
-    /// which ends with the program; the node notices, and ends the test and tidies up.
+    /// Tests the disk below an export; `note` receives each point. A thread of its own reads the session, since only the end of the
+    /// session ends a request before its answer. A test that is stopped is left to that thread, which ends with the program;
+    /// the node then ends the test and removes its files.
+    ///
+    /// # Errors
+    /// The test was stopped or failed, the session breaks, or the host gives no thread.
     pub fn disk(mut self, ask: Disk, stop: &Stop, note: &mut dyn FnMut(&disk::Point)) -> probe::Result<disk::Report> {
         let (peer, mut found) = (self.name.clone(), Err(self.mute()));
         let (lines, heard) = channel();
@@ -154,7 +163,7 @@ impl task::Peer for FarNode {
     }
 }
 
-/// An error of the session in the words of a test.
+/// Converts an error of the session into one of a test.
 fn told(error: engine::Error) -> probe::Error {
     match error {
         engine::Error::Refused { peer, refusal } if refusal.fault == Fault::Auth => {
@@ -171,7 +180,7 @@ fn told(error: engine::Error) -> probe::Error {
 
 impl Peer for FarNode {
     fn dial(&mut self, ids: &[u32], order: &Order) -> probe::Result<Vec<(u32, TcpStream)>> {
-        // Streams are a session's once the node has answered in it.
+        // The node accepts streams only after it has answered a request of the session.
         self.limits()?;
         let mut streams = Vec::new();
         for id in ids {

@@ -1,6 +1,5 @@
-//! What a process needs beside the engine to be somebody's client: the state directory with its identity and grants
-//! ([`StateDir`]), another node as the peer of a test ([`FarNode`]), and stores on other people's servers, opened by their address
-//! ([`remote_store`]).
+//! What a client process needs beside the engine: the state directory with its identity and grants ([`StateDir`]), a node as the
+//! peer of a test ([`FarNode`]), and stores on remote servers, opened by their URL ([`remote_store`]).
 //!
 //! What this crate does not know: command lines, the environment, what a node offers.
 

@@ -1,4 +1,4 @@
-//! Stores on other people's servers, by their address: here alone a scheme leads to WebDAV or S3.
+//! Opens stores on remote servers by URL. This is the one place where a scheme selects WebDAV or S3.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,79 +16,79 @@ use web::target::TargetError;
 use web::url::UrlError;
 use web::{Dialer, HttpUrl};
 
-/// Schemes that are spoken, in small letters.
+/// The schemes that can be opened, in lower case.
 pub const SCHEMES: [&str; 5] = ["https", "http", "davs", "dav", "s3"];
 
-/// For a connection, its handshake included.
+/// How long to wait for a connection, its handshake included.
 const CONNECT: Duration = Duration::from_secs(20);
-/// For a byte of an answer.
+/// How long to wait for the next byte of an answer.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long one request is tried again; a transfer has a patience of its own.
+/// How long one request is retried. A transfer retries longer, by its own setting.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A place on somebody else's server.
+/// A place on a remote server.
 pub struct RemoteStore {
     /// The server, or the bucket.
     pub store: Arc<dyn Store>,
-    /// The place in it.
+    /// The path in the store.
     pub path: RelPath,
-    /// What tells servers and buckets apart: two places in one can be renamed into each other.
+    /// Identifies the server or bucket: a rename is possible between two places that have the same.
     pub server: String,
-    /// The server itself, where it is one that may copy from and to others.
+    /// The WebDAV server, which may be able to copy from and to others; none for S3.
     pub dav: Option<Arc<Dav>>,
-    /// The same as one of several sources.
+    /// The same place as a member of a set of mirrors.
     pub place: Place,
 }
 
-/// How a server is reached.
+/// How to reach a server.
 pub struct Reach {
-    /// How connections to it are made.
+    /// Makes the connections.
     pub dialer: Dialer,
-    /// Where it may send us.
+    /// Which redirects to follow.
     pub redirects: Redirects,
-    /// How long one request is tried again.
+    /// How long to retry one request.
     pub patience: Duration,
 }
 
-/// Who one is on a server.
+/// The caller's credentials on remote servers.
 pub trait Credentials {
-    /// Where a token comes from that WebDAV servers are shown: asked for each request.
+    /// The source of the bearer token for WebDAV servers; it is called for each request.
     fn token(&self) -> Arc<TokenSource>;
 
-    /// A bucket with the key to it.
+    /// A bucket with its access key.
     ///
     /// # Errors
-    /// The key is incomplete, or its settings do not read.
+    /// The access key is incomplete, or its settings do not parse.
     fn bucket(&self, name: &str) -> Result<Bucket, Error>;
 }
 
-/// Why an address leads to no store.
+/// Why a URL opens no store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The scheme is not spoken.
+    /// The scheme is not supported.
     #[error("{0}:// cannot be copied from or to by this version")]
     Scheme(String),
-    /// The address does not read.
+    /// The URL does not parse.
     #[error(transparent)]
     Address(UrlError),
-    /// The path in it does not read.
+    /// The path in the URL does not parse.
     #[error("{url}: {source}")]
     Path {
-        /// The address, without secrets.
+        /// The URL, without secrets.
         url: String,
         /// Why.
         source: TargetError,
     },
-    /// The key in it does not read.
+    /// The S3 key in the URL is no path.
     #[error("{url}: {source}")]
     Key {
-        /// The address.
+        /// The URL.
         url: String,
         /// Why.
         source: NameError,
     },
-    /// It names no bucket.
+    /// The URL names no bucket.
     #[error("{0} names no bucket; write s3://BUCKET/KEY")]
     NoBucket(String),
     /// The credentials cannot be used.
@@ -97,7 +97,7 @@ pub enum Error {
     /// The root of a server has no name that a copy of it could have.
     #[error("that place has no name")]
     Nameless,
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
 }
@@ -112,10 +112,10 @@ impl Blame for Error {
     }
 }
 
-/// TLS to servers that these authorities vouch for.
+/// TLS settings for servers with certificates of these authorities.
 ///
 /// # Errors
-/// The provider of cryptography has no protocol in common with TLS.
+/// The cryptography provider supports no version of TLS.
 pub fn tls(roots: Arc<RootCertStore>) -> Result<Arc<ClientConfig>, rustls::Error> {
     let builder = ClientConfig::builder_with_provider(engine::identity::provider());
     let mut tls = builder.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth();
@@ -123,15 +123,15 @@ pub fn tls(roots: Arc<RootCertStore>) -> Result<Arc<ClientConfig>, rustls::Error
     Ok(Arc::new(tls))
 }
 
-/// Connects with this TLS, to addresses that the guard lets pass.
+/// A dialer with these TLS settings, to addresses that the guard allows.
 pub fn dialer(tls: Arc<ClientConfig>, guard: Arc<Guard>) -> Dialer {
     Dialer { tls, guard, prepare: None, connect: CONNECT, silence: SILENCE }
 }
 
-/// Opens what an address names. Nothing is asked of the server yet.
+/// Opens the store that a URL names. Sends no request yet.
 ///
 /// # Errors
-/// The address does not read, its scheme is not spoken, or the credentials cannot be used.
+/// The URL does not parse, its scheme is not supported, or the credentials cannot be used.
 pub fn open(url: &str, reach: Reach, credentials: &dyn Credentials) -> Result<RemoteStore, Error> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
     match scheme.as_str() {
@@ -165,16 +165,16 @@ fn open_bucket(url: &str, reach: Reach, credentials: &dyn Credentials) -> Result
     let path = RelPath::parse(key.as_bytes()).map_err(|source| Error::Key { url: url.to_owned(), source })?;
     let bucket = credentials.bucket(name)?;
     let server = format!("{}/{name}", bucket.endpoint.as_deref().unwrap_or("s3"));
-    // What S3 is shown is a signature, made for each request.
+    // S3 takes a signature of each request, and no token.
     let s3 = S3::new(means(reach, Arc::new(|| Ok(None))), &bucket, RelPath::root())?;
     Ok(RemoteStore { store: Arc::new(s3.clone()), path, server, dav: None, place: Place::S3(s3) })
 }
 
 impl RemoteStore {
-    /// Asks once whether the server can be reached, so that it is known before anything is scanned.
+    /// Checks by one request that the server can be reached, before anything is scanned.
     ///
     /// # Errors
-    /// It cannot be reached, or does not let us in. That nothing is at the place yet is none.
+    /// The server cannot be reached, or refuses the credentials. A place that does not exist yet is no error.
     pub fn check(&self) -> store::Result<()> {
         match self.store.stat(&self.path) {
             Err(error) if !error.is_not_found() && error.is_fatal() => Err(error),
@@ -182,10 +182,10 @@ impl RemoteStore {
         }
     }
 
-    /// The place as a source. One that is not there, or not reachable, is known at once.
+    /// Uses the place as the source of a transfer, after a check that it exists.
     ///
     /// # Errors
-    /// It is not there, or the server cannot be asked.
+    /// The place does not exist, or the server cannot be reached.
     pub fn source(self) -> Result<SourceRoot, Error> {
         self.store.stat(&self.path)?;
         let name = self.path.name().or_else(|| Name::new(b"root").ok()).ok_or(Error::Nameless)?;

@@ -1,7 +1,7 @@
-//! The state directory: the node's identity and its grants, safe for several nodes and `longhaul grant` at once.
+//! The state directory: identity, grants, and what a node remembers. Several nodes and `longhaul grant` may use one at once.
 //!
-//! Every file is written beside its name and renamed into place, under a lock, so that a reader never sees half of
-//! one; the secrets' files are readable by their owner only.
+//! Every file is written under a temporary name and renamed into place, under a lock, so that a reader never sees half of it.
+//! Only the owner can read the files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -61,7 +61,7 @@ pub enum StateError {
 
 type Result<T> = std::result::Result<T, StateError>;
 
-/// Room that is set aside for the grants: on a full disk a key can still be revoked.
+/// A file that reserves room for the grants, so that a key can be revoked on a full disk.
 const RESERVE: &str = "reserve";
 const RESERVE_BYTES: u64 = 1 << 20;
 
@@ -71,13 +71,16 @@ const GRANTS: &str = "grants.toml";
 const ERRAND_GRANTS: &str = "errand-grants.toml";
 const MACAROON_KEY: &str = "macaroon.key";
 const ADDRESS: &str = "address";
-/// What clients of HTTP have locked.
+/// The WebDAV locks.
 const LOCKS: &str = "locks.json";
-/// What a node served last.
+/// The names of the exports that the last node served.
 const EXPORTS: &str = "exports";
 
 impl StateDir {
-    /// The directory, made if it is missing.
+    /// Opens a state directory, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// It cannot be created.
     pub fn open(path: &Path) -> Result<StateDir> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
         let state = StateDir { path: path.to_owned() };
@@ -85,7 +88,7 @@ impl StateDir {
         Ok(state)
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -108,9 +111,9 @@ impl StateDir {
         Ok(file)
     }
 
-    /// What root makes in the state of another user's node is that user's: `longhaul grant` is run as root, and the node
-    /// must be able to read what it says. Only ever for files made this moment: whoever owns the directory could have put
-    /// a link to anybody's in the place of one that was there.
+    /// Gives a file that root has just created to the owner of the directory: `longhaul grant` may run as root, and the node must
+    /// be able to read the result. Only for new files: the owner of the directory could have replaced an existing one by a link
+    /// to a file of somebody else.
     fn hand_over(&self, made: &File) -> io::Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());
@@ -143,7 +146,10 @@ impl StateDir {
         }
     }
 
-    /// The node's identity, made on first use. The certificate names no host: clients know the node by its key.
+    /// The node's identity, created on first use. Its certificate names no host: clients know the node by its key.
+    ///
+    /// # Errors
+    /// It cannot be read or created, or the directory has lost the identity that it had.
     pub fn identity(&self) -> Result<NodeIdentity> {
         let _lock = self.lock()?;
         let certificate = self.read(IDENTITY_CERTIFICATE)?.map(CertificateDer::from);
@@ -175,8 +181,8 @@ impl StateDir {
         Ok(made.der().clone())
     }
 
-    /// A node that had an identity and lost it is not given another one in silence: keys that are out would lead to nobody, and
-    /// clients that know the node would take the new one for somebody else's.
+    /// Fails where grants show that there was an identity, which is lost. A new one would make all keys void, and clients that know
+    /// the node would take it for an impostor.
     fn refuse_another_identity(&self) -> Result<()> {
         let traces = [IDENTITY_CERTIFICATE, GRANTS, ERRAND_GRANTS];
         let found: Vec<&str> = traces.into_iter().filter(|name| self.path.join(name).exists()).collect();
@@ -186,7 +192,10 @@ impl StateDir {
         Err(StateError::Lost { missing: self.path.join(IDENTITY_KEY).display().to_string(), found: found.join(", ") })
     }
 
-    /// The fingerprint of the node's identity.
+    /// The fingerprint of the node's identity, which is created on first use.
+    ///
+    /// # Errors
+    /// As for [`StateDir::identity`].
     pub fn fingerprint(&self) -> Result<Fingerprint> {
         let identity = self.identity()?;
         let shown = identity.chain.first().and_then(engine::identity::fingerprint);
@@ -194,7 +203,10 @@ impl StateDir {
         shown.ok_or_else(damaged)
     }
 
-    /// The secret that macaroons of this node are made with, made on first use. Without the file those made before are void.
+    /// The secret key of this node's macaroons, created on first use. Without the file all earlier macaroons are void.
+    ///
+    /// # Errors
+    /// It cannot be read or created, or is damaged.
     pub fn macaroon_key(&self) -> Result<[u8; 32]> {
         let whole = |bytes: Vec<u8>| {
             let wrong =
@@ -213,37 +225,49 @@ impl StateDir {
         Ok(made)
     }
 
-    /// Writes down where a node listens, for links to it.
+    /// Stores the address that the node listens on, for links to it.
+    ///
+    /// # Errors
+    /// The state directory cannot be read, written or locked.
     pub fn keep_address(&self, address: SocketAddr) -> Result<()> {
         let _lock = self.lock()?;
         self.write(ADDRESS, format!("{address}\n").as_bytes())
     }
 
-    /// Writes down what a node serves, for whoever grants keys for it.
+    /// Stores the names of the node's exports, for `longhaul grant`.
+    ///
+    /// # Errors
+    /// The state directory cannot be read, written or locked.
     pub fn keep_exports(&self, names: &[String]) -> Result<()> {
         let _lock = self.lock()?;
         let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
         self.write(EXPORTS, lines.as_bytes())
     }
 
-    /// What the node that started last with this state serves, or did.
+    /// The names of the exports of the node that was started last with this state.
     pub fn last_exports(&self) -> Option<Vec<String>> {
         let bytes = self.read(EXPORTS).ok()??;
         Some(String::from_utf8(bytes).ok()?.lines().map(str::to_owned).collect())
     }
 
-    /// Where the node that started last with this state listens, or did.
+    /// The address of the node that was started last with this state.
     pub fn last_address(&self) -> Option<SocketAddr> {
         let bytes = self.read(ADDRESS).ok()??;
         std::str::from_utf8(&bytes).ok()?.trim().parse().ok()
     }
 
-    /// The locks of HTTP, as they were written down; none where there never were any.
+    /// The stored WebDAV locks, if there ever were any.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub fn locks(&self) -> Result<Option<Vec<u8>>> {
         self.read(LOCKS)
     }
 
-    /// Writes them down.
+    /// Stores the WebDAV locks.
+    ///
+    /// # Errors
+    /// The state directory cannot be read, written or locked.
     pub fn keep_locks(&self, bytes: &[u8]) -> Result<()> {
         let _lock = self.lock()?;
         self.write(LOCKS, bytes)
@@ -254,11 +278,17 @@ impl StateDir {
     }
 
     /// The grants as they are now.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
     pub fn grants(&self) -> Result<Grants> {
         self.read_grants(GRANTS)
     }
 
-    /// The grants that are each for one job, which nodes hand out by themselves.
+    /// The grants for single delegated transfers, which nodes create by themselves.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
     pub fn errand_grants(&self) -> Result<Grants> {
         self.read_grants(ERRAND_GRANTS)
     }
@@ -269,12 +299,18 @@ impl StateDir {
         toml::from_str(&text).map_err(|e| self.damaged(name, e.message().to_owned()))
     }
 
-    /// Changes the grants under the lock, so that two changes at once both count.
+    /// Changes the grants under the lock, so that no concurrent change is lost.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, or is damaged; then nothing has changed.
     pub fn change_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
         self.change(GRANTS, change)
     }
 
-    /// Changes the grants that are each for one job, likewise.
+    /// Changes the grants for single delegated transfers under the lock.
+    ///
+    /// # Errors
+    /// As for [`StateDir::change_grants`].
     pub fn change_errand_grants<T>(&self, change: impl FnOnce(&mut Grants) -> T) -> Result<T> {
         self.change(ERRAND_GRANTS, change)
     }
@@ -288,7 +324,7 @@ impl StateDir {
         Ok(out)
     }
 
-    /// Where the disk is full what operators say of keys takes the room that was set aside for it, and keys for single jobs do not.
+    /// On a full disk the operator's grants use the reserved room; grants for single transfers do not.
     fn write_grants(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let reserve = self.path.join(RESERVE);
         match self.write(name, bytes) {
@@ -308,7 +344,7 @@ impl StateDir {
         }
     }
 
-    /// Sets room aside where there are grants, if it is not: what cannot be is nobody's failure now.
+    /// Reserves room for the grants if there are any. A failure is ignored: it harms only when the disk is full later.
     pub fn set_aside(&self) {
         if !self.path.join(GRANTS).exists() {
             return;

@@ -6,8 +6,6 @@ use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use model::v1;
-
 use crate::arena::Arena;
 use crate::emulator::Line;
 use crate::error::Error;
@@ -184,11 +182,6 @@ impl Lab {
         let path = self.scenario.path(path)?;
         let owner = Owner::Path { path, direction, member: 0 };
         self.topology.link(owner)
-    }
-
-    /// Its numbers for people and scripts.
-    pub fn status(&self) -> Result<v1::Lab, Error> {
-        Ok(crate::status::of(self, &self.reading()?))
     }
 
     /// The numbers of its sites' networks.

@@ -4,13 +4,21 @@ use std::net::IpAddr;
 
 use model::v1;
 
+use crate::error::Error;
 use crate::lab::Lab;
 use crate::reading::{LinkReading, Reading};
 use crate::scenario::Interface;
 use crate::topology::{Owner, Planned};
 
+impl Lab {
+    /// Its numbers for people and scripts.
+    pub fn status(&self) -> Result<v1::Lab, Error> {
+        Ok(of(self, &self.reading()?))
+    }
+}
+
 /// Of a lab, at a reading.
-pub fn of(lab: &Lab, reading: &Reading) -> v1::Lab {
+fn of(lab: &Lab, reading: &Reading) -> v1::Lab {
     let links = lab.topology().links.iter().zip(&reading.links);
     v1::Lab {
         v: 1,

@@ -1,4 +1,4 @@
-//! What all streams together did, and what of it counts as loss, queue and limit.
+//! Adds the samples of all streams up, and derives loss, queues and limits from the sums.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use model::account::{Spent, Stage};
 
 use crate::Sample;
 
-/// What all streams did together since the job began; those that have ended count on.
+/// Sums over all streams since the transfer began; streams that have ended still count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sums {
     pub at: Duration,
@@ -23,10 +23,10 @@ pub(super) struct Sums {
     pub mss: u32,
 }
 
-/// How long looking back is possible.
+/// How long the sums are kept.
 const KEPT: Duration = Duration::from_secs(20);
 
-/// The streams of a job over time.
+/// The sums over the streams of a transfer, over time.
 #[derive(Debug, Default)]
 pub struct Accumulator {
     last: HashMap<u32, Sample>,
@@ -48,7 +48,7 @@ pub struct Accumulator {
 /// acknowledged.
 const USABLE: f64 = 0.5;
 
-/// The path as it was seen.
+/// An estimate of a path, from the samples of its streams.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathEstimate {
     /// Smallest round-trip time.
@@ -84,12 +84,12 @@ pub struct PathEstimate {
 }
 
 impl Accumulator {
-    /// For a host that gives a stream at most so large a send buffer.
+    /// An empty accumulator, for a host that gives a stream at most this send buffer, in bytes.
     pub fn new(send_buffer_bytes: u64) -> Accumulator {
         Accumulator { send_buffer_bytes, ..Accumulator::default() }
     }
 
-    /// Takes in what is seen of the streams now.
+    /// Adds the samples of all streams that are open now.
     pub fn observe(&mut self, now: Duration, samples: &[Sample]) {
         let before = self.now;
         self.past.push_back(before);
@@ -221,7 +221,7 @@ fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// What happened between two moments, as rates and shares.
+/// The differences between two moments, as rates and shares.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lapse {
     /// What arrived, bytes per second.

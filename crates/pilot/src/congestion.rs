@@ -1,15 +1,15 @@
-//! Which congestion control a path asks for, and which of those the host permits.
+//! Chooses a congestion control: the kind that the evidence asks for, and the name that the host permits.
 
 use std::time::Duration;
 
 use model::laws;
 
-/// What the host permits.
+/// The congestion controls that the host permits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permitted {
-    /// Names that a socket of ours may be given.
+    /// Names that this process may set on a socket.
     pub names: Vec<String>,
-    /// The one that somebody asked for: never changed.
+    /// The one that the user asked for; it is never changed.
     pub forced: Option<String>,
 }
 
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How people call it.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Kind::LossBased => "cubic",
@@ -46,7 +46,7 @@ pub(super) fn is_loss_based(name: &str) -> bool {
     !name.starts_with("bbr")
 }
 
-/// What is known of a path.
+/// The evidence for the choice, of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
     /// The least round-trip time.
@@ -67,7 +67,7 @@ impl Evidence {
     }
 }
 
-/// What kind the evidence asks for: none where the present one will do.
+/// The kind that the evidence asks for; none if `now`, the present one, will do.
 pub fn wanted(path: &Evidence, now: &str) -> Option<Kind> {
     let want = if path.rtt >= SHORT || path.loss_hurts() { Kind::ModelBased } else { Kind::LossBased };
     let has = if is_loss_based(now) { Kind::LossBased } else { Kind::ModelBased };
@@ -76,7 +76,7 @@ pub fn wanted(path: &Evidence, now: &str) -> Option<Kind> {
     (want != has && !near).then_some(want)
 }
 
-/// The name to use for a kind, if the host permits one.
+/// The name of a permitted congestion control of this kind, if there is one.
 pub fn choose(kind: Kind, permitted: &Permitted) -> Option<String> {
     let fits = |name: &&String| match kind {
         Kind::ModelBased => !is_loss_based(name),

@@ -1,4 +1,4 @@
-//! When a job will be done, and how sure that is: from what has moved and what is left.
+//! Predicts when a transfer will be done, and how certain that is, from what has moved and what is left.
 //!
 //! A job is work: its bytes, and its files as far as the job itself shows that a file costs time beside its bytes. Time
 //! is counted only while something may move. What was in place already is no evidence of a rate. Of the past only the
@@ -23,9 +23,9 @@ use history::{History, Span};
 /// A prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eta {
-    /// From now to the end.
+    /// The time from now to the end.
     pub left: Duration,
-    /// By how much that may be off, either way: nine times in ten, if what is to come varies like what was.
+    /// The error, in either direction, that holds nine times in ten if the future varies like the past.
     pub error: Duration,
 }
 
@@ -50,7 +50,7 @@ const FLOOR: f64 = 0.02;
 /// Standard deviations that hold nine in ten.
 const NINE_IN_TEN: f64 = 1.65;
 
-/// Watches a job's numbers.
+/// Predicts the end of one transfer from its progress.
 #[derive(Clone, Debug, Default)]
 pub struct Estimator {
     last: Option<(Duration, Progress)>,
@@ -120,7 +120,7 @@ impl Estimator {
         if let Some(mut since) = self.recovering.take() {
             since += span;
             let cost = cost::fit(&self.history.spans());
-            let (rate, now) = (self.history.recent_rate(&cost), cost.work(&span) / span.seconds.max(1e-9));
+            let (rate, now) = (cost.rate(&self.history.recent()), cost.work(&span) / span.seconds.max(1e-9));
             if since.seconds < RECOVERY_MAX_SECONDS && now < rate * RECOVERED {
                 self.recovering = Some(since);
                 return;
@@ -129,7 +129,7 @@ impl Estimator {
         self.history.push(span);
     }
 
-    /// The prediction, counted down from when something last moved. It is made here, since most are never asked for.
+    /// The prediction, counted down from the last movement. It is computed here and not in `observe`, since most are never used.
     pub fn eta(&self, now: Duration) -> Option<Eta> {
         let (at, progress, steer) = self.basis.as_ref().filter(|_| self.recovering.is_none())?;
         let eta = self.foretell(progress, steer)?;

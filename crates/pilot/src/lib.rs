@@ -1,9 +1,8 @@
-//! What a sender decides while it sends, and what can be said of a transfer from what was measured: how many streams, how
-//! fast each may send and with which congestion control ([`Pilot`]), by path where there are several ([`path_set`]); when it
-//! ends ([`eta`]); what limited it ([`verdict`]).
+//! The decisions of a sender and the judgement of a transfer, as pure functions. [`Pilot`] decides the number of streams, their pace
+//! and their congestion control; [`path_set`] does so for several paths; [`eta`] predicts the end; [`verdict`] says what limited it.
 //!
-//! White box: the part that limits is read off, not searched for. One more stream is tried only where the evidence says
-//! that a stream, not the path or a disk, is the limit, and is taken back where it did not help. Design and arithmetic:
+//! The limit is read from evidence, not searched for: one more stream is tried only where the evidence says that a stream, not
+//! the path or a disk, is the limit, and it is removed where it did not help. Design and arithmetic:
 //! `docs/design/path.md`.
 //!
 //! What this crate does not know: sockets, clocks, threads. Time and measurements are arguments, decisions are values; so a
@@ -28,66 +27,66 @@ pub use path_set::PathSet;
 pub use steering::Pilot;
 pub use stream_count::{STREAMS_MAX, first_streams};
 
-/// What is seen of one stream.
+/// One stream at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     /// Its number.
     pub stream: u32,
-    /// What the kernel says.
+    /// The kernel's `TCP_INFO`.
     pub tcp: TcpInfo,
     /// Its congestion control.
     pub congestion: String,
-    /// Where its thread's time went.
+    /// The time of its thread, by stage.
     pub spent: Spent,
-    /// Bytes that have arrived and that nobody has read yet.
+    /// Bytes that have arrived and were not read yet.
     pub unread_bytes: u64,
 }
 
-/// What holds for all streams together.
+/// The conditions that hold for all streams at this moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// The job's limit, bytes per second of payload; 0 for none.
+    /// The limit of the transfer, bytes per second of payload; 0 for none.
     pub limit_bytes_s: u64,
-    /// Streams that somebody asked for; 0 where it is left to us.
+    /// The number of streams that the user asked for; 0 leaves it to the pilot.
     pub streams: u32,
-    /// Nothing is to be sent.
+    /// The transfer is paused.
     pub paused: bool,
-    /// This job's part of a path that it shares with others of this node, bytes per second; 0 for no opinion.
+    /// The transfer's share of a path that other transfers of the node use, bytes per second; 0 for none.
     pub share_bytes_s: u64,
-    /// What the other end said about itself last.
+    /// The last account of the other end.
     pub peer: Option<&'a Account>,
 }
 
-/// What is to be done.
+/// A decision of the pilot.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// So many streams from now on.
+    /// Use so many streams from now on.
     Streams(u32),
-    /// The stream is to use this congestion control.
+    /// Set the congestion control of this stream.
     Congestion(u32, String),
-    /// The stream's congestion control is to take its model of the path anew.
+    /// Let the congestion control of this stream begin anew, without its model of the path.
     Refresh(u32),
-    /// The stream is to send at most so many bytes per second; none for no bound.
+    /// Limit this stream to so many bytes per second; none removes the limit.
     Pace(u32, Option<u64>),
 }
 
-/// What is known before the first byte.
+/// Facts that are known before the first byte.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// Congestion controls, and whether one was asked for.
+    /// The permitted congestion controls, and the one that the user asked for.
     pub permitted: Permitted,
     /// Processors of this host.
     pub processors: u32,
-    /// The largest send buffer that it gives a stream.
+    /// The largest send buffer that this host gives a stream.
     pub send_buffer_bytes: u64,
-    /// What an earlier job found on the same path.
+    /// What an earlier transfer measured on the same path.
     pub past: Option<Past>,
 }
 
-/// What a job found out about a path, for the next one.
+/// What a transfer measured on a path, for the next transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Past {
-    /// What the path gave when it was full, bytes per second of payload; 0 where it never was.
+    /// The rate of the full path, bytes per second of payload; 0 if it never was full.
     pub capacity_bytes_s: u64,
     /// Streams that were in use.
     pub streams: u32,

@@ -18,9 +18,9 @@ use std::time::Duration;
 use crate::Past;
 use crate::accumulator::{Accumulator, Lapse};
 
-/// What is held of what the path gave.
+/// Part of the measured rate at which the streams are held.
 const HELD: f64 = 0.99;
-/// A round counts as growth from this on.
+/// Growth of the rate from one round to the next that counts.
 const GROWTH: f64 = 1.1;
 /// What is sent while the path is measured, of what came back last, and what while its queue empties, for so long.
 const FILL: f64 = 1.05;
@@ -30,7 +30,7 @@ const DRAIN: f64 = 0.9;
 const DRAIN_ROUNDS: u32 = 16;
 /// Rounds without growth after which the path is full, as BBR judges it.
 const FLAT_ROUNDS: u32 = 3;
-/// Loss that is worth acting on.
+/// Share of loss that is worth a reaction.
 const LOSS: f64 = 2e-4;
 /// What a probe tries, for so many rounds.
 const PROBE: f64 = 1.04;
@@ -74,7 +74,7 @@ enum State {
 /// The shortest time over which a rate means something.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Decides how fast a job may send.
+/// Decides how fast all streams of a path together may send.
 #[derive(Debug)]
 pub(super) struct Pacer {
     state: State,
@@ -97,12 +97,12 @@ pub(super) struct Pacer {
     contend: Duration,
 }
 
-/// A full path is one that is pushed: what the host holds back says nothing of it.
+/// Whether the path, and not this host or a window, limits the rate; only then does the rate measure the path.
 pub(super) fn is_pushed(lapse: &Lapse) -> bool {
     lapse.socket > 0.5 && !lapse.is_windowed(0.3)
 }
 
-/// Whether a queue that is too short to be seen runs over: slow start sends up to twice what a path takes.
+/// Whether a queue too short to show in round trips overflows: slow start sends up to twice what a path takes.
 fn spills(accumulator: &Accumulator) -> bool {
     let tick = accumulator.over(TICK);
     tick.loses_more_than(SPILL, 0.0)

@@ -1,5 +1,5 @@
-//! The paths that a transfer's streams take, each with a pilot of its own: what is true of one says nothing of the other. A path
-//! is known by its two ends, so that both sides of a transfer see the same ones.
+//! The paths of a transfer, each with a pilot of its own, since the evidence of one path says nothing about another. A path is
+//! identified by its two ends, so that both sides of a transfer see the same paths.
 //!
 //! What it does not know: sockets, and where streams come from.
 
@@ -51,7 +51,7 @@ pub struct PathSet {
     looked: Duration,
 }
 
-/// What an end says about all its paths together.
+/// The estimates of all paths together, as one end reports them.
 #[derive(Default)]
 pub struct Totals {
     /// Streams that all paths should have; 0 while there is no opinion.
@@ -81,7 +81,7 @@ impl PathState {
 }
 
 impl PathSet {
-    /// For a side that sends, or one that does not. What is known of the past is that of the first path.
+    /// The paths of a side that sends or receives. `known.past` is about the first path.
     pub fn new(sends: bool, known: Known) -> PathSet {
         PathSet { sends, known, states: Vec::new(), waits: HashMap::new(), looked: Duration::ZERO }
     }
@@ -91,7 +91,7 @@ impl PathSet {
         self.states.len() > 1
     }
 
-    /// Takes in what is seen of the streams now. `past` says what is known of a further path.
+    /// Adds the samples of all streams. `past` returns what an earlier transfer measured on a further path.
     pub fn observe(
         &mut self,
         now: Duration,
@@ -138,7 +138,7 @@ impl PathSet {
         self.waits = silent;
     }
 
-    /// Asks each path's pilot.
+    /// Asks the pilot of each path, and returns all actions.
     pub fn tick(&mut self, now: Duration, context: &Context<'_>, mut carry_out: impl FnMut(&mut Pilot, Action)) {
         for state in &mut self.states {
             let Some(pilot) = &mut state.pilot else { continue };
@@ -196,7 +196,7 @@ impl PathSet {
         self.states.iter().filter_map(told).collect()
     }
 
-    /// Streams of paths that carry nothing any more, where another one does: what they hold goes out again over that.
+    /// The streams of paths that are cut while another path carries. Their unacknowledged data is sent again over that path.
     pub fn cut(&self) -> Vec<u32> {
         let Some(carrying) = self.states.iter().position(PathState::carries) else { return Vec::new() };
         let is_cut = |state: &PathState| state.is_cut(self.looked, &self.waits);
@@ -204,7 +204,7 @@ impl PathSet {
         cut.flat_map(|(_, state)| state.samples.iter().map(|sample| sample.stream)).collect()
     }
 
-    /// Streams of paths that carry nothing any more, whatever others do.
+    /// The streams of all paths that are cut, whether or not another path carries.
     pub fn silent(&self) -> Vec<u32> {
         let silent = self.states.iter().filter(|state| state.is_cut(self.looked, &self.waits));
         silent.flat_map(|state| state.samples.iter().map(|sample| sample.stream)).collect()
@@ -215,12 +215,12 @@ impl PathSet {
         self.states.iter().any(|state| state.path.node != than.node && state.carries())
     }
 
-    /// What all paths gave when they were full; 0 where they never were.
+    /// The sum of the rates of full paths, bytes per second; 0 if none ever was full.
     pub fn capacity(&self) -> u64 {
         self.states.iter().filter_map(|state| state.pilot.as_ref()).map(Pilot::capacity).sum()
     }
 
-    /// What this end can say of all of them.
+    /// The estimate over all paths.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for state in &self.states {
@@ -235,7 +235,7 @@ impl PathSet {
         totals
     }
 
-    /// What the next job should know of each path.
+    /// The measurements to keep for the next transfer, by path.
     pub fn past(&self, peer: impl Fn(&Path) -> IpAddr) -> Vec<(IpAddr, Past)> {
         let found = |state: &PathState| {
             let streams = if state.wish > 0 { state.wish } else { state.streams };

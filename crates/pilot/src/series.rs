@@ -1,6 +1,5 @@
-//! A transfer over time, as a table in CSV: where the threads' time went per record, what the kernel says about each stream, and
-//! how full the queues are. One row for a stream each time that it is looked at, and one for the other end as often as it tells.
-//! [`rows`] reads it back.
+//! A transfer over time as a CSV table: the time of the threads per record, the kernel's counters of each stream, and how full the
+//! queues are. Each sample of a stream is one row, and so is each account of the other end. [`rows`] reads the table back.
 
 pub mod rows;
 
@@ -23,7 +22,7 @@ socket_cpu_ms_per_record,job";
 /// Columns between the stages' wall times and their processor times: what only a stream of this end has.
 const KERNEL_COLUMNS: usize = 18;
 
-/// Makes rows: each counts from the one before it of the same stream.
+/// Writes rows. Values that count are differences to the previous row of the same stream.
 #[derive(Debug)]
 pub struct RowWriter {
     /// Until it has been said.
@@ -56,12 +55,12 @@ fn processor(rows: &mut String, spent: &Spent) {
 }
 
 impl RowWriter {
-    /// Of a transfer with this id, which is what its receipt has as well.
+    /// A writer for the transfer with this id, the one of its receipt.
     pub fn new(job: String) -> RowWriter {
         RowWriter { job: Some(job), before: HashMap::new(), far: Spent::default() }
     }
 
-    /// A row of a stream, as it is now, after the ones before it.
+    /// Appends a row for a stream from a sample.
     pub fn stream(&mut self, rows: &mut String, now: Duration, sample: &Sample) {
         let t = &sample.tcp;
         let fresh = (Spent::default(), 0, now.saturating_sub(sample.spent.total()));
@@ -99,7 +98,7 @@ impl RowWriter {
         self.end(rows, &spent);
     }
 
-    /// A row of the other end's threads, where it has said something new.
+    /// Appends a row for the threads of the other end, if its account has changed.
     pub fn far_end(&mut self, rows: &mut String, now: Duration, peer: &Account) {
         let before = std::mem::replace(&mut self.far, peer.spent);
         if peer.spent == before {

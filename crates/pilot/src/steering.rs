@@ -1,4 +1,4 @@
-//! The pilot of one path: asked ten times a second, it answers with what is to be done to the streams.
+//! The pilot of one path. It is asked ten times a second, and answers with actions for the streams.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Pilot {
 }
 
 impl Pilot {
-    /// For a job that is about to begin.
+    /// A pilot for a transfer that is about to begin.
     pub fn new(known: Known) -> Pilot {
         Pilot {
             pacer: Pacer::new(known.past.as_ref()),
@@ -56,7 +56,7 @@ impl Pilot {
         }
     }
 
-    /// Looks at the streams, and says what to do.
+    /// Takes the samples of all streams, and returns the actions that follow.
     pub fn tick(&mut self, now: Duration, samples: &[Sample], context: &Context<'_>) -> Vec<Action> {
         self.accumulator.observe(now, samples);
         let mut actions = Vec::new();
@@ -91,7 +91,7 @@ impl Pilot {
         actions
     }
 
-    /// The host did not let a socket have this congestion control after all.
+    /// Notes that the host refused this congestion control to a socket.
     pub fn refused(&mut self, name: &str) {
         self.known.permitted.names.retain(|known| known != name);
         self.chosen.clear();
@@ -111,12 +111,12 @@ impl Pilot {
         short
     }
 
-    /// What the path gave when this job filled it, bytes per second; 0 where it never did.
+    /// The rate of the path when this transfer filled it, bytes per second; 0 if it never did.
     pub fn capacity(&self) -> u64 {
         self.pacer.capacity()
     }
 
-    /// What this end can say about the path so far.
+    /// The estimate of the path so far.
     pub fn estimate(&self) -> PathEstimate {
         let mut estimate = self.accumulator.estimate();
         estimate.capacity_bytes_s = self.pacer.capacity();
@@ -126,7 +126,7 @@ impl Pilot {
         estimate
     }
 
-    /// What the next job on this path should know.
+    /// The measurements to keep for the next transfer on this path.
     pub fn past(&self, streams: u32) -> Option<Past> {
         let estimate = self.accumulator.estimate();
         let enough = estimate.min_rtt > Duration::ZERO && estimate.delivered_bytes > 1 << 20;

@@ -1,5 +1,5 @@
-//! How many streams: as many as slow start is worth at the start, then one or some more where the evidence says that a
-//! stream is the limit, kept only if they helped.
+//! Decides the number of streams: at the start as many as slow start is worth, then more where the evidence says that a stream is the
+//! limit. New streams are kept only if the rate rises.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use model::laws;
 use crate::accumulator::{Accumulator, Lapse};
 use crate::{Known, Past};
 
-/// The most streams that are used without being asked for.
+/// The largest number of streams that the pilot chooses by itself.
 pub const STREAMS_MAX: u32 = 128;
 
 /// For each so much of round-trip time one stream to begin with. Twice the streams save one round trip of slow start:
@@ -28,7 +28,7 @@ const RESTRAINT: Duration = Duration::from_secs(60);
 /// It doubles each time, up to this: every stream that comes and goes uses up a number of the session.
 const RESTRAINT_MAX: Duration = Duration::from_secs(3600);
 
-/// Streams to begin with, over a path of this round-trip time.
+/// The number of streams to begin with, over a path of this round-trip time.
 pub fn first_streams(rtt: Duration, known: &Known) -> u32 {
     let past = known.past.as_ref();
     if rtt < NEAR {

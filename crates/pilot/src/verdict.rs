@@ -1,5 +1,5 @@
-//! What held a job back, with the evidence and the remedy: from where the threads of both ends spent their time, and
-//! from what the kernel says about the streams.
+//! Says what limited a transfer, with evidence and remedy, from the time of the threads of both ends and the kernel's counters of the
+//! streams.
 //!
 //! A thread works for the job or waits for one of four things: a file, the socket, a limit, an order. Where a thread of
 //! one end hardly ever waits, that end is the limit; where both ends wait for their sockets, it is what lies between
@@ -40,11 +40,11 @@ pub struct Measured {
     pub failed: bool,
 }
 
-/// What a verdict is about.
+/// The input of a verdict.
 pub struct Case<'a> {
-    /// What was measured.
+    /// The measurements.
     pub measured: &'a Measured,
-    /// These threads sent.
+    /// Whether this end sent.
     pub pushing: bool,
     /// The limit that was set, bit/s; 0 for none.
     pub limit_bit_s: u64,
@@ -122,7 +122,7 @@ fn limit(part: &str, evidence: String, remedy: impl Into<String>) -> Limit {
     Limit { part: part.into(), evidence, remedy: remedy.into() }
 }
 
-/// The limiting part of a job.
+/// Judges which part limited a transfer.
 pub fn of(case: &Case<'_>) -> Limit {
     let streams = data_streams(case);
     let (sent_by, received_by) = accounts(case);
@@ -152,7 +152,7 @@ pub fn of(case: &Case<'_>) -> Limit {
     }
 }
 
-/// Both ends in numbers, this one first, for who wants more than the verdict.
+/// The numbers of both ends, this one first, for the receipt.
 pub fn ends(case: &Case<'_>) -> Vec<v1::End> {
     let (sender, receiver) = threads(case);
     let (ours, theirs) = if case.pushing { (sender, receiver) } else { (receiver, sender) };

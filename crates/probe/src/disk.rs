@@ -32,13 +32,13 @@ mod sustained;
 use std::path::Path;
 use std::time::Instant;
 
-use model::v1::probe::disk::{Order, Point, Report};
+use model::v1::probe::disk::{Order, Point, Report, Test};
 
 use crate::host::Watch;
 use crate::{Result, Stop};
 use device::Below;
 use place::Place;
-use run::Run;
+use run::{Found, Run};
 
 pub use answer::answer;
 pub use order::{check, longest};
@@ -68,7 +68,7 @@ pub fn measure_on(ground: &Ground, order: &Order, stop: &Stop, note: &mut dyn Fn
     let seed = order.seed.unwrap_or_else(|| fastrand::u64(..));
     let room = place.room().map_err(|e| place::failed("ask for the room in", place.dir().path(), e))?;
     let below = Below::of(place.dir().handle(), room);
-    let outcome = Run::new(order, &place, &below, stop, note, seed).all();
+    let outcome = all(Run::new(order, &place, &below, stop, note, seed));
     let removed = place.remove();
     let found = outcome?;
     removed?;
@@ -83,4 +83,29 @@ pub fn measure_on(ground: &Ground, order: &Order, stop: &Stop, note: &mut dyn Fn
         seconds: begun.elapsed().as_secs_f64(),
         host: watch.read(),
     })
+}
+
+/// All tests of the order. The long write is the last: it leaves caches full that others would find empty.
+fn all(mut run: Run<'_>) -> Result<Found> {
+    let ordered = run.order;
+    run.goes_on()?;
+    let by_way = order::is_sequential(ordered) || order::wants(ordered, Test::Sustained);
+    let modes = if by_way { run.modes()? } else { Vec::new() };
+    if order::is_sequential(ordered) {
+        for mode in &modes {
+            sequential::sweep(&mut run, *mode)?;
+        }
+    }
+    if order::wants(ordered, Test::Fsync) {
+        journal::keep(&mut run)?;
+    }
+    if order::wants(ordered, Test::SmallFiles) {
+        small::sweep(&mut run)?;
+    }
+    if order::wants(ordered, Test::Sustained) {
+        for mode in &modes {
+            sustained::write(&mut run, *mode)?;
+        }
+    }
+    Ok(run.found())
 }

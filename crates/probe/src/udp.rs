@@ -19,6 +19,7 @@ mod point;
 mod receive;
 pub mod request;
 mod send;
+mod sent;
 mod spread;
 pub mod sweep;
 pub mod tally;

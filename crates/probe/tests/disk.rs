@@ -89,7 +89,7 @@ fn is_sane(point: &Point) {
 fn is_as_ordered(report: &Report, modes: &[IoMode]) {
     let order = &report.order;
     let mut expected = Vec::new();
-    for way in modes {
+    for mode in modes {
         for bytes in &order.file_bytes {
             for workers in &order.workers {
                 let all = bytes * u64::from(*workers);

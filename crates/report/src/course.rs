@@ -1,6 +1,5 @@
-//! A job over time, in so many cells of equal length, however long it was and however many rows told of it: what does
-//! not fit makes all cells twice as long. Means stay exact, and the extremes of each cell are kept, so that a dip of one
-//! look is seen in a job of a week.
+//! A transfer over time, in a bounded number of cells of equal length. When time does not fit, all cells become twice as long. Means
+//! stay exact and each cell keeps its extremes, so that a dip of one sample shows in a transfer of a week.
 //!
 //! Does not know: files and formats. Times, counts and rates that it is given are finite and not negative.
 
@@ -13,7 +12,7 @@ use pilot::verdict::{self, Held, Shares};
 
 pub use facts::Facts;
 
-/// Cells at most: some three pixels for each, and tables that a person may read.
+/// Most cells: some three pixels for each, and a table that a person can read.
 pub const CELLS_MAX: usize = 200;
 /// Length of a cell to begin with: that of a look.
 const STEP_S: f64 = 0.25;

@@ -4,7 +4,7 @@ use std::io;
 
 use model::fault::{Blame, Fault};
 
-/// Why a file makes no page.
+/// Why a file cannot become a page.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// The file can be read, and holds nothing that a page could be about.
+    /// The file holds no receipt, series or test.
     #[error("{file}: {what}")]
     Content {
         /// The file, as people know it.

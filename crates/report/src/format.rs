@@ -1,5 +1,4 @@
-//! Numbers as a report shows them. They come from files that anybody may have written: what is no time, no rate or no
-//! share is shown as a dash.
+//! Formats numbers for reports. They come from files that anybody may have written: an impossible time, rate or share becomes a dash.
 
 use model::units::{BitRate, Bytes};
 

@@ -1,7 +1,7 @@
-//! Pages for people, what all of them need: one file each, no script, nothing from elsewhere; light and dark, on paper and
-//! on a phone. Pages are well-formed as XML too, so that a test can hold them to it.
+//! The frame of every page: one HTML file without scripts and external resources, in light and dark, for paper and phones. Pages are
+//! well-formed XML too, so that a test can check them.
 //!
-//! Does not know: what a page is about. What it is given is text, and stays text.
+//! Does not know: what a page is about. Its input is text, and is escaped.
 
 mod lanes;
 mod plot;
@@ -48,7 +48,7 @@ summary{cursor:pointer;color:var(--soft)}\
 @media print{body{font-size:11px}main{margin:0;max-width:none}h2{break-after:avoid}tr{break-inside:avoid}.wide{overflow:visible}\
 figure svg.chart{min-width:0}}";
 
-/// A whole page: its title, and what stands below the head, which is markup already.
+/// A whole page, from its title and a body that is markup already.
 pub fn page(title: &str, body: &str) -> String {
     // Nothing is fetched and nothing runs, whatever a file that was read may hold.
     format!(
@@ -60,7 +60,7 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Text that nobody has bounded: what is too long is cut.
+/// Escapes text of unknown length, and cuts it where it is too long.
 pub fn brief(raw: &str) -> String {
     match raw.char_indices().nth(BRIEF_CHARS_MAX) {
         None => text(raw),
@@ -68,17 +68,17 @@ pub fn brief(raw: &str) -> String {
     }
 }
 
-/// The same of a name, in which nothing is white space but spaces.
+/// Escapes and cuts a name. Line breaks and tabs are shown as `\n` and `\t`.
 pub fn name(raw: &str) -> String {
     let spelled = brief(raw).replace('\n', "\\n").replace('\t', "\\t");
     format!("<span class=\"name\">{spelled}</span>")
 }
 
-/// A table under way. Cells are text, cut where it is too long; the first of each row names it.
+/// Builds a table. Cells are text, cut where too long; the first cell of a row is its heading.
 pub struct Table(String);
 
 impl Table {
-    /// With a caption and the heads of its columns; `class` as in the page's style.
+    /// A table with a caption and column headings; `class` is one of the page's style.
     pub fn new(class: &str, caption: &str, heads: &[&str]) -> Table {
         let mut out =
             format!("<div class=\"wide\"><table class=\"{class}\"><caption>{}</caption><thead><tr>", brief(caption));
@@ -89,13 +89,13 @@ impl Table {
         Table(out)
     }
 
-    /// A row.
+    /// Adds a row.
     pub fn row(&mut self, cells: &[String]) {
         let cells: Vec<String> = cells.iter().map(|cell| brief(cell)).collect();
         self.markup(&cells);
     }
 
-    /// A row of cells that are markup already.
+    /// Adds a row of cells that are markup already.
     pub fn markup(&mut self, cells: &[String]) {
         self.0.push_str("<tr>");
         for (at, cell) in cells.iter().enumerate() {
@@ -107,12 +107,12 @@ impl Table {
         self.0.push_str("</tr>\n");
     }
 
-    /// All of it.
+    /// The table as markup.
     pub fn end(self) -> String {
         self.0 + "</tbody></table></div>"
     }
 
-    /// All of it, behind a line that opens it.
+    /// The table as markup, folded behind a summary line.
     pub fn folded(self, line: &str) -> String {
         format!("<details><summary>{}</summary>{}</details>", text(line), self.end())
     }

@@ -1,10 +1,9 @@
-//! Pages and charts as text: transfers, TCP tests and paths as one page each that goes anywhere by itself, and receipts in the
-//! few lines that people read.
+//! Pages and charts as text: one self-contained HTML page for transfers, TCP tests or a path, and the few lines of a receipt.
 //!
 //! A page is made in three steps: [`read`](read()) recognises what files hold, [`stories`] joins what belongs together, and
 //! [`page`](page()) writes it. [`html`] has what all pages need, for others who write pages.
 //!
-//! What this crate does not know: terminals, sockets, how a transfer runs. It reads files where it is told to, and returns text.
+//! What this crate does not know: terminals, sockets, how a transfer runs. It reads the files that it is given, and returns text.
 
 mod course;
 mod error;

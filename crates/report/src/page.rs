@@ -14,7 +14,7 @@ const TOLD_MAX: usize = 32;
 /// Remarks and names of files that one story shows.
 const REMARKS_MAX: usize = 50;
 
-/// The whole page, of one story at least.
+/// Writes the page of these stories; there must be at least one.
 pub fn page(title: Option<&str>, stories: &[Story]) -> String {
     let mut body = String::new();
     let own = match stories {

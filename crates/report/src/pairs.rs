@@ -1,5 +1,5 @@
-//! Which files are of one job: a receipt and the series that names its job, or where a series names none, the receipt that
-//! stands in the same place among those that are left, if they are as many.
+//! Joins the files of one transfer. A series joins the receipt of the transfer that it names. Series that name none join the
+//! remaining receipts by position, if there are as many.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ enum Piece {
     Story(Box<Story>),
 }
 
-/// The stories that files tell, in the order of the files, and what was wrong with them.
+/// Makes stories from files, in the order of the files. Also returns what could not be read in them, a sentence each.
 pub fn stories(found: Vec<(String, Found)>) -> (Vec<Story>, Vec<String>) {
     let mut pieces = Vec::new();
     let mut receipts: HashMap<String, usize> = HashMap::new();

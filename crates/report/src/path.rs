@@ -31,7 +31,7 @@ pub fn headline(cause: &Cause) -> String {
     format!("{}{way}{place}", spaced.collect::<String>())
 }
 
-/// The whole page.
+/// Writes the page of all tests of a path.
 pub fn page(target: &str, support: &Support) -> String {
     let mut out = format!("<h1>Path to {}</h1>", text(target));
     causes(&mut out, support);

@@ -23,7 +23,7 @@ const HEAD_BYTES_MAX: usize = 4 << 10;
 /// Thirty years.
 const SECONDS_MAX: f64 = 1e9;
 
-/// How far a job was.
+/// The progress of a transfer at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Point {
     /// Since its start.
@@ -32,7 +32,7 @@ pub struct Point {
     pub bytes: u64,
 }
 
-/// What a file can hold, once or several times.
+/// One thing that a file can hold. A file may hold several.
 #[derive(Debug)]
 pub enum Found {
     /// A job that has ended, with the progress that its command printed.
@@ -52,7 +52,7 @@ pub enum Found {
 /// Reads a file; `-` is standard input.
 ///
 /// # Errors
-/// It cannot be read, or holds nothing that a page could be about.
+/// The file cannot be read, or holds no receipt, series or test.
 pub fn read(path: &Path) -> Result<Vec<Found>, Error> {
     let shown = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     let failed = |source: io::Error| Error::Read { file: shown.clone(), source };

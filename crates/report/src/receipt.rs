@@ -1,4 +1,4 @@
-//! A receipt in the few lines that people read.
+//! The few lines of a receipt that people read.
 
 use model::units::{BitRate, Bytes};
 use model::v1;
@@ -6,7 +6,7 @@ use model::v1;
 /// How many failures are shown to people; the receipt has more.
 const FAILURES_SHOWN: usize = 10;
 
-/// What was done, in a few words.
+/// The first line: what was done, in a few words.
 pub fn headline(receipt: &v1::Receipt) -> String {
     let word = match receipt.state {
         v1::State::Done => "done",
@@ -42,7 +42,7 @@ fn sent(receipt: &v1::Receipt) -> String {
     }
 }
 
-/// The lines for people.
+/// All lines for people.
 pub fn lines(receipt: &v1::Receipt) -> Vec<String> {
     let mut out = vec![headline(receipt)];
     let mut also = Vec::new();

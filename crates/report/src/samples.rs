@@ -1,4 +1,4 @@
-//! A job as receipts, series and tests tell of it, for the tests of this room.
+//! A sample transfer as receipt, series and test, for the tests of this crate.
 
 use std::fmt::Write as _;
 

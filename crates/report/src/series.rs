@@ -1,5 +1,5 @@
-//! From the rows of a series to a course: rows of one moment are one look, and what a row says is of the time since its
-//! stream's last one.
+//! Makes a course from the rows of a series. Rows of one moment are one sample, and a row is about the time since the previous row of
+//! its stream.
 
 use std::collections::HashMap;
 use std::io::BufRead;

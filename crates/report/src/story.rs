@@ -1,4 +1,4 @@
-//! What a report tells of one job or test, whatever it was read from. What it lacks, the page leaves out.
+//! The contents of a page about one transfer or test, from whatever it was read. The page leaves out what is absent.
 
 use model::v1;
 use pilot::verdict::Held;
@@ -6,7 +6,7 @@ use pilot::verdict::Held;
 use crate::course::{Course, Facts, Moment};
 use crate::format;
 
-/// How it went, in a colour.
+/// The outcome, which selects a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// Done.
@@ -15,7 +15,7 @@ pub enum Tone {
     Part,
     /// Not.
     Bad,
-    /// Nobody says.
+    /// Unknown.
     Plain,
 }
 

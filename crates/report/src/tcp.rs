@@ -1,4 +1,4 @@
-//! What is told of a TCP test: a story for each of its directions.
+//! Makes stories of a TCP test, one for each direction.
 
 use std::collections::BTreeMap;
 

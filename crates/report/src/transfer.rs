@@ -1,5 +1,4 @@
-//! What is told of a copy: from its receipt, its series, the progress that its command printed, or as many of these as
-//! there are.
+//! Makes the story of a transfer from its receipt, its series and the progress that its command printed, as far as there are any.
 
 use model::units::{BitRate, Bytes};
 use model::v1::{Receipt, State};

@@ -1,13 +1,14 @@
-//! A queue with a line for each party. Parties take turns, however long their lines are; within a line, first come first served.
+//! A fair queue: each party has a line of its own, and parties take turns, however long their lines are. A line is first in, first
+//! out.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Entries that wait, each in the line of its party.
+/// Entries that wait, in one line for each party.
 #[derive(Debug)]
 pub struct FairQueue<P, T> {
     lines: HashMap<P, VecDeque<T>>,
-    /// The parties that have a line, each once; whose turn is next stands first.
+    /// The parties that have a line, each once, in the order of their turns.
     turns: VecDeque<P>,
 }
 
@@ -27,7 +28,7 @@ impl<P: Clone + Eq + Hash, T> FairQueue<P, T> {
         }
     }
 
-    /// Takes the first entry of the first party in turn that may go; that party's next turn is the last.
+    /// Removes the first entry of the first party in turn for which `may_go` is true. The party goes to the end of the turns.
     pub fn pop(&mut self, may_go: impl FnMut(&P) -> bool) -> Option<(P, T)> {
         let at = self.turns.iter().position(may_go)?;
         let party = self.turns.remove(at)?;
@@ -41,7 +42,7 @@ impl<P: Clone + Eq + Hash, T> FairQueue<P, T> {
         Some((party, entry))
     }
 
-    /// Takes those out of the front of every line that are to go, however their turns stand.
+    /// Removes entries from the front of every line as long as `is_to_go` is true; turns do not count.
     pub fn drain_fronts(&mut self, mut is_to_go: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut drained = Vec::new();
         for line in self.lines.values_mut() {
@@ -61,7 +62,7 @@ impl<P: Clone + Eq + Hash, T> FairQueue<P, T> {
         self.lines.values().map(VecDeque::len).sum()
     }
 
-    /// Whether none waits.
+    /// Whether no entry waits.
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }

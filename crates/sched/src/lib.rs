@@ -1,7 +1,7 @@
-//! Who gets what, and whose turn it is: max-min fair shares ([`max_min`]), what each of the transfers over one path may use
-//! ([`path_shares`]), and a queue in which those who wait take turns ([`FairQueue`]).
+//! Divides resources among transfers and clients: max-min fair shares ([`max_min`]), the shares of the transfers over one path
+//! ([`path_shares`]), and a queue in which parties take turns ([`FairQueue`]).
 //!
-//! Rates are in bytes per second. Times are durations since a moment that the caller chooses and keeps to.
+//! Rates are in bytes per second. Times are durations since an origin that the caller chooses once.
 //!
 //! What this crate does not know: clocks, sockets, threads, randomness. Everything is a function of its arguments, so that a
 //! simulator in virtual time steps the code that runs for real.

@@ -1,8 +1,8 @@
-//! Max-min fairness over one resource: nobody can be given more without taking it from somebody who has less (Bertsekas and
-//! Gallager, Data Networks, section 6.5.2).
+//! Max-min fairness over one resource: no share can grow unless a share that is not larger shrinks (Bertsekas and Gallager, Data
+//! Networks, section 6.5.2).
 
-/// What each of these demands is given of a capacity, in their order. Demands up to a fair part are met in full; what they leave
-/// is divided evenly among the others.
+/// Divides a capacity among demands; the shares are in the order of the demands. Demands up to the fair share are met in full. The
+/// others divide the rest evenly. Capacity and demands have one unit; negative ones count as 0.
 pub fn max_min(capacity: f64, demands: &[f64]) -> Vec<f64> {
     let mut smallest_first: Vec<usize> = (0..demands.len()).collect();
     smallest_first.sort_by(|a, b| demands[*a].total_cmp(&demands[*b]));
@@ -16,7 +16,7 @@ pub fn max_min(capacity: f64, demands: &[f64]) -> Vec<f64> {
     given
 }
 
-/// What is left for one more, who takes all that there is, where the others demand so much each.
+/// The max-min share of one more party with unlimited demand, beside parties with these demands.
 pub fn left_for_one_more(capacity: f64, others: &[f64]) -> f64 {
     let demands: Vec<f64> = others.iter().copied().chain([f64::INFINITY]).collect();
     max_min(capacity, &demands)[others.len()]

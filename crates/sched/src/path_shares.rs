@@ -1,8 +1,8 @@
-//! What each of the transfers that share a path may use of it.
+//! The shares of the transfers that use one path.
 //!
-//! Two transfers over the same bottleneck find a fair share by themselves only where round trips are short: over 303 ms the one
-//! that was there first keeps most of it for a minute. Whoever sees both says what is fair: max-min, so that a transfer which
-//! uses less than its part leaves the rest to the others. A path is known by the other end's address.
+//! Congestion control divides a bottleneck fairly only where round trips are short: over 303 ms the first transfer keeps most of it
+//! for a minute. A node sees all of its transfers, and tells each its max-min share; a transfer that uses less leaves the rest
+//! to the others. A path is identified by the address of the other end.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use crate::max_min::left_for_one_more;
 
-/// Over how long the sum of all rates is taken: long enough for bursts to even out.
+/// Time constant of the sum of all rates: long enough for bursts to even out.
 const STEADY: Duration = Duration::from_secs(4);
-/// What is given out of what there is.
+/// Part of the known capacity that is given out.
 const HELD: f64 = 0.98;
-/// How quickly a transfer's rate is taken to have changed.
+/// Time constant of a transfer's rate.
 const SMOOTH: Duration = Duration::from_millis(500);
 
-/// How often, for how long, and with how much of the path, transfers that share it look together whether it gives more by now;
-/// what counts as more; and how soon and with how much they go on then.
+/// Probes for more capacity, by all transfers of a path together: the interval, the duration, the part that is given out meanwhile,
+/// and the gain that counts. After a gain the next probe comes sooner and tries more.
 const PROBE_EVERY: Duration = Duration::from_secs(16);
 const PROBE: Duration = Duration::from_secs(3);
 const PROBE_PART: f64 = 1.04;
 const GAINED: f64 = 1.01;
 const CLIMB_AFTER: Duration = Duration::from_secs(1);
 const CLIMB_PART: f64 = 1.25;
-/// A measure of the path that is less than what its transfers use by so much is none.
+/// A measured capacity is discarded where the transfers use more than this multiple of it.
 const DISPROVED: f64 = 1.05;
 
-/// How often growth is looked for, and what counts as such.
+/// The interval between two looks for growth, and the growth that counts.
 const LOOK: Duration = Duration::from_secs(2);
 const GROWTH: f64 = 1.1;
 
@@ -38,37 +38,37 @@ struct Member {
     /// Bytes per second, smoothed.
     rate: f64,
     at: Option<Duration>,
-    /// Where its rate was some time ago, so that growth is seen.
+    /// Its rate at the last look for growth.
     before: (Option<Duration>, f64),
     grows: bool,
-    /// What its sender says the path gave when it was full; 0 where it never was.
+    /// The capacity that its sender measured when the path was full; 0 before that.
     capacity: f64,
 }
 
 #[derive(Debug, Default)]
 struct Path {
     members: Vec<Member>,
-    /// What all of them use together, over some seconds.
+    /// The sum of all rates, smoothed.
     sum: f64,
     at: Option<Duration>,
     probe: Probe,
 }
 
-/// While transfers share a path, each is given its part, and none finds out by itself that there is more.
+/// The probe of a path for more capacity: a transfer that keeps to its share cannot find out by itself.
 #[derive(Debug, Default)]
 struct Probe {
-    /// When the present one began, if there is one.
+    /// When the running probe began, if one runs.
     since: Option<Duration>,
-    /// When the next one begins.
+    /// When the next probe begins.
     next: Option<Duration>,
-    /// The last one found more.
+    /// The last probe found more.
     climbs: bool,
-    /// The most that was found.
+    /// The highest rate that a probe found.
     found: f64,
 }
 
 impl Probe {
-    /// Goes on with it: `known` is what the path is known to give, `rate` what comes through now.
+    /// Steps the probe: `known` is the known capacity, `rate` the rate of all transfers now.
     fn tick(&mut self, now: Duration, known: f64, rate: f64) {
         let next = *self.next.get_or_insert(now + PROBE_EVERY);
         match self.since {
@@ -83,7 +83,7 @@ impl Probe {
         }
     }
 
-    /// What is given out of what the path is known to give.
+    /// The part of the known capacity that is given out now.
     fn part(&self) -> f64 {
         match (self.since, self.climbs) {
             (None, _) => HELD,
@@ -93,14 +93,14 @@ impl Probe {
     }
 }
 
-/// The paths that transfers share.
+/// The paths of a node's transfers, and each transfer's share.
 #[derive(Debug, Default)]
 pub struct PathShares {
     by_peer: HashMap<IpAddr, Path>,
     last: u64,
 }
 
-/// One transfer's part in a path, to be given back by [`PathShares::leave`].
+/// Identifies a transfer's share of a path, until [`PathShares::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareId {
     peer: IpAddr,
@@ -108,7 +108,7 @@ pub struct ShareId {
 }
 
 impl PathShares {
-    /// A transfer begins over the path to `peer`.
+    /// Adds a transfer over the path to `peer`.
     pub fn join(&mut self, peer: IpAddr) -> ShareId {
         self.last += 1;
         let id = ShareId { peer: peer.to_canonical(), number: self.last };
@@ -117,15 +117,15 @@ impl PathShares {
         id
     }
 
-    /// The transfer's rate since the last report, and what its sender says the path gives (0 where it does not know), in bytes
-    /// per second. Returns the most that it should use, where others share the path and it is full.
+    /// Takes the transfer's rate since its last report, and the capacity that its sender measured (0 for none), in bytes per second.
+    /// Returns its share, in bytes per second, if others use the path and its capacity is known.
     pub fn report(&mut self, id: ShareId, now: Duration, rate: f64, capacity: f64) -> Option<f64> {
         let path = self.by_peer.get_mut(&id.peer)?;
         path.note(id.number, now, rate, capacity);
         path.share(id.number)
     }
 
-    /// The transfer has ended.
+    /// Removes a transfer that has ended.
     pub fn leave(&mut self, id: ShareId) {
         let Some(path) = self.by_peer.get_mut(&id.peer) else { return };
         path.members.retain(|member| member.number != id.number);
@@ -136,7 +136,7 @@ impl PathShares {
 }
 
 impl Member {
-    /// What it could use soon: one that grows is given room to double, or it would have to wrest it from the others.
+    /// The rate that it could use soon. One that grows has room to double, since it could not win it from the others.
     fn demand(&self) -> f64 {
         self.rate * if self.grows { 2.0 } else { 1.05 }
     }
@@ -166,7 +166,7 @@ impl Path {
         }
     }
 
-    /// What the path gives, as far as its transfers found out; 0 where none was ever held back by it.
+    /// The capacity that the transfers or a probe found; 0 while no transfer was ever limited by the path.
     fn known(&self) -> f64 {
         let measured = self.members.iter().map(|member| member.capacity).fold(0.0, f64::max);
         if measured > 0.0 { measured.max(self.probe.found) } else { 0.0 }
@@ -174,11 +174,11 @@ impl Path {
 
     fn share(&self, number: u64) -> Option<f64> {
         let known = self.known();
-        // Nobody was ever held back by the path: there is room for all.
+        // No transfer was ever limited by the path: there is room for all.
         if self.members.len() < 2 || known <= 0.0 {
             return None;
         }
-        // What one of them measured beside the others is less than the path.
+        // A transfer that measured beside others measured less than the path gives.
         let total = match self.sum > known * DISPROVED {
             true => self.sum,
             false => self.sum.max(known) * self.probe.part(),

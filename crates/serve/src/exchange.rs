@@ -13,7 +13,7 @@ pub const PIECE_BYTES: usize = 256 << 10;
 /// Bytes that a body must bring, and a client must take, in each [`PACE_WINDOW`]: 10 kB/s, the least that other servers ask for.
 const PACE_BYTES: u64 = 1_200_000;
 const PACE_WINDOW: Duration = Duration::from_secs(120);
-/// Largest short body. It fits into a few packets, and must arrive within [`LITTLE_WITHIN`], before any window of time ends.
+/// Largest short body. It fits into a few packets, and must arrive within 20 s, before any window of time ends.
 pub const LITTLE_BYTES: usize = 64 << 10;
 const LITTLE_WITHIN: Duration = Duration::from_secs(20);
 
@@ -49,7 +49,7 @@ pub trait Exchange {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
     /// The trailer fields of the request, once [`read`](Exchange::read) has returned 0.
     fn trailers(&mut self) -> Headers;
-    /// Treats the request's body as a short one, whatever length it tells: all of it must come within [`LITTLE_WITHIN`].
+    /// Treats the request's body as a short one, whatever length it tells: all of it must come within 20 s.
     fn expect_little(&mut self);
     /// Adds fields to those of the answer's head.
     fn add_to_answer(&mut self, fields: Headers);

@@ -1,4 +1,4 @@
-//! HTTP/1.1 on a connection of its own thread: request after request, until there is nothing more to read.
+//! Serves HTTP/1.1 on one connection and one thread: request after request, until the connection is idle or ends.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -14,18 +14,18 @@ use crate::connection_limits::ConnectionPermit;
 use crate::exchange::{Exchange, Length, PIECE_BYTES, Pace, SILENCE, Uptake, pump, shorter};
 use crate::service::{Rejection, Service};
 
-/// For a whole head, from its first byte.
+/// How long a head may take, from its first byte.
 const HEAD_WITHIN: Duration = Duration::from_secs(20);
-/// A thread stays with a connection that long after an answer: who asks twelve questions asks them at once.
+/// How long a thread waits for the next request before the connection becomes idle: clients send a dozen requests in a row.
 const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-/// Bytes of a body that nobody wanted which are read, so that the connection can go on, and how long they may take.
+/// Bytes of an unread request body that are skipped so that the connection can go on, and how long that may take.
 const UNWANTED_BYTES_MAX: u64 = 1 << 20;
 const UNWANTED_WITHIN: Duration = Duration::from_secs(5);
-/// How long a client that still sends is listened to after our last word, lest a reset take that from it.
+/// How long bytes of the client are skipped after the last answer. A reset would otherwise discard that answer.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How often the kernel is asked how far behind a client is.
+/// How often the kernel's counter of unacknowledged time is read.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// An answer's body up to here goes out with its head, in one piece.
+/// Largest body of an answer that is sent together with its head.
 const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 
 /// A connection that speaks HTTP/1.1.
@@ -44,23 +44,23 @@ impl AsFd for Connection {
 }
 
 impl Connection {
-    /// Over a connection whose handshake is made.
+    /// A connection after the TLS handshake, if there is one.
     pub fn new(conn: Conn, client_name: Option<String>, permit: Option<ConnectionPermit>) -> Connection {
         Connection { conn, client_name, permit, restricted: false }
     }
 
-    /// The service looks at each request, and may refuse it for how it came.
+    /// Marks all requests with [`Exchange::is_restricted`].
     #[must_use]
     pub fn restricted(self) -> Connection {
         Connection { restricted: true, ..self }
     }
 
-    /// The other end.
+    /// The address of the client.
     pub fn peer(&self) -> SocketAddr {
         self.conn.peer()
     }
 
-    /// Whether more of it is here already than has been answered.
+    /// Whether bytes of the next request were read already.
     pub fn has_unread(&self) -> bool {
         self.conn.has_unread()
     }
@@ -70,8 +70,8 @@ impl Connection {
         self.conn.has_unread() || poll(&mut fds, Some(span)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Answers what is asked; gives the connection back when it has nothing to say for a moment, or has an answer while others
-    /// wait for theirs.
+    /// Answers requests. Returns the connection when it is idle, or when it was answered while others wait for a thread; returns
+    /// nothing when it has ended.
     pub fn serve(mut self, service: &dyn Service, others_wait: &dyn Fn() -> bool) -> Option<Connection> {
         loop {
             if !self.speaks_within(&LINGER) {
@@ -89,14 +89,14 @@ impl Connection {
         }
     }
 
-    /// Ends it because nobody can attend to it. Does not wait: what does not go at once is not said.
+    /// Ends the connection with 503. Does not wait: an answer that does not fit into the socket is lost.
     pub fn end_busy(mut self) {
         if self.conn.socket().set_nonblocking(true).is_err() {
             return;
         }
         self.say_no(503, "this server is busy; try again later");
         self.conn.close();
-        // What stays unread would turn the end into a reset, which overtakes the last word.
+        // Unread bytes would turn the end into a reset, which overtakes the answer.
         let mut piece = [0; 1 << 14];
         for _ in 0..UNWANTED_BYTES_MAX >> 14 {
             if !matches!(io::Read::read(&mut self.conn.socket(), &mut piece), Ok(1..)) {
@@ -105,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Says why there is no answer here, and ends.
+    /// Answers with the reason for the refusal, and ends the connection.
     pub fn end_refused(mut self, reason: &str) {
         let within = Instant::now() + HEAD_WITHIN;
         // Read first, so that a client that waits with its body hears the answer.
@@ -114,7 +114,7 @@ impl Connection {
         self.farewell();
     }
 
-    /// One request; whether the connection goes on.
+    /// Answers one request. Returns whether the connection goes on.
     fn answer(&mut self, service: &dyn Service) -> bool {
         let request = match self.conn.read_request(Instant::now() + HEAD_WITHIN) {
             Ok(Some(request)) => request,
@@ -147,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// An answer to what is no request; the connection ends with it.
+    /// Answers bytes that do not parse as a request; the connection ends after that.
     fn refuse(&mut self, service: &dyn Service, status: u16, reason: &str) -> bool {
         service.refused(&Rejection::Request { peer: self.conn.peer(), status, reason });
         self.say_no(status, reason);
@@ -167,7 +167,7 @@ impl Connection {
         let _ = self.conn.write_all(&[head.to_bytes(), text.into_bytes()].concat());
     }
 
-    /// Closing with bytes unread would send a reset, which overtakes the last word.
+    /// Skips what the client still sends: closing with bytes unread sends a reset, which overtakes the answer.
     fn farewell(&mut self) {
         self.conn.close();
         let deadline = Instant::now() + FAREWELL;
@@ -186,38 +186,38 @@ impl Connection {
     }
 }
 
-/// What the answer's body still needs.
+/// The state of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// No head yet.
+    /// The head was not sent yet.
     None,
-    /// So many bytes.
+    /// So many bytes are to be sent.
     Left(u64),
     /// Chunks, or until the end of the connection.
     Chunks,
     Raw,
-    /// All is said.
+    /// The answer is complete.
     Done,
 }
 
-/// One request on such a connection.
+/// One request on a connection of HTTP/1.1.
 pub(crate) struct H1<'a> {
     connection: &'a mut Connection,
     request: Request,
     body: Body,
     body_over: bool,
-    /// The client waits for a word before it sends its body.
+    /// The client waits for `100 Continue` before it sends its body.
     waits: bool,
     answer: Answer,
-    /// The head, until the body's first bytes are there to go with it.
+    /// The head, held back to be sent with the first bytes of the body.
     held: Vec<u8>,
     keeps: bool,
     broken: bool,
-    /// What the answer has besides its own fields.
+    /// Fields to add to the answer's head.
     besides: Headers,
     pace: Pace,
     uptake: Uptake,
-    /// When the kernel was last asked how long this line has been behind, and what it said.
+    /// When the kernel's counter of unacknowledged time was last read, and its value.
     looked: (Instant, Option<Duration>),
 }
 
@@ -240,15 +240,15 @@ impl<'a> H1<'a> {
         result
     }
 
-    /// So many bytes went out. How long the client let them wait the kernel knows: it counts the time in which there was
-    /// something to send, or to be acknowledged, so that a disk of ours that is slow is not taken for a client that is.
+    /// Counts bytes that were sent. The waiting time comes from the kernel, which counts the time with something to send or to be
+    /// acknowledged; so a slow disk here is not taken for a slow client.
     fn sent(&mut self, bytes: u64) -> io::Result<()> {
         let is_due = self.looked.0.elapsed() >= LOOK_EVERY;
         let behind = if is_due { self.look() } else { Duration::ZERO };
         self.uptake.gave(bytes, behind)
     }
 
-    /// How long that was since the last look; nothing at the first.
+    /// That time since the last look; nothing at the first.
     fn look(&mut self) -> Duration {
         let busy = sys::tcp::info(self.connection.conn.socket()).map(|info| info.busy).ok();
         let before = std::mem::replace(&mut self.looked, (Instant::now(), busy)).1;
@@ -268,7 +268,7 @@ impl<'a> H1<'a> {
         self.write_all(&held)
     }
 
-    /// Whether the connection can go on: the body that nobody read is out of the way, and all was answered.
+    /// Whether the connection can go on: the answer is complete and the request's body was read or skipped.
     fn finish(mut self) -> bool {
         if self.answer == Answer::None || self.flush_head().is_err() || self.broken {
             return false;

@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113) on a connection of its own thread: a runtime of this one thread drives the frames, and every request is
-//! answered on one of a few worker threads, by the same service as HTTP/1.1. What bounds it:
+//! Serves HTTP/2 (RFC 9113). Each connection has a thread with a runtime that drives its frames; a few worker threads answer its
+//! requests by the same service as HTTP/1.1. The bounds:
 //!
 //! - Connections: [`CONNECTIONS_MAX`], each of which keeps its thread and four descriptors also while it is idle (300 s, then
 //!   GOAWAY). Beyond that TLS does not offer `h2` any more, and clients speak HTTP/1.1; those with prior knowledge are told
@@ -41,12 +41,12 @@ use self::transport::Transport;
 use self::workers::RequestQueue;
 use crate::service::Service;
 
-/// What a client sends first that speaks HTTP/2 without asking (RFC 9113, section 3.4): as much as tells it apart.
+/// The start of the client preface of HTTP/2 with prior knowledge (RFC 9113, section 3.4): enough to recognise it.
 pub(crate) const PREFACE: &[u8] = b"PRI ";
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 512;
-/// Connections of them that get a wide window.
+/// Connections that get a wide window.
 const WIDE_MAX: usize = 16;
 /// Workers in the server besides the first one of each connection.
 const LENT_MAX: usize = 1024;
@@ -59,15 +59,15 @@ const NARROW_BYTES: u32 = 1 << 20;
 /// Bytes of an answer that wait for the transport, for each stream.
 const WIDE_SEND_BYTES: usize = 512 << 10;
 const NARROW_SEND_BYTES: usize = 32 << 10;
-/// Bytes of a frame that we take: four times the least, since each one costs a look.
+/// Largest frame that is accepted: four times the minimum, since each frame has a cost.
 const FRAME_BYTES: u32 = 64 << 10;
-/// For the preface and the settings.
+/// How long the preface and the settings may take.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
-/// Without a stream for that long a connection ends.
+/// After so long without a stream a connection ends.
 const IDLE: Duration = Duration::from_secs(300);
-/// After a GOAWAY with nothing left to answer, for the client to hang up.
+/// How long the client has to close after GOAWAY, when nothing is left to answer.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// How often it is looked whether time is up.
+/// How often deadlines are checked.
 const LOOK_ROUND: Duration = Duration::from_secs(1);
 
 /// The connections of a server that speak HTTP/2.
@@ -89,12 +89,12 @@ impl Connections {
         Connections { open: AtomicUsize::new(0), lent: AtomicUsize::new(0), closing: watch::Sender::new(false) }
     }
 
-    /// Whether one more would be welcome.
+    /// Whether one more connection would be accepted.
     pub fn has_room(&self) -> bool {
         self.open.load(Ordering::Acquire) < CONNECTIONS_MAX && !*self.closing.borrow()
     }
 
-    /// Says GOAWAY to everybody: what is being answered is answered still, nothing new is taken.
+    /// Sends GOAWAY on all connections: requests that have begun are still answered, new ones are not.
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
@@ -121,14 +121,14 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// What is the same for all requests of a connection.
+/// The facts that all requests of a connection share.
 struct Facts {
     peer: SocketAddr,
     secure: bool,
     client_name: Option<String>,
 }
 
-/// A request, with the ways in and out.
+/// A request, with its body and the handle for its answer.
 struct Job {
     request: http::Request<RecvStream>,
     respond: SendResponse<Bytes>,
@@ -136,7 +136,7 @@ struct Job {
 
 type Connection = h2::server::Connection<Transport, Bytes>;
 
-/// Answers what is asked on a connection, until it ends and everything that was begun has ended as well.
+/// Answers the requests of a connection, until it has ended and all requests that were begun have ended.
 pub(crate) fn serve(
     conn: Conn,
     client_name: Option<String>,
@@ -174,7 +174,7 @@ pub(crate) fn serve(
     })
 }
 
-/// Says why nothing is answered here, in the only words that such a client understands.
+/// Refuses a connection in HTTP/2, since such a client understands nothing else.
 fn refuse(conn: Conn, reason: Reason) -> io::Result<()> {
     runtime()?.block_on(async {
         let (mut connection, transport) = hello(conn, false).await?;
@@ -192,7 +192,7 @@ fn refuse(conn: Conn, reason: Reason) -> io::Result<()> {
     })
 }
 
-/// The same to a client that speaks in clear where only TLS is spoken.
+/// Refuses a client that speaks clear text where only TLS is allowed.
 pub(crate) fn refuse_unsealed(conn: Conn) -> io::Result<()> {
     refuse(conn, Reason::INADEQUATE_SECURITY)
 }
@@ -230,7 +230,7 @@ fn broken(error: h2::Error) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, error)
 }
 
-/// What happens next on a connection.
+/// The next event of a connection.
 enum Event {
     Stream(Box<Job>),
     Over(io::Result<()>),

@@ -1,4 +1,4 @@
-//! TLS: which certificate a client is shown, and which protocol it came for, by its first words.
+//! TLS: selects certificate and protocol for a client by its ClientHello.
 
 mod bracketed;
 mod clients;
@@ -16,40 +16,40 @@ use rustls::{Connection, RootCertStore, ServerConfig};
 
 pub(crate) use self::clients::ClientVerifier;
 
-/// HTTP's names in TLS (RFC 7301), what we would rather speak first.
+/// The ALPN names of HTTP (RFC 7301), in order of preference.
 pub(crate) const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// Bytes of a record that is not encrypted (RFC 8446, section 5.1).
+/// Largest unencrypted record (RFC 8446, section 5.1), bytes.
 const RECORD_BYTES_MAX: usize = 1 << 14;
 
-/// A certificate with the key to it.
+/// A certificate chain with its private key.
 #[derive(Debug)]
 pub struct Certificate {
-    /// The server's own first, then those that vouch for it.
+    /// The chain: the server's certificate first, then its issuers.
     pub chain: Vec<CertificateDer<'static>>,
-    /// Its private key.
+    /// The private key of the first certificate.
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Who vouches for certificates of clients, and how the name in one is written; none where no rule could be about it.
+/// Verification of client certificates: the authorities, and how a name is read. No name is read where no rule could refer to one.
 #[derive(Clone, Debug)]
 pub struct ClientAuthorities {
     /// The authorities.
     pub roots: Arc<RootCertStore>,
-    /// From a certificate in DER to its subject's name.
+    /// Reads the subject's name from a certificate in DER.
     pub name: fn(&[u8]) -> Option<String>,
 }
 
-/// A protocol that clients ask for by a name in TLS (ALPN) other than HTTP's.
+/// A protocol other than HTTP that clients select by ALPN.
 pub struct OtherProtocol {
-    /// Whether a name is this protocol's.
+    /// Whether an ALPN name is this protocol's.
     pub is_named: fn(&[u8]) -> bool,
-    /// What its clients are shown.
+    /// The TLS settings for its clients.
     pub settings: Arc<ServerConfig>,
 }
 
-/// What clients are shown, by what they came for.
+/// TLS settings, by the protocol that a client asks for.
 pub struct TlsSettings {
     http: Arc<ServerConfig>,
     /// The same while no more connections of HTTP/2 are wanted.
@@ -63,9 +63,9 @@ pub struct TlsSettings {
     other: Option<OtherProtocol>,
 }
 
-/// What a client turned out to speak.
+/// The protocol that a client has asked for.
 pub(crate) enum Accepted {
-    /// HTTP, of a version that its TLS will say.
+    /// HTTP; the handshake selects the version.
     Http(Connection, Option<Arc<ClientVerifier>>),
     /// The other protocol.
     Other(Connection),
@@ -90,10 +90,10 @@ fn settings(
 }
 
 impl TlsSettings {
-    /// HTTP under this certificate; certificates of clients are asked for where authorities are given.
+    /// Settings for HTTP with this certificate. Client certificates are requested if authorities are given.
     ///
     /// # Errors
-    /// The certificate and the key do not fit, or the authorities are none.
+    /// The certificate and the key do not match, or there is no valid authority.
     pub fn new(
         provider: &Arc<CryptoProvider>,
         certificate: &Certificate,
@@ -118,10 +118,10 @@ impl TlsSettings {
         })
     }
 
-    /// The same, and HTTP/1.1 under another certificate for clients that ask for it by this name.
+    /// Adds HTTP/1.1 with another certificate, for clients that ask for it by this ALPN name.
     ///
     /// # Errors
-    /// The certificate and the key do not fit.
+    /// The certificate and the key do not match.
     pub fn with_http_by_name(
         mut self,
         provider: &Arc<CryptoProvider>,
@@ -134,14 +134,17 @@ impl TlsSettings {
         Ok(self)
     }
 
-    /// The same, and another protocol for clients that ask for it.
+    /// Adds another protocol, for clients that ask for it.
     #[must_use]
     pub fn with_other_protocol(self, other: OtherProtocol) -> TlsSettings {
         TlsSettings { other: Some(other), ..self }
     }
 
-    /// Reads a client's first words; the rest of the handshake is the caller's. HTTP/2 may be what it is not to speak now;
-    /// a client that speaks nothing else gets an alert.
+    /// Reads the ClientHello; the caller finishes the handshake. Without room for HTTP/2 it is not offered, and a client that speaks
+    /// nothing else gets an alert.
+    ///
+    /// # Errors
+    /// The connection breaks, the time is up, or the ClientHello is refused.
     pub(crate) fn accept(&self, socket: &TcpStream, within: Duration, h2: bool) -> io::Result<Accepted> {
         let deadline = Instant::now() + within;
         let mut acceptor = Acceptor::default();

@@ -6,6 +6,7 @@
 //! (group, default ACL, project quota, allocation group) and the final rename never crosses a file system.
 
 mod attributes;
+mod by_descriptor;
 mod confined;
 mod file;
 mod lineage;

@@ -4,6 +4,7 @@
 //! There is no RFC; the rules are those on which xrootd, dCache and StoRM agree, and where they do not, the one that
 //! refuses what nobody can have meant.
 
+mod line;
 pub mod marker;
 pub mod outcome;
 

@@ -17,10 +17,14 @@ mod place;
 
 use super::Receiving;
 use super::reorder::{Piece, ReorderBuffer, Turn};
-use super::resume_verifier::subject;
 use super::space::Promise;
 use crate::error::Error;
-use crate::journal::{Journal, Row};
+use crate::journal::{Journal, Row, Subject};
+
+/// What the source says about a file, as far as an unfinished one must match it.
+pub(super) fn subject(wanted: &Wanted) -> Subject {
+    Subject { size: wanted.size, mtime: wanted.mtime }
+}
 
 /// A file that blocks are being written to.
 pub(super) struct Incoming {

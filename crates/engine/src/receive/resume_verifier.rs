@@ -17,9 +17,9 @@ use wire::limits::BLOCK_BYTES;
 use wire::receiver::{Judgement, Wanted};
 
 use super::Receiving;
-use super::file::Incoming;
+use super::file::{Incoming, subject};
 use crate::error::Error;
-use crate::journal::{Journal, Journals, Row, Subject};
+use crate::journal::{Journal, Journals, Row};
 
 /// A file that takes long to judge.
 pub(super) struct Slow {
@@ -30,11 +30,6 @@ pub(super) struct Slow {
 
 /// An unfinished file, and the journal that says what is in it.
 type Unfinished = (Arc<dyn store::Sink>, Journal);
-
-/// What the source says about a file, as far as an unfinished one must match it.
-pub(super) fn subject(wanted: &Wanted) -> Subject {
-    Subject { size: wanted.size, mtime: wanted.mtime }
-}
 
 impl Receiving {
     /// Whether blocks of a file are written down as they arrive. A file of one block is not worth it.

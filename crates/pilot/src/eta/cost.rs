@@ -1,4 +1,4 @@
-//! What a file costs beside its bytes, as far as the job itself tells.
+//! Estimates the time that a file costs beside its bytes, from the transfer itself.
 //!
 //! Time is taken for a sum of bytes and files, each at its price: the prices that make it most likely are found as for
 //! counts (Poisson), since then the total comes out right, neither is negative, and a stretch of nothing but bytes tells
@@ -29,6 +29,11 @@ impl Cost {
     /// How long so much would have taken at the rate so far, s.
     pub fn work(&self, span: &Span) -> f64 {
         span.bytes * self.byte_seconds + span.files * self.file_seconds
+    }
+
+    /// Work per second of what moved in a time; 0 in no time.
+    pub fn rate(&self, span: &Span) -> f64 {
+        if span.seconds > 0.0 { self.work(span) / span.seconds } else { 0.0 }
     }
 
     /// How far off that may be because few files were seen, s.

@@ -1,10 +1,8 @@
-//! What moved when: fine for the last seconds, coarser the longer ago, so that a job of days costs as much as one of
+//! The progress over time: in fine spans for the last seconds and coarser ones before, so that days take no more memory than
 //! minutes.
 
 use std::collections::VecDeque;
 use std::ops::AddAssign;
-
-use super::cost::Cost;
 
 /// How long the finest spans are, s.
 const FINEST_SECONDS: f64 = 0.25;
@@ -69,12 +67,12 @@ impl History {
         self.levels.iter().rev().flatten().copied().collect()
     }
 
-    /// Work per second over the last seconds.
-    pub fn recent_rate(&self, cost: &Cost) -> f64 {
+    /// The last seconds as one.
+    pub fn recent(&self) -> Span {
         let mut recent = Span::default();
         for span in self.spans().into_iter().rev().take(SPANS_OF_A_LENGTH) {
             recent += span;
         }
-        if recent.seconds > 0.0 { cost.work(&recent) / recent.seconds } else { 0.0 }
+        recent
     }
 }

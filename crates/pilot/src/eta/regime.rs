@@ -1,4 +1,4 @@
-//! Which part of the past is like the present, and the rate of that part.
+//! Finds the part of the past that is like the present, and its rate.
 
 use super::cost::Cost;
 use super::history::Span;

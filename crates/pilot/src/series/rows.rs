@@ -117,7 +117,10 @@ pub fn is_head(line: &str) -> bool {
 }
 
 impl<R: BufRead> Rows<R> {
-    /// Reads the names of the columns, which may stand in any order, others between them.
+    /// Reads the header. Columns may stand in any order, with unknown ones between them.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its first line is not the header of a series.
     pub fn new(mut input: R) -> Result<Rows<R>, RowError> {
         let mut text = Vec::new();
         let wrong = |what: String| RowError::Line { line: 1, what };

@@ -1,4 +1,4 @@
-//! What lies between two ends that both wait for their sockets.
+//! The verdict when both ends wait for their sockets: windows, loss, slow start, other transfers, or the path.
 
 use model::account::Account;
 use model::laws;

@@ -1,4 +1,4 @@
-//! Where the time of one end's threads went, as shares, and what those of both ends say: of a whole job, or of a moment.
+//! The time of an end's threads as shares, and the limit that the shares of both ends show, for a whole transfer or a moment.
 
 use model::account::{Account, Stage};
 

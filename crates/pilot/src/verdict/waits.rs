@@ -1,5 +1,5 @@
-//! What stood still and shows in no thread's time: the path or the other end was away, the target was full, another job had
-//! the file.
+//! Waits that no thread's time shows: the path or the other end was unreachable, the target was full, or another transfer held the
+//! file.
 
 use std::time::Duration;
 

@@ -10,9 +10,8 @@ use sys::files::{ALIGNMENT, Aligned};
 
 use super::crew::Shift;
 use super::device::{Below, Counters};
-use super::order::{is_sequential, wants};
+use super::fit;
 use super::place::{Place, failed};
-use super::{fit, journal, sequential, small, sustained};
 use crate::{Error, Result, Stop};
 
 /// What all tests of a run need.
@@ -62,33 +61,8 @@ impl<'a> Run<'a> {
         Run { order, place, below, stop, seed, limit, note, names: 0, points, left_out }
     }
 
-    /// All tests of the order. The long write is the last: it leaves caches full that others would find empty.
-    pub(super) fn all(mut self) -> Result<Found> {
-        let order = self.order;
-        self.goes_on()?;
-        let by_way = is_sequential(order) || wants(order, Test::Sustained);
-        let modes = if by_way { self.modes()? } else { Vec::new() };
-        if is_sequential(order) {
-            for mode in &modes {
-                sequential::sweep(&mut self, *mode)?;
-            }
-        }
-        if wants(order, Test::Fsync) {
-            journal::keep(&mut self)?;
-        }
-        if wants(order, Test::SmallFiles) {
-            small::sweep(&mut self)?;
-        }
-        if wants(order, Test::Sustained) {
-            for mode in &modes {
-                sustained::write(&mut self, *mode)?;
-            }
-        }
-        Ok(Found { knees: knees(&self.points), points: self.points, left_out: self.left_out })
-    }
-
     /// The modes of the order that this file system has.
-    fn modes(&mut self) -> Result<Vec<IoMode>> {
+    pub(super) fn modes(&mut self) -> Result<Vec<IoMode>> {
         let mut modes = Vec::new();
         for mode in &self.order.modes {
             if !modes.contains(mode) {
@@ -132,7 +106,8 @@ impl<'a> Run<'a> {
         self.names
     }
 
-    fn goes_on(&self) -> Result<()> {
+    /// Goes on, unless it was stopped.
+    pub(super) fn goes_on(&self) -> Result<()> {
         if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
@@ -141,6 +116,11 @@ impl<'a> Run<'a> {
         (self.note)(&point);
         self.points.push(point);
         self.goes_on()
+    }
+
+    /// All that was found.
+    pub(super) fn found(self) -> Found {
+        Found { knees: knees(&self.points), points: self.points, left_out: self.left_out }
     }
 
     /// How many workers write as much as can be had: those at the knee, where it was sought; else all.

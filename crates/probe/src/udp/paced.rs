@@ -10,7 +10,7 @@ use model::v1::probe::udp::UdpSent;
 use super::clock::Clock;
 use super::datagram::{Flow, Head, Kind, filling};
 use super::order::{Mode, Plan};
-use super::send::Faults;
+use super::sent::Faults;
 use super::spread::Spread;
 use super::{Watch, seconds};
 use crate::{Result, Stop};
@@ -143,7 +143,7 @@ impl Pace {
             train_datagrams: 1,
             ..UdpSent::default()
         };
-        super::send::with_rates(sent, plan, end - self.begun)
+        super::sent::with_rates(sent, plan, end - self.begun)
     }
 
     /// The spacing was not kept: now and then by far, or all the time by a little.

@@ -13,7 +13,7 @@ use super::Watch;
 use super::clock::Clock;
 use super::datagram::{Flow, Head, Kind, filling};
 use super::order::Plan;
-use super::send::{Faults, sift, with_rates};
+use super::sent::{Faults, sift, with_rates};
 use crate::{Result, Stop};
 
 /// Datagrams that the kernel cuts from one train (UDP_MAX_SEGMENTS before Linux 6.9; 128 since).

@@ -1,4 +1,4 @@
-//! A chart of lanes: when each of several things was the case. What a lane is stands beside it, not in its colour.
+//! A chart with one lane for each of several states: when each of them held. Labels, not colours, tell what a lane is.
 
 use std::fmt::Write as _;
 

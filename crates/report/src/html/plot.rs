@@ -1,7 +1,7 @@
-//! A chart as SVG: two axes, and what stands between them. Each has a title and a description for who does not see it, and
-//! colours come from the page's style, by number, with dashes that tell lines apart in grey as well.
+//! A chart as SVG with two axes. It has a title and a description for screen readers. Colours come from the page's style, by number,
+//! and dashes tell lines apart in grey.
 //!
-//! Does not know: what is drawn. Values that are none stand at the foot.
+//! Does not know: what is drawn. Values that are not numbers are drawn at 0.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Axes: where a value stands, and the round numbers that are written beside it.
+//! Axes: the position of a value, and the round numbers of the labels.
 
 use std::fmt::Write as _;
 

@@ -44,7 +44,7 @@ fn report() -> Report {
         ..DirectionReport::default()
     };
     Report {
-        ways: vec![way],
+        directions: vec![way],
         intervals: (0..2)
             .map(|n| interval(n, vec![flow(1, true, 1_100_000, Some(kernel(0.1 + f64::from(n) / 10.0)))]))
             .collect(),

@@ -1,8 +1,8 @@
 //! Where the heads of requests end among the frames that come in (RFC 9113, section 4.1), so that the library can be stopped
-//! for a breath behind each: a request is then seen before what follows it is judged.
+//! after each: a request is then seen before the bytes behind it are judged.
 //!
 //! Why that matters: stock xrootd, when it pushes, announces a body over HTTP/2 and sends none (5.5.3; any server refuses
-//! that). Told in time that HTTP/1.1 is wanted, its library tries again by that, and all is well.
+//! that). If it is told early enough that HTTP/1.1 is wanted, its library tries again with that and succeeds.
 
 /// The client's preface, before all frames.
 const PREFACE_BYTES: usize = 24;

@@ -1,4 +1,4 @@
-//! Heads of HTTP/2 as heads of HTTP/1.1, which is what services know, and back (RFC 9113, sections 8.2 and 8.3).
+//! Converts heads between HTTP/2 and HTTP/1.1, which services know (RFC 9113, sections 8.2 and 8.3).
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -50,7 +50,7 @@ fn add(map: &HeaderMap, headers: &mut Headers) {
     }
 }
 
-/// One host, whichever way it is said (RFC 9113, section 8.3.1).
+/// Checks that `:authority` and `Host` name one host (RFC 9113, section 8.3.1).
 fn host(parts: &Parts) -> Result<Option<String>, HeadError> {
     let mut hosts: Vec<&[u8]> = parts.headers.get_all(http::header::HOST).iter().map(HeaderValue::as_bytes).collect();
     let fields = hosts.len();
@@ -62,7 +62,7 @@ fn host(parts: &Parts) -> Result<Option<String>, HeadError> {
     Ok(Some(String::from_utf8_lossy(last).into_owned()))
 }
 
-/// Fields as HTTP/2 has them: in lower case, and none of a connection. What it cannot carry is left out.
+/// Converts fields to HTTP/2: lower case, and none of the connection. Fields that HTTP/2 cannot carry are left out.
 pub(super) fn fields(headers: &Headers) -> HeaderMap {
     let mut map = HeaderMap::new();
     for (name, value) in headers.iter() {

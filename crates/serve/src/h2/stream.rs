@@ -1,6 +1,5 @@
-//! One request on a stream of HTTP/2. The library's handles are used from the thread that answers: it waits for bytes and for
-//! room, the connection's thread does the rest. A stream that does not end as it promised is reset, so that nobody takes a part
-//! for the whole.
+//! One request on a stream of HTTP/2. The thread that answers uses the library's handles: it waits for bytes and for room, and the
+//! connection's thread does the rest. A stream whose body ends early is reset, so that no client takes a part for the whole.
 
 use std::cell::RefCell;
 use std::io;
@@ -33,9 +32,9 @@ pub(super) struct H2<'a> {
     request: Request,
     body: RecvStream,
     body_length: Option<u64>,
-    /// Bytes of the body that have come and that nobody has taken.
+    /// Bytes of the body that have come and were not read yet.
     piece: Bytes,
-    /// The client waits for a word before it sends its body.
+    /// The client waits for `100 Continue` before it sends its body.
     waits: bool,
     pace: Pace,
     uptake: Uptake,
@@ -47,7 +46,7 @@ pub(super) struct H2<'a> {
     broken: bool,
     /// The client was told to come by HTTP/1.1.
     left_to_http1: bool,
-    /// What the answer has besides its own fields.
+    /// Fields to add to the answer's head.
     besides: Headers,
 }
 
@@ -56,7 +55,7 @@ struct Out {
     body: Option<SendStream<Bytes>>,
 }
 
-/// Answers a request, or says why it is none.
+/// Answers a request, or refuses a head that is not a request.
 pub(super) fn answer(job: Job, facts: &Facts, service: &dyn Service) {
     let Job { request, mut respond } = job;
     // Reset while it waited for a worker.

@@ -22,7 +22,7 @@ const STAGED_BYTES: usize = 32 << 10;
 /// Bytes held back before the socket must take some.
 const HELD_BYTES: usize = 256 << 10;
 
-/// The connection, for the library and for whoever drives it.
+/// The connection, as the HTTP/2 library and its driver use it.
 #[derive(Clone)]
 pub(super) struct Transport(Rc<RefCell<Inner>>);
 
@@ -69,7 +69,10 @@ impl Write for Now<'_, '_> {
 }
 
 impl Transport {
-    /// Over what a blocking connection has come to.
+    /// Takes over a blocking connection after its handshake, with the bytes that it has read ahead.
+    ///
+    /// # Errors
+    /// The socket cannot be made non-blocking, or registered with the runtime.
     pub fn new(parts: Parts) -> io::Result<Transport> {
         parts.socket.set_nonblocking(true)?;
         let socket = TcpStream::from_std(parts.socket)?;

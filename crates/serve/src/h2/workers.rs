@@ -12,7 +12,7 @@ use super::{Connections, STREAMS_MAX};
 
 /// Requests of one connection that are answered at once.
 pub(super) const WORKERS_MAX: usize = 16;
-/// A worker without work waits that long: who asks twelve questions asks them at once.
+/// How long a worker waits for the next request before it ends: clients send a dozen requests in a row.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Where the requests of one connection wait for a worker.
@@ -29,7 +29,7 @@ struct State<J> {
     closed: bool,
 }
 
-/// Lets the workers end when dropped, whatever ended the connection.
+/// Closes the queue when dropped, so that the workers end however the connection ended.
 pub(super) struct Closes<'a, J>(&'a RequestQueue<J>);
 
 impl<J> Drop for Closes<'_, J> {
@@ -44,7 +44,7 @@ impl<J> Drop for Closes<'_, J> {
 }
 
 impl<J> RequestQueue<J> {
-    /// An empty one, without workers.
+    /// An empty queue without workers.
     pub fn new() -> RequestQueue<J> {
         let state = State { jobs: VecDeque::new(), workers: 0, idle: 0, closed: false };
         RequestQueue { state: Mutex::new(state), work: Condvar::new(), freed: Notify::new() }
@@ -54,7 +54,7 @@ impl<J> RequestQueue<J> {
         self.state.lock()
     }
 
-    /// Closes the queue when what it returns is dropped.
+    /// Returns a guard that closes the queue when dropped.
     pub fn closes(&self) -> Closes<'_, J> {
         Closes(self)
     }
@@ -70,12 +70,12 @@ impl<J> RequestQueue<J> {
         !state.jobs.is_empty() || state.workers > state.idle
     }
 
-    /// Until something has been answered.
+    /// Waits until a request has been answered.
     pub async fn freed(&self) {
         self.freed.notified().await;
     }
 
-    /// The next job; none when the worker is to end, which it does not count any more from then on.
+    /// The next job of a worker. None tells the worker to end; it no longer counts as one then.
     fn take(&self) -> Option<J> {
         let mut state = self.state();
         loop {
@@ -96,8 +96,8 @@ impl<J> RequestQueue<J> {
     }
 }
 
-/// Gives a job to a worker: to one that waits, else to a new one, else to the one that is free first. Comes back where there is no
-/// worker at all.
+/// Gives a job to a worker: one that waits, else a new one, else the first that becomes free. Returns the job if there is no worker
+/// at all.
 pub(super) fn give_to_worker<'scope, 'env, J: Send>(
     scope: &'scope Scope<'scope, 'env>,
     queue: &'scope RequestQueue<J>,

@@ -1,9 +1,9 @@
 //! Clients that write an address in brackets where TLS has the server's name: davix, and gfal2 and xrdcp with it, to `https://[::1]`.
-//! No address has a place there (RFC 6066, section 3), and the library ends such a handshake.
+//! No address is allowed there (RFC 6066, section 3), and rustls ends such a handshake.
 //!
-//! For these clients alone the name is spelt in letters before the library reads it, and as it came again where the library hashes
-//! what both ends have said: the client has signed its own spelling. Nothing else of the handshake is touched. A client that is asked
-//! to begin anew (a HelloRetryRequest), or that shows a certificate over TLS 1.2, is refused as before.
+//! For these clients alone the name is replaced by letters before rustls reads it, and restored where rustls hashes the transcript,
+//! since the client has signed its own spelling. Nothing else of the handshake is changed. A client that gets a HelloRetryRequest, or
+//! that shows a certificate over TLS 1.2, is refused as before.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,5 +1,5 @@
-//! Certificates of clients: those that an authority vouches for count. With another one, a proxy of grids (RFC 3820) among them, a
-//! client is nobody, and goes on (RFC 8446, section 4.4.2.4): what else it shows may still be good.
+//! Verifies client certificates. A certificate counts if an authority vouches for it. With any other, a grid proxy (RFC 3820)
+//! included, the client stays unauthenticated and the handshake goes on (RFC 8446, section 4.4.2.4): another credential may be good.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,10 @@ pub(crate) struct ClientVerifier {
 }
 
 impl ClientVerifier {
-    /// Those that these authorities vouch for.
+    /// A verifier for certificates of these authorities.
+    ///
+    /// # Errors
+    /// There is no valid authority.
     pub fn new(authorities: &ClientAuthorities, provider: &Arc<CryptoProvider>) -> Result<ClientVerifier, Error> {
         let roots = Arc::clone(&authorities.roots);
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
@@ -54,8 +57,8 @@ fn kind(certificate: &[u8]) -> &'static str {
 }
 
 impl ClientVerifier {
-    /// A certificate that cannot be read at all proves nothing by a signature, and its client is nobody either way. Every other client
-    /// has to have the key.
+    /// A client must hold the key of its certificate. Only a certificate that does not parse is passed over: its client stays
+    /// unauthenticated anyway.
     fn proved(
         certificate: &CertificateDer<'_>,
         verified: Result<HandshakeSignatureValid, Error>,

@@ -4,7 +4,7 @@
 //! security labels and capabilities would hand out rights, `trusted.…` is the administrator's.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use model::entry::{Attributes, Owner, Xattr};
 use model::name::RelPath;
@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Errno;
 
+use super::by_descriptor::by_descriptor;
 use super::error;
 use crate::{Asked, Error, Facts, Result};
 
@@ -78,11 +79,6 @@ fn ids(owner: &Owner) -> (u32, u32) {
         };
         (uid.unwrap_or(owner.uid), gid.unwrap_or(owner.gid))
     })
-}
-
-/// The way to an open entry that calls without a form for `O_PATH` descriptors can take.
-pub(super) fn by_descriptor(fd: &impl AsFd) -> String {
-    format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
 /// What was asked for about an entry, open with `O_PATH`.

@@ -7,7 +7,7 @@ use model::name::RelPath;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use super::attributes::by_descriptor;
+use super::by_descriptor::by_descriptor;
 use super::error;
 use crate::Result;
 

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
+use super::line::one_line;
 use super::outcome::Last;
 
 /// The longest line that is kept, bytes, as in davix; the rest of a longer one is dropped.
@@ -37,17 +38,6 @@ impl Default for Marker {
         let (state, description) = (None, None);
         Marker { timestamp_s: 0, stripe: 0, bytes: 0, stripes: 1, remotes: Vec::new(), state, description }
     }
-}
-
-/// The longest text that goes into one line, bytes: with the word before it, it stays below what davix keeps.
-const TEXT_BYTES_MAX: usize = 900;
-
-/// Text as part of one line.
-pub(super) fn one_line(text: &str) -> String {
-    let parts = text.split(|c: char| c.is_control()).map(str::trim).filter(|part| !part.is_empty());
-    let mut line = parts.collect::<Vec<_>>().join(" ");
-    line.truncate(line.floor_char_boundary(TEXT_BYTES_MAX));
-    line
 }
 
 impl Marker {

@@ -6,7 +6,7 @@
 
 use model::{Fault, Retry};
 
-use super::marker::one_line;
+use super::line::one_line;
 
 /// How a copy ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

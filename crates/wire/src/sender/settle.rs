@@ -1,9 +1,9 @@
 //! What the receiver says, and what follows from it.
 
-use super::{MISSES_NAMED_MAX, Miss, Phase, ScanEnd, Sender};
+use super::{Miss, Phase, ScanEnd, Sender};
 use crate::error::WireError;
 use crate::frame::{Claim, Frame, Outcome, UNKNOWN_SIZE, Verdict};
-use crate::limits::BAD_BLOCKS_MAX;
+use crate::limits::{BAD_BLOCKS_MAX, MISSES_NAMED_MAX};
 use model::Refusal;
 
 impl Sender {
