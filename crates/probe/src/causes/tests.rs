@@ -46,16 +46,16 @@ fn tcp_report(rate: u64, resent: f64, queue_s: f64, binding: &str) -> Report {
     let term = |name: &str| Term { name: name.into(), rate_bit_s: rate, evidence: "as seen".into() };
     let expected = ["receive_window", "send_buffer", "cpu_receiver"].map(term).into();
     let limit = format!("limited by {binding}");
-    let way = tcp::Way {
+    let way = tcp::DirectionReport {
         direction: Direction::Forward,
         rate_bit_s: rate,
         resent,
         binding: binding.into(),
         limit,
         expected,
-        ..tcp::Way::default()
+        ..tcp::DirectionReport::default()
     };
-    Report { ways: vec![way], near, ..Report::default() }
+    Report { directions: vec![way], near, ..Report::default() }
 }
 
 fn latency(varies_s: f64) -> Latency {
@@ -193,7 +193,7 @@ fn hosts() {
     let mut queued = full(20_000_000);
     queued.near.totals[0].flow.kernel.as_mut().unwrap().rtt_s = 1.6;
     queued.far.host.settings = rmem("8388608");
-    queued.ways[0].binding.clear();
+    queued.directions[0].binding.clear();
     window.tcp.forward = Some(queued);
     assert_eq!(causes(&window), []);
     let mut report = full(100_000_000);
@@ -227,7 +227,7 @@ fn hosts_that_others_use_accuse_no_network() {
         found.tcp.forward = Some(report.clone());
         assert_eq!(causes(&found), [], "what comes late is sent again");
         found.latency = Some(latency(2e-3));
-        report.ways[0].resent = 0.0;
+        report.directions[0].resent = 0.0;
         found.tcp.forward = Some(report);
         assert_eq!(causes(&found), [], "what others take of a host is no traffic");
     }
