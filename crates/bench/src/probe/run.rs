@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn results_are_read() {
-        let ours = "{\"event\":\"interval\"}\n{\"ways\":[{\"received_bytes\":1000,\"rate_bit_s\":8000}]}\n";
+        let ours = "{\"event\":\"interval\"}\n{\"directions\":[{\"received_bytes\":1000,\"rate_bit_s\":8000}]}\n";
         assert_eq!(read(Tool::Probe, ours).unwrap(), (1000.0, 8000.0));
         let stock = r#"{"end":{"sum_received":{"bytes":5,"bits_per_second":40.5}}}"#;
         assert_eq!(read(Tool::Iperf3, stock).unwrap(), (5.0, 40.5));
